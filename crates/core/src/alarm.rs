@@ -1,0 +1,119 @@
+//! When to touch the one hardware timer behind all soft timers: [`Alarm`].
+//!
+//! Setting a kernel timer costs about half a microsecond; letting it go off for nothing costs ten to
+//! twenty. So the alarm is moved *earlier* at once, moved *later* only when it would otherwise go off
+//! soon, and cleared as soon as nothing wants it (soft timers §5.9: arming must be cheap, the cost is
+//! in the expiry).
+//!
+//! ```text
+//!   now        armed at a                      wanted at d
+//!   ─┬────────────┬────────────────────────────────┬────▶
+//!    └─ margin ─┘                                        a is past the margin: leave it, look later
+//!    └──── margin ────┘                                  a is about to expire for nothing: move to d
+//! ```
+
+use core::time::Duration;
+
+use crate::Timestamp;
+
+/// The state of a one-shot hardware timer, and the decision whether to change it.
+///
+/// ```
+/// use softtimers_core::{Alarm, Command, Timestamp};
+///
+/// let at = Timestamp::from_micros;
+/// let mut alarm = Alarm::new();
+/// assert_eq!(alarm.want(at(0), Some(at(500))), Command::Set(at(500)));
+/// assert_eq!(alarm.want(at(0), Some(at(900))), Command::Keep); // it can still be moved in time
+/// assert_eq!(alarm.want(at(0), Some(at(200))), Command::Set(at(200)));
+/// assert_eq!(alarm.want(at(150), Some(at(900))), Command::Set(at(900)));
+/// assert_eq!(alarm.want(at(160), None), Command::Clear);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Alarm {
+    armed: Option<Timestamp>,
+}
+
+/// What to do with the hardware timer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Nothing: no system call.
+    Keep,
+    /// Arm it for this time, instead of whatever it is armed for.
+    Set(Timestamp),
+    /// Disarm it.
+    Clear,
+}
+
+impl Alarm {
+    /// A timer that is not armed.
+    pub const fn new() -> Self {
+        Alarm { armed: None }
+    }
+
+    /// The earliest deadline is now `poll_at`; the returned command must be carried out.
+    ///
+    /// After it the timer goes off at `poll_at` or before, never later.
+    pub fn want(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Command {
+        let command = match (self.armed, poll_at) {
+            (None, None) => Command::Keep,
+            (Some(_), None) => Command::Clear,
+            (None, Some(wanted)) => Command::Set(wanted),
+            (Some(armed), Some(wanted)) if wanted < armed => Command::Set(wanted),
+            (Some(armed), Some(wanted)) if armed < wanted && armed <= now + MARGIN => Command::Set(wanted),
+            (Some(_), Some(_)) => Command::Keep,
+        };
+        match command {
+            Command::Set(time) => self.armed = Some(time),
+            Command::Clear => self.armed = None,
+            Command::Keep => {}
+        }
+        command
+    }
+
+    /// The timer has gone off.
+    pub fn expired(&mut self) {
+        self.armed = None;
+    }
+
+    /// The time it is armed for.
+    pub fn armed(&self) -> Option<Timestamp> {
+        self.armed
+    }
+}
+
+/// Longer than a loop's usual pass, so that one that stays busy moves the alarm before it expires;
+/// shorter than the deadlines of an idle program's timers, so that those are left alone.
+const MARGIN: Duration = Duration::from_micros(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever is asked: armed exactly when wanted, never after the wanted time; and no system
+        /// call is spent while the armed time is both early enough and not about to expire.
+        #[test]
+        fn never_late_and_never_armed_for_nothing(asks in prop::collection::vec((0u64..300, prop::option::of(0u64..2_000)), 1..100)) {
+            let (mut alarm, mut now) = (Alarm::new(), Timestamp::ZERO);
+            for (step, wanted) in asks {
+                now += Duration::from_micros(step);
+                if alarm.armed().is_some_and(|armed| armed <= now) {
+                    alarm.expired();
+                }
+                let before = alarm.armed();
+                let wanted = wanted.map(|ahead| now + Duration::from_micros(ahead));
+                let command = alarm.want(now, wanted);
+                prop_assert_eq!(alarm.armed().is_some(), wanted.is_some());
+                prop_assert!(alarm.armed() <= wanted || wanted.is_none());
+                if let (Some(armed), Some(wanted)) = (before, wanted) {
+                    let fine = armed <= wanted && (armed == wanted || armed > now + MARGIN);
+                    prop_assert_eq!(command == Command::Keep, fine);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! **What is due, given the time.** The pure half of softtimers: timers, pacing and polling policies
+//! as state machines. Time comes in as an argument, events and actions come out as values; nothing
+//! here reads a clock, blocks, logs, spawns, or calls back into your code.
+//!
+//! ```text
+//!        your loop                                   softtimers-core
+//!  wait ─▶ handle ─▶ handle ─▶ …    trigger(now)    ┌──────────────────┐
+//!            │         └──────────────────────────▶ │ now < gate? done │  one load, one compare
+//!            └────────────────────────────────────▶ │ else: due events │  handed out one by one
+//!        park until `poll_at()` ◀─────────────────  └──────────────────┘
+//! ```
+//!
+//! Read in this order:
+//!
+//! 1. [`SoftTimers`]: schedule, trigger, next, `poll_at`; the invariants every driver relies on.
+//! 2. [`Slack`]: how late is still good, and what that buys.
+//! 3. [`RateClock`]: one flow's departures at a target rate, catching up without bursts.
+//! 4. [`bound`]: the paper's bound on lateness, as code.
+//! 5. [`Alarm`] and [`Idle`]: when a driver should touch the hardware timer, and when it may sleep.
+//!
+//! The crate is `no_std` with `alloc`, has no dependencies, and forbids `unsafe`. The Linux drivers
+//! are in the crate `softtimers`.
+#![no_std]
+#![forbid(unsafe_code)]
+#![doc(test(attr(deny(warnings))))]
+
+extern crate alloc;
+
+mod alarm;
+pub mod bound;
+mod heap;
+mod histogram;
+mod idle;
+mod pace;
+mod percent;
+mod rate;
+mod slack;
+mod slots;
+mod stats;
+mod time;
+mod timers;
+mod trigger;
+
+pub use alarm::{Alarm, Command};
+pub use histogram::Histogram;
+pub use idle::{Idle, Wait};
+pub use pace::{CatchUp, PaceConfig, PaceError, RateClock, Strategy};
+pub use percent::{Percent, PercentError};
+pub use rate::{Rate, RateError};
+pub use slack::Slack;
+pub use slots::TimerId;
+pub use stats::Stats;
+pub use time::{Clock, ManualClock, Timestamp};
+pub use timers::{Config, Fired, NotPending, SoftTimers, Step, Turn};
+pub use trigger::{Intervals, PerSource, TriggerState};

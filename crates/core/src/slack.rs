@@ -1,0 +1,187 @@
+//! How late is still good: [`Slack`].
+//!
+//! An event asked for at time T with slack S may run anywhere in `[T, T + S]`. A trigger state met in
+//! that window runs it for the price of a function call; only if none is met does the hardware timer
+//! go off, at T + S, and then it runs every event whose due time has come. These are the firm timers
+//! that Tsafrir et al. (§3) combine with the absence of a tick into *smart timers*.
+//!
+//! ```text
+//!              due T                       deadline T + S
+//!   ─────────────┬──────────────────────────────┬──────────▶ time
+//!     never here │  any trigger state runs it   │ the backup runs it
+//! ```
+
+use core::time::Duration;
+
+use crate::Timestamp;
+use crate::time::saturating_nanos;
+
+/// The lateness an event tolerates. Larger slack means fewer hardware timer events and wake-ups.
+///
+/// | value | deadline | use |
+/// |---|---|---|
+/// | [`Slack::EXACT`] | the due time | pacing, conventional interval timers |
+/// | [`Slack::within`] | due + slack | most timers: the first trigger state from the due time on runs it |
+/// | [`Slack::rounded`] | due + slack | time-outs that seldom fire: moved to a round tick, so that they share work |
+/// | [`Slack::DEFAULT`] | due + 10% of the delay, at most 50 µs | when you have no opinion |
+/// | [`Slack::DEFERRABLE`] | none | work that may wait for the next trigger state, however late |
+///
+/// ```
+/// use core::time::Duration;
+/// use softtimers_core::{Config, Slack, SoftTimers, Timestamp};
+///
+/// let mut timers = SoftTimers::new(Config::default());
+/// let now = Timestamp::ZERO;
+/// timers.schedule(now, Duration::from_micros(100), Slack::micros(30), "firm");
+/// assert_eq!(timers.poll_at(), Some(Timestamp::from_micros(130)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Slack(Kind);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+enum Kind {
+    #[default]
+    Proportional,
+    Window(u64),
+    Rounded(u64),
+    Deferrable,
+}
+
+impl Slack {
+    /// No slack: the hardware timer is armed for the due time itself.
+    pub const EXACT: Slack = Slack(Kind::Window(0));
+
+    /// A tenth of the delay, at most 50 µs, at least one tick.
+    ///
+    /// Precise timers without any coalescing have cost other runtimes an order of magnitude in CPU
+    /// time, and nobody notices 50 µs on a delay of half a millisecond or more.
+    pub const DEFAULT: Slack = Slack(Kind::Proportional);
+
+    /// Any lateness: the event runs at the first trigger state from its due time on and never arms
+    /// the hardware timer itself. Alone in an idle program it waits until something else wakes it.
+    pub const DEFERRABLE: Slack = Slack(Kind::Deferrable);
+
+    /// Up to `window` late. The first trigger state at or after the due time runs the event.
+    pub const fn within(window: Duration) -> Slack {
+        Slack(Kind::Window(saturating_nanos(window)))
+    }
+
+    /// Up to `window` late, and the due time itself may move up by half of that to the roundest tick
+    /// in reach. Events so rounded fall due together, and re-arming one to a little later is often
+    /// no work at all; in return it may miss a trigger state in the first half of its window.
+    pub const fn rounded(window: Duration) -> Slack {
+        Slack(Kind::Rounded(saturating_nanos(window)))
+    }
+
+    /// [`Slack::within`] of this many microseconds.
+    pub const fn micros(micros: u64) -> Slack {
+        Slack(Kind::Window(micros.saturating_mul(1_000)))
+    }
+
+    /// [`Slack::within`] of this many milliseconds.
+    pub const fn millis(millis: u64) -> Slack {
+        Slack(Kind::Window(millis.saturating_mul(1_000_000)))
+    }
+
+    /// The times that this slack gives an event due at `due`, asked for `delay` ahead, when the
+    /// latest time seen is `latest`. What is already due takes its place there, behind everything
+    /// due so far; this is what ends a turn.
+    pub(crate) fn resolve(self, due: Timestamp, delay: Duration, tick: u64, latest: Timestamp) -> Window {
+        let exact = if due <= latest { latest } else { due.round_up(tick) };
+        let (effective, slack) = match self.0 {
+            Kind::Proportional => {
+                let tenth = saturating_nanos(delay) / 10;
+                (exact, Some(tenth.min(MOST_PROPORTIONAL).max(tick)))
+            }
+            Kind::Window(slack) => (exact, Some(slack)),
+            Kind::Rounded(slack) if due > latest => {
+                (roundest(due, slack / 2, tick).unwrap_or(exact), Some(slack))
+            }
+            Kind::Rounded(slack) => (exact, Some(slack)),
+            Kind::Deferrable => (exact, None),
+        };
+        let latest = slack.map(|slack| due + Duration::from_nanos(slack));
+        Window {
+            due,
+            effective,
+            deadline: latest.map_or(Timestamp::MAX, |latest| latest.max(effective)),
+            // Re-arming a deferrable event to an earlier time must move it: it has no deadline that would.
+            rearm_until: latest.unwrap_or(due),
+        }
+    }
+}
+
+/// An event's times, all absolute.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// Asked for.
+    pub(crate) due: Timestamp,
+    /// The order it comes out in: `due` on the tick, after rounding.
+    pub(crate) effective: Timestamp,
+    /// When the backup must look; [`Timestamp::MAX`] means never.
+    pub(crate) deadline: Timestamp,
+    /// An event already filed in `[due, rearm_until]` need not move.
+    pub(crate) rearm_until: Timestamp,
+}
+
+/// The multiple of `tick` in `[due, due + reach]` whose count of ticks has the most trailing zeros.
+fn roundest(due: Timestamp, reach: u64, tick: u64) -> Option<Timestamp> {
+    let low = due.as_nanos().div_ceil(tick);
+    let high = due.as_nanos().saturating_add(reach) / tick;
+    if high <= low || low == 0 {
+        return None;
+    }
+    // Above the highest bit in which low - 1 and high differ they agree; clearing the bits below it
+    // in `high` gives the roundest number that is still > low - 1.
+    let bit = ((low - 1) ^ high).ilog2();
+    ((high >> bit) << bit).checked_mul(tick).map(Timestamp::from_nanos)
+}
+
+/// Linux's own default slack for an ordinary thread's timers: what programs live with today.
+const MOST_PROPORTIONAL: u64 = 50_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(slack: Slack, due: u64, delay: u64, tick: u64) -> (u64, u64) {
+        let window =
+            slack.resolve(Timestamp::from_nanos(due), Duration::from_nanos(delay), tick, Timestamp::ZERO);
+        (window.effective.as_nanos(), window.deadline.as_nanos())
+    }
+
+    #[test]
+    fn each_kind_gives_its_window() {
+        assert_eq!(window(Slack::EXACT, 1_500, 1_500, 1_000), (2_000, 2_000));
+        assert_eq!(window(Slack::micros(3), 1_500, 1_500, 1_000), (2_000, 4_500));
+        assert_eq!(window(Slack::DEFERRABLE, 1_500, 1_500, 1_000), (2_000, u64::MAX));
+        assert_eq!(window(Slack::millis(1), 1_500, 0, 1), (1_500, 1_001_500));
+    }
+
+    #[test]
+    fn the_default_is_a_tenth_within_one_tick_and_50_us() {
+        assert_eq!(window(Slack::DEFAULT, 100_000, 100_000, 1_000).1, 110_000);
+        assert_eq!(window(Slack::default(), 3_000, 3_000, 1_000).1, 4_000);
+        assert_eq!(window(Slack::DEFAULT, 10_000_000, 10_000_000, 1_000).1, 10_050_000);
+    }
+
+    #[test]
+    fn rounding_picks_the_roundest_tick_in_half_the_window() {
+        // [1001, 1501] µs: 1024 µs has ten trailing zeros.
+        assert_eq!(window(Slack::rounded(Duration::from_millis(1)), 1_001_000, 0, 1_000).0, 1_024_000);
+        // Nothing rounder in reach: the due tick itself.
+        assert_eq!(window(Slack::rounded(Duration::from_nanos(10)), 1_001_000, 0, 1_000).0, 1_001_000);
+        assert_eq!(window(Slack::rounded(Duration::MAX), 0, 0, 1_000).0, 0);
+    }
+
+    #[test]
+    fn rounding_never_leaves_the_first_half_of_the_window() {
+        for due in (0..5_000u64).chain(u64::MAX - 5_000..=u64::MAX) {
+            for slack in [0, 1, 7, 64, 999, 4_096] {
+                let (effective, deadline) = window(Slack::rounded(Duration::from_nanos(slack)), due, 0, 1);
+                assert!(effective >= due && effective <= due.saturating_add(slack / 2));
+                assert_eq!(deadline, due.saturating_add(slack));
+            }
+        }
+    }
+}

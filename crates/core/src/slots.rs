@@ -1,0 +1,141 @@
+//! Slots and handles: where an event waits, and the [`TimerId`] that names it.
+//!
+//! A handle is a slot's index and generation. The generation changes each time the slot is emptied,
+//! so a handle kept too long finds nothing instead of somebody else's event. A 32-bit generation
+//! would wrap after four thousand million uses of one slot; the slot is retired before that, at the
+//! price of its few bytes (Costello & Varghese keep a similar count in their handles).
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use crate::Timestamp;
+
+/// Names one scheduled event. It never names another one, however long it is kept.
+///
+/// Using it on a [`SoftTimers`](crate::SoftTimers) other than the one it came from is a mistake:
+/// debug builds panic, release builds treat it as any other index and generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TimerId {
+    index: u32,
+    generation: NonZeroU32,
+    #[cfg(debug_assertions)]
+    instance: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slots<E> {
+    slots: Vec<Slot<E>>,
+    free: Vec<u32>,
+    first_generation: NonZeroU32,
+    #[cfg(debug_assertions)]
+    instance: u32,
+}
+
+#[derive(Debug)]
+struct Slot<E> {
+    generation: NonZeroU32,
+    due: Timestamp,
+    event: Option<E>,
+}
+
+impl<E> Slots<E> {
+    pub(crate) fn new(first_generation: NonZeroU32) -> Self {
+        Slots {
+            slots: Vec::new(),
+            free: Vec::new(),
+            first_generation,
+            #[cfg(debug_assertions)]
+            instance: instance::next(),
+        }
+    }
+
+    /// Puts `event` into a free slot: O(1) amortised.
+    pub(crate) fn insert(&mut self, due: Timestamp, event: E) -> TimerId {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let index = u32::try_from(self.slots.len()).ok().filter(|&index| index != u32::MAX);
+            let index = index.expect("more than 4,294,967,294 timers pending or retired");
+            self.slots.push(Slot { generation: self.first_generation, due, event: None });
+            index
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.due = due;
+        slot.event = Some(event);
+        TimerId {
+            index,
+            generation: slot.generation,
+            #[cfg(debug_assertions)]
+            instance: self.instance,
+        }
+    }
+
+    /// The slot that `id` names, while its event is pending.
+    pub(crate) fn find(&self, id: TimerId) -> Option<u32> {
+        #[cfg(debug_assertions)]
+        assert_eq!(id.instance, self.instance, "TimerId used on a SoftTimers it does not belong to");
+        let slot = self.slots.get(id.index as usize)?;
+        (slot.generation == id.generation && slot.event.is_some()).then_some(id.index)
+    }
+
+    pub(crate) fn set_due(&mut self, index: u32, due: Timestamp) {
+        self.slots[index as usize].due = due;
+    }
+
+    /// Empties a slot that holds an event; its handle is dead from here on.
+    pub(crate) fn take(&mut self, index: u32) -> Option<(TimerId, Timestamp, E)> {
+        let slot = &mut self.slots[index as usize];
+        let event = slot.event.take()?;
+        let id = TimerId {
+            index,
+            generation: slot.generation,
+            #[cfg(debug_assertions)]
+            instance: self.instance,
+        };
+        // The last generation is used once and then the slot is never handed out again.
+        if let Some(next) = slot.generation.checked_add(1) {
+            slot.generation = next;
+            self.free.push(index);
+        }
+        Some((id, slot.due, event))
+    }
+}
+
+#[cfg(debug_assertions)]
+mod instance {
+    use core::sync::atomic::{AtomicU32, Ordering};
+
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+
+    pub(super) fn next() -> u32 {
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_retired_before_its_generation_wraps() {
+        let last = NonZeroU32::MAX;
+        let mut slots = Slots::new(NonZeroU32::new(u32::MAX - 1).unwrap());
+        let first = slots.insert(Timestamp::ZERO, 'a');
+        assert_eq!(slots.take(first.index).unwrap().2, 'a');
+        let second = slots.insert(Timestamp::ZERO, 'b');
+        assert_eq!((second.index, second.generation), (first.index, last));
+        slots.take(second.index);
+        let third = slots.insert(Timestamp::ZERO, 'c');
+        assert_ne!(third.index, first.index, "the slot came back after its last generation");
+        assert_eq!([first, second].map(|id| slots.find(id)), [None, None]);
+        assert_eq!(slots.find(third), Some(third.index));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "does not belong to")]
+    fn a_handle_of_another_instance_is_caught() {
+        let mut one = Slots::new(NonZeroU32::MIN);
+        let two = Slots::<char>::new(NonZeroU32::MIN);
+        let id = one.insert(Timestamp::ZERO, 'a');
+        two.find(id);
+    }
+}
