@@ -1,0 +1,155 @@
+//! The paper's bound (soft timers §3), held with nothing but the backup: figure 1, the exact bound of
+//! tick mode, the law of the delay, and what trigger states change about it.
+
+mod machine;
+
+use core::time::Duration;
+
+use machine::{Machine, Random, asleep};
+use softtimers_core::bound::Resolutions;
+use softtimers_core::{Config, Slack, SoftTimers, Timestamp, TriggerState};
+
+/// The paper's facility on a coarse clock: time is read in whole measurement ticks, only interrupts at
+/// `phase + k · X` ticks look for events. Returns the real time in nanoseconds from scheduling to firing.
+fn fires_after(clocks: Resolutions, scheduled: u64, t: u64, phase: u64) -> u64 {
+    let tick = clocks.measure_tick();
+    let read = |real: u64| Timestamp::from_nanos(real - real % tick.as_nanos() as u64);
+    let mut timers = SoftTimers::new(Config::default().tick(tick).clock_step(tick));
+    timers.schedule(read(scheduled), tick * t as u32, Slack::DEFERRABLE, ());
+    let period = clocks.interrupt_period().as_nanos() as u64;
+    let mut interrupt = phase + (scheduled.saturating_sub(phase)).div_ceil(period) * period;
+    loop {
+        let turn = timers.trigger(TriggerState::Backup, read(interrupt));
+        let due = clocks.may_fire(Timestamp::from_nanos(scheduled), t, Timestamp::from_nanos(interrupt));
+        let fired = timers.next(&turn).is_some();
+        assert_eq!(fired, due, "the rule and the timers disagree at {interrupt}");
+        if fired {
+            return interrupt - scheduled;
+        }
+        interrupt += period;
+    }
+}
+
+/// Figure 1: T = 1 and X = 2, one line per phase of the schedule within a tick and of the interrupt
+/// within its period. A tick is 1,000 here.
+#[test]
+fn figure_1_with_t_1_and_x_2() {
+    let clocks = Resolutions::new(1_000_000, 500_000).unwrap();
+    assert_eq!(clocks.x(), 2);
+    // (scheduled at, interrupts at phase + 2,000 k, fires after)
+    let cases = [
+        (0, 0, 2_000),
+        (0, 1_000, 3_000),
+        (400, 0, 1_600),
+        (400, 1_000, 2_600),
+        (999, 0, 1_001), // the least: just above T
+        (999, 1_000, 2_001),
+        (1_000, 0, 3_000),
+        (1_000, 1_000, 2_000),
+        (0, 1_999, 3_999), // the most: just below T + X + 1
+        (400, 1_999, 3_599),
+        (1, 0, 1_999),
+        (1_999, 1_000, 1_001),
+    ];
+    for (scheduled, phase, expected) in cases {
+        assert_eq!(fires_after(clocks, scheduled, 1, phase), expected, "at {scheduled}, phase {phase}");
+    }
+}
+
+/// T < t < T + X + 1 for every phase of both clocks, and both ends are approached within a step.
+#[test]
+fn tick_mode_holds_the_bound_exactly() {
+    let step = if cfg!(miri) { 250 } else { 50 };
+    for x in [1u64, 2, 7] {
+        let clocks = Resolutions::new(1_000_000, 1_000_000 / x).unwrap();
+        for t in [0u64, 1, 2, 9] {
+            let bounds = clocks.bounds(t);
+            let (mut least, mut most) = (u64::MAX, 0);
+            for scheduled in (0..2_000).step_by(step) {
+                for phase in (0..clocks.interrupt_period().as_nanos() as u64).step_by(step) {
+                    let after = fires_after(clocks, scheduled, t, phase);
+                    assert!(after > bounds.start * 1_000, "T = {t}, X = {x}: {after} is early");
+                    assert!(after < bounds.end * 1_000, "T = {t}, X = {x}: {after} is late");
+                    (least, most) = (least.min(after), most.max(after));
+                }
+            }
+            assert!(least <= bounds.start * 1_000 + 2 * step as u64);
+            // 1,000,000 / 7 does not divide: its period is rounded up by less than a microsecond.
+            assert!(most + 2 * step as u64 + 1_000 >= bounds.end * 1_000);
+        }
+    }
+}
+
+/// A program that never meets a trigger state still gets each event within a period of the backup.
+#[test]
+fn without_trigger_states_the_tick_runs_every_event() {
+    let mut random = Random(7);
+    let timers = SoftTimers::new(Config::default());
+    let period = Duration::from_millis(1);
+    let mut machine = Machine::tick(timers, Timestamp::from_micros(300), period);
+    for event in 0..1_000u64 {
+        machine.timers.schedule_at(Timestamp::from_nanos(random.below(50_000_000)), Slack::DEFERRABLE, event);
+    }
+    let mut fired = 0;
+    machine.run(Timestamp::from_micros(60_000), asleep, |_, _, event| {
+        assert!(event.lateness <= period + Duration::from_micros(1));
+        fired += 1;
+    });
+    assert_eq!((fired, machine.timers.len()), (1_000, 0));
+    assert_eq!(machine.expirations, 60);
+}
+
+/// With a conventional periodic timer the delay is uniform over its period (Kolmogorov–Smirnov at 1%).
+#[test]
+fn with_only_a_tick_the_delay_is_uniform() {
+    let events = if cfg!(miri) { 200 } else { 10_000 };
+    let mut random = Random(11);
+    let period = Duration::from_millis(1);
+    let config = Config::default().tick(Duration::from_nanos(1));
+    let mut machine =
+        Machine::tick(SoftTimers::new(config), Timestamp::from_nanos(random.below(1_000_000)), period);
+    for _ in 0..events {
+        machine.timers.schedule_at(
+            Timestamp::from_nanos(random.below(10_000_000_000)),
+            Slack::DEFERRABLE,
+            (),
+        );
+    }
+    let mut delays = Vec::new();
+    machine.run(Timestamp::from_micros(10_002_000), asleep, |_, _, fired| {
+        delays.push(fired.lateness.as_nanos() as f64 / period.as_nanos() as f64);
+    });
+    assert_eq!(delays.len(), events);
+    delays.sort_by(f64::total_cmp);
+    let n = delays.len() as f64;
+    let distance = delays
+        .iter()
+        .enumerate()
+        .map(|(at, &delay)| (delay - at as f64 / n).abs().max(((at + 1) as f64 / n - delay).abs()))
+        .fold(0.0, f64::max);
+    assert!(distance < 1.63 / n.sqrt(), "distance {distance} is beyond the 1% point");
+}
+
+/// Trigger states make the delay small and skewed: never early, and the median below the mean.
+#[test]
+fn with_trigger_states_the_delay_is_skewed_to_small_values() {
+    let events = if cfg!(miri) { 300 } else { 20_000 };
+    let mut random = Random(13);
+    let mut machine = Machine::one_shot(SoftTimers::new(Config::default()));
+    for _ in 0..events {
+        let due = Timestamp::from_nanos(random.below(5_000_000_000));
+        machine.timers.schedule_at(due, Slack::millis(1), ());
+    }
+    let mut gaps = Random(17);
+    machine.run(
+        Timestamp::from_micros(5_002_000),
+        || Some(gaps.web_server_gap()),
+        |_, now, fired| assert!(now >= fired.due, "early"),
+    );
+    let lateness = machine.timers.lateness();
+    assert_eq!(lateness.count(), events as u64);
+    let (median, mean) = (lateness.quantile(0.5).unwrap() as f64, lateness.mean().unwrap());
+    assert!(median < mean, "median {median}, mean {mean}");
+    assert!(lateness.max().unwrap() <= 1_001_000);
+    assert!(lateness.share_above(100_000) < 0.2);
+}
