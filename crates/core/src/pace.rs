@@ -32,6 +32,9 @@ pub enum Strategy {
     TwoSpeed,
     /// At its place in the schedule, however close: the baseline that bursts after each stall.
     FixedSeries,
+    /// At once: one departure at every trigger state, as in the overhead experiment of soft timers
+    /// §5.5. The rate only counts what would have been given up.
+    EveryTrigger,
 }
 
 /// How much of what a stall delayed is made up. The tighter of the two bounds holds.
@@ -154,6 +157,7 @@ impl RateClock {
             Strategy::TwoSpeed if on_schedule => now + self.config.rate.interval(),
             Strategy::TwoSpeed => now + self.burst_interval,
             Strategy::FixedSeries => place,
+            Strategy::EveryTrigger => now,
         }
     }
 

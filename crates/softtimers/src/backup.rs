@@ -1,0 +1,178 @@
+//! [`Backup`]: the hardware timer behind the trigger states, as one file descriptor for any loop.
+//!
+//! Register it with the loop you have; after each batch of events call [`Backup::arm`] with
+//! [`SoftTimers::poll_at`](crate::SoftTimers::poll_at). While the program keeps meeting trigger states
+//! the descriptor hardly ever becomes readable; when the program sleeps, it wakes it at the deadline.
+//!
+//! ```text
+//!    your loop:  poll ─▶ handle ─▶ trigger + next … ─▶ backup.arm(now, timers.poll_at()) ─┐
+//!                  ▲                                                                      │
+//!                  └──────────── sleeps; the descriptor is readable at the deadline ◀─────┘
+//! ```
+//!
+//! | mode | armed | paper |
+//! |---|---|---|
+//! | [`Backup::deadline`] | once, at the earliest deadline, and only while something is pending | soft timers §5.9; smart timers |
+//! | [`Backup::tick`] | periodically, always | soft timers §3: the periodic interrupt |
+
+use std::io;
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::time::Duration;
+
+use softtimers_core::{Alarm, Command, Timestamp};
+
+use crate::sys::timerfd::TimerFd;
+
+/// A kernel timer that is armed for the earliest deadline, as lazily as that allows.
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers::{Backup, Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
+///
+/// let mut timers = SoftTimers::new(Config::default());
+/// let mut backup = Backup::deadline()?;
+/// timers.schedule(Monotonic.now(), Duration::from_micros(200), Slack::EXACT, "tick");
+///
+/// backup.arm(Monotonic.now(), timers.poll_at())?;
+/// backup.wait()?; // in a real loop: your own poll, epoll, mio, libuv …
+/// backup.expired()?;
+/// let turn = timers.trigger(TriggerState::Backup, Monotonic.now());
+/// assert_eq!(timers.next(&turn).map(|fired| fired.event), Some("tick"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Backup {
+    timer: TimerFd,
+    mode: Mode,
+    stats: BackupStats,
+}
+
+#[derive(Debug)]
+enum Mode {
+    Deadline(Alarm),
+    Tick(NonZeroU32),
+}
+
+/// What a [`Backup`] has cost so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BackupStats {
+    /// Calls to [`Backup::arm`].
+    pub asked: u64,
+    /// Of those, the ones that needed a system call to set the timer.
+    pub set: u64,
+    /// Of those, the ones that needed a system call to clear it.
+    pub cleared: u64,
+    /// Times the timer went off.
+    pub expirations: u64,
+}
+
+impl Backup {
+    /// A backup that goes off at the earliest deadline: a one-shot timer, not armed yet.
+    ///
+    /// # Errors
+    /// If the kernel refuses another descriptor.
+    pub fn deadline() -> io::Result<Self> {
+        Ok(Backup {
+            timer: TimerFd::new()?,
+            mode: Mode::Deadline(Alarm::new()),
+            stats: BackupStats::default(),
+        })
+    }
+
+    /// A backup that goes off `hz` times a second from `now` on, whether or not anything is pending:
+    /// the paper's facility, for comparison and for events with [`Slack::DEFERRABLE`](crate::Slack).
+    ///
+    /// # Errors
+    /// If the kernel refuses another descriptor.
+    pub fn tick(hz: NonZeroU32, now: Timestamp) -> io::Result<Self> {
+        let timer = TimerFd::new()?;
+        let period = Duration::from_nanos(1_000_000_000 / u64::from(hz.get()));
+        timer.arm_periodic(now + period, period)?;
+        Ok(Backup { timer, mode: Mode::Tick(hz), stats: BackupStats::default() })
+    }
+
+    /// The earliest deadline is `poll_at`. After this the descriptor becomes readable at that time at
+    /// the latest; with `None` it is disarmed. A tick is left as it is.
+    ///
+    /// # Cost
+    /// Usually no system call; else one, about half a microsecond.
+    ///
+    /// # Errors
+    /// None that a working kernel gives.
+    pub fn arm(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> io::Result<()> {
+        self.stats.asked += 1;
+        let Mode::Deadline(alarm) = &mut self.mode else { return Ok(()) };
+        match alarm.want(now, poll_at) {
+            Command::Keep => Ok(()),
+            Command::Set(time) => {
+                self.stats.set += 1;
+                self.timer.arm_at(time)
+            }
+            Command::Clear => {
+                self.stats.cleared += 1;
+                self.timer.disarm()
+            }
+        }
+    }
+
+    /// Call this when the descriptor was reported readable. Returns how often the timer has gone off
+    /// since the last call; zero if the report was stale.
+    ///
+    /// # Errors
+    /// None that a working kernel gives.
+    pub fn expired(&mut self) -> io::Result<u64> {
+        let expirations = self.timer.drain()?;
+        self.stats.expirations += expirations;
+        if let (Mode::Deadline(alarm), true) = (&mut self.mode, expirations > 0) {
+            alarm.expired();
+        }
+        Ok(expirations)
+    }
+
+    /// Sleeps until the timer goes off. For programs without a loop, and for tests.
+    ///
+    /// # Errors
+    /// `InvalidInput` if it is not armed: that sleep would have no end.
+    pub fn wait(&self) -> io::Result<()> {
+        if self.armed().is_none() && self.tick_hz().is_none() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the backup is not armed"));
+        }
+        while !crate::sys::wait::wait_readable(self.timer.as_fd(), None, None)?.first {}
+        Ok(())
+    }
+
+    /// The time the one-shot timer is armed for.
+    pub fn armed(&self) -> Option<Timestamp> {
+        match &self.mode {
+            Mode::Deadline(alarm) => alarm.armed(),
+            Mode::Tick(_) => None,
+        }
+    }
+
+    /// Interrupts per second of a tick; `None` in deadline mode, whose resolution is the kernel's.
+    #[doc(alias = "interrupt_clock_resolution")]
+    pub fn tick_hz(&self) -> Option<NonZeroU32> {
+        match self.mode {
+            Mode::Deadline(_) => None,
+            Mode::Tick(hz) => Some(hz),
+        }
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> BackupStats {
+        self.stats
+    }
+}
+
+impl AsFd for Backup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
+    }
+}
+
+impl AsRawFd for Backup {
+    fn as_raw_fd(&self) -> RawFd {
+        self.timer.as_fd().as_raw_fd()
+    }
+}

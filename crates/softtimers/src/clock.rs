@@ -1,0 +1,371 @@
+//! The clock everything runs on, and how other clocks' times become its times.
+//!
+//! Due times, kernel timers and packet times can only be compared on one time line. That line is
+//! `CLOCK_MONOTONIC`: `timerfd` and `epoll` sleep by it, nobody can set it, and reading it is no
+//! system call. Two foreign times must be carried over:
+//!
+//! ```text
+//!   std::time::Instant      opaque, though the same clock ─┐
+//!                                                          ├─▶ Timestamp (CLOCK_MONOTONIC)
+//!   packet times (realtime) since 1970, can be stepped ────┘
+//!
+//!   before ──┐                     No call reads two clocks at one moment, so each foreign
+//!   foreign  ├─ a sandwich         clock is read between two reads of ours: it lay between
+//!   after ───┘                     them, and the tightest of several says where, to nanoseconds.
+//! ```
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+use softtimers_core::{Clock, Timestamp};
+
+/// `CLOCK_MONOTONIC`: the default clock.
+///
+/// It never goes back, in no thread and between none, and does not count time in suspend. The value
+/// has no size, so pass it around freely.
+///
+/// # Cost
+///
+/// A read is about 20 ns where the kernel's vdso serves the clock source, a system call elsewhere.
+///
+/// ```
+/// use softtimers::Clock;
+/// use softtimers::clock::Monotonic;
+///
+/// let clock = Monotonic;
+/// let before = clock.now();
+/// assert!(clock.now() >= before);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Monotonic;
+
+impl Monotonic {
+    /// The time of a [`std::time::Instant`].
+    ///
+    /// On Linux an `Instant` is a reading of the same clock, but `std` does not say which. The
+    /// distance is therefore measured once per process, as the tightest of 32 sandwiches. What
+    /// remains of error, tens of nanoseconds, is the same for every conversion of a process: order
+    /// and differences of converted times are exact, and so is the way there and back. An `Instant`
+    /// before the epoch gives [`Timestamp::ZERO`].
+    ///
+    /// # Cost
+    ///
+    /// A few nanoseconds; the first conversion of a process takes about 2 µs.
+    pub fn timestamp_of(instant: Instant) -> Timestamp {
+        let anchor = Anchor::of_process();
+        match instant.checked_duration_since(anchor.instant) {
+            Some(after) => anchor.timestamp + after,
+            None => anchor.timestamp.saturating_sub(anchor.instant.duration_since(instant)),
+        }
+    }
+
+    /// The [`std::time::Instant`] at `time`, or `None` if `Instant` cannot represent it.
+    ///
+    /// The inverse of [`timestamp_of`](Monotonic::timestamp_of), with the same accuracy and cost.
+    ///
+    /// ```
+    /// use softtimers::Clock;
+    /// use softtimers::clock::Monotonic;
+    ///
+    /// let now = Monotonic.now();
+    /// let instant = Monotonic::instant_of(now).unwrap();
+    /// assert_eq!(Monotonic::timestamp_of(instant), now);
+    /// ```
+    pub fn instant_of(time: Timestamp) -> Option<Instant> {
+        let anchor = Anchor::of_process();
+        match time.checked_duration_since(anchor.timestamp) {
+            Some(after) => anchor.instant.checked_add(after),
+            None => anchor.instant.checked_sub(anchor.timestamp.saturating_duration_since(time)),
+        }
+    }
+}
+
+impl Clock for Monotonic {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(nanos(clock_gettime(ClockId::Monotonic)))
+    }
+
+    /// What `clock_getres` says: 10⁹, unless the kernel runs without high-resolution timers.
+    fn resolution_hz(&self) -> u64 {
+        NANOS_PER_SEC / nanos(clock_getres(ClockId::Monotonic)).max(1)
+    }
+}
+
+/// How far the realtime clock is from [`Monotonic`]: turns the kernel's packet times into
+/// [`Timestamp`]s.
+///
+/// The kernel slews both clocks alike, so their distance is one constant until somebody *steps* the
+/// realtime clock (`date -s`, NTP's first correction, a leap second). It is measured once, and kept
+/// for as long as later sandwiches agree with it: packet times keep their order and their exact
+/// gaps. [`refresh`](RealtimeOffset::refresh) notices a step.
+///
+/// A time that was taken before a step and is converted after it comes out wrong by the step, as a
+/// packet does that waited in the socket meanwhile. Nothing in the packet says so.
+///
+/// ```
+/// use softtimers::Clock;
+/// use softtimers::clock::{Monotonic, RealtimeOffset};
+/// use std::time::{Duration, UNIX_EPOCH};
+///
+/// let start = Monotonic.now();
+/// let mut offset = RealtimeOffset::sample();
+/// assert!(!offset.refresh(), "nobody set the clock meanwhile");
+///
+/// let since_1970 = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+/// assert!(offset.monotonic(since_1970) + Duration::from_millis(1) > start);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct RealtimeOffset {
+    /// Realtime minus monotonic, in nanoseconds.
+    offset: i64,
+    /// How far `offset` may be from the truth.
+    error: i64,
+}
+
+impl RealtimeOffset {
+    /// Measures the offset: the tightest of 32 sandwiches, about 2 µs.
+    pub fn sample() -> Self {
+        let tightest = Sandwich::tightest_of(SAMPLES, realtime_nanos);
+        Self { offset: offset_from(tightest.foreign, tightest.middle()), error: signed(tightest.error()) }
+    }
+
+    /// Measures anew if the realtime clock was stepped since the last measurement, and says whether.
+    ///
+    /// # Cost
+    ///
+    /// Three clock reads, about 70 ns.
+    pub fn refresh(&mut self) -> bool {
+        if self.agrees_with(&Sandwich::take(&mut realtime_nanos)) {
+            return false;
+        }
+        *self = Self::sample();
+        true
+    }
+
+    /// The time on the monotonic clock when the realtime clock showed `since_unix_epoch`.
+    ///
+    /// Accurate to some tens of nanoseconds. A time before boot gives [`Timestamp::ZERO`].
+    pub fn monotonic(&self, since_unix_epoch: Duration) -> Timestamp {
+        let realtime = i64::try_from(since_unix_epoch.as_nanos()).unwrap_or(i64::MAX);
+        Timestamp::from_nanos(u64::try_from(realtime.saturating_sub(self.offset)).unwrap_or(0))
+    }
+
+    /// Whether `sandwich` can have happened under this offset.
+    fn agrees_with(&self, sandwich: &Sandwich<u64>) -> bool {
+        let least = offset_from(sandwich.foreign, sandwich.after).saturating_sub(self.error);
+        let most = offset_from(sandwich.foreign, sandwich.before).saturating_add(self.error);
+        (least..=most).contains(&self.offset)
+    }
+}
+
+/// A reading of a foreign clock, and of ours on both sides of it.
+struct Sandwich<T> {
+    before: Timestamp,
+    foreign: T,
+    after: Timestamp,
+}
+
+impl<T> Sandwich<T> {
+    fn take(foreign: &mut impl FnMut() -> T) -> Self {
+        let before = Monotonic.now();
+        let foreign = foreign();
+        Self { before, foreign, after: Monotonic.now() }
+    }
+
+    /// The tightest of `samples`; at least one is taken. The others were held up between two reads.
+    fn tightest_of(samples: u32, mut foreign: impl FnMut() -> T) -> Self {
+        let mut tightest = Self::take(&mut foreign);
+        for _ in 1..samples {
+            let sandwich = Self::take(&mut foreign);
+            if sandwich.width() < tightest.width() {
+                tightest = sandwich;
+            }
+        }
+        tightest
+    }
+
+    fn width(&self) -> u64 {
+        self.after.as_nanos() - self.before.as_nanos()
+    }
+
+    /// The best guess at the time of the foreign reading.
+    fn middle(&self) -> Timestamp {
+        Timestamp::from_nanos(self.before.as_nanos() + self.width() / 2)
+    }
+
+    /// How wrong [`middle`](Self::middle) can be, in nanoseconds.
+    fn error(&self) -> u64 {
+        self.width().div_ceil(2)
+    }
+}
+
+/// One moment on both time lines of this process.
+struct Anchor {
+    instant: Instant,
+    timestamp: Timestamp,
+    /// How far `timestamp` may be from the truth, in nanoseconds.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the tests hold conversions to it"))]
+    error: u64,
+}
+
+impl Anchor {
+    fn of_process() -> &'static Anchor {
+        static ANCHOR: OnceLock<Anchor> = OnceLock::new();
+        ANCHOR.get_or_init(|| {
+            let tightest = Sandwich::tightest_of(SAMPLES, read_instant);
+            Anchor { instant: tightest.foreign, timestamp: tightest.middle(), error: tightest.error() }
+        })
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place where an `Instant` is taken")]
+fn read_instant() -> Instant {
+    Instant::now()
+}
+
+fn realtime_nanos() -> u64 {
+    nanos(clock_gettime(ClockId::Realtime))
+}
+
+/// `foreign - ours`; both are below 2⁶³ ns, which is the year 2262.
+fn offset_from(foreign: u64, ours: Timestamp) -> i64 {
+    signed(foreign).saturating_sub(signed(ours.as_nanos()))
+}
+
+fn signed(nanos: u64) -> i64 {
+    i64::try_from(nanos).unwrap_or(i64::MAX)
+}
+
+/// A time the kernel gave: never negative, and nanoseconds below one second.
+#[inline]
+fn nanos(time: Timespec) -> u64 {
+    time.tv_sec as u64 * NANOS_PER_SEC + time.tv_nsec as u64
+}
+
+const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+/// Sandwiches per measurement. The first ones run on cold caches; more than some ten rarely help.
+const SAMPLES: u32 = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    //= ST-011 (soft timers §3)
+    #[test]
+    fn time_never_goes_back_in_a_thread_or_between_threads() {
+        const THREADS: u64 = 4;
+        const READS: u64 = 100_000_000;
+        let latest = AtomicU64::new(0);
+        let read_many = || {
+            let mut last = 0;
+            for i in 0..READS / THREADS {
+                // Whoever reads after another thread has published must not see less than it saw.
+                let published = if i % 16 == 0 { latest.load(Ordering::Acquire) } else { last };
+                let now = Monotonic.now().as_nanos();
+                assert!(now >= published, "{now} after another thread saw {published}");
+                assert!(now >= last, "{now} after {last}");
+                last = now;
+                if i % 16 == 8 {
+                    latest.fetch_max(now, Ordering::AcqRel);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(read_many);
+            }
+        });
+    }
+
+    //= ST-010 (soft timers §3)
+    #[test]
+    fn the_resolution_is_the_kernels() {
+        let step = clock_getres(ClockId::Monotonic);
+        assert_eq!(step.tv_sec, 0);
+        assert_eq!(Monotonic.resolution_hz(), NANOS_PER_SEC / step.tv_nsec as u64);
+    }
+
+    //= ST-010 (soft timers §3)
+    #[test]
+    fn a_nanosecond_is_as_long_as_on_the_raw_clock() {
+        let raw = || nanos(clock_gettime(ClockId::MonotonicRaw));
+        let first = Sandwich::tightest_of(SAMPLES, raw);
+        while Monotonic.now() < first.after + Duration::from_millis(30) {}
+        let second = Sandwich::tightest_of(SAMPLES, raw);
+        let ours = second.middle().as_nanos() - first.middle().as_nanos();
+        let theirs = second.foreign - first.foreign;
+        let allowed = theirs / 1_000 + first.error() + second.error();
+        assert!(ours.abs_diff(theirs) <= allowed, "{ours} ns took {theirs} ns of the raw clock");
+    }
+
+    #[test]
+    fn an_instant_is_placed_between_the_reads_around_it() {
+        for _ in 0..1_000 {
+            let sandwich = Sandwich::take(&mut read_instant);
+            let placed = Monotonic::timestamp_of(sandwich.foreign);
+            let error = Duration::from_nanos(Anchor::of_process().error);
+            assert!(placed + error >= sandwich.before, "{placed:?} before {:?}", sandwich.before);
+            assert!(placed <= sandwich.after + error, "{placed:?} after {:?}", sandwich.after);
+        }
+    }
+
+    #[test]
+    fn instants_survive_the_round_trip_on_both_sides_of_the_anchor() {
+        let now = read_instant();
+        for micros in [0, 1, 777, 1_000_000] {
+            for instant in [now + Duration::from_micros(micros), now - Duration::from_micros(micros)] {
+                let there = Monotonic::timestamp_of(instant);
+                assert_eq!(Monotonic::instant_of(there), Some(instant));
+            }
+        }
+        let gap = Duration::from_nanos(12_345);
+        let (one, two) = (Monotonic::timestamp_of(now), Monotonic::timestamp_of(now + gap));
+        assert_eq!(two.checked_duration_since(one), Some(gap), "differences are exact");
+    }
+
+    #[test]
+    fn the_ends_of_the_range_convert_without_panic() {
+        for time in [Timestamp::ZERO, Timestamp::MAX] {
+            if let Some(instant) = Monotonic::instant_of(time) {
+                assert_eq!(Monotonic::timestamp_of(instant), time);
+            }
+        }
+        let far = read_instant().checked_sub(Duration::from_secs(10_000_000_000));
+        assert!(far.is_none_or(|instant| Monotonic::timestamp_of(instant) == Timestamp::ZERO));
+    }
+
+    #[test]
+    fn realtime_is_placed_between_the_reads_around_it() {
+        let offset = RealtimeOffset::sample();
+        for _ in 0..1_000 {
+            let sandwich = Sandwich::take(&mut realtime_nanos);
+            assert!(offset.agrees_with(&sandwich));
+            let placed = offset.monotonic(Duration::from_nanos(sandwich.foreign));
+            let error = Duration::from_nanos(offset.error as u64);
+            assert!(placed + error >= sandwich.before && placed <= sandwich.after + error);
+        }
+    }
+
+    #[test]
+    fn a_step_of_the_realtime_clock_is_noticed() {
+        let truth = RealtimeOffset::sample();
+        let mut stepped = RealtimeOffset { offset: truth.offset - 1_000_000_000, ..truth };
+        assert!(stepped.refresh(), "a second off");
+        assert!(stepped.offset.abs_diff(truth.offset) <= (stepped.error + truth.error) as u64);
+        assert!(!stepped.refresh(), "and is right again");
+    }
+
+    #[test]
+    fn realtime_outside_the_range_saturates() {
+        let offset = RealtimeOffset { offset: 1_000, error: 0 };
+        assert_eq!(offset.monotonic(Duration::from_nanos(999)), Timestamp::ZERO);
+        assert_eq!(offset.monotonic(Duration::from_nanos(1_007)), Timestamp::from_nanos(7));
+        assert_eq!(offset.monotonic(Duration::MAX), Timestamp::from_nanos(i64::MAX as u64 - 1_000));
+    }
+}

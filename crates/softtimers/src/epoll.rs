@@ -1,0 +1,7 @@
+//! `epoll` with time-outs in nanoseconds and a fall-back where `epoll_pwait2` is refused.
+//!
+//! [`EventLoop`](crate::EventLoop) is built on it. It is public because a loop of your own wants the
+//! same two things; it knows nothing of timers.
+
+pub use crate::sys::epoll::{Epoll, Event, Events, Waiting};
+pub use rustix::event::epoll::EventFlags;

@@ -1,0 +1,159 @@
+//! Control messages: what the kernel tells about a datagram beside its bytes.
+//!
+//! ```text
+//!   ┌ length ──┬ level ┬ type ┬ data … ┬ padding ┐┌ length …
+//!   │ usize    │ i32   │ i32  │        │ to usize ││
+//! ```
+//!
+//! They are read as bytes with checked bounds instead of through the `CMSG_` macros: nothing here
+//! can be `unsafe`, and nothing the kernel (or a test) puts here can panic.
+
+use std::time::Duration;
+
+/// Room for the control messages of one datagram.
+///
+/// A time stamp takes 32 bytes and a drop counter 24. Whatever else was switched on behind our back
+/// is cut off by the kernel.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub(crate) struct ControlBuffer(pub(crate) [u8; 64]);
+
+impl ControlBuffer {
+    pub(crate) const EMPTY: Self = Self([0; 64]);
+}
+
+/// What we understand of a datagram's control messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Control {
+    /// When the kernel received it, since 1970 on the realtime clock.
+    pub(crate) received: Option<Duration>,
+    /// How many datagrams the socket had dropped by then; absent while there were none.
+    pub(crate) drops: Option<u32>,
+}
+
+impl Control {
+    /// Reads the part of a control buffer that the kernel wrote.
+    pub(crate) fn parse(mut bytes: &[u8]) -> Self {
+        let mut control = Self::default();
+        while let Some((message, rest)) = Message::split(bytes) {
+            match (message.level, message.kind) {
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => control.received = timespec(message.data),
+                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
+                    control.drops = message.data.first_chunk().copied().map(u32::from_ne_bytes);
+                }
+                _ => {}
+            }
+            bytes = rest;
+        }
+        control
+    }
+}
+
+struct Message<'a> {
+    level: libc::c_int,
+    kind: libc::c_int,
+    data: &'a [u8],
+}
+
+impl<'a> Message<'a> {
+    /// The first message of `bytes` and what follows it; `None` at the end or where it makes no sense.
+    fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let (level, rest) = rest.split_first_chunk()?;
+        let (kind, _) = rest.split_first_chunk()?;
+        let length = usize::from_ne_bytes(*length);
+        let data = bytes.get(HEADER..length)?;
+        let next = length.checked_next_multiple_of(size_of::<usize>())?;
+        let message = Self { level: i32::from_ne_bytes(*level), kind: i32::from_ne_bytes(*kind), data };
+        Some((message, bytes.get(next..).unwrap_or_default()))
+    }
+}
+
+/// A `struct timespec` of either width.
+fn timespec(data: &[u8]) -> Option<Duration> {
+    let (seconds, nanos) = match data.len() {
+        16 => {
+            let (seconds, nanos) = data.split_first_chunk()?;
+            (i64::from_ne_bytes(*seconds), i64::from_ne_bytes(*nanos.first_chunk()?))
+        }
+        8 => {
+            let (seconds, nanos) = data.split_first_chunk()?;
+            (i32::from_ne_bytes(*seconds).into(), i32::from_ne_bytes(*nanos.first_chunk()?).into())
+        }
+        _ => return None,
+    };
+    let nanos = u32::try_from(nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
+    Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
+}
+
+const HEADER: usize = size_of::<usize>() + 2 * size_of::<libc::c_int>();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+        let mut bytes = (HEADER + data.len()).to_ne_bytes().to_vec();
+        bytes.extend(level.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(data);
+        bytes.resize(bytes.len().next_multiple_of(size_of::<usize>()), 0);
+        bytes
+    }
+
+    fn stamp(seconds: i64, nanos: i64) -> Vec<u8> {
+        let data = [seconds.to_ne_bytes(), nanos.to_ne_bytes()].concat();
+        message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &data)
+    }
+
+    fn drops(count: u32) -> Vec<u8> {
+        message(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &count.to_ne_bytes())
+    }
+
+    #[test]
+    fn messages_are_found_in_any_order_and_beside_others() {
+        let other = message(libc::IPPROTO_IP, libc::IP_TTL, &64i32.to_ne_bytes());
+        let both = Control { received: Some(Duration::new(5, 7)), drops: Some(9) };
+        for parts in [[stamp(5, 7), drops(9), other.clone()], [other, drops(9), stamp(5, 7)]] {
+            assert_eq!(Control::parse(&parts.concat()), both);
+        }
+        assert_eq!(Control::parse(&[]), Control::default());
+        assert_eq!(stamp(5, 7).len() + drops(9).len(), 56, "both fit the buffer");
+    }
+
+    #[test]
+    fn a_cut_message_ends_the_list() {
+        let bytes = [drops(3), stamp(5, 7)].concat();
+        for length in 0..bytes.len() {
+            let control = Control::parse(&bytes[..length]);
+            assert_eq!(control.received, None, "at {length}");
+            assert_eq!(control.drops, (length >= HEADER + 4).then_some(3), "at {length}");
+        }
+    }
+
+    #[test]
+    fn impossible_times_are_none() {
+        for (seconds, nanos) in [(-1, 0), (0, -1), (0, 1_000_000_000), (i64::MIN, i64::MAX)] {
+            assert_eq!(Control::parse(&stamp(seconds, nanos)).received, None);
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic() {
+        let mut state = 1u64;
+        for _ in 0..200_000 {
+            let mut bytes = [0; 64];
+            for byte in &mut bytes {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                // Small values make plausible lengths, levels and types.
+                *byte = if state >> 63 == 0 { 0 } else { (state >> 40) as u8 % 48 };
+            }
+            Control::parse(&bytes);
+        }
+        for length in [0, 1, HEADER - 1, HEADER, usize::MAX - 7, usize::MAX] {
+            let mut bytes = [0xff; 64];
+            bytes[..size_of::<usize>()].copy_from_slice(&length.to_ne_bytes());
+            assert_eq!(Control::parse(&bytes), Control::default());
+        }
+    }
+}

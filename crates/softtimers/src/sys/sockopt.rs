@@ -1,0 +1,85 @@
+//! Socket options that rustix lacks: receive times, drop counts, errors of the local queue.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::net::{AddressFamily, RecvFlags, recv, sockopt};
+
+/// Asks for a receive time with each datagram.
+pub(crate) fn set_timestamps(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    set_flag(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, on)
+}
+
+/// Asks for the drop counter with each datagram that follows a drop.
+pub(crate) fn set_drop_counter(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    set_flag(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, on)
+}
+
+/// Asks for `ENOBUFS` where the local queue drops a datagram, and for every ICMP error.
+pub(crate) fn set_queue_errors(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    if sockopt::socket_domain(socket)? == AddressFamily::INET6 {
+        set_flag(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, on)?;
+    }
+    // A v6 socket may also carry v4 traffic, and takes its option.
+    set_flag(socket, libc::IPPROTO_IP, libc::IP_RECVERR, on)
+}
+
+/// Empties the queue of ICMP errors; returns how many there were, at most [`MAX_ERRORS`].
+pub(crate) fn drain_errors(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    for drained in 0..MAX_ERRORS {
+        match recv(socket, &mut [0u8; 0], RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::AGAIN) => return Ok(drained),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(MAX_ERRORS)
+}
+
+/// Asks for a receive buffer of `bytes`, beyond the system's limit if we may; returns what the
+/// kernel granted.
+pub(crate) fn request_recv_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
+    let bytes = bytes.min(i32::MAX as usize);
+    if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
+        sockopt::set_socket_recv_buffer_size(socket, bytes)?;
+    }
+    Ok(sockopt::socket_recv_buffer_size(socket)?)
+}
+
+/// How many datagrams the socket has dropped so far, modulo 2³².
+pub(crate) fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut counters = [0u32; MEMINFO_COUNTERS];
+    let mut length = size_of_val(&counters) as libc::socklen_t;
+    // SAFETY: `counters` is valid for writes of `length` bytes, and any bytes make valid `u32`s.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            counters.as_mut_ptr().cast(),
+            &mut length,
+        )
+    };
+    if outcome == 0 { Ok(counters[libc::SK_MEMINFO_DROPS as usize]) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_flag(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, on: bool) -> io::Result<()> {
+    let value = libc::c_int::from(on);
+    // SAFETY: `value` is valid for reads of its size, which is the length given.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// More than a receive buffer holds, so that a flood of ICMP cannot keep us here.
+const MAX_ERRORS: usize = 4096;
+
+/// As many as Linux has known since the option exists (4.12); it writes no more than it is given.
+const MEMINFO_COUNTERS: usize = libc::SK_MEMINFO_DROPS as usize + 1;

@@ -1,0 +1,191 @@
+//! [`Waiter`]: soft timers for a program that only wants to read its socket.
+//!
+//! There is no loop to adopt: replace `socket.recv_from(&mut buffer)` with
+//! `waiter.recv_from(&socket, &mut buffer, &mut timers)`, which returns a packet *or* a due event.
+//!
+//! ```text
+//!   recv_from ──▶ due event?  ──yes──▶ Ready::Due          your handler returned: a trigger state
+//!                    │ no
+//!                 packet there? ─yes─▶ Ready::Packet       at most one turn between two packets,
+//!                    │ no                                  so neither side can starve the other
+//!                 sleep until a packet or the earliest deadline, and look again
+//! ```
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use softtimers_core::{Clock, Fired, Idle, SoftTimers, Timestamp, TriggerState, Turn, Wait};
+
+use crate::clock::Monotonic;
+use crate::sys::sched::TimerSlack;
+use crate::sys::wait::wait_readable;
+
+/// Waits for a socket and for soft timers at once, on the thread that made it.
+///
+/// Creating one sets this thread's timer slack to 1 ns, dropping it restores it; threads spawned
+/// meanwhile inherit the 1 ns.
+///
+/// ```
+/// use std::net::UdpSocket;
+/// use std::time::Duration;
+/// use softtimers::{Clock, Config, Monotonic, Ready, Slack, SoftTimers, Waiter};
+///
+/// let socket = UdpSocket::bind("127.0.0.1:0")?;
+/// socket.send_to(b"hello", socket.local_addr()?)?;
+/// let mut timers = SoftTimers::new(Config::default());
+/// timers.schedule(Monotonic.now(), Duration::from_millis(1), Slack::EXACT, "tick");
+///
+/// let mut waiter = Waiter::new()?;
+/// let mut buffer = [0; 2048];
+/// let mut seen = Vec::new();
+/// while seen.len() < 2 {
+///     match waiter.recv_from(&socket, &mut buffer, &mut timers)? {
+///         Ready::Packet { len, .. } => seen.push(String::from_utf8_lossy(&buffer[..len]).into_owned()),
+///         Ready::Due(fired) => seen.push(fired.event.to_owned()),
+///     }
+/// }
+/// seen.sort();
+/// assert_eq!(seen, ["hello", "tick"]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Waiter {
+    idle: Idle,
+    turn: Option<Turn>,
+    _slack: TimerSlack,
+}
+
+/// What [`Waiter::recv_from`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ready<E> {
+    /// A datagram of `len` bytes is in the buffer.
+    Packet {
+        /// Its length; what did not fit into the buffer is lost, as with `std`.
+        len: usize,
+        /// Its sender.
+        from: SocketAddr,
+    },
+    /// An event is due.
+    Due(Fired<E>),
+}
+
+impl Waiter {
+    /// A waiter that sleeps when there is nothing to do.
+    ///
+    /// # Errors
+    /// If the kernel refuses to change this thread's timer slack.
+    pub fn new() -> io::Result<Self> {
+        Self::with_idle(Idle::park())
+    }
+
+    /// A waiter with another idle policy.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_idle(idle: Idle) -> io::Result<Self> {
+        Ok(Waiter { idle, turn: None, _slack: TimerSlack::hold(Duration::from_nanos(1))? })
+    }
+
+    /// The next datagram of `socket` or the next due event, whichever comes first. Sleeps until then,
+    /// whether or not the socket is in blocking mode.
+    ///
+    /// # Errors
+    /// Those of the socket, such as `ConnectionRefused` after an ICMP answer to an earlier send. The
+    /// timers are untouched by them: call again.
+    pub fn recv_from<E>(
+        &mut self,
+        socket: &UdpSocket,
+        buffer: &mut [u8],
+        timers: &mut SoftTimers<E>,
+    ) -> io::Result<Ready<E>> {
+        self.until(socket.as_fd(), timers, || receive(socket, buffer)).map(|found| match found {
+            Found::Source((len, from)) => Ready::Packet { len, from },
+            Found::Due(fired) => Ready::Due(fired),
+        })
+    }
+
+    /// `None` when `source` is readable, or the next due event if that comes first: for listeners,
+    /// streams and anything else with a descriptor.
+    ///
+    /// # Errors
+    /// None that a working kernel gives.
+    pub fn readable<E>(
+        &mut self,
+        source: &impl AsFd,
+        timers: &mut SoftTimers<E>,
+    ) -> io::Result<Option<Fired<E>>> {
+        let source = source.as_fd();
+        let look = || Ok(wait_readable(source, None, Some(Duration::ZERO))?.first.then_some(()));
+        self.until(source, timers, look).map(|found| match found {
+            Found::Source(()) => None,
+            Found::Due(fired) => Some(fired),
+        })
+    }
+
+    fn until<E, T>(
+        &mut self,
+        source: BorrowedFd<'_>,
+        timers: &mut SoftTimers<E>,
+        mut look: impl FnMut() -> io::Result<Option<T>>,
+    ) -> io::Result<Found<T, E>> {
+        let mut turn = match self.turn.take() {
+            Some(unfinished) => unfinished,
+            None => timers.trigger(TriggerState::HandlerExit, Monotonic.now()),
+        };
+        loop {
+            if let Some(fired) = timers.next(&turn) {
+                self.turn = Some(turn);
+                return Ok(Found::Due(fired));
+            }
+            if let Some(found) = look()? {
+                return Ok(Found::Source(found));
+            }
+            let now = Monotonic.now();
+            turn = timers.trigger(TriggerState::Idle, now);
+            if let Some(fired) = timers.next(&turn) {
+                self.turn = Some(turn);
+                return Ok(Found::Due(fired));
+            }
+            turn = self.sleep(source, timers, now)?;
+        }
+    }
+
+    fn sleep<E>(
+        &mut self,
+        source: BorrowedFd<'_>,
+        timers: &mut SoftTimers<E>,
+        now: Timestamp,
+    ) -> io::Result<Turn> {
+        let wait = self.idle.wait(now, timers.poll_at());
+        let timeout = match wait {
+            Wait::Poll => return Ok(timers.trigger(TriggerState::Idle, Monotonic.now())),
+            Wait::Until(wake) => Some(wake.saturating_duration_since(now)),
+            Wait::Forever => None,
+        };
+        let found = wait_readable(source, None, timeout)?.first;
+        let now = Monotonic.now();
+        if let (Wait::Until(wake), false) = (wait, found) {
+            self.idle.woke(wake, now);
+        }
+        let source = if found { TriggerState::Readiness } else { TriggerState::Backup };
+        Ok(timers.trigger(source, now))
+    }
+}
+
+enum Found<T, E> {
+    Source(T),
+    Due(Fired<E>),
+}
+
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
+    match rustix::net::recvfrom(socket, buffer, RecvFlags::DONTWAIT) {
+        Ok((len, _, Some(from))) => Ok(Some((len, SocketAddr::try_from(from)?))),
+        Ok((_, _, None)) => Err(io::Error::other("a datagram without a sender")),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,212 @@
+//! The doors on real descriptors: nobody starves, the backup goes off when it should and not
+//! otherwise, and the fall-back for old kernels does the same.
+
+use std::io::Write;
+use std::net::UdpSocket;
+use std::num::NonZeroU32;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use softtimers::epoll::Waiting;
+use softtimers::{
+    Backup, Clock, Config, EventLoop, Happening, Idle, Interest, LoopConfig, Monotonic, Ready, Slack,
+    SoftTimers, Token, TriggerState, Waiter,
+};
+
+fn timers<E>() -> SoftTimers<E> {
+    SoftTimers::new(Config::default())
+}
+
+/// A socket with `count` datagrams waiting in it.
+fn flooded(count: usize) -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..count {
+        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+    }
+    socket
+}
+
+/// An event that re-arms itself for "now" and a socket that never runs dry take turns.
+#[test]
+fn the_waiter_starves_neither_packets_nor_events() {
+    let socket = flooded(50);
+    let (mut timers, mut waiter) = (timers(), Waiter::new().unwrap());
+    timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, ());
+    let mut order = String::new();
+    for _ in 0..100 {
+        match waiter.recv_from(&socket, &mut [0; 8], &mut timers).unwrap() {
+            Ready::Packet { .. } => order.push('p'),
+            Ready::Due(_) => {
+                order.push('d');
+                timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, ());
+            }
+        }
+    }
+    assert_eq!(order, "dp".repeat(50));
+}
+
+/// The same for the loop, with several sources that stay ready.
+#[test]
+fn the_loop_starves_neither_sources_nor_events() {
+    for without_pwait2 in [false, true] {
+        let mut events = EventLoop::new(LoopConfig { without_pwait2, ..LoopConfig::default() }).unwrap();
+        let sockets = [flooded(1), flooded(1), flooded(1)];
+        for (at, socket) in sockets.iter().enumerate() {
+            events.register(socket, Token(at as u64), Interest::Readable).unwrap();
+        }
+        let mut timers = timers();
+        timers.schedule(events.now(), Duration::ZERO, Slack::EXACT, ());
+        let (mut ready, mut due) = ([0; 3], 0);
+        for _ in 0..600 {
+            match events.next(&mut timers).unwrap() {
+                Happening::Ready { token, readable, .. } => {
+                    assert!(readable);
+                    ready[token.0 as usize] += 1;
+                }
+                Happening::Due(_) => {
+                    due += 1;
+                    timers.schedule(events.now(), Duration::ZERO, Slack::EXACT, ());
+                }
+            }
+        }
+        assert!(ready.iter().all(|&count| count >= 80) && due >= 270, "{ready:?} ready, {due} due");
+        let expected = if without_pwait2 { Waiting::Ppoll } else { Waiting::Pwait2 };
+        assert_eq!(events.waiting(), expected);
+    }
+}
+
+/// Sub-millisecond deadlines are met from idle by both ways of waiting, never early, and in order.
+#[test]
+fn the_loop_sleeps_to_its_deadlines() {
+    for without_pwait2 in [false, true] {
+        let mut events = EventLoop::new(LoopConfig { without_pwait2, ..LoopConfig::default() }).unwrap();
+        let mut timers = timers();
+        let start = events.now();
+        for micros in [900u64, 100, 500, 300, 700] {
+            timers.schedule(start, Duration::from_micros(micros), Slack::EXACT, micros);
+        }
+        let mut order = Vec::new();
+        while !timers.is_empty() {
+            let Happening::Due(fired) = events.next(&mut timers).unwrap() else {
+                panic!("nothing is registered")
+            };
+            assert!(events.now() >= start + Duration::from_micros(fired.event));
+            order.push(fired.event);
+        }
+        assert_eq!(order, [100, 300, 500, 700, 900]);
+        let stats = events.stats();
+        assert!(stats.deadlines <= 5 && stats.waits <= 6, "{stats:?}");
+    }
+}
+
+/// While sources keep the loop busy, the backup is hardly ever what runs an event.
+#[test]
+fn a_busy_loop_runs_its_events_at_trigger_states() {
+    let mut events = EventLoop::new(LoopConfig::default()).unwrap();
+    let socket = flooded(1); // never read: always ready
+    events.register(&socket, Token(0), Interest::Readable).unwrap();
+    let mut timers = timers();
+    timers.schedule(events.now(), Duration::from_micros(40), Slack::micros(50), ());
+    let mut fired = 0;
+    while fired < 500 {
+        if let Happening::Due(_) = events.next(&mut timers).unwrap() {
+            fired += 1;
+            timers.schedule(events.now(), Duration::from_micros(40), Slack::micros(50), ());
+        }
+    }
+    assert_eq!(timers.stats().fired[TriggerState::Backup], 0);
+}
+
+/// Polling meets due times that sleeping misses by a wake-up: compared within one run, by medians.
+#[test]
+fn spinning_is_on_time_where_parking_is_late() {
+    let median = |idle| {
+        let mut events = EventLoop::new(LoopConfig { idle, ..LoopConfig::default() }).unwrap();
+        let mut timers = timers();
+        for _ in 0..200 {
+            timers.schedule(events.now(), Duration::from_micros(150), Slack::EXACT, ());
+            assert!(matches!(events.next(&mut timers).unwrap(), Happening::Due(_)));
+        }
+        timers.lateness().quantile(0.5).unwrap()
+    };
+    let (spin, park) = (median(Idle::spin()), median(Idle::park()));
+    assert!(spin < park, "spinning {spin} ns, parking {park} ns");
+}
+
+#[test]
+fn a_long_handler_is_counted() {
+    let config = LoopConfig { long_handler: Duration::from_millis(2), ..LoopConfig::default() };
+    let mut events = EventLoop::new(config).unwrap();
+    let mut timers = timers();
+    for delay in [1, 2] {
+        timers.schedule(events.now(), Duration::from_micros(delay), Slack::EXACT, ());
+    }
+    events.next(&mut timers).unwrap();
+    let until = events.now() + Duration::from_millis(3);
+    while events.now() < until {}
+    events.next(&mut timers).unwrap();
+    let stats = events.stats();
+    assert!(stats.long_handlers >= 1 && stats.longest_handler > Duration::from_millis(2), "{stats:?}");
+}
+
+/// `Tick(hz)`: the rate it names is the rate the kernel keeps, counted over the same interval.
+#[test]
+fn a_tick_goes_off_at_the_rate_it_names() {
+    let hz = NonZeroU32::new(2_000).unwrap();
+    let start = Monotonic.now();
+    let mut backup = Backup::tick(hz, start).unwrap();
+    let mut timers = timers();
+    timers.schedule(start, Duration::from_millis(300), Slack::DEFERRABLE, ());
+    while !timers.is_empty() {
+        backup.arm(Monotonic.now(), timers.poll_at()).unwrap();
+        backup.wait().unwrap();
+        backup.expired().unwrap();
+        let turn = timers.trigger(TriggerState::Backup, Monotonic.now());
+        while timers.next(&turn).is_some() {}
+    }
+    let elapsed = Monotonic.now().saturating_duration_since(start).as_secs_f64();
+    backup.expired().unwrap();
+    let counted = backup.stats().expirations as f64;
+    let named = f64::from(backup.tick_hz().unwrap().get()) * elapsed;
+    assert!((counted - named).abs() <= named * 0.02 + 1.0, "{counted} expirations, {named} expected");
+    assert_eq!(backup.stats().set + backup.stats().cleared, 0, "a tick is never re-armed");
+}
+
+/// The deadline is armed for the earliest event, left alone while it is early enough, and cleared.
+#[test]
+fn the_backup_is_armed_lazily() {
+    let mut backup = Backup::deadline().unwrap();
+    assert!(backup.wait().is_err(), "waiting for an unarmed timer has no end");
+    let mut timers = timers();
+    let now = Monotonic.now();
+    let id = timers.schedule(now, Duration::from_secs(10), Slack::EXACT, 1);
+    let first = timers.poll_at();
+    for _ in 0..100 {
+        backup.arm(now, timers.poll_at()).unwrap();
+    }
+    timers.reschedule(now, id, Duration::from_secs(20), Slack::EXACT).unwrap();
+    backup.arm(now, timers.poll_at()).unwrap();
+    assert_eq!(backup.armed(), first, "early enough");
+    timers.schedule(now, Duration::from_millis(1), Slack::EXACT, 2);
+    backup.arm(now, timers.poll_at()).unwrap();
+    backup.wait().unwrap();
+    assert_eq!((backup.expired().unwrap(), backup.expired().unwrap()), (1, 0));
+    timers.cancel(id);
+    let turn = timers.trigger(TriggerState::Backup, Monotonic.now());
+    assert_eq!(timers.next(&turn).map(|fired| fired.event), Some(2));
+    backup.arm(Monotonic.now(), timers.poll_at()).unwrap();
+    let stats = backup.stats();
+    assert_eq!((stats.set, stats.expirations), (2, 1), "{stats:?}");
+    assert_eq!(backup.armed(), None);
+}
+
+/// Streams, listeners and pipes wait in the same way as datagrams.
+#[test]
+fn the_waiter_waits_for_any_descriptor() {
+    let (mut near, far) = UnixStream::pair().unwrap();
+    let (mut timers, mut waiter) = (timers(), Waiter::with_idle(Idle::hybrid()).unwrap());
+    timers.schedule(Monotonic.now(), Duration::from_micros(200), Slack::EXACT, "tick");
+    assert_eq!(waiter.readable(&far, &mut timers).unwrap().map(|fired| fired.event), Some("tick"));
+    near.write_all(b"x").unwrap();
+    assert!(waiter.readable(&far, &mut timers).unwrap().is_none());
+}
