@@ -1,19 +1,23 @@
 //! What a loop with nothing to do should do: [`Idle`] decides between polling and sleeping.
 //!
 //! A sleeping wake-up comes late by an amount that one can learn (15–20 µs in a typical virtual
-//! machine), so there are three ways to meet a due time from idle:
+//! machine). Sleeping less by that much meets the due time; the rest is polled away:
 //!
 //! ```text
-//!                 now                                  due      + wake-up lateness
-//!   Park           │── sleep ───────────────────────────┤ · · · · ●   late by the wake-up, least CPU
-//!   Hybrid         │── sleep ─────────────────┤ · · poll · ●          on time, some CPU
-//!   Spin           │── poll ───────────────────────────── ●          on time, all the CPU
+//!                 now                       due − lead      due
+//!   Park           │── sleep ──────────────────┤ · · wake-up ●       lead: what nearly every wake-up takes
+//!   Hybrid         │── sleep ───────────┤ · · wake-up · poll ●       lead: what few wake-ups exceed
+//!   Spin           │── poll ───────────────────────────────── ●
 //! ```
 //!
+//! `Park` hardly ever polls, because its lead is a low quantile of the lateness; `Hybrid` polls a few
+//! microseconds before most events and is rarely late. Where the due time is nearer than a wake-up
+//! takes, both poll: going to sleep would cost as much and come late.
+//!
 //! Spinning is not the safe choice: a virtual machine that burns its share is taken off its core for
-//! milliseconds, and beside another busy process a whole scheduler slice is lost. So the default is to
-//! park, and an idle program with nothing pending sleeps for good under every policy (soft timers
-//! §5.1: the idle CPU halts when nothing is due before the next interrupt).
+//! milliseconds, and beside another busy process a whole scheduler slice is lost. An idle program
+//! with nothing pending sleeps for good under every policy (soft timers §5.1: the idle CPU halts when
+//! nothing is due before the next interrupt).
 
 use core::time::Duration;
 
@@ -32,7 +36,7 @@ use crate::Timestamp;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Idle {
     policy: Policy,
-    /// Learnt wake-up lateness: a high quantile, moving up fast and down slowly.
+    /// Learnt wake-up lateness: a low quantile to park by, a high one for the hybrid.
     lead: Duration,
 }
 
@@ -55,12 +59,12 @@ pub enum Wait {
 }
 
 impl Idle {
-    /// Sleep until the deadline. The default, and the least CPU.
+    /// Sleep until the deadline, less what a wake-up takes at the least. The default.
     pub const fn park() -> Self {
         Idle { policy: Policy::Park, lead: Duration::ZERO }
     }
 
-    /// Sleep until the deadline less the learnt lateness of a wake-up, then poll.
+    /// Sleep until the deadline, less what a wake-up takes at the most; poll the rest away.
     pub const fn hybrid() -> Self {
         Idle { policy: Policy::Hybrid, lead: FIRST_LEAD }
     }
@@ -83,18 +87,20 @@ impl Idle {
 
     /// A sleep that was to end at `intended` ended at `now`, with no source ready.
     pub fn woke(&mut self, intended: Timestamp, now: Timestamp) {
-        if self.policy != Policy::Hybrid {
-            return;
-        }
         let late = now.saturating_duration_since(intended).min(MOST_LEAD);
-        self.lead = if late > self.lead {
-            self.lead + (late - self.lead) / 4
-        } else {
-            self.lead - (self.lead - late) / 64
+        let (up, down) = match self.policy {
+            Policy::Park => (16, 4),
+            Policy::Hybrid => (4, 64),
+            Policy::Spin => return,
         };
+        if late > self.lead {
+            self.lead += (late - self.lead) / up;
+        } else {
+            self.lead -= (self.lead - late) / down;
+        }
     }
 
-    /// The wake-up lateness that sleeps are shortened by: zero unless hybrid.
+    /// By how much sleeps are shortened.
     pub fn lead(&self) -> Duration {
         self.lead
     }
@@ -120,15 +126,25 @@ mod tests {
         Timestamp::from_micros(micros)
     }
 
-    #[test]
-    fn the_lead_follows_a_high_quantile_of_the_lateness() {
-        let mut idle = Idle::hybrid();
-        // Nine wake-ups of 10 µs, one of 30 µs, over and over: between the two, near the upper end.
-        for round in 0..2_000u64 {
+    /// Nine wake-ups of 10 µs, one of 30 µs, over and over.
+    fn learnt(mut idle: Idle) -> Duration {
+        for round in 0..1_000u64 {
             idle.woke(at(0), at(if round % 10 == 0 { 30 } else { 10 }));
         }
-        assert!(idle.lead() > Duration::from_micros(15), "{:?}", idle.lead());
-        assert!(idle.lead() < Duration::from_micros(30), "{:?}", idle.lead());
+        idle.lead()
+    }
+
+    #[test]
+    fn parking_learns_the_least_lateness_and_the_hybrid_the_most() {
+        let (park, hybrid) = (learnt(Idle::park()), learnt(Idle::hybrid()));
+        assert!(park >= Duration::from_micros(10) && park < Duration::from_micros(13), "{park:?}");
+        assert!(hybrid > Duration::from_micros(15) && hybrid < Duration::from_micros(30), "{hybrid:?}");
+        assert_eq!(learnt(Idle::spin()), Duration::ZERO);
+    }
+
+    #[test]
+    fn one_wake_up_of_a_second_does_not_make_it_poll_for_long() {
+        let mut idle = Idle::hybrid();
         idle.woke(at(0), Timestamp::MAX);
         assert!(idle.lead() < MOST_LEAD);
     }
@@ -142,10 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn parking_with_an_overdue_event_does_not_sleep() {
+    fn parking_does_not_sleep_when_a_wake_up_would_take_longer() {
         assert_eq!(Idle::default().wait(at(5), Some(at(5))), Wait::Poll);
         let mut idle = Idle::default();
-        idle.woke(at(0), at(50));
-        assert_eq!(idle.lead(), Duration::ZERO);
+        assert_eq!(idle.wait(at(0), Some(at(9))), Wait::Until(at(9)), "nothing learnt yet");
+        for _ in 0..200 {
+            idle.woke(at(0), at(20));
+        }
+        assert_eq!(idle.wait(at(0), Some(at(9))), Wait::Poll);
+        assert!(matches!(idle.wait(at(0), Some(at(120))), Wait::Until(wake) if wake < at(102)));
     }
 }

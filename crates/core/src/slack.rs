@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn rounding_never_leaves_the_first_half_of_the_window() {
-        for due in (0..5_000u64).chain(u64::MAX - 5_000..=u64::MAX) {
+        let many = if cfg!(miri) { 40 } else { 5_000 };
+        for due in (0..many).chain(u64::MAX - many..=u64::MAX) {
             for slack in [0, 1, 7, 64, 999, 4_096] {
                 let (effective, deadline) = window(Slack::rounded(Duration::from_nanos(slack)), due, 0, 1);
                 assert!(effective >= due && effective <= due.saturating_add(slack / 2));

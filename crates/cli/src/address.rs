@@ -1,0 +1,175 @@
+//! Addresses as typed, and which of them a tool that sends fast may not send to.
+//!
+//! A broadcast or multicast address turns one datagram into many, on a network whose owner was not
+//! asked; neither is sent to. A directed broadcast (192.168.1.255) looks like any other address: only
+//! the kernel, which knows the netmask, can tell, and it does when a socket is connected.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+
+use crate::failure::Failure;
+
+/// The address that `text` names: `IP:PORT`, `[IP6]:PORT` or `NAME:PORT`; of a name, its first.
+///
+/// # Errors
+/// A usage failure if `text` is no address, or its name is unknown.
+///
+/// ```
+/// let address = softtimers_cli::address::resolve("127.0.0.1:9000")?;
+/// assert_eq!(address.port(), 9000);
+/// # Ok::<(), softtimers_cli::failure::Failure>(())
+/// ```
+pub fn resolve(text: &str) -> Result<SocketAddr, Failure> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let refuse = |problem: &str| {
+        let allowed = "write IP:PORT, [IP6]:PORT or NAME:PORT, such as 127.0.0.1:9000";
+        Err(Failure::usage(format_args!("address '{text}': {problem}; {allowed}")))
+    };
+    let Some((name, port)) = text.rsplit_once(':') else { return refuse("no port") };
+    let Ok(port) = port.parse::<u16>() else { return refuse("the port is not a number from 0 to 65535") };
+    if name.is_empty() {
+        return refuse("no host");
+    }
+    match (name, port).to_socket_addrs().map(|mut found| found.next()) {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) | Err(_) => refuse("unknown host"),
+    }
+}
+
+/// Refuses what must not or cannot be sent to, as far as the address itself tells.
+///
+/// # Errors
+/// A usage failure for a broadcast, multicast or unspecified address and for port 0.
+pub fn check_destination(address: SocketAddr) -> Result<(), Failure> {
+    let ip = address.ip().to_canonical();
+    let problem = if ip.is_multicast() {
+        "a multicast address"
+    } else if ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        "a broadcast address"
+    } else if ip.is_unspecified() {
+        "an unspecified address"
+    } else if address.port() == 0 {
+        "no port to send to"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(format_args!("address {address}: {problem}; one host's address and port are allowed")))
+}
+
+/// Refuses what nobody can listen on.
+///
+/// # Errors
+/// A usage failure for a broadcast or multicast address.
+pub fn check_local(address: SocketAddr) -> Result<(), Failure> {
+    let ip = address.ip().to_canonical();
+    if ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST) {
+        return Err(Failure::usage(format_args!(
+            "address {address}: no address of one host; allowed are this machine's own, and 0.0.0.0 or [::] for all of them"
+        )));
+    }
+    Ok(())
+}
+
+/// Asks the kernel whether datagrams can go there at all. Nothing is sent.
+///
+/// # Errors
+/// A usage failure for the broadcast address of one of this machine's networks, and where there is
+/// no route.
+pub fn check_route(address: SocketAddr) -> Result<(), Failure> {
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(address)).map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => Failure::usage(format_args!(
+            "address {address}: a broadcast address, or forbidden here; one host's address and port are allowed"
+        )),
+        _ => Failure::usage(format_args!("address {address}: cannot be reached ({error})")),
+    })
+}
+
+/// Says why a socket could not be bound to `address`, and what would be allowed.
+pub fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
+    let port = address.port();
+    match error.kind() {
+        ErrorKind::AddrInUse => Failure::usage(format_args!(
+            "address {address}: port {port} is in use; choose another, or 0 for any free one"
+        )),
+        ErrorKind::PermissionDenied => Failure::usage(format_args!(
+            "address {address}: no permission for port {port}; choose 1024 or above, or grant CAP_NET_BIND_SERVICE"
+        )),
+        ErrorKind::AddrNotAvailable => Failure::usage(format_args!(
+            "address {address}: not an address of this machine; 0.0.0.0 and [::] stand for all of them"
+        )),
+        _ => Failure::usage(format_args!("address {address}: cannot be listened on ({error})")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(result: Result<impl std::fmt::Debug, Failure>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn addresses_are_numbers_or_names() {
+        assert_eq!(resolve("127.0.0.1:9").unwrap(), SocketAddr::from(([127, 0, 0, 1], 9)));
+        assert_eq!(resolve("[::1]:9").unwrap().to_string(), "[::1]:9");
+        assert!(resolve("localhost:9").unwrap().ip().is_loopback());
+    }
+
+    #[test]
+    fn what_is_no_address_is_named() {
+        assert_eq!(
+            refused(resolve("127.0.0.1")),
+            "address '127.0.0.1': no port; write IP:PORT, [IP6]:PORT or NAME:PORT, such as 127.0.0.1:9000"
+        );
+        assert!(refused(resolve("localhost:99999")).contains("'localhost:99999': the port is not"));
+        assert!(refused(resolve(":9")).contains("no host"));
+        assert!(refused(resolve("nosuch.invalid:9")).contains("unknown host"));
+        assert!(refused(resolve("")).contains("no port"));
+    }
+
+    #[test]
+    fn one_host_only() {
+        for (text, problem) in [
+            ("255.255.255.255:9", "a broadcast"),
+            ("[::ffff:255.255.255.255]:9", "a broadcast"),
+            ("224.0.0.1:9", "a multicast"),
+            ("[ff02::1]:9", "a multicast"),
+            ("0.0.0.0:9", "an unspecified"),
+            ("[::]:9", "an unspecified"),
+            ("127.0.0.1:0", "no port"),
+        ] {
+            let message = refused(check_destination(text.parse().unwrap()));
+            assert!(message.contains(problem) && message.contains("are allowed"), "{message}");
+        }
+        assert_eq!(check_destination("192.0.2.1:9".parse().unwrap()), Ok(()));
+        assert!(check_local("224.0.0.1:9".parse().unwrap()).is_err());
+        assert_eq!(check_local("0.0.0.0:0".parse().unwrap()), Ok(()));
+    }
+
+    #[test]
+    fn the_kernel_knows_directed_broadcasts() {
+        assert_eq!(check_route("127.0.0.1:9".parse().unwrap()), Ok(()));
+        // The loopback network has one too.
+        let message = refused(check_route("127.255.255.255:9".parse().unwrap()));
+        assert!(message.contains("127.255.255.255:9: a broadcast address"), "{message}");
+    }
+
+    #[test]
+    fn failed_binds_say_what_would_work() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        let message = |kind: ErrorKind| bind_failure(address, &kind.into()).to_string();
+        assert!(message(ErrorKind::AddrInUse).contains("port 80 is in use"));
+        assert!(message(ErrorKind::PermissionDenied).contains("1024 or above"));
+        assert!(message(ErrorKind::AddrNotAvailable).contains("not an address of this machine"));
+        let foreign = SocketAddr::from(([192, 0, 2, 1], 0));
+        let error = UdpSocket::bind(foreign).unwrap_err();
+        assert!(bind_failure(foreign, &error).to_string().contains("not an address of this machine"));
+    }
+}

@@ -1,0 +1,75 @@
+//! Ctrl-C ends a run with its summary; a second one ends it at once.
+//!
+//! A signal can arrive between looking at a flag and falling asleep, and the sleep then lasts. So
+//! there are two views of the same thing: a flag, cheap enough for a busy loop, and a descriptor
+//! that becomes readable, for a loop that waits.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+/// Whether SIGINT or SIGTERM has arrived since [`Interrupt::listen`].
+#[derive(Debug)]
+pub struct Interrupt {
+    arrived: Arc<AtomicBool>,
+    readable: UnixStream,
+}
+
+impl Interrupt {
+    /// Takes both signals over for the rest of the process's life.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left or refuses the handler.
+    pub fn listen() -> io::Result<Self> {
+        let arrived = Arc::new(AtomicBool::new(false));
+        let (readable, written) = UnixStream::pair()?;
+        for signal in [SIGINT, SIGTERM] {
+            // Handlers run in the order they were registered: the first signal finds the flag unset.
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&arrived))?;
+            signal_hook::flag::register(signal, Arc::clone(&arrived))?;
+            signal_hook::low_level::pipe::register(signal, written.try_clone()?)?;
+        }
+        Ok(Interrupt { arrived, readable })
+    }
+
+    /// Whether a signal has arrived.
+    ///
+    /// # Cost
+    /// One relaxed load.
+    #[inline]
+    pub fn arrived(&self) -> bool {
+        self.arrived.load(Ordering::Relaxed)
+    }
+}
+
+/// Readable once a signal has arrived, and from then on.
+impl AsFd for Interrupt {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.readable.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    #[test]
+    fn both_views_show_a_signal() {
+        let interrupt = Interrupt::listen().unwrap();
+        let readable = |wait| {
+            let timeout = Timespec { tv_sec: wait, tv_nsec: 0 };
+            poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], Some(&timeout)).is_ok_and(|ready| ready == 1)
+        };
+        assert!(!interrupt.arrived() && !readable(0));
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
+        while !interrupt.arrived() {
+            std::thread::yield_now();
+        }
+        assert!(readable(10));
+    }
+}

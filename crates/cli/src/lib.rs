@@ -1,0 +1,36 @@
+//! The command `softtimers`, as a library for its own tests and fuzz targets. Use the crate
+//! `softtimers` in programs; nothing here is a promise.
+//!
+//! ```text
+//!   args ──▶ plan ──▶ send, recv, echo ──▶ output
+//!   typed    meant    done                 table or JSON, assertions, exit code
+//! ```
+//!
+//! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
+//! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
+//! - the runs: [`send`], [`recv`], [`echo`], ended early by an [`interrupt`];
+//! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`failure`].
+#![forbid(unsafe_code)]
+#![doc(test(attr(deny(warnings))))]
+
+pub mod address;
+pub mod args;
+pub mod assertion;
+pub mod command;
+pub mod distribution;
+pub mod doctor;
+pub mod documents;
+pub mod echo;
+pub mod failure;
+pub mod gaps;
+pub mod handshake;
+pub mod interrupt;
+pub mod machine;
+pub mod output;
+pub mod plan;
+pub mod progress;
+pub mod properties;
+pub mod recv;
+pub mod send;
+pub mod units;
+pub mod wire;

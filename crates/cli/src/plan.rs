@@ -1,0 +1,359 @@
+//! What a run will do, once the arguments have been understood together: no field of a plan can
+//! contradict another, so the engines that carry it out check nothing again.
+//!
+//! Making a plan looks up names and asks the kernel for a route. It sends nothing.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_core::{CatchUp, PaceConfig, Rate, RateClock};
+
+use crate::address;
+use crate::args::{Busy, EchoClientArgs, OutputArgs, RecvArgs, SendArgs, Timer};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::units::{SendRate, show_duration};
+
+/// A run of `send`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SendPlan {
+    /// One host's address and port, to which there is a route.
+    pub destination: SocketAddr,
+    /// Rate, burst interval and catch-up of the flow; [`RateClock::new`] accepts it.
+    pub pace: PaceConfig,
+    /// Bytes of payload in each datagram: [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to
+    /// [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
+    pub size: usize,
+    /// When the run ends: as soon as either bound is reached.
+    pub end: End,
+    /// Who says when the next datagram is due.
+    pub timer: Timer,
+    /// How late a departure may be before the backup is used; zero for all timers but
+    /// [`Timer::Soft`].
+    pub slack: Duration,
+    /// What else the loop does.
+    pub work: Work,
+    /// Whether the user took the responsibility for a fast run to another machine.
+    pub no_handshake: bool,
+    /// How to print the report.
+    pub output: Output,
+}
+
+/// The bounds of a run. At least one is set in a [`SendPlan`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct End {
+    /// The longest time.
+    pub duration: Option<Duration>,
+    /// The most datagrams.
+    pub count: Option<u64>,
+}
+
+/// Work beside sending.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Work {
+    /// None: the loop sleeps between departures.
+    None,
+    /// Computation without system calls.
+    Compute,
+    /// A saturated UDP echo server that takes up to `batch` (1 to 64) datagrams in one go.
+    Echo {
+        /// Datagrams per receive call.
+        batch: usize,
+    },
+}
+
+impl SendPlan {
+    /// Understands the arguments of `send`.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub fn new(args: &SendArgs) -> Result<Self, Failure> {
+        let rate = target(args)?;
+        let pace = PaceConfig {
+            burst_interval: args.burst_interval,
+            catch_up: args.catch_up,
+            ..PaceConfig::new(rate)
+        };
+        if let Err(error) = RateClock::new(pace) {
+            let (given, most) = (args.burst_interval.unwrap_or_default(), rate.interval());
+            return Err(Failure::usage(format_args!(
+                "--burst-interval {}: {error}; at most {} is allowed here",
+                show_duration(given),
+                show_duration(most)
+            )));
+        }
+        let work = work(args)?;
+        if args.slack > Duration::ZERO && args.timer != Timer::Soft {
+            return Err(Failure::usage(format_args!(
+                "--slack {}: only --timer soft has slack; the other timers aim at the due time",
+                show_duration(args.slack)
+            )));
+        }
+        let destination = address::resolve(&args.address)?;
+        address::check_destination(destination)?;
+        address::check_route(destination)?;
+        Ok(SendPlan {
+            destination,
+            pace,
+            size: args.size as usize,
+            end: End {
+                duration: args.duration.or(args.count.is_none().then_some(DEFAULT_DURATION)),
+                count: args.count,
+            },
+            timer: args.timer,
+            slack: args.slack,
+            work,
+            no_handshake: args.no_handshake,
+            output: Output::from(&args.output),
+        })
+    }
+
+    /// The configuration in effect, for the report.
+    pub fn config(&self) -> SendConfig {
+        let target = self.pace.rate.interval();
+        let catch_up = Some(self.pace.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
+        SendConfig {
+            address: self.destination.to_string(),
+            target_pps: self.pace.rate.packets_per_second(),
+            target_interval_ns: nanos(target),
+            burst_interval_ns: nanos(self.pace.burst_interval.unwrap_or(target * 3 / 4)),
+            catch_up_ns: catch_up.map(nanos),
+            size_bytes: self.size,
+            flows: 1,
+            duration_s: self.end.duration.map(|duration| duration.as_secs_f64()),
+            count: self.end.count,
+            timer: self.timer,
+            slack_ns: nanos(self.slack),
+            busy: match self.work {
+                Work::None => Busy::None,
+                Work::Compute => Busy::Compute,
+                Work::Echo { .. } => Busy::Echo,
+            },
+            echo_batch: match self.work {
+                Work::Echo { batch } => Some(batch),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// The `config` object of `send`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SendConfig {
+    /// Where to.
+    pub address: String,
+    /// Departures a second.
+    pub target_pps: f64,
+    /// Time between departures, rounded down.
+    pub target_interval_ns: u64,
+    /// The shortest time between departures when catching up.
+    pub burst_interval_ns: u64,
+    /// The longest delay that is made up; `null` for any.
+    pub catch_up_ns: Option<u64>,
+    /// Payload of a datagram.
+    pub size_bytes: usize,
+    /// Flows side by side.
+    pub flows: u32,
+    /// The longest run; `null` for no bound.
+    pub duration_s: Option<f64>,
+    /// The most datagrams; `null` for no bound.
+    pub count: Option<u64>,
+    /// Who says when.
+    pub timer: Timer,
+    /// Tolerated lateness.
+    pub slack_ns: u64,
+    /// Work beside sending.
+    pub busy: Busy,
+    /// Datagrams the echo server takes in one go.
+    pub echo_batch: Option<usize>,
+}
+
+/// A run of `recv`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecvPlan {
+    /// Where to listen; port 0 for any.
+    pub local: SocketAddr,
+    /// When the run ends: as soon as either bound is reached, or on a signal.
+    pub end: End,
+    /// Whether it also ends when every sender heard has said goodbye.
+    pub once: bool,
+    /// The interval to judge gaps by, if the senders are not to be believed.
+    pub expect_interval: Option<Duration>,
+    /// How to print the report.
+    pub output: Output,
+}
+
+impl RecvPlan {
+    /// Understands the arguments of `recv`.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub fn new(args: &RecvArgs) -> Result<Self, Failure> {
+        let local = address::resolve(&args.address)?;
+        address::check_local(local)?;
+        Ok(RecvPlan {
+            local,
+            end: End { duration: args.duration, count: args.count },
+            once: args.once,
+            expect_interval: args.expect_interval,
+            output: Output::from(&args.output),
+        })
+    }
+}
+
+/// A run of `echo-client`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EchoClientPlan {
+    /// The echo server: a loopback address, for this client sends as fast as it can.
+    pub server: SocketAddr,
+    /// Datagrams under way.
+    pub window: usize,
+    /// Bytes of payload in each.
+    pub size: usize,
+    /// The length of the run.
+    pub duration: Duration,
+    /// How to print the report.
+    pub output: Output,
+}
+
+impl EchoClientPlan {
+    /// Understands the arguments of `echo-client`.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub fn new(args: &EchoClientArgs) -> Result<Self, Failure> {
+        let server = address::resolve(&args.address)?;
+        address::check_destination(server)?;
+        address::check_route(server)?;
+        if !server.ip().to_canonical().is_loopback() {
+            return Err(Failure::usage(format_args!(
+                "address {server}: this client sends as fast as it can; loopback addresses are allowed, such as 127.0.0.1:{}",
+                server.port()
+            )));
+        }
+        Ok(EchoClientPlan {
+            server,
+            window: args.window as usize,
+            size: args.size as usize,
+            duration: args.duration,
+            output: Output::from(&args.output),
+        })
+    }
+}
+
+impl From<&OutputArgs> for Output {
+    fn from(args: &OutputArgs) -> Self {
+        Output { json: args.json, assertions: args.assertions.clone() }
+    }
+}
+
+fn target(args: &SendArgs) -> Result<Rate, Failure> {
+    match (args.rate, args.interval) {
+        (Some(rate), _) => rate.of_packets(args.size).map_err(|error| {
+            let (given, most) = match rate {
+                SendRate::PacketsPerSecond(packets) => (format!("{packets}pps"), "1000000000pps".to_owned()),
+                SendRate::BitsPerSecond(bits) => {
+                    let most = u64::from(args.size) * 8_000_000_000;
+                    (format!("{bits}bit"), format!("{most}bit of {} bytes each", args.size))
+                }
+            };
+            Failure::usage(format_args!("--rate {given}: {error}; at most {most} is allowed"))
+        }),
+        (None, Some(interval)) => Rate::every(interval)
+            .map_err(|error| Failure::usage(format_args!("--interval {}: {error}", show_duration(interval)))),
+        (None, None) => Err(Failure::usage("one of --rate RATE and --interval TIME is required")),
+    }
+}
+
+fn work(args: &SendArgs) -> Result<Work, Failure> {
+    match (args.busy, args.echo_batch) {
+        (Busy::Echo, batch) => Ok(Work::Echo { batch: batch.map_or(DEFAULT_ECHO_BATCH, usize::from) }),
+        (_, Some(batch)) => {
+            Err(Failure::usage(format_args!("--echo-batch {batch}: allowed with --busy echo only")))
+        }
+        (Busy::None, None) => Ok(Work::None),
+        (Busy::Compute, None) => Ok(Work::Compute),
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Long enough for a percentile per mille at 1,000 packets/s, short enough to wait for.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// Servers that batch at all take a few datagrams; 1 and 16 are the extremes worth comparing.
+const DEFAULT_ECHO_BATCH: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn send(line: &str) -> Result<SendPlan, String> {
+        let words = ["softtimers", "send"].into_iter().chain(line.split(' '));
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Command::Send(args) => SendPlan::new(&args).map_err(|failure| failure.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn defaults_are_filled_in() {
+        let plan = send("127.0.0.1:9 --interval 40us").unwrap();
+        assert_eq!((plan.size, plan.timer, plan.work), (1200, Timer::Soft, Work::None));
+        assert_eq!(plan.end, End { duration: Some(DEFAULT_DURATION), count: None });
+        let config = serde_json::to_value(plan.config()).unwrap();
+        assert_eq!(config["burst_interval_ns"], 30_000);
+        assert_eq!(config["catch_up_ns"], 10_000_000);
+        assert_eq!((&config["timer"], &config["busy"]), (&"soft".into(), &"none".into()));
+    }
+
+    #[test]
+    fn a_bit_rate_needs_the_size() {
+        let plan = send("127.0.0.1:9 --rate 100Mbit --size 1500 --count 5").unwrap();
+        assert_eq!(plan.pace.rate.interval(), Duration::from_micros(120));
+        assert_eq!(plan.end, End { duration: None, count: Some(5) });
+        assert_eq!(send("127.0.0.1:9 --rate 1bit --catch-up all").unwrap().config().catch_up_ns, None);
+    }
+
+    #[test]
+    fn echo_batches_belong_to_the_echo_server() {
+        let plan = send("127.0.0.1:9 --rate 1kpps --busy echo --echo-batch 16").unwrap();
+        assert_eq!(plan.work, Work::Echo { batch: 16 });
+        let refused = send("127.0.0.1:9 --rate 1kpps --echo-batch 16").unwrap_err();
+        assert_eq!(refused, "--echo-batch 16: allowed with --busy echo only");
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for (line, words) in [
+            ("127.0.0.1:9 --interval 40us --burst-interval 41us", "at most 40us is allowed"),
+            ("127.0.0.1:9 --rate 2000000000pps", "at most 1000000000pps"),
+            ("127.0.0.1:9 --rate 100Tbit --size 32", "at most 256000000000bit"),
+            ("127.0.0.1:9 --rate 1kpps --interval 1ms", "cannot be used with"),
+            ("127.0.0.1:9", "required"),
+            ("127.0.0.1:9 --rate 1kpps --slack 5us --timer timerfd", "only --timer soft"),
+            ("127.0.0.1:9 --rate 1kpps --flows 2", "departure queue"),
+            ("224.0.0.1:9 --rate 1kpps", "multicast"),
+            ("127.255.255.255:9 --rate 1kpps", "broadcast"),
+        ] {
+            let message = send(line).unwrap_err();
+            assert!(message.contains(words), "{line}: {message}");
+        }
+    }
+
+    #[test]
+    fn the_echo_client_stays_on_this_machine() {
+        let args = |address: &str| match Cli::parse_from(["softtimers", "echo-client", address]).command {
+            Command::EchoClient(args) => EchoClientPlan::new(&args),
+            other => panic!("{other:?}"),
+        };
+        assert!(args("127.0.0.1:9").is_ok());
+        assert!(args("[::ffff:127.0.0.1]:9").is_ok());
+        assert!(args("192.0.2.1:9").is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! What must hold for any input at all: one body each, called by the property tests and the fuzzer.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use crate::assertion::Assertion;
+use crate::recv::ledger::Ledger;
+use crate::units;
+use crate::wire::{Datagram, MIN_SIZE, Token};
+
+/// Each parser of quantities accepts or refuses `text`, and what it accepts as a duration is shown
+/// as something it reads again.
+pub fn units(text: &str) {
+    if let Ok(duration) = units::duration(text) {
+        assert!(duration <= Duration::from_nanos(u64::MAX));
+        assert_eq!(units::duration(&units::show_duration(duration)), Ok(duration));
+    }
+    if let Ok(rate) = units::rate(text) {
+        // A rate above zero is a rate of packets, or faster than one a nanosecond.
+        if let Ok(rate) = rate.of_packets(1_200) {
+            assert!(rate.packets_per_second() > 0.0);
+        }
+    }
+    if let Ok(percent) = units::percent(text) {
+        assert!(percent.get() <= 100);
+    }
+    for problem in [units::bytes(text).err(), units::positive_duration(text).err()].into_iter().flatten() {
+        assert!(!problem.to_string().contains('\n'));
+    }
+}
+
+/// Any bytes are a datagram or are refused, and what is read is written as it was, padding apart.
+pub fn wire(bytes: &[u8]) {
+    if let Ok(datagram) = Datagram::parse(bytes) {
+        assert!(bytes.len() >= MIN_SIZE);
+        assert_eq!(Datagram::parse(&datagram.encode()), Ok(datagram));
+    }
+}
+
+/// Any text is an assertion or is refused, and what is accepted is shown as the same assertion.
+pub fn assertion(text: &str) {
+    match text.parse::<Assertion>() {
+        Ok(assertion) => assert_eq!(assertion.to_string().parse(), Ok(assertion)),
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+}
+
+/// A receiver's account of any datagrams adds up. Each eight bytes of `script` are one datagram: its
+/// kind, its sender and flow, how far the clock and the sequence number move.
+pub fn ledger(script: &[u8]) {
+    let mut ledger = Ledger::new(None);
+    let (mut time, mut number, mut taken) = (Timestamp::ZERO, 0u64, 0u64);
+    for step in script.chunks_exact(8) {
+        let peer = SocketAddr::from(([127, 0, 0, 1], u16::from(step[1] & 3)));
+        let flow = u32::from(step[2] & 3);
+        time += Duration::from_micros(u64::from(step[3]));
+        // Mostly on by a few numbers, sometimes anywhere.
+        number = match step[4] {
+            0..200 => number.wrapping_add(u64::from(step[4] % 4)),
+            200..230 => number.wrapping_sub(u64::from(step[5])),
+            _ => u64::from_be_bytes([step[5], step[6], step[7], step[5], step[6], step[7], step[5], step[6]]),
+        };
+        let interval = Duration::from_micros(u64::from(step[7]));
+        let datagram = match step[0] % 8 {
+            0 => Datagram::Hello { nonce: number },
+            1 => Datagram::Bye { flow, sent: number, token: None },
+            2 => Datagram::Bye { flow, sent: number, token: Token::new(number) },
+            3 => Datagram::Welcome {
+                nonce: number,
+                token: Token::new(number | 1).unwrap_or_else(|| unreachable!()),
+            },
+            _ => Datagram::Data { flow, sequence: number, scheduled: time, interval },
+        };
+        let mut bytes = datagram.encode();
+        bytes[usize::from(step[6]) % 8] ^= u8::from(step[7] == 255);
+        let answer = ledger.take(peer, &bytes, time);
+        assert!(answer.is_none_or(|answer| answer.encode().len() <= bytes.len()));
+        taken += 1;
+    }
+    let report = ledger.report();
+    assert!(report.received + report.foreign + report.unsorted + report.hellos <= taken);
+    assert!(report.reordered + report.duplicated + report.too_late <= report.received);
+    let gaps = report.gaps.gap_ns.count;
+    assert!(gaps <= report.received && report.gaps.longest_burst.is_none_or(|burst| burst <= gaps + 1));
+    assert!(report.gaps.back_to_back.is_none_or(|share| (0.0..=1.0).contains(&share)));
+}

@@ -1,0 +1,249 @@
+//! `softtimers recv`: the other side, which sees what really arrived and when.
+//!
+//! The times are the kernel's, taken when the network stack first sees a packet. So the receiver has
+//! no reason to be quick, and a good one not to be: a wake-up for each datagram would take the CPU
+//! that the sender is measured on. It sleeps until something comes, then naps up to a millisecond
+//! while more gathers in a large buffer, and takes all of it at once:
+//!
+//! ```text
+//!   wait for the first ─▶ nap ≤ 1 ms ─▶ drain ─▶ wait …        at most 1,000 wake-ups a second
+//!         0 CPU           shorter if the buffer filled by a quarter
+//! ```
+
+pub mod ledger;
+pub mod report;
+pub mod sequence;
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
+use softtimers::Monotonic;
+use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_core::Clock;
+
+use crate::address::bind_failure;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::machine::{Interference, Machine, Neighbours};
+use crate::output::{Run, say};
+use crate::plan::RecvPlan;
+use ledger::Ledger;
+use report::RecvReport;
+
+/// Receives until the plan's end or a signal, then prints and checks the report.
+///
+/// # Errors
+/// A usage failure if the address cannot be listened on or an assertion names no key; a check
+/// failure if an assertion does not hold or the system fails meanwhile.
+pub fn run(plan: &RecvPlan) -> Result<(), Failure> {
+    let machine = Machine::read();
+    let mut receiver = Receiver::bind(plan)?;
+    let example = RecvReport::example();
+    plan.output.check_keys(&Run {
+        machine: &machine,
+        config: &receiver.config(plan),
+        fallbacks: &[],
+        inconclusive: None,
+        report: &example,
+    })?;
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+    let neighbours = Neighbours::watch();
+    say(format_args!("listening on {}", receiver.config.address));
+    receiver.receive(plan, &interrupt).map_err(|error| Failure::broke_off("receiving", &error))?;
+
+    let interference = neighbours.so_far();
+    // The sender is most often another program on this machine: only the host's share disturbs.
+    let inconclusive = Interference { others_share: None, ..interference }.inconclusive();
+    plan.output.finish(&Run {
+        machine: &machine.during(interference),
+        config: &receiver.config(plan),
+        fallbacks: &receiver.fallbacks,
+        inconclusive,
+        report: &receiver.report(),
+    })
+}
+
+/// The `config` object of `recv`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct RecvConfig {
+    /// The address that was bound, with the port in use.
+    pub address: String,
+    /// The longest run; `null` for no bound.
+    pub duration_s: Option<f64>,
+    /// The most datagrams; `null` for no bound.
+    pub count: Option<u64>,
+    /// Whether the run ends when all senders have.
+    pub once: bool,
+    /// The interval that gaps were judged by; `null` if nobody said.
+    pub interval_ns: Option<u64>,
+    /// The receive buffer that was granted.
+    pub recv_buffer_bytes: usize,
+}
+
+struct Receiver {
+    socket: UdpSocket,
+    batch: RecvBatch,
+    ledger: Ledger,
+    config: RecvConfig,
+    fallbacks: Vec<String>,
+    nap: Duration,
+    /// Some datagram carried no receive timestamp.
+    unstamped: bool,
+}
+
+impl Receiver {
+    fn bind(plan: &RecvPlan) -> Result<Self, Failure> {
+        let socket = UdpSocket::bind(plan.local).map_err(|error| bind_failure(plan.local, &error))?;
+        let prepared =
+            prepare(&socket).map_err(|error| Failure::not_possible(format_args!("a UDP socket: {error}")))?;
+        let Prepared { address, recv_buffer_bytes, fallbacks } = prepared;
+        Ok(Receiver {
+            socket,
+            batch: RecvBatch::new(BATCH, LONGEST),
+            ledger: Ledger::new(plan.expect_interval),
+            config: RecvConfig { address, recv_buffer_bytes, ..RecvConfig::default() },
+            fallbacks,
+            nap: LONGEST_NAP,
+            unstamped: false,
+        })
+    }
+
+    fn config(&self, plan: &RecvPlan) -> RecvConfig {
+        RecvConfig {
+            duration_s: plan.end.duration.map(|duration| duration.as_secs_f64()),
+            count: plan.end.count,
+            once: plan.once,
+            interval_ns: self.ledger.target().and_then(|target| u64::try_from(target.as_nanos()).ok()),
+            ..self.config.clone()
+        }
+    }
+
+    fn receive(&mut self, plan: &RecvPlan, interrupt: &Interrupt) -> io::Result<()> {
+        let end = plan.end.duration.map(|duration| Monotonic.now() + duration);
+        let most = plan.end.count.unwrap_or(u64::MAX);
+        loop {
+            let left = end.map(|end| end.saturating_duration_since(Monotonic.now()));
+            wait(&[self.socket.as_fd(), interrupt.as_fd()], left)?;
+            let nap = left.map_or(self.nap, |left| left.min(self.nap));
+            wait(&[interrupt.as_fd()], Some(nap))?;
+            // Whatever ends the run, what has arrived by now is counted.
+            let over = interrupt.arrived() || end.is_some_and(|end| Monotonic.now() >= end);
+            self.drain(most)?;
+            if over || self.ledger.received() >= most || (plan.once && self.ledger.all_ended()) {
+                break;
+            }
+        }
+        if self.unstamped {
+            self.fallbacks.push("no kernel receive timestamps; gaps are those of reading".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived, until the socket is empty or `most` have been counted.
+    fn drain(&mut self, most: u64) -> io::Result<()> {
+        let mut occupied = 0;
+        loop {
+            match self.socket.recv_batch(&mut self.batch) {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            for datagram in &self.batch {
+                if self.ledger.received() >= most {
+                    return Ok(());
+                }
+                occupied += datagram.payload.len() * 2 + OVERHEAD;
+                let time = datagram.received.unwrap_or_else(|| {
+                    self.unstamped = true;
+                    Monotonic.now()
+                });
+                if let Some(answer) = self.ledger.take(datagram.from, datagram.payload, time) {
+                    // A lost answer is asked for again.
+                    let _ = self.socket.send_to(&answer.encode(), datagram.from);
+                }
+            }
+            if self.batch.len() < self.batch.capacity() {
+                break;
+            }
+        }
+        self.nap = next_nap(self.nap, occupied, self.config.recv_buffer_bytes);
+        Ok(())
+    }
+
+    fn report(&self) -> RecvReport {
+        RecvReport { socket_drops: self.socket.drops().ok().map(u64::from), ..self.ledger.report() }
+    }
+}
+
+struct Prepared {
+    address: String,
+    recv_buffer_bytes: usize,
+    fallbacks: Vec<String>,
+}
+
+fn prepare(socket: &UdpSocket) -> io::Result<Prepared> {
+    socket.set_nonblocking(true)?;
+    let mut fallbacks = Vec::new();
+    if let Err(error) = socket.set_timestamps(true) {
+        fallbacks.push(format!("kernel receive timestamps cannot be switched on ({error})"));
+    }
+    let recv_buffer_bytes = socket.request_recv_buffer(WANTED_BUFFER)?;
+    if recv_buffer_bytes < WANTED_BUFFER {
+        fallbacks.push(format!(
+            "a receive buffer of {recv_buffer_bytes} bytes was granted where {WANTED_BUFFER} were asked for; \
+             raise net.core.rmem_max if datagrams are dropped"
+        ));
+    }
+    Ok(Prepared { address: socket.local_addr()?.to_string(), recv_buffer_bytes, fallbacks })
+}
+
+/// Sleeps until one of `sources` is readable, or for `most`.
+fn wait(sources: &[BorrowedFd<'_>], most: Option<Duration>) -> io::Result<()> {
+    let mut sources: Vec<PollFd<'_>> =
+        sources.iter().map(|source| PollFd::new(source, PollFlags::IN)).collect();
+    let most = most.and_then(|most| Timespec::try_from(most).ok());
+    match poll(&mut sources, most.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Half as long where a nap let the buffer fill by a quarter, else twice as long.
+fn next_nap(nap: Duration, occupied: usize, buffer: usize) -> Duration {
+    let nap = if occupied > buffer / 4 { nap / 2 } else { nap * 2 };
+    nap.clamp(SHORTEST_NAP, LONGEST_NAP)
+}
+
+/// What a nap may lengthen the reading by; times are the kernel's and do not change.
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+
+/// Below this a nap costs as much as it saves.
+const SHORTEST_NAP: Duration = Duration::from_micros(50);
+
+/// Room for 60 ms at 100,000 packets/s of 1,200 bytes: longer than an ordinary stall of the scheduler.
+const WANTED_BUFFER: usize = 16 << 20;
+
+/// What the kernel counts against the buffer for a datagram, beside about twice its payload.
+const OVERHEAD: usize = 1_024;
+
+const BATCH: usize = 256;
+const LONGEST: usize = crate::wire::MAX_SIZE;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_follow_the_buffer() {
+        let full = next_nap(LONGEST_NAP, 60_000, 200_000);
+        assert_eq!(full, LONGEST_NAP / 2);
+        assert_eq!(next_nap(full, 10_000, 200_000), LONGEST_NAP);
+        assert_eq!(next_nap(SHORTEST_NAP, 200_000, 200_000), SHORTEST_NAP);
+        assert_eq!(next_nap(LONGEST_NAP, 0, 200_000), LONGEST_NAP);
+    }
+}

@@ -1,0 +1,315 @@
+//! The account of everything a receiver was sent: no sockets, no clock, bounded memory.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use crate::gaps::{Gaps, Train};
+use crate::handshake::Consent;
+use crate::recv::report::{FlowReport, RecvReport};
+use crate::recv::sequence::{Arrival, Sequence};
+use crate::wire::Datagram;
+
+/// Takes datagrams, counts them, and says what to answer.
+///
+/// ```
+/// use softtimers_cli::recv::ledger::Ledger;
+/// use softtimers_cli::wire::Datagram;
+/// use softtimers_core::Timestamp;
+///
+/// let mut ledger = Ledger::new(None);
+/// let peer = "127.0.0.1:5000".parse().unwrap();
+/// let hello = Datagram::Hello { nonce: 1 }.encode();
+/// assert!(matches!(ledger.take(peer, &hello, Timestamp::ZERO), Some(Datagram::Welcome { nonce: 1, .. })));
+/// ```
+///
+/// # Cost
+/// Below 1 MB for 1,024 flows and any number of datagrams; some 50 ns for each.
+#[derive(Debug)]
+pub struct Ledger {
+    flows: Vec<Flow>,
+    places: HashMap<(SocketAddr, u32), usize>,
+    /// The flow of the last datagram: mostly that of the next one too.
+    latest: usize,
+    gaps: Gaps,
+    consent: Consent,
+    /// All but the gaps and what the flows know themselves.
+    totals: RecvReport,
+    first: Option<Timestamp>,
+    last: Timestamp,
+}
+
+#[derive(Debug)]
+struct Flow {
+    peer: SocketAddr,
+    number: u32,
+    sequence: Sequence,
+    train: Train,
+    received: u64,
+    ended: bool,
+}
+
+impl Ledger {
+    /// An empty account. Gaps are judged by `expect_interval`, or else by the interval that the
+    /// first sender states.
+    pub fn new(expect_interval: Option<Duration>) -> Self {
+        Ledger {
+            flows: Vec::new(),
+            places: HashMap::new(),
+            latest: 0,
+            gaps: Gaps::new(expect_interval),
+            consent: Consent::new(),
+            totals: RecvReport::default(),
+            first: None,
+            last: Timestamp::ZERO,
+        }
+    }
+
+    /// A datagram from `peer` that the kernel received at `time`; returns the answer, if one is due.
+    pub fn take(&mut self, peer: SocketAddr, payload: &[u8], time: Timestamp) -> Option<Datagram> {
+        match Datagram::parse(payload) {
+            Ok(Datagram::Data { flow, sequence, interval, .. }) => {
+                self.data(peer, flow, sequence, interval, payload.len(), time);
+                None
+            }
+            Ok(Datagram::Hello { nonce }) => {
+                self.totals.hellos += 1;
+                Some(self.consent.welcome(peer.ip(), nonce))
+            }
+            Ok(Datagram::Bye { flow, sent, token }) => {
+                // A token that is not ours belongs to somebody else's conversation.
+                let ours = token.is_none_or(|token| self.consent.gave(peer.ip(), token));
+                if ours && let Some(at) = self.place(peer, flow) {
+                    self.flows[at].sequence.ended(sent);
+                    self.flows[at].ended = true;
+                }
+                None
+            }
+            Ok(Datagram::Welcome { .. }) | Err(_) => {
+                self.totals.foreign += 1;
+                None
+            }
+        }
+    }
+
+    /// Datagrams of traffic counted so far.
+    pub fn received(&self) -> u64 {
+        self.totals.received
+    }
+
+    /// Whether there were flows, and all of them have ended.
+    pub fn all_ended(&self) -> bool {
+        !self.flows.is_empty() && self.flows.iter().all(|flow| flow.ended)
+    }
+
+    /// What has been seen so far.
+    pub fn report(&self) -> RecvReport {
+        let span = self.first.map_or(Duration::ZERO, |first| self.last.saturating_duration_since(first));
+        let per_second = |total: u64| (!span.is_zero()).then(|| total as f64 / span.as_secs_f64());
+        let gaps = self.gaps.report();
+        // n datagrams span the time of n - 1 intervals.
+        let intervals = self.totals.received.saturating_sub(1);
+        RecvReport {
+            lost: self.flows.iter().map(|flow| flow.sequence.lost()).fold(0, u64::saturating_add),
+            gaps,
+            flows: self.flows.len() as u64,
+            span_s: span.as_secs_f64(),
+            received_pps: per_second(intervals),
+            received_bps: per_second(self.totals.received_bytes.saturating_mul(8)),
+            per_flow: self.flows.iter().take(MOST_FLOWS_SHOWN).map(Flow::report).collect(),
+            ..self.totals.clone()
+        }
+    }
+
+    /// The interval that gaps are judged by.
+    pub fn target(&self) -> Option<Duration> {
+        self.gaps.target()
+    }
+
+    fn data(
+        &mut self,
+        peer: SocketAddr,
+        flow: u32,
+        sequence: u64,
+        interval: Duration,
+        bytes: usize,
+        time: Timestamp,
+    ) {
+        let Some(at) = self.place(peer, flow) else {
+            self.totals.unsorted += 1;
+            return;
+        };
+        let flow = &mut self.flows[at];
+        match flow.sequence.arrive(sequence) {
+            Arrival::InOrder => {}
+            Arrival::Reordered => self.totals.reordered += 1,
+            Arrival::Duplicate => self.totals.duplicated += 1,
+            Arrival::TooLate => self.totals.too_late += 1,
+            Arrival::Unlikely => {
+                self.totals.foreign += 1;
+                return;
+            }
+        }
+        if !interval.is_zero() {
+            self.gaps.adopt_target(interval);
+        }
+        self.gaps.record(&mut flow.train, time);
+        flow.received += 1;
+        self.totals.received += 1;
+        self.totals.received_bytes += bytes as u64;
+        self.first.get_or_insert(time);
+        self.last = self.last.max(time);
+    }
+
+    /// The place of a flow, new ones included as long as there is room.
+    fn place(&mut self, peer: SocketAddr, number: u32) -> Option<usize> {
+        let latest = self.flows.get(self.latest);
+        if latest.is_some_and(|flow| flow.number == number && flow.peer == peer) {
+            return Some(self.latest);
+        }
+        let at = match self.places.get(&(peer, number)) {
+            Some(&at) => at,
+            None if self.flows.len() < MOST_FLOWS => {
+                self.places.insert((peer, number), self.flows.len());
+                self.flows.push(Flow::new(peer, number));
+                self.flows.len() - 1
+            }
+            None => return None,
+        };
+        self.latest = at;
+        Some(at)
+    }
+}
+
+impl Flow {
+    fn new(peer: SocketAddr, number: u32) -> Self {
+        Flow {
+            peer,
+            number,
+            sequence: Sequence::default(),
+            train: Train::default(),
+            received: 0,
+            ended: false,
+        }
+    }
+
+    fn report(&self) -> FlowReport {
+        FlowReport {
+            peer: self.peer.to_string(),
+            flow: self.number,
+            received: self.received,
+            lost: self.sequence.lost(),
+            ended: self.ended,
+        }
+    }
+}
+
+/// Forged addresses could make any number of flows; this many fit in a megabyte.
+const MOST_FLOWS: usize = 1_024;
+
+/// A report stays readable; the totals cover all.
+const MOST_FLOWS_SHOWN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::properties;
+    use crate::wire::{MIN_SIZE, Token};
+    use proptest::prelude::*;
+
+    fn peer(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], port))
+    }
+
+    fn data(flow: u32, sequence: u64) -> [u8; MIN_SIZE] {
+        let interval = Duration::from_micros(40);
+        Datagram::Data { flow, sequence, scheduled: Timestamp::ZERO, interval }.encode()
+    }
+
+    fn bye(sent: u64, token: Option<Token>) -> [u8; MIN_SIZE] {
+        Datagram::Bye { flow: 0, sent, token }.encode()
+    }
+
+    #[test]
+    fn an_even_flow_is_accounted_for() {
+        let mut ledger = Ledger::new(None);
+        for turn in 0..=1_000 {
+            ledger.take(peer(1), &data(0, turn), Timestamp::from_micros(turn * 40));
+        }
+        let report = ledger.report();
+        assert_eq!((report.received, report.lost, report.flows), (1_001, 0, 1));
+        assert_eq!(report.gaps.back_to_back, Some(0.0));
+        assert_eq!(report.received_pps, Some(25_000.0));
+        assert_eq!(ledger.target(), Some(Duration::from_micros(40)));
+    }
+
+    #[test]
+    fn flows_of_one_peer_and_of_several_are_kept_apart() {
+        let mut ledger = Ledger::new(None);
+        for (port, flow) in [(1, 0), (1, 1), (2, 0)] {
+            for sequence in [0, 2] {
+                ledger.take(peer(port), &data(flow, sequence), Timestamp::ZERO);
+            }
+        }
+        let report = ledger.report();
+        assert_eq!((report.flows, report.lost, report.duplicated), (3, 3, 0));
+        assert_eq!(report.per_flow[2].peer, "127.0.0.1:2");
+    }
+
+    #[test]
+    fn an_expected_interval_overrules_the_sender() {
+        let mut ledger = Ledger::new(Some(Duration::from_millis(1)));
+        for turn in 0..3 {
+            ledger.take(peer(1), &data(0, turn), Timestamp::from_micros(turn * 40));
+        }
+        assert_eq!(ledger.report().gaps.back_to_back, Some(1.0));
+    }
+
+    #[test]
+    fn goodbyes_end_flows_unless_the_token_is_wrong() {
+        let mut ledger = Ledger::new(None);
+        assert!(!ledger.all_ended());
+        ledger.take(peer(1), &data(0, 0), Timestamp::ZERO);
+        ledger.take(peer(1), &bye(9, Token::new(1)), Timestamp::ZERO);
+        assert!(!ledger.all_ended());
+        let welcome = ledger.take(peer(1), &Datagram::Hello { nonce: 3 }.encode(), Timestamp::ZERO);
+        let Some(Datagram::Welcome { token, .. }) = welcome else { panic!("{welcome:?}") };
+        ledger.take(peer(1), &bye(9, Some(token)), Timestamp::ZERO);
+        assert!(ledger.all_ended());
+        assert_eq!(ledger.report().lost, 8);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_counted_and_not_answered() {
+        let mut ledger = Ledger::new(None);
+        let welcome = Datagram::Welcome { nonce: 1, token: Token::new(1).unwrap() }.encode();
+        for payload in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &welcome] {
+            assert_eq!(ledger.take(peer(1), payload, Timestamp::ZERO), None);
+        }
+        let report = ledger.report();
+        assert_eq!((report.foreign, report.received, report.flows), (3, 0, 0));
+        assert_eq!((report.received_pps, report.gaps.back_to_back), (None, None));
+    }
+
+    #[test]
+    fn memory_is_bounded_whoever_sends() {
+        let mut ledger = Ledger::new(None);
+        for flow in 0..2 * MOST_FLOWS as u32 {
+            ledger.take(peer(1), &data(flow, 0), Timestamp::ZERO);
+        }
+        let report = ledger.report();
+        assert_eq!((report.flows, report.unsorted), (MOST_FLOWS as u64, MOST_FLOWS as u64));
+        assert_eq!((report.received, report.per_flow.len()), (MOST_FLOWS as u64, MOST_FLOWS_SHOWN));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_datagrams_add_up(script in prop::collection::vec(any::<u8>(), 0..1_600)) {
+            properties::ledger(&script);
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What `recv` tells: the keys of `softtimers.recv/1`.
+
+use serde::Serialize;
+
+use crate::gaps::GapReport;
+use crate::output::{Report, Table};
+
+/// The findings of a receiver. Counts are of datagrams.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct RecvReport {
+    /// Traffic that came, duplicates included.
+    pub received: u64,
+    /// Sent, as far as the sequence numbers and goodbyes tell, and not come in time.
+    pub lost: u64,
+    /// Overtaken by a later one of the same flow.
+    pub reordered: u64,
+    /// Come a second time.
+    pub duplicated: u64,
+    /// Come more than 4,096 datagrams after its turn; counted as lost too.
+    pub too_late: u64,
+    /// Gaps within each flow, by the kernel's receive timestamps; all flows together.
+    #[serde(flatten)]
+    pub gaps: GapReport,
+    /// Different flows: an address and port with a flow number.
+    pub flows: u64,
+    /// Payload of the traffic.
+    pub received_bytes: u64,
+    /// From the first datagram to the last.
+    pub span_s: f64,
+    /// Datagrams per second of that span; `null` for fewer than two.
+    pub received_pps: Option<f64>,
+    /// Payload bits per second of that span.
+    pub received_bps: Option<f64>,
+    /// Dropped because this socket's receive buffer was full; these are among the lost. `null` if
+    /// the kernel does not tell.
+    pub socket_drops: Option<u64>,
+    /// Not softtimers traffic; in no other count.
+    pub foreign: u64,
+    /// Of flows beyond the 1,024 that are told apart; in no other count.
+    pub unsorted: u64,
+    /// Questions for consent that were answered.
+    pub hellos: u64,
+    /// The first 64 flows.
+    pub per_flow: Vec<FlowReport>,
+}
+
+/// One flow of a [`RecvReport`].
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct FlowReport {
+    /// The sender's address and port.
+    pub peer: String,
+    /// The flow's number there.
+    pub flow: u32,
+    /// Traffic that came.
+    pub received: u64,
+    /// Not come in time.
+    pub lost: u64,
+    /// Whether the sender has said goodbye.
+    pub ended: bool,
+}
+
+impl RecvReport {
+    /// A report with every key, to check assertions by before there is one.
+    pub fn example() -> Self {
+        RecvReport { per_flow: vec![FlowReport::default()], ..RecvReport::default() }
+    }
+}
+
+impl Report for RecvReport {
+    const SCHEMA: &'static str = "softtimers.recv/1";
+
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        table.row("received", self.received);
+        table.row("lost", self.lost);
+        table.row("reordered", self.reordered);
+        table.row("duplicated", self.duplicated);
+        let rate = |rate: Option<f64>, unit: &str| {
+            rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}{unit}"))
+        };
+        table
+            .row("rate", format!("{}  {}", rate(self.received_pps, "pps"), rate(self.received_bps, "bit/s")));
+        table.distribution("gap", &self.gaps.gap_ns);
+        table.share("back to back", self.gaps.back_to_back);
+        table.number("longest burst", self.gaps.longest_burst);
+        table.row("flows", self.flows);
+        for (name, count) in [
+            ("too late", self.too_late),
+            ("dropped by this socket", self.socket_drops.unwrap_or(0)),
+            ("not softtimers traffic", self.foreign),
+            ("beyond 1024 flows", self.unsorted),
+        ] {
+            if count > 0 {
+                table.row(name, count);
+            }
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_the_contract_are_there() {
+        let json = serde_json::to_value(RecvReport::example()).unwrap();
+        for key in [
+            "received",
+            "lost",
+            "reordered",
+            "duplicated",
+            "gap_ns",
+            "back_to_back",
+            "longest_burst",
+            "flows",
+        ] {
+            assert!(json.get(key).is_some(), "{key}");
+        }
+        assert!(json["flows"].is_u64(), "a number, so that it can be asserted on");
+    }
+
+    #[test]
+    fn people_see_what_went_wrong_only_if_it_did() {
+        let clean = RecvReport::default().table().to_string();
+        assert!(!clean.contains("dropped"), "{clean}");
+        let full = RecvReport { socket_drops: Some(3), ..RecvReport::default() }.table().to_string();
+        assert!(full.contains("dropped by this socket  3"), "{full}");
+    }
+}

@@ -1,0 +1,57 @@
+//! What a run has used, by the kernel's own account.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use softtimers::{Clock, Monotonic, Timestamp};
+
+/// Time and wake-ups of this process so far, or in an interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Usage {
+    at: Timestamp,
+    pub(super) wall: Duration,
+    pub(super) cpu: Duration,
+    /// Times this thread slept and was woken: its voluntary context switches.
+    pub(super) wakeups: u64,
+}
+
+impl Usage {
+    pub(super) fn now() -> Self {
+        Usage {
+            at: Monotonic.now(),
+            wall: Duration::ZERO,
+            cpu: Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default(),
+            wakeups: voluntary_switches(),
+        }
+    }
+
+    pub(super) fn since(&self, before: &Usage) -> Usage {
+        Usage {
+            at: self.at,
+            wall: self.at.saturating_duration_since(before.at),
+            cpu: self.cpu.saturating_sub(before.cpu),
+            wakeups: self.wakeups.saturating_sub(before.wakeups),
+        }
+    }
+}
+
+fn voluntary_switches() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_part_of_wall_time_and_a_sleep_is_a_wake_up() {
+        let before = Usage::now();
+        let sleeper = rustix::time::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        rustix::event::poll(&mut [], Some(&sleeper)).unwrap();
+        let used = Usage::now().since(&before);
+        assert!(used.cpu <= used.wall);
+        assert!(used.wakeups >= 1);
+    }
+}

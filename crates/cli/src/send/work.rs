@@ -1,0 +1,188 @@
+//! The work that a sending loop does beside sending: nothing, computation, or an echo server that
+//! clients in another process keep saturated.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Child, Command, Stdio};
+
+use softtimers::UdpSocket;
+use softtimers::udp::{RecvBatch, SendBatch};
+
+use crate::plan::Work;
+
+/// Work in progress, with a count of what was done.
+#[derive(Debug)]
+pub(super) enum Workload {
+    None,
+    Compute(Computation),
+    Echo(Box<EchoServer>),
+}
+
+impl Workload {
+    pub(super) fn start(work: Work) -> io::Result<Self> {
+        Ok(match work {
+            Work::None => Workload::None,
+            Work::Compute => Workload::Compute(Computation::default()),
+            Work::Echo { batch } => Workload::Echo(Box::new(EchoServer::start(batch)?)),
+        })
+    }
+
+    /// Serves one group of requests out of a visit's allowance; whether to go on with the visit.
+    #[inline]
+    pub(super) fn serve_group(&mut self, left: &mut usize) -> io::Result<bool> {
+        let Workload::Echo(echo) = self else { return Ok(false) };
+        let served = echo.serve_group()?;
+        *left = left.saturating_sub(served.max(1));
+        Ok(served == echo.requests.capacity() && *left > 0)
+    }
+
+    #[inline]
+    pub(super) fn compute_piece(&mut self) {
+        if let Workload::Compute(computation) = self {
+            computation.piece();
+        }
+    }
+
+    /// Requests answered, or pieces computed.
+    pub(super) fn done(&self) -> Option<u64> {
+        match self {
+            Workload::None => None,
+            Workload::Compute(computation) => Some(computation.pieces),
+            Workload::Echo(echo) => Some(echo.answered),
+        }
+    }
+
+    /// Ends the clients. Returns what went wrong with them, for the report.
+    pub(super) fn stop(&mut self) -> Option<String> {
+        let Workload::Echo(echo) = self else { return None };
+        echo.stop()
+    }
+}
+
+/// Integer work in pieces of a few microseconds.
+#[derive(Debug)]
+pub(super) struct Computation {
+    state: u64,
+    pieces: u64,
+}
+
+impl Default for Computation {
+    fn default() -> Self {
+        Computation { state: 1, pieces: 0 }
+    }
+}
+
+impl Computation {
+    #[inline]
+    fn piece(&mut self) {
+        for _ in 0..PIECE {
+            self.state =
+                self.state.wrapping_mul(0x5851_f42d_4c95_7f2d).rotate_left(23) ^ 0x1405_7b7e_f767_814f;
+        }
+        self.state = std::hint::black_box(self.state);
+        self.pieces += 1;
+    }
+}
+
+/// A UDP echo server on loopback and the process that keeps it busy.
+#[derive(Debug)]
+pub(super) struct EchoServer {
+    socket: UdpSocket,
+    requests: RecvBatch,
+    answers: SendBatch,
+    answered: u64,
+    clients: Child,
+}
+
+impl EchoServer {
+    fn start(batch: usize) -> io::Result<Self> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.set_nonblocking(true)?;
+        let clients = Command::new(std::env::current_exe()?)
+            .arg("echo-client")
+            .arg(socket.local_addr()?.to_string())
+            .args(["--window", CLIENT_WINDOW, "--size", REQUEST_SIZE, "--duration", CLIENT_DURATION])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()?;
+        let largest = 2048;
+        let mut server = EchoServer {
+            socket,
+            requests: RecvBatch::new(batch, largest),
+            answers: SendBatch::new(batch, largest),
+            answered: 0,
+            clients,
+        };
+        server.await_clients()?;
+        Ok(server)
+    }
+
+    /// Answers until the clients are in full swing, so that their start is not part of the run.
+    fn await_clients(&mut self) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        while self.answered < WARM_UP {
+            let patience = Timespec { tv_sec: 3, tv_nsec: 0 };
+            let mut source = [PollFd::new(&self.socket, PollFlags::IN)];
+            if poll(&mut source, Some(&patience))? == 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the echo clients did not start within 3 s",
+                ));
+            }
+            self.serve_group()?;
+        }
+        self.answered = 0;
+        Ok(())
+    }
+
+    /// One receive and one send call; how many requests they took.
+    fn serve_group(&mut self) -> io::Result<usize> {
+        let received = match self.socket.recv_batch(&mut self.requests) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        self.answers.clear();
+        for request in &self.requests {
+            // A request longer than the batch takes cannot come from our clients.
+            let _ = self.answers.push(request.payload, Some(request.from));
+        }
+        self.answered += self.socket.send_batch(&mut self.answers).sent as u64;
+        Ok(received)
+    }
+
+    fn stop(&mut self) -> Option<String> {
+        let killed = self.clients.kill();
+        match self.clients.wait() {
+            Ok(_) if killed.is_ok() => None,
+            Ok(status) => Some(format!("the echo clients had ended before the run: {status}")),
+            Err(error) => Some(format!("the echo clients could not be waited for: {error}")),
+        }
+    }
+}
+
+/// A failed start must not leave the clients behind.
+impl Drop for EchoServer {
+    fn drop(&mut self) {
+        let _ = self.clients.kill();
+        let _ = self.clients.wait();
+    }
+}
+
+impl AsFd for EchoServer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Requests served per report of readiness before the loop looks at its other sources: enough to
+/// share the cost of the wait, few enough to be fair.
+pub(super) const VISIT: usize = 16;
+/// About 3 µs on a current core: the length of a small handler.
+const PIECE: u32 = 3_000;
+/// Requests under way, so that the server never waits for one.
+const CLIENT_WINDOW: &str = "64";
+const REQUEST_SIZE: &str = "64";
+/// Longer than any run; the clients end with this process.
+const CLIENT_DURATION: &str = "1000000s";
+const WARM_UP: u64 = 1_000;

@@ -1,0 +1,150 @@
+//! Bad input: one line that names the value and what is allowed, exit code 2, nothing on stdout, and
+//! nothing half started.
+
+mod common;
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt;
+
+use common::{command, refusal, run, stderr};
+
+#[track_caller]
+fn refused(words: &str, parts: &[&str]) {
+    let message = refusal(&run(words), 2);
+    for part in parts {
+        assert!(message.contains(part), "`{words}`: {part:?} is not in {message:?}");
+    }
+}
+
+#[test]
+fn addresses() {
+    for (address, problem) in [
+        ("127.0.0.1", "no port"),
+        ("nosuch.invalid:9", "unknown host"),
+        ("127.0.0.1:65536", "the port is not a number from 0 to 65535"),
+    ] {
+        refused(&format!("send {address} --rate 1kpps"), &[address, problem, "IP:PORT"]);
+        refused(&format!("recv {address}"), &[address, problem, "IP:PORT"]);
+    }
+}
+
+#[test]
+fn one_host_only() {
+    for (address, problem) in [
+        ("255.255.255.255:9", "a broadcast address"),
+        ("127.255.255.255:9", "a broadcast address"),
+        ("239.1.2.3:9", "a multicast address"),
+        ("[ff02::1]:9", "a multicast address"),
+        ("0.0.0.0:9", "an unspecified address"),
+        ("127.0.0.1:0", "no port to send to"),
+    ] {
+        refused(&format!("send {address} --rate 1pps"), &[address, problem, "one host's address"]);
+        // Nobody can insist on flooding a network.
+        refused(&format!("send {address} --rate 1pps --no-handshake"), &[address, problem]);
+    }
+    refused("recv 239.1.2.3:9", &["239.1.2.3:9", "this machine's own"]);
+}
+
+#[test]
+fn rates_and_intervals() {
+    for (flags, parts) in [
+        ("--rate 0pps", &["'0pps'", "above zero"][..]),
+        ("--rate 0Mbit", &["'0Mbit'", "above zero"]),
+        ("--interval 0us", &["'0us'", "above zero"]),
+        ("--rate 18446744073709551616pps", &["'18446744073709551616pps'", "at most 18446744073709551615"]),
+        ("--rate 99999999999Gbit", &["'99999999999Gbit'", "at most 18446744073709551615"]),
+        ("--rate 18446744073709551615pps", &["18446744073709551615pps", "at most 1000000000pps"]),
+        ("--interval 99999999999s", &["'99999999999s'", "at most 18446744073709551615ns"]),
+        ("--rate 10", &["'10'", "no unit", "kpps"]),
+        ("--rate -5pps", &["'-5'", "unexpected"]),
+        ("--interval fast", &["'fast'", "such as 12us"]),
+        ("--rate 1kpps --interval 1ms", &["--rate", "--interval", "cannot be used with"]),
+        ("", &["--rate <RATE>", "--interval <TIME>"]),
+        ("--interval 40us --burst-interval 41us", &["--burst-interval 41us", "at most 40us"]),
+    ] {
+        refused(&format!("send 127.0.0.1:9 {flags}"), parts);
+    }
+}
+
+#[test]
+fn sizes_counts_and_words() {
+    for (flags, parts) in [
+        ("--size 65508", &["'65508'", "32 to 65507"][..]),
+        ("--size 31", &["'31'", "32 to 65507"]),
+        ("--size 99999999999999999999", &["too large"]),
+        ("--flows 2", &["'2'", "only 1 flow", "departure queue"]),
+        ("--count 0", &["'0'", "1.."]),
+        ("--echo-batch 65 --busy echo", &["'65'", "1..=64"]),
+        ("--echo-batch 4", &["--echo-batch 4", "--busy echo only"]),
+        ("--timer sundial", &["'sundial'", "soft, loop, pwait2, ms, timerfd, off"]),
+        ("--busy very", &["'very'", "none, compute, echo"]),
+        ("--catch-up some", &["'some'", "none and all"]),
+        ("--slack 1ms --timer ms", &["--slack 1ms", "--timer soft"]),
+        ("--assert sent", &["'sent'", "< <= > >= =="]),
+        ("--assert sent<many", &["'sent<many'", "no plain number"]),
+        ("--colour", &["'--colour'"]),
+    ] {
+        refused(&format!("send 127.0.0.1:9 --rate 1kpps {flags}"), parts);
+    }
+}
+
+#[test]
+fn unknown_keys_end_a_run_before_it_begins() {
+    refused(
+        "recv 127.0.0.1:0 --assert gap_ns.p98<5",
+        &["no key gap_ns.p98", "gap_ns.p99", "per_flow.0.lost"],
+    );
+    refused("recv 127.0.0.1:0 --assert schema<5", &["schema is no number"]);
+}
+
+#[test]
+fn a_port_in_use() {
+    let owner = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = owner.local_addr().unwrap();
+    refused(&format!("recv {address}"), &[&address.to_string(), "is in use", "0 for any free one"]);
+}
+
+#[test]
+fn a_foreign_address() {
+    refused("recv 192.0.2.1:9", &["192.0.2.1:9", "not an address of this machine"]);
+}
+
+/// Root may use any port, so under root the command runs as nobody.
+#[test]
+fn a_privileged_port_without_permission() {
+    let start = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or_default();
+    if start.trim().parse::<u16>().is_ok_and(|start| start <= 1) {
+        eprintln!("skipped: no port is privileged here");
+        return;
+    }
+    let mut command = command("recv 127.0.0.1:1");
+    if rustix::process::geteuid().is_root() {
+        command.uid(65_534).gid(65_534);
+    }
+    match command.output() {
+        Ok(output) => {
+            let message = refusal(&output, 2);
+            assert!(
+                message.contains("127.0.0.1:1: no permission for port 1; choose 1024 or above"),
+                "{message}"
+            );
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            eprintln!("skipped: nobody may not run this executable");
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn no_command_and_unknown_commands() {
+    let nothing = run("");
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(
+        nothing.stdout.is_empty() && stderr(&nothing).contains("Usage: softtimers"),
+        "{}",
+        stderr(&nothing)
+    );
+    refused("sned 127.0.0.1:9", &["'sned'"]);
+}

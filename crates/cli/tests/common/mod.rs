@@ -1,0 +1,71 @@
+//! Runs the real command.
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The command with these arguments, words separated by spaces.
+pub fn command(words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_softtimers"));
+    command.args(words.split(' ').filter(|word| !word.is_empty())).stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub fn run(words: &str) -> Output {
+    command(words).output().expect("the command starts")
+}
+
+/// What the command printed on stderr.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+/// A failure as scripts rely on it: this exit code, one line on stderr, nothing on stdout.
+pub fn refusal(output: &Output, exit: i32) -> String {
+    let message = stderr(output);
+    assert_eq!(output.status.code(), Some(exit), "{message}");
+    assert!(output.stdout.is_empty(), "stdout: {}", String::from_utf8_lossy(&output.stdout));
+    assert!(message.starts_with("softtimers: ") && message.trim_end().lines().count() == 1, "{message:?}");
+    message
+}
+
+/// A running `softtimers recv`.
+pub struct Receiver {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    pub address: SocketAddr,
+}
+
+impl Receiver {
+    /// Starts it on a free port of the loopback and waits until it listens.
+    pub fn start(flags: &str) -> Self {
+        let mut child = command(&format!("recv 127.0.0.1:0 --duration 60s --json {flags}"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command starts");
+        let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("UTF-8");
+        let address = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("{line:?}"));
+        Receiver { child, stderr, address: address.parse().expect("an address") }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end; returns the exit code, the object it printed, and its last words.
+    pub fn finish(mut self) -> (Option<i32>, Value, String) {
+        let mut stdout = String::new();
+        self.child.stdout.take().expect("piped").read_to_string(&mut stdout).expect("UTF-8");
+        let mut words = String::new();
+        self.stderr.read_to_string(&mut words).expect("UTF-8");
+        let status = self.child.wait().expect("our child");
+        (status.code(), serde_json::from_str(&stdout).unwrap_or(Value::Null), words)
+    }
+}

@@ -1,0 +1,63 @@
+//! `send` and `recv` together: two processes, real datagrams, and two accounts that must agree.
+
+mod common;
+
+use common::{Receiver, command, stderr};
+use serde_json::Value;
+
+/// Sends to a fresh receiver; returns what both say.
+fn pair(flags: &str) -> (Value, Value) {
+    let receiver = Receiver::start("--once");
+    let sender = command(&format!("send {} --json {flags}", receiver.address)).output().unwrap();
+    assert_eq!(sender.status.code(), Some(0), "{flags}: {}", stderr(&sender));
+    let (exit, received, words) = receiver.finish();
+    assert_eq!(exit, Some(0), "{flags}: {words}");
+    (serde_json::from_slice(&sender.stdout).unwrap(), received)
+}
+
+#[test]
+fn both_accounts_agree_whatever_the_timer() {
+    for timer in ["soft", "loop", "pwait2", "ms", "timerfd"] {
+        let (sent, received) =
+            pair(&format!("--interval 200us --count 300 --size 64 --catch-up all --timer {timer}"));
+        assert_eq!((&sent["sent"], &sent["forfeited"]), (&300.into(), &0.into()), "{timer}");
+        assert_eq!((&received["received"], &received["lost"]), (&300.into(), &0.into()), "{timer}");
+        assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()), "{timer}");
+        assert_eq!(received["gap_ns"]["count"], 299);
+        // The receiver judges by what the sender states.
+        assert_eq!(received["config"]["interval_ns"], 200_000);
+        assert_eq!((&received["received_bytes"], &received["hellos"]), (&(300 * 64).into(), &0.into()));
+        // Whoever noticed the due times, all departures are accounted for.
+        let fired = sent["fired"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
+        assert!(fired >= 300, "{timer}: {fired}");
+        assert_eq!(sent["late_ns"]["count"], 300);
+    }
+}
+
+#[test]
+fn the_smallest_and_the_largest_datagram_arrive() {
+    for size in [32, 65_507] {
+        let (sent, received) = pair(&format!("--interval 1ms --count 3 --size {size}"));
+        assert_eq!(sent["config"]["size_bytes"], size);
+        assert_eq!((&received["received"], &received["received_bytes"]), (&3.into(), &(3 * size).into()));
+    }
+}
+
+#[test]
+fn a_busy_sender_still_sends_everything_and_works() {
+    for work in ["echo", "compute"] {
+        let (sent, received) = pair(&format!("--interval 500us --count 200 --catch-up all --busy {work}"));
+        assert_eq!((&sent["sent"], &received["received"]), (&200.into(), &200.into()), "{work}");
+        assert!(sent["work_rate"].as_f64().is_some_and(|rate| rate > 0.0), "{work}: {}", sent["work_rate"]);
+    }
+}
+
+#[test]
+fn a_sender_whose_assertion_fails_says_so() {
+    let receiver = Receiver::start("--once");
+    let words = format!("send {} --interval 1ms --count 2 --assert sent>2", receiver.address);
+    let output = command(&words).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("--assert 'sent>2' does not hold: sent is 2"), "{}", stderr(&output));
+    receiver.finish();
+}

@@ -1,0 +1,194 @@
+//! `recv` against real datagrams on the loopback.
+
+mod common;
+
+use std::io::Write;
+use std::net::UdpSocket;
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::{Receiver, command, refusal, run, stderr};
+use rustix::process::{Pid, Signal, kill_process};
+use softtimers_cli::handshake::{self, Refusal};
+use softtimers_cli::wire::{Datagram, MIN_SIZE, Token};
+use softtimers_core::Timestamp;
+
+struct Sender {
+    socket: UdpSocket,
+}
+
+impl Sender {
+    fn to(receiver: &Receiver) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(receiver.address).unwrap();
+        Sender { socket }
+    }
+
+    fn data(&self, sequence: u64) {
+        let interval = Duration::from_secs(1);
+        self.send(Datagram::Data { flow: 0, sequence, scheduled: Timestamp::ZERO, interval });
+    }
+
+    fn bye(&self, sent: u64, token: Option<Token>) {
+        self.send(Datagram::Bye { flow: 0, sent, token });
+    }
+
+    fn send(&self, datagram: Datagram) {
+        let mut packet = [0; 2 * MIN_SIZE];
+        datagram.write(&mut packet);
+        self.socket.send(&packet).unwrap();
+    }
+}
+
+fn interrupt(receiver: &Receiver) {
+    let pid = Pid::from_raw(receiver.id() as i32).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+}
+
+#[test]
+fn loss_order_and_duplicates_are_counted() {
+    let receiver = Receiver::start("--once");
+    let sender = Sender::to(&receiver);
+    for sequence in [0, 1, 3, 2, 2, 6] {
+        sender.data(sequence);
+    }
+    sender.bye(9, None);
+    let (exit, report, _) = receiver.finish();
+    assert_eq!(exit, Some(0));
+    assert_eq!(report["received"], 6);
+    assert_eq!(report["reordered"], 1);
+    assert_eq!(report["duplicated"], 1);
+    assert_eq!(report["lost"], 4); // 4, 5, 7 and 8
+    assert_eq!(report["flows"], 1);
+    assert_eq!(report["received_bytes"], 6 * 64);
+    assert_eq!(report["socket_drops"], 0);
+    // Sent in one go, and judged by the interval that the sender stated: one burst.
+    assert_eq!(report["back_to_back"], 1.0);
+    assert_eq!(report["longest_burst"], 6);
+    assert_eq!(report["gap_ns"]["count"], 5);
+    assert_eq!(report["config"]["interval_ns"], 1_000_000_000);
+    assert_eq!(report["per_flow"][0]["peer"], sender.socket.local_addr().unwrap().to_string());
+}
+
+#[test]
+fn the_object_has_the_keys_of_the_contract() {
+    let receiver = Receiver::start("--count 1");
+    Sender::to(&receiver).data(0);
+    let (exit, report, _) = receiver.finish();
+    assert_eq!((exit, &report["schema"]), (Some(0), &"softtimers.recv/1".into()));
+    assert_eq!(report["version"], env!("CARGO_PKG_VERSION"));
+    for key in ["kernel", "cpu", "cores", "clocksource", "virtualised", "steal_share"] {
+        assert!(report["machine"].get(key).is_some(), "{key}");
+    }
+    for key in ["count", "min", "p1", "p50", "p90", "p99", "p999", "max", "mean", "stddev"] {
+        assert!(report["gap_ns"].get(key).is_some(), "{key}");
+    }
+    assert!(report["gap_ns"]["p50"].is_null(), "one datagram makes no gap");
+    assert!(report["fallbacks"].is_array() && report["config"]["address"].is_string());
+}
+
+#[test]
+fn a_count_ends_the_run_exactly() {
+    let receiver = Receiver::start("--count 5");
+    let sender = Sender::to(&receiver);
+    (0..50).for_each(|sequence| sender.data(sequence));
+    let (exit, report, _) = receiver.finish();
+    assert_eq!((exit, &report["received"], &report["lost"]), (Some(0), &5.into(), &0.into()));
+}
+
+#[test]
+fn a_signal_ends_the_run_with_its_summary() {
+    let receiver = Receiver::start("");
+    Sender::to(&receiver).data(0);
+    interrupt(&receiver);
+    let (exit, report, _) = receiver.finish();
+    assert_eq!((exit, &report["received"]), (Some(0), &1.into()), "what had arrived is counted");
+}
+
+#[test]
+fn assertions_decide_the_exit_code() {
+    let receiver = Receiver::start("--count 2 --assert lost==0 --assert received<2 --assert gap_ns.p50<0");
+    let sender = Sender::to(&receiver);
+    (0..2).for_each(|sequence| sender.data(sequence));
+    let (exit, report, words) = receiver.finish();
+    assert_eq!((exit, &report["received"]), (Some(1), &2.into()), "the report is printed all the same");
+    assert!(
+        words.contains("--assert 'received<2' does not hold: received is 2; --assert 'gap_ns.p50<0'"),
+        "{words}"
+    );
+    assert!(!words.contains("lost"), "{words}");
+}
+
+#[test]
+fn what_was_not_measured_holds_no_assertion() {
+    let receiver = Receiver::start("--count 1 --assert back_to_back<1");
+    Sender::to(&receiver).data(0);
+    let (exit, _, words) = receiver.finish();
+    assert_eq!(exit, Some(1));
+    assert!(words.contains("nothing was measured"), "{words}");
+}
+
+#[test]
+fn a_receiver_consents_and_believes_only_its_own_token() {
+    let receiver = Receiver::start("--once");
+    let token = handshake::ask(receiver.address, 5).unwrap();
+    let sender = Sender::to(&receiver);
+    sender.data(0);
+    sender.bye(5, Token::new(1));
+    sender.bye(1, Some(token));
+    let (_, report, _) = receiver.finish();
+    assert_eq!((&report["hellos"], &report["lost"]), (&1.into(), &0.into()));
+}
+
+#[test]
+fn rubbish_is_counted_and_not_answered() {
+    let receiver = Receiver::start("--count 1");
+    let sender = Sender::to(&receiver);
+    for rubbish in [&b""[..], b"SOFT", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 1_000]] {
+        sender.socket.send(rubbish).unwrap();
+    }
+    sender.data(0);
+    let (exit, report, _) = receiver.finish();
+    assert_eq!((exit, &report["foreign"], &report["received"]), (Some(0), &4.into(), &1.into()));
+    sender.socket.set_nonblocking(true).unwrap();
+    let answer = sender.socket.recv(&mut [0; 64]);
+    assert!(answer.is_err(), "{answer:?}");
+}
+
+#[test]
+fn a_table_is_for_people() {
+    let table = run("recv 127.0.0.1:0 --duration 10ms");
+    let text = String::from_utf8(table.stdout.clone()).unwrap();
+    assert_eq!(table.status.code(), Some(0), "{}", stderr(&table));
+    assert!(
+        text.starts_with("received") && text.contains("\nback to back") && text.contains("Linux "),
+        "{text}"
+    );
+    assert!(!text.contains('\x1b'), "no colours without a terminal");
+    assert!(stderr(&table).starts_with("listening on 127.0.0.1:"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child =
+        command("recv 127.0.0.1:0 --duration 50ms --json").stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_full_disk_is_an_error() {
+    let Ok(mut full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        eprintln!("skipped: no /dev/full");
+        return;
+    };
+    assert!(full.write_all(b"x").is_err());
+    let output = command("man").stdout(full).output().unwrap();
+    assert!(refusal(&output, 1).contains("writing to stdout"));
+}
+
+#[test]
+fn nobody_consents_on_a_closed_port() {
+    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert!(matches!(handshake::ask(closed, 2), Err(Refusal::Closed)));
+}

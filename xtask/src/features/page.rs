@@ -1,0 +1,166 @@
+//! The table as a page: papers, their parts, their rows.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::{Features, Kind, Mark, Part, Row, State, paper_of};
+
+const HEAD: &str = "\
+<!-- Written by `cargo xtask features` from features.toml. -->
+# Features, row by row
+
+Every mechanism, parameter, figure, experiment and limitation of five papers on timers and polling, and
+what became of it here. **Shown**: the tests or commands named show it; CI checks that each of these
+tests exists, ran, passed and was not skipped, and that each command exists with its flags.
+**Documented**: there is nothing to build, and the link leads to what we say about it. **Planned**: not
+yet.
+
+The papers' absolute times are of their day; a row that claims a figure (Q) is shown by its shape
+(order, ratio, trend). P is a parameter, X an experiment, L a limitation; *sim* is shown in the simulator
+only; *derived* follows from a paper and is not stated in it.
+";
+
+/// The page for `features`; links lead to files that exist under `root`.
+pub(crate) fn render(features: &Features, root: &Path) -> String {
+    let mut page = String::from(HEAD);
+    page += &summary(features);
+    for part in &features.parts {
+        if let Some(paper) = &part.paper {
+            let source = part.source.as_deref().unwrap_or_default();
+            write_line(&mut page, format_args!("\n## {paper}\n\n{source}."));
+        }
+        write_line(&mut page, format_args!("\n### {} ({})\n", part.title, span(features, part)));
+        page += "| row | section | what | state | by |\n|---|---|---|---|---|\n";
+        for (id, row) in features.rows_of(part) {
+            page += &line(id, row, root);
+        }
+    }
+    page
+}
+
+fn write_line(page: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(page, "{line}").expect("a String takes everything");
+}
+
+/// One line a paper, and their sum.
+fn summary(features: &Features) -> String {
+    let mut text = String::from("\n| paper | rows | shown | documented | planned |\n|---|--:|--:|--:|--:|\n");
+    let mut add = |name: &str, is_in: &dyn Fn(&str) -> bool| {
+        let states = [None, Some(State::Shown), Some(State::Documented), Some(State::Planned)];
+        let counts = states.map(|state| {
+            let counted = |(id, row): &(&String, &Row)| is_in(id) && state.is_none_or(|s| s == row.state);
+            features.rows.iter().filter(counted).count()
+        });
+        let [rows, shown, documented, planned] = counts;
+        write_line(&mut text, format_args!("| {name} | {rows} | {shown} | {documented} | {planned} |"));
+    };
+    for part in &features.parts {
+        if let Some(paper) = &part.paper {
+            add(paper, &|id| paper_of(id) == paper_of(&part.first));
+        }
+    }
+    add("together", &|_| true);
+    text
+}
+
+/// `ST-001 to ST-033`.
+fn span(features: &Features, part: &Part) -> String {
+    let last = features.rows_of(part).last().map_or(&part.first, |(id, _)| id);
+    format!("{} to {last}", part.first)
+}
+
+fn line(id: &str, row: &Row, root: &Path) -> String {
+    let kind = match row.kind {
+        None => "",
+        Some(Kind::P) => " P",
+        Some(Kind::Q) => " Q",
+        Some(Kind::X) => " X",
+        Some(Kind::L) => " L",
+    };
+    let mark = match row.mark {
+        None | Some(Mark::Doc) => "",
+        Some(Mark::Sim) => " *(sim)*",
+        Some(Mark::Derived) => " *(derived)*",
+    };
+    let state = match row.state {
+        State::Planned => "planned",
+        State::Shown => "**shown**",
+        State::Documented => "documented",
+    };
+    let issue = row.issue.filter(|_| row.state == State::Planned).map(|issue| format!(", issue {issue}"));
+    let shown = row.shown_by.iter().map(|claim| claimed(claim, root));
+    let documented = row.documented_in.iter().map(|address| format!("[{address}]({})", from_docs(address)));
+    let by: Vec<_> = shown.chain(documented).collect();
+    let cells = [
+        format!("{id}{kind}"),
+        row.section.clone(),
+        row.what.clone() + mark,
+        state.to_owned() + &issue.unwrap_or_default(),
+        by.join("<br>"),
+    ];
+    format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
+}
+
+/// A claim, linked to the file that has the test where that is plain.
+fn claimed(claim: &str, root: &Path) -> String {
+    let parts: Vec<_> = claim.split("::").collect();
+    let linked = match parts[..] {
+        [package, target, ..] if !claim.starts_with('$') => {
+            let directory = package.strip_prefix("softtimers-").unwrap_or(package);
+            let path = format!("crates/{directory}/tests/{target}.rs");
+            root.join(&path).is_file().then(|| format!("[`{claim}`]({})", from_docs(&path)))
+        }
+        _ => None,
+    };
+    linked.unwrap_or_else(|| format!("`{claim}`"))
+}
+
+/// A path from the root, as a link in a page in `docs/`.
+fn from_docs(path: &str) -> String {
+    path.strip_prefix("docs/").map_or_else(|| format!("../{path}"), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_counted_and_linked() {
+        let features = Features::parse(
+            r#"
+            [[part]]
+            first = "ST-001"
+            rows = 2
+            paper = "Soft timers"
+            source = "Somebody, 2000"
+            title = "Facility"
+            [ST-001]
+            what = "a | b"
+            section = "3"
+            kind = "L"
+            state = "documented"
+            documented_in = "docs/limits.md#tlb"
+            [ST-002]
+            what = "c"
+            section = "3"
+            state = "planned"
+            issue = 2
+            "#,
+        )
+        .unwrap();
+        let page = render(&features, Path::new("."));
+        assert!(page.contains("\n| together | 2 | 0 | 1 | 1 |\n"), "{page}");
+        assert!(page.contains("\n### Facility (ST-001 to ST-002)\n"), "{page}");
+        let row = "\n| ST-001 L | 3 | a \\| b | documented | [docs/limits.md#tlb](limits.md#tlb) |\n";
+        assert!(page.contains(row), "{page}");
+        assert!(page.contains("\n| ST-002 | 3 | c | planned, issue 2 |  |\n"), "{page}");
+    }
+
+    #[test]
+    fn a_test_file_that_exists_is_linked() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(claimed("softtimers-core::none::x", root), "`softtimers-core::none::x`");
+        assert_eq!(claimed("$ softtimers doctor", root), "`$ softtimers doctor`");
+        assert_eq!(from_docs("README.md#when"), "../README.md#when");
+    }
+}

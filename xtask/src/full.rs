@@ -1,0 +1,175 @@
+//! `cargo xtask full`: `ci`, then what takes nightly tools and an hour.
+//!
+//! None of this gates a change by itself; all of it must have been seen to pass before a release.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::path::Path;
+
+use anyhow::{Result, bail, ensure};
+
+use crate::ci;
+use crate::program::{self, cargo, cargo_of, program as command};
+use crate::report::{Outcome, Report};
+use crate::source;
+use crate::toolchains::{NIGHTLY, toolchain};
+use crate::workspace::{self, TextFile, Workspace};
+
+const CORE: &str = "softtimers-core";
+
+/// How long each fuzz target runs: long enough to replay what it knows and try a few hundred
+/// thousand inputs.
+const FUZZ_SECONDS: u32 = 20;
+
+/// Mutants are shared out over this many runs; all of them take an hour or more on two cores.
+const SHARDS: u64 = 8;
+
+/// `cargo xtask full [--mutants all|K/N]`.
+///
+/// # Errors
+/// If the workspace cannot be read, or an argument is unknown.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let mutants = match arguments {
+        [] => None,
+        [flag, share] if flag == "--mutants" => Some(share.as_str()),
+        _ => bail!("usage: cargo xtask full [--mutants all|K/N]"),
+    };
+    let workspace = Workspace::load()?;
+    let (root, files) = (workspace.root(), workspace::text_files(workspace.root())?);
+    let mut report = Report::default();
+    ci::checks(&workspace, &mut report)?;
+    report.step("Miri", || miri(root));
+    report.step("loom", || loom(&workspace, &files));
+    report.step("fuzzing", || fuzz(root));
+    report.step("mutation", || mutation(&workspace, mutants));
+    report.step("measurement", measurement);
+    Ok(report.close())
+}
+
+/// Undefined behaviour and leaks in core's tests; tests have fewer cases under `cfg!(miri)`.
+fn miri(root: &Path) -> Result<Outcome> {
+    let Some(nightly) = toolchain(NIGHTLY, root) else {
+        return Ok(Outcome::skipped("no nightly is installed"));
+    };
+    if !program::works(cargo_of(&nightly, root).args(["miri", "--version"])) {
+        return Ok(Outcome::skipped(format!("{nightly} has no Miri; `rustup component add miri` brings it")));
+    }
+    // Proptest's record of failures asks where it is, and Miri lets nobody see.
+    let mut cargo = cargo_of(&nightly, root);
+    cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+    program::check(cargo.args(["miri", "test", "--package", CORE]))
+}
+
+/// Every interleaving of the packages whose tests know loom. It replaces the atomics under
+/// `cfg(loom)`, so nothing built for it can be shared with other builds.
+fn loom(workspace: &Workspace, files: &[TextFile]) -> Result<Outcome> {
+    let packages = with_loom(workspace, files);
+    if packages.is_empty() {
+        return Ok(Outcome::skipped(
+            "no package has code under cfg(loom): nothing is shared between threads yet",
+        ));
+    }
+    let mut cargo = cargo(workspace.root());
+    cargo.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", "2");
+    cargo.args(["test", "--release", "--lib", "--tests", "--target-dir"]);
+    cargo.arg(workspace.target_directory.join("loom"));
+    program::check(cargo.args(packages.iter().flat_map(|name| ["--package", name])))
+}
+
+fn with_loom<'a>(workspace: &'a Workspace, files: &[TextFile]) -> Vec<&'a str> {
+    let under_loom = |file: &&TextFile| file.path.ends_with(".rs") && knows_loom(&file.text);
+    let paths: Vec<_> =
+        files.iter().filter(under_loom).map(|file| workspace.root().join(&file.path)).collect();
+    let has = |directory: &Path| paths.iter().any(|path| path.starts_with(directory));
+    let members = workspace.members().filter(|member| has(member.directory()));
+    members.map(|member| member.name.as_str()).collect()
+}
+
+/// Whether a Rust file has `cfg(loom)`, alone or among other conditions.
+fn knows_loom(text: &str) -> bool {
+    let is_condition = |line: &str| line.contains("cfg") && line.contains("loom");
+    source::blanked(text).lines().any(is_condition)
+}
+
+/// Each fuzz target for a short while.
+fn fuzz(root: &Path) -> Result<Outcome> {
+    if !root.join("fuzz/Cargo.toml").is_file() {
+        return Ok(Outcome::skipped("there is no fuzz/Cargo.toml"));
+    }
+    let Some(nightly) = toolchain(NIGHTLY, root) else {
+        return Ok(Outcome::skipped("no nightly is installed"));
+    };
+    if !program::works(cargo_of(&nightly, root).args(["fuzz", "--version"])) {
+        return Ok(Outcome::skipped("cargo-fuzz is not installed"));
+    }
+    let list = program::output(cargo_of(&nightly, root).args(["fuzz", "list"]))?;
+    let targets: Vec<_> = list.split_whitespace().collect();
+    ensure!(!targets.is_empty(), "fuzz/ has no target");
+    let mut problems = vec![];
+    for target in &targets {
+        let limit = format!("-max_total_time={FUZZ_SECONDS}");
+        let mut cargo = cargo_of(&nightly, root);
+        let outcome = program::check(cargo.args(["fuzz", "run", target, "--", &limit]))?;
+        if let Outcome::Failed(found) = outcome {
+            problems.extend(found);
+        }
+    }
+    Ok(Outcome::of(problems, format!("{} targets, {FUZZ_SECONDS} s each", targets.len())))
+}
+
+/// Changes to core that no test notices. Configured in `.cargo/mutants.toml`.
+fn mutation(workspace: &Workspace, share: Option<&str>) -> Result<Outcome> {
+    let root = workspace.root();
+    if !program::works(cargo(root).args(["mutants", "--version"])) {
+        return Ok(Outcome::skipped("cargo-mutants is not installed"));
+    }
+    let mut cargo = cargo(root);
+    // Each mutant is built in a copy of the project, beside its own target directory.
+    cargo.env_remove("CARGO_TARGET_DIR").args(["mutants", "--package", CORE, "--output"]);
+    cargo.arg(&workspace.target_directory);
+    let share = match share {
+        Some("all") => "all".into(),
+        Some(share) => share.to_owned(),
+        None => share_of(&program::output(command("git", root).args(["rev-parse", "HEAD"]))?),
+    };
+    if share != "all" {
+        cargo.args(["--shard", &share]);
+    }
+    Ok(match program::check(&mut cargo)? {
+        Outcome::Passed(_) => Outcome::passed(format!("mutants {share}")),
+        other => other,
+    })
+}
+
+/// The share of this commit: the same when repeated, another with the next commit.
+fn share_of(commit: &str) -> String {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(commit.trim());
+    format!("{}/{SHARDS}", hash % SHARDS)
+}
+
+/// The figures, in short form, beside those of others.
+fn measurement() -> Result<Outcome> {
+    let Some(measure) = crate::command("measure") else {
+        return Ok(Outcome::skipped("there is no `cargo xtask measure`"));
+    };
+    let held = (measure.run)(&["--quick".to_owned()])?;
+    Ok(if held { Outcome::passed("") } else { Outcome::failed("a measured bar was missed") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_always_has_the_same_share() {
+        assert_eq!(share_of("1c5f\n"), share_of("1c5f"));
+        let shares: std::collections::BTreeSet<_> = (0..100).map(|n| share_of(&n.to_string())).collect();
+        assert_eq!(shares.len() as u64, SHARDS);
+    }
+
+    #[test]
+    fn loom_is_found_in_conditions_and_not_in_words() {
+        assert!(knows_loom("#[cfg(loom)]\nuse loom::sync;"));
+        assert!(knows_loom("#[cfg(all(test, loom))]\nmod races;"));
+        assert!(!knows_loom("// under cfg(loom)\nlet cfg = \"loom\";"));
+    }
+}

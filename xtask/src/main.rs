@@ -1,0 +1,86 @@
+//! `cargo xtask`: what the project checks of itself, as commands that run anywhere the project builds.
+//!
+//! CI runs `cargo xtask ci` and nothing else that matters, so a change that passes here passes there.
+//! A check that cannot run on this machine says `skipped: reason` and is counted; it never looks like
+//! a pass.
+//!
+//! ```text
+//!   ci ───▶ format, sizes, words, features, dependencies, licences, …      seconds: no build
+//!           clippy ─▶ tests ─▶ claims (docs/features.toml) ─▶ docs ─▶ …    minutes: one build
+//!   full ─▶ ci, then Miri, loom, fuzzing, mutation, measurement            nightly tools, an hour
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod ci;
+mod dependencies;
+mod features;
+mod full;
+mod licences;
+mod measure;
+mod program;
+mod report;
+mod sizes;
+mod source;
+mod testing;
+mod toolchains;
+mod words;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+/// One word after `cargo xtask`.
+struct Command {
+    name: &'static str,
+    about: &'static str,
+    /// Takes the arguments after the name; `Ok(false)`: a check failed and has been reported.
+    run: fn(&[String]) -> Result<bool>,
+}
+
+const COMMANDS: &[Command] = &[
+    Command { name: "ci", about: "every check a change must pass; what CI runs", run: ci::run },
+    Command { name: "full", about: "ci, then Miri, loom, fuzzing, mutation and measurement", run: full::run },
+    Command {
+        name: "measure",
+        about: "the figures of docs/benchmarks.md, made anew; --quick: one short round",
+        run: measure::run,
+    },
+    Command {
+        name: "features",
+        about: "write docs/features.md from docs/features.toml; --check: say if it is out of date",
+        run: features::run,
+    },
+];
+
+fn command(name: &str) -> Option<&'static Command> {
+    COMMANDS.iter().find(|command| command.name == name)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(chosen) = arguments.first().and_then(|name| command(name)) else {
+        return usage(arguments.first().map(String::as_str));
+    };
+    match (chosen.run)(&arguments[1..]) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("cargo xtask {}: {error:#}", chosen.name);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn usage(word: Option<&str>) -> ExitCode {
+    let asked = matches!(word, Some("help" | "--help" | "-h"));
+    if let (Some(word), false) = (word, asked) {
+        eprintln!("cargo xtask: no command `{word}`");
+    }
+    println!("usage: cargo xtask COMMAND");
+    for command in COMMANDS {
+        println!("  {:<10} {}", command.name, command.about);
+    }
+    if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }
+}

@@ -1,0 +1,72 @@
+//! `cargo xtask measure`: the figures of docs/benchmarks.md, made anew on this machine.
+//!
+//! Each round is one `softtimers doctor`, which runs every method once, so methods are interleaved
+//! and a slow minute hits all of them. A figure is the median over the rounds. A round in which the
+//! host or another program took more than 5% of the processors proves nothing and is repeated; when
+//! there is no quiet time to be had, the figure is called inconclusive, not passed.
+//!
+//! A bar that is missed does not fail the command: it measures, it does not gate.
+
+mod figures;
+mod trials;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::program::{self, cargo};
+use crate::report::Outcome;
+use crate::workspace::Workspace;
+use figures::{Bar, Figures};
+use trials::Program;
+
+/// `cargo xtask measure [--quick]`.
+///
+/// # Errors
+/// If the command cannot be built or a trial breaks off.
+pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    let quick = match arguments {
+        [] => false,
+        [flag] if flag == "--quick" => true,
+        _ => bail!("usage: cargo xtask measure [--quick]"),
+    };
+    let workspace = Workspace::load()?;
+    let program = build(workspace.root())?;
+    let (rounds, trial, batches): (usize, &str, &[usize]) =
+        if quick { (1, "500ms", &[4]) } else { (5, "2s", &[4, 1, 16]) };
+
+    let mut bars = Vec::new();
+    for &batch in batches {
+        let mut figures = Figures::default();
+        program.doctor_rounds(rounds, trial, batch, &mut figures)?;
+        if bars.is_empty() {
+            println!("{}\n", figures.machine());
+        }
+        println!("### Echo batch {batch}: medians of {}\n\n{}", figures.quality(), figures.table());
+        bars.extend(figures.bars(batch));
+    }
+    bars.extend(program.stall(rounds)?);
+    bars.extend(program.hog(rounds)?);
+    println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
+    for bar in &bars {
+        println!("{bar}");
+    }
+    let count = |wanted: fn(&Bar) -> bool| bars.iter().filter(|bar| wanted(bar)).count();
+    println!(
+        "\n{} met, {} missed, {} inconclusive",
+        count(Bar::is_met),
+        count(Bar::is_missed),
+        count(Bar::is_inconclusive)
+    );
+    Ok(true)
+}
+
+/// Builds the command as users do, and finds it.
+fn build(root: &Path) -> Result<Program> {
+    let outcome = program::check(cargo(root).args(["build", "--release", "--package", "softtimers-cli"]))?;
+    if let Outcome::Failed(problems) = outcome {
+        bail!("the command does not build: {problems:?}");
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
+    Program::at(target.join("release/softtimers"))
+}

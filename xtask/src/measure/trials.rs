@@ -1,0 +1,198 @@
+//! The trials: rounds of `doctor`, a sender that is stopped, and a sender beside a CPU hog.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::figures::{Bar, Figures};
+
+/// The command under measurement.
+#[derive(Debug)]
+pub(super) struct Program {
+    path: PathBuf,
+}
+
+/// A paced stream as both ends saw it.
+struct Stream {
+    sent: Value,
+    received: Value,
+}
+
+impl Program {
+    pub(super) fn at(path: PathBuf) -> Result<Self> {
+        ensure!(path.exists(), "{} was not built", path.display());
+        Ok(Program { path })
+    }
+
+    /// Adds `rounds` quiet rounds, if they are to be had in three times as many tries.
+    pub(super) fn doctor_rounds(
+        &self,
+        rounds: usize,
+        trial: &str,
+        batch: usize,
+        figures: &mut Figures,
+    ) -> Result<()> {
+        for _ in 0..3 * rounds {
+            if figures.quiet_rounds() == rounds {
+                break;
+            }
+            let mut doctor = Command::new(&self.path);
+            doctor.args(["doctor", "--json", "--duration", trial, "--echo-batch", &batch.to_string()]);
+            figures.add(object(doctor.stderr(Stdio::inherit()))?);
+            eprintln!("echo batch {batch}: {} of {rounds} quiet rounds", figures.quiet_rounds());
+        }
+        Ok(())
+    }
+
+    /// SIGSTOP for 50 ms in the middle of a busy run.
+    pub(super) fn stall(&self, rounds: usize) -> Result<Vec<Bar>> {
+        let mut streams = Vec::new();
+        for _ in 0..rounds {
+            streams.push(self.stream(&[], |sender| {
+                pause(Duration::from_secs(1));
+                signal(sender, "STOP")?;
+                pause(Duration::from_millis(50));
+                signal(sender, "CONT")
+            })?);
+        }
+        // 50 ms less the 10 ms that are made up, in places of 40 µs: at least this many are given up.
+        let mut bars = bursts("stopped for 50 ms", &streams);
+        bars.push(Bar::at_least(
+            "stopped for 50 ms: places forfeited".into(),
+            900.0,
+            median(&streams, |stream| stream.sent["forfeited"].as_f64()),
+        ));
+        bars.push(Bar::at_least(
+            "stopped for 50 ms: departures counted as late by a stop".into(),
+            1.0,
+            median(&streams, |stream| stream.sent["late"]["stopped"]["count"].as_f64()),
+        ));
+        Ok(bars)
+    }
+
+    /// A process that computes on the same core.
+    pub(super) fn hog(&self, rounds: usize) -> Result<Vec<Bar>> {
+        let mut streams = Vec::new();
+        for _ in 0..rounds {
+            let hog = Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn();
+            let Ok(hog) = hog else {
+                eprintln!("skipped: no taskset, so no hog on the same core");
+                return Ok(bursts("beside a hog", &[]));
+            };
+            let _hog = Killed(Some(hog));
+            streams.push(self.stream(&["taskset", "-c", "0"], |_| Ok(()))?);
+        }
+        let mut bars = bursts("beside a hog", &streams);
+        bars.push(Bar::at_least(
+            "beside a hog: departures counted as late by the scheduler".into(),
+            1.0,
+            median(&streams, |stream| stream.sent["late"]["scheduler"]["count"].as_f64()),
+        ));
+        Ok(bars)
+    }
+
+    /// A busy run of three seconds at 40 µs under `wrapper`, disturbed by `disturb`.
+    fn stream(&self, wrapper: &[&str], disturb: impl FnOnce(u32) -> Result<()>) -> Result<Stream> {
+        let mut receiver = Command::new(&self.path);
+        receiver.args(["recv", "127.0.0.1:0", "--once", "--json"]);
+        let mut receiver = Killed(Some(receiver.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?));
+        let stderr = receiver
+            .0
+            .as_mut()
+            .and_then(|child| child.stderr.take())
+            .context("the receiver has no stderr")?;
+        let mut line = String::new();
+        BufReader::new(stderr).read_line(&mut line)?;
+        let Some(address) = line.trim().strip_prefix("listening on ") else {
+            bail!("the receiver did not start: {line}");
+        };
+
+        let mut words = wrapper.to_vec();
+        let path = self.path.to_string_lossy();
+        words.extend([
+            &*path,
+            "send",
+            address,
+            "--interval",
+            "40us",
+            "--duration",
+            "3s",
+            "--busy",
+            "echo",
+            "--json",
+        ]);
+        let mut sender = Command::new(words[0]);
+        let sender = sender.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
+        disturb(sender.id())?;
+        let sent = read(sender)?;
+        let received = read(receiver.release().context("the receiver is gone")?)?;
+        Ok(Stream { sent, received })
+    }
+}
+
+fn bursts(what: &str, streams: &[Stream]) -> Vec<Bar> {
+    // The receiver's own interrupts can bring two stamps together; more would be the sender's doing.
+    vec![
+        Bar::at_most(
+            format!("{what}: longest burst, sender's"),
+            1.0,
+            median(streams, |stream| stream.sent["longest_burst"].as_f64()),
+        ),
+        Bar::at_most(
+            format!("{what}: longest burst, receiver's"),
+            2.0,
+            median(streams, |stream| stream.received["longest_burst"].as_f64()),
+        ),
+    ]
+}
+
+fn median(streams: &[Stream], figure: impl Fn(&Stream) -> Option<f64>) -> Option<f64> {
+    let mut values: Vec<f64> = streams.iter().filter_map(figure).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+fn object(command: &mut Command) -> Result<Value> {
+    read(command.stdout(Stdio::piped()).spawn()?)
+}
+
+fn read(child: Child) -> Result<Value> {
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "a trial ended with {}", output.status);
+    serde_json::from_slice(&output.stdout).context("a trial printed no object")
+}
+
+fn signal(process: u32, name: &str) -> Result<()> {
+    let status = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status()?;
+    ensure!(status.success(), "SIG{name} could not be sent");
+    Ok(())
+}
+
+/// Waits: what is measured here is what happens meanwhile.
+fn pause(time: Duration) {
+    let (_never, wait) = std::sync::mpsc::channel::<()>();
+    let _ = wait.recv_timeout(time);
+}
+
+/// A child that does not outlive its trial.
+struct Killed(Option<Child>);
+
+impl Killed {
+    /// The child itself, which is about to end by itself.
+    fn release(mut self) -> Option<Child> {
+        self.0.take()
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
