@@ -56,7 +56,7 @@ fn miri(root: &Path) -> Result<Outcome> {
     // Proptest's record of failures asks where it is, and Miri lets nobody see.
     let mut cargo = cargo_of(&nightly, root);
     cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation");
-    program::check(cargo.args(["miri", "test", "--package", CORE]))
+    program::check(cargo.args(["miri", "test", "--no-fail-fast", "--package", CORE]))
 }
 
 /// Every interleaving of the packages whose tests know loom. It replaces the atomics under

@@ -115,7 +115,7 @@ fn a_foreign_address() {
 fn a_privileged_port_without_permission() {
     let start = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or_default();
     if start.trim().parse::<u16>().is_ok_and(|start| start <= 1) {
-        eprintln!("skipped: no port is privileged here");
+        common::skipped("no port is privileged here");
         return;
     }
     let mut command = command("recv 127.0.0.1:1");
@@ -131,7 +131,7 @@ fn a_privileged_port_without_permission() {
             );
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            eprintln!("skipped: nobody may not run this executable");
+            common::skipped("nobody may not run this executable");
         }
         Err(error) => panic!("{error}"),
     }

@@ -179,7 +179,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn a_full_disk_is_an_error() {
     let Ok(mut full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
-        eprintln!("skipped: no /dev/full");
+        common::skipped("no /dev/full");
         return;
     };
     assert!(full.write_all(b"x").is_err());

@@ -97,19 +97,20 @@ fn only_the_fixed_series_bursts_after_a_stall() {
 /// At the maximum rate a pending packet leaves at every trigger state: none is skipped, none sent twice.
 #[test]
 fn at_the_maximum_rate_every_trigger_state_sends_one_packet() {
+    let span = if cfg!(miri) { 2_000 } else { 100_000 };
     let mut clock = clock(1_000, 0, Strategy::EveryTrigger, CatchUp::ALL);
     let mut machine = Machine::one_shot(SoftTimers::new(Config::default()));
     machine.timers.schedule_at(clock.start(Timestamp::ZERO), Slack::DEFERRABLE, 0u32);
     let (mut random, mut sent) = (Random(23), Vec::new());
     machine.run(
-        Timestamp::from_micros(100_000),
+        Timestamp::from_micros(span),
         || Some(random.web_server_gap()),
         |timers, now, fired| {
             sent.push(fired.event);
             timers.schedule_at(clock.departed(now), Slack::DEFERRABLE, fired.event + 1);
         },
     );
-    assert!(sent.len() > 1_000);
+    assert!(sent.len() as u64 > span / 50);
     assert!(sent.iter().copied().eq(0..sent.len() as u32), "lost or out of order");
     assert_eq!(machine.timers.stats().triggers.total(), sent.len() as u64);
 }

@@ -138,6 +138,25 @@ fn spinning_is_on_time_where_a_sleep_is_late() {
     assert!(median(&spun) < median(&slept), "spun {} ns, slept {} ns", median(&spun), median(&slept));
 }
 
+/// A program that visits a trigger state after each system call is counted call by call.
+#[test]
+fn every_system_call_can_be_a_trigger_state() {
+    let socket = flooded(30);
+    socket.set_nonblocking(true).unwrap();
+    let mut timers = timers();
+    timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, ());
+    let mut fired = 0;
+    for _ in 0..100 {
+        let _ = socket.recv(&mut [0; 8]); // a datagram, or "would block": a system call has ended
+        let turn = timers.trigger(TriggerState::SyscallExit, Monotonic.now());
+        while timers.next(&turn).is_some() {
+            fired += 1;
+        }
+    }
+    let stats = timers.stats();
+    assert_eq!((stats.triggers[TriggerState::SyscallExit], stats.triggers.total(), fired), (100, 100, 1));
+}
+
 #[test]
 fn a_long_handler_is_counted() {
     let config = LoopConfig { long_handler: Duration::from_millis(2), ..LoopConfig::default() };

@@ -1,7 +1,7 @@
 //! Runs the real command.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
@@ -31,6 +31,12 @@ pub fn refusal(output: &Output, exit: i32) -> String {
     assert!(output.stdout.is_empty(), "stdout: {}", String::from_utf8_lossy(&output.stdout));
     assert!(message.starts_with("softtimers: ") && message.trim_end().lines().count() == 1, "{message:?}");
     message
+}
+
+/// Says that this test could not run, past the harness's capture, so that it is counted.
+pub fn skipped(reason: &str) {
+    let test = std::thread::current().name().unwrap_or("?").to_owned();
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
 }
 
 /// A running `softtimers recv`.

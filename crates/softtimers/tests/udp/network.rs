@@ -12,7 +12,8 @@ use softtimers::udp::UdpSocket;
 
 /// Past libtest's capture, so that a run that checks less says so.
 pub(crate) fn skipped(reason: &str) {
-    let _ = writeln!(io::stderr(), "skipped: {reason}");
+    let test = thread::current().name().unwrap_or("?").to_owned();
+    let _ = writeln!(io::stderr(), "skipped: {test}: {reason}");
 }
 
 /// The address behind the slow device; nothing has it, and its neighbour entry is written by hand.

@@ -1,0 +1,117 @@
+//! Two hosts, joined by a cable: network namespaces with a veth pair, where the other end is not
+//! loopback and must agree. Needs root and `ip`; says so where it has not got them.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+const COMMAND: &str = env!("CARGO_BIN_EXE_softtimers");
+
+/// Two namespaces named after this process; both are deleted when it is dropped.
+struct Cable {
+    near: String,
+    far: String,
+}
+
+impl Cable {
+    fn lay(test: &str) -> Result<Self, String> {
+        let name = |end| format!("softtimers-{}-{test}-{end}", std::process::id());
+        let cable = Cable { near: name("near"), far: name("far") };
+        for host in [&cable.near, &cable.far] {
+            ip(&["netns", "add", host])?;
+            ip(&["-n", host, "link", "set", "lo", "up"])?;
+        }
+        let (near, far) = (cable.near.as_str(), cable.far.as_str());
+        ip(&["-n", near, "link", "add", "eth", "type", "veth", "peer", "name", "eth", "netns", far])?;
+        ip(&["-n", near, "addr", "add", "10.98.0.1/24", "dev", "eth"])?;
+        ip(&["-n", far, "addr", "add", "10.98.0.2/24", "dev", "eth"])?;
+        for host in [&cable.near, &cable.far] {
+            ip(&["-n", host, "link", "set", "eth", "up"])?;
+        }
+        Ok(cable)
+    }
+
+    fn command(host: &str, words: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", host, COMMAND]).args(words.split(' '));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn send(&self, words: &str) -> Output {
+        Cable::command(&self.near, words).output().unwrap()
+    }
+
+    /// `recv` at the far end, listening.
+    fn receiver(&self, words: &str) -> Child {
+        let mut child = Cable::command(&self.far, words).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening on "), "{line}");
+        child
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        for host in [&self.near, &self.far] {
+            let _ = ip(&["netns", "del", host]);
+        }
+    }
+}
+
+fn ip(words: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip").args(words).output().map_err(|error| format!("ip: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("ip {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+fn with_cable(test: &str, body: impl FnOnce(&Cable)) {
+    match Cable::lay(test) {
+        Ok(cable) => body(&cable),
+        Err(reason) => common::skipped(&format!("no two hosts: {reason}")),
+    }
+}
+
+/// Fast traffic to another host is sent only with its consent, and then arrives as paced.
+#[test]
+fn another_host_is_asked_first() {
+    with_cable("asked", |cable| {
+        let fast = "send 10.98.0.2:9000 --rate 5kpps --count 500 --catch-up all --json";
+        let refused = cable.send(fast);
+        let message = common::refusal(&refused, 2);
+        assert!(message.contains("10.98.0.2:9000") && message.contains("--no-handshake"), "{message}");
+
+        let mut receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 60s --json");
+        let sent = cable.send(fast);
+        assert_eq!(sent.status.code(), Some(0), "{}", common::stderr(&sent));
+        let mut text = String::new();
+        receiver.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert!(receiver.wait().unwrap().success());
+        let received: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&received["received"], &received["lost"]), (&500.into(), &0.into()));
+        assert_eq!(received["gap_ns"]["count"], 499);
+        assert!(received["hellos"].as_u64() >= Some(1));
+    });
+}
+
+/// Slow traffic needs no consent, an insisting user needs none either, and a directed broadcast is
+/// refused whatever is typed.
+#[test]
+fn slow_or_insisted_traffic_is_sent_and_broadcast_is_not() {
+    with_cable("slow", |cable| {
+        for words in ["--rate 500pps", "--rate 20kpps --no-handshake"] {
+            let sent = cable.send(&format!("send 10.98.0.2:9000 --count 50 --json {words}"));
+            assert_eq!(sent.status.code(), Some(0), "{words}: {}", common::stderr(&sent));
+            let report: Value = serde_json::from_slice(&sent.stdout).unwrap();
+            assert_eq!(report["sent"], 50, "{words}");
+        }
+        let message = common::refusal(&cable.send("send 10.98.0.255:9000 --rate 1kpps --no-handshake"), 2);
+        assert!(message.contains("10.98.0.255"), "{message}");
+    });
+}

@@ -1,0 +1,53 @@
+//! After warm-up nothing allocates: not an empty turn, not scheduling, firing, re-arming, cancelling,
+//! and not pacing.
+
+use core::time::Duration;
+
+use softtimers_core::{Config, PaceConfig, Rate, RateClock, Slack, SoftTimers, Timestamp, TriggerState};
+
+/// Everything a busy program does with its timers, for a while.
+fn busy(timers: &mut SoftTimers<u32>, clock: &mut RateClock, now: &mut Timestamp) {
+    for event in 0..1_000 {
+        let id = timers.schedule(*now, Duration::from_micros(u64::from(event % 97)), Slack::DEFAULT, event);
+        if event % 3 == 0 {
+            timers.reschedule(*now, id, Duration::from_micros(40), Slack::micros(5)).unwrap();
+        }
+        if event % 5 == 0 {
+            timers.cancel(id);
+        }
+        *now += Duration::from_micros(1);
+        let turn = timers.trigger(TriggerState::HandlerExit, *now);
+        while timers.next(&turn).is_some() {
+            clock.departed(*now);
+        }
+    }
+    *now += Duration::from_secs(1);
+    let turn = timers.trigger(TriggerState::Backup, *now);
+    while timers.next(&turn).is_some() {}
+    assert!(timers.is_empty());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn nothing_allocates_after_warm_up() {
+    let mut timers = SoftTimers::new(Config::default().intervals(true));
+    let mut clock = RateClock::new(PaceConfig::new(Rate::per_second(25_000).unwrap())).unwrap();
+    let mut now = clock.start(Timestamp::from_micros(7));
+    busy(&mut timers, &mut clock, &mut now);
+    let after_warm_up = allocation_counter::measure(|| busy(&mut timers, &mut clock, &mut now));
+    assert_eq!(after_warm_up.count_total, 0);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn an_empty_turn_does_not_allocate() {
+    let mut timers = SoftTimers::new(Config::default());
+    timers.schedule(Timestamp::ZERO, Duration::from_secs(1), Slack::EXACT, ());
+    let allocated = allocation_counter::measure(|| {
+        for micros in 0..1_000 {
+            let turn = timers.trigger(TriggerState::SyscallExit, Timestamp::from_micros(micros));
+            assert!(timers.next(&turn).is_none());
+        }
+    });
+    assert_eq!(allocated.count_total, 0);
+}
