@@ -106,6 +106,10 @@ pub struct SendArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub echo_batch: Option<u16>,
 
+    /// Keep this loop on processor N, and the echo server's clients off it
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+
     /// Send fast to another machine without asking a `softtimers recv` there
     ///
     /// Type this only for a network and a host of your own.
@@ -146,6 +150,14 @@ pub struct RecvArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub expect_interval: Option<Duration>,
 
+    /// Keep the receiver on processor N
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+
+    /// Print one JSON object a second, each on a line, and a last one at the end
+    #[arg(long, conflicts_with = "json")]
+    pub json_stream: bool,
+
     /// How to print.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -159,11 +171,11 @@ pub struct RecvArgs {
 #[derive(Args, Debug, Clone)]
 #[command(after_help = DOCTOR_EXAMPLES)]
 pub struct DoctorArgs {
-    /// Shorter trials: under 15 s in all
+    /// Shorter trials: under 10 s in all
     #[arg(long, conflicts_with = "duration")]
     pub quick: bool,
 
-    /// Length of each of the eleven trials [default: 2s, with --quick 500ms]
+    /// Length of each of the fifteen trials [default: 1500ms, with --quick 250ms]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub duration: Option<Duration>,
 

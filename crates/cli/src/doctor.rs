@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::units::show_duration;
 
 pub use costs::Costs;
-use trial::{Baseline, Trial};
+use trial::Trial;
 pub use trial::{Cell, Load};
 
 /// What `doctor` will do.
@@ -71,7 +71,7 @@ pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     let blank = Run { machine: &machine, config: plan, fallbacks: &[], inconclusive: None, report: &example };
     plan.output.check_keys(&blank)?;
 
-    let trials = 1 + 2 * METHODS.len() as u32;
+    let trials = 3 * METHODS.len() as u32;
     let expected = (plan.duration + TRIAL_OVERHEAD) * trials + COSTS_TAKE;
     let progress = Progress::start("examining", End { duration: Some(expected), count: None });
     let neighbours = Neighbours::watch();
@@ -98,9 +98,10 @@ fn compare(plan: &DoctorPlan) -> Result<Vec<Cell>, Failure> {
         duration: plan.duration,
         echo_batch: plan.echo_batch,
     };
-    let baseline: Baseline = trial(Timer::Off, Load::Echo, BUSY_INTERVAL).baseline()?;
     let mut cells = Vec::new();
     for timer in METHODS {
+        // Each has its baseline right beside it: a virtual machine's speed drifts by a fifth in seconds.
+        let baseline = trial(Timer::Off, Load::Echo, BUSY_INTERVAL).baseline()?;
         cells.push(trial(timer, Load::Echo, BUSY_INTERVAL).run(Some(&baseline))?);
     }
     for timer in METHODS {
@@ -133,7 +134,7 @@ const METHODS: [Timer; 5] = [Timer::Soft, Timer::Loop, Timer::Pwait2, Timer::Tim
 const BUSY_INTERVAL: Duration = Duration::from_micros(40);
 /// Full-sized packets at 100 Mbit/s: well above the cost of a wake-up, so that sleeping can work.
 const IDLE_INTERVAL: Duration = Duration::from_micros(120);
-const FULL_TRIAL: Duration = Duration::from_secs(2);
-const QUICK_TRIAL: Duration = Duration::from_millis(500);
+const FULL_TRIAL: Duration = Duration::from_millis(1_500);
+const QUICK_TRIAL: Duration = Duration::from_millis(250);
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(350);
 const COSTS_TAKE: Duration = Duration::from_secs(1);

@@ -28,6 +28,7 @@ pub mod interrupt;
 pub mod machine;
 pub mod output;
 pub mod plan;
+pub mod processor;
 pub mod progress;
 pub mod properties;
 pub mod recv;

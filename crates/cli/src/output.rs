@@ -44,6 +44,8 @@ pub struct Run<'a, R, C> {
 pub struct Output {
     /// One JSON object instead of a table.
     pub json: bool,
+    /// One JSON object a line and a second while the command runs, and a last one at its end.
+    pub stream: bool,
     /// Checked in this order after printing; all are checked.
     pub assertions: Vec<Assertion>,
 }
@@ -57,6 +59,14 @@ impl Output {
     pub fn check_keys<R: Report, C: Serialize>(&self, example: &Run<'_, R, C>) -> Result<(), Failure> {
         let example = example.to_json()?;
         self.assertions.iter().try_for_each(|assertion| assertion.check_key(&example))
+    }
+
+    /// Prints `run` as it stands, in one line.
+    ///
+    /// # Errors
+    /// If stdout cannot be written to.
+    pub fn line<R: Report, C: Serialize>(&self, run: &Run<'_, R, C>) -> Result<(), Failure> {
+        print(&format!("{}\n", run.to_json()?))
     }
 
     /// Prints `run` to stdout and checks the assertions.
@@ -261,7 +271,8 @@ mod tests {
     #[test]
     fn unknown_keys_are_refused_before_the_run() {
         let machine = Machine::default();
-        let output = |text: &str| Output { json: true, assertions: vec![text.parse().unwrap()] };
+        let output =
+            |text: &str| Output { json: true, stream: false, assertions: vec![text.parse().unwrap()] };
         let example = Small::default();
         assert_eq!(output("sent>1").check_keys(&run(&machine, &example)), Ok(()));
         assert_eq!(output("back_to_back<0.1").check_keys(&run(&machine, &example)), Ok(()));

@@ -13,6 +13,7 @@ use crate::address;
 use crate::args::{Busy, EchoClientArgs, OutputArgs, RecvArgs, SendArgs, Timer};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
 
 /// A run of `send`.
@@ -34,6 +35,8 @@ pub struct SendPlan {
     pub slack: Duration,
     /// What else the loop does.
     pub work: Work,
+    /// Where the loop is kept.
+    pub cpu: Option<Processor>,
     /// Whether the user took the responsibility for a fast run to another machine.
     pub no_handshake: bool,
     /// How to print the report.
@@ -104,6 +107,7 @@ impl SendPlan {
             timer: args.timer,
             slack: args.slack,
             work,
+            cpu: args.cpu.map(Processor::new).transpose()?,
             no_handshake: args.no_handshake,
             output: Output::from(&args.output),
         })
@@ -134,6 +138,7 @@ impl SendPlan {
                 Work::Echo { batch } => Some(batch),
                 _ => None,
             },
+            cpu: self.cpu.map(Processor::number),
         }
     }
 }
@@ -167,6 +172,8 @@ pub struct SendConfig {
     pub busy: Busy,
     /// Datagrams the echo server takes in one go.
     pub echo_batch: Option<usize>,
+    /// The processor the loop is kept on.
+    pub cpu: Option<usize>,
 }
 
 /// A run of `recv`.
@@ -180,6 +187,8 @@ pub struct RecvPlan {
     pub once: bool,
     /// The interval to judge gaps by, if the senders are not to be believed.
     pub expect_interval: Option<Duration>,
+    /// Where the receiver is kept.
+    pub cpu: Option<Processor>,
     /// How to print the report.
     pub output: Output,
 }
@@ -197,7 +206,8 @@ impl RecvPlan {
             end: End { duration: args.duration, count: args.count },
             once: args.once,
             expect_interval: args.expect_interval,
-            output: Output::from(&args.output),
+            cpu: args.cpu.map(Processor::new).transpose()?,
+            output: Output { stream: args.json_stream, ..Output::from(&args.output) },
         })
     }
 }
@@ -244,7 +254,7 @@ impl EchoClientPlan {
 
 impl From<&OutputArgs> for Output {
     fn from(args: &OutputArgs) -> Self {
-        Output { json: args.json, assertions: args.assertions.clone() }
+        Output { json: args.json, stream: false, assertions: args.assertions.clone() }
     }
 }
 

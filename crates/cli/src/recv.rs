@@ -3,10 +3,11 @@
 //! The times are the kernel's, taken when the network stack first sees a packet. So the receiver has
 //! no reason to be quick, and a good one not to be: a wake-up for each datagram would take the CPU
 //! that the sender is measured on. It sleeps until something comes, then naps up to a millisecond
-//! while more gathers in a large buffer, and takes all of it at once:
+//! while more gathers in a large buffer, and takes all of it at once. While datagrams keep coming it
+//! is woken by the clock alone, so that a sender on the same machine does not pay for waking it:
 //!
 //! ```text
-//!   wait for the first ─▶ nap ≤ 1 ms ─▶ drain ─▶ wait …        at most 1,000 wake-ups a second
+//!   wait for the first ─▶ nap ≤ 1 ms ─▶ drain ─▶ nap … ─▶ nothing came ─▶ wait …
 //!         0 CPU           shorter if the buffer filled by a quarter
 //! ```
 
@@ -30,6 +31,7 @@ use crate::interrupt::Interrupt;
 use crate::machine::{Interference, Machine, Neighbours};
 use crate::output::{Run, say};
 use crate::plan::RecvPlan;
+use crate::progress::Progress;
 use ledger::Ledger;
 use report::RecvReport;
 
@@ -52,19 +54,16 @@ pub fn run(plan: &RecvPlan) -> Result<(), Failure> {
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let neighbours = Neighbours::watch();
+    if let Some(processor) = plan.cpu {
+        processor.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
+    }
     say(format_args!("listening on {}", receiver.config.address));
-    receiver.receive(plan, &interrupt).map_err(|error| Failure::broke_off("receiving", &error))?;
-
-    let interference = neighbours.so_far();
-    // The sender is most often another program on this machine: only the host's share disturbs.
-    let inconclusive = Interference { others_share: None, ..interference }.inconclusive();
-    plan.output.finish(&Run {
-        machine: &machine.during(interference),
-        config: &receiver.config(plan),
-        fallbacks: &receiver.fallbacks,
-        inconclusive,
-        report: &receiver.report(),
-    })
+    let progress = Progress::start("receiving", plan.end);
+    receiver.receive(plan, &interrupt, |receiver| {
+        receiver.so_far(plan, &machine, &neighbours, |run| plan.output.line(run))
+    })?;
+    drop(progress);
+    receiver.so_far(plan, &machine, &neighbours, |run| plan.output.finish(run))
 }
 
 /// The `config` object of `recv`.
@@ -91,6 +90,8 @@ struct Receiver {
     config: RecvConfig,
     fallbacks: Vec<String>,
     nap: Duration,
+    /// The last nap brought nothing.
+    quiet: bool,
     /// Some datagram carried no receive timestamp.
     unstamped: bool,
 }
@@ -108,6 +109,7 @@ impl Receiver {
             config: RecvConfig { address, recv_buffer_bytes, ..RecvConfig::default() },
             fallbacks,
             nap: LONGEST_NAP,
+            quiet: true,
             unstamped: false,
         })
     }
@@ -122,19 +124,36 @@ impl Receiver {
         }
     }
 
-    fn receive(&mut self, plan: &RecvPlan, interrupt: &Interrupt) -> io::Result<()> {
-        let end = plan.end.duration.map(|duration| Monotonic.now() + duration);
+    fn receive(
+        &mut self,
+        plan: &RecvPlan,
+        interrupt: &Interrupt,
+        mut each_second: impl FnMut(&Receiver) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let start = Monotonic.now();
+        let end = plan.end.duration.map(|duration| start + duration);
         let most = plan.end.count.unwrap_or(u64::MAX);
+        let mut next_line = plan.output.stream.then(|| start + SECOND);
+        let broke_off = |error: io::Error| Failure::broke_off("receiving", &error);
         loop {
-            let left = end.map(|end| end.saturating_duration_since(Monotonic.now()));
-            wait(&[self.socket.as_fd(), interrupt.as_fd()], left)?;
+            let wake = [end, next_line].into_iter().flatten().min();
+            let left = wake.map(|wake| wake.saturating_duration_since(Monotonic.now()));
+            if self.quiet {
+                wait(&[self.socket.as_fd(), interrupt.as_fd()], left).map_err(broke_off)?;
+            }
             let nap = left.map_or(self.nap, |left| left.min(self.nap));
-            wait(&[interrupt.as_fd()], Some(nap))?;
+            wait(&[interrupt.as_fd()], Some(nap)).map_err(broke_off)?;
             // Whatever ends the run, what has arrived by now is counted.
-            let over = interrupt.arrived() || end.is_some_and(|end| Monotonic.now() >= end);
-            self.drain(most)?;
+            let now = Monotonic.now();
+            let over = interrupt.arrived() || end.is_some_and(|end| now >= end);
+            self.drain(most).map_err(broke_off)?;
             if over || self.ledger.received() >= most || (plan.once && self.ledger.all_ended()) {
                 break;
+            }
+            if let Some(line) = next_line.filter(|&line| now >= line) {
+                each_second(self)?;
+                // A second that was missed is not made up for.
+                next_line = Some((line + SECOND).max(now));
             }
         }
         if self.unstamped {
@@ -143,10 +162,11 @@ impl Receiver {
         Ok(())
     }
 
-    /// Takes what has arrived, until the socket is empty or `most` have been counted.
+    /// Takes what has arrived, until the socket is empty, `most` have been counted, or a flood has
+    /// kept it here for long enough: the end of the run must be noticed too.
     fn drain(&mut self, most: u64) -> io::Result<()> {
         let mut occupied = 0;
-        loop {
+        for _ in 0..MOST_BATCHES {
             match self.socket.recv_batch(&mut self.batch) {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -171,8 +191,28 @@ impl Receiver {
                 break;
             }
         }
+        self.quiet = occupied == 0;
         self.nap = next_nap(self.nap, occupied, self.config.recv_buffer_bytes);
         Ok(())
+    }
+
+    /// Gives `take` the run as it stands.
+    fn so_far(
+        &self,
+        plan: &RecvPlan,
+        machine: &Machine,
+        neighbours: &Neighbours,
+        take: impl FnOnce(&Run<'_, RecvReport, RecvConfig>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let interference = neighbours.so_far();
+        take(&Run {
+            machine: &machine.clone().during(interference),
+            config: &self.config(plan),
+            fallbacks: &self.fallbacks,
+            // The sender is most often another program on this machine: only the host's share disturbs.
+            inconclusive: Interference { others_share: None, ..interference }.inconclusive(),
+            report: &self.report(),
+        })
     }
 
     fn report(&self) -> RecvReport {
@@ -218,6 +258,11 @@ fn next_nap(nap: Duration, occupied: usize, buffer: usize) -> Duration {
     let nap = if occupied > buffer / 4 { nap / 2 } else { nap * 2 };
     nap.clamp(SHORTEST_NAP, LONGEST_NAP)
 }
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Some 16,000 datagrams, a few milliseconds.
+const MOST_BATCHES: usize = 256;
 
 /// What a nap may lengthen the reading by; times are the kernel's and do not change.
 const LONGEST_NAP: Duration = Duration::from_millis(1);

@@ -101,8 +101,12 @@ pub fn measure(plan: &SendPlan) -> Result<(SendReport, Vec<String>), Failure> {
     let socket = connect(plan.destination)?;
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let work = Workload::start(plan.work).map_err(|error| Failure::broke_off("starting the work", &error))?;
     let progress = Progress::start("sending", plan.end);
+    let work = Workload::start(plan.work, plan.cpu)
+        .map_err(|error| Failure::broke_off("starting the work", &error))?;
+    if let Some(processor) = plan.cpu {
+        processor.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
+    }
 
     let start = Monotonic.now();
     let mut session = Session {

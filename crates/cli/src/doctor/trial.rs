@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::args::Timer;
 use crate::failure::Failure;
+use crate::processor::Processor;
 use crate::units::show_duration;
 
 /// What the sending loop does meanwhile.
@@ -64,21 +65,21 @@ impl Cell {
     }
 
     pub(super) fn line(&self) -> String {
-        let nanos = |key: &str| {
-            let nanos = self.gap_ns.get(key).and_then(Value::as_u64);
-            nanos.map_or("-".to_owned(), |nanos| show_duration(Duration::from_nanos(nanos)))
+        let micros = |key: &str| {
+            let nanos = self.gap_ns.get(key).and_then(Value::as_f64);
+            nanos.map_or("-".to_owned(), |nanos| format!("{:.1}", nanos / 1e3))
         };
         let share =
             |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.1}%", share * 100.0));
         format!(
-            "{:>5.1}% of the rate  back to back {:>5}  burst {:>2}  gap p50 {} p99 {} p99.9 {}  cpu {:.0}%  work kept {}",
-            self.achieved_share * 100.0,
+            "{:>6} of the rate, {:>5} back to back, burst {:>2}, gap p50 {:>7} p99 {:>7} p99.9 {:>7} us, cpu {:>6}, work kept {:>6}",
+            share(Some(self.achieved_share)),
             share(self.back_to_back),
             self.longest_burst.unwrap_or(0),
-            nanos("p50"),
-            nanos("p99"),
-            nanos("p999"),
-            self.cpu_share * 100.0,
+            micros("p50"),
+            micros("p99"),
+            micros("p999"),
+            share(Some(self.cpu_share)),
             share(self.work_kept),
         )
     }
@@ -146,6 +147,9 @@ impl Trial {
         if self.load == Load::Echo {
             command.args(["--busy", "echo", "--echo-batch", &self.echo_batch.to_string()]);
         }
+        if let Some([here, _]) = Processor::two() {
+            command.args(["--cpu", &here.to_string()]);
+        }
         let child = spawn(command.stderr(Stdio::piped()))?;
         finish(child, None)
     }
@@ -162,6 +166,10 @@ impl Receiver {
     fn start() -> Result<Self, Failure> {
         let mut command = this_program()?;
         command.args(["recv", "127.0.0.1:0", "--once", "--json"]);
+        // The receiver's work is not the sender's: on its processor it would come in between.
+        if let Some([_, there]) = Processor::two() {
+            command.args(["--cpu", &there.to_string()]);
+        }
         let mut child = spawn(command.stderr(Stdio::piped()))?;
         let stderr = child.stderr.take().ok_or_else(|| Failure::check("the receiver has no stderr"))?;
         let mut stderr = BufReader::new(stderr);

@@ -9,6 +9,7 @@ use softtimers::UdpSocket;
 use softtimers::udp::{RecvBatch, SendBatch};
 
 use crate::plan::Work;
+use crate::processor::Processor;
 
 /// Work in progress, with a count of what was done.
 #[derive(Debug)]
@@ -19,11 +20,12 @@ pub(super) enum Workload {
 }
 
 impl Workload {
-    pub(super) fn start(work: Work) -> io::Result<Self> {
+    /// Clients are kept off `cpu`.
+    pub(super) fn start(work: Work, cpu: Option<Processor>) -> io::Result<Self> {
         Ok(match work {
             Work::None => Workload::None,
             Work::Compute => Workload::Compute(Computation::default()),
-            Work::Echo { batch } => Workload::Echo(Box::new(EchoServer::start(batch)?)),
+            Work::Echo { batch } => Workload::Echo(Box::new(EchoServer::start(batch, cpu)?)),
         })
     }
 
@@ -95,7 +97,7 @@ pub(super) struct EchoServer {
 }
 
 impl EchoServer {
-    fn start(batch: usize) -> io::Result<Self> {
+    fn start(batch: usize, cpu: Option<Processor>) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.set_nonblocking(true)?;
         let clients = Command::new(std::env::current_exe()?)
@@ -105,6 +107,9 @@ impl EchoServer {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()?;
+        if let Some(processor) = cpu {
+            processor.keep_off(clients.id())?;
+        }
         let largest = 2048;
         let mut server = EchoServer {
             socket,

@@ -1,6 +1,8 @@
 //! The contract of `SoftTimers` written the slow and obvious way: one unsorted list, searched anew for
 //! every question. The property tests hold the real thing against it after every operation.
 
+pub(crate) mod lockstep;
+
 use core::time::Duration;
 use softtimers_core::Timestamp;
 

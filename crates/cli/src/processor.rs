@@ -1,0 +1,100 @@
+//! One processor, to keep a measured loop on and everything else off.
+//!
+//! A receiver or a load generator that the scheduler puts on the sender's processor takes time from
+//! the sender in the middle of an interval, which no real network does.
+
+use std::io;
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::failure::Failure;
+
+/// A processor that this process may run on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Processor(usize);
+
+impl Processor {
+    /// Processor `number`, if this process may run there.
+    ///
+    /// # Errors
+    /// A usage failure that names those it may run on.
+    pub fn new(number: usize) -> Result<Self, Failure> {
+        let allowed = allowed().map_err(|error| Failure::broke_off("asking for the processors", &error))?;
+        if allowed.contains(&number) {
+            return Ok(Processor(number));
+        }
+        let listed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
+        Err(Failure::usage(format_args!("--cpu {number}: this process may run on {}", listed.join(", "))))
+    }
+
+    /// Two different processors, where there are two.
+    pub fn two() -> Option<[usize; 2]> {
+        match allowed().ok()?[..] {
+            [first, second, ..] => Some([first, second]),
+            _ => None,
+        }
+    }
+
+    /// Its number.
+    pub fn number(self) -> usize {
+        self.0
+    }
+
+    /// Keeps the calling thread, and threads and processes that it starts, on this processor.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn keep(self) -> io::Result<()> {
+        Ok(sched_setaffinity(None, &set([self.0]))?)
+    }
+
+    /// Keeps a process off this processor, if there is another one.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn keep_off(self, process: u32) -> io::Result<()> {
+        let others: Vec<usize> = allowed()?.into_iter().filter(|&number| number != self.0).collect();
+        let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+        if others.is_empty() || process.is_none() {
+            return Ok(());
+        }
+        Ok(sched_setaffinity(process, &set(others))?)
+    }
+}
+
+/// The processors that the calling thread may run on.
+fn allowed() -> io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&number| set.is_set(number)).collect())
+}
+
+fn set(numbers: impl IntoIterator<Item = usize>) -> CpuSet {
+    let mut set = CpuSet::new();
+    numbers.into_iter().for_each(|number| set.set(number));
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_stays_where_it_is_kept() {
+        let [first, second] = Processor::two().unwrap_or_else(|| [allowed().unwrap()[0]; 2]);
+        for number in [first, second] {
+            let kept = std::thread::spawn(move || {
+                Processor::new(number).unwrap().keep().unwrap();
+                allowed().unwrap()
+            });
+            assert_eq!(kept.join().unwrap(), [number]);
+        }
+        assert!(allowed().unwrap().contains(&first), "only that thread was kept");
+    }
+
+    #[test]
+    fn a_processor_that_is_not_ours_is_refused() {
+        let refused = Processor::new(CpuSet::MAX_CPU + 5).unwrap_err().to_string();
+        assert!(refused.starts_with(&format!("--cpu {}: this process may run on ", CpuSet::MAX_CPU + 5)));
+    }
+}

@@ -1,0 +1,112 @@
+//! A sender that is stopped, and one that is told to end: what it says afterwards.
+
+mod common;
+
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use common::{Receiver, command};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+fn start(words: &str) -> Child {
+    command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+/// Lets time pass: what is tested is what a signal does in the middle of a run.
+fn pause(millis: u64) {
+    let (_never, wait) = mpsc::channel::<()>();
+    assert!(wait.recv_timeout(Duration::from_millis(millis)).is_err());
+}
+
+fn report(child: Child) -> Value {
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", common::stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A stop of 50 ms at 1 ms an interval with 10 ms of catch-up: some forty places are given up, the
+/// rest is made up one burst interval apart, and the counters say what was late and why.
+#[test]
+fn a_stop_is_made_up_within_the_bound_and_accounted_for() {
+    let receiver = Receiver::start("--once");
+    let sender = start(&format!("send {} --interval 1ms --duration 2s --json", receiver.address));
+    pause(700);
+    signal(&sender, Signal::STOP);
+    pause(50);
+    signal(&sender, Signal::CONT);
+    let sent = report(sender);
+    let (_, received, _) = receiver.finish();
+    assert!(sent["forfeited"].as_u64() >= Some(35), "{} forfeited", sent["forfeited"]);
+    assert_eq!(sent["longest_burst"], 1, "caught up faster than the burst interval");
+    let late: u64 =
+        sent["late"].as_object().unwrap().values().filter_map(|late| late["count"].as_u64()).sum();
+    assert!(late >= 1, "{}", sent["late"]);
+    assert!(sent["late"]["stopped"]["longest_ns"].as_u64() > Some(30_000_000), "{}", sent["late"]);
+    assert_eq!(received["lost"], 0);
+}
+
+/// Ctrl-C ends every engine, busy or idle, with its summary; a slow rate does not delay it.
+#[test]
+fn an_interrupt_ends_a_run_with_its_summary() {
+    for words in [
+        "--timer soft",
+        "--timer loop",
+        "--timer pwait2",
+        "--timer timerfd",
+        "--timer ms",
+        "--timer soft --busy echo",
+        "--timer loop --busy echo",
+        "--timer off --busy echo",
+        "--timer soft --busy compute",
+        "--timer timerfd --busy compute",
+        "--timer off --busy compute",
+        "--timer off",
+    ] {
+        let receiver = Receiver::start("");
+        let sender =
+            start(&format!("send {} --interval 30s --duration 60s --json {words}", receiver.address));
+        pause(400);
+        signal(&sender, Signal::INT);
+        let sent = report(sender);
+        let expected = u64::from(!words.contains("off"));
+        assert_eq!(sent["sent"].as_u64(), Some(expected), "{words}");
+        kill_process(Pid::from_raw(receiver.id() as i32).unwrap(), Signal::INT).unwrap();
+        receiver.finish();
+    }
+}
+
+/// The duration ends a run although the next datagram is due long after it.
+#[test]
+fn the_duration_ends_a_slow_run() {
+    for timer in ["soft", "loop", "pwait2", "timerfd", "ms", "off"] {
+        let sent =
+            report(start(&format!("send 127.0.0.1:9 --interval 60s --duration 50ms --json --timer {timer}")));
+        assert!(sent["sent"].as_u64() <= Some(1), "{timer}");
+    }
+}
+
+/// One object a line, about one line a second, and the last one is whole.
+#[test]
+fn a_receiver_can_report_every_second() {
+    let receiver = start("recv 127.0.0.1:0 --duration 2500ms --json-stream");
+    let output = receiver.wait_with_output().unwrap();
+    let lines: Vec<Value> = output
+        .stdout
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| serde_json::from_slice(line).ok())
+        .collect();
+    assert!(lines.len() >= 2, "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(lines.iter().all(|line| line["schema"] == "softtimers.recv/1" && line["received"] == 0));
+}
+
+#[test]
+fn a_loop_can_be_kept_on_a_processor() {
+    let refused = common::refusal(&common::run("send 127.0.0.1:9 --rate 1kpps --cpu 99999"), 2);
+    assert!(refused.contains("--cpu 99999: this process may run on "), "{refused}");
+}
