@@ -26,30 +26,42 @@
 
 extern crate alloc;
 
-mod alarm;
+pub mod alarm;
 pub mod bound;
 mod heap;
-mod histogram;
-mod idle;
-mod pace;
-mod percent;
-mod rate;
-mod slack;
+pub mod histogram;
+pub mod idle;
+pub mod pace;
+pub mod percent;
+pub mod rate;
+pub mod slack;
 mod slots;
-mod stats;
-mod time;
-mod timers;
-mod trigger;
+pub mod stats;
+pub mod time;
+pub mod timers;
+pub mod trigger;
 
+#[doc(inline)]
 pub use alarm::{Alarm, Command};
+#[doc(inline)]
 pub use histogram::Histogram;
+#[doc(inline)]
 pub use idle::{Idle, Wait};
+#[doc(inline)]
 pub use pace::{CatchUp, PaceConfig, PaceError, RateClock, Strategy};
+#[doc(inline)]
 pub use percent::{Percent, PercentError};
+#[doc(inline)]
 pub use rate::{Rate, RateError};
+#[doc(inline)]
 pub use slack::Slack;
+#[doc(inline)]
 pub use slots::TimerId;
+#[doc(inline)]
 pub use stats::Stats;
+#[doc(inline)]
 pub use time::{Clock, ManualClock, Timestamp};
+#[doc(inline)]
 pub use timers::{Config, Fired, NotPending, SoftTimers, Step, Turn};
+#[doc(inline)]
 pub use trigger::{Intervals, PerSource, TriggerState};

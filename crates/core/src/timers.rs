@@ -88,7 +88,7 @@ impl Config {
     }
 }
 
-/// A set of events with due times. See the [module documentation](self) for the contract.
+/// A set of events with due times. See the [module documentation](crate::timers) for the contract.
 ///
 /// ```
 /// use core::time::Duration;

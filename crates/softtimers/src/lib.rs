@@ -26,15 +26,15 @@
 
 pub use softtimers_core::*;
 
-mod backup;
+pub mod backup;
 pub mod clock;
 pub mod epoll;
-mod event_loop;
+pub mod event_loop;
 pub mod late;
 #[allow(unsafe_code)]
 mod sys;
 pub mod udp;
-mod waiter;
+pub mod waiter;
 
 pub use backup::{Backup, BackupStats};
 pub use clock::Monotonic;
