@@ -48,12 +48,17 @@ impl Bytes<'_> {
     }
 
     fn op(&mut self) -> Op {
-        match self.byte() % 6 {
+        match self.byte() % 7 {
             0 => Op::Advance(self.number() % (1 << 40)),
             1 => Op::Schedule { delay: self.number(), slack: self.slack() },
             2 => Op::ScheduleAt { offset: i64::from(self.byte()) - 100, slack: self.slack() },
             3 => Op::Cancel(self.byte().into()),
             4 => Op::Rearm { pick: self.byte().into(), delay: self.number(), slack: self.slack() },
+            5 => Op::RearmAt {
+                pick: self.byte().into(),
+                offset: i64::from(self.byte()) - 100,
+                slack: self.slack(),
+            },
             _ => Op::Turn {
                 take: self.byte().into(),
                 handlers: (0..self.byte() % 4).map(|_| self.handler()).collect(),

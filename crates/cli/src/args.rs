@@ -18,6 +18,10 @@ use crate::wire;
 #[derive(Parser, Debug)]
 #[command(name = "softtimers", version, propagate_version = true, after_help = Exit::HELP, max_term_width = 100)]
 pub struct Cli {
+    /// End with this process, which must be the parent
+    #[arg(long, value_name = "PID", hide = true)]
+    pub with_parent: Option<u32>,
+
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -143,6 +147,9 @@ pub struct RecvArgs {
     pub count: Option<u64>,
 
     /// End when every sender that was heard has said that it is done
+    ///
+    /// Goodbyes can be lost: it also ends when nothing has come for 10 s, or for three intervals if that
+    /// is longer.
     #[arg(long)]
     pub once: bool,
 
@@ -182,6 +189,10 @@ pub struct DoctorArgs {
     /// Datagrams the busy loop's echo server takes in one go, 1 to 64
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub echo_batch: u16,
+
+    /// Make the trials of the first N methods last; the report is in the same order
+    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
+    pub rotate: u32,
 
     /// How to print.
     #[command(flatten)]
@@ -240,6 +251,10 @@ pub struct EchoClientArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::positive_duration)]
     pub duration: Duration,
 
+    /// Never sleep: for a client that has a processor to itself
+    #[arg(long)]
+    pub spin: bool,
+
     /// How to print.
     #[command(flatten)]
     pub output: OutputArgs,
@@ -255,7 +270,7 @@ pub enum Timer {
     Loop,
     /// The wait's own time-out, in nanoseconds (epoll_pwait2)
     Pwait2,
-    /// The wait's own time-out, in whole milliseconds, as most event loops have it
+    /// The wait's own time-out, rounded up to whole milliseconds, as most event loops have it
     Ms,
     /// A kernel timer descriptor, armed for each datagram
     Timerfd,

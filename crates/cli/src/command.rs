@@ -20,7 +20,7 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
-    match dispatch(&cli.command) {
+    match cli.with_parent.map_or(Ok(()), doctor::end_with).and_then(|()| dispatch(&cli.command)) {
         Ok(()) => Exit::Ok,
         Err(failure) => {
             say(format_args!("softtimers: {failure}"));

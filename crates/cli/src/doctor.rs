@@ -5,7 +5,9 @@
 //! is busy with an echo server and from one that is idle. The stream is judged by an independent
 //! receiver's kernel timestamps, in another process.
 
+mod child;
 mod costs;
+mod table;
 mod trial;
 mod verdict;
 
@@ -16,14 +18,14 @@ use serde::Serialize;
 use crate::args::{DoctorArgs, Timer};
 use crate::failure::Failure;
 use crate::machine::{Machine, Neighbours};
-use crate::output::{Output, Report, Run, Table};
+use crate::output::{Output, Run};
 use crate::plan::End;
 use crate::progress::Progress;
-use crate::units::show_duration;
 
+pub use child::end_with;
 pub use costs::Costs;
-use trial::Trial;
 pub use trial::{Cell, Load};
+use trial::{Notes, Trial};
 
 /// What `doctor` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -32,6 +34,9 @@ pub struct DoctorPlan {
     pub trial_s: f64,
     /// Datagrams that the echo server takes in one go.
     pub echo_batch: usize,
+    /// How many methods are put off to the end: what runs first meets another machine than what runs
+    /// last. Results stand in the same order whatever this is.
+    pub rotate: usize,
     #[serde(skip)]
     duration: Duration,
     #[serde(skip)]
@@ -44,6 +49,7 @@ impl From<&DoctorArgs> for DoctorPlan {
         DoctorPlan {
             trial_s: duration.as_secs_f64(),
             echo_batch: usize::from(args.echo_batch),
+            rotate: args.rotate as usize % METHODS.len(),
             duration,
             output: Output::from(&args.output),
         }
@@ -67,7 +73,8 @@ pub struct DoctorReport {
 /// If a trial cannot be started, or an assertion does not hold.
 pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     let machine = Machine::read();
-    let example = DoctorReport { pacing: vec![Cell::default()], ..DoctorReport::default() };
+    let example =
+        DoctorReport { pacing: plan.trials().iter().map(Trial::blank).collect(), ..DoctorReport::default() };
     let blank = Run { machine: &machine, config: plan, fallbacks: &[], inconclusive: None, report: &example };
     plan.output.check_keys(&blank)?;
 
@@ -76,56 +83,53 @@ pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     let progress = Progress::start("examining", End { duration: Some(expected), count: None });
     let neighbours = Neighbours::watch();
     let costs = costs::measure().map_err(|error| Failure::broke_off("measuring costs", &error))?;
-    let pacing = compare(plan)?;
+    let mut notes = Notes::default();
+    let pacing = compare(plan, &mut notes)?;
     let interference = neighbours.so_far();
     drop(progress);
 
-    let report = DoctorReport { verdict: verdict::of(&costs, &pacing), costs, pacing };
+    let inconclusive = interference.inconclusive();
+    let verdict = verdict::of(&costs, &pacing, inconclusive.is_some());
     plan.output.finish(&Run {
         machine: &machine.during(interference),
         config: plan,
-        fallbacks: &[],
-        inconclusive: interference.inconclusive(),
-        report: &report,
+        fallbacks: &notes.sentences(),
+        inconclusive,
+        report: &DoctorReport { verdict, costs, pacing },
     })
 }
 
-fn compare(plan: &DoctorPlan) -> Result<Vec<Cell>, Failure> {
-    let trial = |timer, load, interval| Trial {
-        timer,
-        load,
-        interval,
-        duration: plan.duration,
-        echo_batch: plan.echo_batch,
-    };
+/// Makes the trials, and returns their cells in the fixed order.
+fn compare(plan: &DoctorPlan, notes: &mut Notes) -> Result<Vec<Cell>, Failure> {
     let mut cells = Vec::new();
-    for timer in METHODS {
+    for (place, trial) in plan.in_turn() {
         // Each has its baseline right beside it: a virtual machine's speed drifts by a fifth in seconds.
-        let baseline = trial(Timer::Off, Load::Echo, BUSY_INTERVAL).baseline()?;
-        cells.push(trial(timer, Load::Echo, BUSY_INTERVAL).run(Some(&baseline))?);
+        let baseline = match trial.load {
+            Load::Echo => Some(Trial { timer: Timer::Off, ..trial }.baseline(notes)?),
+            Load::None => None,
+        };
+        cells.push((place, trial.run(baseline, notes)?));
     }
-    for timer in METHODS {
-        cells.push(trial(timer, Load::None, IDLE_INTERVAL).run(None)?);
-    }
-    Ok(cells)
+    cells.sort_by_key(|&(place, _)| place);
+    Ok(cells.into_iter().map(|(_, cell)| cell).collect())
 }
 
-impl Report for DoctorReport {
-    const SCHEMA: &'static str = "softtimers.doctor/1";
+impl DoctorPlan {
+    /// The trials in the order of the report, without the baselines.
+    fn trials(&self) -> Vec<Trial> {
+        let (duration, echo_batch) = (self.duration, self.echo_batch);
+        let loads = [(Load::Echo, BUSY_INTERVAL), (Load::None, IDLE_INTERVAL)];
+        let trials = loads.into_iter().flat_map(|(load, interval)| {
+            METHODS.map(|timer| Trial { timer, load, interval, duration, echo_batch })
+        });
+        trials.collect()
+    }
 
-    fn table(&self) -> Table {
-        let mut table = Table::default();
-        self.costs.add_to(&mut table);
-        for cell in &self.pacing {
-            let load = match cell.busy {
-                Load::Echo => "busy",
-                Load::None => "idle",
-            };
-            let gap = show_duration(Duration::from_nanos(cell.target_gap_ns));
-            table.row(&format!("{load} {gap} {}", cell.method_name()), cell.line());
-        }
-        table.row("verdict", &self.verdict);
-        table
+    /// The trials in the order in which they are made, with their places in the report.
+    fn in_turn(&self) -> Vec<(usize, Trial)> {
+        let mut trials: Vec<(usize, Trial)> = self.trials().into_iter().enumerate().collect();
+        trials.chunks_mut(METHODS.len()).for_each(|load| load.rotate_left(self.rotate));
+        trials
     }
 }
 
@@ -138,3 +142,27 @@ const FULL_TRIAL: Duration = Duration::from_millis(1_500);
 const QUICK_TRIAL: Duration = Duration::from_millis(250);
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(350);
 const COSTS_TAKE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn order(words: &str) -> Vec<usize> {
+        match Cli::parse_from(format!("softtimers doctor {words}").split_whitespace()).command {
+            Command::Doctor(args) => {
+                DoctorPlan::from(&args).in_turn().into_iter().map(|(place, _)| place).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_method_is_the_first_in_some_round() {
+        assert_eq!(order(""), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(order("--rotate 2"), [2, 3, 4, 0, 1, 7, 8, 9, 5, 6]);
+        assert_eq!(order("--rotate 7"), order("--rotate 2"));
+        assert_eq!(order("--rotate 4294967295").len(), 10);
+    }
+}

@@ -12,8 +12,9 @@
 //!           └──── no reply for 100 ms ─────────────▶ next generation, counted as lost
 //! ```
 //!
-//! It does not sleep where it has a processor to itself. A sleeping client would have to be woken by
-//! the server's replies, and those wake-ups would be charged to the server, as no remote client's are.
+//! With `--spin` it never sleeps. A sleeping client would have to be woken by the server's replies, and
+//! those wake-ups would be charged to the server, as no remote client's are. Whether it has a processor
+//! to itself, so that it may, only the server knows, which keeps the client off its own.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -83,7 +84,6 @@ impl Report for EchoReport {
 /// Keeps the server busy until `plan` or a signal ends it, or the server is gone.
 fn load(plan: &EchoClientPlan, interrupt: &Interrupt) -> io::Result<EchoReport> {
     let mut window = Window::new(plan)?;
-    let has_a_processor = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
     let mut incoming = RecvBatch::new(BATCH, TAG);
     let start = Monotonic.now();
     let end = start + plan.duration;
@@ -93,7 +93,7 @@ fn load(plan: &EchoClientPlan, interrupt: &Interrupt) -> io::Result<EchoReport> 
             window.sweep(now)?;
             sweep = now + SWEEP;
         }
-        if !has_a_processor {
+        if !plan.spin {
             window.wait()?;
         }
         now = Monotonic.now();

@@ -41,7 +41,6 @@ pub enum Permit {
 impl Permit {
     /// What a run may do without asking, if anything.
     pub fn without_asking(destination: SocketAddr, rate: Rate, insisted: bool) -> Option<Self> {
-        // The interval is rounded down, so a rate just above the limit never passes for it.
         if destination.ip().to_canonical().is_loopback() {
             Some(Permit::Loopback)
         } else if rate.packets_per_second() <= UNASKED_PACKETS_PER_SECOND {

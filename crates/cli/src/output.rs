@@ -57,7 +57,8 @@ impl Output {
     /// # Errors
     /// A usage failure for the first such key.
     pub fn check_keys<R: Report, C: Serialize>(&self, example: &Run<'_, R, C>) -> Result<(), Failure> {
-        let example = example.to_json()?;
+        // A reason is a text, also where the example gives none.
+        let example = Run { inconclusive: Some(String::new()), ..*example }.to_json()?;
         self.assertions.iter().try_for_each(|assertion| assertion.check_key(&example))
     }
 
@@ -66,7 +67,9 @@ impl Output {
     /// # Errors
     /// If stdout cannot be written to.
     pub fn line<R: Report, C: Serialize>(&self, run: &Run<'_, R, C>) -> Result<(), Failure> {
-        print(&format!("{}\n", run.to_json()?))
+        // Not from a `Value`, which has its keys in alphabetical order.
+        let text = serde_json::to_string(&run.object()).map_err(no_json)?;
+        print(&format!("{text}\n"))
     }
 
     /// Prints `run` to stdout and checks the assertions.
@@ -76,8 +79,9 @@ impl Output {
     /// written to.
     pub fn finish<R: Report, C: Serialize>(&self, run: &Run<'_, R, C>) -> Result<(), Failure> {
         let object = run.to_json()?;
-        if self.json {
-            // Not from `object`, which has its keys in alphabetical order.
+        if self.stream {
+            self.line(run)?;
+        } else if self.json {
             let text = serde_json::to_string_pretty(&run.object()).map_err(no_json)?;
             print(&format!("{text}\n"))?;
         } else {
@@ -174,6 +178,22 @@ impl Table {
         self.row(name, number.map_or_else(|| "-".to_owned(), |number| number.to_string()));
     }
 
+    /// Adds a text, broken between words into lines of 100 columns with the name's.
+    pub fn text(&mut self, name: &str, text: &str) {
+        let names = self.rows.iter().map(|(name, _)| name.chars().count());
+        let width = WIDEST.saturating_sub(names.chain([name.chars().count()]).max().unwrap_or(0) + 2);
+        let mut line = String::new();
+        let mut name = name;
+        for word in text.split_whitespace() {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+                self.row(std::mem::take(&mut name), std::mem::take(&mut line));
+            }
+            line += if line.is_empty() { "" } else { " " };
+            line += word;
+        }
+        self.row(name, line);
+    }
+
     /// Adds a distribution of nanoseconds.
     pub fn distribution(&mut self, name: &str, distribution: &Distribution) {
         let parts = [
@@ -197,6 +217,9 @@ impl std::fmt::Display for Table {
         self.rows.iter().try_for_each(|(name, value)| writeln!(f, "{name:width$}  {value}"))
     }
 }
+
+/// What a terminal of two pages side by side shows.
+const WIDEST: usize = 100;
 
 /// Writes to stdout. A closed pipe is success: the reader has what it wanted.
 ///
@@ -277,14 +300,27 @@ mod tests {
         assert_eq!(output("sent>1").check_keys(&run(&machine, &example)), Ok(()));
         assert_eq!(output("back_to_back<0.1").check_keys(&run(&machine, &example)), Ok(()));
         assert_eq!(output("machine.cores>0").check_keys(&run(&machine, &example)), Ok(()));
-        let refused = output("snet>1").check_keys(&run(&machine, &example)).unwrap_err();
-        assert_eq!(refused.exit(), Exit::Usage);
+        for text in ["snet>1", "inconclusive==0", "schema>1"] {
+            let refused = output(text).check_keys(&run(&machine, &example)).unwrap_err();
+            assert_eq!(refused.exit(), Exit::Usage, "{text}");
+        }
     }
 
     #[test]
     fn only_a_closed_pipe_is_tolerated() {
         assert_eq!(tolerate_closed(Err(ErrorKind::BrokenPipe.into())), Ok(()));
         assert_eq!(tolerate_closed(Err(ErrorKind::StorageFull.into())).unwrap_err().exit(), Exit::Check);
+    }
+
+    #[test]
+    fn long_texts_are_broken_between_words() {
+        let mut table = Table::default();
+        table.text("verdict", &"word ".repeat(30));
+        table.text("none", "");
+        let lines: Vec<String> = table.to_string().lines().map(str::to_owned).collect();
+        assert_eq!(lines[0], format!("verdict  {}", ["word"; 18].join(" ")));
+        assert_eq!(lines[1], format!("         {}", ["word"; 12].join(" ")));
+        assert_eq!(lines.len(), 3);
     }
 
     #[test]

@@ -93,6 +93,11 @@ impl SendPlan {
                 show_duration(args.slack)
             )));
         }
+        if let (Timer::Off, Some(count)) = (args.timer, args.count) {
+            return Err(Failure::usage(format_args!(
+                "--count {count}: --timer off sends nothing to count; only --duration ends it"
+            )));
+        }
         let destination = address::resolve(&args.address)?;
         address::check_destination(destination)?;
         address::check_route(destination)?;
@@ -223,6 +228,8 @@ pub struct EchoClientPlan {
     pub size: usize,
     /// The length of the run.
     pub duration: Duration,
+    /// Whether it never sleeps.
+    pub spin: bool,
     /// How to print the report.
     pub output: Output,
 }
@@ -247,6 +254,7 @@ impl EchoClientPlan {
             window: args.window as usize,
             size: args.size as usize,
             duration: args.duration,
+            spin: args.spin,
             output: Output::from(&args.output),
         })
     }
@@ -347,6 +355,7 @@ mod tests {
             ("127.0.0.1:9 --rate 1kpps --interval 1ms", "cannot be used with"),
             ("127.0.0.1:9", "required"),
             ("127.0.0.1:9 --rate 1kpps --slack 5us --timer timerfd", "only --timer soft"),
+            ("127.0.0.1:9 --rate 1kpps --timer off --count 5", "--count 5: --timer off sends nothing"),
             ("127.0.0.1:9 --rate 1kpps --flows 2", "departure queue"),
             ("224.0.0.1:9 --rate 1kpps", "multicast"),
             ("127.255.255.255:9 --rate 1kpps", "broadcast"),

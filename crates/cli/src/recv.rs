@@ -23,7 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use softtimers::Monotonic;
 use softtimers::udp::{RecvBatch, UdpSocket};
-use softtimers_core::Clock;
+use softtimers_core::{Clock, Timestamp};
 
 use crate::address::bind_failure;
 use crate::failure::Failure;
@@ -31,7 +31,9 @@ use crate::interrupt::Interrupt;
 use crate::machine::{Interference, Machine, Neighbours};
 use crate::output::{Run, say};
 use crate::plan::RecvPlan;
+use crate::processor::Processor;
 use crate::progress::Progress;
+use crate::units::show_duration;
 use ledger::Ledger;
 use report::RecvReport;
 
@@ -79,6 +81,8 @@ pub struct RecvConfig {
     pub once: bool,
     /// The interval that gaps were judged by; `null` if nobody said.
     pub interval_ns: Option<u64>,
+    /// The processor the receiver is kept on; `null` for any.
+    pub cpu: Option<usize>,
     /// The receive buffer that was granted.
     pub recv_buffer_bytes: usize,
 }
@@ -119,6 +123,7 @@ impl Receiver {
             duration_s: plan.end.duration.map(|duration| duration.as_secs_f64()),
             count: plan.end.count,
             once: plan.once,
+            cpu: plan.cpu.map(Processor::number),
             interval_ns: self.ledger.target().and_then(|target| u64::try_from(target.as_nanos()).ok()),
             ..self.config.clone()
         }
@@ -134,9 +139,11 @@ impl Receiver {
         let end = plan.end.duration.map(|duration| start + duration);
         let most = plan.end.count.unwrap_or(u64::MAX);
         let mut next_line = plan.output.stream.then(|| start + SECOND);
+        let mut heard = Heard { at: start, received: 0 };
         let broke_off = |error: io::Error| Failure::broke_off("receiving", &error);
         loop {
-            let wake = [end, next_line].into_iter().flatten().min();
+            let silent_at = if plan.once { self.silent_at(heard) } else { None };
+            let wake = [end, next_line, silent_at].into_iter().flatten().min();
             let left = wake.map(|wake| wake.saturating_duration_since(Monotonic.now()));
             if self.quiet {
                 wait(&[self.socket.as_fd(), interrupt.as_fd()], left).map_err(broke_off)?;
@@ -147,7 +154,13 @@ impl Receiver {
             let now = Monotonic.now();
             let over = interrupt.arrived() || end.is_some_and(|end| now >= end);
             self.drain(most).map_err(broke_off)?;
+            heard.update(self.ledger.received(), now);
             if over || self.ledger.received() >= most || (plan.once && self.ledger.all_ended()) {
+                break;
+            }
+            if plan.once && self.silent_at(heard).is_some_and(|silent| now >= silent) {
+                let silence = show_duration(silence(self.ledger.target()));
+                self.fallbacks.push(format!("some flow never said goodbye; ended by {silence} of silence"));
                 break;
             }
             if let Some(line) = next_line.filter(|&line| now >= line) {
@@ -160,6 +173,12 @@ impl Receiver {
             self.fallbacks.push("no kernel receive timestamps; gaps are those of reading".to_owned());
         }
         Ok(())
+    }
+
+    /// When nothing more is to be expected, unless something comes until then; `None` before the
+    /// first traffic.
+    fn silent_at(&self, heard: Heard) -> Option<Timestamp> {
+        (heard.received > 0).then(|| heard.at + silence(self.ledger.target()))
     }
 
     /// Takes what has arrived, until the socket is empty, `most` have been counted, or a flood has
@@ -220,6 +239,26 @@ impl Receiver {
     }
 }
 
+/// When traffic last came.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    at: Timestamp,
+    received: u64,
+}
+
+impl Heard {
+    fn update(&mut self, received: u64, now: Timestamp) {
+        if received > self.received {
+            *self = Heard { at: now, received };
+        }
+    }
+}
+
+/// How long a flow with this interval may be silent without having ended.
+fn silence(interval: Option<Duration>) -> Duration {
+    interval.unwrap_or_default().saturating_mul(SILENT_INTERVALS).max(SILENCE)
+}
+
 struct Prepared {
     address: String,
     recv_buffer_bytes: usize,
@@ -261,8 +300,13 @@ fn next_nap(nap: Duration, occupied: usize, buffer: usize) -> Duration {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Some 16,000 datagrams, a few milliseconds.
+/// With [`BATCH`] 65,536 datagrams, some tens of milliseconds.
 const MOST_BATCHES: usize = 256;
+
+/// After this long without traffic the goodbyes must have been lost: `send` says them at once. A slow
+/// sender is given [`SILENT_INTERVALS`] as well.
+const SILENCE: Duration = Duration::from_secs(10);
+const SILENT_INTERVALS: u32 = 3;
 
 /// What a nap may lengthen the reading by; times are the kernel's and do not change.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
@@ -282,6 +326,23 @@ const LONGEST: usize = crate::wire::MAX_SIZE;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slow_flows_may_be_silent_for_longer() {
+        assert_eq!(silence(None), SILENCE);
+        assert_eq!(silence(Some(Duration::from_micros(40))), SILENCE);
+        assert_eq!(silence(Some(Duration::from_secs(60))), Duration::from_secs(180));
+        assert_eq!(silence(Some(Duration::MAX)), Duration::MAX);
+    }
+
+    #[test]
+    fn only_traffic_breaks_the_silence() {
+        let seconds = |seconds| Timestamp::ZERO + Duration::from_secs(seconds);
+        let mut heard = Heard { at: Timestamp::ZERO, received: 0 };
+        heard.update(5, seconds(1));
+        heard.update(5, seconds(2));
+        assert_eq!((heard.at, heard.received), (seconds(1), 5));
+    }
 
     #[test]
     fn naps_follow_the_buffer() {

@@ -8,7 +8,7 @@
 //!   soft       after every handler, by SoftTimers               epoll_pwait2, to the deadline
 //!   loop       after every handler, by a heap and a clock       epoll_pwait2, to the next due time
 //!   pwait2     when the wait returns                            epoll_pwait2, to the next due time
-//!   ms         when the wait returns                            epoll_wait, in whole milliseconds
+//!   ms         when the wait returns                            the same, rounded up to whole ms
 //!   timerfd    when its descriptor is reported ready            the descriptor
 //!   off        never: only the work is done, as a baseline      –
 //! ```
@@ -27,6 +27,7 @@ mod work;
 use std::io;
 use std::net::SocketAddr;
 
+use softtimers::epoll::Waiting;
 use softtimers::{Clock, Monotonic, Timestamp, UdpSocket};
 
 use crate::args::Timer;
@@ -50,24 +51,36 @@ struct Session {
     work: Workload,
     interrupt: Interrupt,
     end: Timestamp,
+    /// What did not work as asked and what was done instead.
+    fallbacks: Vec<String>,
 }
 
 impl Session {
     fn over(&self, now: Timestamp) -> bool {
         now >= self.end || self.flow.finished() || self.interrupt.arrived()
     }
+
+    /// Tells how the engine had to wait, if not as it would have liked to.
+    fn waited(&mut self, waiting: Waiting) {
+        if waiting == Waiting::Ppoll {
+            self.fallbacks
+                .push("epoll_pwait2 is refused here; waits use ppoll, one more system call each".to_owned());
+        }
+    }
 }
 
-/// What an engine can tell beyond what the flow has recorded.
-#[derive(Debug, Default)]
-struct Driven {
-    /// Departures by the trigger state, or the kernel interface, that found them due.
-    fired: Vec<(&'static str, u64)>,
-    /// What did not work as asked and what was done instead.
-    fallbacks: Vec<String>,
+/// What became of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened, up to where the run broke off if it did.
+    pub report: SendReport,
+    /// What did not work as asked and what was done instead, one sentence each.
+    pub fallbacks: Vec<String>,
+    /// What broke it off.
+    pub broke_off: Option<Failure>,
 }
 
-/// Carries out `send` and prints its report.
+/// Carries out `send` and prints its report, also that of a run that breaks off.
 ///
 /// # Errors
 /// A usage failure if the destination does not agree or the socket cannot be made; a failed
@@ -81,23 +94,29 @@ pub fn run(plan: &SendPlan) -> Result<(), Failure> {
     plan.output.check_keys(&blank)?;
 
     let neighbours = Neighbours::watch();
-    let (report, fallbacks) = measure(plan)?;
+    let Outcome { report, fallbacks, broke_off } = measure(plan)?;
     let interference = neighbours.so_far();
-    plan.output.finish(&Run {
+    let printed = plan.output.finish(&Run {
         machine: &machine.during(interference),
         config: &config,
         fallbacks: &fallbacks,
         inconclusive: interference.inconclusive(),
         report: &report,
-    })
+    });
+    match (broke_off, printed) {
+        (Some(failure), Err(also)) => Err(Failure::check(format_args!("{failure}; {also}"))),
+        (Some(failure), Ok(())) => Err(failure),
+        (None, printed) => printed,
+    }
 }
 
-/// Carries out `send` and returns what happened, and which fall-backs were taken.
+/// Carries out `send` and returns what happened.
 ///
 /// # Errors
-/// As [`run`], but for the assertions.
-pub fn measure(plan: &SendPlan) -> Result<(SendReport, Vec<String>), Failure> {
-    let permit = Permit::obtain(plan)?;
+/// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
+pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
+    // Without a timer nothing is sent: no question, no goodbye.
+    let permit = (plan.timer != Timer::Off).then(|| Permit::obtain(plan)).transpose()?;
     let socket = connect(plan.destination)?;
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
@@ -114,6 +133,7 @@ pub fn measure(plan: &SendPlan) -> Result<(SendReport, Vec<String>), Failure> {
         work,
         interrupt,
         end: plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
+        fallbacks: Vec::new(),
     };
     let before = Usage::now();
     let driven = match plan.timer {
@@ -123,13 +143,24 @@ pub fn measure(plan: &SendPlan) -> Result<(SendReport, Vec<String>), Failure> {
     };
     let usage = Usage::now().since(&before);
     drop(progress);
-    let driven = driven
-        .map_err(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error))?;
-    session.flow.say_goodbye(&Datagram::Bye { flow: 0, sent: session.flow.sent(), token: permit.token() });
+    if let Some(permit) = permit {
+        say_goodbye(&mut session, permit);
+    }
+    session.fallbacks.extend(session.work.stop());
+    Ok(Outcome {
+        report: SendReport::new(plan, &session, &usage),
+        fallbacks: session.fallbacks,
+        broke_off: driven
+            .err()
+            .map(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error)),
+    })
+}
 
-    let mut fallbacks = driven.fallbacks;
-    fallbacks.extend(session.work.stop());
-    Ok((SendReport::new(plan, &session, &driven.fired, &usage), fallbacks))
+fn say_goodbye(session: &mut Session, permit: Permit) {
+    let bye = Datagram::Bye { flow: 0, sent: session.flow.sent(), token: permit.token() };
+    if !session.flow.say_goodbye(&bye) {
+        session.fallbacks.push("no goodbye could be sent; a receiver does not know of the end".to_owned());
+    }
 }
 
 /// A socket of any free port, connected so that the kernel looks the route up once.

@@ -96,6 +96,8 @@ fn unknown_keys_end_a_run_before_it_begins() {
         &["no key gap_ns.p98", "gap_ns.p99", "per_flow.0.lost"],
     );
     refused("recv 127.0.0.1:0 --assert schema<5", &["schema is no number"]);
+    refused("recv 127.0.0.1:0 --assert inconclusive<5", &["inconclusive is no number"]);
+    refused("recv 127.0.0.1:0 --assert per_flow.64.lost<5", &["no key per_flow.64.lost"]);
 }
 
 #[test]

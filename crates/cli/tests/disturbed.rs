@@ -77,8 +77,34 @@ fn an_interrupt_ends_a_run_with_its_summary() {
         let expected = u64::from(!words.contains("off"));
         assert_eq!(sent["sent"].as_u64(), Some(expected), "{words}");
         kill_process(Pid::from_raw(receiver.id() as i32).unwrap(), Signal::INT).unwrap();
-        receiver.finish();
+        let (_, received, words) = receiver.finish();
+        assert_eq!(received["flows"].as_u64(), Some(expected), "not even a goodbye without a timer: {words}");
     }
+}
+
+/// Clients that died leave a loop that is idle although it was to be busy; the report says so.
+#[test]
+fn clients_that_end_early_are_noticed() {
+    let sender = start("send 127.0.0.1:9 --interval 1ms --duration 1s --busy echo --json");
+    let mut clients = String::new();
+    while clients.is_empty() {
+        pause(5);
+        let file = format!("/proc/{0}/task/{0}/children", sender.id());
+        match std::fs::read_to_string(file) {
+            Ok(list) => clients = list,
+            Err(error) => {
+                report(sender);
+                return common::skipped(&format!("the kernel lists no children: {error}"));
+            }
+        }
+    }
+    pause(400);
+    let clients = clients.trim().parse().unwrap();
+    kill_process(Pid::from_raw(clients).unwrap(), Signal::KILL).unwrap();
+    let sent = report(sender);
+    let fallbacks = sent["fallbacks"].to_string();
+    assert!(fallbacks.contains("the echo clients had ended before the run did"), "{fallbacks}");
+    assert_eq!(sent["socket"]["answers_dropped"], 0);
 }
 
 /// The duration ends a run although the next datagram is due long after it.
@@ -96,11 +122,8 @@ fn the_duration_ends_a_slow_run() {
 fn a_receiver_can_report_every_second() {
     let receiver = start("recv 127.0.0.1:0 --duration 2500ms --json-stream");
     let output = receiver.wait_with_output().unwrap();
-    let lines: Vec<Value> = output
-        .stdout
-        .split(|&byte| byte == b'\n')
-        .filter_map(|line| serde_json::from_slice(line).ok())
-        .collect();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert!(lines.len() >= 2, "{}", String::from_utf8_lossy(&output.stdout));
     assert!(lines.iter().all(|line| line["schema"] == "softtimers.recv/1" && line["received"] == 0));
 }

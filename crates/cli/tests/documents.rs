@@ -15,14 +15,20 @@ fn help_shows_examples_and_exit_codes() {
     let help = stdout("--help");
     assert!(help.contains("send") && help.contains("recv") && help.contains("77  not possible"), "{help}");
     assert!(!help.contains("echo-client"), "{help}");
-    for (command, example) in [("send", "--busy echo"), ("recv", "--once --json")] {
+    for (command, example) in [("send", "--busy echo"), ("recv", "--once --json"), ("doctor", "--quick")] {
         let help = stdout(&format!("{command} --help"));
         assert!(
             help.contains("Examples:") && help.contains(example) && help.contains("Exit codes:"),
             "{help}"
         );
+        assert!(!["--with-parent", "--rotate"].iter().any(|hidden| help.contains(hidden)), "{help}");
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{help}");
     }
+}
+
+#[test]
+fn help_says_when_silence_ends_a_run() {
+    assert!(stdout("recv --help").contains("nothing has come for 10 s"));
 }
 
 #[test]

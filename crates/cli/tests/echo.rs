@@ -96,6 +96,36 @@ fn what_is_lost_is_asked_again() {
     assert!(report.lost > 0 && report.replies >= 90, "{report:?}");
 }
 
+/// A client alone with a silent server: without `--spin` it sleeps again and again, with it never.
+#[test]
+fn it_sleeps_unless_it_is_told_to_spin() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let words = format!("echo-client {} --duration 60s --json", silent.local_addr().unwrap());
+    let mut sleeping = command(&words).stdout(Stdio::null()).spawn().unwrap();
+    let mut spinning = command(&format!("{words} --spin")).stdout(Stdio::null()).spawn().unwrap();
+    let sleeps = |client: &Child| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", client.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse::<u64>().unwrap()
+    };
+    let after = |client: &Child, more: u64| {
+        let before = sleeps(client);
+        while sleeps(client) < before + more {
+            std::thread::yield_now();
+        }
+    };
+    // By the first ten sleeps of one, both are past their start.
+    after(&sleeping, 10);
+    let before = sleeps(&spinning);
+    after(&sleeping, 20);
+    let more = sleeps(&spinning) - before;
+    for client in [&mut sleeping, &mut spinning] {
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    assert!(more < 10, "{more} sleeps of the client that spins");
+}
+
 #[test]
 fn a_client_ends_with_its_server() {
     let server = Server::start(u64::MAX);

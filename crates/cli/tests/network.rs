@@ -55,6 +55,15 @@ impl Cable {
     }
 }
 
+impl Cable {
+    /// Lets no more than `rate` out of the near end, with a queue that holds six datagrams of 1200 bytes with their
+    /// headers, and then not even a goodbye.
+    fn narrow(&self, rate: &str) -> Result<(), String> {
+        let shape = ["dev", "eth", "root", "tbf", "rate", rate, "burst", "2000", "limit", "7460"];
+        run("ip", &[&["netns", "exec", &self.near, "tc", "qdisc", "add"], &shape[..]].concat())
+    }
+}
+
 impl Drop for Cable {
     fn drop(&mut self) {
         for host in [&self.near, &self.far] {
@@ -64,11 +73,23 @@ impl Drop for Cable {
 }
 
 fn ip(words: &[&str]) -> Result<(), String> {
-    let output = Command::new("ip").args(words).output().map_err(|error| format!("ip: {error}"))?;
+    run("ip", words)
+}
+
+fn run(program: &str, words: &[&str]) -> Result<(), String> {
+    let output = Command::new(program).args(words).output().map_err(|error| format!("{program}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("ip {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+    Err(format!("{program} {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Waits for a receiver's end and takes its object.
+fn report_of(mut receiver: Child) -> Value {
+    let mut text = String::new();
+    receiver.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(receiver.wait().unwrap().success());
+    serde_json::from_str(&text).unwrap()
 }
 
 fn with_cable(test: &str, body: impl FnOnce(&Cable)) {
@@ -87,13 +108,10 @@ fn another_host_is_asked_first() {
         let message = common::refusal(&refused, 2);
         assert!(message.contains("10.98.0.2:9000") && message.contains("--no-handshake"), "{message}");
 
-        let mut receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 60s --json");
+        let receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 60s --json");
         let sent = cable.send(fast);
         assert_eq!(sent.status.code(), Some(0), "{}", common::stderr(&sent));
-        let mut text = String::new();
-        receiver.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(receiver.wait().unwrap().success());
-        let received: Value = serde_json::from_str(&text).unwrap();
+        let received = report_of(receiver);
         assert_eq!((&received["received"], &received["lost"]), (&500.into(), &0.into()));
         assert_eq!(received["gap_ns"]["count"], 499);
         assert!(received["hellos"].as_u64() >= Some(1));
@@ -113,5 +131,50 @@ fn slow_or_insisted_traffic_is_sent_and_broadcast_is_not() {
         }
         let message = common::refusal(&cable.send("send 10.98.0.255:9000 --rate 1kpps --no-handshake"), 2);
         assert!(message.contains("10.98.0.255"), "{message}");
+    });
+}
+
+/// Eight times as much as the cable carries: what the full queue holds up is late or given up, not
+/// hidden, nothing that was taken is lost, and the goodbyes get through the same queue.
+#[test]
+fn a_full_queue_shows_as_lateness_and_the_goodbyes_pass_it() {
+    with_cable("full", |cable| {
+        if let Err(reason) = cable.narrow("1mbit") {
+            return common::skipped(&format!("no shaper: {reason}"));
+        }
+        let receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 60s --json");
+        let sent = cable.send("send 10.98.0.2:9000 --rate 800pps --duration 1500ms --json");
+        assert_eq!(sent.status.code(), Some(0), "{}", common::stderr(&sent));
+        let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+        let count = |value: &Value| value.as_u64().unwrap();
+        let refused = count(&sent["socket"]["would_block"]) + count(&sent["socket"]["no_buffers"]);
+        assert!(refused > 0 && count(&sent["forfeited"]) > 0, "{sent}");
+        // Most of them queue behind others, so the median knows of it: more than a whole interval.
+        assert!(count(&sent["late_ns"]["p50"]) > 1_250_000, "{sent}");
+        assert!(count(&sent["late"]["catch_up"]["count"]) > 0, "{sent}");
+        let received = report_of(receiver);
+        assert_eq!((&received["received"], &received["lost"]), (&sent["sent"], &0.into()));
+        assert_eq!(received["per_flow"][0]["ended"], true);
+    });
+}
+
+/// The cable is pulled for good: the run ends by itself, with its summary and then the reason.
+#[test]
+fn a_destination_that_goes_out_of_reach_ends_the_run_with_its_summary() {
+    with_cable("pulled", |cable| {
+        let mut receiver = cable.receiver("recv 10.98.0.2:9000 --count 5 --duration 60s --json");
+        let sender = Cable::command(&cable.near, "send 10.98.0.2:9000 --rate 100pps --duration 60s --json");
+        let sender = { sender }.spawn().unwrap();
+        assert!(receiver.wait().unwrap().success());
+        ip(&["-n", &cable.near, "link", "set", "eth", "down"]).unwrap();
+        let output = sender.wait_with_output().unwrap();
+        let words = common::stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{words}");
+        assert!(
+            words.contains("softtimers: sending to 10.98.0.2:9000: ") && words.contains("unreachable"),
+            "{words}"
+        );
+        let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(sent["sent"].as_u64() >= Some(5) && sent["socket"]["refused"].as_u64() > Some(0), "{sent}");
     });
 }

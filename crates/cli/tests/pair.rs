@@ -4,6 +4,7 @@ mod common;
 
 use common::{Receiver, command, stderr};
 use serde_json::Value;
+use softtimers::TriggerState;
 
 /// Sends to a fresh receiver; returns what both say.
 fn pair(flags: &str) -> (Value, Value) {
@@ -29,9 +30,42 @@ fn both_accounts_agree_whatever_the_timer() {
         assert_eq!((&received["received_bytes"], &received["hellos"]), (&(300 * 64).into(), &0.into()));
         // Whoever noticed the due times, all departures are accounted for.
         let fired = sent["fired"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
-        assert!(fired >= 300, "{timer}: {fired}");
+        assert_eq!(fired, 300, "{timer}: {}", sent["fired"]);
         assert_eq!(sent["late_ns"]["count"], 300);
     }
+}
+
+/// The count is met exactly, also where several are due at once.
+#[test]
+fn no_more_than_the_count_is_sent() {
+    for words in ["--timer loop --busy echo", "--timer loop --busy compute", "--timer soft --busy echo"] {
+        let (sent, received) = pair(&format!("--interval 10us --count 100 --size 64 {words}"));
+        assert_eq!((&sent["sent"], &received["received"]), (&100.into(), &100.into()), "{words}");
+    }
+}
+
+/// One set of keys, whatever the timer, so that an assertion on any of them is never a surprise.
+#[test]
+fn the_trigger_states_have_the_same_names_for_every_timer() {
+    let all = TriggerState::ALL.map(|source| format!("--assert fired.{}>=0", source.name())).join(" ");
+    for timer in ["soft", "loop", "pwait2", "ms", "timerfd", "off"] {
+        let end = if timer == "off" { "--duration 5ms" } else { "--count 3" };
+        let words = format!("send 127.0.0.1:9 --interval 1ms --json --timer {timer} {end} {all}");
+        let output = command(&words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{timer}: {}", stderr(&output));
+        let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(sent["fired"].as_object().map(serde_json::Map::len), Some(TriggerState::ALL.len()));
+    }
+}
+
+/// The rate is that of the intervals between departures: n departures have n − 1 of them.
+#[test]
+fn a_short_run_is_not_counted_too_high() {
+    let (sent, _) = pair("--interval 20ms --count 3");
+    let (rate, gap) = (sent["achieved_pps"].as_f64().unwrap(), sent["gap_ns"]["mean"].as_f64().unwrap());
+    assert!((rate * gap / 1e9 - 1.0).abs() < 1e-9, "{rate} {gap}");
+    let (sent, _) = pair("--interval 20ms --count 1");
+    assert_eq!(sent["achieved_pps"], Value::Null);
 }
 
 #[test]

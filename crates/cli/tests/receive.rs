@@ -2,13 +2,14 @@
 
 mod common;
 
-use std::io::Write;
-use std::net::UdpSocket;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Stdio;
 use std::time::Duration;
 
 use common::{Receiver, command, refusal, run, stderr};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use softtimers_cli::handshake::{self, Refusal};
 use softtimers_cli::wire::{Datagram, MIN_SIZE, Token};
 use softtimers_core::Timestamp;
@@ -19,8 +20,12 @@ struct Sender {
 
 impl Sender {
     fn to(receiver: &Receiver) -> Self {
+        Sender::to_address(receiver.address)
+    }
+
+    fn to_address(address: SocketAddr) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.connect(receiver.address).unwrap();
+        socket.connect(address).unwrap();
         Sender { socket }
     }
 
@@ -94,6 +99,44 @@ fn a_count_ends_the_run_exactly() {
     (0..50).for_each(|sequence| sender.data(sequence));
     let (exit, report, _) = receiver.finish();
     assert_eq!((exit, &report["received"], &report["lost"]), (Some(0), &5.into(), &0.into()));
+}
+
+/// The goodbyes of one flow of two are lost, so only silence can end the run before its duration.
+#[test]
+fn silence_ends_a_run_whose_goodbyes_were_lost() {
+    let receiver = Receiver::start("--once");
+    let (polite, lost) = (Sender::to(&receiver), Sender::to(&receiver));
+    polite.data(0);
+    lost.data(0);
+    polite.bye(1, None);
+    let (exit, report, _) = receiver.finish();
+    assert_eq!((exit, &report["received"]), (Some(0), &2.into()));
+    let note = report["fallbacks"].as_array().unwrap().last().unwrap().as_str().unwrap();
+    assert_eq!(note, "some flow never said goodbye; ended by 10s of silence");
+    let ended: Vec<bool> = (0..2).map(|flow| report["per_flow"][flow]["ended"].as_bool().unwrap()).collect();
+    assert_eq!(ended, [true, false]);
+}
+
+/// One object a line, about one line a second; all of stdout is that, the last line too.
+#[test]
+fn a_stream_is_of_objects_only() {
+    let mut receiver = command("recv 127.0.0.1:0 --duration 1500ms --json-stream")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut listening = String::new();
+    BufReader::new(receiver.stderr.take().unwrap()).read_line(&mut listening).unwrap();
+    let address = listening.trim().strip_prefix("listening on ").unwrap().parse().unwrap();
+    let sender = Sender::to_address(address);
+    (0..3).for_each(|sequence| sender.data(sequence));
+    let output = receiver.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(lines.len() >= 2, "{text}");
+    assert!(lines.iter().all(|line| line["schema"] == "softtimers.recv/1"), "{text}");
+    assert_eq!(lines.last().unwrap()["received"], 3, "{text}");
 }
 
 #[test]

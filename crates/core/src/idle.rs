@@ -10,9 +10,10 @@
 //!   Spin           │── poll ───────────────────────────────── ●
 //! ```
 //!
-//! `Park` hardly ever polls, because its lead is a low quantile of the lateness; `Hybrid` polls a few
+//! `Park` polls little, because its lead is a low quantile of the lateness; `Hybrid` polls a few
 //! microseconds before most events and is rarely late. Where the due time is nearer than a wake-up
-//! takes, both poll: going to sleep would cost as much and come late.
+//! takes, both poll: going to sleep would cost as much and come late. A flow faster than wake-ups
+//! therefore takes all of the processor under every policy, as it would by sleeping.
 //!
 //! Spinning is not the safe choice: a virtual machine that burns its share is taken off its core for
 //! milliseconds, and beside another busy process a whole scheduler slice is lost. An idle program
@@ -38,6 +39,8 @@ pub struct Idle {
     policy: Policy,
     /// Learnt wake-up lateness: a low quantile to park by, a high one for the hybrid.
     lead: Duration,
+    /// The last deadline that was polled for from the start.
+    polled: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,28 +64,38 @@ pub enum Wait {
 impl Idle {
     /// Sleep until the deadline, less what a wake-up takes at the least. The default.
     pub const fn park() -> Self {
-        Idle { policy: Policy::Park, lead: Duration::ZERO }
+        Idle { policy: Policy::Park, lead: Duration::ZERO, polled: None }
     }
 
     /// Sleep until the deadline, less what a wake-up takes at the most; poll the rest away.
     pub const fn hybrid() -> Self {
-        Idle { policy: Policy::Hybrid, lead: FIRST_LEAD }
+        Idle { policy: Policy::Hybrid, lead: FIRST_LEAD, polled: None }
     }
 
     /// Poll while anything is pending.
     pub const fn spin() -> Self {
-        Idle { policy: Policy::Spin, lead: Duration::ZERO }
+        Idle { policy: Policy::Spin, lead: Duration::ZERO, polled: None }
     }
 
     /// What to do at `now`, given the earliest deadline.
-    pub fn wait(&self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
+    ///
+    /// Each deadline that is polled for without a sleep lets the lead fade by a thirty-second: what no
+    /// sleep confirms any more is forgotten, so that one bad spell cannot keep a loop polling.
+    pub fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
         let Some(deadline) = poll_at else { return Wait::Forever };
-        let wake = deadline.saturating_sub(self.lead);
-        match self.policy {
-            Policy::Spin => Wait::Poll,
-            _ if wake <= now => Wait::Poll,
-            _ => Wait::Until(wake),
+        if self.policy == Policy::Spin || deadline <= now {
+            return Wait::Poll;
         }
+        let wake = deadline.saturating_sub(self.lead);
+        if wake > now {
+            self.polled = Some(deadline);
+            return Wait::Until(wake);
+        }
+        if self.polled != Some(deadline) {
+            self.polled = Some(deadline);
+            self.lead -= self.lead / FADE;
+        }
+        Wait::Poll
     }
 
     /// A sleep that was to end at `intended` ended at `now`, with no source ready.
@@ -112,6 +125,8 @@ impl Default for Idle {
     }
 }
 
+/// Some twenty events after its cause has gone, a lead that is twice too long is right again.
+const FADE: u32 = 32;
 /// A typical virtual machine's wake-up; what is learnt replaces it within tens of wake-ups.
 const FIRST_LEAD: Duration = Duration::from_micros(20);
 /// One wake-up that came milliseconds late (a neighbour, a suspend) must not make the loop poll for
@@ -149,9 +164,31 @@ mod tests {
         assert!(idle.lead() < MOST_LEAD);
     }
 
+    /// A spell of late wake-ups, then a flow whose deadlines are all nearer than the lead they left.
+    #[test]
+    fn a_bad_spell_does_not_make_it_poll_for_ever() {
+        for mut idle in [Idle::park(), Idle::hybrid()] {
+            for _ in 0..500 {
+                idle.woke(at(0), at(1_000));
+            }
+            assert!(idle.lead() > Duration::from_micros(55));
+            let slept = (0..200u64).filter(|event| {
+                let now = at(event * 40);
+                match idle.wait(now, Some(at(event * 40 + 40))) {
+                    Wait::Until(wake) => {
+                        idle.woke(wake, wake + Duration::from_micros(18));
+                        true
+                    }
+                    _ => false,
+                }
+            });
+            assert!(slept.count() > 150, "{:?}", idle.lead());
+        }
+    }
+
     #[test]
     fn hybrid_sleeps_short_of_the_deadline_and_then_polls() {
-        let idle = Idle::hybrid();
+        let mut idle = Idle::hybrid();
         assert_eq!(idle.wait(at(0), Some(at(120))), Wait::Until(at(100)));
         assert_eq!(idle.wait(at(100), Some(at(120))), Wait::Poll);
         assert_eq!(idle.wait(at(0), None), Wait::Forever);

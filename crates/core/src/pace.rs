@@ -171,6 +171,12 @@ impl RateClock {
         self.forfeited += lost;
     }
 
+    /// Where the next departure belongs in the schedule: the intended time, against which lateness is
+    /// measured. The time it may leave can be later, when the flow is catching up.
+    pub fn place(&self) -> Timestamp {
+        self.next.at()
+    }
+
     /// Packets that have left, over all trains.
     pub fn departures(&self) -> u64 {
         self.departures

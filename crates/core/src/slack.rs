@@ -20,7 +20,7 @@ use crate::time::saturating_nanos;
 ///
 /// | value | deadline | use |
 /// |---|---|---|
-/// | [`Slack::EXACT`] | the due time | pacing, conventional interval timers |
+/// | [`Slack::EXACT`] | the due time, to the tick | pacing, conventional interval timers |
 /// | [`Slack::within`] | due + slack | most timers: the first trigger state from the due time on runs it |
 /// | [`Slack::rounded`] | due + slack | time-outs that seldom fire: moved to a round tick, so that they share work |
 /// | [`Slack::DEFAULT`] | due + 10% of the delay, at most 50 µs | when you have no opinion |
@@ -48,7 +48,8 @@ enum Kind {
 }
 
 impl Slack {
-    /// No slack: the hardware timer is armed for the due time itself.
+    /// No slack: the hardware timer is armed for the due time, rounded up to the tick like every
+    /// due time, so that exact timers closer than a tick share a wake-up.
     pub const EXACT: Slack = Slack(Kind::Window(0));
 
     /// A tenth of the delay, at most 50 µs, at least one tick.
@@ -100,14 +101,7 @@ impl Slack {
             Kind::Rounded(slack) => (exact, Some(slack)),
             Kind::Deferrable => (exact, None),
         };
-        let latest = slack.map(|slack| due + Duration::from_nanos(slack));
-        Window {
-            due,
-            effective,
-            deadline: latest.map_or(Timestamp::MAX, |latest| latest.max(effective)),
-            // Re-arming a deferrable event to an earlier time must move it: it has no deadline that would.
-            rearm_until: latest.unwrap_or(due),
-        }
+        Window { due, effective, last: slack.map(|slack| due + Duration::from_nanos(slack)) }
     }
 }
 
@@ -118,10 +112,21 @@ pub(crate) struct Window {
     pub(crate) due: Timestamp,
     /// The order it comes out in: `due` on the tick, after rounding.
     pub(crate) effective: Timestamp,
-    /// When the backup must look; [`Timestamp::MAX`] means never.
-    pub(crate) deadline: Timestamp,
-    /// An event already filed in `[due, rearm_until]` need not move.
-    pub(crate) rearm_until: Timestamp,
+    /// Due + slack; `None` for a deferrable event.
+    last: Option<Timestamp>,
+}
+
+impl Window {
+    /// When the backup must look, if the event is filed at `filed`; [`Timestamp::MAX`] means never.
+    pub(crate) fn deadline(&self, filed: Timestamp) -> Timestamp {
+        self.last.map_or(Timestamp::MAX, |last| last.max(filed))
+    }
+
+    /// Whether an event that is filed at `filed` already need not move. A deferrable one must, since
+    /// it has no deadline that would make up for being late.
+    pub(crate) fn contains(&self, filed: Timestamp) -> bool {
+        self.due <= filed && filed <= self.last.unwrap_or(self.due)
+    }
 }
 
 /// The multiple of `tick` in `[due, due + reach]` whose count of ticks has the most trailing zeros.
@@ -147,7 +152,7 @@ mod tests {
     fn window(slack: Slack, due: u64, delay: u64, tick: u64) -> (u64, u64) {
         let window =
             slack.resolve(Timestamp::from_nanos(due), Duration::from_nanos(delay), tick, Timestamp::ZERO);
-        (window.effective.as_nanos(), window.deadline.as_nanos())
+        (window.effective.as_nanos(), window.deadline(window.effective).as_nanos())
     }
 
     #[test]

@@ -49,8 +49,8 @@ impl<E> Slots<E> {
         }
     }
 
-    /// Puts `event` into a free slot: O(1) amortised.
-    pub(crate) fn insert(&mut self, due: Timestamp, event: E) -> TimerId {
+    /// Puts `event` into a free slot, and says which: O(1) amortised.
+    pub(crate) fn insert(&mut self, due: Timestamp, event: E) -> (TimerId, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).ok().filter(|&index| index != u32::MAX);
             let index = index.expect("more than 4,294,967,294 timers pending or retired");
@@ -60,12 +60,13 @@ impl<E> Slots<E> {
         let slot = &mut self.slots[index as usize];
         slot.due = due;
         slot.event = Some(event);
-        TimerId {
+        let id = TimerId {
             index,
             generation: slot.generation,
             #[cfg(debug_assertions)]
             instance: self.instance,
-        }
+        };
+        (id, index)
     }
 
     /// The slot that `id` names, while its event is pending.
@@ -118,12 +119,12 @@ mod tests {
     fn a_slot_is_retired_before_its_generation_wraps() {
         let last = NonZeroU32::MAX;
         let mut slots = Slots::new(NonZeroU32::new(u32::MAX - 1).unwrap());
-        let first = slots.insert(Timestamp::ZERO, 'a');
+        let (first, _) = slots.insert(Timestamp::ZERO, 'a');
         assert_eq!(slots.take(first.index).unwrap().2, 'a');
-        let second = slots.insert(Timestamp::ZERO, 'b');
+        let (second, _) = slots.insert(Timestamp::ZERO, 'b');
         assert_eq!((second.index, second.generation), (first.index, last));
         slots.take(second.index);
-        let third = slots.insert(Timestamp::ZERO, 'c');
+        let (third, _) = slots.insert(Timestamp::ZERO, 'c');
         assert_ne!(third.index, first.index, "the slot came back after its last generation");
         assert_eq!([first, second].map(|id| slots.find(id)), [None, None]);
         assert_eq!(slots.find(third), Some(third.index));
@@ -135,7 +136,7 @@ mod tests {
     fn a_handle_of_another_instance_is_caught() {
         let mut one = Slots::new(NonZeroU32::MIN);
         let two = Slots::<char>::new(NonZeroU32::MIN);
-        let id = one.insert(Timestamp::ZERO, 'a');
+        let (id, _) = one.insert(Timestamp::ZERO, 'a');
         two.find(id);
     }
 }

@@ -214,8 +214,9 @@ impl<E> SoftTimers<E> {
     ///
     /// # Panics
     /// As [`schedule`](Self::schedule).
-    pub fn schedule_at(&mut self, due: Timestamp, slack: Slack, event: E) -> TimerId {
-        let delay = due.saturating_duration_since(self.latest);
+    pub fn schedule_at(&mut self, now: Timestamp, due: Timestamp, slack: Slack, event: E) -> TimerId {
+        self.latest = self.latest.max(now);
+        let delay = due.saturating_duration_since(now);
         self.insert(slack.resolve(due, delay, self.tick, self.latest), event)
     }
 
@@ -243,8 +244,15 @@ impl<E> SoftTimers<E> {
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
-    pub fn reschedule_at(&mut self, id: TimerId, due: Timestamp, slack: Slack) -> Result<(), NotPending> {
-        let delay = due.saturating_duration_since(self.latest);
+    pub fn reschedule_at(
+        &mut self,
+        now: Timestamp,
+        id: TimerId,
+        due: Timestamp,
+        slack: Slack,
+    ) -> Result<(), NotPending> {
+        self.latest = self.latest.max(now);
+        let delay = due.saturating_duration_since(now);
         self.rearm(id, slack.resolve(due, delay, self.tick, self.latest))
     }
 
@@ -354,10 +362,8 @@ impl<E> SoftTimers<E> {
     }
 
     fn insert(&mut self, window: Window, event: E) -> TimerId {
-        let id = self.slots.insert(window.due, event);
-        if let Some(index) = self.slots.find(id) {
-            self.file(index, &window);
-        }
+        let (id, index) = self.slots.insert(window.due, event);
+        self.file(index, &window);
         self.stats.scheduled += 1;
         id
     }
@@ -367,9 +373,9 @@ impl<E> SoftTimers<E> {
         self.slots.set_due(index, window.due);
         self.stats.rearmed += 1;
         match self.due.key(index) {
-            Some((filed, _)) if window.due <= filed && filed <= window.rearm_until => {
+            Some((filed, _)) if window.contains(filed) => {
                 self.stats.rearmed_in_place += 1;
-                self.file_deadline(index, window.deadline.max(filed));
+                self.file_deadline(index, window.deadline(filed));
             }
             _ => self.file(index, &window),
         }
@@ -379,7 +385,7 @@ impl<E> SoftTimers<E> {
     fn file(&mut self, index: u32, window: &Window) {
         self.due.set(index, (window.effective, self.sequence));
         self.sequence += 1;
-        self.file_deadline(index, window.deadline);
+        self.file_deadline(index, window.deadline(window.effective));
         self.set_gate();
     }
 

@@ -56,6 +56,37 @@ fn figure_1_with_t_1_and_x_2() {
     }
 }
 
+/// The typical clocks, 1 MHz backed up at 1 kHz: no event is more than 1,001 ticks late, and some nearly are.
+#[test]
+fn the_typical_clocks_delay_by_at_most_1001_ticks() {
+    let clocks = Resolutions::TYPICAL;
+    let (t, mut most) = (40, 0);
+    for scheduled in (0..1_000).step_by(333) {
+        for phase in (0..1_000_000).step_by(if cfg!(miri) { 50_077 } else { 977 }).chain([999_999]) {
+            most = most.max(fires_after(clocks, scheduled, t, phase) - t * 1_000);
+        }
+    }
+    assert!(most < 1_001_000, "{most} ns");
+    assert!(most > 990_000, "{most} ns");
+}
+
+/// On a nanosecond clock the timers follow the fine rule: due is due, to the nanosecond.
+#[test]
+fn the_fine_rule_is_what_the_timers_follow() {
+    let mut random = Random(5);
+    for _ in 0..if cfg!(miri) { 50 } else { 2_000 } {
+        let mut timers = SoftTimers::new(Config::default().tick(Duration::from_nanos(1)));
+        let (due, now) = (Timestamp::from_nanos(random.below(50)), Timestamp::from_nanos(random.below(50)));
+        timers.schedule_at(Timestamp::ZERO, due, Slack::EXACT, ());
+        let turn = timers.trigger(TriggerState::SyscallExit, now);
+        assert_eq!(
+            timers.next(&turn).is_some(),
+            Resolutions::may_fire_fine(due, now),
+            "due {due:?}, now {now:?}"
+        );
+    }
+}
+
 /// T < t < T + X + 1 for every phase of both clocks, and both ends are approached within a step.
 #[test]
 fn tick_mode_holds_the_bound_exactly() {
@@ -89,7 +120,12 @@ fn without_trigger_states_the_tick_runs_every_event() {
     let mut machine = Machine::tick(timers, Timestamp::from_micros(300), period);
     let events = if cfg!(miri) { 50 } else { 1_000 };
     for event in 0..events {
-        machine.timers.schedule_at(Timestamp::from_nanos(random.below(50_000_000)), Slack::DEFERRABLE, event);
+        machine.timers.schedule_at(
+            Timestamp::ZERO,
+            Timestamp::from_nanos(random.below(50_000_000)),
+            Slack::DEFERRABLE,
+            event,
+        );
     }
     let mut fired = 0;
     machine.run(Timestamp::from_micros(60_000), asleep, |_, _, event| {
@@ -111,6 +147,7 @@ fn with_only_a_tick_the_delay_is_uniform() {
         Machine::tick(SoftTimers::new(config), Timestamp::from_nanos(random.below(1_000_000)), period);
     for _ in 0..events {
         machine.timers.schedule_at(
+            Timestamp::ZERO,
             Timestamp::from_nanos(random.below(10_000_000_000)),
             Slack::DEFERRABLE,
             (),
@@ -139,7 +176,7 @@ fn with_trigger_states_the_delay_is_skewed_to_small_values() {
     let mut machine = Machine::one_shot(SoftTimers::new(Config::default()));
     for _ in 0..events {
         let due = Timestamp::from_nanos(random.below(span));
-        machine.timers.schedule_at(due, Slack::millis(1), ());
+        machine.timers.schedule_at(Timestamp::ZERO, due, Slack::millis(1), ());
     }
     let mut gaps = Random(17);
     machine.run(

@@ -43,6 +43,8 @@ fn ops() -> impl Strategy<Value = Op> {
         2 => (-10_000i64..10_000, slacks()).prop_map(|(offset, slack)| Op::ScheduleAt { offset, slack }),
         2 => any::<usize>().prop_map(Op::Cancel),
         3 => (any::<usize>(), delays(), slacks()).prop_map(|(pick, delay, slack)| Op::Rearm { pick, delay, slack }),
+        1 => (any::<usize>(), -10_000i64..10_000, slacks())
+            .prop_map(|(pick, offset, slack)| Op::RearmAt { pick, offset, slack }),
         4 => (prop_oneof![Just(usize::MAX), 0usize..4], prop::collection::vec(handlers(), 0..6), any::<bool>())
             .prop_map(|(take, handlers, stepwise)| Op::Turn { take, handlers, stepwise }),
     ]

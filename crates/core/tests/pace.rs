@@ -29,7 +29,7 @@ fn departures(mut clock: RateClock, packets: usize, seed: u64) -> Vec<Timestamp>
     let mut random = Random(seed);
     let mut machine = Machine::one_shot(SoftTimers::new(Config::default()));
     let start = clock.start(Timestamp::from_micros(100));
-    machine.timers.schedule_at(start, Slack::DEFERRABLE, ());
+    machine.timers.schedule_at(Timestamp::ZERO, start, Slack::DEFERRABLE, ());
     let mut departures = Vec::with_capacity(packets);
     let end = Timestamp::from_micros(200 * packets as u64);
     machine.run(
@@ -38,7 +38,7 @@ fn departures(mut clock: RateClock, packets: usize, seed: u64) -> Vec<Timestamp>
         |timers, now, _| {
             if departures.len() < packets {
                 departures.push(now);
-                timers.schedule_at(clock.departed(now), Slack::DEFERRABLE, ());
+                timers.schedule_at(now, clock.departed(now), Slack::DEFERRABLE, ());
             }
             assert!(timers.len() <= 1, "a flow has more than one event outstanding");
         },
@@ -100,14 +100,14 @@ fn at_the_maximum_rate_every_trigger_state_sends_one_packet() {
     let span = if cfg!(miri) { 2_000 } else { 100_000 };
     let mut clock = clock(1_000, 0, Strategy::EveryTrigger, CatchUp::ALL);
     let mut machine = Machine::one_shot(SoftTimers::new(Config::default()));
-    machine.timers.schedule_at(clock.start(Timestamp::ZERO), Slack::DEFERRABLE, 0u32);
+    machine.timers.schedule_at(Timestamp::ZERO, clock.start(Timestamp::ZERO), Slack::DEFERRABLE, 0u32);
     let (mut random, mut sent) = (Random(23), Vec::new());
     machine.run(
         Timestamp::from_micros(span),
         || Some(random.web_server_gap()),
         |timers, now, fired| {
             sent.push(fired.event);
-            timers.schedule_at(clock.departed(now), Slack::DEFERRABLE, fired.event + 1);
+            timers.schedule_at(now, clock.departed(now), Slack::DEFERRABLE, fired.event + 1);
         },
     );
     assert!(sent.len() as u64 > span / 50);

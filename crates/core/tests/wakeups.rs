@@ -20,7 +20,7 @@ fn machine<E>() -> Machine<E> {
 /// every few microseconds, and under one that sleeps.
 fn flow(gap: impl FnMut() -> Option<Duration>) -> Machine<()> {
     let mut machine = machine();
-    machine.timers.schedule_at(at(40), Slack::micros(50), ());
+    machine.timers.schedule_at(Timestamp::ZERO, at(40), Slack::micros(50), ());
     machine.run(at(SPAN), gap, |timers, now, _| {
         timers.schedule(now, Duration::from_micros(40), Slack::micros(50), ());
     });
@@ -55,7 +55,7 @@ fn asleep_each_event_comes_at_its_deadline() {
 fn one_expiry_runs_every_expired_deadline() {
     let mut machine = machine();
     for event in 0..10 {
-        machine.timers.schedule_at(at(100), Slack::micros(20), event);
+        machine.timers.schedule_at(Timestamp::ZERO, at(100), Slack::micros(20), event);
     }
     let mut fired = Vec::new();
     machine.run(at(1_000), asleep, |_, now, event| fired.push((now, event.event)));
@@ -69,7 +69,7 @@ fn an_expiry_serves_what_was_asked_for_up_to_then() {
     let (t, s) = (1_000, 100);
     let mut machine = machine();
     for due in [t, t + s / 2, t + s] {
-        machine.timers.schedule_at(at(due), Slack::micros(s), due);
+        machine.timers.schedule_at(Timestamp::ZERO, at(due), Slack::micros(s), due);
     }
     let mut fired = Vec::new();
     machine.run(at(5_000), asleep, |_, now, event| fired.push((now, event.event)));
@@ -83,7 +83,7 @@ fn nearby_events_share_a_wake_up_within_their_slack() {
     let (span, slack) = (if cfg!(miri) { 10_000 } else { 1_000_000u64 }, 250u64);
     let mut machine = machine();
     for due in (0..span).step_by(10) {
-        machine.timers.schedule_at(at(due), Slack::micros(slack), ());
+        machine.timers.schedule_at(Timestamp::ZERO, at(due), Slack::micros(slack), ());
     }
     machine
         .run(at(span + slack), asleep, |_, _, fired| assert!(fired.lateness <= Duration::from_micros(slack)));
@@ -96,7 +96,7 @@ fn nearby_events_share_a_wake_up_within_their_slack() {
 fn without_slack_each_fires_alone() {
     let mut machine = machine();
     for due in (10..1_000).step_by(10) {
-        machine.timers.schedule_at(at(due), Slack::EXACT, due);
+        machine.timers.schedule_at(Timestamp::ZERO, at(due), Slack::EXACT, due);
     }
     machine.run(at(2_000), asleep, |_, now, fired| assert_eq!(now, at(fired.event)));
     assert_eq!(machine.expirations, 99);
@@ -108,7 +108,7 @@ fn a_million_exact_timers_wake_at_most_once_per_tick() {
     let events = if cfg!(miri) { 3_000 } else { 1_000_000 };
     let mut machine = machine();
     for nanos in 0..events {
-        machine.timers.schedule_at(Timestamp::from_nanos(5_000 + nanos), Slack::EXACT, ());
+        machine.timers.schedule_at(Timestamp::ZERO, Timestamp::from_nanos(5_000 + nanos), Slack::EXACT, ());
     }
     let mut fired = 0u64;
     machine.run(at(1_000_000), asleep, |_, _, _| fired += 1);
@@ -120,8 +120,8 @@ fn a_million_exact_timers_wake_at_most_once_per_tick() {
 #[test]
 fn nothing_is_armed_when_nothing_is_pending() {
     let mut machine = machine();
-    let id = machine.timers.schedule_at(at(500), Slack::EXACT, ());
-    machine.timers.schedule_at(at(100), Slack::EXACT, ());
+    let id = machine.timers.schedule_at(Timestamp::ZERO, at(500), Slack::EXACT, ());
+    machine.timers.schedule_at(Timestamp::ZERO, at(100), Slack::EXACT, ());
     machine.run(at(200), asleep, |_, _, _| {});
     machine.timers.cancel(id);
     machine.run(at(10_000_000), asleep, |_, _, _| {});
@@ -134,14 +134,14 @@ fn nothing_is_armed_when_nothing_is_pending() {
 fn a_conventional_timers_interrupt_runs_overdue_soft_events() {
     let mut machine = machine();
     // The conventional interval timer: every millisecond, exactly.
-    machine.timers.schedule_at(at(1_000), Slack::EXACT, "interval");
-    machine.timers.schedule_at(at(1_250), Slack::DEFERRABLE, "soft");
-    machine.timers.schedule_at(at(2_990), Slack::micros(100), "firm");
+    machine.timers.schedule_at(Timestamp::ZERO, at(1_000), Slack::EXACT, "interval");
+    machine.timers.schedule_at(Timestamp::ZERO, at(1_250), Slack::DEFERRABLE, "soft");
+    machine.timers.schedule_at(Timestamp::ZERO, at(2_990), Slack::micros(100), "firm");
     let mut log = Vec::new();
     machine.run(at(4_500), asleep, |timers, now, fired| {
         log.push((now, fired.event));
         if fired.event == "interval" {
-            timers.schedule_at(fired.due + Duration::from_millis(1), Slack::EXACT, "interval");
+            timers.schedule_at(now, fired.due + Duration::from_millis(1), Slack::EXACT, "interval");
         }
     });
     let expected = [
@@ -162,9 +162,9 @@ fn a_conventional_timers_interrupt_runs_overdue_soft_events() {
 fn a_sleeping_player_needs_smart_timers() {
     let frame = Duration::from_nanos(33_333_333);
     let play = |machine: &mut Machine<()>, slack: Slack| {
-        machine.timers.schedule_at(Timestamp::ZERO + frame, slack, ());
-        machine.run(at(1_000_000), asleep, |timers, _, fired| {
-            timers.schedule_at(fired.due + frame, slack, ());
+        machine.timers.schedule_at(Timestamp::ZERO, Timestamp::ZERO + frame, slack, ());
+        machine.run(at(1_000_000), asleep, |timers, now, fired| {
+            timers.schedule_at(now, fired.due + frame, slack, ());
         });
         (machine.timers.lateness().max().unwrap(), machine.expirations)
     };
@@ -189,7 +189,12 @@ fn no_event_is_later_than_its_deadline() {
         for _ in 0..if cfg!(miri) { 50 } else { 500 } {
             let slack = random.below(300);
             let due = at(random.below(20_000));
-            machine.timers.schedule_at(due, Slack::micros(slack), due + Duration::from_micros(slack));
+            machine.timers.schedule_at(
+                Timestamp::ZERO,
+                due,
+                Slack::micros(slack),
+                due + Duration::from_micros(slack),
+            );
         }
         let sparse = || Some(gaps.web_server_gap() * 5);
         machine.run(at(30_000), sparse, |_, now, fired| assert!(fired.due <= now && now <= fired.event));

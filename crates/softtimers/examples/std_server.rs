@@ -1,6 +1,6 @@
 //! A plain `std` UDP echo server that also sends a paced stream: one call replaces `recv_from`.
 //!
-//! `cargo run --release --example std_server -- 127.0.0.1:7007 127.0.0.1:7008` answers on the first
+//! `cargo run --release -p softtimers --example std_server -- 127.0.0.1:7007 127.0.0.1:7008` answers on the first
 //! address and sends a packet each 120 µs to the second, for three seconds.
 
 use std::net::UdpSocket;
@@ -23,9 +23,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut pace = RateClock::new(PaceConfig::new(Rate::every(Duration::from_micros(120))?))?;
     let mut timers = SoftTimers::new(Config::default());
     timers.schedule(Monotonic.now(), Duration::from_secs(3), Slack::DEFAULT, Event::End);
-    timers.schedule_at(pace.start(Monotonic.now()), Slack::EXACT, Event::Departure);
+    let now = Monotonic.now();
+    timers.schedule_at(now, pace.start(now), Slack::EXACT, Event::Departure);
 
-    let mut waiter = Waiter::new()?;
+    let mut waiter = Waiter::new();
     let mut buffer = [0; 2048];
     loop {
         match waiter.recv_from(&socket, &mut buffer, &mut timers)? {
@@ -36,7 +37,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Event::Departure => {
                     // Nobody may listen there; an ICMP answer is no reason to stop.
                     let _ = stream.send_to(&[0; 1200], &peer);
-                    timers.schedule_at(pace.departed(Monotonic.now()), Slack::EXACT, Event::Departure);
+                    let now = Monotonic.now();
+                    timers.schedule_at(now, pace.departed(now), Slack::EXACT, Event::Departure);
                 }
                 Event::End => break,
             },

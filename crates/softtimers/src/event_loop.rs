@@ -2,7 +2,8 @@
 //!
 //! It is a thin shell around `epoll`: one call, [`EventLoop::next`], returns the next ready source or
 //! the next due event. You handle it and call again. Each call is a trigger state, so the clock is
-//! checked after every handler, and once more before and after the program sleeps:
+//! checked after every handler, and once more before and after the program sleeps. Only the handlers
+//! of one turn follow each other without a check, since a turn hands out what was due when it began:
 //!
 //! ```text
 //!            ┌────────────── next() ──────────────────────────────────────────────┐
@@ -85,12 +86,15 @@ pub struct LoopStats {
     pub waits: u64,
     /// Looks at the sources that were not: the loop was spinning, or an event was already due.
     pub polls: u64,
-    /// Waits that ended at the deadline of an event: what the backup timer was needed for.
+    /// Waits that ran out: what the backup timer was needed for.
     pub deadlines: u64,
     /// Handlers that took longer than [`LoopConfig::long_handler`].
     pub long_handlers: u64,
     /// The longest time from handing something out to the next call.
     pub longest_handler: Duration,
+    /// The longest time between two trigger states while awake: the most that an event can have been
+    /// late while the program ran. A turn with many events is one such gap.
+    pub longest_gap: Duration,
 }
 
 /// An event loop on `epoll` with nanosecond time-outs, for the thread that made it.
@@ -129,16 +133,18 @@ pub struct EventLoop {
     /// The last reading of the clock, and whether a handler has been running since.
     now: Timestamp,
     handler_runs: bool,
+    /// The last trigger state, or the end of the last sleep.
+    triggered: Timestamp,
     config: LoopConfig,
     stats: LoopStats,
-    _slack: TimerSlack,
+    slack: Option<TimerSlack>,
 }
 
 impl EventLoop {
     /// A loop that watches nothing yet.
     ///
     /// # Errors
-    /// If the kernel refuses another descriptor or to change this thread's timer slack.
+    /// If the kernel refuses another descriptor.
     pub fn new(config: LoopConfig) -> io::Result<Self> {
         let waiting = if config.without_pwait2 { Waiting::Ppoll } else { Waiting::Pwait2 };
         Ok(EventLoop {
@@ -148,9 +154,10 @@ impl EventLoop {
             turn: None,
             now: Monotonic.now(),
             handler_runs: false,
+            triggered: Monotonic.now(),
             config,
             stats: LoopStats::default(),
-            _slack: TimerSlack::hold(Duration::from_nanos(1))?,
+            slack: TimerSlack::hold(Duration::from_nanos(1)).ok(),
         })
     }
 
@@ -186,7 +193,10 @@ impl EventLoop {
         self.read_clock();
         let mut turn = match self.turn.take() {
             Some(unfinished) => unfinished,
-            None => timers.trigger(self.before_next(), self.now),
+            None => {
+                self.end_gap();
+                timers.trigger(self.before_next(), self.now)
+            }
         };
         loop {
             if let Some(fired) = timers.next(&turn) {
@@ -212,6 +222,12 @@ impl EventLoop {
         self.epoll.waiting()
     }
 
+    /// Whether this thread's timer slack could be set. Where a sandbox forbids it, sleeps end up to
+    /// 50 µs later; nothing else changes.
+    pub fn has_slack(&self) -> bool {
+        self.slack.is_some()
+    }
+
     /// Counters since the beginning.
     pub fn stats(&self) -> LoopStats {
         self.stats
@@ -225,6 +241,12 @@ impl EventLoop {
             self.stats.longest_handler = self.stats.longest_handler.max(took);
             self.stats.long_handlers += u64::from(took > self.config.long_handler);
         }
+    }
+
+    fn end_gap(&mut self) {
+        let gap = self.now.saturating_duration_since(self.triggered);
+        self.stats.longest_gap = self.stats.longest_gap.max(gap);
+        self.triggered = self.now;
     }
 
     /// The trigger state at the beginning of [`next`](Self::next).
@@ -253,18 +275,24 @@ impl EventLoop {
             Wait::Until(wake) => Some(wake.saturating_duration_since(self.now)),
             Wait::Forever => None,
         };
+        self.end_gap();
         self.handed_out = 0;
         self.epoll.wait(&mut self.ready, timeout)?;
         self.now = Monotonic.now();
+        self.triggered = self.now;
         let (counter, source) = match wait {
             Wait::Poll => (&mut self.stats.polls, TriggerState::Idle),
             _ => (&mut self.stats.waits, TriggerState::Backup),
         };
         *counter += 1;
         let source = if self.ready.is_empty() { source } else { TriggerState::Readiness };
-        if let (Wait::Until(wake), true) = (wait, self.ready.is_empty()) {
-            self.config.idle.woke(wake, self.now);
-            self.stats.deadlines += 1;
+        // A signal can end a wait early, which teaches nothing.
+        match wait {
+            Wait::Until(wake) if self.ready.is_empty() && self.now >= wake => {
+                self.config.idle.woke(wake, self.now);
+                self.stats.deadlines += 1;
+            }
+            _ => {}
         }
         Ok(timers.trigger(source, self.now))
     }

@@ -39,7 +39,7 @@ use crate::sys::wait::wait_readable;
 /// let mut timers = SoftTimers::new(Config::default());
 /// timers.schedule(Monotonic.now(), Duration::from_millis(1), Slack::EXACT, "tick");
 ///
-/// let mut waiter = Waiter::new()?;
+/// let mut waiter = Waiter::new();
 /// let mut buffer = [0; 2048];
 /// let mut seen = Vec::new();
 /// while seen.len() < 2 {
@@ -56,7 +56,7 @@ use crate::sys::wait::wait_readable;
 pub struct Waiter {
     idle: Idle,
     turn: Option<Turn>,
-    _slack: TimerSlack,
+    slack: Option<TimerSlack>,
 }
 
 /// What [`Waiter::recv_from`] found.
@@ -75,19 +75,19 @@ pub enum Ready<E> {
 
 impl Waiter {
     /// A waiter that sleeps when there is nothing to do.
-    ///
-    /// # Errors
-    /// If the kernel refuses to change this thread's timer slack.
-    pub fn new() -> io::Result<Self> {
+    pub fn new() -> Self {
         Self::with_idle(Idle::park())
     }
 
     /// A waiter with another idle policy.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn with_idle(idle: Idle) -> io::Result<Self> {
-        Ok(Waiter { idle, turn: None, _slack: TimerSlack::hold(Duration::from_nanos(1))? })
+    pub fn with_idle(idle: Idle) -> Self {
+        Waiter { idle, turn: None, slack: TimerSlack::hold(Duration::from_nanos(1)).ok() }
+    }
+
+    /// Whether this thread's timer slack could be set. Where a sandbox forbids it, sleeps end up to
+    /// 50 µs later; nothing else changes.
+    pub fn has_slack(&self) -> bool {
+        self.slack.is_some()
     }
 
     /// The next datagram of `socket` or the next due event, whichever comes first. Sleeps until then,
@@ -119,7 +119,7 @@ impl Waiter {
         timers: &mut SoftTimers<E>,
     ) -> io::Result<Option<Fired<E>>> {
         let source = source.as_fd();
-        let look = || Ok(wait_readable(source, None, Some(Duration::ZERO))?.first.then_some(()));
+        let look = || Ok(wait_readable(source, Some(Duration::ZERO))?.then_some(()));
         self.until(source, timers, look).map(|found| match found {
             Found::Source(()) => None,
             Found::Due(fired) => Some(fired),
@@ -166,13 +166,21 @@ impl Waiter {
             Wait::Until(wake) => Some(wake.saturating_duration_since(now)),
             Wait::Forever => None,
         };
-        let found = wait_readable(source, None, timeout)?.first;
+        let found = wait_readable(source, timeout)?;
         let now = Monotonic.now();
-        if let (Wait::Until(wake), false) = (wait, found) {
-            self.idle.woke(wake, now);
+        // A signal can end a wait early, which teaches nothing.
+        match wait {
+            Wait::Until(wake) if !found && now >= wake => self.idle.woke(wake, now),
+            _ => {}
         }
         let source = if found { TriggerState::Readiness } else { TriggerState::Backup };
         Ok(timers.trigger(source, now))
+    }
+}
+
+impl Default for Waiter {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

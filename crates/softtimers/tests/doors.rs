@@ -30,7 +30,7 @@ fn flooded(count: usize) -> UdpSocket {
 #[test]
 fn the_waiter_starves_neither_packets_nor_events() {
     let socket = flooded(50);
-    let (mut timers, mut waiter) = (timers(), Waiter::new().unwrap());
+    let (mut timers, mut waiter) = (timers(), Waiter::new());
     timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, ());
     let mut order = String::new();
     for _ in 0..100 {
@@ -97,6 +97,95 @@ fn the_loop_sleeps_to_its_deadlines() {
         let stats = events.stats();
         assert!(stats.deadlines <= 5 && stats.waits <= 6, "{stats:?}");
     }
+}
+
+/// What falls due while a turn's handlers run is not slept over, however much slack it has.
+#[test]
+fn the_loop_does_not_sleep_over_a_due_event() {
+    let mut events = EventLoop::new(LoopConfig::default()).unwrap();
+    let mut timers = timers();
+    let start = events.now();
+    timers.schedule(start, Duration::ZERO, Slack::EXACT, "first");
+    timers.schedule(
+        start,
+        Duration::from_millis(1),
+        Slack::within(Duration::from_secs(3_600)),
+        "due meanwhile",
+    );
+    timers.schedule(start, Duration::from_secs(5), Slack::EXACT, "too late");
+    let mut order = Vec::new();
+    while order.len() < 2 {
+        let Happening::Due(fired) = events.next(&mut timers).unwrap() else {
+            panic!("nothing is registered")
+        };
+        order.push(fired.event);
+        while events.now() < start + Duration::from_millis(2) {}
+    }
+    assert_eq!(order, ["first", "due meanwhile"]);
+    assert!(events.stats().longest_gap >= Duration::from_millis(1));
+}
+
+/// A hang-up is reported as readable, so that the reader meets it.
+#[test]
+fn the_loop_reports_a_hang_up() {
+    let (near, far) = UnixStream::pair().unwrap();
+    let mut events = EventLoop::new(LoopConfig::default()).unwrap();
+    events.register(&far, Token(1), Interest::Writable).unwrap();
+    drop(near);
+    let happening = events.next(&mut timers::<()>()).unwrap();
+    assert!(matches!(happening, Happening::Ready { token: Token(1), readable: true, .. }), "{happening:?}");
+}
+
+/// Parked loops learn what a wake-up takes and sleep less by that: by medians, earlier than a sleep
+/// that has not learnt it.
+#[test]
+fn parked_doors_learn_the_lateness_of_wake_ups() {
+    let mut events = EventLoop::new(LoopConfig::default()).unwrap();
+    let mut backup = Backup::deadline().unwrap();
+    let (socket, mut waiter) = (flooded(0), Waiter::new());
+    let (mut by_loop, mut by_waiter, mut slept) = (timers(), timers(), timers());
+    let delay = Duration::from_micros(200);
+    for _ in 0..300 {
+        by_loop.schedule(events.now(), delay, Slack::EXACT, ());
+        assert!(matches!(events.next(&mut by_loop).unwrap(), Happening::Due(_)));
+
+        by_waiter.schedule(events.now(), delay, Slack::EXACT, ());
+        assert!(matches!(waiter.recv_from(&socket, &mut [0; 8], &mut by_waiter).unwrap(), Ready::Due(_)));
+
+        slept.schedule(events.now(), delay, Slack::EXACT, ());
+        backup.arm(events.now(), slept.poll_at()).unwrap();
+        backup.wait().unwrap();
+        backup.expired().unwrap();
+        let turn = slept.trigger(TriggerState::Backup, events.now());
+        assert!(slept.next(&turn).is_some());
+    }
+    let median = |timers: &SoftTimers<()>| timers.lateness().quantile(0.5).unwrap();
+    let medians = [&by_loop, &by_waiter, &slept].map(median);
+    assert!(medians[0] < medians[2] && medians[1] < medians[2], "loop, waiter, sleep: {medians:?} ns");
+    assert!(events.stats().deadlines > 0, "{:?}", events.stats());
+}
+
+/// The waiter says what ended its sleep: its deadline, or the socket.
+#[test]
+fn the_waiter_tells_a_deadline_from_a_packet() {
+    let socket = flooded(0);
+    let (mut timers, mut waiter) = (timers(), Waiter::new());
+    timers.schedule(Monotonic.now(), Duration::from_millis(1), Slack::EXACT, ());
+    let Ready::Due(fired) = waiter.recv_from(&socket, &mut [0; 8], &mut timers).unwrap() else { panic!() };
+    // After the first sleep nothing has been learnt yet, so it is the time-out that found it due.
+    assert_eq!(fired.source, TriggerState::Backup);
+    assert_eq!(timers.stats().triggers[TriggerState::Readiness], 0);
+
+    let address = socket.local_addr().unwrap();
+    let sender = std::thread::spawn(move || {
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // Time for the waiter to fall asleep; if it has not, it finds the packet without a sleep.
+        Backup::tick(NonZeroU32::new(20).unwrap(), Monotonic.now()).unwrap().wait().unwrap();
+        sender.send_to(b"x", address).unwrap();
+    });
+    assert!(matches!(waiter.recv_from(&socket, &mut [0; 8], &mut timers).unwrap(), Ready::Packet { .. }));
+    sender.join().unwrap();
+    assert_eq!(timers.stats().triggers[TriggerState::Readiness], 1);
 }
 
 /// While sources keep the loop busy, the backup is hardly ever what runs an event.
@@ -228,7 +317,7 @@ fn the_backup_is_armed_lazily() {
 #[test]
 fn the_waiter_waits_for_any_descriptor() {
     let (mut near, far) = UnixStream::pair().unwrap();
-    let (mut timers, mut waiter) = (timers(), Waiter::with_idle(Idle::hybrid()).unwrap());
+    let (mut timers, mut waiter) = (timers(), Waiter::with_idle(Idle::hybrid()));
     timers.schedule(Monotonic.now(), Duration::from_micros(200), Slack::EXACT, "tick");
     assert_eq!(waiter.readable(&far, &mut timers).unwrap().map(|fired| fired.event), Some("tick"));
     near.write_all(b"x").unwrap();

@@ -105,7 +105,7 @@ fn run_loop(idle: Idle, socket: &UdpSocket, tell: &mpsc::Sender<u32>) {
 
 fn waiter(socket: UdpSocket, tell: mpsc::Sender<u32>) {
     let mut timers = used_timers();
-    let mut waiter = Waiter::new().unwrap();
+    let mut waiter = Waiter::new();
     while !timers.is_empty() {
         assert!(matches!(waiter.recv_from(&socket, &mut [0; 8], &mut timers).unwrap(), Ready::Due(_)));
     }

@@ -88,8 +88,10 @@ impl Figures {
         let busy = |text: &str| format!("busy, echo batch {batch}: {text}");
         let soft = |key: &str| self.cell("soft", "echo", key);
         let mut bars = vec![
+            Bar::at_least(busy("share of 25,000 packets/s"), 0.99, soft("achieved_share")),
             Bar::at_most(busy("back-to-back share, receiver's"), 0.01, soft("back_to_back")),
             Bar::at_most(busy("longest burst, receiver's"), 2.0, soft("longest_burst")),
+            Bar::at_least(busy("work kept of the same loop without pacing"), 0.88, soft("work_kept")),
             Bar::at_least(busy("work against `loop`"), 0.98, self.ratio("work_rate", "echo", "soft", "loop")),
             Bar::at_most(
                 busy("back-to-back share, receiver less sender"),
@@ -100,14 +102,6 @@ impl Figures {
             ),
             Bar::at_most(busy("datagrams lost"), 0.0, soft("lost")),
         ];
-        // Sixteen requests take longer than the interval, so there no trigger state comes in time and
-        // no method holds the rate; what the loop keeps of its work then says nothing.
-        if batch < 16 {
-            bars.extend([
-                Bar::at_least(busy("share of 25,000 packets/s"), 0.99, soft("achieved_share")),
-                Bar::at_least(busy("work kept of the same loop without pacing"), 0.88, soft("work_kept")),
-            ]);
-        }
         if batch == 4 {
             let turn = self.median(|round| {
                 let costs = &round["costs"];
@@ -205,6 +199,21 @@ mod tests {
         assert_eq!(figures.ratio("work_rate", "echo", "soft", "loop"), Some(0.9));
         assert_eq!(figures.cell("spin", "echo", "achieved_share"), None);
         assert_eq!((figures.quiet_rounds(), figures.noisy), (3, 1));
+    }
+
+    #[test]
+    fn every_batch_is_held_against_the_rate_and_the_work_kept() {
+        let mut figures = Figures::default();
+        figures.add(round(0.5, false));
+        for batch in [1, 4, 16] {
+            let bars = figures.bars(batch);
+            let named = |what: &str| {
+                let name = format!("busy, echo batch {batch}: {what}");
+                bars.iter().find(move |bar| bar.figure == name)
+            };
+            assert!(named("share of 25,000 packets/s").is_some_and(Bar::is_missed), "{bars:?}");
+            assert!(named("work kept of the same loop without pacing").is_some(), "{bars:?}");
+        }
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! One paced stream by one method, between two processes of this program.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
+use super::child::Process;
 use crate::args::Timer;
+use crate::distribution::Distribution;
 use crate::failure::Failure;
 use crate::processor::Processor;
 use crate::units::show_duration;
@@ -22,6 +21,15 @@ pub enum Load {
     Echo,
     /// It is idle.
     None,
+}
+
+impl Load {
+    pub(super) fn adjective(self) -> &'static str {
+        match self {
+            Load::Echo => "busy",
+            Load::None => "idle",
+        }
+    }
 }
 
 /// One method under one load. Gaps are the receiver's.
@@ -38,7 +46,7 @@ pub struct Cell {
     /// That as a share of what was asked for.
     pub achieved_share: f64,
     /// Gaps between arrivals, by the kernel's timestamps.
-    pub gap_ns: Value,
+    pub gap_ns: Distribution,
     /// The share of those gaps shorter than half the target.
     pub back_to_back: Option<f64>,
     /// The most datagrams in a row joined by such gaps.
@@ -49,8 +57,8 @@ pub struct Cell {
     pub sender_longest_burst: Option<u64>,
     /// Datagrams sent and not received.
     pub lost: u64,
-    /// Departure time less due time.
-    pub late_ns: Value,
+    /// Departure time less the place in the schedule.
+    pub late_ns: Distribution,
     /// CPU time of the sending thread, as a share of one processor.
     pub cpu_share: f64,
     /// Requests answered a second.
@@ -59,36 +67,26 @@ pub struct Cell {
     pub work_kept: Option<f64>,
 }
 
-impl Cell {
-    pub(super) fn method_name(&self) -> &str {
-        &self.method
-    }
-
-    pub(super) fn line(&self) -> String {
-        let micros = |key: &str| {
-            let nanos = self.gap_ns.get(key).and_then(Value::as_f64);
-            nanos.map_or("-".to_owned(), |nanos| format!("{:.1}", nanos / 1e3))
-        };
-        let share =
-            |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.1}%", share * 100.0));
-        format!(
-            "{:>6} of the rate, {:>5} back to back, burst {:>2}, gap p50 {:>7} p99 {:>7} p99.9 {:>7} us, cpu {:>6}, work kept {:>6}",
-            share(Some(self.achieved_share)),
-            share(self.back_to_back),
-            self.longest_burst.unwrap_or(0),
-            micros("p50"),
-            micros("p99"),
-            micros("p999"),
-            share(Some(self.cpu_share)),
-            share(self.work_kept),
-        )
-    }
+/// What of `send`'s object is used here.
+#[derive(Deserialize)]
+struct Sent {
+    achieved_pps: Option<f64>,
+    back_to_back: Option<f64>,
+    longest_burst: Option<u64>,
+    late_ns: Distribution,
+    cpu_share: f64,
+    work_rate: Option<f64>,
+    fallbacks: Vec<String>,
 }
 
-/// What the loop does when it does not pace.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Baseline {
-    work_rate: f64,
+/// What of `recv`'s object is used here.
+#[derive(Deserialize)]
+struct Received {
+    gap_ns: Distribution,
+    back_to_back: Option<f64>,
+    longest_burst: Option<u64>,
+    lost: u64,
+    fallbacks: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -101,118 +99,129 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    pub(super) fn baseline(&self) -> Result<Baseline, Failure> {
+    /// The work that the loop does a second when it does not pace.
+    pub(super) fn baseline(&self, notes: &mut Notes) -> Result<f64, Failure> {
         // Nothing is sent, so any address that needs no receiver will do.
-        let sent = self.send("127.0.0.1:9")?;
-        let work_rate = sent["work_rate"].as_f64().unwrap_or(0.0);
-        Ok(Baseline { work_rate })
+        let sent: Sent = self.send("127.0.0.1:9")?.finish()?;
+        notes.take("off", sent.fallbacks);
+        Ok(sent.work_rate.unwrap_or(0.0))
     }
 
-    pub(super) fn run(&self, baseline: Option<&Baseline>) -> Result<Cell, Failure> {
-        let receiver = Receiver::start()?;
-        let sent = self.send(&receiver.address)?;
-        let received = receiver.finish()?;
-        let achieved_pps = sent["achieved_pps"].as_f64().unwrap_or(0.0);
-        let work_rate = sent["work_rate"].as_f64();
+    /// The stream, beside what the loop does when it does not pace.
+    pub(super) fn run(&self, baseline: Option<f64>, notes: &mut Notes) -> Result<Cell, Failure> {
+        let (receiver, address) = self.receive()?.announced("listening on ")?;
+        let sent: Sent = self.send(&address)?.finish()?;
+        let received: Received = receiver.finish()?;
+        let method = name(self.timer);
+        notes.take(&method, sent.fallbacks);
+        notes.take("receiver", received.fallbacks);
+        let achieved_pps = sent.achieved_pps.unwrap_or(0.0);
         Ok(Cell {
-            method: self.timer_name(),
-            busy: self.load,
-            target_gap_ns: u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX),
             achieved_pps,
             achieved_share: achieved_pps * self.interval.as_secs_f64(),
-            gap_ns: received["gap_ns"].clone(),
-            back_to_back: received["back_to_back"].as_f64(),
-            longest_burst: received["longest_burst"].as_u64(),
-            sender_back_to_back: sent["back_to_back"].as_f64(),
-            sender_longest_burst: sent["longest_burst"].as_u64(),
-            lost: received["lost"].as_u64().unwrap_or(0),
-            late_ns: sent["late_ns"].clone(),
-            cpu_share: sent["cpu_share"].as_f64().unwrap_or(0.0),
-            work_rate,
-            work_kept: work_rate
-                .zip(baseline)
-                .map(|(rate, baseline)| rate / baseline.work_rate.max(f64::MIN_POSITIVE)),
+            gap_ns: received.gap_ns,
+            back_to_back: received.back_to_back,
+            longest_burst: received.longest_burst,
+            sender_back_to_back: sent.back_to_back,
+            sender_longest_burst: sent.longest_burst,
+            lost: received.lost,
+            late_ns: sent.late_ns,
+            cpu_share: sent.cpu_share,
+            work_rate: sent.work_rate,
+            work_kept: sent
+                .work_rate
+                .zip(baseline.filter(|&baseline| baseline > 0.0))
+                .map(|(rate, baseline)| rate / baseline),
+            ..self.blank()
         })
     }
 
-    fn timer_name(&self) -> String {
-        self.timer.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+    /// The cell of this trial before it is made.
+    pub(super) fn blank(&self) -> Cell {
+        Cell {
+            method: name(self.timer),
+            busy: self.load,
+            target_gap_ns: u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX),
+            ..Cell::default()
+        }
     }
 
-    fn send(&self, address: &str) -> Result<Value, Failure> {
-        let mut command = this_program()?;
-        command.args(["send", address, "--json", "--timer", &self.timer_name()]);
-        command.args(["--interval", &show_duration(self.interval)]);
-        command.args(["--duration", &show_duration(self.duration)]);
+    fn send(&self, address: &str) -> Result<Process, Failure> {
+        let mut words = vec!["send".to_owned(), address.to_owned(), "--json".to_owned()];
+        let mut flag = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+        flag("--timer", name(self.timer));
+        flag("--interval", show_duration(self.interval));
+        flag("--duration", show_duration(self.duration));
         if self.load == Load::Echo {
-            command.args(["--busy", "echo", "--echo-batch", &self.echo_batch.to_string()]);
+            flag("--busy", "echo".to_owned());
+            flag("--echo-batch", self.echo_batch.to_string());
         }
         if let Some([here, _]) = Processor::two() {
-            command.args(["--cpu", &here.to_string()]);
+            flag("--cpu", here.to_string());
         }
-        let child = spawn(command.stderr(Stdio::piped()))?;
-        finish(child, None)
+        Process::start(self.part("send"), &words)
+    }
+
+    fn receive(&self) -> Result<Process, Failure> {
+        let mut words = ["recv", "127.0.0.1:0", "--once", "--json"].map(str::to_owned).to_vec();
+        // If the sender never comes, somebody must notice.
+        words.extend(["--duration".to_owned(), show_duration(self.duration + RECEIVER_MARGIN)]);
+        // The receiver's work is not the sender's: on its processor it would come in between.
+        if let Some([_, there]) = Processor::two() {
+            words.extend(["--cpu".to_owned(), there.to_string()]);
+        }
+        Process::start(self.part("recv"), &words)
+    }
+
+    /// For messages: which process of which trial.
+    fn part(&self, command: &str) -> String {
+        format!("the trial of {}, {}: {command}", name(self.timer), self.load.adjective())
     }
 }
 
-/// `softtimers recv` on a free port.
-struct Receiver {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
-    address: String,
+/// The name of a method, as `send --timer` takes it.
+pub(super) fn name(timer: Timer) -> String {
+    timer.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }
 
-impl Receiver {
-    fn start() -> Result<Self, Failure> {
-        let mut command = this_program()?;
-        command.args(["recv", "127.0.0.1:0", "--once", "--json"]);
-        // The receiver's work is not the sender's: on its processor it would come in between.
-        if let Some([_, there]) = Processor::two() {
-            command.args(["--cpu", &there.to_string()]);
-        }
-        let mut child = spawn(command.stderr(Stdio::piped()))?;
-        let stderr = child.stderr.take().ok_or_else(|| Failure::check("the receiver has no stderr"))?;
-        let mut stderr = BufReader::new(stderr);
-        let mut line = String::new();
-        stderr.read_line(&mut line).map_err(|error| Failure::broke_off("starting the receiver", &error))?;
-        match line.trim().strip_prefix("listening on ") {
-            Some(address) => Ok(Receiver { address: address.to_owned(), child, stderr }),
-            None => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(Failure::check(format_args!("the receiver did not start: {}", line.trim())))
+/// The fall-backs of all trials, each once, with the methods that took it.
+#[derive(Debug, Default)]
+pub(super) struct Notes(Vec<(String, Vec<String>)>);
+
+impl Notes {
+    pub(super) fn take(&mut self, who: &str, fallbacks: Vec<String>) {
+        for fallback in fallbacks {
+            match self.0.iter_mut().find(|(known, _)| *known == fallback) {
+                Some((_, names)) if names.iter().any(|name| name == who) => {}
+                Some((_, names)) => names.push(who.to_owned()),
+                None => self.0.push((fallback, vec![who.to_owned()])),
             }
         }
     }
 
-    fn finish(self) -> Result<Value, Failure> {
-        finish(self.child, Some(self.stderr))
+    pub(super) fn sentences(self) -> Vec<String> {
+        self.0.into_iter().map(|(fallback, names)| format!("{}: {fallback}", names.join(", "))).collect()
     }
 }
 
-fn this_program() -> Result<Command, Failure> {
-    let program =
-        std::env::current_exe().map_err(|error| Failure::broke_off("finding this program", &error))?;
-    Ok(Command::new(program))
-}
+/// Beyond the stream itself: the start of the echo clients takes up to 3 s.
+const RECEIVER_MARGIN: Duration = Duration::from_secs(20);
 
-fn spawn(command: &mut Command) -> Result<Child, Failure> {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| Failure::broke_off("starting a process", &error))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Waits for the child and reads its object.
-fn finish(mut child: Child, stderr: Option<BufReader<ChildStderr>>) -> Result<Value, Failure> {
-    let stderr = stderr.or_else(|| child.stderr.take().map(BufReader::new));
-    let output =
-        child.wait_with_output().map_err(|error| Failure::broke_off("waiting for a process", &error))?;
-    if !output.status.success() {
-        let said = stderr.and_then(|said| said.lines().map_while(Result::ok).last()).unwrap_or_default();
-        return Err(Failure::check(format_args!("a trial failed: {said}")));
+    #[test]
+    fn a_fallback_is_told_once_with_all_who_took_it() {
+        let mut notes = Notes::default();
+        let refused = || vec!["epoll_pwait2 is refused here".to_owned()];
+        notes.take("pwait2", refused());
+        notes.take("receiver", vec!["a small buffer".to_owned()]);
+        notes.take("ms", refused());
+        notes.take("pwait2", refused());
+        assert_eq!(
+            notes.sentences(),
+            ["pwait2, ms: epoll_pwait2 is refused here", "receiver: a small buffer"]
+        );
     }
-    serde_json::from_slice(&output.stdout)
-        .map_err(|error| Failure::check(format_args!("a trial printed no object: {error}")))
 }

@@ -210,7 +210,7 @@ impl Flow {
 const MOST_FLOWS: usize = 1_024;
 
 /// A report stays readable; the totals cover all.
-const MOST_FLOWS_SHOWN: usize = 64;
+pub(super) const MOST_FLOWS_SHOWN: usize = 64;
 
 #[cfg(test)]
 mod tests {

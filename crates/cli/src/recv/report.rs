@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::gaps::GapReport;
 use crate::output::{Report, Table};
+use crate::recv::ledger::MOST_FLOWS_SHOWN;
 
 /// The findings of a receiver. Counts are of datagrams.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -62,7 +63,7 @@ pub struct FlowReport {
 impl RecvReport {
     /// A report with every key, to check assertions by before there is one.
     pub fn example() -> Self {
-        RecvReport { per_flow: vec![FlowReport::default()], ..RecvReport::default() }
+        RecvReport { per_flow: vec![FlowReport::default(); MOST_FLOWS_SHOWN], ..RecvReport::default() }
     }
 }
 

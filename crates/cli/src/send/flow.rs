@@ -3,9 +3,10 @@
 use std::io;
 use std::time::Duration;
 
+use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use softtimers::late::LateLog;
-use softtimers::{RateClock, Timestamp, TriggerState, UdpSocket};
+use softtimers::{Clock, Monotonic, PerSource, RateClock, Timestamp, TriggerState, UdpSocket};
 
 use crate::distribution::Recorder;
 use crate::failure::Failure;
@@ -17,6 +18,17 @@ use super::report::{LateReport, SocketReport};
 
 /// A flow in progress. Its engine asks when the next datagram is [`due`](Flow::due) and calls
 /// [`depart`](Flow::depart) at that time or as soon after it as it notices.
+///
+/// Two times belong to a datagram. Its *place* in the schedule is the intended time: lateness is
+/// measured against it, so that a delay shows in all that it delays. It is *due* when it may leave,
+/// which is later while the flow catches up or the socket has no room:
+///
+/// ```text
+///   place   │1    │2    │3    │4    │5    │6
+///   sent    ●1────── pause ────────●2  ●3  ●4  ●5
+///                 ├─ 2 is late by ─┤   │   │
+///                       ├─ 3 is late by┤   due a burst interval apart
+/// ```
 #[derive(Debug)]
 pub(super) struct Flow {
     socket: UdpSocket,
@@ -25,12 +37,21 @@ pub(super) struct Flow {
     interval: Duration,
     limit: u64,
     sent: u64,
+    fired: PerSource<u64>,
     due: Timestamp,
     gaps: Gaps,
     train: Train,
     late: Recorder,
     causes: LateLog,
     trouble: SocketReport,
+    unreachable: Option<Unreachable>,
+}
+
+/// Departures in a row that met nothing but errors about the way to the destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Unreachable {
+    since: Timestamp,
+    departures: u32,
 }
 
 impl Flow {
@@ -46,11 +67,13 @@ impl Flow {
             interval,
             limit: plan.end.count.unwrap_or(u64::MAX),
             sent: 0,
+            fired: PerSource::default(),
             gaps: Gaps::new(Some(interval)),
             train: Train::default(),
             late: Recorder::new(),
             causes: LateLog::new(LATE_FROM, start),
             trouble: SocketReport::default(),
+            unreachable: None,
         })
     }
 
@@ -71,61 +94,109 @@ impl Flow {
 
     /// Sends the due datagram at `now` and returns when the next one is due. `source` noticed it.
     ///
-    /// A datagram that the kernel does not take for want of room stays due: it is tried again a burst
-    /// interval later, and the schedule runs on, so it is made up for or counted as forfeited.
+    /// A datagram that the kernel does not take for want of room keeps its place and is tried again a
+    /// burst interval later; the schedule runs on, so what it delays is made up for or forfeited.
     ///
     /// # Errors
-    /// What trying again cannot mend, such as a datagram too long for the path.
+    /// What trying again cannot mend, such as a datagram too long for the path, or a destination that
+    /// has been out of reach for more than a second.
     pub(super) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
-        let lateness = now.saturating_duration_since(self.due);
+        let place = self.clock.place();
         let header =
-            Datagram::Data { flow: 0, sequence: self.sent, scheduled: self.due, interval: self.interval };
+            Datagram::Data { flow: 0, sequence: self.sent, scheduled: place, interval: self.interval };
         header.write(&mut self.packet);
-        if !self.transmit()? {
+        if !self.transmit(now)? {
             self.due = now + self.clock.burst_interval().max(SHORTEST_RETRY);
             return Ok(self.due);
         }
         self.sent += 1;
-        self.late.record_duration(lateness);
-        self.causes.ran(now, lateness, source);
+        self.fired[source] += 1;
+        self.record_lateness(now, place, source);
         self.gaps.record(&mut self.train, now);
         self.due = self.clock.departed(now);
         Ok(self.due)
     }
 
+    /// Lateness counts from the place. A pause just now made it so if it left later than it might
+    /// have; else the cause lies further back.
+    fn record_lateness(&mut self, now: Timestamp, place: Timestamp, source: TriggerState) {
+        let lateness = now.saturating_duration_since(place);
+        self.late.record_duration(lateness);
+        let pause = now.saturating_duration_since(self.due);
+        self.causes.ran(now, pause, source);
+        if pause <= LATE_FROM {
+            self.causes.caught_up(lateness);
+        }
+    }
+
     /// Whether the kernel took the packet; `false` if it has no room for it now.
-    fn transmit(&mut self) -> io::Result<bool> {
-        for _ in 0..MOST_REFUSALS {
-            let Err(error) = self.socket.send(&self.packet) else { return Ok(true) };
-            match Errno::from_io_error(&error) {
-                Some(Errno::AGAIN) => {
-                    self.trouble.would_block += 1;
-                    return Ok(false);
-                }
-                Some(Errno::NOBUFS) => {
-                    self.trouble.no_buffers += 1;
-                    return Ok(false);
-                }
-                // The ICMP answer to an earlier datagram; this one has not been looked at.
-                Some(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::INTR) => {
-                    self.trouble.refused += 1;
-                    self.socket.drain_errors()?;
-                }
-                _ => return Err(error),
+    fn transmit(&mut self, now: Timestamp) -> io::Result<bool> {
+        let mut outcome = self.attempt();
+        for _ in 1..MOST_REFUSALS {
+            if !outcome.as_ref().is_err_and(is_about_the_way) {
+                break;
+            }
+            self.socket.drain_errors()?;
+            outcome = self.attempt();
+        }
+        match outcome {
+            Err(error) if is_about_the_way(&error) => self.still_unreachable(now, error),
+            outcome => {
+                self.unreachable = None;
+                outcome
+            }
+        }
+    }
+
+    fn attempt(&mut self) -> io::Result<bool> {
+        let Err(error) = self.socket.send(&self.packet) else { return Ok(true) };
+        match Errno::from_io_error(&error) {
+            Some(Errno::AGAIN) => self.trouble.would_block += 1,
+            Some(Errno::NOBUFS) => self.trouble.no_buffers += 1,
+            _ => {
+                self.trouble.refused += u64::from(is_about_the_way(&error));
+                return Err(error);
             }
         }
         Ok(false)
     }
 
-    /// Sends `bye` a few times: it is not paced, nobody answers it, and it may be lost.
-    pub(super) fn say_goodbye(&mut self, bye: &Datagram) {
-        for _ in 0..GOODBYES {
-            let _ = self.socket.send(&bye.encode());
+    /// A route may come back; one that does not ends the run.
+    fn still_unreachable(&mut self, now: Timestamp, error: io::Error) -> io::Result<bool> {
+        self.socket.drain_errors()?;
+        let so_far = self.unreachable.get_or_insert(Unreachable { since: now, departures: 0 });
+        so_far.departures += 1;
+        let lasted = now.saturating_duration_since(so_far.since);
+        if so_far.departures >= MOST_UNREACHABLE && lasted > LONGEST_UNREACHABLE {
+            Err(error)
+        } else {
+            Ok(false)
         }
+    }
+
+    /// Sends `bye` a few times, since it may be lost: a little apart, and each again while there is no
+    /// room for it, for a bounded time in all. Whether one has left.
+    pub(super) fn say_goodbye(&mut self, bye: &Datagram) -> bool {
+        let bye = bye.encode();
+        let deadline = Monotonic.now() + GOODBYE_TIME;
+        let mut said = 0;
+        while said < GOODBYES && Monotonic.now() < deadline {
+            if self.socket.send(&bye).is_ok() {
+                said += 1;
+            }
+            // Nothing to wait for but time; a signal that cuts it short does no harm.
+            let _ = poll(&mut [], Some(&GOODBYE_GAP));
+        }
+        said > 0
     }
 
     pub(super) fn forfeited(&self) -> u64 {
         self.clock.forfeited()
+    }
+
+    /// Departures by the trigger state that noticed them due.
+    pub(super) fn fired(&self) -> &PerSource<u64> {
+        &self.fired
     }
 
     pub(super) fn gap_report(&self) -> GapReport {
@@ -146,10 +217,29 @@ impl Flow {
     }
 }
 
+/// Errors that an ICMP answer to an earlier datagram leaves behind for the next one, which has not
+/// been looked at; or, if they last, about the route.
+fn is_about_the_way(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::INTR)
+    )
+}
+
 /// Lateness from which on it is worth knowing why.
 const LATE_FROM: Duration = Duration::from_millis(1);
 /// Trying a full buffer again sooner than this only burns the core that should empty it.
 const SHORTEST_RETRY: Duration = Duration::from_micros(10);
 /// Each refusal is about one earlier datagram; more in a row mean that none gets through for now.
 const MOST_REFUSALS: u32 = 3;
+/// Long enough for a link that comes back, such as one that is set up anew.
+const LONGEST_UNREACHABLE: Duration = Duration::from_secs(1);
+/// At a slow rate a second holds few attempts.
+const MOST_UNREACHABLE: u32 = 3;
 const GOODBYES: u32 = 3;
+/// Apart, so that one full queue does not swallow them all.
+const GOODBYE_GAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+const GOODBYE_TIME: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests;

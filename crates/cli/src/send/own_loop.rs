@@ -2,6 +2,16 @@
 //!
 //! `loop` keeps due times in a heap and reads the clock after every handler. `pwait2`, `ms` and
 //! `timerfd` notice a due time only when their wait returns, as event loops usually do.
+//!
+//! A peer that is made slow proves nothing, so the clock is read no more often than the method
+//! needs: one reading after a handler serves the check, the end of the run and the next time-out.
+//!
+//! ```text
+//!   loop      wait ─▶ read, check ─▶ group ─▶ read, check ─▶ group ─▶ read, check ─┐
+//!               ▲                                                                 │
+//!               └───────────────────────── time-out, from the last reading ────────┘
+//!   pwait2    wait ─▶ read, check ─▶ group ─▶ group ─▶ read ─▶ time-out
+//! ```
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,38 +27,50 @@ use softtimers::{Clock, Monotonic, TimerSlack, Timestamp, TriggerState};
 
 use crate::args::Timer;
 
+use super::Session;
 use super::work::{VISIT, Workload};
-use super::{Driven, Session};
 
 const ECHO: u64 = 0;
 const INTERRUPT: u64 = 1;
 const TIMER: u64 = 2;
 
 /// Sends until the session is over.
-pub(super) fn run(session: &mut Session, timer: Timer) -> io::Result<Driven> {
+pub(super) fn run(session: &mut Session, timer: Timer) -> io::Result<()> {
     let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
-    OwnLoop::new(session, timer)?.run()
+    let computes = matches!(session.work, Workload::Compute(_));
+    let mut own = OwnLoop::new(session, timer)?;
+    match timer {
+        Timer::Loop if computes => own.compute(),
+        _ => own.serve(),
+    }
 }
 
 struct OwnLoop<'a> {
     session: &'a mut Session,
     timer: Timer,
+    /// The last reading of the clock.
+    now: Timestamp,
     epoll: Epoll,
     events: Events,
     /// Due times by flow, earliest first.
     due: BinaryHeap<Reverse<(Timestamp, u32)>>,
-    timerfd: OwnedFd,
-    armed: Option<Timestamp>,
-    after_handler: u64,
-    after_wait: u64,
+    /// Only for `timerfd`.
+    alarm: Option<Alarm>,
+}
+
+/// What a wait found.
+#[derive(Clone, Copy)]
+struct Found {
+    /// The time has come, as far as the wait can tell; `None` if it was ended by something else and
+    /// the descriptor of `timerfd` says that it has not.
+    time: Option<TriggerState>,
+    echo: bool,
 }
 
 impl<'a> OwnLoop<'a> {
     fn new(session: &'a mut Session, timer: Timer) -> io::Result<Self> {
         let epoll = Epoll::new(Waiting::Pwait2)?;
-        let timerfd =
-            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
-        epoll.add(timerfd.as_fd(), TIMER, EventFlags::IN)?;
+        let alarm = if timer == Timer::Timerfd { Some(Alarm::new(&epoll)?) } else { None };
         epoll.add(session.interrupt.as_fd(), INTERRUPT, EventFlags::IN)?;
         if let Workload::Echo(echo) = &session.work {
             epoll.add(echo.as_fd(), ECHO, EventFlags::IN)?;
@@ -57,110 +79,133 @@ impl<'a> OwnLoop<'a> {
             due: BinaryHeap::from([Reverse((session.flow.due(), 0))]),
             session,
             timer,
+            now: Monotonic.now(),
             epoll,
             events: Events::with_capacity(16),
-            timerfd,
-            armed: None,
-            after_handler: 0,
-            after_wait: 0,
+            alarm,
         })
     }
 
-    fn run(&mut self) -> io::Result<Driven> {
-        while !self.session.over(Monotonic.now()) {
-            self.arm()?;
-            let timeout = self.timeout(Monotonic.now());
-            let slept = timeout != Some(Duration::ZERO);
-            self.epoll.wait(&mut self.events, timeout)?;
-            let (mut echo, mut expired) = (false, false);
-            for event in self.events.iter() {
-                match event.token {
-                    ECHO => echo = true,
-                    TIMER => expired = true,
-                    _ => {}
-                }
+    /// A program that only computes needs no wait, and looks at the clock between two pieces.
+    fn compute(&mut self) -> io::Result<()> {
+        while !self.session.over(self.now) {
+            self.session.work.compute_piece();
+            self.check(TriggerState::HandlerExit)?;
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        while !self.session.over(self.now) {
+            let found = self.wait()?;
+            if let Some(source) = found.time {
+                self.check(source)?;
             }
-            let source =
-                if self.events.is_empty() && slept { TriggerState::Backup } else { TriggerState::Readiness };
-            if self.timer != Timer::Timerfd || expired {
-                self.after_wait += self.check(source)?;
-            }
-            if echo {
+            if found.echo {
                 self.visit()?;
             }
-            if let Workload::Compute(_) = self.session.work {
-                self.session.work.compute_piece();
-                self.after_handler()?;
-            }
+            // The wait that follows does not sleep, so it needs no new reading.
+            self.session.work.compute_piece();
         }
-        let fallback = "epoll_pwait2 is refused here; waits use ppoll, one more system call each";
-        let fell_back = self.epoll.waiting() == Waiting::Ppoll;
-        Ok(Driven {
-            fired: vec![("handler_exit", self.after_handler), ("wait", self.after_wait)],
-            fallbacks: fell_back.then(|| fallback.to_owned()).into_iter().collect(),
-        })
-    }
-
-    /// Serves the echo server's clients.
-    fn visit(&mut self) -> io::Result<()> {
-        let mut left = VISIT;
-        while self.session.work.serve_group(&mut left)? {
-            self.after_handler()?;
-        }
-        self.after_handler()
-    }
-
-    /// Only `loop` looks at the clock here.
-    fn after_handler(&mut self) -> io::Result<()> {
-        if self.timer == Timer::Loop {
-            self.after_handler += self.check(TriggerState::HandlerExit)?;
-        }
+        self.session.waited(self.epoll.waiting());
         Ok(())
     }
 
-    /// Sends what is due.
-    #[inline]
-    fn check(&mut self, source: TriggerState) -> io::Result<u64> {
-        let mut departures = 0;
-        let now = Monotonic.now();
-        while let Some(&Reverse((due, flow))) = self.due.peek().filter(|&&Reverse((due, _))| due <= now) {
-            debug_assert!(due <= now);
-            let next = self.session.flow.depart(now, source)?;
-            departures += 1;
-            self.due.pop();
-            self.due.push(Reverse((next, flow)));
-            if self.session.flow.finished() {
-                break;
-            }
+    fn wait(&mut self) -> io::Result<Found> {
+        let wake = self.next_due().min(self.session.end);
+        if let Some(alarm) = &mut self.alarm {
+            alarm.arm(wake)?;
         }
-        Ok(departures)
-    }
-
-    fn next_due(&self) -> Timestamp {
-        self.due.peek().map_or(Timestamp::MAX, |&Reverse((due, _))| due).min(self.session.end)
-    }
-
-    fn arm(&mut self) -> io::Result<()> {
-        let due = self.next_due();
-        if self.timer == Timer::Timerfd && self.armed != Some(due) {
-            let nanos = due.as_nanos().max(1);
-            let value =
-                Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
-            let spec = Itimerspec { it_interval: Timespec::default(), it_value: value };
-            timerfd_settime(&self.timerfd, TimerfdTimerFlags::ABSTIME, &spec)?;
-            self.armed = Some(due);
+        let timeout = self.timeout(wake);
+        self.epoll.wait(&mut self.events, timeout)?;
+        let (mut echo, mut alarm) = (false, false);
+        for event in self.events.iter() {
+            echo |= event.token == ECHO;
+            alarm |= event.token == TIMER;
         }
-        Ok(())
+        let others = self.events.len() > usize::from(alarm);
+        let source = match timeout {
+            _ if others => TriggerState::Readiness,
+            Some(Duration::ZERO) => TriggerState::Idle,
+            _ => TriggerState::Backup,
+        };
+        Ok(Found { time: (alarm || self.alarm.is_none()).then_some(source), echo })
     }
 
     /// How long the wait may last; `None` where the descriptor ends it.
-    fn timeout(&self, now: Timestamp) -> Option<Duration> {
-        let left = self.next_due().saturating_duration_since(now);
+    fn timeout(&self, wake: Timestamp) -> Option<Duration> {
+        let left = wake.saturating_duration_since(self.now);
         match (self.timer, &self.session.work) {
             (_, Workload::Compute(_)) => Some(Duration::ZERO),
             (Timer::Timerfd, _) => None,
             (Timer::Ms, _) => Some(Duration::from_millis(left.as_nanos().div_ceil(1_000_000) as u64)),
             _ => Some(left),
         }
+    }
+
+    /// Serves the echo server's clients. Only `loop` looks for due times after a group.
+    fn visit(&mut self) -> io::Result<()> {
+        let mut left = VISIT;
+        let mut more = true;
+        while more {
+            more = self.session.work.serve_group(&mut left)?;
+            if self.timer == Timer::Loop {
+                self.check(TriggerState::HandlerExit)?;
+            }
+        }
+        // For the time-out; a descriptor needs none.
+        if matches!(self.timer, Timer::Pwait2 | Timer::Ms) {
+            self.now = Monotonic.now();
+        }
+        Ok(())
+    }
+
+    /// Reads the clock and sends what is due, if anything is still to be sent.
+    #[inline]
+    fn check(&mut self, source: TriggerState) -> io::Result<()> {
+        let now = Monotonic.now();
+        self.now = now;
+        while let Some(mut first) = self.due.peek_mut().filter(|first| first.0.0 <= now) {
+            if self.session.flow.finished() {
+                break;
+            }
+            first.0.0 = self.session.flow.depart(now, source)?;
+            // Sending took its time, and the next time-out is counted from here.
+            self.now = Monotonic.now();
+        }
+        Ok(())
+    }
+
+    fn next_due(&self) -> Timestamp {
+        self.due.peek().map_or(Timestamp::MAX, |&Reverse((due, _))| due)
+    }
+}
+
+/// A timer descriptor, armed for an absolute time.
+struct Alarm {
+    descriptor: OwnedFd,
+    armed: Option<Timestamp>,
+}
+
+impl Alarm {
+    fn new(epoll: &Epoll) -> io::Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        epoll.add(descriptor.as_fd(), TIMER, EventFlags::IN)?;
+        Ok(Alarm { descriptor, armed: None })
+    }
+
+    /// Arming it anew also takes back an expiry, which therefore need not be read.
+    fn arm(&mut self, at: Timestamp) -> io::Result<()> {
+        if self.armed == Some(at) {
+            return Ok(());
+        }
+        let nanos = at.as_nanos().max(1);
+        let value =
+            Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+        let once = Itimerspec { it_interval: Timespec::default(), it_value: value };
+        timerfd_settime(&self.descriptor, TimerfdTimerFlags::ABSTIME, &once)?;
+        self.armed = Some(at);
+        Ok(())
     }
 }

@@ -3,14 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use softtimers::epoll::Waiting;
 use softtimers::{
     Clock, Config, EventLoop, Fired, Happening, Interest, LoopConfig, Monotonic, Slack, SoftTimers, Token,
     TriggerState,
 };
 
+use super::Session;
 use super::work::{VISIT, Workload};
-use super::{Driven, Session};
 
 /// What is scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,37 +24,28 @@ const ECHO: Token = Token(0);
 const INTERRUPT: Token = Token(1);
 
 /// Sends until the session is over.
-pub(super) fn run(session: &mut Session, slack: Duration) -> io::Result<Driven> {
+pub(super) fn run(session: &mut Session, slack: Duration) -> io::Result<()> {
     let mut timers = SoftTimers::new(Config::default());
     let slack = Slack::within(slack);
-    timers.schedule_at(session.flow.due(), slack, Event::Departure);
+    timers.schedule_at(Monotonic.now(), session.flow.due(), slack, Event::Departure);
     drive(session, timers, slack)
 }
 
 /// Does only the work, in the same loop: what pacing is compared with.
-pub(super) fn idle(session: &mut Session) -> io::Result<Driven> {
+pub(super) fn idle(session: &mut Session) -> io::Result<()> {
     drive(session, SoftTimers::new(Config::default()), Slack::EXACT)
 }
 
-fn drive(session: &mut Session, mut timers: SoftTimers<Event>, slack: Slack) -> io::Result<Driven> {
-    timers.schedule_at(session.end, Slack::EXACT, Event::End);
-    let mut driven = Driven::default();
+fn drive(session: &mut Session, mut timers: SoftTimers<Event>, slack: Slack) -> io::Result<()> {
+    timers.schedule_at(Monotonic.now(), session.end, Slack::EXACT, Event::End);
     if let Workload::Compute(_) = session.work {
-        compute(session, &mut timers, slack)?;
+        compute(session, &mut timers, slack)
     } else {
-        serve(session, &mut timers, slack, &mut driven)?;
+        serve(session, &mut timers, slack)
     }
-    let fired = timers.stats().fired;
-    driven.fired = fired.iter().map(|(source, &count)| (source.name(), count)).collect();
-    Ok(driven)
 }
 
-fn serve(
-    session: &mut Session,
-    timers: &mut SoftTimers<Event>,
-    slack: Slack,
-    driven: &mut Driven,
-) -> io::Result<()> {
+fn serve(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) -> io::Result<()> {
     let mut events = EventLoop::new(LoopConfig::default())?;
     events.register(&session.interrupt, INTERRUPT, Interest::Readable)?;
     if let Workload::Echo(echo) = &session.work {
@@ -69,11 +59,7 @@ fn serve(
             Happening::Ready { .. } => over = true,
         }
     }
-    if events.waiting() == Waiting::Ppoll {
-        driven
-            .fallbacks
-            .push("epoll_pwait2 is refused here; waits use ppoll, one more system call each".to_owned());
-    }
+    session.waited(events.waiting());
     Ok(())
 }
 
@@ -129,6 +115,6 @@ fn handle(
         return Ok(true);
     }
     let due = session.flow.depart(now, fired.source)?;
-    timers.schedule_at(due, slack, Event::Departure);
+    timers.schedule_at(now, due, slack, Event::Departure);
     Ok(session.flow.finished() || session.interrupt.arrived())
 }

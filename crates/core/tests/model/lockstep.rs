@@ -28,6 +28,11 @@ pub(crate) enum Op {
         delay: u64,
         slack: ModelSlack,
     },
+    RearmAt {
+        pick: usize,
+        offset: i64,
+        slack: ModelSlack,
+    },
     /// A turn of which at most `take` events are taken; each runs the next of the handlers.
     Turn {
         take: usize,
@@ -88,12 +93,13 @@ impl Pair {
             Op::ScheduleAt { offset, slack } => {
                 let due = self.now.as_nanos().saturating_add_signed(offset);
                 let event = self.new_event();
-                let id = self.real.schedule_at(Timestamp::from_nanos(due), slack_of(slack), event);
-                self.model.schedule_at(due, slack, event);
+                let id = self.real.schedule_at(self.now, Timestamp::from_nanos(due), slack_of(slack), event);
+                self.model.schedule_at(self.now, due, slack, event);
                 self.ids.insert(event, id);
             }
             Op::Cancel(pick) => self.cancel(pick),
             Op::Rearm { pick, delay, slack } => self.rearm(pick, delay, slack),
+            Op::RearmAt { pick, offset, slack } => self.rearm_at(pick, offset, slack),
             Op::Turn { take, ref handlers, stepwise } => self.turn(take, handlers, stepwise),
         }
         self.compare();
@@ -131,6 +137,14 @@ impl Pair {
         let id = self.ids[&event];
         let real = self.real.reschedule(self.now, id, Duration::from_nanos(delay), slack_of(slack));
         assert_eq!(real.is_ok(), self.model.reschedule(self.now, event, delay, slack));
+    }
+
+    fn rearm_at(&mut self, pick: usize, offset: i64, slack: ModelSlack) {
+        let Some(event) = self.pick(pick) else { return };
+        let due = self.now.as_nanos().saturating_add_signed(offset);
+        let id = self.ids[&event];
+        let real = self.real.reschedule_at(self.now, id, Timestamp::from_nanos(due), slack_of(slack));
+        assert_eq!(real.is_ok(), self.model.reschedule_at(self.now, event, due, slack));
     }
 
     fn ends(&mut self, event: u32, how: &'static str) {

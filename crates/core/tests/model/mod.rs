@@ -52,13 +52,23 @@ impl Model {
         self.insert(due, delay, slack, event);
     }
 
-    pub(crate) fn schedule_at(&mut self, due: u64, slack: ModelSlack, event: u32) {
-        self.insert(due, due.saturating_sub(self.latest), slack, event);
+    pub(crate) fn schedule_at(&mut self, now: Timestamp, due: u64, slack: ModelSlack, event: u32) {
+        self.latest = self.latest.max(now.as_nanos());
+        self.insert(due, due.saturating_sub(now.as_nanos()), slack, event);
     }
 
     pub(crate) fn reschedule(&mut self, now: Timestamp, event: u32, delay: u64, slack: ModelSlack) -> bool {
         self.latest = self.latest.max(now.as_nanos());
         let due = now.as_nanos().saturating_add(delay).saturating_add(self.clock_step);
+        self.rearm(event, due, delay, slack)
+    }
+
+    pub(crate) fn reschedule_at(&mut self, now: Timestamp, event: u32, due: u64, slack: ModelSlack) -> bool {
+        self.latest = self.latest.max(now.as_nanos());
+        self.rearm(event, due, due.saturating_sub(now.as_nanos()), slack)
+    }
+
+    fn rearm(&mut self, event: u32, due: u64, delay: u64, slack: ModelSlack) -> bool {
         let Some(at) = self.position(event) else { return false };
         let mut entry = self.entries[at];
         entry.due = due;

@@ -20,7 +20,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 use super::stages::{Ended, in_stages};
-use super::wait::{Ready, ready_within};
+use super::wait::ready_within;
 use crate::clock::Monotonic;
 
 /// How [`Epoll::wait`] sleeps.
@@ -142,9 +142,9 @@ impl Epoll {
             }
         }
         if timeout != Some(Duration::ZERO) {
-            match ready_within(self.fd.as_fd(), None, timeout)? {
-                Some(Ready { first: true, .. }) => {}
-                Some(_) => return Ok(0),
+            match ready_within(self.fd.as_fd(), timeout)? {
+                Some(true) => {}
+                Some(false) => return Ok(0),
                 None => return Err(Errno::INTR.into()),
             }
         }

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `epoll` | readiness with nanosecond time-outs | rustix rounds `epoll_wait` to milliseconds |
 //! | `timerfd` | one-shot and periodic kernel timers | – |
-//! | `wait` | sleeping on one or two descriptors | – |
+//! | `wait` | sleeping on a descriptor | – |
 //! | `stages` | long waits that end on time | – |
 //! | `recvmmsg`, `sendmmsg` | many datagrams per system call | not in rustix |
 //! | `control`, `sockaddr` | the bytes those two exchange with the kernel | – (parsed as bytes) |

@@ -1,7 +1,7 @@
-//! Sleeping until one of two descriptors is readable, to the nanosecond.
+//! Sleeping until a descriptor is readable, to the nanosecond.
 //!
-//! This is `ppoll`: no registration, no state in the kernel, and for one or two descriptors as cheap
-//! as `epoll`. It serves a program that keeps its plain `std` socket and adds one timer.
+//! This is `ppoll`: no registration, no state in the kernel, and for one descriptor as cheap as
+//! `epoll`. It serves a program that keeps its plain `std` socket.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,50 +14,28 @@ use super::stages::{Ended, in_stages};
 use super::timespec;
 use crate::clock::Monotonic;
 
-/// Which of the two descriptors can be read without blocking.
+/// Sleeps until `source` is readable, `timeout` has passed (`None`: never), or a signal arrived; says
+/// whether it is readable. An error or a hang-up counts: the read reports it.
 ///
-/// An error or a hang-up counts: the read reports it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ready {
-    pub(crate) first: bool,
-    pub(crate) second: bool,
-}
-
-/// Sleeps until a descriptor is readable, `timeout` has passed (`None`: never), or a signal arrived.
-///
-/// Nothing ready is no promise that the time has passed: look at the clock. The kernel may round the
+/// "Not readable" is no promise that the time has passed: look at the clock. The kernel may round the
 /// time-out up by the thread's timer slack; it never rounds down.
-pub(crate) fn wait_readable(
-    first: BorrowedFd<'_>,
-    second: Option<BorrowedFd<'_>>,
-    timeout: Option<Duration>,
-) -> io::Result<Ready> {
-    let mut ready = Ready::default();
-    in_stages(Monotonic, timeout, |stage| match ready_within(first, second, stage)? {
-        Some(Ready { first: false, second: false }) => Ok(Ended::RanOut),
+pub(crate) fn wait_readable(source: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
+    let mut readable = false;
+    in_stages(Monotonic, timeout, |stage| match ready_within(source, stage)? {
+        Some(false) => Ok(Ended::RanOut),
         found => {
-            ready = found.unwrap_or_default();
+            readable = found.unwrap_or(false);
             Ok(Ended::Otherwise)
         }
     })?;
-    Ok(ready)
+    Ok(readable)
 }
 
 /// One `ppoll`; `None` if a signal ended it.
-pub(super) fn ready_within(
-    first: BorrowedFd<'_>,
-    second: Option<BorrowedFd<'_>>,
-    timeout: Option<Duration>,
-) -> io::Result<Option<Ready>> {
-    let timeout = timeout.map(timespec);
-    // A single descriptor takes both places of the array, of which only one is used.
-    let mut fds = [first, second.unwrap_or(first)].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-    let used = 1 + usize::from(second.is_some());
-    match poll(&mut fds[..used], timeout.as_ref()) {
-        Ok(_) => Ok(Some(Ready {
-            first: !fds[0].revents().is_empty(),
-            second: second.is_some() && !fds[1].revents().is_empty(),
-        })),
+pub(super) fn ready_within(source: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<Option<bool>> {
+    let mut sources = [PollFd::from_borrowed_fd(source, PollFlags::IN)];
+    match poll(&mut sources, timeout.map(timespec).as_ref()) {
+        Ok(_) => Ok(Some(!sources[0].revents().is_empty())),
         Err(Errno::INTR) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -75,17 +53,11 @@ mod tests {
     use crate::sys::timerfd::TimerFd;
 
     #[test]
-    fn each_descriptor_is_reported_by_its_own_flag() {
+    fn readable_is_told_from_not() {
         let (timer, never) = (TimerFd::new().unwrap(), TimerFd::new().unwrap());
         timer.arm_at(Timestamp::ZERO).unwrap();
-        let wait = |first: &TimerFd, second: Option<&TimerFd>| {
-            wait_readable(first.as_fd(), second.map(TimerFd::as_fd), Some(Duration::ZERO)).unwrap()
-        };
-        assert_eq!(wait(&timer, None), Ready { first: true, second: false });
-        assert_eq!(wait(&timer, Some(&never)), Ready { first: true, second: false });
-        assert_eq!(wait(&never, Some(&timer)), Ready { first: false, second: true });
-        assert_eq!(wait(&timer, Some(&timer)), Ready { first: true, second: true });
-        assert_eq!(wait(&never, None), Ready::default());
+        assert!(wait_readable(timer.as_fd(), Some(Duration::ZERO)).unwrap());
+        assert!(!wait_readable(never.as_fd(), Some(Duration::ZERO)).unwrap());
     }
 
     #[test]
@@ -93,7 +65,7 @@ mod tests {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.send_to(b"x", receiver.local_addr().unwrap()).unwrap();
-        assert!(wait_readable(receiver.as_fd(), None, None).unwrap().first);
+        assert!(wait_readable(receiver.as_fd(), None).unwrap());
     }
 
     #[test]
@@ -101,7 +73,7 @@ mod tests {
         let never = TimerFd::new().unwrap();
         for nanos in [1, 900, 60_000, 999_999, 1_000_001] {
             let (begin, timeout) = (Monotonic.now(), Duration::from_nanos(nanos));
-            assert_eq!(wait_readable(never.as_fd(), None, Some(timeout)).unwrap(), Ready::default());
+            assert!(!wait_readable(never.as_fd(), Some(timeout)).unwrap());
             assert!(Monotonic.now() >= begin + timeout, "{timeout:?}");
         }
     }
@@ -110,6 +82,6 @@ mod tests {
     fn an_endless_time_out_is_accepted() {
         let timer = TimerFd::new().unwrap();
         timer.arm_at(Timestamp::ZERO).unwrap();
-        assert!(wait_readable(timer.as_fd(), None, Some(Duration::MAX)).unwrap().first);
+        assert!(wait_readable(timer.as_fd(), Some(Duration::MAX)).unwrap());
     }
 }

@@ -1,0 +1,121 @@
+//! The other processes of a trial. None outlives it: not a trial that breaks off, which drops them,
+//! and not a `doctor` that is killed, for each child asks the kernel to end with its parent.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use serde::de::DeserializeOwned;
+
+use crate::failure::{Exit, Failure};
+
+/// Ends this process with its parent, the process `parent`, however that ends.
+///
+/// # Errors
+/// A check failure if the parent is gone already or the system refuses.
+pub fn end_with(parent: u32) -> Result<(), Failure> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| Failure::broke_off("asking to end with the parent", &error.into()))?;
+    // It may have ended before we asked, and then no signal comes.
+    let lives = getppid().map(Pid::as_raw_pid) == i32::try_from(parent).ok();
+    if lives { Ok(()) } else { Err(Failure::check(format_args!("process {parent} is not the parent"))) }
+}
+
+/// A running child that is killed and waited for when dropped.
+pub(super) struct Process {
+    what: String,
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Process {
+    /// Starts this program with `words`; `what` names the child in messages.
+    pub(super) fn start(what: String, words: &[String]) -> Result<Self, Failure> {
+        let broke = |error| Failure::broke_off(format_args!("{what}: starting the process"), &error);
+        let mut child = Command::new(std::env::current_exe().map_err(broke)?)
+            .args(["--with-parent", &std::process::id().to_string()])
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(broke)?;
+        match child.stderr.take() {
+            Some(stderr) => Ok(Process { what, child, stderr: BufReader::new(stderr) }),
+            None => {
+                end(&mut child);
+                Err(Failure::check(format_args!("{what}: no stderr")))
+            }
+        }
+    }
+
+    /// What follows `prefix` in the first line on its stderr.
+    pub(super) fn announced(mut self, prefix: &str) -> Result<(Self, String), Failure> {
+        let mut line = String::new();
+        self.stderr
+            .read_line(&mut line)
+            .map_err(|error| Failure::broke_off(format_args!("{}: reading its stderr", self.what), &error))?;
+        match line.trim().strip_prefix(prefix) {
+            Some(rest) => {
+                let rest = rest.to_owned();
+                Ok((self, rest))
+            }
+            None if line.is_empty() => Err(self.ended_without(&line)),
+            None => Err(Failure::check(format_args!("{}: {}", self.what, unsigned(&line)))),
+        }
+    }
+
+    /// Waits for its end and reads its object.
+    pub(super) fn finish<T: DeserializeOwned>(mut self) -> Result<T, Failure> {
+        let mut object = String::new();
+        if let Some(mut stdout) = self.child.stdout.take() {
+            stdout.read_to_string(&mut object).map_err(|error| {
+                Failure::broke_off(format_args!("{}: reading its stdout", self.what), &error)
+            })?;
+        }
+        let said = self.stderr.by_ref().lines().map_while(Result::ok).last().unwrap_or_default();
+        match self.child.wait() {
+            Ok(status) if status.success() => serde_json::from_str(&object)
+                .map_err(|error| Failure::check(format_args!("{}: no object: {error}", self.what))),
+            _ => Err(self.ended_without(&said)),
+        }
+    }
+
+    /// Why it ended before it should: its last words, or how it was ended.
+    fn ended_without(&mut self, said: &str) -> Failure {
+        let status = self.child.wait();
+        let impossible = status.as_ref().is_ok_and(|status| status.code() == Some(Exit::NotPossible as i32));
+        let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        let colon = if said.is_empty() { "" } else { ": " };
+        let message = format!("{} ended with {status}{colon}{}", self.what, unsigned(said));
+        if impossible { Failure::not_possible(message) } else { Failure::check(message) }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+fn end(child: &mut Child) {
+    // Both may fail for a child that has ended and been waited for, which is what is wanted.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// A line of stderr without the program's name.
+fn unsigned(line: &str) -> &str {
+    let line = line.trim();
+    line.strip_prefix("softtimers: ").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_are_told_without_the_name() {
+        assert_eq!(unsigned("softtimers: address in use\n"), "address in use");
+    }
+}

@@ -1,0 +1,123 @@
+//! `doctor` with its real trials, kept short; and what it leaves behind when one fails: nothing.
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+use common::{command, refusal, run, stderr};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
+use serde_json::Value;
+
+/// A trial long enough to be disturbed in its middle.
+fn start() -> Child {
+    command("doctor --duration 2s").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The child of `parent` that runs `subcommand`, once there is one.
+fn child_of(parent: &Child, subcommand: &str) -> u32 {
+    let parent = parent.id().to_string();
+    loop {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut found = ids.filter(|&id: &u32| {
+            let stat = fs::read_to_string(proc(id).join("stat")).unwrap_or_default();
+            let line = fs::read_to_string(proc(id).join("cmdline")).unwrap_or_default();
+            // After the name in parentheses come the state and the parent.
+            let above = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+            above == Some(&parent) && line.split('\0').any(|word| word == subcommand)
+        });
+        if let Some(id) = found.next() {
+            return id;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn proc(id: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{id}"))
+}
+
+fn kill(id: u32) {
+    kill_process(Pid::from_raw(id as i32).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn an_examination_has_ten_cells_in_the_fixed_order() {
+    let output = run("doctor --duration 20ms --rotate 3 --json --assert pacing.9.gap_ns.count>=0 \
+         --assert pacing.0.late_ns.p999>=0 --assert costs.wakeup_late_default_ns.p50>0 --assert config.rotate==3");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], "softtimers.doctor/1");
+    let cells = report["pacing"].as_array().unwrap();
+    let named: Vec<(&str, &str)> =
+        cells.iter().map(|cell| (cell["busy"].as_str().unwrap(), cell["method"].as_str().unwrap())).collect();
+    let methods = ["soft", "loop", "pwait2", "timerfd", "ms"];
+    let expected: Vec<(&str, &str)> =
+        ["echo", "none"].into_iter().flat_map(|busy| methods.map(|method| (busy, method))).collect();
+    assert_eq!(named, expected);
+    for cell in cells {
+        assert!(cell["gap_ns"]["count"].as_u64() > Some(0) && cell["late_ns"]["p50"].is_u64(), "{cell}");
+        assert_eq!(cell["busy"] == "echo", cell["work_kept"].is_f64(), "{cell}");
+    }
+    assert!(report["fallbacks"].is_array() && !report["verdict"].as_str().unwrap().is_empty());
+    // A run that proves nothing has no verdict.
+    assert_eq!(
+        report["inconclusive"].is_string(),
+        report["verdict"].as_str().unwrap().starts_with("inconclusive"),
+        "{report}"
+    );
+}
+
+#[test]
+fn unknown_keys_end_it_before_it_begins() {
+    for (key, listed) in [
+        ("pacing.10.achieved_share", "pacing.0.achieved_share"),
+        ("pacing.0.gap_ns.p98", "pacing.0.gap_ns.p99"),
+        ("pacing.9.late_ns", "pacing.0.late_ns.max"),
+        ("verdict", "is no number"),
+    ] {
+        let message = refusal(&run(&format!("doctor --assert {key}>0")), 2);
+        let expected = if message.contains("is no number") { "is no number" } else { listed };
+        assert!(message.contains(key) && message.contains(expected), "{message}");
+    }
+}
+
+#[test]
+fn a_trial_that_fails_leaves_nothing_behind_and_says_why() {
+    let doctor = start();
+    let receiver = child_of(&doctor, "recv");
+    kill(child_of(&doctor, "send"));
+    let output = doctor.wait_with_output().unwrap();
+    let message = refusal(&output, 1);
+    assert!(
+        message.contains("the trial of soft, busy: send ended with signal: 9"),
+        "which process, and how it ended: {message}"
+    );
+    assert!(!proc(receiver).exists(), "the receiver was waited for");
+}
+
+#[test]
+fn a_doctor_that_is_killed_leaves_nothing_behind() {
+    // Orphans become this process's children, so that it can see how they ended.
+    set_child_subreaper(Some(getpid())).unwrap();
+    let mut doctor = start();
+    let (receiver, sender) = (child_of(&doctor, "recv"), child_of(&doctor, "send"));
+    doctor.kill().unwrap();
+    doctor.wait().unwrap();
+    for orphan in [receiver, sender] {
+        let (_, status) = waitpid(Pid::from_raw(orphan as i32), WaitOptions::empty()).unwrap().unwrap();
+        assert_eq!(status.terminating_signal(), Some(Signal::KILL.as_raw()), "it ended by itself");
+    }
+    // The echo clients hold its stderr too: this returns when the last of them is gone.
+    let mut said = String::new();
+    doctor.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+}
+
+#[test]
+fn a_child_of_somebody_else_does_not_start() {
+    let message = refusal(&run("--with-parent 2147483647 man"), 1);
+    assert!(message.contains("process 2147483647 is not the parent"), "{message}");
+}
