@@ -35,6 +35,7 @@ pub(crate) fn checks(workspace: &Workspace, report: &mut Report) -> Result<()> {
         program::check(cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
     });
     tests(workspace, report);
+    report.step("examples", || examples(workspace));
     report.step("documentation", || documentation(workspace));
     report.step("no_std build", || toolchains::no_std_build(workspace));
     report.step("oldest Rust", || toolchains::msrv_check(workspace));
@@ -87,6 +88,25 @@ fn tests(workspace: &Workspace, report: &mut Report) {
         let (suites, results) = ran.as_ref().context("no test has run")?;
         Ok(claims::check(&features, workspace, suites, results))
     });
+}
+
+/// Runs every example: each ends by itself within seconds, and exits 0.
+fn examples(workspace: &Workspace) -> Result<Outcome> {
+    let mut ran = 0;
+    for member in workspace.members() {
+        for example in member.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "example"))
+        {
+            let run = ["run", "--quiet", "--package", &member.name, "--example", &example.name];
+            if let failed @ Outcome::Failed(_) = program::check(cargo(workspace.root()).args(run))? {
+                return Ok(failed);
+            }
+            ran += 1;
+        }
+    }
+    if ran == 0 {
+        return Ok(Outcome::failed("there is no example, though README names some"));
+    }
+    Ok(Outcome::passed(format!("{ran} examples")))
 }
 
 /// Builds the documentation; every rustdoc warning is an error.

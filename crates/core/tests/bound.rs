@@ -67,7 +67,8 @@ fn the_typical_clocks_delay_by_at_most_1001_ticks() {
         }
     }
     assert!(most < 1_001_000, "{most} ns");
-    assert!(most > 990_000, "{most} ns");
+    // Miri tries too few phases to come near.
+    assert!(most > 990_000 || cfg!(miri), "{most} ns");
 }
 
 /// On a nanosecond clock the timers follow the fine rule: due is due, to the nanosecond.
@@ -138,8 +139,9 @@ fn without_trigger_states_the_tick_runs_every_event() {
 
 /// With a conventional periodic timer the delay is uniform over its period (Kolmogorov–Smirnov at 1%).
 #[test]
+#[cfg_attr(miri, ignore = "a statistical test of 10,000 events takes minutes under Miri")]
 fn with_only_a_tick_the_delay_is_uniform() {
-    let (events, span) = if cfg!(miri) { (200, 100_000_000) } else { (10_000, 10_000_000_000) };
+    let (events, span) = (10_000, 10_000_000_000);
     let mut random = Random(11);
     let period = Duration::from_millis(1);
     let config = Config::default().tick(Duration::from_nanos(1));
