@@ -75,7 +75,7 @@ pub struct LateCounts {
 ///
 /// ```
 /// use std::time::Duration;
-/// use softtimers::late::{LateCause, LateLog};
+/// use softtimers::late::LateLog;
 /// use softtimers::{Clock, Monotonic, TriggerState};
 ///
 /// let mut log = LateLog::new(Duration::from_millis(1), Monotonic.now());
