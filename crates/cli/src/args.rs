@@ -68,7 +68,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub interval: Option<Duration>,
 
-    /// The shortest time between datagrams when catching up [default: 3/4 of the interval]
+    /// The shortest time between datagrams when catching up [default: 9/16 of the interval]
     ///
     /// At most the interval itself, which means never to catch up.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]

@@ -126,7 +126,7 @@ impl SendPlan {
             address: self.destination.to_string(),
             target_pps: self.pace.rate.packets_per_second(),
             target_interval_ns: nanos(target),
-            burst_interval_ns: nanos(self.pace.burst_interval.unwrap_or(target * 3 / 4)),
+            burst_interval_ns: nanos(self.pace.shortest_gap()),
             catch_up_ns: catch_up.map(nanos),
             size_bytes: self.size,
             flows: 1,
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!((plan.size, plan.timer, plan.work), (1200, Timer::Soft, Work::None));
         assert_eq!(plan.end, End { duration: Some(DEFAULT_DURATION), count: None });
         let config = serde_json::to_value(plan.config()).unwrap();
-        assert_eq!(config["burst_interval_ns"], 30_000);
+        assert_eq!(config["burst_interval_ns"], 22_500);
         assert_eq!(config["catch_up_ns"], 10_000_000);
         assert_eq!((&config["timer"], &config["busy"]), (&"soft".into(), &"none".into()));
     }
