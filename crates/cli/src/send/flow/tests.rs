@@ -28,7 +28,7 @@ fn scheduled(receiver: &UdpSocket) -> Timestamp {
 #[test]
 fn a_delay_shows_in_all_that_it_delays() {
     let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
-    let (mut flow, receiver) = flow("--interval 1ms --catch-up all", start);
+    let (mut flow, receiver) = flow("--interval 1ms --burst-interval 750us --catch-up all", start);
     flow.depart(start, TriggerState::HandlerExit).unwrap();
     let mut due = flow.depart(start + millis(11), TriggerState::HandlerExit).unwrap();
     for _ in 0..3 {
@@ -57,7 +57,7 @@ fn a_delay_shows_in_all_that_it_delays() {
 #[test]
 fn places_given_up_do_not_count_as_late() {
     let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
-    let (mut flow, receiver) = flow("--interval 1ms --catch-up none", start);
+    let (mut flow, receiver) = flow("--interval 1ms --burst-interval 750us --catch-up none", start);
     flow.depart(start, TriggerState::HandlerExit).unwrap();
     let due = flow.depart(start + Duration::from_micros(11_500), TriggerState::HandlerExit).unwrap();
     assert_eq!(due, start + Duration::from_micros(12_250), "a burst interval after the last one");
