@@ -17,6 +17,20 @@ fn timers<E>() -> SoftTimers<E> {
     SoftTimers::new(Config::default())
 }
 
+fn median(timers: &SoftTimers<()>) -> u64 {
+    timers.lateness().quantile(0.5).unwrap()
+}
+
+/// One event that is met by sleeping to it, with nothing learnt about wake-ups.
+fn sleep_to_an_event(timers: &mut SoftTimers<()>, backup: &mut Backup, delay: Duration) {
+    timers.schedule(Monotonic.now(), delay, Slack::EXACT, ());
+    backup.arm(Monotonic.now(), timers.poll_at()).unwrap();
+    backup.wait().unwrap();
+    backup.expired().unwrap();
+    let turn = timers.trigger(TriggerState::Backup, Monotonic.now());
+    assert!(timers.next(&turn).is_some());
+}
+
 /// A socket with `count` datagrams waiting in it.
 fn flooded(count: usize) -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -152,14 +166,8 @@ fn parked_doors_learn_the_lateness_of_wake_ups() {
         by_waiter.schedule(events.now(), delay, Slack::EXACT, ());
         assert!(matches!(waiter.recv_from(&socket, &mut [0; 8], &mut by_waiter).unwrap(), Ready::Due(_)));
 
-        slept.schedule(events.now(), delay, Slack::EXACT, ());
-        backup.arm(events.now(), slept.poll_at()).unwrap();
-        backup.wait().unwrap();
-        backup.expired().unwrap();
-        let turn = slept.trigger(TriggerState::Backup, events.now());
-        assert!(slept.next(&turn).is_some());
+        sleep_to_an_event(&mut slept, &mut backup, delay);
     }
-    let median = |timers: &SoftTimers<()>| timers.lateness().quantile(0.5).unwrap();
     let medians = [&by_loop, &by_waiter, &slept].map(median);
     assert!(medians[0] < medians[2] && medians[1] < medians[2], "loop, waiter, sleep: {medians:?} ns");
     assert!(events.stats().deadlines > 0, "{:?}", events.stats());
@@ -216,14 +224,8 @@ fn spinning_is_on_time_where_a_sleep_is_late() {
         spun.schedule(events.now(), Duration::from_micros(150), Slack::EXACT, ());
         assert!(matches!(events.next(&mut spun).unwrap(), Happening::Due(_)));
 
-        slept.schedule(events.now(), Duration::from_micros(150), Slack::EXACT, ());
-        backup.arm(events.now(), slept.poll_at()).unwrap();
-        backup.wait().unwrap();
-        backup.expired().unwrap();
-        let turn = slept.trigger(TriggerState::Backup, events.now());
-        assert!(slept.next(&turn).is_some());
+        sleep_to_an_event(&mut slept, &mut backup, Duration::from_micros(150));
     }
-    let median = |timers: &SoftTimers<()>| timers.lateness().quantile(0.5).unwrap();
     assert!(median(&spun) < median(&slept), "spun {} ns, slept {} ns", median(&spun), median(&slept));
 }
 
