@@ -10,7 +10,7 @@ use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{print, say};
 use crate::plan::{EchoClientPlan, RecvPlan, SendPlan};
-use crate::{doctor, documents, echo, recv, send};
+use crate::{child, doctor, documents, echo, recv, send};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -20,7 +20,7 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return refused(&error),
     };
-    match cli.with_parent.map_or(Ok(()), doctor::end_with).and_then(|()| dispatch(&cli.command)) {
+    match cli.with_parent.map_or(Ok(()), child::end_with).and_then(|()| dispatch(&cli.command)) {
         Ok(()) => Exit::Ok,
         Err(failure) => {
             say(format_args!("softtimers: {failure}"));

@@ -5,7 +5,6 @@
 //! is busy with an echo server and from one that is idle. The stream is judged by an independent
 //! receiver's kernel timestamps, in another process.
 
-mod child;
 mod costs;
 mod table;
 mod trial;
@@ -22,7 +21,6 @@ use crate::output::{Output, Run};
 use crate::plan::End;
 use crate::progress::Progress;
 
-pub use child::end_with;
 pub use costs::Costs;
 pub use trial::{Cell, Load};
 use trial::{Notes, Trial};

@@ -21,7 +21,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 use softtimers::Monotonic;
 use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
@@ -34,16 +33,13 @@ use crate::machine::Machine;
 use crate::output::{Report, Run, Table};
 use crate::plan::EchoClientPlan;
 
-/// Loads the server until the plan's end, a signal, or the end of the server or of the parent
-/// process; then prints the report.
+/// Loads the server until the plan's end, a signal, or the end of the server; then prints the report.
 ///
 /// # Errors
 /// A usage failure if an assertion names no key; a check failure if an assertion does not hold or
 /// the system fails meanwhile.
 pub fn run(plan: &EchoClientPlan) -> Result<(), Failure> {
     let broke = |error: io::Error| Failure::broke_off("loading the echo server", &error);
-    // A client that outlives the sender would load a machine that nobody measures any more.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| broke(error.into()))?;
     let machine = Machine::read();
     let run_of = |report| Run { machine: &machine, config: &(), fallbacks: &[], inconclusive: None, report };
     let example = EchoReport::default();

@@ -2,13 +2,14 @@
 //! `softtimers` in programs; nothing here is a promise.
 //!
 //! ```text
-//!   args ──▶ plan ──▶ send, recv, echo ──▶ output
-//!   typed    meant    done                 table or JSON, assertions, exit code
+//!   args ──▶ plan ──▶ send, recv, … ──▶ output
+//!   typed    meant    done              table or JSON, assertions, exit code
 //! ```
 //!
 //! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
-//! - the runs: [`send`], [`recv`], [`echo`], ended early by an [`interrupt`];
+//! - the runs: [`send`], [`recv`], [`doctor`], [`echo`], ended early by an [`interrupt`]; one that needs
+//!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`failure`].
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
@@ -16,6 +17,7 @@
 pub mod address;
 pub mod args;
 pub mod assertion;
+pub mod child;
 pub mod command;
 pub mod distribution;
 pub mod doctor;

@@ -17,23 +17,27 @@ fn start() -> Child {
 }
 
 /// The child of `parent` that runs `subcommand`, once there is one.
-fn child_of(parent: &Child, subcommand: &str) -> u32 {
-    let parent = parent.id().to_string();
-    loop {
+#[track_caller]
+fn child_of(parent: &mut Child, subcommand: &str) -> u32 {
+    let above = parent.id().to_string();
+    while parent.try_wait().unwrap().is_none() {
         let processes = fs::read_dir("/proc").unwrap().flatten();
         let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let mut found = ids.filter(|&id: &u32| {
             let stat = fs::read_to_string(proc(id).join("stat")).unwrap_or_default();
             let line = fs::read_to_string(proc(id).join("cmdline")).unwrap_or_default();
             // After the name in parentheses come the state and the parent.
-            let above = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-            above == Some(&parent) && line.split('\0').any(|word| word == subcommand)
+            let its_parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+            its_parent == Some(&above) && line.split('\0').any(|word| word == subcommand)
         });
         if let Some(id) = found.next() {
             return id;
         }
         std::thread::yield_now();
     }
+    let mut said = String::new();
+    parent.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    panic!("it ended without a {subcommand}: {said}");
 }
 
 fn proc(id: u32) -> PathBuf {
@@ -87,9 +91,9 @@ fn unknown_keys_end_it_before_it_begins() {
 
 #[test]
 fn a_trial_that_fails_leaves_nothing_behind_and_says_why() {
-    let doctor = start();
-    let receiver = child_of(&doctor, "recv");
-    kill(child_of(&doctor, "send"));
+    let mut doctor = start();
+    let receiver = child_of(&mut doctor, "recv");
+    kill(child_of(&mut doctor, "send"));
     let output = doctor.wait_with_output().unwrap();
     let message = refusal(&output, 1);
     assert!(
@@ -104,7 +108,7 @@ fn a_doctor_that_is_killed_leaves_nothing_behind() {
     // Orphans become this process's children, so that it can see how they ended.
     set_child_subreaper(Some(getpid())).unwrap();
     let mut doctor = start();
-    let (receiver, sender) = (child_of(&doctor, "recv"), child_of(&doctor, "send"));
+    let (receiver, sender) = (child_of(&mut doctor, "recv"), child_of(&mut doctor, "send"));
     doctor.kill().unwrap();
     doctor.wait().unwrap();
     for orphan in [receiver, sender] {
@@ -121,6 +125,8 @@ fn a_doctor_that_is_killed_leaves_nothing_behind() {
 
 #[test]
 fn a_child_of_somebody_else_does_not_start() {
-    let message = refusal(&run("--with-parent 2147483647 man"), 1);
-    assert!(message.contains("process 2147483647 is not the parent"), "{message}");
+    for words in ["man", "echo-client 127.0.0.1:9"] {
+        let message = refusal(&run(&format!("--with-parent 2147483647 {words}")), 1);
+        assert!(message.contains("process 2147483647 is not the parent"), "{message}");
+    }
 }

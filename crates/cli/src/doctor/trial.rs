@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::child::Process;
 use crate::args::Timer;
+use crate::child::Process;
 use crate::distribution::Distribution;
 use crate::failure::Failure;
 use crate::processor::Processor;

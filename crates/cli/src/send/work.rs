@@ -3,11 +3,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use softtimers::UdpSocket;
 use softtimers::udp::{RecvBatch, SendBatch};
 
+use crate::child;
 use crate::plan::Work;
 use crate::processor::Processor;
 
@@ -106,7 +107,8 @@ impl EchoServer {
     fn start(batch: usize, cpu: Option<Processor>) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.set_nonblocking(true)?;
-        let mut command = Command::new(std::env::current_exe()?);
+        // Clients that outlived the sender would load a machine that nobody measures any more.
+        let mut command = child::command()?;
         command.arg("echo-client").arg(socket.local_addr()?.to_string());
         command.args(["--window", CLIENT_WINDOW, "--size", REQUEST_SIZE, "--duration", CLIENT_DURATION]);
         // Clients that sleep have to be woken by the server, which costs it time; clients that spin
@@ -114,7 +116,7 @@ impl EchoServer {
         if Processor::two().is_some() {
             command.arg("--spin");
         }
-        let clients = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let clients = command.stdout(Stdio::null()).spawn()?;
         if let Some(processor) = cpu {
             processor.keep_off(clients.id())?;
         }

@@ -4,14 +4,31 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::{Once, mpsc};
+use std::time::Duration;
 
 use serde_json::Value;
 
 /// The command with these arguments, words separated by spaces.
 pub fn command(words: &str) -> Command {
+    watch();
     let mut command = Command::new(env!("CARGO_BIN_EXE_softtimers"));
     command.args(words.split(' ').filter(|word| !word.is_empty())).stdin(Stdio::null());
     command
+}
+
+/// A test that waits for ever fails instead: from the first command on, the tests of this file have a few
+/// minutes, several times what they need beside two hogs.
+fn watch() {
+    static WATCHDOG: Once = Once::new();
+    WATCHDOG.call_once(|| {
+        std::thread::spawn(|| {
+            let (_never_used, nothing) = mpsc::channel::<()>();
+            let _ = nothing.recv_timeout(Duration::from_secs(240));
+            let _ = writeln!(std::io::stderr(), "a test still waits after 240 s; giving up");
+            std::process::abort();
+        });
+    });
 }
 
 /// Runs it to its end.

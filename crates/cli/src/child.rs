@@ -1,7 +1,13 @@
-//! The other processes of a trial. None outlives it: not a trial that breaks off, which drops them,
-//! and not a `doctor` that is killed, for each child asks the kernel to end with its parent.
+//! Other processes of this program: the parts of a trial, and the clients of an echo server. None
+//! outlives what it is for: not a trial that breaks off, which drops it, and not a parent that is
+//! killed, for each child asks the kernel to end with its parent.
+//!
+//! ```text
+//!   parent ──fork──▶ child ──exec──▶ asks for the signal ──▶ looks whether the parent is still there
+//!      └ killed up to here: no signal will come ┘                        └ no: it ends by itself
+//! ```
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
@@ -21,8 +27,15 @@ pub fn end_with(parent: u32) -> Result<(), Failure> {
     if lives { Ok(()) } else { Err(Failure::check(format_args!("process {parent} is not the parent"))) }
 }
 
+/// This program as a child that ends with this process, without arguments so far.
+pub(crate) fn command() -> io::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--with-parent", &std::process::id().to_string()]).stdin(Stdio::null());
+    Ok(command)
+}
+
 /// A running child that is killed and waited for when dropped.
-pub(super) struct Process {
+pub(crate) struct Process {
     what: String,
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -30,16 +43,11 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts this program with `words`; `what` names the child in messages.
-    pub(super) fn start(what: String, words: &[String]) -> Result<Self, Failure> {
+    pub(crate) fn start(what: String, words: &[String]) -> Result<Self, Failure> {
         let broke = |error| Failure::broke_off(format_args!("{what}: starting the process"), &error);
-        let mut child = Command::new(std::env::current_exe().map_err(broke)?)
-            .args(["--with-parent", &std::process::id().to_string()])
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(broke)?;
+        let mut command = command().map_err(broke)?;
+        command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(broke)?;
         match child.stderr.take() {
             Some(stderr) => Ok(Process { what, child, stderr: BufReader::new(stderr) }),
             None => {
@@ -50,7 +58,7 @@ impl Process {
     }
 
     /// What follows `prefix` in the first line on its stderr.
-    pub(super) fn announced(mut self, prefix: &str) -> Result<(Self, String), Failure> {
+    pub(crate) fn announced(mut self, prefix: &str) -> Result<(Self, String), Failure> {
         let mut line = String::new();
         self.stderr
             .read_line(&mut line)
@@ -66,7 +74,7 @@ impl Process {
     }
 
     /// Waits for its end and reads its object.
-    pub(super) fn finish<T: DeserializeOwned>(mut self) -> Result<T, Failure> {
+    pub(crate) fn finish<T: DeserializeOwned>(mut self) -> Result<T, Failure> {
         let mut object = String::new();
         if let Some(mut stdout) = self.child.stdout.take() {
             stdout.read_to_string(&mut object).map_err(|error| {
