@@ -1,0 +1,49 @@
+//! What `doctor` is asked for.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::OutputArgs;
+use crate::units;
+
+/// `softtimers doctor`.
+///
+/// The same paced stream by every method, from a busy loop and from an idle one, judged by an
+/// independent receiver on loopback. It takes about half a minute and needs no privileges. The
+/// verdict may be that you do not need softtimers.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub struct DoctorArgs {
+    /// Shorter trials: under 10 s in all
+    #[arg(long, conflicts_with = "duration")]
+    pub quick: bool,
+
+    /// Length of each of the fifteen trials [default: 1500ms, with --quick 250ms]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub duration: Option<Duration>,
+
+    /// Datagrams the busy loop's echo server takes in one go, 1 to 64
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub echo_batch: u16,
+
+    /// Make the trials of the first N methods last; the report is in the same order
+    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
+    pub rotate: u32,
+
+    /// How to print.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  softtimers doctor
+  softtimers doctor --quick
+  softtimers doctor --json > machine.json
+
+Exit codes:
+   0  done; every --assert held
+   1  an --assert did not hold, or a trial broke off
+   2  bad usage or input
+  77  not possible on this machine; the message says what is missing";

@@ -1,0 +1,65 @@
+//! What `recv` is asked for.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::OutputArgs;
+use crate::units;
+
+/// `softtimers recv`.
+///
+/// Times are the kernel's receive timestamps, so the receiver can sleep between batches and still
+/// see every gap. It needs no privileges. Without --duration, --count or --once it ends with Ctrl-C.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = RECV_EXAMPLES)]
+pub struct RecvArgs {
+    /// Where to listen: 0.0.0.0:PORT for all interfaces; port 0 for any free one
+    ///
+    /// An IPv6 address stands in brackets. The address in use is printed to stderr.
+    #[arg(value_name = "ADDR")]
+    pub address: String,
+
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub duration: Option<Duration>,
+
+    /// End after this many datagrams of traffic
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// End when every sender that was heard has said that it is done
+    ///
+    /// Goodbyes can be lost: it also ends when nothing has come for 10 s, or for three intervals if that
+    /// is longer.
+    #[arg(long)]
+    pub once: bool,
+
+    /// The interval to judge gaps by [default: the one the first sender states]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub expect_interval: Option<Duration>,
+
+    /// Keep the receiver on processor N
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+
+    /// Print one JSON object a second, each on a line, and a last one at the end
+    #[arg(long, conflicts_with = "json")]
+    pub json_stream: bool,
+
+    /// How to print.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+const RECV_EXAMPLES: &str = "\
+Examples:
+  softtimers recv 0.0.0.0:9000
+  softtimers recv 127.0.0.1:0 --once --json > run.json
+  softtimers recv 127.0.0.1:9000 --duration 10s --expect-interval 40us --assert 'lost==0'
+
+Exit codes:
+   0  done; every --assert held
+   1  an --assert did not hold, or the run broke off
+   2  bad usage or input; nothing was received
+  77  not possible on this machine; the message says what is missing";

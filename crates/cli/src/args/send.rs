@@ -1,0 +1,172 @@
+//! What `send` is asked for.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use softtimers_core::CatchUp;
+
+use super::{OutputArgs, datagram_size};
+use crate::units::{self, SendRate};
+
+/// `softtimers send`.
+///
+/// The sender's own timestamps tell how late each datagram was against its place in the schedule;
+/// run `softtimers recv` at the other end to see what really arrived.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = SEND_EXAMPLES)]
+#[command(group(clap::ArgGroup::new("pace").required(true).args(["rate", "interval"])))]
+pub struct SendArgs {
+    /// Where to send: IP:PORT or NAME:PORT of one host
+    ///
+    /// An IPv6 address stands in brackets. Broadcast and multicast addresses are refused. Beyond 1,000 packets/s to another machine, a
+    /// `softtimers recv` there must agree first.
+    #[arg(value_name = "ADDR")]
+    pub address: String,
+
+    /// Datagrams or bits of payload a second: 25kpps, 83333pps, 100Mbit
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    pub rate: Option<SendRate>,
+
+    /// Time between datagrams instead of a rate: 40us, 1ms
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub interval: Option<Duration>,
+
+    /// The shortest time between datagrams when catching up [default: 9/16 of the interval]
+    ///
+    /// At most the interval itself, which means never to catch up.
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub burst_interval: Option<Duration>,
+
+    /// Bytes of UDP payload in each datagram: 32 to 65507
+    #[arg(long, value_name = "BYTES", default_value = "1200", value_parser = datagram_size)]
+    pub size: u32,
+
+    /// Flows sent side by side
+    #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
+    pub flows: u32,
+
+    /// End after this time [default: 10s, unless --count is given]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub duration: Option<Duration>,
+
+    /// End after this many datagrams
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+
+    /// How far behind schedule the sender may fall before it gives datagrams up: a time, none or all
+    #[arg(long, value_name = "TIME|none|all", default_value = "10ms", value_parser = catch_up)]
+    pub catch_up: CatchUp,
+
+    /// Who says when the next datagram is due
+    #[arg(long, value_enum, value_name = "TIMER", default_value_t = Timer::Soft)]
+    pub timer: Timer,
+
+    /// How late a datagram may be before the backup timer is used (--timer soft only)
+    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = units::duration)]
+    pub slack: Duration,
+
+    /// Work that the same loop does meanwhile
+    #[arg(long, value_enum, value_name = "WORK", default_value_t = Busy::None)]
+    pub busy: Busy,
+
+    /// Datagrams the echo server takes in one go, 1 to 64 (--busy echo only) [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub echo_batch: Option<u16>,
+
+    /// Keep this loop on processor N, and the echo server's clients off it
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+
+    /// Send fast to another machine without asking a `softtimers recv` there
+    ///
+    /// Type this only for a network and a host of your own.
+    #[arg(long)]
+    pub no_handshake: bool,
+
+    /// How to print.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Who says when the next datagram is due.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timer {
+    /// softtimers: the clock is checked at every trigger state, one backup timer at the deadline
+    Soft,
+    /// The loop checks a heap of due times after each handler: what five lines do without softtimers
+    Loop,
+    /// The wait's own time-out, in nanoseconds (epoll_pwait2)
+    Pwait2,
+    /// The wait's own time-out, rounded up to whole milliseconds, as most event loops have it
+    Ms,
+    /// A kernel timer descriptor, armed for each datagram
+    Timerfd,
+    /// Nobody: nothing is sent, only the work is done, as a baseline for the other timers
+    Off,
+}
+
+/// Work that the sending loop does beside sending.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Busy {
+    /// Nothing: the loop sleeps between datagrams
+    None,
+    /// Computation in small pieces, without system calls
+    Compute,
+    /// A UDP echo server kept saturated by clients in another process
+    Echo,
+}
+
+fn flow_count(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(1) => Ok(1),
+        Ok(0) | Err(_) => Err("a number of flows is allowed, and only 1 so far".to_owned()),
+        Ok(_) => Err("only 1 flow is allowed so far; more flows come with the departure queue".to_owned()),
+    }
+}
+
+fn catch_up(text: &str) -> Result<CatchUp, String> {
+    match text {
+        "none" => Ok(CatchUp::NONE),
+        "all" => Ok(CatchUp::ALL),
+        time => match units::duration(time) {
+            Ok(time) => Ok(CatchUp::within(time)),
+            Err(error) => Err(format!("{error}; none and all are allowed too")),
+        },
+    }
+}
+
+const SEND_EXAMPLES: &str = "\
+Examples:
+  softtimers recv 127.0.0.1:9000 --once &
+  softtimers send 127.0.0.1:9000 --interval 40us --duration 5s
+  softtimers send 127.0.0.1:9000 --rate 100Mbit --size 1500 --busy echo
+  softtimers send 127.0.0.1:9000 --rate 25kpps --json --assert 'back_to_back<0.01'
+  softtimers send 192.0.2.7:9000 --rate 10kpps   # asks a `softtimers recv` there first
+
+Exit codes:
+   0  done; every --assert held
+   1  an --assert did not hold, or the run broke off
+   2  bad usage or input; nothing was sent
+  77  not possible on this machine; the message says what is missing";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn catch_up_is_a_time_or_a_word() {
+        assert_eq!(catch_up("none"), Ok(CatchUp::NONE));
+        assert_eq!(catch_up("all"), Ok(CatchUp::ALL));
+        assert_eq!(catch_up("5ms"), Ok(CatchUp::within(Duration::from_millis(5))));
+        assert!(catch_up("some").unwrap_err().ends_with("none and all are allowed too"));
+    }
+
+    #[test]
+    fn more_flows_come_later() {
+        assert_eq!(flow_count("1"), Ok(1));
+        assert!(flow_count("2").unwrap_err().contains("departure queue"));
+        assert!(flow_count("many").is_err());
+    }
+}
