@@ -22,10 +22,12 @@ mod flow;
 mod own_loop;
 mod report;
 mod soft;
+mod turns;
 mod work;
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use softtimers::epoll::Waiting;
 use softtimers::{Clock, Monotonic, Timestamp, UdpSocket};
@@ -43,6 +45,7 @@ use crate::wire::Datagram;
 use account::Usage;
 use flow::Flow;
 pub use report::{LateReport, SendReport, SocketReport};
+pub use turns::{Share, take_turns};
 use work::Workload;
 
 /// What an engine drives: the flow, the work beside it, and when to stop.
@@ -56,6 +59,34 @@ struct Session {
 }
 
 impl Session {
+    fn begin(plan: &SendPlan) -> Result<Self, Failure> {
+        let socket = connect(plan.destination)?;
+        let interrupt =
+            Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+        let work = Workload::start(plan.work, plan.cpu)
+            .map_err(|error| Failure::broke_off("starting the work", &error))?;
+        if let Some(processor) = plan.cpu {
+            processor.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
+        }
+        let start = Monotonic.now();
+        Ok(Session {
+            flow: Flow::new(plan, socket, start)?,
+            work,
+            interrupt,
+            end: plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
+            fallbacks: Vec::new(),
+        })
+    }
+
+    /// Goes on until the end, by this timer.
+    fn drive(&mut self, timer: Timer, slack: Duration) -> io::Result<()> {
+        match timer {
+            Timer::Soft => soft::run(self, slack),
+            Timer::Off => soft::idle(self),
+            timer => own_loop::run(self, timer),
+        }
+    }
+
     fn over(&self, now: Timestamp) -> bool {
         now >= self.end || self.flow.finished() || self.interrupt.arrived()
     }
@@ -117,30 +148,10 @@ pub fn run(plan: &SendPlan) -> Result<(), Failure> {
 pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     // Without a timer nothing is sent: no question, no goodbye.
     let permit = (plan.timer != Timer::Off).then(|| Permit::obtain(plan)).transpose()?;
-    let socket = connect(plan.destination)?;
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let progress = Progress::start("sending", plan.end);
-    let work = Workload::start(plan.work, plan.cpu)
-        .map_err(|error| Failure::broke_off("starting the work", &error))?;
-    if let Some(processor) = plan.cpu {
-        processor.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
-    }
-
-    let start = Monotonic.now();
-    let mut session = Session {
-        flow: Flow::new(plan, socket, start)?,
-        work,
-        interrupt,
-        end: plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
-        fallbacks: Vec::new(),
-    };
+    let mut session = Session::begin(plan)?;
     let before = Usage::now();
-    let driven = match plan.timer {
-        Timer::Soft => soft::run(&mut session, plan.slack),
-        Timer::Off => soft::idle(&mut session),
-        timer => own_loop::run(&mut session, timer),
-    };
+    let driven = session.drive(plan.timer, plan.slack);
     let usage = Usage::now().since(&before);
     drop(progress);
     if let Some(permit) = permit {

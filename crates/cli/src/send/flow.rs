@@ -77,6 +77,12 @@ impl Flow {
         })
     }
 
+    /// Begins a new train at `now`: the time since the last departure is no delay.
+    pub(super) fn restart(&mut self, now: Timestamp) {
+        self.due = self.clock.start(now);
+        self.train = Train::default();
+    }
+
     /// When the next datagram may leave.
     pub(super) fn due(&self) -> Timestamp {
         self.due

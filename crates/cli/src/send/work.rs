@@ -33,10 +33,31 @@ impl Workload {
     /// Serves one group of requests out of a visit's allowance; whether to go on with the visit.
     #[inline]
     pub(super) fn serve_group(&mut self, left: &mut usize) -> io::Result<bool> {
-        let Workload::Echo(echo) = self else { return Ok(false) };
-        let served = echo.serve_group()?;
-        *left = left.saturating_sub(served.max(1));
-        Ok(served == echo.requests.capacity() && *left > 0)
+        let taken = self.take_group()?;
+        self.answer_group();
+        Ok(self.more(taken, left))
+    }
+
+    /// The first half of serving a group: how many requests were taken.
+    #[inline]
+    pub(super) fn take_group(&mut self) -> io::Result<usize> {
+        if let Workload::Echo(echo) = self { echo.take_group() } else { Ok(0) }
+    }
+
+    /// The second half.
+    #[inline]
+    pub(super) fn answer_group(&mut self) {
+        if let Workload::Echo(echo) = self {
+            echo.answer_group();
+        }
+    }
+
+    /// Charges a group to a visit's allowance; whether to go on with the visit.
+    #[inline]
+    pub(super) fn more(&self, taken: usize, left: &mut usize) -> bool {
+        let Workload::Echo(echo) = self else { return false };
+        *left = left.saturating_sub(taken.max(1));
+        taken == echo.requests.capacity() && *left > 0
     }
 
     #[inline]
@@ -145,17 +166,18 @@ impl EchoServer {
                     "the echo clients did not start within 3 s",
                 ));
             }
-            self.serve_group()?;
+            self.take_group()?;
+            self.answer_group();
         }
         (self.answered, self.dropped) = (0, 0);
         Ok(())
     }
 
-    /// One receive and one send call; how many requests they took.
-    fn serve_group(&mut self) -> io::Result<usize> {
+    /// One receive call; how many requests it took.
+    fn take_group(&mut self) -> io::Result<usize> {
         let received = match self.socket.recv_batch(&mut self.requests) {
             Ok(received) => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return Err(error),
         };
         self.answers.clear();
@@ -163,10 +185,17 @@ impl EchoServer {
             // A request longer than the batch takes cannot come from our clients.
             let _ = self.answers.push(request.payload, Some(request.from));
         }
+        Ok(received)
+    }
+
+    /// One send call for the answers to what was taken.
+    fn answer_group(&mut self) {
+        if self.answers.is_empty() {
+            return;
+        }
         self.answered += self.socket.send_batch(&mut self.answers).sent as u64;
         // Not kept for later: the client takes no answer for a loss and asks again.
         self.dropped += self.answers.len() as u64;
-        Ok(received)
     }
 
     fn stop(&mut self) -> Option<String> {
