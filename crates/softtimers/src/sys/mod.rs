@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `epoll` | readiness with nanosecond time-outs | rustix rounds `epoll_wait` to milliseconds |
 //! | `timerfd` | one-shot and periodic kernel timers | – |
+//! | `posix_timer` | a timer that interrupts its thread by a signal | not in rustix; signal handler |
 //! | `wait` | sleeping on a descriptor | – |
 //! | `stages` | long waits that end on time | – |
 //! | `recvmmsg`, `sendmmsg` | many datagrams per system call | not in rustix |
@@ -16,6 +17,7 @@
 
 pub(crate) mod control;
 pub(crate) mod epoll;
+pub(crate) mod posix_timer;
 pub(crate) mod recvmmsg;
 pub(crate) mod sched;
 pub(crate) mod sendmmsg;
