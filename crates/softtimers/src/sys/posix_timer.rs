@@ -10,7 +10,8 @@
 //! ```
 //!
 //! What may run there is very little: no allocation, no lock, no panic. So the hook is no closure of
-//! the caller's but a function of this folder, and what is public here does nothing but count.
+//! the caller's but a function of this folder ([`signal_pacer`](super::signal_pacer) has one), and
+//! what is public here does nothing but count.
 
 use std::io;
 use std::marker::PhantomData;
@@ -143,7 +144,6 @@ impl SignalTimer {
     }
 
     /// The timer itself, for a hook that arms it anew.
-    #[expect(dead_code, reason = "for a hook")]
     pub(super) fn id(&self) -> Id {
         self.id
     }
@@ -154,7 +154,6 @@ impl SignalTimer {
     /// `hook` stays valid until another one has been set or the timer has been dropped, and its
     /// function may be called with its data at any point of this thread until then, by a stray signal
     /// also before the timer is armed: it neither allocates nor locks nor panics.
-    #[expect(dead_code, reason = "for a hook")]
     pub(super) unsafe fn hook(&self, hook: *mut Hook) {
         THREAD.with(|thread| thread.hook.store(hook, Ordering::Release));
     }
