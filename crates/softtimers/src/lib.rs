@@ -31,6 +31,7 @@ pub mod clock;
 pub mod epoll;
 pub mod event_loop;
 pub mod late;
+pub mod signal_timer;
 #[allow(unsafe_code)]
 mod sys;
 pub mod udp;

@@ -7,6 +7,8 @@
 //! |---|---|---|
 //! | `epoll` | readiness with nanosecond time-outs | rustix rounds `epoll_wait` to milliseconds |
 //! | `timerfd` | one-shot and periodic kernel timers | – |
+//! | `posix_timer` | a timer that interrupts its thread by a signal | not in rustix; signal handler |
+//! | `signal_pacer` | datagrams sent from that signal's handler | raw pointers into the handler; `send` |
 //! | `wait` | sleeping on a descriptor | – |
 //! | `stages` | long waits that end on time | – |
 //! | `recvmmsg`, `sendmmsg` | many datagrams per system call | not in rustix |
@@ -16,9 +18,11 @@
 
 pub(crate) mod control;
 pub(crate) mod epoll;
+pub(crate) mod posix_timer;
 pub(crate) mod recvmmsg;
 pub(crate) mod sched;
 pub(crate) mod sendmmsg;
+pub(crate) mod signal_pacer;
 pub(crate) mod sockaddr;
 pub(crate) mod sockopt;
 mod stages;

@@ -1,0 +1,530 @@
+//! Datagrams sent at their times from a timer's signal handler: a flow that no handler of the program
+//! can hold up, at the price of an interrupt for each.
+//!
+//! The handler runs between any two instructions of the program, so it shares nothing with it but
+//! atomics. What it needs is made ready before the timer is armed and is its own from then on; what
+//! it did comes back through a ring:
+//!
+//! ```text
+//!   program   start(packet, clock) ─────────────────────────────── take() ─▶ Departure …
+//!                      │ from here on the handler's                   ▲
+//!   handler            └─▶ [stamp, send, clock.departed, arm anew] ─▶ ring of 4,096
+//! ```
+//!
+//! All that it calls is allowed there: `clock_gettime`, `send`, `timer_settime`, and integer
+//! arithmetic of the core, which allocates nothing.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use softtimers_core::{Clock, RateClock, Timestamp};
+
+use super::posix_timer::{Hook, Id, SignalTimer};
+use crate::clock::Monotonic;
+use crate::udp::UdpSocket;
+
+/// A flow of datagrams sent from a signal handler on the thread that started it; at most one a thread,
+/// and none beside a [`SignalTimer`].
+///
+/// All datagrams are equal but for two numbers that are written into each; the program takes the
+/// account of what left with [`take`](SignalPacer::take), whenever it likes but within 4,096
+/// departures: with the ring full, the flow waits.
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers::signal_timer::{Course, SignalPacer, Stamps};
+/// use softtimers::{Clock, Monotonic, PaceConfig, Rate, RateClock, UdpSocket};
+///
+/// let (sender, receiver) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+/// sender.connect(receiver.local_addr()?)?;
+/// let rate = Rate::every(Duration::from_millis(1))?;
+/// let start = Monotonic.now();
+/// let course = Course { start, end: start + Duration::from_secs(10), limit: 3 };
+/// let stamps = Stamps { sequence: 0, place: 8 };
+/// let mut pacer = SignalPacer::start(&sender, vec![0; 16], stamps, RateClock::new(PaceConfig::new(rate))?, course)?;
+/// while !pacer.is_over() {} // busy with something else
+/// assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SignalPacer {
+    timer: SignalTimer,
+    shared: Arc<Shared>,
+    /// The handler's, until the timer is gone.
+    hook: NonNull<Hook>,
+    sender: NonNull<Sender>,
+}
+
+/// Where in each datagram the handler writes, as big-endian 64-bit numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamps {
+    /// Byte at which the number of the datagram begins, counted from zero.
+    pub sequence: usize,
+    /// Byte at which its place in the schedule begins, in nanoseconds of the monotonic clock.
+    pub place: usize,
+}
+
+/// When a [`SignalPacer`] begins and ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Course {
+    /// When the first datagram is due.
+    pub start: Timestamp,
+    /// Nothing leaves from here on.
+    pub end: Timestamp,
+    /// The most datagrams that leave.
+    pub limit: u64,
+}
+
+/// A datagram that has left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure {
+    /// When the handler ran, just before the system call.
+    pub sent: Timestamp,
+    /// When it might have left.
+    pub due: Timestamp,
+    /// Its place in the schedule.
+    pub place: Timestamp,
+}
+
+/// What a [`SignalPacer`] met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SignalCounts {
+    /// Expiries for which no signal of their own came.
+    pub overruns: u64,
+    /// Attempts that met a full send buffer (`EAGAIN`).
+    pub would_block: u64,
+    /// Attempts that met a full queue on the way out (`ENOBUFS`).
+    pub no_buffers: u64,
+    /// Attempts that were told of an earlier datagram's ICMP error.
+    pub refused: u64,
+    /// Attempts put off because the program had not taken the account of 4,096 departures.
+    pub unread: u64,
+}
+
+impl SignalPacer {
+    /// Sends `packet` on `socket`, which is connected, at the times of `clock` until the end of
+    /// `course`.
+    ///
+    /// # Errors
+    /// `InvalidInput` if a stamp does not fit the packet; else as [`SignalTimer::new`].
+    pub fn start(
+        socket: &UdpSocket,
+        packet: Vec<u8>,
+        stamps: Stamps,
+        mut clock: RateClock,
+        course: Course,
+    ) -> io::Result<Self> {
+        let fits = |at: usize| at.checked_add(8).is_some_and(|end| end <= packet.len());
+        if !fits(stamps.sequence) || !fits(stamps.place) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{stamps:?}: a stamp of 8 bytes does not fit {} bytes", packet.len()),
+            ));
+        }
+        let socket = socket.as_ref().try_clone()?.into();
+        let timer = SignalTimer::new()?;
+        let shared = Arc::new(Shared::new(course.limit == 0 || course.start >= course.end));
+        let sender = Sender {
+            socket,
+            packet,
+            stamps,
+            due: clock.start(course.start),
+            clock,
+            course,
+            sent: 0,
+            unreachable: None,
+            timer: timer.id(),
+            shared: Arc::clone(&shared),
+        };
+        let sender = NonNull::from(Box::leak(Box::new(sender)));
+        let hook = Hook { run: on_expiry, data: sender.as_ptr().cast() };
+        let pacer = SignalPacer { timer, shared, hook: NonNull::from(Box::leak(Box::new(hook))), sender };
+        // SAFETY: both are freed in the destructor only, after the hook has been taken back, and
+        // `on_expiry` does what is allowed in a handler.
+        unsafe { pacer.timer.hook(pacer.hook.as_ptr()) };
+        pacer.timer.arm_at(course.start)?;
+        Ok(pacer)
+    }
+
+    /// The next departure of which no account has been taken yet.
+    ///
+    /// # Cost
+    /// A few atomic loads.
+    #[inline]
+    pub fn take(&mut self) -> Option<Departure> {
+        self.shared.ring.take()
+    }
+
+    /// Whether all has left that was to leave, or what cannot be mended has stopped it.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.shared.over.load(Ordering::Acquire)
+    }
+
+    /// What stopped the flow before its end, if something did: a datagram too long for the path, or a
+    /// destination out of reach for more than a second.
+    pub fn error(&self) -> Option<io::Error> {
+        let code = self.shared.error.load(Ordering::Relaxed);
+        (code != 0).then(|| io::Error::from_raw_os_error(code))
+    }
+
+    /// What the handler has met so far.
+    pub fn counts(&self) -> SignalCounts {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SignalCounts {
+            overruns: load(&self.shared.overruns),
+            would_block: load(&self.shared.would_block),
+            no_buffers: load(&self.shared.no_buffers),
+            refused: load(&self.shared.refused),
+            unread: load(&self.shared.unread),
+        }
+    }
+
+    /// Interrupts no more, and returns the clock as the handler left it. Departures so far can still
+    /// be taken.
+    pub fn stop(&mut self) -> RateClock {
+        self.retire();
+        // SAFETY: the handler has been taken back and runs on this thread only, so nobody else uses it.
+        unsafe { self.sender.as_ref() }.clock
+    }
+
+    /// Takes the handler's hook back; from here on what it used is ours.
+    fn retire(&self) {
+        // An armed timer without a hook would only count, but it would go on interrupting.
+        let _ = self.timer.disarm();
+        // SAFETY: no hook is always valid.
+        unsafe { self.timer.hook(std::ptr::null_mut()) };
+    }
+}
+
+impl Drop for SignalPacer {
+    fn drop(&mut self) {
+        self.retire();
+        // SAFETY: made by `Box::leak` and not freed before; the handler knows it no longer.
+        drop(unsafe { Box::from_raw(self.hook.as_ptr()) });
+        // SAFETY: as above.
+        drop(unsafe { Box::from_raw(self.sender.as_ptr()) });
+    }
+}
+
+/// # Safety
+/// `sender` is a [`Sender`] that nobody else uses while this thread is interrupted.
+unsafe fn on_expiry(sender: *mut ()) {
+    // SAFETY: as promised by the caller. The signal is blocked in its own handler, so it is alone.
+    unsafe { &mut *sender.cast::<Sender>() }.expired();
+}
+
+/// What the handler works on.
+#[derive(Debug)]
+struct Sender {
+    socket: OwnedFd,
+    packet: Vec<u8>,
+    stamps: Stamps,
+    clock: RateClock,
+    due: Timestamp,
+    course: Course,
+    sent: u64,
+    /// Since when every attempt has met an error about the way.
+    unreachable: Option<Timestamp>,
+    timer: Id,
+    shared: Arc<Shared>,
+}
+
+impl Sender {
+    fn expired(&mut self) {
+        let now = Monotonic.now();
+        // A stray signal, sent by somebody else.
+        if now < self.due || self.shared.over.load(Ordering::Relaxed) {
+            return;
+        }
+        count(&self.shared.overruns, self.timer.overruns());
+        if now >= self.course.end {
+            return self.end(0);
+        }
+        self.due = if self.shared.ring.is_full() {
+            count(&self.shared.unread, 1);
+            now + self.retry_after()
+        } else {
+            match self.depart(now) {
+                Ok(next) => next,
+                Err(error) => return self.end(error),
+            }
+        };
+        if self.sent >= self.course.limit || self.due >= self.course.end {
+            return self.end(0);
+        }
+        // However short the interval, the interrupted program gets on.
+        let next = self.due.max(Monotonic.now() + LEAST_PROGRESS);
+        if self.timer.arm_at(next).is_err() {
+            self.end(libc::EINVAL);
+        }
+    }
+
+    /// One datagram, if the kernel takes it; when to come back.
+    fn depart(&mut self, now: Timestamp) -> Result<Timestamp, i32> {
+        let place = self.clock.place();
+        self.stamp(self.stamps.sequence, self.sent);
+        self.stamp(self.stamps.place, place.as_nanos());
+        match self.send() {
+            Ok(()) => {
+                self.unreachable = None;
+                self.shared.ring.put(Departure { sent: now, due: self.due, place });
+                self.sent += 1;
+                Ok(self.clock.departed(now))
+            }
+            Err(error) => self.failed(now, error),
+        }
+    }
+
+    fn stamp(&mut self, at: usize, number: u64) {
+        if let Some(bytes) = self.packet.get_mut(at..at + 8) {
+            bytes.copy_from_slice(&number.to_be_bytes());
+        }
+    }
+
+    fn send(&self) -> Result<(), i32> {
+        let mut outcome = self.attempt();
+        for _ in 1..MOST_REFUSALS {
+            // The first attempt after an ICMP error reports the error and sends nothing.
+            if !matches!(outcome, Err(error) if is_about_the_way(error)) {
+                break;
+            }
+            count(&self.shared.refused, 1);
+            outcome = self.attempt();
+        }
+        outcome
+    }
+
+    fn attempt(&self) -> Result<(), i32> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let (fd, bytes) = (self.socket.as_raw_fd(), self.packet.as_slice());
+        // SAFETY: the packet is valid for reads of its length, and the call keeps nothing of it.
+        let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) };
+        if sent >= 0 {
+            return Ok(());
+        }
+        // SAFETY: it takes nothing and returns this thread's errno.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: errno lives as long as its thread.
+        Err(unsafe { errno.read() })
+    }
+
+    fn failed(&mut self, now: Timestamp, error: i32) -> Result<Timestamp, i32> {
+        match error {
+            libc::EAGAIN => count(&self.shared.would_block, 1),
+            libc::ENOBUFS => count(&self.shared.no_buffers, 1),
+            error if is_about_the_way(error) => {
+                count(&self.shared.refused, 1);
+                let since = *self.unreachable.get_or_insert(now);
+                if now.saturating_duration_since(since) > LONGEST_UNREACHABLE {
+                    return Err(error);
+                }
+            }
+            error => return Err(error),
+        }
+        Ok(now + self.retry_after())
+    }
+
+    fn retry_after(&self) -> Duration {
+        self.clock.burst_interval().max(SHORTEST_RETRY)
+    }
+
+    fn end(&self, error: i32) {
+        self.shared.error.store(error, Ordering::Relaxed);
+        self.shared.over.store(true, Ordering::Release);
+    }
+}
+
+/// What both sides see. Each counter has one writer, the handler.
+#[derive(Debug)]
+struct Shared {
+    ring: Ring,
+    over: AtomicBool,
+    error: AtomicI32,
+    overruns: AtomicU64,
+    would_block: AtomicU64,
+    no_buffers: AtomicU64,
+    refused: AtomicU64,
+    unread: AtomicU64,
+}
+
+impl Shared {
+    fn new(over: bool) -> Self {
+        Shared {
+            ring: Ring::new(),
+            over: AtomicBool::new(over),
+            error: AtomicI32::new(0),
+            overruns: AtomicU64::new(0),
+            would_block: AtomicU64::new(0),
+            no_buffers: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            unread: AtomicU64::new(0),
+        }
+    }
+}
+
+fn count(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+/// Departures from one writer to one reader, without a lock.
+#[derive(Debug)]
+struct Ring {
+    /// `sent`, `due` and `place` of each.
+    slots: Box<[[AtomicU64; 3]]>,
+    written: AtomicU64,
+    read: AtomicU64,
+}
+
+impl Ring {
+    fn new() -> Self {
+        let slots = (0..CAPACITY).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
+        Ring { slots, written: AtomicU64::new(0), read: AtomicU64::new(0) }
+    }
+
+    fn is_full(&self) -> bool {
+        self.written.load(Ordering::Relaxed) - self.read.load(Ordering::Acquire) >= CAPACITY
+    }
+
+    fn put(&self, departure: Departure) {
+        let at = self.written.load(Ordering::Relaxed);
+        let Departure { sent, due, place } = departure;
+        for (slot, time) in self.slot(at).iter().zip([sent, due, place]) {
+            slot.store(time.as_nanos(), Ordering::Relaxed);
+        }
+        self.written.store(at + 1, Ordering::Release);
+    }
+
+    fn take(&self) -> Option<Departure> {
+        let at = self.read.load(Ordering::Relaxed);
+        if at == self.written.load(Ordering::Acquire) {
+            return None;
+        }
+        let [sent, due, place] =
+            std::array::from_fn(|part| Timestamp::from_nanos(self.slot(at)[part].load(Ordering::Relaxed)));
+        self.read.store(at + 1, Ordering::Release);
+        Some(Departure { sent, due, place })
+    }
+
+    fn slot(&self, at: u64) -> &[AtomicU64; 3] {
+        &self.slots[(at % CAPACITY) as usize]
+    }
+}
+
+fn is_about_the_way(error: i32) -> bool {
+    matches!(error, libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH)
+}
+
+/// A tenth of a second at 40,000 a second: longer than a handler should ever run.
+const CAPACITY: u64 = 4_096;
+/// Until the next interruption at the least, counted from before the timer is armed. Arming it and
+/// returning take their part of that: with 5 µs nothing was left, and the program stood still.
+const LEAST_PROGRESS: Duration = Duration::from_micros(15);
+/// Trying a full buffer again sooner only burns the core that should empty it.
+const SHORTEST_RETRY: Duration = Duration::from_micros(10);
+const MOST_REFUSALS: u32 = 3;
+/// Long enough for a link that comes back.
+const LONGEST_UNREACHABLE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use softtimers_core::{PaceConfig, Rate};
+
+    use super::*;
+
+    fn clock(micros: u64) -> RateClock {
+        RateClock::new(PaceConfig::new(Rate::every(Duration::from_micros(micros)).unwrap())).unwrap()
+    }
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let (sender, receiver) =
+            (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        sender.connect(receiver.local_addr().unwrap()).unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        (sender, receiver)
+    }
+
+    fn course(limit: u64) -> Course {
+        let start = Monotonic.now();
+        Course { start, end: start + Duration::from_secs(30), limit }
+    }
+
+    const STAMPS: Stamps = Stamps { sequence: 4, place: 16 };
+
+    /// A thread that never looks up is interrupted, each datagram leaves no earlier than it is due, and
+    /// it says what the account says.
+    #[test]
+    fn a_computing_thread_sends_in_time_and_in_order() {
+        let (sender, receiver) = pair();
+        let mut pacer = SignalPacer::start(&sender, vec![7; 64], STAMPS, clock(500), course(20)).unwrap();
+        while !pacer.is_over() {
+            std::hint::spin_loop();
+        }
+        assert!(pacer.error().is_none(), "{:?}", pacer.error());
+        assert_eq!(pacer.stop().departures(), 20);
+        let mut packet = [0; 128];
+        for number in 0..20 {
+            let departure = pacer.take().unwrap();
+            assert!(departure.sent >= departure.due && departure.due >= departure.place, "{departure:?}");
+            assert_eq!(receiver.recv(&mut packet).unwrap(), 64);
+            assert_eq!(packet[4..12], u64::to_be_bytes(number));
+            assert_eq!(packet[16..24], departure.place.as_nanos().to_be_bytes());
+            assert_eq!((packet[0], packet[63]), (7, 7));
+        }
+        assert_eq!(pacer.take(), None);
+    }
+
+    /// However absurd the rate, the program gets on and the end comes.
+    #[test]
+    fn a_rate_beyond_reach_leaves_the_program_some_time() {
+        let (sender, _receiver) = pair();
+        let start = Monotonic.now();
+        let course = Course { start, end: start + Duration::from_millis(100), limit: u64::MAX };
+        let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(1), course).unwrap();
+        let mut progress = 0_u64;
+        while !pacer.is_over() {
+            progress += 1;
+            while pacer.take().is_some() {}
+        }
+        assert!(progress > 0 && pacer.counts().unread == 0, "{progress} {:?}", pacer.counts());
+    }
+
+    #[test]
+    fn an_account_that_nobody_takes_holds_the_flow_up_and_loses_nothing() {
+        let ring = Ring::new();
+        let departure = |nanos| {
+            let time = Timestamp::from_nanos(nanos);
+            Departure { sent: time, due: time, place: time }
+        };
+        (0..CAPACITY).for_each(|nanos| ring.put(departure(nanos)));
+        assert!(ring.is_full());
+        assert_eq!(ring.take(), Some(departure(0)));
+        assert!(!ring.is_full());
+        ring.put(departure(CAPACITY));
+        assert!((1..=CAPACITY).all(|nanos| ring.take() == Some(departure(nanos))));
+        assert_eq!(ring.take(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_mended_ends_it() {
+        let (sender, _receiver) = pair();
+        let pacer = SignalPacer::start(&sender, vec![0; 65_508], STAMPS, clock(100), course(5)).unwrap();
+        while !pacer.is_over() {
+            std::hint::spin_loop();
+        }
+        assert_eq!(pacer.error().unwrap().raw_os_error(), Some(libc::EMSGSIZE));
+    }
+
+    #[test]
+    fn stamps_must_fit() {
+        let (sender, _receiver) = pair();
+        for stamps in [Stamps { place: 25, ..STAMPS }, Stamps { sequence: usize::MAX, ..STAMPS }] {
+            let refused = SignalPacer::start(&sender, vec![0; 32], stamps, clock(100), course(1));
+            assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+}
