@@ -45,7 +45,7 @@ use crate::wire::Datagram;
 use account::Usage;
 use flow::Flow;
 pub use report::{LateReport, SendReport, SocketReport};
-pub use turns::{Share, take_turns};
+pub use turns::{Contender, Share, take_turns};
 use work::Workload;
 
 /// What an engine drives: the flow, the work beside it, and when to stop.

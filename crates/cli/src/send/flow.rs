@@ -45,6 +45,8 @@ pub(super) struct Flow {
     causes: LateLog,
     trouble: SocketReport,
     unreachable: Option<Unreachable>,
+    /// Nothing is sent: its departures are null events, whose cost is that of the timer alone.
+    muted: bool,
 }
 
 /// Departures in a row that met nothing but errors about the way to the destination.
@@ -74,6 +76,7 @@ impl Flow {
             causes: LateLog::new(LATE_FROM, start),
             trouble: SocketReport::default(),
             unreachable: None,
+            muted: false,
         })
     }
 
@@ -81,6 +84,11 @@ impl Flow {
     pub(super) fn restart(&mut self, now: Timestamp) {
         self.due = self.clock.start(now);
         self.train = Train::default();
+    }
+
+    /// Whether departures are null events from now on.
+    pub(super) fn mute(&mut self, muted: bool) {
+        self.muted = muted;
     }
 
     /// When the next datagram may leave.
@@ -107,6 +115,11 @@ impl Flow {
     /// What trying again cannot mend, such as a datagram too long for the path, or a destination that
     /// has been out of reach for more than a second.
     pub(super) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
+        if self.muted {
+            self.sent += 1;
+            self.due = self.clock.departed(now);
+            return Ok(self.due);
+        }
         let place = self.clock.place();
         let header =
             Datagram::Data { flow: 0, sequence: self.sent, scheduled: place, interval: self.interval };

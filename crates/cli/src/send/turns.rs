@@ -8,8 +8,10 @@
 //!   └────── round ────┘└───── round ─────┘
 //! ```
 
+use std::io;
 use std::time::Duration;
 
+use softtimers::signal_timer::SignalTimer;
 use softtimers::{Clock, Monotonic};
 
 use crate::args::Timer;
@@ -19,25 +21,38 @@ use crate::plan::SendPlan;
 
 use super::{Session, say_goodbye};
 
-/// What one timer did in one turn.
+/// Who takes turns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contender {
+    /// The work alone.
+    Nobody,
+    /// The flow, by this timer.
+    Flow(Timer),
+    /// The flow's events by this timer, with nothing sent: what remains is the price of the timer.
+    NullEvents(Timer),
+    /// A periodic signal at the flow's rate, whose handler only counts.
+    NullSignals,
+}
+
+/// What one contender did in one turn.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Share {
     /// Requests answered or pieces computed, per second; 0 without work.
     pub work_rate: f64,
-    /// Datagrams a second.
-    pub sent_rate: f64,
+    /// Datagrams, null events or signals a second.
+    pub event_rate: f64,
 }
 
-/// Gives each of `timers` a turn of length `turn` in each of `rounds`; the flow begins anew in each.
-/// Returns for each round what each timer did, in the order of `timers`. The plan's own timer and end
-/// do not count.
+/// Gives each contender a turn of this length in each of `rounds`; the flow begins anew in each.
+/// Returns for each round what each of them did, in their order. The plan's own timer and end do not
+/// count.
 ///
 /// # Errors
 /// What keeps the run from starting, or breaks it off; a signal among them.
 pub fn take_turns<const N: usize>(
     plan: &SendPlan,
-    timers: [Timer; N],
-    turn: Duration,
+    contenders: [Contender; N],
+    length: Duration,
     rounds: usize,
 ) -> Result<Vec<[Share; N]>, Failure> {
     let permit = Permit::obtain(plan)?;
@@ -46,26 +61,46 @@ pub fn take_turns<const N: usize>(
     for (round, shares) in shares.iter_mut().enumerate() {
         for place in 0..N {
             let place = if round % 2 == 0 { place } else { N - 1 - place };
-            shares[place] = session.turn(timers[place], turn, plan)?;
+            shares[place] = session.turn(contenders[place], length, plan)?;
         }
     }
+    session.flow.mute(false);
     say_goodbye(&mut session, permit);
     session.work.stop();
     Ok(shares)
 }
 
 impl Session {
-    fn turn(&mut self, timer: Timer, turn: Duration, plan: &SendPlan) -> Result<Share, Failure> {
+    fn turn(&mut self, contender: Contender, length: Duration, plan: &SendPlan) -> Result<Share, Failure> {
+        let done = self.work.done();
         let start = Monotonic.now();
-        let (done, sent) = (self.work.done(), self.flow.sent());
         self.flow.restart(start);
-        self.end = start + turn;
-        self.drive(timer, plan.slack).map_err(|error| Failure::broke_off("taking turns", &error))?;
+        self.flow.mute(matches!(contender, Contender::NullEvents(_)));
+        self.end = start + length;
+        let events =
+            self.contend(contender, plan).map_err(|error| Failure::broke_off("taking turns", &error))?;
         if self.interrupt.arrived() {
             return Err(Failure::check("interrupted"));
         }
         let took = Monotonic.now().saturating_duration_since(start).as_secs_f64();
         let work = self.work.done().unwrap_or(0) - done.unwrap_or(0);
-        Ok(Share { work_rate: work as f64 / took, sent_rate: (self.flow.sent() - sent) as f64 / took })
+        Ok(Share { work_rate: work as f64 / took, event_rate: events as f64 / took })
+    }
+
+    /// Goes on until the end; how many events there were.
+    fn contend(&mut self, contender: Contender, plan: &SendPlan) -> io::Result<u64> {
+        let sent = self.flow.sent();
+        match contender {
+            Contender::Nobody => self.drive(Timer::Off, plan.slack)?,
+            Contender::Flow(timer) | Contender::NullEvents(timer) => self.drive(timer, plan.slack)?,
+            Contender::NullSignals => {
+                let signals = SignalTimer::new()?;
+                let period = plan.pace.rate.interval();
+                signals.arm_periodic(Monotonic.now() + period, period)?;
+                self.drive(Timer::Off, plan.slack)?;
+                return Ok(signals.signals());
+            }
+        }
+        Ok(self.flow.sent() - sent)
     }
 }
