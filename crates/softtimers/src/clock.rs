@@ -2,20 +2,22 @@
 //!
 //! Due times, kernel timers and packet times can only be compared on one time line. That line is
 //! `CLOCK_MONOTONIC`: `timerfd` and `epoll` sleep by it, nobody can set it, and reading it is no
-//! system call. Two foreign times must be carried over:
+//! system call. Three foreign times must be carried over:
 //!
 //! ```text
-//!   std::time::Instant      opaque, though the same clock ─┐
-//!                                                          ├─▶ Timestamp (CLOCK_MONOTONIC)
-//!   packet times (realtime) since 1970, can be stepped ────┘
-//!
-//!   before ──┐                     No call reads two clocks at one moment, so each foreign
-//!   foreign  ├─ a sandwich         clock is read between two reads of ours: it lay between
-//!   after ───┘                     them, and the tightest of several says where, to nanoseconds.
+//!   std::time::Instant       opaque, though the same clock ───┐
+//!   packet times (realtime)  since 1970, can be stepped ──────┼─▶ Timestamp (CLOCK_MONOTONIC)
+//!   the cycle counter (Tsc)  cheaper, in units of its own ────┘
 //! ```
+//!
+//! No call reads two clocks at one moment, so each foreign clock is read between two reads of ours, a
+//! *sandwich*: it lay between them, and the tightest of several says where, to nanoseconds.
 
+mod anchored;
+mod line;
 mod realtime;
 mod sandwich;
+mod tsc;
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -23,8 +25,29 @@ use std::time::Instant;
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use softtimers_core::{Clock, Timestamp};
 
+pub use anchored::AnchorStats;
+pub use line::Disagreement;
 pub use realtime::RealtimeOffset;
 use sandwich::{SAMPLES, Sandwich};
+pub use tsc::{Tsc, TscError};
+
+/// A clock that an [`EventLoop`](crate::EventLoop) can run on: one whose times are `CLOCK_MONOTONIC`'s,
+/// to which the loop's sleeps are bound.
+///
+/// Much can happen to a program while it sleeps, above all in a virtual machine. The loop says so, and
+/// a clock that is not the kernel's takes the occasion to see whether it is still right.
+pub trait LoopClock: Clock {
+    /// The current time, directly after a sleep.
+    fn woke(&self) -> Timestamp {
+        self.now()
+    }
+}
+
+impl<C: LoopClock + ?Sized> LoopClock for &C {
+    fn woke(&self) -> Timestamp {
+        (**self).woke()
+    }
+}
 
 /// `CLOCK_MONOTONIC`: the default clock.
 ///
@@ -98,6 +121,8 @@ impl Clock for Monotonic {
         NANOS_PER_SEC / nanos(clock_getres(ClockId::Monotonic)).max(1)
     }
 }
+
+impl LoopClock for Monotonic {}
 
 /// One moment on both time lines of this process.
 struct Anchor {
