@@ -28,9 +28,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use softtimers::epoll::Waiting;
-use softtimers::{Clock, Monotonic, Timestamp, UdpSocket};
+use softtimers::{Clock, LoopClock, Monotonic, Timestamp, Tsc, UdpSocket};
 
-use crate::args::Timer;
+use crate::args::{ClockName, Timer};
 use crate::failure::Failure;
 use crate::handshake::Permit;
 use crate::interrupt::Interrupt;
@@ -115,6 +115,11 @@ pub fn run(plan: &SendPlan) -> Result<(), Failure> {
 /// # Errors
 /// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
 pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
+    // Refused, if it is, before anybody is asked for permission.
+    let tsc = (plan.clock == ClockName::Tsc)
+        .then(Tsc::new)
+        .transpose()
+        .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
     // Without a timer nothing is sent: no question, no goodbye.
     let permit = (plan.timer != Timer::Off).then(|| Permit::obtain(plan)).transpose()?;
     let socket = connect(plan.destination)?;
@@ -136,10 +141,9 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         fallbacks: Vec::new(),
     };
     let before = Usage::now();
-    let driven = match plan.timer {
-        Timer::Soft => soft::run(&mut session, plan.slack),
-        Timer::Off => soft::idle(&mut session),
-        timer => own_loop::run(&mut session, timer),
+    let driven = match &tsc {
+        Some(clock) => drive(plan, &mut session, clock),
+        None => drive(plan, &mut session, &Monotonic),
     };
     let usage = Usage::now().since(&before);
     drop(progress);
@@ -147,6 +151,10 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         say_goodbye(&mut session, permit);
     }
     session.fallbacks.extend(session.work.stop());
+    let disagreement = tsc.and_then(|clock| clock.disagreement());
+    session
+        .fallbacks
+        .extend(disagreement.map(|found| format!("{found}; CLOCK_MONOTONIC was read from then on")));
     Ok(Outcome {
         report: SendReport::new(plan, &session, &usage),
         fallbacks: session.fallbacks,
@@ -154,6 +162,14 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
             .err()
             .map(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error)),
     })
+}
+
+fn drive(plan: &SendPlan, session: &mut Session, clock: &impl LoopClock) -> io::Result<()> {
+    match plan.timer {
+        Timer::Soft => soft::run(session, clock, plan.slack),
+        Timer::Off => soft::idle(session, clock),
+        timer => own_loop::run(session, clock, timer),
+    }
 }
 
 fn say_goodbye(session: &mut Session, permit: Permit) {
