@@ -116,7 +116,7 @@ pub enum Timer {
 pub enum ClockName {
     /// The kernel's CLOCK_MONOTONIC
     Monotonic,
-    /// The processor's time stamp counter, kept straight by the former: half the cost, not everywhere
+    /// The processor's time stamp counter, compared with the former; not on every machine
     Tsc,
 }
 

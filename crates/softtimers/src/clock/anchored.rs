@@ -150,8 +150,9 @@ pub(super) const CALIBRATION: Duration = Duration::from_millis(10);
 /// A machine that is too disturbed for three of them will not thank for a clock that needs calm.
 const ATTEMPTS: u32 = 3;
 
-/// Nanoseconds. Nothing but an interruption makes a sandwich this wide; another one is taken then.
-const HELD_UP: u64 = 1_000;
+/// Nanoseconds. A sandwich takes 50; one that is wider than this met cold caches or an interruption, and
+/// is taken again.
+const HELD_UP: u64 = 500;
 
 /// Two interruptions in a row are rare, three are a machine that is overrun.
 const AGAIN: u32 = 2;

@@ -1,12 +1,11 @@
 //! [`Tsc`]: the processor's own counter as a clock, for programs that count nanoseconds.
 //!
 //! The kernel's clock reads this counter too, with a fence and a lock around it; reading it bare takes
-//! 10 ns instead of 23. What the kernel adds for the other 13 ns has to be done here, and done more
-//! seldom: see whether the counter can be trusted at all, learn its rate, and keep comparing.
+//! 10 ns instead of 23. What the kernel does in the other 13 ns has to be done here, only more seldom: see whether the counter can be trusted at all, learn its rate, and keep comparing.
 //!
 //! ```text
 //!   new()     refused here? ─▶ 10 ms between two sandwiches ─▶ rate, anchor
-//!   now()     rdtsc, subtract, compare, multiply, shift, add        up to 1 ms from the anchor
+//!   now()     rdtsc, subtract, compare, multiply, shift, add        up to 100 µs from the anchor
 //!               └ beyond it, or before it ─▶ check
 //!   woke()    check: after every sleep of an EventLoop, for anything may have happened meanwhile
 //!   check     a sandwich against the kernel's clock: moves the anchor, or ends the use of the counter
@@ -25,32 +24,33 @@ use super::{LoopClock, Monotonic};
 #[cfg(target_arch = "x86_64")]
 use crate::sys::tsc::TimeStampCounter;
 
-/// The time stamp counter of x86-64, converted to the time line of [`Monotonic`]: 10 ns less a read, on
+/// The time stamp counter of x86-64, converted to the time line of [`Monotonic`]: half its cost, on
 /// conditions.
 ///
-/// Take it if a program reads the clock millions of times a second and a profile says so. Everything
-/// else is better off with [`Monotonic`], which cannot go wrong.
+/// Take it if a program reads the clock millions of times a second and a profile says so. Every other
+/// one is better off with [`Monotonic`], which cannot go wrong.
 ///
 /// # Accuracy
 ///
-/// The clock is compared with the kernel's before it is read more than 1 ms after the last comparison,
-/// and whenever the loop has slept ([`LoopClock::woke`]). A reading is
+/// The counter is compared with the kernel's clock at the first reading 100 µs after the last comparison,
+/// and whenever the loop has slept ([`LoopClock::woke`], which a loop of your own calls after each wait).
+/// A reading differs from `CLOCK_MONOTONIC`
 ///
-/// | | ahead of `CLOCK_MONOTONIC` | behind it |
+/// | | by at most | seen |
 /// |---|---|---|
-/// | at a comparison | 0.1 µs (the width of a sandwich) | the same |
-/// | between two, while the rates differ by less than 0.1% | 1.1 µs; usually 50 ns | the same |
-/// | until the first one after the counter has jumped | 1.0 ms | until that comparison |
-/// | after that | not, but for standing still | not |
+/// | at a comparison | 0.5 µs, the widest sandwich that is believed at once | 50 ns |
+/// | until the next one, while the rates differ by less than a thousandth | 0.1 µs more | 1 ns more |
+/// | once the counter has jumped, until the next comparison | 100 µs ahead, or any time behind | – |
+/// | after that | by what it was ahead, for which it stands still | – |
 ///
-/// So an event runs early by at most 1.1 µs, and by 1 ms if the machine has played a trick. Readings
-/// never go back. The counter is not believed again once a comparison misses by more than a thousandth
-/// of the time since the last one, with 1 µs of credit: it went back, leapt, changed its rate, or the
+/// So an event runs early by at most 0.6 µs, and by 100 µs if the machine plays a trick. Readings never
+/// go back. The counter is not believed any more once a comparison misses by more than a thousandth of
+/// the time since the last one, with 1 µs of credit: it went back, leapt, changed its rate, or the
 /// kernel's clock did. From then on this clock is the kernel's, which
 /// [`disagreement`](Tsc::disagreement) tells, until [`recalibrate`](Tsc::recalibrate).
 ///
-/// Suspending a machine is such a trick, as the kernel's clock does not count it; so may be to stop,
-/// copy or move a virtual machine, unless the kernel noticed nothing either.
+/// Suspending a machine is such a trick, as the kernel's clock does not count it. So is it to restore or
+/// move a virtual machine, unless the kernel's clock leaps with the counter that it reads too.
 ///
 /// # Threads
 ///
@@ -129,7 +129,7 @@ impl Tsc {
 impl Clock for Tsc {
     /// # Cost
     ///
-    /// About 12 ns, no system call. Each millisecond one read takes three times the kernel clock's.
+    /// About 10 ns, no system call. Every 100 µs one reading takes 85 ns.
     #[inline]
     fn now(&self) -> Timestamp {
         self.clock.now()
@@ -152,7 +152,7 @@ impl LoopClock for Tsc {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TscError {
-    /// The processor is no x86-64. (aarch64 has `cntvct_el0`, which its kernel reads as cheaply for us.)
+    /// The processor is no x86-64. What other processors count is not used.
     Architecture,
     /// `PR_SET_TSC` has it that reading the counter raises SIGSEGV in this thread.
     Forbidden,
