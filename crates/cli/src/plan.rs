@@ -10,7 +10,7 @@ use serde::Serialize;
 use softtimers_core::{CatchUp, PaceConfig, Rate, RateClock};
 
 use crate::address;
-use crate::args::{Busy, EchoClientArgs, OutputArgs, RecvArgs, SendArgs, Timer};
+use crate::args::{Busy, ClockName, EchoClientArgs, OutputArgs, RecvArgs, SendArgs, Timer};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::processor::Processor;
@@ -30,6 +30,8 @@ pub struct SendPlan {
     pub end: End,
     /// Who says when the next datagram is due.
     pub timer: Timer,
+    /// What the loop reads the time from.
+    pub clock: ClockName,
     /// How late a departure may be before the backup is used; zero for all timers but
     /// [`Timer::Soft`].
     pub slack: Duration,
@@ -110,6 +112,7 @@ impl SendPlan {
                 count: args.count,
             },
             timer: args.timer,
+            clock: args.clock,
             slack: args.slack,
             work,
             cpu: args.cpu.map(Processor::new).transpose()?,
@@ -133,6 +136,7 @@ impl SendPlan {
             duration_s: self.end.duration.map(|duration| duration.as_secs_f64()),
             count: self.end.count,
             timer: self.timer,
+            clock: self.clock,
             slack_ns: nanos(self.slack),
             busy: match self.work {
                 Work::None => Busy::None,
@@ -171,6 +175,8 @@ pub struct SendConfig {
     pub count: Option<u64>,
     /// Who says when.
     pub timer: Timer,
+    /// What the loop read the time from.
+    pub clock: ClockName,
     /// Tolerated lateness.
     pub slack_ns: u64,
     /// Work beside sending.
@@ -328,6 +334,7 @@ mod tests {
         assert_eq!(config["burst_interval_ns"], 22_500);
         assert_eq!(config["catch_up_ns"], 10_000_000);
         assert_eq!((&config["timer"], &config["busy"]), (&"soft".into(), &"none".into()));
+        assert_eq!(config["clock"], "monotonic");
     }
 
     #[test]

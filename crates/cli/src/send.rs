@@ -30,9 +30,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use softtimers::epoll::Waiting;
-use softtimers::{Clock, Monotonic, Timestamp, UdpSocket};
+use softtimers::{Clock, LoopClock, Monotonic, Timestamp, Tsc, UdpSocket};
 
-use crate::args::Timer;
+use crate::args::{ClockName, Timer};
 use crate::failure::Failure;
 use crate::handshake::Permit;
 use crate::interrupt::Interrupt;
@@ -79,11 +79,11 @@ impl Session {
     }
 
     /// Goes on until the end, by this timer.
-    fn drive(&mut self, timer: Timer, slack: Duration) -> io::Result<()> {
+    fn drive(&mut self, timer: Timer, slack: Duration, clock: &impl LoopClock) -> io::Result<()> {
         match timer {
-            Timer::Soft => soft::run(self, slack),
-            Timer::Off => soft::idle(self),
-            timer => own_loop::run(self, timer),
+            Timer::Soft => soft::run(self, clock, slack),
+            Timer::Off => soft::idle(self, clock),
+            timer => own_loop::run(self, clock, timer),
         }
     }
 
@@ -146,18 +146,30 @@ pub fn run(plan: &SendPlan) -> Result<(), Failure> {
 /// # Errors
 /// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
 pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
+    // Refused, if it is, before anybody is asked for permission.
+    let tsc = (plan.clock == ClockName::Tsc)
+        .then(Tsc::new)
+        .transpose()
+        .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
     // Without a timer nothing is sent: no question, no goodbye.
     let permit = (plan.timer != Timer::Off).then(|| Permit::obtain(plan)).transpose()?;
     let progress = Progress::start("sending", plan.end);
     let mut session = Session::begin(plan)?;
     let before = Usage::now();
-    let driven = session.drive(plan.timer, plan.slack);
+    let driven = match &tsc {
+        Some(clock) => session.drive(plan.timer, plan.slack, clock),
+        None => session.drive(plan.timer, plan.slack, &Monotonic),
+    };
     let usage = Usage::now().since(&before);
     drop(progress);
     if let Some(permit) = permit {
         say_goodbye(&mut session, permit);
     }
     session.fallbacks.extend(session.work.stop());
+    let disagreement = tsc.and_then(|clock| clock.disagreement());
+    session
+        .fallbacks
+        .extend(disagreement.map(|found| format!("{found}; CLOCK_MONOTONIC was read from then on")));
     Ok(Outcome {
         report: SendReport::new(plan, &session, &usage),
         fallbacks: session.fallbacks,

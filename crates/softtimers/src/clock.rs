@@ -2,23 +2,52 @@
 //!
 //! Due times, kernel timers and packet times can only be compared on one time line. That line is
 //! `CLOCK_MONOTONIC`: `timerfd` and `epoll` sleep by it, nobody can set it, and reading it is no
-//! system call. Two foreign times must be carried over:
+//! system call. Three foreign times must be carried over:
 //!
 //! ```text
-//!   std::time::Instant      opaque, though the same clock ─┐
-//!                                                          ├─▶ Timestamp (CLOCK_MONOTONIC)
-//!   packet times (realtime) since 1970, can be stepped ────┘
-//!
-//!   before ──┐                     No call reads two clocks at one moment, so each foreign
-//!   foreign  ├─ a sandwich         clock is read between two reads of ours: it lay between
-//!   after ───┘                     them, and the tightest of several says where, to nanoseconds.
+//!   std::time::Instant       opaque, though the same clock ───┐
+//!   packet times (realtime)  since 1970, can be stepped ──────┼─▶ Timestamp (CLOCK_MONOTONIC)
+//!   the cycle counter (Tsc)  cheaper, in units of its own ────┘
 //! ```
+//!
+//! No call reads two clocks at one moment, so each foreign clock is read between two reads of ours, a
+//! *sandwich*: it lay between them, and the tightest of several says where, to nanoseconds.
+
+mod anchored;
+mod line;
+mod realtime;
+mod sandwich;
+mod tsc;
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
 use softtimers_core::{Clock, Timestamp};
+
+pub use anchored::AnchorStats;
+pub use line::Disagreement;
+pub use realtime::RealtimeOffset;
+use sandwich::{SAMPLES, Sandwich};
+pub use tsc::{Tsc, TscError};
+
+/// A clock that an [`EventLoop`](crate::EventLoop) can run on: one whose times are `CLOCK_MONOTONIC`'s,
+/// to which the loop's sleeps are bound.
+///
+/// Much can happen to a program while it sleeps, above all in a virtual machine. The loop says so, and
+/// a clock that is not the kernel's takes the occasion to see whether it is still right.
+pub trait LoopClock: Clock {
+    /// The current time, directly after a sleep.
+    fn woke(&self) -> Timestamp {
+        self.now()
+    }
+}
+
+impl<C: LoopClock + ?Sized> LoopClock for &C {
+    fn woke(&self) -> Timestamp {
+        (**self).woke()
+    }
+}
 
 /// `CLOCK_MONOTONIC`: the default clock.
 ///
@@ -93,113 +122,7 @@ impl Clock for Monotonic {
     }
 }
 
-/// How far the realtime clock is from [`Monotonic`]: turns the kernel's packet times into
-/// [`Timestamp`]s.
-///
-/// The kernel slews both clocks alike, so their distance is one constant until somebody *steps* the
-/// realtime clock (`date -s`, NTP's first correction, a leap second). It is measured once, and kept
-/// for as long as later sandwiches agree with it: packet times keep their order and their exact
-/// gaps. [`refresh`](RealtimeOffset::refresh) notices a step.
-///
-/// A time that was taken before a step and is converted after it comes out wrong by the step, as a
-/// packet does that waited in the socket meanwhile. Nothing in the packet says so.
-///
-/// ```
-/// use softtimers::Clock;
-/// use softtimers::clock::{Monotonic, RealtimeOffset};
-/// use std::time::{Duration, UNIX_EPOCH};
-///
-/// let start = Monotonic.now();
-/// let mut offset = RealtimeOffset::sample();
-/// assert!(!offset.refresh(), "nobody set the clock meanwhile");
-///
-/// let since_1970 = std::time::SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-/// assert!(offset.monotonic(since_1970) + Duration::from_millis(1) > start);
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct RealtimeOffset {
-    /// Realtime minus monotonic, in nanoseconds.
-    offset: i64,
-    /// How far `offset` may be from the truth.
-    error: i64,
-}
-
-impl RealtimeOffset {
-    /// Measures the offset: the tightest of 32 sandwiches, about 2 µs.
-    pub fn sample() -> Self {
-        let tightest = Sandwich::tightest_of(SAMPLES, realtime_nanos);
-        Self { offset: offset_from(tightest.foreign, tightest.middle()), error: signed(tightest.error()) }
-    }
-
-    /// Measures anew if the realtime clock was stepped since the last measurement, and says whether.
-    ///
-    /// # Cost
-    ///
-    /// Three clock reads, about 70 ns.
-    pub fn refresh(&mut self) -> bool {
-        if self.agrees_with(&Sandwich::take(&mut realtime_nanos)) {
-            return false;
-        }
-        *self = Self::sample();
-        true
-    }
-
-    /// The time on the monotonic clock when the realtime clock showed `since_unix_epoch`.
-    ///
-    /// Accurate to some tens of nanoseconds. A time before boot gives [`Timestamp::ZERO`].
-    pub fn monotonic(&self, since_unix_epoch: Duration) -> Timestamp {
-        let realtime = i64::try_from(since_unix_epoch.as_nanos()).unwrap_or(i64::MAX);
-        Timestamp::from_nanos(u64::try_from(realtime.saturating_sub(self.offset)).unwrap_or(0))
-    }
-
-    /// Whether `sandwich` can have happened under this offset.
-    fn agrees_with(&self, sandwich: &Sandwich<u64>) -> bool {
-        let least = offset_from(sandwich.foreign, sandwich.after).saturating_sub(self.error);
-        let most = offset_from(sandwich.foreign, sandwich.before).saturating_add(self.error);
-        (least..=most).contains(&self.offset)
-    }
-}
-
-/// A reading of a foreign clock, and of ours on both sides of it.
-struct Sandwich<T> {
-    before: Timestamp,
-    foreign: T,
-    after: Timestamp,
-}
-
-impl<T> Sandwich<T> {
-    fn take(foreign: &mut impl FnMut() -> T) -> Self {
-        let before = Monotonic.now();
-        let foreign = foreign();
-        Self { before, foreign, after: Monotonic.now() }
-    }
-
-    /// The tightest of `samples`; at least one is taken. The others were held up between two reads.
-    fn tightest_of(samples: u32, mut foreign: impl FnMut() -> T) -> Self {
-        let mut tightest = Self::take(&mut foreign);
-        for _ in 1..samples {
-            let sandwich = Self::take(&mut foreign);
-            if sandwich.width() < tightest.width() {
-                tightest = sandwich;
-            }
-        }
-        tightest
-    }
-
-    fn width(&self) -> u64 {
-        self.after.as_nanos() - self.before.as_nanos()
-    }
-
-    /// The best guess at the time of the foreign reading.
-    fn middle(&self) -> Timestamp {
-        Timestamp::from_nanos(self.before.as_nanos() + self.width() / 2)
-    }
-
-    /// How wrong [`middle`](Self::middle) can be, in nanoseconds.
-    fn error(&self) -> u64 {
-        self.width().div_ceil(2)
-    }
-}
+impl LoopClock for Monotonic {}
 
 /// One moment on both time lines of this process.
 struct Anchor {
@@ -214,7 +137,7 @@ impl Anchor {
     fn of_process() -> &'static Anchor {
         static ANCHOR: OnceLock<Anchor> = OnceLock::new();
         ANCHOR.get_or_init(|| {
-            let tightest = Sandwich::tightest_of(SAMPLES, read_instant);
+            let tightest = Sandwich::tightest_of(SAMPLES, &Monotonic, read_instant);
             Anchor { instant: tightest.foreign, timestamp: tightest.middle(), error: tightest.error() }
         })
     }
@@ -225,19 +148,6 @@ fn read_instant() -> Instant {
     Instant::now()
 }
 
-fn realtime_nanos() -> u64 {
-    nanos(clock_gettime(ClockId::Realtime))
-}
-
-/// `foreign - ours`; both are below 2⁶³ ns, which is the year 2262.
-fn offset_from(foreign: u64, ours: Timestamp) -> i64 {
-    signed(foreign).saturating_sub(signed(ours.as_nanos()))
-}
-
-fn signed(nanos: u64) -> i64 {
-    i64::try_from(nanos).unwrap_or(i64::MAX)
-}
-
 /// A time the kernel gave: never negative, and nanoseconds below one second.
 #[inline]
 fn nanos(time: Timespec) -> u64 {
@@ -246,13 +156,11 @@ fn nanos(time: Timespec) -> u64 {
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// Sandwiches per measurement. The first ones run on cold caches; more than some ten rarely help.
-const SAMPLES: u32 = 32;
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -295,9 +203,9 @@ mod tests {
     #[test]
     fn a_nanosecond_is_as_long_as_on_the_raw_clock() {
         let raw = || nanos(clock_gettime(ClockId::MonotonicRaw));
-        let first = Sandwich::tightest_of(SAMPLES, raw);
+        let first = Sandwich::tightest_of(SAMPLES, &Monotonic, raw);
         while Monotonic.now() < first.after + Duration::from_millis(30) {}
-        let second = Sandwich::tightest_of(SAMPLES, raw);
+        let second = Sandwich::tightest_of(SAMPLES, &Monotonic, raw);
         let ours = second.middle().as_nanos() - first.middle().as_nanos();
         let theirs = second.foreign - first.foreign;
         let allowed = theirs / 1_000 + first.error() + second.error();
@@ -307,7 +215,7 @@ mod tests {
     #[test]
     fn an_instant_is_placed_between_the_reads_around_it() {
         for _ in 0..1_000 {
-            let sandwich = Sandwich::take(&mut read_instant);
+            let sandwich = Sandwich::take(&Monotonic, read_instant);
             let placed = Monotonic::timestamp_of(sandwich.foreign);
             let error = Duration::from_nanos(Anchor::of_process().error);
             assert!(placed + error >= sandwich.before, "{placed:?} before {:?}", sandwich.before);
@@ -338,34 +246,5 @@ mod tests {
         }
         let far = read_instant().checked_sub(Duration::from_secs(10_000_000_000));
         assert!(far.is_none_or(|instant| Monotonic::timestamp_of(instant) == Timestamp::ZERO));
-    }
-
-    #[test]
-    fn realtime_is_placed_between_the_reads_around_it() {
-        let offset = RealtimeOffset::sample();
-        for _ in 0..1_000 {
-            let sandwich = Sandwich::take(&mut realtime_nanos);
-            assert!(offset.agrees_with(&sandwich));
-            let placed = offset.monotonic(Duration::from_nanos(sandwich.foreign));
-            let error = Duration::from_nanos(offset.error as u64);
-            assert!(placed + error >= sandwich.before && placed <= sandwich.after + error);
-        }
-    }
-
-    #[test]
-    fn a_step_of_the_realtime_clock_is_noticed() {
-        let truth = RealtimeOffset::sample();
-        let mut stepped = RealtimeOffset { offset: truth.offset - 1_000_000_000, ..truth };
-        assert!(stepped.refresh(), "a second off");
-        assert!(stepped.offset.abs_diff(truth.offset) <= (stepped.error + truth.error) as u64);
-        assert!(!stepped.refresh(), "and is right again");
-    }
-
-    #[test]
-    fn realtime_outside_the_range_saturates() {
-        let offset = RealtimeOffset { offset: 1_000, error: 0 };
-        assert_eq!(offset.monotonic(Duration::from_nanos(999)), Timestamp::ZERO);
-        assert_eq!(offset.monotonic(Duration::from_nanos(1_007)), Timestamp::from_nanos(7));
-        assert_eq!(offset.monotonic(Duration::MAX), Timestamp::from_nanos(i64::MAX as u64 - 1_000));
     }
 }

@@ -17,16 +17,16 @@
 //! most one ready source: neither can starve the other.
 //!
 //! A long handler is the one thing that makes events late in a busy program, since no descriptor can
-//! interrupt it. Inside one, visit a trigger state yourself: `timers.trigger(…, Monotonic.now())`.
+//! interrupt it. Inside one, visit a trigger state yourself: `timers.trigger(…, events.now())`.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
-use softtimers_core::{Clock, Fired, Idle, SoftTimers, Timestamp, TriggerState, Turn, Wait};
+use softtimers_core::{Fired, Idle, SoftTimers, Timestamp, TriggerState, Turn, Wait};
 
-use crate::clock::Monotonic;
+use crate::clock::{LoopClock, Monotonic};
 use crate::epoll::{Epoll, Events, Waiting};
 use crate::sys::sched::TimerSlack;
 
@@ -123,8 +123,11 @@ pub struct LoopStats {
 /// }
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// It runs on [`Monotonic`] unless it is made [`with_clock`](Self::with_clock).
 #[derive(Debug)]
-pub struct EventLoop {
+pub struct EventLoop<C = Monotonic> {
+    clock: C,
     epoll: Epoll,
     ready: Events,
     /// Sources of `ready` already handed out.
@@ -146,15 +149,27 @@ impl EventLoop {
     /// # Errors
     /// If the kernel refuses another descriptor.
     pub fn new(config: LoopConfig) -> io::Result<Self> {
+        Self::with_clock(config, Monotonic)
+    }
+}
+
+impl<C: LoopClock> EventLoop<C> {
+    /// A loop that watches nothing yet and reads `clock`, such as a [`Tsc`](crate::clock::Tsc).
+    ///
+    /// # Errors
+    /// If the kernel refuses another descriptor.
+    pub fn with_clock(config: LoopConfig, clock: C) -> io::Result<Self> {
+        let now = clock.now();
         let waiting = if config.without_pwait2 { Waiting::Ppoll } else { Waiting::Pwait2 };
         Ok(EventLoop {
+            clock,
             epoll: Epoll::new(waiting)?,
             ready: Events::with_capacity(EVENTS_PER_WAIT),
             handed_out: 0,
             turn: None,
-            now: Monotonic.now(),
+            now,
             handler_runs: false,
-            triggered: Monotonic.now(),
+            triggered: now,
             config,
             stats: LoopStats::default(),
             slack: TimerSlack::hold(Duration::from_nanos(1)).ok(),
@@ -214,7 +229,12 @@ impl EventLoop {
 
     /// The current time of the clock that this loop's timers run on.
     pub fn now(&self) -> Timestamp {
-        Monotonic.now()
+        self.clock.now()
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &C {
+        &self.clock
     }
 
     /// How the loop sleeps here; may change from `Pwait2` to `Ppoll` in the first wait.
@@ -235,7 +255,7 @@ impl EventLoop {
 
     /// One reading serves the end of one handler and the beginning of what comes next.
     fn read_clock(&mut self) {
-        let before = std::mem::replace(&mut self.now, Monotonic.now());
+        let before = std::mem::replace(&mut self.now, self.clock.now());
         if std::mem::take(&mut self.handler_runs) {
             let took = self.now.saturating_duration_since(before);
             self.stats.longest_handler = self.stats.longest_handler.max(took);
@@ -278,7 +298,7 @@ impl EventLoop {
         self.end_gap();
         self.handed_out = 0;
         self.epoll.wait(&mut self.ready, timeout)?;
-        self.now = Monotonic.now();
+        self.now = if wait == Wait::Poll { self.clock.now() } else { self.clock.woke() };
         self.triggered = self.now;
         let (counter, source) = match wait {
             Wait::Poll => (&mut self.stats.polls, TriggerState::Idle),

@@ -38,7 +38,7 @@ pub mod udp;
 pub mod waiter;
 
 pub use backup::{Backup, BackupStats};
-pub use clock::Monotonic;
+pub use clock::{LoopClock, Monotonic, Tsc};
 pub use event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token};
 pub use sys::sched::TimerSlack;
 pub use udp::UdpSocket;

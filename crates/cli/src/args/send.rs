@@ -61,6 +61,10 @@ pub struct SendArgs {
     #[arg(long, value_enum, value_name = "TIMER", default_value_t = Timer::Soft)]
     pub timer: Timer,
 
+    /// What the loop reads the time from
+    #[arg(long, value_enum, value_name = "CLOCK", default_value_t = ClockName::Monotonic)]
+    pub clock: ClockName,
+
     /// How late a datagram may be before the backup timer is used (--timer soft only)
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = units::duration)]
     pub slack: Duration,
@@ -104,6 +108,16 @@ pub enum Timer {
     Timerfd,
     /// Nobody: nothing is sent, only the work is done, as a baseline for the other timers
     Off,
+}
+
+/// What the loop reads the time from.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockName {
+    /// The kernel's CLOCK_MONOTONIC
+    Monotonic,
+    /// The processor's time stamp counter, compared with the former; not on every machine
+    Tsc,
 }
 
 /// Work that the sending loop does beside sending.

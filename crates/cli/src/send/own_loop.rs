@@ -23,7 +23,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers::{Clock, Monotonic, TimerSlack, Timestamp, TriggerState};
+use softtimers::{Clock, TimerSlack, Timestamp, TriggerState};
 
 use crate::args::Timer;
 
@@ -35,18 +35,19 @@ const INTERRUPT: u64 = 1;
 const TIMER: u64 = 2;
 
 /// Sends until the session is over.
-pub(super) fn run(session: &mut Session, timer: Timer) -> io::Result<()> {
+pub(super) fn run(session: &mut Session, clock: &impl Clock, timer: Timer) -> io::Result<()> {
     let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
     let computes = matches!(session.work, Workload::Compute(_));
-    let mut own = OwnLoop::new(session, timer)?;
+    let mut own = OwnLoop::new(session, clock, timer)?;
     match timer {
         Timer::Loop if computes => own.compute(),
         _ => own.serve(),
     }
 }
 
-struct OwnLoop<'a> {
+struct OwnLoop<'a, C> {
     session: &'a mut Session,
+    clock: &'a C,
     timer: Timer,
     /// The last reading of the clock.
     now: Timestamp,
@@ -67,8 +68,8 @@ struct Found {
     echo: bool,
 }
 
-impl<'a> OwnLoop<'a> {
-    fn new(session: &'a mut Session, timer: Timer) -> io::Result<Self> {
+impl<'a, C: Clock> OwnLoop<'a, C> {
+    fn new(session: &'a mut Session, clock: &'a C, timer: Timer) -> io::Result<Self> {
         let epoll = Epoll::new(Waiting::Pwait2)?;
         let alarm = if timer == Timer::Timerfd { Some(Alarm::new(&epoll)?) } else { None };
         epoll.add(session.interrupt.as_fd(), INTERRUPT, EventFlags::IN)?;
@@ -79,7 +80,8 @@ impl<'a> OwnLoop<'a> {
             due: BinaryHeap::from([Reverse((session.flow.due(), 0))]),
             session,
             timer,
-            now: Monotonic.now(),
+            now: clock.now(),
+            clock,
             epoll,
             events: Events::with_capacity(16),
             alarm,
@@ -155,7 +157,7 @@ impl<'a> OwnLoop<'a> {
         }
         // For the time-out; a descriptor needs none.
         if matches!(self.timer, Timer::Pwait2 | Timer::Ms) {
-            self.now = Monotonic.now();
+            self.now = self.clock.now();
         }
         Ok(())
     }
@@ -163,7 +165,7 @@ impl<'a> OwnLoop<'a> {
     /// Reads the clock and sends what is due, if anything is still to be sent.
     #[inline]
     fn check(&mut self, source: TriggerState) -> io::Result<()> {
-        let now = Monotonic.now();
+        let now = self.clock.now();
         self.now = now;
         while let Some(mut first) = self.due.peek_mut().filter(|first| first.0.0 <= now) {
             if self.session.flow.finished() {
@@ -171,7 +173,7 @@ impl<'a> OwnLoop<'a> {
             }
             first.0.0 = self.session.flow.depart(now, source)?;
             // Sending took its time, and the next time-out is counted from here.
-            self.now = Monotonic.now();
+            self.now = self.clock.now();
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use softtimers::{
-    Clock, Config, EventLoop, Fired, Happening, Interest, LoopConfig, Monotonic, Slack, SoftTimers, Token,
+    Config, EventLoop, Fired, Happening, Interest, LoopClock, LoopConfig, Slack, SoftTimers, Token,
     TriggerState,
 };
 
@@ -26,29 +26,39 @@ const ECHO: Token = Token(0);
 const INTERRUPT: Token = Token(1);
 
 /// Sends until the session is over.
-pub(super) fn run(session: &mut Session, slack: Duration) -> io::Result<()> {
+pub(super) fn run(session: &mut Session, clock: &impl LoopClock, slack: Duration) -> io::Result<()> {
     let mut timers = SoftTimers::new(Config::default());
     let slack = Slack::within(slack);
-    timers.schedule_at(Monotonic.now(), session.flow.due(), slack, Event::Departure);
-    drive(session, timers, slack)
+    timers.schedule_at(clock.now(), session.flow.due(), slack, Event::Departure);
+    drive(session, clock, timers, slack)
 }
 
 /// Does only the work, in the same loop: what pacing is compared with.
-pub(super) fn idle(session: &mut Session) -> io::Result<()> {
-    drive(session, SoftTimers::new(Config::default()), Slack::EXACT)
+pub(super) fn idle(session: &mut Session, clock: &impl LoopClock) -> io::Result<()> {
+    drive(session, clock, SoftTimers::new(Config::default()), Slack::EXACT)
 }
 
-fn drive(session: &mut Session, mut timers: SoftTimers<Event>, slack: Slack) -> io::Result<()> {
-    timers.schedule_at(Monotonic.now(), session.end, Slack::EXACT, Event::End);
+fn drive(
+    session: &mut Session,
+    clock: &impl LoopClock,
+    mut timers: SoftTimers<Event>,
+    slack: Slack,
+) -> io::Result<()> {
+    timers.schedule_at(clock.now(), session.end, Slack::EXACT, Event::End);
     if let Workload::Compute(_) = session.work {
-        compute(session, &mut timers, slack)
+        compute(session, clock, &mut timers, slack)
     } else {
-        serve(session, &mut timers, slack)
+        serve(session, clock, &mut timers, slack)
     }
 }
 
-fn serve(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) -> io::Result<()> {
-    let mut events = EventLoop::new(LoopConfig::default())?;
+fn serve(
+    session: &mut Session,
+    clock: &impl LoopClock,
+    timers: &mut SoftTimers<Event>,
+    slack: Slack,
+) -> io::Result<()> {
+    let mut events = EventLoop::with_clock(LoopConfig::default(), clock)?;
     events.register(&session.interrupt, INTERRUPT, Interest::Readable)?;
     if let Workload::Echo(echo) = &session.work {
         events.register(echo, ECHO, Interest::Readable)?;
@@ -57,7 +67,7 @@ fn serve(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) ->
     while !over {
         match events.next(timers)? {
             Happening::Due(fired) => over = handle(session, timers, slack, &fired)?,
-            Happening::Ready { token: ECHO, .. } => over = visit(session, timers, slack)?,
+            Happening::Ready { token: ECHO, .. } => over = visit(session, clock, timers, slack)?,
             Happening::Ready { .. } => over = true,
         }
     }
@@ -67,28 +77,38 @@ fn serve(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) ->
 
 /// Serves the echo server's clients, with a trigger state after each system call that took long: after
 /// the answers to a group of requests, and after taking one that is not small.
-fn visit(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) -> io::Result<bool> {
+fn visit(
+    session: &mut Session,
+    clock: &impl LoopClock,
+    timers: &mut SoftTimers<Event>,
+    slack: Slack,
+) -> io::Result<bool> {
     let mut left = VISIT;
     loop {
         let taken = session.work.take_group()?;
-        if taken >= LARGE_GROUP && trigger(session, timers, slack, TriggerState::SyscallExit)? {
+        if taken >= LARGE_GROUP && trigger(session, clock, timers, slack, TriggerState::SyscallExit)? {
             return Ok(true);
         }
         session.work.answer_group();
         if !session.work.more(taken, &mut left) {
             return Ok(false);
         }
-        if trigger(session, timers, slack, TriggerState::SyscallExit)? {
+        if trigger(session, clock, timers, slack, TriggerState::SyscallExit)? {
             return Ok(true);
         }
     }
 }
 
 /// A program that only computes, and looks at the clock between two pieces.
-fn compute(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) -> io::Result<()> {
+fn compute(
+    session: &mut Session,
+    clock: &impl LoopClock,
+    timers: &mut SoftTimers<Event>,
+    slack: Slack,
+) -> io::Result<()> {
     loop {
         session.work.compute_piece();
-        if trigger(session, timers, slack, TriggerState::HandlerExit)? || session.interrupt.arrived() {
+        if trigger(session, clock, timers, slack, TriggerState::HandlerExit)? || session.interrupt.arrived() {
             return Ok(());
         }
     }
@@ -98,11 +118,12 @@ fn compute(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) 
 #[inline]
 fn trigger(
     session: &mut Session,
+    clock: &impl LoopClock,
     timers: &mut SoftTimers<Event>,
     slack: Slack,
     source: TriggerState,
 ) -> io::Result<bool> {
-    let turn = timers.trigger(source, Monotonic.now());
+    let turn = timers.trigger(source, clock.now());
     while let Some(fired) = timers.next(&turn) {
         if handle(session, timers, slack, &fired)? {
             return Ok(true);

@@ -91,13 +91,15 @@ impl Session {
     fn contend(&mut self, contender: Contender, plan: &SendPlan) -> io::Result<u64> {
         let sent = self.flow.sent();
         match contender {
-            Contender::Nobody => self.drive(Timer::Off, plan.slack)?,
-            Contender::Flow(timer) | Contender::NullEvents(timer) => self.drive(timer, plan.slack)?,
+            Contender::Nobody => self.drive(Timer::Off, plan.slack, &Monotonic)?,
+            Contender::Flow(timer) | Contender::NullEvents(timer) => {
+                self.drive(timer, plan.slack, &Monotonic)?;
+            }
             Contender::NullSignals => {
                 let signals = SignalTimer::new()?;
                 let period = plan.pace.rate.interval();
                 signals.arm_periodic(Monotonic.now() + period, period)?;
-                self.drive(Timer::Off, plan.slack)?;
+                self.drive(Timer::Off, plan.slack, &Monotonic)?;
                 return Ok(signals.signals());
             }
         }

@@ -15,6 +15,7 @@
 //! | `control`, `sockaddr` | the bytes those two exchange with the kernel | – (parsed as bytes) |
 //! | `sockopt` | time stamps, drops, queue errors | not in rustix |
 //! | `sched` | timer slack of a thread | – |
+//! | `tsc` | the time stamp counter | two instructions of x86-64 |
 
 pub(crate) mod control;
 pub(crate) mod epoll;
@@ -27,6 +28,8 @@ pub(crate) mod sockaddr;
 pub(crate) mod sockopt;
 mod stages;
 pub(crate) mod timerfd;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod tsc;
 pub(crate) mod wait;
 
 use std::time::Duration;

@@ -1,0 +1,161 @@
+//! [`Anchored`]: a clock on a counter that the kernel's clock keeps straight.
+//!
+//! It joins the pieces: a [`Line`] that converts readings and judges, and two sources that it compares.
+//! Both are arguments, so that a test hands it a machine with faults and holds the very code that runs
+//! on the real one to its promises.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use softtimers_core::{Clock, Timestamp};
+
+use super::line::{Disagreement, Line};
+use super::sandwich::{SAMPLES, Sandwich};
+
+/// A clock on the time line of `kernel` that is read from `counter`.
+#[derive(Debug)]
+pub(super) struct Anchored<K, C> {
+    kernel: K,
+    counter: C,
+    line: Cell<Line>,
+    /// The last reading: whatever the counter does, no reading is less.
+    last: Cell<Timestamp>,
+    disagreement: Cell<Option<Disagreement>>,
+    stats: Cell<AnchorStats>,
+}
+
+/// A free-running counter, such as a processor has.
+pub(super) trait Counter {
+    /// As cheap as can be; the processor may read it somewhat earlier or later than the program says.
+    fn read(&self) -> u64;
+
+    /// Read after whatever was read before: else nothing would be between two slices of a sandwich.
+    fn read_in_order(&self) -> u64;
+}
+
+/// What keeping a counter straight has taken so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AnchorStats {
+    /// Comparisons with the kernel's clock.
+    pub checks: u64,
+    /// Of those, the ones that moved the clock.
+    pub corrections: u64,
+    /// The furthest that one has moved it.
+    pub longest_correction: Duration,
+}
+
+impl<K: Clock, C: Counter> Anchored<K, C> {
+    /// Measures the rate of `counter` between two looks with a `pause` between them; `None` if it has
+    /// none that can be told after [`ATTEMPTS`].
+    pub(super) fn calibrated(kernel: K, counter: C, pause: impl Fn(Duration)) -> Option<Self> {
+        let line = calibrate(&kernel, &counter, pause)?;
+        Some(Anchored {
+            last: Cell::new(kernel.now()),
+            kernel,
+            counter,
+            line: Cell::new(line),
+            disagreement: Cell::new(None),
+            stats: Cell::default(),
+        })
+    }
+
+    /// Measures the rate anew; the counter is believed again, if it has one.
+    pub(super) fn recalibrate(&self, pause: impl Fn(Duration)) -> bool {
+        let line = calibrate(&self.kernel, &self.counter, pause);
+        if let Some(line) = line {
+            self.line.set(line);
+            self.disagreement.set(None);
+        }
+        line.is_some()
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Timestamp {
+        match self.line.get().at(self.counter.read()) {
+            Some(time) => self.not_before_the_last(time),
+            None => self.check(),
+        }
+    }
+
+    /// Compares the counter with the kernel's clock and returns the time by the latter.
+    #[inline(never)]
+    pub(super) fn check(&self) -> Timestamp {
+        if self.disagreement.get().is_some() {
+            return self.not_before_the_last(self.kernel.now());
+        }
+        let sandwich = self.look();
+        let mut stats = self.stats.get();
+        stats.checks += 1;
+        match self.line.get().checked(&sandwich) {
+            Ok((line, missed)) => {
+                self.line.set(line);
+                stats.corrections += u64::from(missed > 0);
+                stats.longest_correction = stats.longest_correction.max(Duration::from_nanos(missed));
+            }
+            Err(disagreement) => {
+                self.line.set(Line::CLOSED);
+                self.disagreement.set(Some(disagreement));
+            }
+        }
+        self.stats.set(stats);
+        self.not_before_the_last(sandwich.after)
+    }
+
+    pub(super) fn disagreement(&self) -> Option<Disagreement> {
+        self.disagreement.get()
+    }
+
+    pub(super) fn stats(&self) -> AnchorStats {
+        self.stats.get()
+    }
+
+    /// Ticks of the counter per second, as measured; zero after a disagreement.
+    pub(super) fn counter_hz(&self) -> u64 {
+        self.line.get().counter_hz()
+    }
+
+    pub(super) fn resolution_hz(&self) -> u64 {
+        let kernel = self.kernel.resolution_hz();
+        if self.disagreement.get().is_some() { kernel } else { kernel.min(self.counter_hz()) }
+    }
+
+    #[inline]
+    fn not_before_the_last(&self, time: Timestamp) -> Timestamp {
+        let time = time.max(self.last.get());
+        self.last.set(time);
+        time
+    }
+
+    fn look(&self) -> Sandwich<u64> {
+        let sandwich = Sandwich::take(&self.kernel, || self.counter.read_in_order());
+        if sandwich.width() <= HELD_UP {
+            return sandwich;
+        }
+        Sandwich::tightest_of(AGAIN, &self.kernel, || self.counter.read_in_order())
+    }
+}
+
+fn calibrate(kernel: &impl Clock, counter: &impl Counter, pause: impl Fn(Duration)) -> Option<Line> {
+    let look = || Sandwich::tightest_of(SAMPLES, kernel, || counter.read_in_order());
+    (0..ATTEMPTS).find_map(|_| {
+        let first = look();
+        pause(CALIBRATION);
+        Line::through(&first, &look())
+    })
+}
+
+/// 10 ms between two sandwiches of 50 ns tell a rate to 5 ppm.
+pub(super) const CALIBRATION: Duration = Duration::from_millis(10);
+
+/// A machine that is too disturbed for three of them will not thank for a clock that needs calm.
+const ATTEMPTS: u32 = 3;
+
+/// Nanoseconds. A sandwich takes 50; one that is wider than this met cold caches or an interruption, and
+/// is taken again.
+const HELD_UP: u64 = 500;
+
+/// Two interruptions in a row are rare, three are a machine that is overrun.
+const AGAIN: u32 = 2;
+
+#[cfg(test)]
+mod tests;
