@@ -39,6 +39,6 @@ pub mod waiter;
 pub use backup::{Backup, BackupStats};
 pub use clock::Monotonic;
 pub use event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token};
-pub use sys::sched::TimerSlack;
+pub use sys::sched::{Slice, TimerSlack};
 pub use udp::UdpSocket;
 pub use waiter::{Ready, Waiter};

@@ -12,12 +12,14 @@
 //! | `recvmmsg`, `sendmmsg` | many datagrams per system call | not in rustix |
 //! | `control`, `sockaddr` | the bytes those two exchange with the kernel | – (parsed as bytes) |
 //! | `sockopt` | time stamps, drops, queue errors | not in rustix |
-//! | `sched` | timer slack of a thread | – |
+//! | `sched` | timer slack and slice of a thread | – |
+//! | `sched_attr` | the kernel's record of a thread's class, nice value and slice | not in rustix |
 
 pub(crate) mod control;
 pub(crate) mod epoll;
 pub(crate) mod recvmmsg;
 pub(crate) mod sched;
+pub(crate) mod sched_attr;
 pub(crate) mod sendmmsg;
 pub(crate) mod sockaddr;
 pub(crate) mod sockopt;
