@@ -30,6 +30,7 @@ pub mod backup;
 pub mod clock;
 pub mod epoll;
 pub mod event_loop;
+pub mod idle;
 pub mod late;
 #[allow(unsafe_code)]
 mod sys;
@@ -39,6 +40,7 @@ pub mod waiter;
 pub use backup::{Backup, BackupStats};
 pub use clock::Monotonic;
 pub use event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token};
+pub use idle::HeldBack;
 pub use sys::sched::{Slice, TimerSlack};
 pub use udp::UdpSocket;
 pub use waiter::{Ready, Waiter};

@@ -251,8 +251,10 @@ mod tests {
     #[test]
     fn a_nice_value_that_was_changed_meanwhile_is_kept() {
         let before = Attributes::read().unwrap();
+        let Some(probe) = hold(100) else { return };
+        drop(probe);
         thread::spawn(move || {
-            let Some(slice) = hold(100) else { return };
+            let slice = Slice::hold(Duration::from_micros(100)).unwrap();
             Attributes::read().unwrap().nicer(3).write().unwrap();
             drop(slice);
             assert_eq!(Attributes::read().unwrap(), before.nicer(3));
