@@ -20,6 +20,7 @@
 mod account;
 mod flow;
 mod own_loop;
+mod polled;
 mod report;
 mod soft;
 mod work;
@@ -28,7 +29,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use softtimers::epoll::Waiting;
-use softtimers::{Clock, Monotonic, Timestamp, UdpSocket};
+use softtimers::{Clock, HeldBack, Monotonic, Polling, Slice, Timestamp, UdpSocket};
 
 use crate::args::Timer;
 use crate::failure::Failure;
@@ -37,11 +38,13 @@ use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
 use crate::output::Run;
 use crate::plan::SendPlan;
+use crate::processor::Processor;
 use crate::progress::Progress;
 use crate::wire::Datagram;
 
 use account::Usage;
 use flow::Flow;
+pub use polled::PolledReport;
 pub use report::{LateReport, SendReport, SocketReport};
 use work::Workload;
 
@@ -51,6 +54,8 @@ struct Session {
     work: Workload,
     interrupt: Interrupt,
     end: Timestamp,
+    /// What the idle policy polled away, if there was one.
+    polled: Option<Polling>,
     /// What did not work as asked and what was done instead.
     fallbacks: Vec<String>,
 }
@@ -65,6 +70,14 @@ impl Session {
         if waiting == Waiting::Ppoll {
             self.fallbacks
                 .push("epoll_pwait2 is refused here; waits use ppoll, one more system call each".to_owned());
+        }
+    }
+
+    /// Tells what the idle policy did, and if it could not do as it was asked to.
+    fn idled(&mut self, polled: Polling, held_back: Option<HeldBack>) {
+        self.polled = Some(polled);
+        if let Some(why) = held_back {
+            self.fallbacks.push(format!("{why}; the loop slept instead where it could"));
         }
     }
 }
@@ -123,9 +136,14 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     let progress = Progress::start("sending", plan.end);
     let work = Workload::start(plan.work, plan.cpu)
         .map_err(|error| Failure::broke_off("starting the work", &error))?;
-    if let Some(processor) = plan.cpu {
-        processor.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
-    }
+    let _kept = plan
+        .cpu
+        .map(Processor::keep)
+        .transpose()
+        .map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
+    // After the work's processes and threads have been started, which would inherit it.
+    let slice = plan.sched_slice.map(Slice::hold).transpose();
+    let no_slice = slice.as_ref().err().map(|error| format!("no --sched-slice: {error}"));
 
     let start = Monotonic.now();
     let mut session = Session {
@@ -133,11 +151,12 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         work,
         interrupt,
         end: plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
-        fallbacks: Vec::new(),
+        polled: None,
+        fallbacks: no_slice.into_iter().collect(),
     };
     let before = Usage::now();
     let driven = match plan.timer {
-        Timer::Soft => soft::run(&mut session, plan.slack),
+        Timer::Soft => soft::run(&mut session, plan.slack, plan.idle.unwrap_or_default().idle()),
         Timer::Off => soft::idle(&mut session),
         timer => own_loop::run(&mut session, timer),
     };

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use softtimers::{
-    Clock, Config, EventLoop, Fired, Happening, Interest, LoopConfig, Monotonic, Slack, SoftTimers, Token,
-    TriggerState,
+    Clock, Config, EventLoop, Fired, Happening, Idle, Interest, LoopConfig, Monotonic, Slack, SoftTimers,
+    Token, TriggerState,
 };
 
 use super::Session;
@@ -24,29 +24,29 @@ const ECHO: Token = Token(0);
 const INTERRUPT: Token = Token(1);
 
 /// Sends until the session is over.
-pub(super) fn run(session: &mut Session, slack: Duration) -> io::Result<()> {
+pub(super) fn run(session: &mut Session, slack: Duration, idle: Idle) -> io::Result<()> {
     let mut timers = SoftTimers::new(Config::default());
     let slack = Slack::within(slack);
     timers.schedule_at(Monotonic.now(), session.flow.due(), slack, Event::Departure);
-    drive(session, timers, slack)
+    drive(session, timers, slack, idle)
 }
 
 /// Does only the work, in the same loop: what pacing is compared with.
 pub(super) fn idle(session: &mut Session) -> io::Result<()> {
-    drive(session, SoftTimers::new(Config::default()), Slack::EXACT)
+    drive(session, SoftTimers::new(Config::default()), Slack::EXACT, Idle::park())
 }
 
-fn drive(session: &mut Session, mut timers: SoftTimers<Event>, slack: Slack) -> io::Result<()> {
+fn drive(session: &mut Session, mut timers: SoftTimers<Event>, slack: Slack, idle: Idle) -> io::Result<()> {
     timers.schedule_at(Monotonic.now(), session.end, Slack::EXACT, Event::End);
     if let Workload::Compute(_) = session.work {
         compute(session, &mut timers, slack)
     } else {
-        serve(session, &mut timers, slack)
+        serve(session, &mut timers, slack, idle)
     }
 }
 
-fn serve(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) -> io::Result<()> {
-    let mut events = EventLoop::new(LoopConfig::default())?;
+fn serve(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack, idle: Idle) -> io::Result<()> {
+    let mut events = EventLoop::new(LoopConfig { idle, ..LoopConfig::default() })?;
     events.register(&session.interrupt, INTERRUPT, Interest::Readable)?;
     if let Workload::Echo(echo) = &session.work {
         events.register(echo, ECHO, Interest::Readable)?;
@@ -60,6 +60,7 @@ fn serve(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) ->
         }
     }
     session.waited(events.waiting());
+    session.idled(events.polling(), events.held_back());
     Ok(())
 }
 
