@@ -1,7 +1,8 @@
 //! What must not stand in the project's files: paths of one machine, hosts of package registries,
-//! and code left open.
+//! code left open, and a use of the kernel's tick.
 
 use crate::report::Outcome;
+use crate::source;
 use crate::workspace::TextFile;
 
 /// First directories of absolute paths that exist on somebody's machine only. `/dev`, `/proc`, `/sys`
@@ -26,6 +27,19 @@ const LEFT_OPEN: &[&str] = &[
     concat!("db", "g!("),
     concat!("TO", "DO"),
     concat!("FIX", "ME"),
+];
+
+/// Names of the kernel's tick and of its rate. Time is nanoseconds here: a program that counts in ticks
+/// behaves differently from one kernel's configuration to the next (Tsafrir et al. §3).
+const KERNEL_TICK: &[&str] = &[
+    "HZ",
+    "USER_HZ",
+    "CONFIG_HZ",
+    "CLK_TCK",
+    "_SC_CLK_TCK",
+    "jiffies",
+    "jiffies_64",
+    "clock_ticks_per_second",
 ];
 
 /// Cargo writes the registry's address there.
@@ -57,7 +71,23 @@ fn problems(file: &TextFile) -> Vec<String> {
             open.for_each(|word| found("left open", word));
         }
     }
+    if [".rs", ".c", ".h"].iter().any(|end| path.ends_with(end)) {
+        problems.extend(ticks(file));
+    }
     problems
+}
+
+/// Uses of the kernel's tick in code; comments and strings may speak of it.
+fn ticks(file: &TextFile) -> Vec<String> {
+    let code = source::blanked(&file.text);
+    let names = |line: &str| -> Vec<String> {
+        let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.filter(|word| KERNEL_TICK.contains(word)).map(str::to_owned).collect()
+    };
+    let found = code.lines().zip(1..).flat_map(|(line, number)| {
+        names(line).into_iter().map(move |word| format!("{}:{number}: the kernel's tick: {word}", file.path))
+    });
+    found.collect()
 }
 
 /// Whether an absolute path under `/directory` stands in `line`.
@@ -102,6 +132,17 @@ mod tests {
         let line = format!("registry = {}", REGISTRY_HOSTS[0]);
         assert_eq!(found("docs/a.md", &line).len(), 1);
         assert!(found("Cargo.lock", &line).is_empty() && found("fuzz/Cargo.lock", &line).is_empty());
+    }
+
+    #[test]
+    fn the_kernels_tick_is_found_in_code_only() {
+        for word in KERNEL_TICK {
+            let code = format!("fn f() {{\n    g({word});\n}}\n");
+            assert_eq!(found("a.rs", &code), [format!("a.rs:2: the kernel's tick: {word}")]);
+            assert!(found("a.rs", &format!("// not {word}\nf(\"{word}\");\n")).is_empty());
+            assert!(found("a.md", &code).is_empty());
+        }
+        assert!(found("a.rs", "let (hz, MEASURE_HZ) = (1, 2);\n").is_empty());
     }
 
     #[test]

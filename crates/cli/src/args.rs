@@ -16,7 +16,7 @@ use crate::wire;
 pub use doctor::DoctorArgs;
 pub use echo_client::EchoClientArgs;
 pub use recv::RecvArgs;
-pub use send::{Busy, ClockName, SendArgs, Timer};
+pub use send::{Busy, ClockName, IdlePolicy, SendArgs, Timer};
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
 ///

@@ -3,6 +3,8 @@
 //!
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
+mod idle;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,11 +12,13 @@ use serde::Serialize;
 use softtimers_core::{CatchUp, PaceConfig, Rate, RateClock};
 
 use crate::address;
-use crate::args::{Busy, ClockName, EchoClientArgs, OutputArgs, RecvArgs, SendArgs, Timer};
+use crate::args::{Busy, ClockName, EchoClientArgs, IdlePolicy, OutputArgs, RecvArgs, SendArgs, Timer};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
+
+pub use idle::IdlePlan;
 
 /// A run of `send`.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,6 +39,10 @@ pub struct SendPlan {
     /// How late a departure may be before the backup is used; zero for all timers but
     /// [`Timer::Soft`].
     pub slack: Duration,
+    /// What [`Timer::Soft`] does when nothing is due; `None` for the other timers.
+    pub idle: Option<IdlePlan>,
+    /// The slice to ask the scheduler for; the kernel grants slices of this length.
+    pub sched_slice: Option<Duration>,
     /// What else the loop does.
     pub work: Work,
     /// Where the loop is kept.
@@ -114,6 +122,8 @@ impl SendPlan {
             timer: args.timer,
             clock: args.clock,
             slack: args.slack,
+            idle: IdlePlan::new(args)?,
+            sched_slice: args.sched_slice,
             work,
             cpu: args.cpu.map(Processor::new).transpose()?,
             no_handshake: args.no_handshake,
@@ -138,6 +148,9 @@ impl SendPlan {
             timer: self.timer,
             clock: self.clock,
             slack_ns: nanos(self.slack),
+            idle: self.idle.map(|idle| idle.policy),
+            cpu_budget: self.idle.and_then(IdlePlan::budget_share),
+            sched_slice_ns: self.sched_slice.map(nanos),
             busy: match self.work {
                 Work::None => Busy::None,
                 Work::Compute => Busy::Compute,
@@ -179,6 +192,12 @@ pub struct SendConfig {
     pub clock: ClockName,
     /// Tolerated lateness.
     pub slack_ns: u64,
+    /// What `soft` does when nothing is due; `null` for the other timers.
+    pub idle: Option<IdlePolicy>,
+    /// The share of one processor that may be polled away; `null` for no limit.
+    pub cpu_budget: Option<f64>,
+    /// The slice asked of the scheduler; `null` if it is left as it is.
+    pub sched_slice_ns: Option<u64>,
     /// Work beside sending.
     pub busy: Busy,
     /// Datagrams the echo server takes in one go.

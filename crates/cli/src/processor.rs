@@ -4,6 +4,7 @@
 //! the sender in the middle of an interval, which no real network does.
 
 use std::io;
+use std::marker::PhantomData;
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -41,12 +42,15 @@ impl Processor {
         self.0
     }
 
-    /// Keeps the calling thread, and threads and processes that it starts, on this processor.
+    /// Keeps the calling thread on this processor until the guard is dropped, and for good what it
+    /// starts meanwhile.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn keep(self) -> io::Result<()> {
-        Ok(sched_setaffinity(None, &set([self.0]))?)
+    pub fn keep(self) -> io::Result<Kept> {
+        let before = sched_getaffinity(None)?;
+        sched_setaffinity(None, &set([self.0]))?;
+        Ok(Kept { before, _thread: PhantomData })
     }
 
     /// Keeps a process off this processor, if there is another one.
@@ -60,6 +64,22 @@ impl Processor {
             return Ok(());
         }
         Ok(sched_setaffinity(process, &set(others))?)
+    }
+}
+
+/// A thread kept on one processor. Dropping it lets the thread run wherever it might before.
+#[derive(Debug)]
+#[must_use = "dropping the guard lets the thread move again"]
+pub struct Kept {
+    before: CpuSet,
+    /// Stays on the thread that it releases.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // Fails only if all of those processors have been taken away meanwhile.
+        let _ = sched_setaffinity(None, &self.before);
     }
 }
 
@@ -83,11 +103,14 @@ mod tests {
     fn a_thread_stays_where_it_is_kept() {
         let [first, second] = Processor::two().unwrap_or_else(|| [allowed().unwrap()[0]; 2]);
         for number in [first, second] {
-            let kept = std::thread::spawn(move || {
-                Processor::new(number).unwrap().keep().unwrap();
-                allowed().unwrap()
+            let thread = std::thread::spawn(move || {
+                let before = allowed().unwrap();
+                let kept = Processor::new(number).unwrap().keep().unwrap();
+                assert_eq!(allowed().unwrap(), [number]);
+                drop(kept);
+                assert_eq!(allowed().unwrap(), before);
             });
-            assert_eq!(kept.join().unwrap(), [number]);
+            thread.join().unwrap();
         }
         assert!(allowed().unwrap().contains(&first), "only that thread was kept");
     }

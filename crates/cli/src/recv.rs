@@ -56,9 +56,11 @@ pub fn run(plan: &RecvPlan) -> Result<(), Failure> {
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let neighbours = Neighbours::watch();
-    if let Some(processor) = plan.cpu {
-        processor.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
-    }
+    let _kept = plan
+        .cpu
+        .map(Processor::keep)
+        .transpose()
+        .map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
     say(format_args!("listening on {}", receiver.config.address));
     let progress = Progress::start("receiving", plan.end);
     receiver.receive(plan, &interrupt, |receiver| {

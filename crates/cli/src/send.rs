@@ -20,85 +20,28 @@
 mod account;
 mod flow;
 mod own_loop;
+mod polled;
 mod report;
+mod session;
 mod soft;
 mod turns;
 mod work;
 
-use std::io;
-use std::net::SocketAddr;
-use std::time::Duration;
-
-use softtimers::epoll::Waiting;
-use softtimers::{Clock, LoopClock, Monotonic, Timestamp, Tsc, UdpSocket};
+use softtimers::{Monotonic, Tsc};
 
 use crate::args::{ClockName, Timer};
 use crate::failure::Failure;
 use crate::handshake::Permit;
-use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
 use crate::output::Run;
 use crate::plan::SendPlan;
 use crate::progress::Progress;
-use crate::wire::Datagram;
 
 use account::Usage;
-use flow::Flow;
+pub use polled::PolledReport;
 pub use report::{LateReport, SendReport, SocketReport};
+use session::Session;
 pub use turns::{Contender, Share, take_turns};
-use work::Workload;
-
-/// What an engine drives: the flow, the work beside it, and when to stop.
-struct Session {
-    flow: Flow,
-    work: Workload,
-    interrupt: Interrupt,
-    end: Timestamp,
-    /// What did not work as asked and what was done instead.
-    fallbacks: Vec<String>,
-}
-
-impl Session {
-    fn begin(plan: &SendPlan) -> Result<Self, Failure> {
-        let socket = connect(plan.destination)?;
-        let interrupt =
-            Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-        let work = Workload::start(plan.work, plan.cpu)
-            .map_err(|error| Failure::broke_off("starting the work", &error))?;
-        if let Some(processor) = plan.cpu {
-            processor.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
-        }
-        let start = Monotonic.now();
-        Ok(Session {
-            flow: Flow::new(plan, socket, start)?,
-            work,
-            interrupt,
-            end: plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
-            fallbacks: Vec::new(),
-        })
-    }
-
-    /// Goes on until the end, by this timer.
-    fn drive(&mut self, timer: Timer, slack: Duration, clock: &impl LoopClock) -> io::Result<()> {
-        match timer {
-            Timer::Soft => soft::run(self, clock, slack),
-            Timer::Off => soft::idle(self, clock),
-            timer => own_loop::run(self, clock, timer),
-        }
-    }
-
-    fn over(&self, now: Timestamp) -> bool {
-        now >= self.end || self.flow.finished() || self.interrupt.arrived()
-    }
-
-    /// Tells how the engine had to wait, if not as it would have liked to.
-    fn waited(&mut self, waiting: Waiting) {
-        if waiting == Waiting::Ppoll {
-            self.fallbacks
-                .push("epoll_pwait2 is refused here; waits use ppoll, one more system call each".to_owned());
-        }
-    }
-}
 
 /// What became of a run.
 #[derive(Debug)]
@@ -157,13 +100,13 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     let mut session = Session::begin(plan)?;
     let before = Usage::now();
     let driven = match &tsc {
-        Some(clock) => session.drive(plan.timer, plan.slack, clock),
-        None => session.drive(plan.timer, plan.slack, &Monotonic),
+        Some(clock) => session.drive(plan.timer, plan, clock),
+        None => session.drive(plan.timer, plan, &Monotonic),
     };
     let usage = Usage::now().since(&before);
     drop(progress);
     if let Some(permit) = permit {
-        say_goodbye(&mut session, permit);
+        session.say_goodbye(permit);
     }
     session.fallbacks.extend(session.work.stop());
     let disagreement = tsc.and_then(|clock| clock.disagreement());
@@ -177,26 +120,4 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
             .err()
             .map(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error)),
     })
-}
-
-fn say_goodbye(session: &mut Session, permit: Permit) {
-    let bye = Datagram::Bye { flow: 0, sent: session.flow.sent(), token: permit.token() };
-    if !session.flow.say_goodbye(&bye) {
-        session.fallbacks.push("no goodbye could be sent; a receiver does not know of the end".to_owned());
-    }
-}
-
-/// A socket of any free port, connected so that the kernel looks the route up once.
-fn connect(destination: SocketAddr) -> Result<UdpSocket, Failure> {
-    let local: SocketAddr =
-        if destination.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
-    let open = || -> io::Result<UdpSocket> {
-        let socket = UdpSocket::bind(local)?;
-        socket.connect(destination)?;
-        socket.set_nonblocking(true)?;
-        // Without it the kernel reports a datagram that a full device queue dropped as sent.
-        socket.report_queue_drops(true)?;
-        Ok(socket)
-    };
-    open().map_err(|error| Failure::usage(format_args!("address {destination}: {error}")))
 }

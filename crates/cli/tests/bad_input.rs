@@ -47,6 +47,21 @@ fn one_host_only() {
 }
 
 #[test]
+fn idle_policies_budgets_and_slices() {
+    for (flags, parts) in [
+        ("--idle doze", &["'doze'", "park, hybrid, spin"][..]),
+        ("--idle spin --timer loop", &["--idle spin", "only --timer soft"]),
+        ("--cpu-budget 50%", &["--cpu-budget 50%", "--idle hybrid and --idle spin"]),
+        ("--idle spin --cpu-budget 50", &["'50'", "%"]),
+        ("--idle spin --cpu-budget 101%", &["'101%'", "100%"]),
+        ("--sched-slice 99us", &["'99us'", "from 100us to 100ms"]),
+        ("--sched-slice 1", &["'1'"]),
+    ] {
+        refused(&format!("send 127.0.0.1:9 --rate 1pps {flags}"), parts);
+    }
+}
+
+#[test]
 fn rates_and_intervals() {
     for (flags, parts) in [
         ("--rate 0pps", &["'0pps'", "above zero"][..]),

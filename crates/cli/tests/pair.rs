@@ -44,6 +44,36 @@ fn no_more_than_the_count_is_sent() {
     }
 }
 
+/// Whatever the loop does between departures, all of them leave, and what was polled away is told.
+#[test]
+fn both_accounts_agree_whatever_the_idle_policy() {
+    for (idle, budget) in [
+        ("park", Value::Null),
+        ("hybrid", Value::Null),
+        ("hybrid --cpu-budget 5%", 0.05.into()),
+        ("spin", 0.5.into()),
+        ("spin --cpu-budget 100%", 1.0.into()),
+    ] {
+        let (sent, received) = pair(&format!("--interval 200us --count 300 --catch-up all --idle {idle}"));
+        assert_eq!((&sent["sent"], &received["received"]), (&300.into(), &300.into()), "{idle}");
+        assert_eq!((&sent["config"]["cpu_budget"], &sent["polled"]["budget_share"]), (&budget, &budget));
+        let share = sent["polled"]["share"].as_f64().unwrap();
+        assert!(share > 0.0 || !idle.starts_with("spin"), "{idle}: {share}");
+    }
+}
+
+/// The slice is asked for whatever the timer; where there is none, the report says so.
+#[test]
+fn a_slice_is_held_or_said_to_be_refused() {
+    let here = softtimers::Slice::current().is_ok();
+    for timer in ["soft", "pwait2"] {
+        let (sent, _) = pair(&format!("--interval 1ms --count 5 --sched-slice 100us --timer {timer}"));
+        assert_eq!(sent["config"]["sched_slice_ns"], 100_000, "{timer}");
+        let fallbacks = sent["fallbacks"].as_array().unwrap();
+        assert_eq!(fallbacks.is_empty(), here, "{timer}: {fallbacks:?}");
+    }
+}
+
 /// One set of keys, whatever the timer, so that an assertion on any of them is never a surprise.
 #[test]
 fn the_trigger_states_have_the_same_names_for_every_timer() {

@@ -18,7 +18,7 @@
 //! [`SoftTimers`](crate::SoftTimers) takes by default. With a coarse clock, tell it the step
 //! ([`Config::clock_step`](crate::Config::clock_step)) and it counts T + 1.
 
-use core::num::NonZeroU64;
+use core::num::{NonZeroU32, NonZeroU64};
 use core::time::Duration;
 
 use crate::Timestamp;
@@ -111,6 +111,22 @@ impl Resolutions {
     }
 }
 
+/// The greatest share p of phases that a node may delay in a job of `nodes` that wait for each other
+/// after each phase: an order of magnitude below one in n (Tsafrir et al. §2.2).
+///
+/// The job is held up by any one of them, in `1 − (1 − p)ⁿ` of its phases; with `0.1 / n` that is less
+/// than a tenth.
+///
+/// ```
+/// use core::num::NonZeroU32;
+/// use softtimers_core::bound::max_p;
+///
+/// assert_eq!(max_p(NonZeroU32::new(100).unwrap()), 1e-3);
+/// ```
+pub fn max_p(nodes: NonZeroU32) -> f64 {
+    0.1 / f64::from(nodes.get())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +155,21 @@ mod tests {
         let scheduled = Timestamp::from_nanos(5_900); // reads as tick 5, though 6 is near
         assert!(!clocks.may_fire(scheduled, 3, Timestamp::from_nanos(8_999)));
         assert!(clocks.may_fire(scheduled, 3, Timestamp::from_nanos(9_000)));
+    }
+
+    #[test]
+    fn a_tenth_of_one_in_n_delays_less_than_a_tenth_of_the_job() {
+        for nodes in [1, 2, 100, 10_000, u32::MAX] {
+            let p = max_p(NonZeroU32::new(nodes).unwrap());
+            assert!((p * f64::from(nodes) - 0.1).abs() < 1e-12);
+            // 1 − (1 − p)ⁿ ≤ n·p, the union bound.
+            let held_up = if nodes <= 10_000 {
+                1.0 - (0..nodes).fold(1.0, |on_time, _| on_time * (1.0 - p))
+            } else {
+                0.0
+            };
+            assert!(held_up < 0.1 + 1e-12, "{nodes}: {held_up}");
+        }
     }
 
     /// A nanosecond clock needs no extra tick.

@@ -16,13 +16,23 @@
 //! therefore takes all of the processor under every policy, as it would by sleeping.
 //!
 //! Spinning is not the safe choice: a virtual machine that burns its share is taken off its core for
-//! milliseconds, and beside another busy process a whole scheduler slice is lost. An idle program
-//! with nothing pending sleeps for good under every policy (soft timers §5.1: the idle CPU halts when
-//! nothing is due before the next interrupt).
+//! milliseconds, and beside another busy process a whole scheduler slice is lost. So it has a budget
+//! ([`PollBudget`], half of one processor unless you say otherwise), and its driver may withhold it
+//! ([`Idle::allow_spin`]): one spinning thread of a program is enough. Under any policy all polling
+//! counts against the budget, also the last few microseconds before a deadline. When it is used up,
+//! the loop sleeps to the deadline and is late by a wake-up, rather than over budget.
+//!
+//! An idle program with nothing pending sleeps for good under every policy (soft timers §5.1: the idle
+//! CPU halts when nothing is due before the next interrupt).
+
+mod budget;
 
 use core::time::Duration;
 
-use crate::Timestamp;
+use crate::{Percent, Timestamp};
+
+use budget::Meter;
+pub use budget::{PollBudget, Polling};
 
 /// An idle policy with what it has learnt about this machine's wake-ups.
 ///
@@ -34,13 +44,18 @@ use crate::Timestamp;
 /// assert_eq!(Idle::spin().wait(at(0), Some(at(120))), Wait::Poll);
 /// assert_eq!(Idle::spin().wait(at(0), None), Wait::Forever);
 /// ```
+///
+/// # Cost
+/// Every operation is a few integer operations, without a division but for the lead's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Idle {
     policy: Policy,
+    may_spin: bool,
     /// Learnt wake-up lateness: a low quantile to park by, a high one for the hybrid.
     lead: Duration,
     /// The last deadline that was polled for from the start.
     polled: Option<Timestamp>,
+    meter: Meter,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,44 +79,80 @@ pub enum Wait {
 impl Idle {
     /// Sleep until the deadline, less what a wake-up takes at the least. The default.
     pub const fn park() -> Self {
-        Idle { policy: Policy::Park, lead: Duration::ZERO, polled: None }
+        Idle::new(Policy::Park, Duration::ZERO, PollBudget::UNLIMITED)
     }
 
     /// Sleep until the deadline, less what a wake-up takes at the most; poll the rest away.
     pub const fn hybrid() -> Self {
-        Idle { policy: Policy::Hybrid, lead: FIRST_LEAD, polled: None }
+        Idle::new(Policy::Hybrid, FIRST_LEAD, PollBudget::UNLIMITED)
     }
 
-    /// Poll while anything is pending.
+    /// Poll while anything is pending, within half of one processor.
+    ///
+    /// Only this policy polls for longer than a wake-up takes, so only this one has a budget unless
+    /// you give one ([`within`](Self::within)).
     pub const fn spin() -> Self {
-        Idle { policy: Policy::Spin, lead: Duration::ZERO, polled: None }
+        Idle::new(Policy::Spin, Duration::ZERO, PollBudget::new(Percent::HALF))
     }
 
-    /// What to do at `now`, given the earliest deadline.
+    const fn new(policy: Policy, lead: Duration, budget: PollBudget) -> Self {
+        Idle { policy, may_spin: true, lead, polled: None, meter: Meter::new(budget) }
+    }
+
+    /// The same policy within a budget, as yet unused.
+    #[must_use]
+    pub const fn within(self, budget: PollBudget) -> Self {
+        Idle { meter: Meter::new(budget), ..self }
+    }
+
+    /// Whether a spinning policy may spin from now on; it parks as long as it may not. Other policies
+    /// do not care.
+    pub fn allow_spin(&mut self, allowed: bool) {
+        self.may_spin = allowed;
+    }
+
+    /// What to do at `now`, given the earliest deadline. The time until the next call counts as polled
+    /// away if the answer is [`Wait::Poll`] although nothing is due yet, unless [`busy`](Self::busy)
+    /// is called before.
     ///
     /// Each deadline that is polled for without a sleep lets the lead fade by a thirty-second: what no
     /// sleep confirms any more is forgotten, so that one bad spell cannot keep a loop polling.
     pub fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
+        self.meter.end(now);
+        self.meter.leak(now);
         let Some(deadline) = poll_at else { return Wait::Forever };
-        if self.policy == Policy::Spin || deadline <= now {
+        if deadline <= now {
             return Wait::Poll;
         }
-        let wake = deadline.saturating_sub(self.lead);
+        let spins = self.acts_as() == Policy::Spin;
+        let wake = if spins { now } else { deadline.saturating_sub(self.lead) };
+        if wake < deadline && !self.meter.allows(wake.max(now)) {
+            self.meter.forced();
+            self.polled = Some(deadline);
+            return Wait::Until(deadline);
+        }
         if wake > now {
             self.polled = Some(deadline);
             return Wait::Until(wake);
         }
-        if self.polled != Some(deadline) {
+        if !spins && self.polled != Some(deadline) {
             self.polled = Some(deadline);
             self.lead -= self.lead / FADE;
         }
+        self.meter.begin(now);
         Wait::Poll
+    }
+
+    /// Polling has found something to do at `now`: what follows is work.
+    #[inline]
+    pub fn busy(&mut self, now: Timestamp) {
+        self.meter.end(now);
     }
 
     /// A sleep that was to end at `intended` ended at `now`, with no source ready.
     pub fn woke(&mut self, intended: Timestamp, now: Timestamp) {
         let late = now.saturating_duration_since(intended).min(MOST_LEAD);
-        let (up, down) = match self.policy {
+        let (up, down) = match self.acts_as() {
             Policy::Park => (16, 4),
             Policy::Hybrid => (4, 64),
             Policy::Spin => return,
@@ -116,6 +167,25 @@ impl Idle {
     /// By how much sleeps are shortened.
     pub fn lead(&self) -> Duration {
         self.lead
+    }
+
+    /// Whether the policy is to spin, allowed to or not.
+    pub fn spins(&self) -> bool {
+        self.policy == Policy::Spin
+    }
+
+    /// How much may be polled away.
+    pub fn budget(&self) -> PollBudget {
+        self.meter.budget()
+    }
+
+    /// How much has been polled away, and what the budget forced.
+    pub fn polling(&self) -> Polling {
+        self.meter.spent()
+    }
+
+    fn acts_as(&self) -> Policy {
+        if self.policy == Policy::Spin && !self.may_spin { Policy::Park } else { self.policy }
     }
 }
 
@@ -184,6 +254,45 @@ mod tests {
             });
             assert!(slept.count() > 150, "{:?}", idle.lead());
         }
+    }
+
+    #[test]
+    fn a_spinner_that_may_not_spin_parks_and_learns_to() {
+        let mut idle = Idle::spin();
+        idle.allow_spin(false);
+        assert_eq!(idle.wait(at(0), Some(at(120))), Wait::Until(at(120)));
+        let parked = learnt(idle);
+        assert_eq!(parked, learnt(Idle::park()));
+        idle.allow_spin(true);
+        assert_eq!(idle.wait(at(0), Some(at(120))), Wait::Poll);
+    }
+
+    #[test]
+    fn what_is_due_is_not_polled_for() {
+        let mut idle = Idle::spin();
+        assert_eq!(idle.wait(at(5), Some(at(5))), Wait::Poll);
+        idle.busy(at(900));
+        assert_eq!(idle.polling(), Polling::default());
+    }
+
+    #[test]
+    fn work_is_not_charged_to_the_budget() {
+        let mut idle = Idle::spin();
+        for round in 0..10u64 {
+            let begin = at(round * 10_000);
+            assert_eq!(idle.wait(begin, Some(Timestamp::MAX)), Wait::Poll);
+            idle.busy(begin + Duration::from_micros(3));
+        }
+        assert_eq!(idle.polling(), Polling { time: Duration::from_micros(30), forced_sleeps: 0 });
+    }
+
+    /// One sleep to the deadline, not one to the lead and then another.
+    #[test]
+    fn without_budget_a_hybrid_sleeps_through() {
+        let mut idle = Idle::hybrid().within(PollBudget::new(Percent::new(0).unwrap()));
+        assert_eq!(idle.wait(at(0), Some(at(120))), Wait::Until(at(120)));
+        assert_eq!(idle.wait(at(119), Some(at(120))), Wait::Until(at(120)));
+        assert_eq!(idle.polling(), Polling { time: Duration::ZERO, forced_sleeps: 2 });
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub use alarm::{Alarm, Command};
 #[doc(inline)]
 pub use histogram::Histogram;
 #[doc(inline)]
-pub use idle::{Idle, Wait};
+pub use idle::{Idle, PollBudget, Polling, Wait};
 #[doc(inline)]
 pub use pace::{CatchUp, PaceConfig, PaceError, RateClock, Strategy};
 #[doc(inline)]

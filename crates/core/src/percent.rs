@@ -21,6 +21,12 @@ use core::time::Duration;
 pub struct Percent(u8);
 
 impl Percent {
+    /// All of it.
+    pub const ALL: Percent = Percent(100);
+
+    /// Half of it.
+    pub const HALF: Percent = Percent(50);
+
     /// `percent`, if it is at most 100.
     ///
     /// # Errors

@@ -179,6 +179,32 @@ fn a_sleeping_player_needs_smart_timers() {
     assert_eq!(wakeups, 29);
 }
 
+/// What a tick of 10 kHz does, 100 µs of slack does: the same worst lateness. But the tick wakes the
+/// machine 10,000 times a second whatever happens, and the slack only when there are events.
+#[test]
+fn slack_does_what_a_fast_tick_did_and_is_silent_between() {
+    let (period, events) = (Duration::from_micros(100), if cfg!(miri) { 100 } else { 2_000u64 });
+    let play = |mut machine: Machine<()>, slack: Slack| {
+        let mut random = Random(21);
+        // A minute's events in bursts, with a long silence after each.
+        for event in 0..events {
+            let due = Timestamp::from_nanos(event / 100 * 500_000_000 + random.below(20_000_000));
+            machine.timers.schedule_at(Timestamp::ZERO, due, slack, ());
+        }
+        machine.run(at(events / 100 * 500_000), asleep, |_, _, _| {});
+        assert!(machine.timers.is_empty());
+        (machine.timers.lateness().max().unwrap(), machine.expirations)
+    };
+    let fast_tick = Machine::tick(SoftTimers::new(Config::default()), at(100), period);
+    let (tick_late, ticks) = play(fast_tick, Slack::DEFERRABLE);
+    let (slack_late, wakeups) = play(machine(), Slack::within(period));
+    // Both are rounded to the microsecond of the timers' own tick.
+    assert!(tick_late > 95_000 && tick_late <= 101_000, "{tick_late}");
+    assert!(slack_late > 95_000 && slack_late <= 101_000, "{slack_late}");
+    assert_eq!(ticks, events / 100 * 5_000);
+    assert!(wakeups <= events, "{wakeups} wake-ups for {events} events");
+}
+
 /// A deadline is met to the tick whether trigger states come or not, in every mixture of slack.
 #[test]
 fn no_event_is_later_than_its_deadline() {

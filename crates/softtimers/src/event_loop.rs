@@ -24,11 +24,12 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
-use softtimers_core::{Fired, Idle, SoftTimers, Timestamp, TriggerState, Turn, Wait};
+use softtimers_core::{Fired, Idle, Polling, SoftTimers, Timestamp, TriggerState, Turn, Wait};
 
 use crate::clock::{LoopClock, Monotonic};
 use crate::epoll::{Epoll, Events, Waiting};
-use crate::sys::sched::TimerSlack;
+use crate::idle::{Governor, HeldBack};
+use crate::sys::sched::{Slice, TimerSlack};
 
 /// Names a registered source; any number the program likes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -66,6 +67,10 @@ pub enum Happening<E> {
 pub struct LoopConfig {
     /// What to do when there is nothing to do.
     pub idle: Idle,
+    /// The slice that the thread asks the scheduler for ([`Slice::ALLOWED`]), so that a wake-up beside
+    /// a program that computes does not wait for the other's; `None` leaves it. Threads that are
+    /// started meanwhile inherit it.
+    pub slice: Option<Duration>,
     /// A handler that keeps the loop away from its trigger states for longer than this is counted.
     pub long_handler: Duration,
     /// Do without `epoll_pwait2`, as on kernels before 5.11. For tests.
@@ -73,9 +78,14 @@ pub struct LoopConfig {
 }
 
 impl Default for LoopConfig {
-    /// Park when idle; a handler is long from 1 ms on.
+    /// Park when idle; the slice as it is; a handler is long from 1 ms on.
     fn default() -> Self {
-        LoopConfig { idle: Idle::park(), long_handler: Duration::from_millis(1), without_pwait2: false }
+        LoopConfig {
+            idle: Idle::park(),
+            slice: None,
+            long_handler: Duration::from_millis(1),
+            without_pwait2: false,
+        }
     }
 }
 
@@ -139,15 +149,19 @@ pub struct EventLoop<C = Monotonic> {
     /// The last trigger state, or the end of the last sleep.
     triggered: Timestamp,
     config: LoopConfig,
+    idle: Governor,
     stats: LoopStats,
     slack: Option<TimerSlack>,
+    slice: Option<Slice>,
 }
 
 impl EventLoop {
     /// A loop that watches nothing yet.
     ///
     /// # Errors
-    /// If the kernel refuses another descriptor.
+    /// If the kernel refuses another descriptor; `InvalidInput` for a slice outside
+    /// [`Slice::ALLOWED`]. A slice that the kernel does not grant is no error: see
+    /// [`has_slice`](Self::has_slice).
     pub fn new(config: LoopConfig) -> io::Result<Self> {
         Self::with_clock(config, Monotonic)
     }
@@ -157,8 +171,12 @@ impl<C: LoopClock> EventLoop<C> {
     /// A loop that watches nothing yet and reads `clock`, such as a [`Tsc`](crate::clock::Tsc).
     ///
     /// # Errors
-    /// If the kernel refuses another descriptor.
+    /// As for [`new`](EventLoop::new).
     pub fn with_clock(config: LoopConfig, clock: C) -> io::Result<Self> {
+        let slice = match config.slice.map(Slice::hold) {
+            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
+            other => other.and_then(Result::ok),
+        };
         let now = clock.now();
         let waiting = if config.without_pwait2 { Waiting::Ppoll } else { Waiting::Pwait2 };
         Ok(EventLoop {
@@ -170,9 +188,11 @@ impl<C: LoopClock> EventLoop<C> {
             now,
             handler_runs: false,
             triggered: now,
+            idle: Governor::new(config.idle),
             config,
             stats: LoopStats::default(),
             slack: TimerSlack::hold(Duration::from_nanos(1)).ok(),
+            slice,
         })
     }
 
@@ -216,11 +236,11 @@ impl<C: LoopClock> EventLoop<C> {
         loop {
             if let Some(fired) = timers.next(&turn) {
                 self.turn = Some(turn);
-                self.handler_runs = true;
+                self.hand_out();
                 return Ok(Happening::Due(fired));
             }
             if let Some(ready) = self.next_ready() {
-                self.handler_runs = true;
+                self.hand_out();
                 return Ok(ready);
             }
             turn = self.wait(timers)?;
@@ -248,9 +268,32 @@ impl<C: LoopClock> EventLoop<C> {
         self.slack.is_some()
     }
 
+    /// Whether the thread has the slice of [`LoopConfig::slice`]. Where the kernel does not grant one,
+    /// a wake-up beside a program that computes can wait for milliseconds, as it would without.
+    pub fn has_slice(&self) -> bool {
+        self.slice.is_some()
+    }
+
+    /// How much the idle policy has polled away, and how often its budget made it sleep.
+    pub fn polling(&self) -> Polling {
+        self.idle.polling()
+    }
+
+    /// Why the idle policy polled less than it was asked to, the last time that it did for another
+    /// reason than its budget.
+    pub fn held_back(&self) -> Option<HeldBack> {
+        self.idle.held_back()
+    }
+
     /// Counters since the beginning.
     pub fn stats(&self) -> LoopStats {
         self.stats
+    }
+
+    /// A handler is about to run.
+    fn hand_out(&mut self) {
+        self.handler_runs = true;
+        self.idle.busy(self.now);
     }
 
     /// One reading serves the end of one handler and the beginning of what comes next.
@@ -289,7 +332,7 @@ impl<C: LoopClock> EventLoop<C> {
     fn wait<E>(&mut self, timers: &mut SoftTimers<E>) -> io::Result<Turn> {
         // What fell due while the last turn ran is not slept over, and does not go before the sources.
         let due = timers.next_due().is_some_and(|due| due <= self.now);
-        let wait = if due { Wait::Poll } else { self.config.idle.wait(self.now, timers.poll_at()) };
+        let wait = if due { Wait::Poll } else { self.idle.wait(self.now, timers.poll_at()) };
         let timeout = match wait {
             Wait::Poll => Some(Duration::ZERO),
             Wait::Until(wake) => Some(wake.saturating_duration_since(self.now)),
@@ -309,7 +352,7 @@ impl<C: LoopClock> EventLoop<C> {
         // A signal can end a wait early, which teaches nothing.
         match wait {
             Wait::Until(wake) if self.ready.is_empty() && self.now >= wake => {
-                self.config.idle.woke(wake, self.now);
+                self.idle.woke(wake, self.now);
                 self.stats.deadlines += 1;
             }
             _ => {}

@@ -228,7 +228,8 @@ fn run_delay(file: &File) -> io::Result<Duration> {
     number(&text[..read], 1).map(Duration::from_nanos)
 }
 
-/// The eighth figure of the first line of `/proc/stat`, in hundredths of a second, over all cores.
+/// The eighth figure of the first line of `/proc/stat`, over all cores. Its unit is a hundredth of a second
+/// by the kernel's interface to programs, whatever the rate of the kernel's own tick.
 fn steal(file: &File) -> io::Result<Duration> {
     let mut text = [0; 256];
     let read = file.read_at(&mut text, 0)?;

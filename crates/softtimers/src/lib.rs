@@ -30,6 +30,7 @@ pub mod backup;
 pub mod clock;
 pub mod epoll;
 pub mod event_loop;
+pub mod idle;
 pub mod late;
 pub mod signal_timer;
 #[allow(unsafe_code)]
@@ -40,6 +41,7 @@ pub mod waiter;
 pub use backup::{Backup, BackupStats};
 pub use clock::{LoopClock, Monotonic, Tsc};
 pub use event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token};
-pub use sys::sched::TimerSlack;
+pub use idle::HeldBack;
+pub use sys::sched::{Slice, TimerSlack};
 pub use udp::UdpSocket;
 pub use waiter::{Ready, Waiter};

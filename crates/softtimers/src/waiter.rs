@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
-use softtimers_core::{Clock, Fired, Idle, SoftTimers, Timestamp, TriggerState, Turn, Wait};
+use softtimers_core::{Clock, Fired, Idle, Polling, SoftTimers, Timestamp, TriggerState, Turn, Wait};
 
 use crate::clock::Monotonic;
+use crate::idle::{Governor, HeldBack};
 use crate::sys::sched::TimerSlack;
 use crate::sys::wait::wait_readable;
 
@@ -54,7 +55,9 @@ use crate::sys::wait::wait_readable;
 /// ```
 #[derive(Debug)]
 pub struct Waiter {
-    idle: Idle,
+    idle: Governor,
+    /// The last reading of the clock.
+    now: Timestamp,
     turn: Option<Turn>,
     slack: Option<TimerSlack>,
 }
@@ -81,13 +84,29 @@ impl Waiter {
 
     /// A waiter with another idle policy.
     pub fn with_idle(idle: Idle) -> Self {
-        Waiter { idle, turn: None, slack: TimerSlack::hold(Duration::from_nanos(1)).ok() }
+        Waiter {
+            idle: Governor::new(idle),
+            now: Timestamp::ZERO,
+            turn: None,
+            slack: TimerSlack::hold(Duration::from_nanos(1)).ok(),
+        }
     }
 
     /// Whether this thread's timer slack could be set. Where a sandbox forbids it, sleeps end up to
     /// 50 µs later; nothing else changes.
     pub fn has_slack(&self) -> bool {
         self.slack.is_some()
+    }
+
+    /// How much the idle policy has polled away, and how often its budget made it sleep.
+    pub fn polling(&self) -> Polling {
+        self.idle.polling()
+    }
+
+    /// Why the idle policy polled less than it was asked to, the last time that it did for another
+    /// reason than its budget.
+    pub fn held_back(&self) -> Option<HeldBack> {
+        self.idle.held_back()
     }
 
     /// The next datagram of `socket` or the next due event, whichever comes first. Sleeps until then,
@@ -130,11 +149,22 @@ impl Waiter {
         &mut self,
         source: BorrowedFd<'_>,
         timers: &mut SoftTimers<E>,
+        look: impl FnMut() -> io::Result<Option<T>>,
+    ) -> io::Result<Found<T, E>> {
+        let found = self.find(source, timers, look);
+        self.idle.busy(self.now);
+        found
+    }
+
+    fn find<E, T>(
+        &mut self,
+        source: BorrowedFd<'_>,
+        timers: &mut SoftTimers<E>,
         mut look: impl FnMut() -> io::Result<Option<T>>,
     ) -> io::Result<Found<T, E>> {
         let mut turn = match self.turn.take() {
             Some(unfinished) => unfinished,
-            None => timers.trigger(TriggerState::HandlerExit, Monotonic.now()),
+            None => self.trigger(TriggerState::HandlerExit, timers),
         };
         loop {
             if let Some(fired) = timers.next(&turn) {
@@ -144,37 +174,36 @@ impl Waiter {
             if let Some(found) = look()? {
                 return Ok(Found::Source(found));
             }
-            let now = Monotonic.now();
-            turn = timers.trigger(TriggerState::Idle, now);
+            turn = self.trigger(TriggerState::Idle, timers);
             if let Some(fired) = timers.next(&turn) {
                 self.turn = Some(turn);
                 return Ok(Found::Due(fired));
             }
-            turn = self.sleep(source, timers, now)?;
+            turn = self.sleep(source, timers)?;
         }
     }
 
-    fn sleep<E>(
-        &mut self,
-        source: BorrowedFd<'_>,
-        timers: &mut SoftTimers<E>,
-        now: Timestamp,
-    ) -> io::Result<Turn> {
-        let wait = self.idle.wait(now, timers.poll_at());
+    fn trigger<E>(&mut self, source: TriggerState, timers: &mut SoftTimers<E>) -> Turn {
+        self.now = Monotonic.now();
+        timers.trigger(source, self.now)
+    }
+
+    fn sleep<E>(&mut self, source: BorrowedFd<'_>, timers: &mut SoftTimers<E>) -> io::Result<Turn> {
+        let wait = self.idle.wait(self.now, timers.poll_at());
         let timeout = match wait {
-            Wait::Poll => return Ok(timers.trigger(TriggerState::Idle, Monotonic.now())),
-            Wait::Until(wake) => Some(wake.saturating_duration_since(now)),
+            Wait::Poll => return Ok(self.trigger(TriggerState::Idle, timers)),
+            Wait::Until(wake) => Some(wake.saturating_duration_since(self.now)),
             Wait::Forever => None,
         };
         let found = wait_readable(source, timeout)?;
-        let now = Monotonic.now();
+        let source = if found { TriggerState::Readiness } else { TriggerState::Backup };
+        let turn = self.trigger(source, timers);
         // A signal can end a wait early, which teaches nothing.
         match wait {
-            Wait::Until(wake) if !found && now >= wake => self.idle.woke(wake, now),
+            Wait::Until(wake) if !found && self.now >= wake => self.idle.woke(wake, self.now),
             _ => {}
         }
-        let source = if found { TriggerState::Readiness } else { TriggerState::Backup };
-        Ok(timers.trigger(source, now))
+        Ok(turn)
     }
 }
 

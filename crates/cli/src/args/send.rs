@@ -1,9 +1,11 @@
 //! What `send` is asked for.
 
+use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use softtimers_core::CatchUp;
+use softtimers::Slice;
+use softtimers_core::{CatchUp, Percent};
 
 use super::{OutputArgs, datagram_size};
 use crate::units::{self, SendRate};
@@ -69,6 +71,23 @@ pub struct SendArgs {
     #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = units::duration)]
     pub slack: Duration,
 
+    /// What the loop does when nothing is due (--timer soft only) [default: park]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub idle: Option<IdlePolicy>,
+
+    /// How much of one processor may be polled away (--idle hybrid or spin) [default: 50% to spin]
+    ///
+    /// When it is used up, the loop sleeps instead, and is late by a wake-up.
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
+    pub cpu_budget: Option<Percent>,
+
+    /// The slice to ask the scheduler for: 100us to 100ms (Linux 6.12 or later)
+    ///
+    /// With a short one the loop runs as soon as it wakes, also beside a program that computes. It gets no
+    /// larger share of the processor. Whatever the timer.
+    #[arg(long, value_name = "TIME", value_parser = slice)]
+    pub sched_slice: Option<Duration>,
+
     /// Work that the same loop does meanwhile
     #[arg(long, value_enum, value_name = "WORK", default_value_t = Busy::None)]
     pub busy: Busy,
@@ -120,6 +139,29 @@ pub enum ClockName {
     Tsc,
 }
 
+/// What a loop driven by softtimers does when nothing is due.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdlePolicy {
+    /// Sleep until just before the deadline, by what a wake-up takes at the least
+    #[default]
+    Park,
+    /// Sleep until before the deadline, by what few wake-ups exceed, and poll the rest away
+    Hybrid,
+    /// Poll, within the budget
+    Spin,
+}
+
+impl fmt::Display for IdlePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IdlePolicy::Park => "park",
+            IdlePolicy::Hybrid => "hybrid",
+            IdlePolicy::Spin => "spin",
+        })
+    }
+}
+
 /// Work that the sending loop does beside sending.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -140,6 +182,16 @@ fn flow_count(text: &str) -> Result<u32, String> {
     }
 }
 
+fn slice(text: &str) -> Result<Duration, String> {
+    let slice = units::duration(text).map_err(|error| error.to_string())?;
+    let allowed = Slice::ALLOWED;
+    if allowed.contains(&slice) {
+        return Ok(slice);
+    }
+    let [least, most] = [allowed.start(), allowed.end()].map(|&bound| units::show_duration(bound));
+    Err(format!("the kernel grants slices from {least} to {most}"))
+}
+
 fn catch_up(text: &str) -> Result<CatchUp, String> {
     match text {
         "none" => Ok(CatchUp::NONE),
@@ -157,6 +209,7 @@ Examples:
   softtimers send 127.0.0.1:9000 --interval 40us --duration 5s
   softtimers send 127.0.0.1:9000 --rate 100Mbit --size 1500 --busy echo
   softtimers send 127.0.0.1:9000 --rate 25kpps --json --assert 'back_to_back<0.01'
+  softtimers send 127.0.0.1:9000 --interval 12us --idle spin --cpu-budget 100%
   softtimers send 192.0.2.7:9000 --rate 10kpps   # asks a `softtimers recv` there first
 
 Exit codes:
@@ -175,6 +228,15 @@ mod tests {
         assert_eq!(catch_up("all"), Ok(CatchUp::ALL));
         assert_eq!(catch_up("5ms"), Ok(CatchUp::within(Duration::from_millis(5))));
         assert!(catch_up("some").unwrap_err().ends_with("none and all are allowed too"));
+    }
+
+    #[test]
+    fn slices_are_what_the_kernel_grants() {
+        assert_eq!(slice("100us"), Ok(Duration::from_micros(100)));
+        assert_eq!(slice("100ms"), Ok(Duration::from_millis(100)));
+        for text in ["99us", "101ms", "0s"] {
+            assert_eq!(slice(text).unwrap_err(), "the kernel grants slices from 100us to 100ms", "{text}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::units::show_duration;
 
 use super::Session;
 use super::account::Usage;
+use super::polled::PolledReport;
 
 /// The keys of `send`'s object.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -34,6 +35,8 @@ pub struct SendReport {
     pub gaps: GapReport,
     /// This thread's CPU time as a share of one processor.
     pub cpu_share: f64,
+    /// What of that went into polling with nothing to do.
+    pub polled: PolledReport,
     /// CPU time of the whole run for each datagram, other work included.
     pub cpu_ns_per_packet: Option<f64>,
     /// Times the thread slept and was woken.
@@ -85,6 +88,7 @@ impl SendReport {
             late_ns: flow.lateness().distribution(),
             gaps,
             cpu_share: usage.cpu.as_secs_f64() / seconds,
+            polled: PolledReport::new(session.polled, plan.config().cpu_budget, usage.wall),
             cpu_ns_per_packet: (flow.sent() > 0).then(|| usage.cpu.as_nanos() as f64 / flow.sent() as f64),
             wakeups: usage.wakeups,
             fired: flow.fired().iter().map(|(source, &count)| (source.name(), count)).collect(),
@@ -111,6 +115,7 @@ impl Default for SendReport {
             late_ns: Distribution::default(),
             gaps: GapReport::default(),
             cpu_share: 0.0,
+            polled: PolledReport::default(),
             cpu_ns_per_packet: None,
             wakeups: 0,
             fired: softtimers::TriggerState::ALL.map(|source| (source.name(), 0)).into(),
@@ -142,6 +147,7 @@ impl Report for SendReport {
         table.share("back to back", self.gaps.back_to_back);
         table.number("longest burst", self.gaps.longest_burst);
         table.share("cpu of one core", Some(self.cpu_share));
+        self.polled.row(&mut table);
         table.row("wake-ups", self.wakeups);
         table.row("found due by", counts(&self.fired));
         for (cause, late) in self.late.iter().filter(|(_, late)| late.count > 0) {

@@ -1,12 +1,13 @@
 //! `--timer soft`: the flow as an event of [`SoftTimers`] in an [`EventLoop`].
 
 use std::io;
-use std::time::Duration;
 
 use softtimers::{
-    Config, EventLoop, Fired, Happening, Interest, LoopClock, LoopConfig, Slack, SoftTimers, Token,
+    Config, EventLoop, Fired, Happening, Idle, Interest, LoopClock, LoopConfig, Slack, SoftTimers, Token,
     TriggerState,
 };
+
+use crate::plan::SendPlan;
 
 use super::Session;
 use super::work::{VISIT, Workload};
@@ -20,129 +21,113 @@ enum Event {
     End,
 }
 
-/// From here on taking a group lasts some ten microseconds, beside which a clock read is nothing.
-const LARGE_GROUP: usize = 8;
-const ECHO: Token = Token(0);
-const INTERRUPT: Token = Token(1);
-
 /// Sends until the session is over.
-pub(super) fn run(session: &mut Session, clock: &impl LoopClock, slack: Duration) -> io::Result<()> {
-    let mut timers = SoftTimers::new(Config::default());
-    let slack = Slack::within(slack);
-    timers.schedule_at(clock.now(), session.flow.due(), slack, Event::Departure);
-    drive(session, clock, timers, slack)
+pub(super) fn run(session: &mut Session, clock: &impl LoopClock, plan: &SendPlan) -> io::Result<()> {
+    let mut engine = Engine::new(session, clock, Slack::within(plan.slack));
+    engine.schedule_departure();
+    engine.drive(plan.idle.unwrap_or_default().idle())
 }
 
 /// Does only the work, in the same loop: what pacing is compared with.
 pub(super) fn idle(session: &mut Session, clock: &impl LoopClock) -> io::Result<()> {
-    drive(session, clock, SoftTimers::new(Config::default()), Slack::EXACT)
+    Engine::new(session, clock, Slack::EXACT).drive(Idle::park())
 }
 
-fn drive(
-    session: &mut Session,
-    clock: &impl LoopClock,
-    mut timers: SoftTimers<Event>,
+struct Engine<'a, C> {
+    session: &'a mut Session,
+    clock: &'a C,
+    timers: SoftTimers<Event>,
     slack: Slack,
-) -> io::Result<()> {
-    timers.schedule_at(clock.now(), session.end, Slack::EXACT, Event::End);
-    if let Workload::Compute(_) = session.work {
-        compute(session, clock, &mut timers, slack)
-    } else {
-        serve(session, clock, &mut timers, slack)
-    }
 }
 
-fn serve(
-    session: &mut Session,
-    clock: &impl LoopClock,
-    timers: &mut SoftTimers<Event>,
-    slack: Slack,
-) -> io::Result<()> {
-    let mut events = EventLoop::with_clock(LoopConfig::default(), clock)?;
-    events.register(&session.interrupt, INTERRUPT, Interest::Readable)?;
-    if let Workload::Echo(echo) = &session.work {
-        events.register(echo, ECHO, Interest::Readable)?;
+impl<'a, C: LoopClock> Engine<'a, C> {
+    fn new(session: &'a mut Session, clock: &'a C, slack: Slack) -> Self {
+        let mut timers = SoftTimers::new(Config::default());
+        timers.schedule_at(clock.now(), session.end, Slack::EXACT, Event::End);
+        Engine { session, clock, timers, slack }
     }
-    let mut over = false;
-    while !over {
-        match events.next(timers)? {
-            Happening::Due(fired) => over = handle(session, timers, slack, &fired)?,
-            Happening::Ready { token: ECHO, .. } => over = visit(session, clock, timers, slack)?,
-            Happening::Ready { .. } => over = true,
+
+    fn schedule_departure(&mut self) {
+        self.timers.schedule_at(self.clock.now(), self.session.flow.due(), self.slack, Event::Departure);
+    }
+
+    fn drive(&mut self, idle: Idle) -> io::Result<()> {
+        if let Workload::Compute(_) = self.session.work { self.compute() } else { self.serve(idle) }
+    }
+
+    fn serve(&mut self, idle: Idle) -> io::Result<()> {
+        let mut events = EventLoop::with_clock(LoopConfig { idle, ..LoopConfig::default() }, self.clock)?;
+        events.register(&self.session.interrupt, INTERRUPT, Interest::Readable)?;
+        if let Workload::Echo(echo) = &self.session.work {
+            events.register(echo, ECHO, Interest::Readable)?;
+        }
+        let mut over = false;
+        while !over {
+            match events.next(&mut self.timers)? {
+                Happening::Due(fired) => over = self.handle(&fired)?,
+                Happening::Ready { token: ECHO, .. } => over = self.visit()?,
+                Happening::Ready { .. } => over = true,
+            }
+        }
+        self.session.waited(events.waiting());
+        self.session.idled(events.polling(), events.held_back());
+        Ok(())
+    }
+
+    /// Serves the echo server's clients, with a trigger state after each system call that took long:
+    /// after the answers to a group of requests, and after taking one that is not small. Whether the
+    /// run is over.
+    fn visit(&mut self) -> io::Result<bool> {
+        let mut left = VISIT;
+        loop {
+            let taken = self.session.work.take_group()?;
+            if taken >= LARGE_GROUP && self.trigger(TriggerState::SyscallExit)? {
+                return Ok(true);
+            }
+            self.session.work.answer_group();
+            if !self.session.work.more(taken, &mut left) {
+                return Ok(false);
+            }
+            if self.trigger(TriggerState::SyscallExit)? {
+                return Ok(true);
+            }
         }
     }
-    session.waited(events.waiting());
-    Ok(())
-}
 
-/// Serves the echo server's clients, with a trigger state after each system call that took long: after
-/// the answers to a group of requests, and after taking one that is not small.
-fn visit(
-    session: &mut Session,
-    clock: &impl LoopClock,
-    timers: &mut SoftTimers<Event>,
-    slack: Slack,
-) -> io::Result<bool> {
-    let mut left = VISIT;
-    loop {
-        let taken = session.work.take_group()?;
-        if taken >= LARGE_GROUP && trigger(session, clock, timers, slack, TriggerState::SyscallExit)? {
+    /// A program that only computes, and looks at the clock between two pieces.
+    fn compute(&mut self) -> io::Result<()> {
+        loop {
+            self.session.work.compute_piece();
+            if self.trigger(TriggerState::HandlerExit)? || self.session.interrupt.arrived() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One trigger state inside a handler; whether the run is over.
+    #[inline]
+    fn trigger(&mut self, source: TriggerState) -> io::Result<bool> {
+        let turn = self.timers.trigger(source, self.clock.now());
+        while let Some(fired) = self.timers.next(&turn) {
+            if self.handle(&fired)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn handle(&mut self, fired: &Fired<Event>) -> io::Result<bool> {
+        let now = fired.due + fired.lateness;
+        if fired.event == Event::End {
             return Ok(true);
         }
-        session.work.answer_group();
-        if !session.work.more(taken, &mut left) {
-            return Ok(false);
-        }
-        if trigger(session, clock, timers, slack, TriggerState::SyscallExit)? {
-            return Ok(true);
-        }
+        let due = self.session.flow.depart(now, fired.source)?;
+        self.timers.schedule_at(now, due, self.slack, Event::Departure);
+        Ok(self.session.flow.finished() || self.session.interrupt.arrived())
     }
 }
 
-/// A program that only computes, and looks at the clock between two pieces.
-fn compute(
-    session: &mut Session,
-    clock: &impl LoopClock,
-    timers: &mut SoftTimers<Event>,
-    slack: Slack,
-) -> io::Result<()> {
-    loop {
-        session.work.compute_piece();
-        if trigger(session, clock, timers, slack, TriggerState::HandlerExit)? || session.interrupt.arrived() {
-            return Ok(());
-        }
-    }
-}
-
-/// One trigger state inside a handler; whether the run is over.
-#[inline]
-fn trigger(
-    session: &mut Session,
-    clock: &impl LoopClock,
-    timers: &mut SoftTimers<Event>,
-    slack: Slack,
-    source: TriggerState,
-) -> io::Result<bool> {
-    let turn = timers.trigger(source, clock.now());
-    while let Some(fired) = timers.next(&turn) {
-        if handle(session, timers, slack, &fired)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-fn handle(
-    session: &mut Session,
-    timers: &mut SoftTimers<Event>,
-    slack: Slack,
-    fired: &Fired<Event>,
-) -> io::Result<bool> {
-    let now = fired.due + fired.lateness;
-    if fired.event == Event::End {
-        return Ok(true);
-    }
-    let due = session.flow.depart(now, fired.source)?;
-    timers.schedule_at(now, due, slack, Event::Departure);
-    Ok(session.flow.finished() || session.interrupt.arrived())
-}
+/// From here on taking a group lasts some ten microseconds, beside which a clock read is nothing.
+const LARGE_GROUP: usize = 8;
+const ECHO: Token = Token(0);
+const INTERRUPT: Token = Token(1);

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::handshake::Permit;
 use crate::plan::SendPlan;
 
-use super::{Session, say_goodbye};
+use super::Session;
 
 /// Who takes turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +65,7 @@ pub fn take_turns<const N: usize>(
         }
     }
     session.flow.mute(false);
-    say_goodbye(&mut session, permit);
+    session.say_goodbye(permit);
     session.work.stop();
     Ok(shares)
 }
@@ -91,15 +91,15 @@ impl Session {
     fn contend(&mut self, contender: Contender, plan: &SendPlan) -> io::Result<u64> {
         let sent = self.flow.sent();
         match contender {
-            Contender::Nobody => self.drive(Timer::Off, plan.slack, &Monotonic)?,
+            Contender::Nobody => self.drive(Timer::Off, plan, &Monotonic)?,
             Contender::Flow(timer) | Contender::NullEvents(timer) => {
-                self.drive(timer, plan.slack, &Monotonic)?;
+                self.drive(timer, plan, &Monotonic)?;
             }
             Contender::NullSignals => {
                 let signals = SignalTimer::new()?;
                 let period = plan.pace.rate.interval();
                 signals.arm_periodic(Monotonic.now() + period, period)?;
-                self.drive(Timer::Off, plan.slack, &Monotonic)?;
+                self.drive(Timer::Off, plan, &Monotonic)?;
                 return Ok(signals.signals());
             }
         }

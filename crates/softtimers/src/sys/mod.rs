@@ -14,14 +14,16 @@
 //! | `recvmmsg`, `sendmmsg` | many datagrams per system call | not in rustix |
 //! | `control`, `sockaddr` | the bytes those two exchange with the kernel | – (parsed as bytes) |
 //! | `sockopt` | time stamps, drops, queue errors | not in rustix |
-//! | `sched` | timer slack of a thread | – |
 //! | `tsc` | the time stamp counter | two instructions of x86-64 |
+//! | `sched` | timer slack and slice of a thread | – |
+//! | `sched_attr` | the kernel's record of a thread's class, nice value and slice | not in rustix |
 
 pub(crate) mod control;
 pub(crate) mod epoll;
 pub(crate) mod posix_timer;
 pub(crate) mod recvmmsg;
 pub(crate) mod sched;
+pub(crate) mod sched_attr;
 pub(crate) mod sendmmsg;
 pub(crate) mod signal_pacer;
 pub(crate) mod sockaddr;

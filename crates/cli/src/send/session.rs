@@ -1,0 +1,114 @@
+//! What every `--timer` drives: the flow, the work beside it, and when to stop.
+
+use std::io;
+use std::net::SocketAddr;
+
+use softtimers::epoll::Waiting;
+use softtimers::{Clock, HeldBack, LoopClock, Monotonic, Polling, Slice, Timestamp, UdpSocket};
+
+use crate::args::Timer;
+use crate::failure::Failure;
+use crate::handshake::Permit;
+use crate::interrupt::Interrupt;
+use crate::plan::SendPlan;
+use crate::processor::{Kept, Processor};
+use crate::wire::Datagram;
+
+use super::flow::Flow;
+use super::work::Workload;
+use super::{own_loop, soft};
+
+/// A run in progress, on the thread that began it.
+pub(super) struct Session {
+    pub(super) flow: Flow,
+    pub(super) work: Workload,
+    pub(super) interrupt: Interrupt,
+    pub(super) end: Timestamp,
+    /// What the idle policy polled away, if there was one.
+    pub(super) polled: Option<Polling>,
+    /// What did not work as asked and what was done instead.
+    pub(super) fallbacks: Vec<String>,
+    /// What this thread is asked to be; it is let go as it was.
+    _kept: Option<Kept>,
+    _slice: Option<Slice>,
+}
+
+impl Session {
+    pub(super) fn begin(plan: &SendPlan) -> Result<Self, Failure> {
+        let socket = connect(plan.destination)?;
+        let interrupt =
+            Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+        let work = Workload::start(plan.work, plan.cpu)
+            .map_err(|error| Failure::broke_off("starting the work", &error))?;
+        let kept = plan
+            .cpu
+            .map(Processor::keep)
+            .transpose()
+            .map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
+        // After the work's processes have been started, which would inherit it.
+        let slice = plan.sched_slice.map(Slice::hold).transpose();
+        let no_slice = slice.as_ref().err().map(|error| format!("no --sched-slice: {error}"));
+        let start = Monotonic.now();
+        Ok(Session {
+            flow: Flow::new(plan, socket, start)?,
+            work,
+            interrupt,
+            end: plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
+            polled: None,
+            fallbacks: no_slice.into_iter().collect(),
+            _kept: kept,
+            _slice: slice.unwrap_or_default(),
+        })
+    }
+
+    /// Goes on until the end, by this timer.
+    pub(super) fn drive(&mut self, timer: Timer, plan: &SendPlan, clock: &impl LoopClock) -> io::Result<()> {
+        match timer {
+            Timer::Soft => soft::run(self, clock, plan),
+            Timer::Off => soft::idle(self, clock),
+            timer => own_loop::run(self, clock, timer),
+        }
+    }
+
+    pub(super) fn over(&self, now: Timestamp) -> bool {
+        now >= self.end || self.flow.finished() || self.interrupt.arrived()
+    }
+
+    /// Tells how the engine had to wait, if not as it would have liked to.
+    pub(super) fn waited(&mut self, waiting: Waiting) {
+        if waiting == Waiting::Ppoll {
+            self.fallbacks
+                .push("epoll_pwait2 is refused here; waits use ppoll, one more system call each".to_owned());
+        }
+    }
+
+    /// Tells what the idle policy did, and if it could not do as it was asked to.
+    pub(super) fn idled(&mut self, polled: Polling, held_back: Option<HeldBack>) {
+        self.polled = Some(polled);
+        if let Some(why) = held_back {
+            self.fallbacks.push(format!("{why}; the loop slept instead where it could"));
+        }
+    }
+
+    pub(super) fn say_goodbye(&mut self, permit: Permit) {
+        let bye = Datagram::Bye { flow: 0, sent: self.flow.sent(), token: permit.token() };
+        if !self.flow.say_goodbye(&bye) {
+            self.fallbacks.push("no goodbye could be sent; a receiver does not know of the end".to_owned());
+        }
+    }
+}
+
+/// A socket of any free port, connected so that the kernel looks the route up once.
+fn connect(destination: SocketAddr) -> Result<UdpSocket, Failure> {
+    let local: SocketAddr =
+        if destination.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let open = || -> io::Result<UdpSocket> {
+        let socket = UdpSocket::bind(local)?;
+        socket.connect(destination)?;
+        socket.set_nonblocking(true)?;
+        // Without it the kernel reports a datagram that a full device queue dropped as sent.
+        socket.report_queue_drops(true)?;
+        Ok(socket)
+    };
+    open().map_err(|error| Failure::usage(format_args!("address {destination}: {error}")))
+}

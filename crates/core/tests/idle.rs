@@ -1,0 +1,164 @@
+//! Idle policies on a simulated machine whose wake-ups are late and whose looks take time: what is
+//! polled away stays within the budget, over any stretch of time, and what is not due is never run.
+
+mod machine;
+
+use core::time::Duration;
+
+use machine::Random;
+use softtimers_core::{Idle, Percent, PollBudget, Timestamp, Wait};
+
+/// One flow on an idle machine, driven as a loop drives it.
+struct Player {
+    idle: Idle,
+    now: Timestamp,
+    random: Random,
+    /// Beginning and end of each stretch of polling.
+    polls: Vec<(Timestamp, Timestamp)>,
+    sleeps: u64,
+    longest_look: Duration,
+    /// What the host took in the middle of looks.
+    stolen: Duration,
+    latest: Duration,
+}
+
+impl Player {
+    fn new(idle: Idle, seed: u64) -> Self {
+        let (polls, random) = (Vec::new(), Random(seed));
+        Player {
+            idle,
+            now: Timestamp::ZERO,
+            random,
+            polls,
+            sleeps: 0,
+            longest_look: Duration::ZERO,
+            stolen: Duration::ZERO,
+            latest: Duration::ZERO,
+        }
+    }
+
+    /// Plays events that are `interval` apart, each a few microseconds of work; returns how many.
+    fn play(&mut self, interval: Duration, until: Timestamp) -> u64 {
+        let mut due = self.now + interval;
+        let mut events = 0;
+        while self.now < until {
+            self.idle_until(due);
+            self.latest = self.latest.max(self.now.saturating_duration_since(due));
+            self.idle.busy(self.now);
+            self.now += Duration::from_nanos(1_000 + self.random.below(3_000));
+            due = (due + interval).max(self.now);
+            events += 1;
+        }
+        events
+    }
+
+    fn idle_until(&mut self, due: Timestamp) {
+        while self.now < due {
+            let begin = self.now;
+            match self.idle.wait(begin, Some(due)) {
+                Wait::Poll => {
+                    // Now and then the host takes the core away in the middle of a look.
+                    let stolen = if self.random.below(200_000) == 0 { 2_000 } else { 0 };
+                    let stolen = Duration::from_micros(stolen);
+                    let look = Duration::from_nanos(200 + self.random.below(400)) + stolen;
+                    self.stolen += stolen;
+                    self.longest_look = self.longest_look.max(look);
+                    self.now += look;
+                    self.polls.push((begin, self.now));
+                }
+                Wait::Until(wake) => {
+                    assert!(wake > begin && wake <= due, "asleep past the deadline");
+                    self.now = wake + Duration::from_nanos(10_000 + self.random.below(20_000));
+                    self.idle.woke(wake, self.now);
+                    self.sleeps += 1;
+                }
+                Wait::Forever => panic!("an event is pending"),
+            }
+        }
+    }
+
+    /// The most that was polled away in any stretch of time, beyond `percent` of that stretch.
+    fn most_beyond(&self, percent: u32) -> Duration {
+        let share = i128::from(percent);
+        let (mut level, mut least, mut most, mut before) = (0i128, 0i128, 0i128, Timestamp::ZERO);
+        for &(begin, end) in &self.polls {
+            level -= share * begin.saturating_duration_since(before).as_nanos() as i128;
+            least = least.min(level);
+            level += (100 - share) * end.saturating_duration_since(begin).as_nanos() as i128;
+            most = most.max(level - least);
+            before = end;
+        }
+        Duration::from_nanos((most / 100) as u64)
+    }
+
+    fn polled(&self) -> Duration {
+        self.polls.iter().map(|(begin, end)| end.saturating_duration_since(*begin)).sum()
+    }
+}
+
+const SPAN: Timestamp = Timestamp::from_micros(if cfg!(miri) { 4_000 } else { 400_000 });
+
+#[test]
+fn no_policy_polls_more_than_its_budget_in_any_stretch_of_time() {
+    let period = Duration::from_millis(3);
+    for (seed, percent) in [0u32, 1, 10, 50, 90].into_iter().enumerate() {
+        let share = Percent::new(percent).unwrap();
+        for policy in [Idle::park(), Idle::hybrid(), Idle::spin()] {
+            for micros in [7, 40, 120, 1_300] {
+                let mut player = Player::new(policy.within(PollBudget::new(share).over(period)), seed as u64);
+                player.play(Duration::from_micros(micros), SPAN);
+                let allowed = share.of(period) + player.longest_look;
+                let beyond = player.most_beyond(percent);
+                assert!(beyond <= allowed, "{policy:?} at {micros} µs: {beyond:?} beyond {percent}%");
+                assert_eq!(player.idle.polling().time, player.polled(), "the account is exact");
+                assert!(percent > 0 || player.polls.is_empty());
+            }
+        }
+    }
+}
+
+/// The budget is not only kept but used: a spinner with something to wait for polls nearly its share.
+#[test]
+#[cfg_attr(miri, ignore = "a budget's long run takes minutes under Miri")]
+fn a_spinner_uses_what_it_may() {
+    for percent in [10, 50, 90] {
+        let budget = PollBudget::new(Percent::new(percent).unwrap());
+        let mut player = Player::new(Idle::spin().within(budget), 3);
+        player.play(Duration::from_micros(500), SPAN);
+        let share = player.polled().as_nanos() as f64 * 100.0 / SPAN.as_nanos() as f64;
+        let most = f64::from(percent);
+        assert!(share > 0.8 * most && share < 1.2 * most + 1.0, "{share}% of {percent}%");
+        assert!(player.idle.polling().forced_sleeps > 0);
+    }
+}
+
+/// Beyond the budget an event is late by a wake-up, and not lost; within it, by a look.
+#[test]
+fn beyond_the_budget_events_are_late_and_not_lost() {
+    let interval = Duration::from_micros(200);
+    let events = |idle: Idle| {
+        let mut player = Player::new(idle, 1);
+        (player.play(interval, SPAN), player)
+    };
+    let (all, spinner) = events(Idle::spin().within(PollBudget::UNLIMITED));
+    assert_eq!((spinner.sleeps, spinner.idle.polling().forced_sleeps), (0, 0));
+    assert!(spinner.latest <= spinner.longest_look);
+    let (within, sleeper) = events(Idle::spin().within(PollBudget::new(Percent::new(5).unwrap())));
+    // Some are not played while the host has the core.
+    let nominal = SPAN.as_nanos() / interval.as_nanos() as u64;
+    assert!(all * 100 > nominal * 90 && within * 100 > nominal * 90, "{all} and {within} of {nominal}");
+    assert!(sleeper.sleeps > 0);
+    assert!(sleeper.latest <= Duration::from_micros(31) + sleeper.longest_look, "{:?}", sleeper.latest);
+}
+
+/// The default is as it was: it polls for less than a wake-up takes before each event, and is not held
+/// to a budget.
+#[test]
+fn parking_polls_for_less_than_a_wake_up_takes() {
+    for micros in [120, 1_300] {
+        let mut player = Player::new(Idle::park(), 9);
+        let events = player.play(Duration::from_micros(micros), SPAN);
+        assert_eq!(player.idle.polling().forced_sleeps, 0);
+        assert!(player.polled() < Duration::from_micros(20) * events as u32 + player.stolen);
+    }
+}

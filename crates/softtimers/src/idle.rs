@@ -1,0 +1,249 @@
+//! Keeps an idle policy within what this thread may do: [`HeldBack`] says when it may not.
+//!
+//! [`Idle`] decides between sleeping and polling by time alone. Two things that it cannot know forbid
+//! polling for long, whatever the user asked for:
+//!
+//! | this thread | why not | instead |
+//! |---|---|---|
+//! | is real-time (`SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`) | while it polls nothing else runs on its processor, not even what would stop it | any policy parks, and polls at most a tenth |
+//! | is not the only one that would spin | more than one spinning thread serves nobody better | it parks while another one spins |
+//!
+//! Both are looked at anew while the loop runs: somebody may make the thread real-time, and the
+//! spinner may end, or have nothing more to wait for.
+
+mod lease;
+
+use std::fmt;
+use std::time::Duration;
+
+use softtimers_core::{Percent, Timestamp};
+
+pub use softtimers_core::idle::{Idle, PollBudget, Polling, Wait};
+
+use crate::sys::sched::is_real_time;
+use lease::{Lease, SPINNER};
+
+/// Why an idle policy polls less than it was asked to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum HeldBack {
+    /// The thread is of a real-time class, or its class cannot be told: it parks, and polls at most a
+    /// tenth of the time.
+    RealTime,
+    /// Another thread of this process spins: this one parks meanwhile.
+    AnotherSpins,
+}
+
+impl fmt::Display for HeldBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HeldBack::RealTime => "the thread is of a real-time class, which must not spin",
+            HeldBack::AnotherSpins => "another thread of this process spins already",
+        })
+    }
+}
+
+/// An [`Idle`] under these two rules, for the thread that made it.
+#[derive(Debug)]
+pub(crate) struct Governor {
+    asked: Idle,
+    idle: Idle,
+    lease: Lease,
+    real_time: bool,
+    check_at: Timestamp,
+    held_back: Option<HeldBack>,
+    /// Spent by policies that were since replaced.
+    before: Polling,
+}
+
+impl Governor {
+    pub(crate) fn new(asked: Idle) -> Self {
+        Governor {
+            asked,
+            idle: asked,
+            lease: Lease::new(&SPINNER),
+            real_time: false,
+            check_at: Timestamp::ZERO,
+            held_back: None,
+            before: Polling::default(),
+        }
+    }
+
+    /// As [`Idle::wait`].
+    pub(crate) fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
+        if now >= self.check_at {
+            self.check_at = now + CHECK_EVERY;
+            self.follow(now, is_real_time());
+        }
+        if self.idle.spins() {
+            if poll_at.is_none() {
+                self.lease.give_up();
+            } else {
+                let may_spin = self.lease.hold(now);
+                self.idle.allow_spin(may_spin);
+                if !may_spin {
+                    self.held_back = Some(HeldBack::AnotherSpins);
+                }
+            }
+        }
+        self.idle.wait(now, poll_at)
+    }
+
+    /// Adapts to the thread's class.
+    fn follow(&mut self, now: Timestamp, real_time: bool) {
+        if real_time != self.real_time {
+            self.real_time = real_time;
+            self.idle.busy(now);
+            self.before = self.polling();
+            self.lease.give_up();
+            self.idle = self.asked;
+            if real_time {
+                let share = self.asked.budget().share().min(REAL_TIME_SHARE);
+                self.idle = Idle::park().within(PollBudget::new(share));
+                self.held_back = Some(HeldBack::RealTime);
+            }
+        }
+    }
+
+    /// As [`Idle::busy`].
+    #[inline]
+    pub(crate) fn busy(&mut self, now: Timestamp) {
+        self.idle.busy(now);
+    }
+
+    /// As [`Idle::woke`].
+    pub(crate) fn woke(&mut self, intended: Timestamp, now: Timestamp) {
+        self.idle.woke(intended, now);
+    }
+
+    /// As [`Idle::polling`].
+    pub(crate) fn polling(&self) -> Polling {
+        let spent = self.idle.polling();
+        Polling {
+            time: self.before.time + spent.time,
+            forced_sleeps: self.before.forced_sleeps + spent.forced_sleeps,
+        }
+    }
+
+    /// Why it polled less than it was asked to, the last time that it did.
+    pub(crate) fn held_back(&self) -> Option<HeldBack> {
+        self.held_back
+    }
+}
+
+/// Often enough for a person who changes a thread's class, and a system call in 100 ms is nothing.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// What a wake-up's last microseconds take, with room; it leaves the processor to the rest of the
+/// system nine tenths of the time.
+const REAL_TIME_SHARE: Percent = match Percent::new(10) {
+    Ok(share) => share,
+    Err(_) => unreachable!(),
+};
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    const fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    /// A governor of a thread that is not real-time, with a word of its own.
+    fn governor(asked: Idle, word: &'static AtomicU64) -> Governor {
+        Governor { check_at: Timestamp::MAX, lease: Lease::new(word), ..Governor::new(asked) }
+    }
+
+    fn word() -> &'static AtomicU64 {
+        Box::leak(Box::default())
+    }
+
+    #[test]
+    fn a_second_spinner_parks_until_the_first_has_nothing_pending() {
+        let word = word();
+        let mut first = governor(Idle::spin(), word);
+        let mut second = governor(Idle::spin(), word);
+        assert_eq!(first.wait(at(1), Some(at(500))), Wait::Poll);
+        assert_eq!(second.wait(at(2), Some(at(500))), Wait::Until(at(500)));
+        assert_eq!((first.held_back(), second.held_back()), (None, Some(HeldBack::AnotherSpins)));
+        assert_eq!(first.wait(at(3), None), Wait::Forever);
+        assert_eq!(second.wait(at(4), Some(at(500))), Wait::Poll);
+    }
+
+    #[test]
+    fn a_spinner_that_is_gone_is_followed_by_another() {
+        let word = word();
+        let mut first = governor(Idle::spin(), word);
+        let mut second = governor(Idle::spin(), word);
+        assert_eq!(first.wait(at(1), Some(at(500))), Wait::Poll);
+        drop(first);
+        assert_eq!(second.wait(at(2), Some(at(500))), Wait::Poll);
+    }
+
+    /// Parking and the hybrid poll for less than a wake-up takes: no spinner keeps them from it.
+    #[test]
+    fn only_spinning_needs_the_lease() {
+        let word = word();
+        let mut spinner = governor(Idle::spin(), word);
+        let mut hybrid = governor(Idle::hybrid(), word);
+        assert_eq!(spinner.wait(at(1), Some(at(500))), Wait::Poll);
+        assert_eq!(hybrid.wait(at(490), Some(at(500))), Wait::Poll);
+        assert_eq!(hybrid.held_back(), None);
+    }
+
+    #[test]
+    fn a_real_time_thread_parks_within_a_tenth_and_forgets_nothing() {
+        let mut governor = governor(Idle::spin().within(PollBudget::UNLIMITED), word());
+        assert_eq!(governor.wait(at(0), Some(at(50_000))), Wait::Poll);
+        governor.follow(at(100), true);
+        assert_eq!(governor.held_back(), Some(HeldBack::RealTime));
+        assert_eq!(governor.polling().time, Duration::from_micros(100));
+        assert_eq!(governor.wait(at(100), Some(at(50_000))), Wait::Until(at(50_000)));
+        assert_eq!(governor.idle.budget().share(), REAL_TIME_SHARE);
+        governor.follow(at(60_000), false);
+        assert_eq!(governor.wait(at(60_000), Some(at(70_000))), Wait::Poll);
+        governor.busy(at(60_050));
+        assert_eq!(governor.polling().time, Duration::from_micros(150));
+    }
+
+    /// The kernel's word for it; needs the privilege to make a thread real-time.
+    #[test]
+    fn a_thread_that_becomes_real_time_stops_spinning() {
+        use crate::sys::sched_attr::Attributes;
+        let test = std::thread::current().name().unwrap_or("?").to_owned();
+        std::thread::spawn(move || {
+            let mut governor = Governor { lease: Lease::new(word()), ..Governor::new(Idle::spin()) };
+            assert_eq!(governor.wait(at(0), Some(at(500_000))), Wait::Poll);
+            if let Err(error) = Attributes::read().unwrap().first_in_first_out().write() {
+                let line = format!("skipped: {test}: no SCHED_FIFO: {error}\n");
+                return std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
+            }
+            let checked = at(0) + CHECK_EVERY;
+            assert_eq!(governor.wait(checked, Some(at(500_000))), Wait::Until(at(500_000)));
+            assert_eq!(governor.held_back(), Some(HeldBack::RealTime));
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// A flow faster than wake-ups, on a thread that nothing else could interrupt.
+    #[test]
+    fn a_real_time_thread_gives_its_processor_back() {
+        let mut governor = governor(Idle::park(), word());
+        governor.follow(at(0), true);
+        let (mut now, mut slept) = (at(0), Duration::ZERO);
+        while now < at(100_000) {
+            let due = now + Duration::from_micros(12);
+            let wait = governor.wait(now, Some(due));
+            now = due;
+            if let Wait::Until(wake) = wait {
+                now = wake + Duration::from_micros(20);
+                governor.woke(wake, now);
+                slept += Duration::from_micros(20);
+            }
+        }
+        assert!(governor.polling().time < Duration::from_micros(11_100), "{:?}", governor.polling());
+        assert!(slept > Duration::from_millis(50));
+    }
+}

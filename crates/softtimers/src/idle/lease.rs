@@ -1,0 +1,149 @@
+//! Which one of this process's threads may spin: [`Lease`].
+//!
+//! A processor that spins serves nobody else, and one that looks after its events on time is worth it
+//! at most once: an idle processor also halts while another one polls (soft timers §5.1). So there is
+//! one word for the whole process, the time until which it is taken:
+//!
+//! ```text
+//!   word   0 ── take ──▶ now + 1 ms ── keep ──▶ now + 1 ms ── give up ──▶ 0
+//!                            │                                  ▲
+//!                            └── the time passes: anybody may take it
+//! ```
+//!
+//! A holder that works, sleeps or has vanished for longer than that loses it without anybody's doing,
+//! however it went. Taking and keeping swap the exact word that was read for a later one, so the word
+//! itself tells a former holder that it is one: times only grow, and no two holders see the same.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use softtimers_core::Timestamp;
+
+/// The designated spinner of a process.
+pub(super) static SPINNER: AtomicU64 = AtomicU64::new(0);
+
+/// One thread's hold on the word, or none.
+#[derive(Debug)]
+pub(super) struct Lease {
+    word: &'static AtomicU64,
+    /// What this thread wrote last; zero if it has nothing.
+    mine: u64,
+}
+
+impl Lease {
+    pub(super) const fn new(word: &'static AtomicU64) -> Self {
+        Lease { word, mine: 0 }
+    }
+
+    /// Whether this thread holds the lease at `now`, taking or prolonging it if it can.
+    ///
+    /// # Cost
+    /// One load; twice in a lease, one exchange.
+    #[inline]
+    pub(super) fn hold(&mut self, now: Timestamp) -> bool {
+        let now = now.as_nanos();
+        let word = self.word.load(Ordering::Relaxed);
+        let holds = self.mine != 0 && word == self.mine;
+        if holds && now < word.saturating_sub(LEASE / 2) {
+            return true;
+        }
+        if !holds && word > now {
+            self.mine = 0;
+            return false;
+        }
+        // Two threads whose clocks read the same must not write the same. Nothing else is published
+        // with the word.
+        let until = (now.saturating_add(LEASE)).max(word.saturating_add(1));
+        let taken = self.word.compare_exchange(word, until, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        self.mine = if taken { until } else { 0 };
+        taken
+    }
+
+    /// Lets another thread have it, if this one has it.
+    pub(super) fn give_up(&mut self) {
+        if self.mine != 0 {
+            let _ = self.word.compare_exchange(self.mine, 0, Ordering::Relaxed, Ordering::Relaxed);
+            self.mine = 0;
+        }
+    }
+}
+
+/// Also when a panic unwinds.
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// Longer than the handlers of a program that wants to be on time, so that the spinner stays the
+/// same; short enough that another one takes over when it does not come back.
+const LEASE: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leases<const N: usize>() -> [Lease; N] {
+        let word: &'static AtomicU64 = Box::leak(Box::default());
+        std::array::from_fn(|_| Lease::new(word))
+    }
+
+    const fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    #[test]
+    fn one_holds_it_for_as_long_as_it_keeps_asking() {
+        let [mut first, mut second] = leases();
+        for micros in (10..100_000).step_by(700) {
+            assert!(first.hold(at(micros)));
+            assert!(!second.hold(at(micros + 1)));
+        }
+        first.give_up();
+        assert!(second.hold(at(100_000)));
+        assert!(!first.hold(at(100_001)));
+    }
+
+    #[test]
+    fn who_is_away_for_too_long_loses_it_and_learns_so() {
+        let [mut first, mut second] = leases();
+        assert!(first.hold(at(10)));
+        assert!(!second.hold(at(1_009)));
+        assert!(second.hold(at(1_010)));
+        assert!(!first.hold(at(1_011)));
+        first.give_up();
+        assert!(second.hold(at(1_012)), "what was lost cannot be given up");
+    }
+
+    #[test]
+    fn it_outlives_no_panic() {
+        let [mut first, mut second] = leases();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            assert!(first.hold(at(10)));
+            std::panic::resume_unwind(Box::new(()));
+        }));
+        assert!(panicked.is_err());
+        assert!(second.hold(at(11)));
+    }
+
+    /// Any number of threads in any order, in simulated time: never two at once.
+    #[test]
+    fn never_two_at_once() {
+        let mut leases = leases::<5>();
+        let (mut now, mut state) = (1u64, 7u64);
+        let mut holders = [0u32; 5];
+        for _ in 0..100_000 {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            now += (state >> 40) % 900;
+            let who = (state >> 33) as usize % leases.len();
+            if (state >> 20) % 64 == 0 {
+                leases[who].give_up();
+            }
+            if leases[who].hold(at(now)) {
+                holders[who] += 1;
+                let others = (0..leases.len()).filter(|&other| other != who);
+                assert_eq!(others.filter(|&other| leases[other].hold(at(now))).count(), 0);
+            }
+        }
+        assert!(holders.iter().all(|&held| held > 1_000), "{holders:?}: each has its turn");
+    }
+}

@@ -1,0 +1,101 @@
+//! The scheduling attributes of the calling thread: class, nice value, slice.
+//!
+//! One record holds them all and is set as a whole, so whoever changes one of them reads the others
+//! first and writes them back.
+
+use std::io;
+
+/// The kernel's `struct sched_attr` as of its first version; later kernels accept it.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    /// The slice in nanoseconds for ordinary threads, from Linux 6.12; zero before.
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+impl Attributes {
+    /// Those of the calling thread.
+    pub(crate) fn read() -> io::Result<Self> {
+        let mut attributes = Attributes::default();
+        // SAFETY: the record is valid for writes of the `SIZE` bytes that are announced, of which the
+        // kernel writes no more, and any bytes make valid integers. 0 is the calling thread, the last
+        // argument a set of no flags.
+        let outcome = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) };
+        if outcome == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Gives them to the calling thread.
+    pub(crate) fn write(&self) -> io::Result<()> {
+        let attributes = Attributes { size: SIZE, ..*self };
+        // SAFETY: the record is valid for reads of the `SIZE` bytes that its first field announces. 0
+        // is the calling thread, the last argument a set of no flags.
+        let outcome = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+        if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Whether the thread goes before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`.
+    pub(crate) fn is_real_time(&self) -> bool {
+        [libc::SCHED_FIFO, libc::SCHED_RR, SCHED_DEADLINE]
+            .into_iter()
+            .any(|class| class as u32 == self.policy)
+    }
+
+    /// The slice in nanoseconds, of a thread that shares its processor by EEVDF (`SCHED_OTHER` and
+    /// `SCHED_BATCH`) on a kernel that lets it choose.
+    pub(crate) fn slice(&self) -> Option<u64> {
+        let fair =
+            [libc::SCHED_OTHER, libc::SCHED_BATCH].into_iter().any(|class| class as u32 == self.policy);
+        (fair && self.runtime > 0).then_some(self.runtime)
+    }
+
+    /// The same with another slice in nanoseconds; zero asks for the system's.
+    pub(crate) fn with_slice(self, nanos: u64) -> Self {
+        Attributes { runtime: nanos, ..self }
+    }
+
+    /// The same thread, first in, first out, at the lowest priority of its class.
+    #[cfg(test)]
+    pub(crate) fn first_in_first_out(self) -> Self {
+        Attributes { policy: libc::SCHED_FIFO as u32, priority: 1, runtime: 0, ..self }
+    }
+
+    /// The same thread, less favoured by `more`.
+    #[cfg(test)]
+    pub(crate) fn nicer(self, more: i32) -> Self {
+        Attributes { nice: self.nice + more, ..self }
+    }
+}
+
+const SIZE: u32 = size_of::<Attributes>() as u32;
+/// Not in libc for every C library.
+const SCHED_DEADLINE: i32 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel tells the same of this thread in `/proc`: its nice value and its class.
+    #[test]
+    fn they_are_those_of_this_thread() {
+        let attributes = Attributes::read().unwrap();
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        assert_eq!(fields[16].parse(), Ok(attributes.nice));
+        assert_eq!(fields[38].parse(), Ok(attributes.policy));
+        assert_eq!(attributes.size, SIZE);
+    }
+
+    #[test]
+    fn writing_back_what_was_read_changes_nothing() {
+        let before = Attributes::read().unwrap();
+        before.write().unwrap();
+        assert_eq!(Attributes::read().unwrap(), before);
+    }
+}

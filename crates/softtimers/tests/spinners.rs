@@ -1,0 +1,127 @@
+//! Spinning, on real threads: at most one of a process at a time, within its budget, and none of a
+//! real-time class. Processor time is the kernel's account, compared with the time that has passed.
+
+use std::net::UdpSocket;
+use std::sync::Barrier;
+use std::thread;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use softtimers::{
+    Clock, Config, EventLoop, Happening, HeldBack, Idle, LoopConfig, Monotonic, Percent, PollBudget, Polling,
+    Ready, Slack, SoftTimers, Timestamp, Waiter,
+};
+
+/// What one thread's loop did.
+#[derive(Debug)]
+struct Done {
+    cpu: Duration,
+    wall: Duration,
+    polling: Polling,
+    held_back: Option<HeldBack>,
+    events: u64,
+}
+
+fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap()
+}
+
+/// Waits for an event every `interval` until `end` is passed.
+fn spin(idle: Idle, interval: Duration, length: Duration) -> Done {
+    let mut events = EventLoop::new(LoopConfig { idle, ..LoopConfig::default() }).unwrap();
+    let mut timers = SoftTimers::new(Config::default());
+    let (begin, cpu) = (Monotonic.now(), cpu_time());
+    let mut done = 0;
+    timers.schedule(begin, interval, Slack::EXACT, ());
+    while Monotonic.now() < begin + length {
+        assert!(matches!(events.next(&mut timers).unwrap(), Happening::Due(_)));
+        done += 1;
+        timers.schedule(Monotonic.now(), interval, Slack::EXACT, ());
+    }
+    Done {
+        cpu: cpu_time() - cpu,
+        wall: Monotonic.now().saturating_duration_since(begin),
+        polling: events.polling(),
+        held_back: events.held_back(),
+        events: done,
+    }
+}
+
+/// Spinning loops share one word per process, so the tests of this file take turns.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Each of four threads is told to spin all the time. Together they use one processor, not all there
+/// are; the sum can only be smaller where others compete.
+#[test]
+fn at_most_one_of_four_threads_spins() {
+    let _turn = alone();
+    let start = Barrier::new(4);
+    let idle = Idle::spin().within(PollBudget::UNLIMITED);
+    let run = || {
+        start.wait();
+        spin(idle, Duration::from_millis(5), Duration::from_millis(300))
+    };
+    let done: Vec<Done> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let cpu: Duration = done.iter().map(|done| done.cpu).sum();
+    let wall = done.iter().map(|done| done.wall).max().unwrap();
+    assert!(cpu < wall * 14 / 10, "{cpu:?} of CPU time in {wall:?}: {done:#?}");
+    let waited = done.iter().filter(|done| done.held_back == Some(HeldBack::AnotherSpins)).count();
+    assert!(waited >= 3, "{done:#?}");
+    assert!(done.iter().any(|done| done.polling.time > done.wall / 4), "one spun: {done:#?}");
+    assert!(done.iter().all(|done| done.events >= 2), "none starved: {done:#?}");
+}
+
+/// The spinner goes, by a panic at that: another thread spins.
+#[test]
+fn a_spinner_that_died_is_followed_by_another() {
+    let _turn = alone();
+    let died = thread::spawn(|| {
+        let mut events = EventLoop::new(LoopConfig { idle: Idle::spin(), ..LoopConfig::default() }).unwrap();
+        let mut timers = SoftTimers::new(Config::default());
+        timers.schedule(Monotonic.now(), Duration::from_millis(1), Slack::EXACT, ());
+        events.next(&mut timers).unwrap();
+        assert!(events.polling().time > Duration::ZERO);
+        std::panic::resume_unwind(Box::new("the spinner"));
+    });
+    assert!(died.join().is_err());
+    let next = spin(Idle::spin(), Duration::from_millis(1), Duration::from_millis(5));
+    assert!(next.polling.time > Duration::ZERO && next.held_back.is_none(), "{next:?}");
+}
+
+/// A tenth is allowed. The account is exact, and what the thread uses is that and its wake-ups.
+#[test]
+fn a_loop_polls_no_more_than_its_budget() {
+    let _turn = alone();
+    let tenth = PollBudget::new(Percent::new(10).unwrap());
+    let done = spin(Idle::spin().within(tenth), Duration::from_millis(2), Duration::from_millis(400));
+    assert!(done.polling.forced_sleeps > 0, "{done:?}");
+    // Ten periods' grace for looks that others interrupted.
+    assert!(done.polling.time < (done.wall + Duration::from_millis(100)) / 10, "{done:?}");
+    assert!(done.cpu < done.wall / 2, "{done:?}");
+}
+
+/// The same rules in a waiter.
+#[test]
+fn a_waiter_polls_no_more_than_its_budget() {
+    let _turn = alone();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let tenth = PollBudget::new(Percent::new(10).unwrap());
+    let mut waiter = Waiter::with_idle(Idle::spin().within(tenth));
+    let mut timers = SoftTimers::new(Config::default());
+    let begin = Monotonic.now();
+    let passed = |now: Timestamp| now.saturating_duration_since(begin);
+    while passed(Monotonic.now()) < Duration::from_millis(400) {
+        timers.schedule(Monotonic.now(), Duration::from_millis(2), Slack::EXACT, ());
+        assert!(matches!(waiter.recv_from(&socket, &mut [0; 8], &mut timers).unwrap(), Ready::Due(_)));
+    }
+    let (polling, wall) = (waiter.polling(), passed(Monotonic.now()));
+    assert!(polling.forced_sleeps > 0 && polling.time > Duration::ZERO, "{polling:?}");
+    assert!(polling.time < (wall + Duration::from_millis(100)) / 10, "{polling:?} in {wall:?}");
+    assert_eq!(waiter.held_back(), None);
+}
