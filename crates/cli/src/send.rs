@@ -10,15 +10,21 @@
 //!   pwait2     when the wait returns                            epoll_pwait2, to the next due time
 //!   ms         when the wait returns                            the same, rounded up to whole ms
 //!   timerfd    when its descriptor is reported ready            the descriptor
+//!   signal     wherever its signal interrupts the loop          the signal
+//!   thread     when a second thread wakes up                    clock_nanosleep, to the due time
+//!   spin       after every handler, by a heap and a clock       – it never sleeps
 //!   off        never: only the work is done, as a baseline      –
 //! ```
 //!
 //! `soft` is softtimers; `loop` is what five lines achieve without it on one flow; the others are
 //! what programs do today. Each is at its best: absolute times, 1 ns of timer slack, the same rule
-//! for catching up.
+//! for catching up; a signal's handler sends where it interrupts, for one that only sets a flag is
+//! noticed no sooner than a clock is read.
 
 mod account;
+mod beside;
 mod flow;
+mod looks;
 mod own_loop;
 mod report;
 mod soft;
@@ -28,15 +34,17 @@ use std::io;
 use std::net::SocketAddr;
 
 use softtimers::epoll::Waiting;
-use softtimers::{Clock, Monotonic, Timestamp, UdpSocket};
+use softtimers::{Clock, LoopStats, Monotonic, Timestamp, UdpSocket};
 
 use crate::args::Timer;
+use crate::distribution::Distribution;
 use crate::failure::Failure;
 use crate::handshake::Permit;
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
 use crate::output::Run;
 use crate::plan::SendPlan;
+use crate::processor::Processors;
 use crate::progress::Progress;
 use crate::wire::Datagram;
 
@@ -53,6 +61,14 @@ struct Session {
     end: Timestamp,
     /// What did not work as asked and what was done instead.
     fallbacks: Vec<String>,
+    /// Where a thread beside the loop may run, whatever the loop is kept on.
+    anywhere: Processors,
+    /// What such a thread has used.
+    beside: Usage,
+    /// Times between two looks for due datagrams, of a timer that looks.
+    trigger_intervals: Distribution,
+    /// What the loop's handlers took, if it is softtimers' loop.
+    handlers: Option<LoopStats>,
 }
 
 impl Session {
@@ -123,6 +139,8 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     let progress = Progress::start("sending", plan.end);
     let work = Workload::start(plan.work, plan.cpu)
         .map_err(|error| Failure::broke_off("starting the work", &error))?;
+    let anywhere =
+        Processors::allowed().map_err(|error| Failure::broke_off("asking for the processors", &error))?;
     if let Some(processor) = plan.cpu {
         processor.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
     }
@@ -134,14 +152,20 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         interrupt,
         end: plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
         fallbacks: Vec::new(),
+        anywhere,
+        beside: Usage::default(),
+        trigger_intervals: Distribution::default(),
+        handlers: None,
     };
     let before = Usage::now();
     let driven = match plan.timer {
         Timer::Soft => soft::run(&mut session, plan.slack),
         Timer::Off => soft::idle(&mut session),
+        Timer::Signal => beside::signal(&mut session),
+        Timer::Thread => beside::thread(&mut session),
         timer => own_loop::run(&mut session, timer),
     };
-    let usage = Usage::now().since(&before);
+    let usage = Usage::now().since(&before).and(&session.beside);
     drop(progress);
     if let Some(permit) = permit {
         say_goodbye(&mut session, permit);

@@ -9,6 +9,7 @@ use softtimers::{
 };
 
 use super::Session;
+use super::looks;
 use super::work::{VISIT, Workload};
 
 /// What is scheduled.
@@ -25,7 +26,7 @@ const INTERRUPT: Token = Token(1);
 
 /// Sends until the session is over.
 pub(super) fn run(session: &mut Session, slack: Duration) -> io::Result<()> {
-    let mut timers = SoftTimers::new(Config::default());
+    let mut timers = SoftTimers::new(config());
     let slack = Slack::within(slack);
     timers.schedule_at(Monotonic.now(), session.flow.due(), slack, Event::Departure);
     drive(session, timers, slack)
@@ -33,16 +34,25 @@ pub(super) fn run(session: &mut Session, slack: Duration) -> io::Result<()> {
 
 /// Does only the work, in the same loop: what pacing is compared with.
 pub(super) fn idle(session: &mut Session) -> io::Result<()> {
-    drive(session, SoftTimers::new(Config::default()), Slack::EXACT)
+    drive(session, SoftTimers::new(config()), Slack::EXACT)
 }
 
 fn drive(session: &mut Session, mut timers: SoftTimers<Event>, slack: Slack) -> io::Result<()> {
     timers.schedule_at(Monotonic.now(), session.end, Slack::EXACT, Event::End);
-    if let Workload::Compute(_) = session.work {
+    let driven = if let Workload::Compute(_) = session.work {
         compute(session, &mut timers, slack)
     } else {
         serve(session, &mut timers, slack)
+    };
+    if let Some(intervals) = timers.intervals() {
+        session.trigger_intervals = looks::kept(&intervals.all());
     }
+    driven
+}
+
+/// The intervals between trigger states cost 5 ns each, and say how late an event can be.
+fn config() -> Config {
+    Config::default().intervals(true)
 }
 
 fn serve(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) -> io::Result<()> {
@@ -60,6 +70,7 @@ fn serve(session: &mut Session, timers: &mut SoftTimers<Event>, slack: Slack) ->
         }
     }
     session.waited(events.waiting());
+    session.handlers = Some(events.stats());
     Ok(())
 }
 
