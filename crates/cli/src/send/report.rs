@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use softtimers::late::{LateCause, LateCounts};
 
 use crate::distribution::Distribution;
@@ -62,7 +62,7 @@ pub struct SendReport {
 }
 
 /// Late departures of one cause.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LateReport {
     /// How many.
     pub count: u64,
