@@ -112,10 +112,10 @@ fn line(columns: [&str; 10]) -> String {
     aligned.collect::<Vec<_>>().join(" ").trim_end().to_owned()
 }
 
-const HEADER: [&str; 10] = ["of", "back to", "long.", "gap, us", "", "", "late, us", "", "", "work"];
+const HEADER: [&str; 10] = ["of", "back to", "longest", "gap us", "", "", "late us", "", "", "work"];
 const SUBHEADER: [&str; 10] = ["rate", "back", "burst", "p50", "p99", "p99.9", "p50", "p99", "cpu", "kept"];
 /// Of the headers, of `100.0%`, and of `99999.9`.
-const WIDTHS: [usize; 10] = [6, 7, 5, 8, 8, 8, 8, 8, 6, 6];
+const WIDTHS: [usize; 10] = [6, 7, 7, 7, 7, 7, 8, 7, 6, 6];
 
 #[cfg(test)]
 mod tests {
