@@ -88,10 +88,10 @@ mod tests {
             missing.starts_with("the following required arguments were not provided: <--rate"),
             "{missing}"
         );
-        let timer = message(&["softtimers", "send", "127.0.0.1:9", "--rate", "1pps", "--timer", "sundial"]);
+        let timer = message(&["softtimers", "send", "127.0.0.1:9", "--rate", "1pps", "--timer", "hourglass"]);
         assert_eq!(
             timer,
-            "invalid value 'sundial' for '--timer <TIMER>' [possible values: soft, loop, pwait2, ms, timerfd, off]"
+            "invalid value 'hourglass' for '--timer <TIMER>' [possible values: soft, loop, pwait2, ms, timerfd, signal, thread, spin, off]"
         );
         let newline = message(&["softtimers", "recv", "127.0.0.1:9", "--duration", "1\n2"]);
         assert!(!newline.contains('\n'));

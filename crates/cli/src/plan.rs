@@ -217,6 +217,8 @@ pub struct RecvPlan {
     pub once: bool,
     /// The interval to judge gaps by, if the senders are not to be believed.
     pub expect_interval: Option<Duration>,
+    /// How long after the first datagram a stretch of gaps is kept, if one is asked for.
+    pub strip_after: Option<Duration>,
     /// Where the receiver is kept.
     pub cpu: Option<Processor>,
     /// How to print the report.
@@ -236,6 +238,7 @@ impl RecvPlan {
             end: End { duration: args.duration, count: args.count },
             once: args.once,
             expect_interval: args.expect_interval,
+            strip_after: args.strip_after,
             cpu: args.cpu.map(Processor::new).transpose()?,
             output: Output { stream: args.json_stream, ..Output::from(&args.output) },
         })

@@ -83,6 +83,28 @@ impl Drop for Kept {
     }
 }
 
+/// The processors that a thread may run on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Processors(Vec<usize>);
+
+impl Processors {
+    /// Those of the calling thread.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn allowed() -> io::Result<Self> {
+        allowed().map(Processors)
+    }
+
+    /// Keeps the calling thread on these.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn keep(&self) -> io::Result<()> {
+        Ok(sched_setaffinity(None, &set(self.0.iter().copied()))?)
+    }
+}
+
 /// The processors that the calling thread may run on.
 fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(None)?;

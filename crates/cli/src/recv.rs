@@ -14,6 +14,7 @@
 pub mod ledger;
 pub mod report;
 pub mod sequence;
+pub mod strip;
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -36,6 +37,7 @@ use crate::progress::Progress;
 use crate::units::show_duration;
 use ledger::Ledger;
 use report::RecvReport;
+use strip::Strip;
 
 /// Receives until the plan's end or a signal, then prints and checks the report.
 ///
@@ -111,7 +113,7 @@ impl Receiver {
         Ok(Receiver {
             socket,
             batch: RecvBatch::new(BATCH, LONGEST),
-            ledger: Ledger::new(plan.expect_interval),
+            ledger: Ledger::new(plan.expect_interval).with_strip(plan.strip_after.map(Strip::after)),
             config: RecvConfig { address, recv_buffer_bytes, ..RecvConfig::default() },
             fallbacks,
             nap: LONGEST_NAP,

@@ -10,15 +10,21 @@
 //!   pwait2     when the wait returns                            epoll_pwait2, to the next due time
 //!   ms         when the wait returns                            the same, rounded up to whole ms
 //!   timerfd    when its descriptor is reported ready            the descriptor
+//!   signal     wherever its signal interrupts the loop          the signal
+//!   thread     when a second thread wakes up                    clock_nanosleep, to the due time
+//!   spin       after every handler, by a heap and a clock       – it never sleeps
 //!   off        never: only the work is done, as a baseline      –
 //! ```
 //!
 //! `soft` is softtimers; `loop` is what five lines achieve without it on one flow; the others are
 //! what programs do today. Each is at its best: absolute times, 1 ns of timer slack, the same rule
-//! for catching up.
+//! for catching up; a signal's handler sends where it interrupts, for one that only sets a flag is
+//! noticed no sooner than a clock is read.
 
 mod account;
+mod beside;
 mod flow;
+mod looks;
 mod own_loop;
 mod polled;
 mod report;
@@ -103,7 +109,7 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         Some(clock) => session.drive(plan.timer, plan, clock),
         None => session.drive(plan.timer, plan, &Monotonic),
     };
-    let usage = Usage::now().since(&before);
+    let usage = Usage::now().since(&before).and(&session.beside);
     drop(progress);
     if let Some(permit) = permit {
         session.say_goodbye(permit);

@@ -25,6 +25,11 @@ pub const MIN_SIZE: usize = 32;
 /// The largest datagram UDP over IPv4 carries: 65,535 less 20 bytes of IP and 8 of UDP header.
 pub const MAX_SIZE: usize = 65_507;
 
+/// Where the number of a datagram begins in its header.
+pub const SEQUENCE_AT: usize = 16;
+/// Where the time begins at which it was due.
+pub const SCHEDULED_AT: usize = 24;
+
 /// A header, as one of the four kinds of datagram.
 ///
 /// ```
@@ -104,8 +109,8 @@ impl Datagram {
         bytes[5] = kind;
         bytes[8..12].copy_from_slice(&flow.to_be_bytes());
         bytes[12..16].copy_from_slice(&interval.to_be_bytes());
-        bytes[16..24].copy_from_slice(&number.to_be_bytes());
-        bytes[24..].copy_from_slice(&time.to_be_bytes());
+        bytes[SEQUENCE_AT..SCHEDULED_AT].copy_from_slice(&number.to_be_bytes());
+        bytes[SCHEDULED_AT..].copy_from_slice(&time.to_be_bytes());
         bytes
     }
 
@@ -123,7 +128,7 @@ impl Datagram {
             return Err(ParseError::Version(bytes[4]));
         }
         let (flow, interval) = (u32_at(bytes, 8), u32_at(bytes, 12));
-        let (number, time) = (u64_at(bytes, 16), u64_at(bytes, 24));
+        let (number, time) = (u64_at(bytes, SEQUENCE_AT), u64_at(bytes, SCHEDULED_AT));
         Ok(match bytes[5] {
             KIND_DATA => Datagram::Data {
                 flow,

@@ -60,6 +60,11 @@ fn an_interrupt_ends_a_run_with_its_summary() {
         "--timer pwait2",
         "--timer timerfd",
         "--timer ms",
+        "--timer signal",
+        "--timer thread",
+        "--timer spin",
+        "--timer signal --busy echo",
+        "--timer thread --busy echo",
         "--timer soft --busy echo",
         "--timer loop --busy echo",
         "--timer off --busy echo",
@@ -110,7 +115,7 @@ fn clients_that_end_early_are_noticed() {
 /// The duration ends a run although the next datagram is due long after it.
 #[test]
 fn the_duration_ends_a_slow_run() {
-    for timer in ["soft", "loop", "pwait2", "timerfd", "ms", "off"] {
+    for timer in ["soft", "loop", "pwait2", "timerfd", "ms", "signal", "thread", "spin", "off"] {
         let sent =
             report(start(&format!("send 127.0.0.1:9 --interval 60s --duration 50ms --json --timer {timer}")));
         assert!(sent["sent"].as_u64() <= Some(1), "{timer}");

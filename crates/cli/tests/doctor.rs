@@ -49,22 +49,26 @@ fn kill(id: u32) {
 }
 
 #[test]
-fn an_examination_has_ten_cells_in_the_fixed_order() {
-    let output = run("doctor --duration 20ms --rotate 3 --json --assert pacing.9.gap_ns.count>=0 \
-         --assert pacing.0.late_ns.p999>=0 --assert costs.wakeup_late_default_ns.p50>0 --assert config.rotate==3");
+fn an_examination_has_sixteen_cells_in_the_fixed_order() {
+    let output = run("doctor --duration 20ms --rotate 3 --json --assert pacing.15.gap_ns.count>=0 \
+         --assert pacing.0.late.catch_up.count>=0 --assert pacing.1.trigger_interval_ns.mean>0 --assert pacing.0.late_ns.p999>=0 --assert costs.wakeup_late_default_ns.p50>0 --assert config.rotate==3");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["schema"], "softtimers.doctor/1");
     let cells = report["pacing"].as_array().unwrap();
     let named: Vec<(&str, &str)> =
         cells.iter().map(|cell| (cell["busy"].as_str().unwrap(), cell["method"].as_str().unwrap())).collect();
-    let methods = ["soft", "loop", "pwait2", "timerfd", "ms"];
+    let methods = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
     let expected: Vec<(&str, &str)> =
         ["echo", "none"].into_iter().flat_map(|busy| methods.map(|method| (busy, method))).collect();
     assert_eq!(named, expected);
     for cell in cells {
         assert!(cell["gap_ns"]["count"].as_u64() > Some(0) && cell["late_ns"]["p50"].is_u64(), "{cell}");
         assert_eq!(cell["busy"] == "echo", cell["work_kept"].is_f64(), "{cell}");
+        assert_eq!(cell["target_gap_ns"], 40_000, "the same stream from a busy loop and an idle one");
+        let looks = !["signal", "thread"].contains(&cell["method"].as_str().unwrap());
+        assert_eq!(cell["trigger_interval_ns"]["count"].as_u64() > Some(0), looks, "{cell}");
+        assert_eq!(cell["method"] == "soft", cell["long_handlers"].is_u64(), "{cell}");
     }
     assert!(report["fallbacks"].is_array() && !report["verdict"].as_str().unwrap().is_empty());
     // A run that proves nothing has no verdict.
@@ -75,12 +79,34 @@ fn an_examination_has_ten_cells_in_the_fixed_order() {
     );
 }
 
+/// What people see: every method by name, its gaps drawn, within 100 columns; nothing on stderr, which
+/// is no terminal here.
+#[test]
+fn the_table_fits_and_shows_every_method() {
+    let mut command = command("doctor --duration 60ms --idle-interval 200us");
+    let output = command.env("LC_ALL", "C.UTF-8").env("NO_COLOR", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(output.stderr.is_empty(), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        !text.contains('\u{1b}') && text.contains("busy loop, 40us") && text.contains("idle loop, 200us")
+    );
+    let findings = text.lines().take_while(|line| !line.starts_with("note:"));
+    assert!(findings.clone().all(|line| line.chars().count() <= 100), "{text}");
+    for method in ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"] {
+        let rows = findings.clone().filter(|line| line.split_whitespace().next() == Some(method));
+        let drawn = rows.clone().filter(|row| row.contains(['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']));
+        assert!(rows.count() >= 4, "a line of figures and one of gaps under each load: {method}: {text}");
+        assert!(drawn.count() >= 1, "{method}: {text}");
+    }
+}
+
 #[test]
 fn unknown_keys_end_it_before_it_begins() {
     for (key, listed) in [
-        ("pacing.10.achieved_share", "pacing.0.achieved_share"),
+        ("pacing.16.achieved_share", "pacing.0.achieved_share"),
         ("pacing.0.gap_ns.p98", "pacing.0.gap_ns.p99"),
-        ("pacing.9.late_ns", "pacing.0.late_ns.max"),
+        ("pacing.15.late_ns", "pacing.0.late_ns.max"),
         ("verdict", "is no number"),
     ] {
         let message = refusal(&run(&format!("doctor --assert {key}>0")), 2);

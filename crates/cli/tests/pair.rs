@@ -18,7 +18,7 @@ fn pair(flags: &str) -> (Value, Value) {
 
 #[test]
 fn both_accounts_agree_whatever_the_timer() {
-    for timer in ["soft", "loop", "pwait2", "ms", "timerfd"] {
+    for timer in ["soft", "loop", "pwait2", "ms", "timerfd", "signal", "thread", "spin"] {
         let (sent, received) =
             pair(&format!("--interval 200us --count 300 --size 64 --catch-up all --timer {timer}"));
         assert_eq!((&sent["sent"], &sent["forfeited"]), (&300.into(), &0.into()), "{timer}");
@@ -38,7 +38,16 @@ fn both_accounts_agree_whatever_the_timer() {
 /// The count is met exactly, also where several are due at once.
 #[test]
 fn no_more_than_the_count_is_sent() {
-    for words in ["--timer loop --busy echo", "--timer loop --busy compute", "--timer soft --busy echo"] {
+    for words in [
+        "--timer loop --busy echo",
+        "--timer loop --busy compute",
+        "--timer soft --busy echo",
+        "--timer spin --busy compute",
+        "--timer signal --busy echo",
+        "--timer signal --busy compute",
+        "--timer thread --busy echo",
+        "--timer thread --busy compute",
+    ] {
         let (sent, received) = pair(&format!("--interval 10us --count 100 --size 64 {words}"));
         assert_eq!((&sent["sent"], &received["received"]), (&100.into(), &100.into()), "{words}");
     }
@@ -78,13 +87,66 @@ fn a_slice_is_held_or_said_to_be_refused() {
 #[test]
 fn the_trigger_states_have_the_same_names_for_every_timer() {
     let all = TriggerState::ALL.map(|source| format!("--assert fired.{}>=0", source.name())).join(" ");
-    for timer in ["soft", "loop", "pwait2", "ms", "timerfd", "off"] {
+    for timer in ["soft", "loop", "pwait2", "ms", "timerfd", "signal", "thread", "spin", "off"] {
         let end = if timer == "off" { "--duration 5ms" } else { "--count 3" };
         let words = format!("send 127.0.0.1:9 --interval 1ms --json --timer {timer} {end} {all}");
         let output = command(&words).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{timer}: {}", stderr(&output));
         let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(sent["fired"].as_object().map(serde_json::Map::len), Some(TriggerState::ALL.len()));
+    }
+}
+
+/// Methods differ in when they look, not in what they ask for: at a rate that leaves time to sleep, each
+/// holds it as well as the first does in the same minute.
+#[test]
+fn every_method_holds_a_slow_rate() {
+    let rate = |timer: &str| {
+        let (sent, received) = pair(&format!("--interval 10ms --count 20 --catch-up all --timer {timer}"));
+        assert_eq!((&received["received"], &received["lost"]), (&20.into(), &0.into()), "{timer}");
+        sent["achieved_pps"].as_f64().unwrap()
+    };
+    let soft = rate("soft");
+    for timer in ["loop", "pwait2", "ms", "timerfd", "signal", "thread", "spin"] {
+        let ratio = rate(timer) / soft;
+        assert!((0.5..2.0).contains(&ratio), "{timer}: {ratio} of softtimers' rate");
+    }
+}
+
+/// The handler interrupts the echo server anywhere, in its system calls too, and both go on.
+#[test]
+fn a_signal_interrupts_the_work_and_harms_neither() {
+    for work in ["echo", "compute", "none"] {
+        let (sent, received) =
+            pair(&format!("--interval 100us --count 2000 --catch-up all --timer signal --busy {work}"));
+        assert_eq!((&sent["sent"], &received["received"]), (&2000.into(), &2000.into()), "{work}");
+        assert_eq!((&received["lost"], &received["reordered"]), (&0.into(), &0.into()), "{work}");
+        assert_eq!(sent["work_rate"].as_f64().is_some_and(|rate| rate > 0.0), work != "none", "{work}");
+        assert_eq!(sent["timer_overruns"], 0, "one shot, armed anew by its own handler");
+        assert_eq!(sent["fired"]["backup"], 2000, "the timer alone notices");
+        // Departures are never before their time.
+        assert!(sent["gap_ns"]["min"].as_u64() >= Some(56_250), "{work}: {}", sent["gap_ns"]);
+    }
+}
+
+/// A pacing thread's time counts: it is the price of the method.
+#[test]
+fn what_a_pacing_thread_uses_is_counted() {
+    let (sent, _) = pair("--interval 200us --count 500 --timer thread");
+    assert!(sent["wakeups"].as_u64() >= Some(250), "{}", sent["wakeups"]);
+    assert!(sent["cpu_ns_per_packet"].as_f64() > Some(0.0), "{}", sent["cpu_ns_per_packet"]);
+    assert!(sent["trigger_interval_ns"]["count"] == 0 && sent["timer_overruns"].is_null());
+}
+
+/// A loop that looks after every handler says how often.
+#[test]
+fn the_intervals_between_looks_are_reported() {
+    for timer in ["soft", "loop", "spin", "pwait2"] {
+        let (sent, _) = pair(&format!("--interval 500us --count 100 --busy echo --timer {timer}"));
+        let intervals = &sent["trigger_interval_ns"];
+        assert!(intervals["count"].as_u64() >= Some(100) && intervals["mean"].is_f64(), "{timer}: {sent}");
+        assert_eq!(sent["long_handlers"].is_u64(), timer == "soft", "{timer}");
+        assert_eq!(sent["longest_handler_ns"].as_u64() > Some(0), timer == "soft", "{timer}");
     }
 }
 

@@ -62,7 +62,7 @@ impl Figures {
             "| load, target gap | method | of the rate | back to back | longest burst | gap p50 / p99 / p99.9 µs | lateness p50 / p99 µs | CPU | work kept |\n|---|---|---|---|---|---|---|---|---|\n",
         );
         for (busy, name) in [("echo", "busy echo, 40 µs"), ("none", "idle, 120 µs")] {
-            for method in ["soft", "loop", "pwait2", "timerfd", "ms"] {
+            for method in METHODS {
                 let get = |key: &str| self.cell(method, busy, key);
                 let percent =
                     |key: &str| get(key).map_or("–".into(), |share| format!("{:.1}%", share * 100.0));
@@ -174,6 +174,9 @@ impl fmt::Display for Bar {
         write!(f, "| {} | {sign} {} | {measured} | {state} |", self.figure, shown(self.bound))
     }
 }
+
+/// In the order of `doctor`.
+const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
 
 fn shown(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.4}") }

@@ -19,13 +19,17 @@ pub struct DoctorArgs {
     #[arg(long, conflicts_with = "duration")]
     pub quick: bool,
 
-    /// Length of each of the fifteen trials [default: 1500ms, with --quick 250ms]
+    /// Length of each of the twenty trials [default: 1100ms, with --quick 150ms]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub duration: Option<Duration>,
 
     /// Datagrams the busy loop's echo server takes in one go, 1 to 64
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub echo_batch: u16,
+
+    /// The gap asked of the idle loop; the busy one always has 40us [default: 40us]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub idle_interval: Option<Duration>,
 
     /// Make the trials of the first N methods last; the report is in the same order
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]

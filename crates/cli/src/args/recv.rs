@@ -39,6 +39,10 @@ pub struct RecvArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub expect_interval: Option<Duration>,
 
+    /// Report also the 64 gaps that follow this long after the first datagram
+    #[arg(long, value_name = "TIME", value_parser = units::duration, hide = true)]
+    pub strip_after: Option<Duration>,
+
     /// Keep the receiver on processor N
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,

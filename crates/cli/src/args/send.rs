@@ -125,6 +125,12 @@ pub enum Timer {
     Ms,
     /// A kernel timer descriptor, armed for each datagram
     Timerfd,
+    /// A POSIX timer, armed for each datagram: its signal interrupts the loop, and its handler sends
+    Signal,
+    /// A second thread that sleeps until each datagram is due and sends it (clock_nanosleep)
+    Thread,
+    /// The loop of --timer loop, which never sleeps
+    Spin,
     /// Nobody: nothing is sent, only the work is done, as a baseline for the other timers
     Off,
 }

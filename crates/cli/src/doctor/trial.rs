@@ -1,15 +1,18 @@
 //! One paced stream by one method, between two processes of this program.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use softtimers::late::LateCause;
 
 use crate::args::Timer;
 use crate::child::Process;
 use crate::distribution::Distribution;
 use crate::failure::Failure;
 use crate::processor::Processor;
+use crate::send::LateReport;
 use crate::units::show_duration;
 
 /// What the sending loop does meanwhile.
@@ -59,12 +62,20 @@ pub struct Cell {
     pub lost: u64,
     /// Departure time less the place in the schedule.
     pub late_ns: Distribution,
-    /// CPU time of the sending thread, as a share of one processor.
+    /// Departures more than a millisecond late, by cause.
+    pub late: BTreeMap<String, LateReport>,
+    /// Times between two looks for due datagrams; empty for a method that needs none.
+    pub trigger_interval_ns: Distribution,
+    /// Handlers longer than a millisecond, where they are counted.
+    pub long_handlers: Option<u64>,
+    /// CPU time of the sending thread and of a pacing thread beside it, as a share of one processor.
     pub cpu_share: f64,
     /// Requests answered a second.
     pub work_rate: Option<f64>,
     /// That as a share of what the same loop answers without pacing.
     pub work_kept: Option<f64>,
+    /// Consecutive gaps from the middle of the run, as they arrived.
+    pub gap_strip_ns: Vec<u64>,
 }
 
 /// What of `send`'s object is used here.
@@ -74,6 +85,9 @@ struct Sent {
     back_to_back: Option<f64>,
     longest_burst: Option<u64>,
     late_ns: Distribution,
+    late: BTreeMap<String, LateReport>,
+    trigger_interval_ns: Distribution,
+    long_handlers: Option<u64>,
     cpu_share: f64,
     work_rate: Option<f64>,
     fallbacks: Vec<String>,
@@ -86,7 +100,17 @@ struct Received {
     back_to_back: Option<f64>,
     longest_burst: Option<u64>,
     lost: u64,
+    #[serde(default)]
+    gap_strip_ns: Vec<u64>,
     fallbacks: Vec<String>,
+}
+
+impl Cell {
+    /// Compares the work with `baseline`, what the loop does a second when it does not pace.
+    pub(super) fn beside(mut self, baseline: f64) -> Self {
+        self.work_kept = self.work_rate.filter(|_| baseline > 0.0).map(|rate| rate / baseline);
+        self
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -107,16 +131,19 @@ impl Trial {
         Ok(sent.work_rate.unwrap_or(0.0))
     }
 
-    /// The stream, beside what the loop does when it does not pace.
-    pub(super) fn run(&self, baseline: Option<f64>, notes: &mut Notes) -> Result<Cell, Failure> {
+    /// The stream, judged at both ends.
+    pub(super) fn run(&self, notes: &mut Notes) -> Result<Cell, Failure> {
         let (receiver, address) = self.receive()?.announced("listening on ")?;
         let sent: Sent = self.send(&address)?.finish()?;
         let received: Received = receiver.finish()?;
-        let method = name(self.timer);
-        notes.take(&method, sent.fallbacks);
+        Ok(self.cell(sent, received, notes))
+    }
+
+    fn cell(&self, sent: Sent, received: Received, notes: &mut Notes) -> Cell {
+        notes.take(&name(self.timer), sent.fallbacks);
         notes.take("receiver", received.fallbacks);
         let achieved_pps = sent.achieved_pps.unwrap_or(0.0);
-        Ok(Cell {
+        Cell {
             achieved_pps,
             achieved_share: achieved_pps * self.interval.as_secs_f64(),
             gap_ns: received.gap_ns,
@@ -126,14 +153,14 @@ impl Trial {
             sender_longest_burst: sent.longest_burst,
             lost: received.lost,
             late_ns: sent.late_ns,
+            late: sent.late,
+            trigger_interval_ns: sent.trigger_interval_ns,
+            long_handlers: sent.long_handlers,
             cpu_share: sent.cpu_share,
             work_rate: sent.work_rate,
-            work_kept: sent
-                .work_rate
-                .zip(baseline.filter(|&baseline| baseline > 0.0))
-                .map(|(rate, baseline)| rate / baseline),
+            gap_strip_ns: received.gap_strip_ns,
             ..self.blank()
-        })
+        }
     }
 
     /// The cell of this trial before it is made.
@@ -142,6 +169,7 @@ impl Trial {
             method: name(self.timer),
             busy: self.load,
             target_gap_ns: u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX),
+            late: LateCause::ALL.map(|cause| (cause.name().to_owned(), LateReport::default())).into(),
             ..Cell::default()
         }
     }
@@ -166,6 +194,7 @@ impl Trial {
         let mut words = ["recv", "127.0.0.1:0", "--once", "--json"].map(str::to_owned).to_vec();
         // If the sender never comes, somebody must notice.
         words.extend(["--duration".to_owned(), show_duration(self.duration + RECEIVER_MARGIN)]);
+        words.extend(["--strip-after".to_owned(), show_duration(self.duration / 2)]);
         // The receiver's work is not the sender's: on its processor it would come in between.
         if let Some([_, there]) = Processor::two() {
             words.extend(["--cpu".to_owned(), there.to_string()]);
@@ -210,6 +239,49 @@ const RECEIVER_MARGIN: Duration = Duration::from_secs(20);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    /// The figures of a cell are those that the two commands report, and no others.
+    #[test]
+    fn a_cell_says_what_send_and_recv_say() {
+        let gaps = |p50: u64| {
+            json!({"count": 9, "min": 1, "p1": 1, "p50": p50, "p90": 2, "p99": 3, "p999": 4, "max": 5,
+                   "mean": 2.0, "stddev": null})
+        };
+        let sent = json!({
+            "achieved_pps": 24_500.0, "gap_ns": gaps(7), "back_to_back": 0.5, "longest_burst": 3,
+            "late_ns": gaps(8), "late": {"steal": {"count": 2, "longest_ns": 9}}, "cpu_share": 0.25,
+            "trigger_interval_ns": gaps(6), "long_handlers": 1, "work_rate": 900.0, "fallbacks": ["a"],
+        });
+        let received = json!({
+            "gap_ns": gaps(10), "back_to_back": 0.01, "longest_burst": 2, "lost": 4,
+            "gap_strip_ns": [39, 41], "fallbacks": [],
+        });
+        let trial = Trial {
+            timer: Timer::Timerfd,
+            load: Load::Echo,
+            interval: Duration::from_micros(40),
+            duration: Duration::from_secs(1),
+            echo_batch: 4,
+        };
+        let mut notes = Notes::default();
+        let (sent, received) =
+            (serde_json::from_value(sent).unwrap(), serde_json::from_value(received).unwrap());
+        let cell = trial.cell(sent, received, &mut notes).beside(1_000.0);
+        assert!((cell.achieved_share - 0.98).abs() < 1e-12, "{}", cell.achieved_share);
+        assert_eq!((cell.method.as_str(), cell.target_gap_ns), ("timerfd", 40_000));
+        // Gaps are the receiver's, lateness the sender's.
+        assert_eq!((cell.gap_ns.p50, cell.back_to_back, cell.longest_burst), (Some(10), Some(0.01), Some(2)));
+        assert_eq!((cell.late_ns.p50, cell.sender_back_to_back, cell.lost), (Some(8), Some(0.5), 4));
+        assert_eq!(cell.late["steal"], LateReport { count: 2, longest_ns: 9 });
+        assert_eq!((cell.trigger_interval_ns.p50, cell.long_handlers), (Some(6), Some(1)));
+        assert_eq!(
+            (cell.work_kept, cell.cpu_share, &cell.gap_strip_ns[..]),
+            (Some(0.9), 0.25, &[39, 41][..])
+        );
+        assert_eq!(notes.sentences(), ["timerfd: a"]);
+        assert_eq!(trial.blank().beside(0.0).work_kept, None);
+    }
 
     #[test]
     fn a_fallback_is_told_once_with_all_who_took_it() {

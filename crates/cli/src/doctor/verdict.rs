@@ -2,7 +2,9 @@
 //!
 //! Only the busy loop decides, for an idle one can always sleep until a time. And softtimers is
 //! compared with what costs nothing first: the time-out of the wait or a kernel timer, then a clock
-//! check after each handler, which anybody can write into a loop of his own.
+//! check after each handler, which anybody can write into a loop of his own, then what goes on beside
+//! the loop and has a price: a signal for each packet, or a second thread. `spin` decides nothing: a
+//! busy loop never sleeps anyway, so there it is `loop`; what it costs an idle one is told.
 
 use super::{Cell, Costs, Load};
 
@@ -18,7 +20,14 @@ pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> String {
     let Some(kernel) = KERNEL.into_iter().filter_map(find).reduce(better) else {
         return "no verdict: a trial is missing".to_owned();
     };
-    let busy = match (holds(soft), holds(own), holds(kernel)) {
+    let beside = BESIDE.into_iter().filter_map(find).filter(|cell| holds(cell)).reduce(leaves_more);
+    format!("{}. {}{}", busy(soft, own, kernel, beside), idle(costs), spinning(cells))
+}
+
+/// What a busy program needs; `beside` holds the rate, if there is one.
+fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> String {
+    let beside_too = || beside.map(|beside| also(beside, soft)).unwrap_or_default();
+    match (holds(soft), holds(own), holds(kernel)) {
         (_, _, true) => format!(
             "you do not need softtimers for one flow on this machine: {} holds it too, even from a busy loop",
             shown(kernel)
@@ -26,29 +35,67 @@ pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> String {
         (true, true, false) => format!(
             "one flow in a loop you own needs only a clock check after each handler: {} holds it as {} does, \
              where the kernel's timers do not ({} at best); softtimers adds many flows, slack, the backup \
-             for when no handler runs, and an account of what was late",
+             for when no handler runs, and an account of what was late{}",
             shown(own),
             shown(soft),
-            shown(kernel)
+            shown(kernel),
+            beside_too()
         ),
-        (true, false, false) => format!(
-            "a busy loop here gains from softtimers: {}, against {} and {}",
-            shown(soft),
-            shown(own),
-            shown(kernel)
-        ),
+        (true, false, false) => match beside {
+            Some(beside) if is_as_cheap(beside, soft) => format!(
+                "you do not need softtimers for one flow on this machine: {} holds it too and keeps as much of \
+                 the work, {} against {}",
+                shown(beside),
+                percent(kept(beside)),
+                percent(kept(soft))
+            ),
+            _ => format!(
+                "a busy loop here gains from softtimers: {}, against {} and {}{}",
+                shown(soft),
+                shown(own),
+                shown(kernel),
+                beside_too()
+            ),
+        },
         (false, true, false) => format!(
             "a clock check after each handler serves a busy loop here better than softtimers: {}, against {}",
             shown(own),
             shown(soft)
         ),
-        (false, false, false) => format!(
-            "no method held {:.0} packets/s from a busy loop here; the best was {}",
-            1e9 / soft.target_gap_ns.max(1) as f64,
-            shown(better(better(soft, own), kernel))
-        ),
-    };
-    format!("{busy}. {}", idle(costs))
+        (false, false, false) => match beside {
+            Some(beside) => format!(
+                "softtimers does not hold {:.0} packets/s from a busy loop here ({}), for its handlers take too \
+                 long; what does is {}, keeping {} of the work at {} of a core",
+                rate(soft),
+                shown(soft),
+                shown(beside),
+                percent(kept(beside)),
+                percent(beside.cpu_share)
+            ),
+            None => format!(
+                "no method held {:.0} packets/s from a busy loop here; the best was {}",
+                rate(soft),
+                shown(better(better(soft, own), kernel))
+            ),
+        },
+    }
+}
+
+fn is_as_cheap(beside: &Cell, soft: &Cell) -> bool {
+    kept(beside) + TIE >= kept(soft) && beside.cpu_share <= soft.cpu_share + TIE
+}
+
+/// What else holds the rate, and its price.
+fn also(beside: &Cell, soft: &Cell) -> String {
+    format!(
+        "; {} holds it too, and keeps {} of the work where softtimers keeps {}, at {} of a core where that \
+         takes {}",
+        shown(beside),
+        percent(kept(beside)),
+        percent(kept(soft)),
+        percent(beside.cpu_share),
+        percent(soft.cpu_share)
+    )
 }
 
 /// What a program needs that sleeps anyway.
@@ -59,6 +106,37 @@ fn idle(costs: &Costs) -> String {
         late(costs.wakeup_late_slack1_ns.p50),
         late(costs.wakeup_late_default_ns.p50),
     )
+}
+
+/// What never sleeping costs a loop that could.
+fn spinning(cells: &[Cell]) -> String {
+    let find = |method: &str| cells.iter().find(|cell| cell.method == method && cell.busy == Load::None);
+    match (find("spin"), find("soft")) {
+        (Some(spin), Some(soft)) => format!(
+            "; one that spins takes {} of a core for {:.0} packets/s, softtimers {}",
+            percent(spin.cpu_share),
+            rate(spin),
+            percent(soft.cpu_share)
+        ),
+        _ => String::new(),
+    }
+}
+
+fn rate(cell: &Cell) -> f64 {
+    1e9 / cell.target_gap_ns.max(1) as f64
+}
+
+fn kept(cell: &Cell) -> f64 {
+    cell.work_kept.unwrap_or(0.0)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+/// The one that leaves more of the work.
+fn leaves_more<'a>(left: &'a Cell, right: &'a Cell) -> &'a Cell {
+    if kept(right) > kept(left) { right } else { left }
 }
 
 /// The rate is held, evenly.
@@ -80,6 +158,10 @@ fn shown(cell: &Cell) -> String {
 
 /// What needs no code beside the wait.
 const KERNEL: [&str; 3] = ["pwait2", "timerfd", "ms"];
+/// What needs none of the loop either, but has a price.
+const BESIDE: [&str; 2] = ["signal", "thread"];
+/// Work and CPU that differ by less are called the same: two trials differ by as much.
+const TIE: f64 = 0.03;
 const LEAST_SHARE: f64 = 0.98;
 const MOST_BACK_TO_BACK: f64 = 0.02;
 
@@ -138,6 +220,64 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("loop (100%") && told.contains("soft (90%"), "{told}");
+    }
+
+    /// `soft` keeps 90% of the work for 99% of a core; `signal` is as given.
+    fn beside_signal(shares: [f64; 3], work_kept: f64, cpu_share: f64) -> String {
+        let busy = ["soft", "loop", "pwait2"].iter().zip(shares);
+        let mut cells: Vec<Cell> = busy
+            .map(|(method, share)| Cell {
+                work_kept: Some(0.9),
+                cpu_share: 0.99,
+                ..cell(method, Load::Echo, share, 0.0)
+            })
+            .collect();
+        let signal = cell("signal", Load::Echo, 1.0, 0.0);
+        cells.push(Cell { work_kept: Some(work_kept), cpu_share, ..signal });
+        of(&Costs::default(), &cells, false)
+    }
+
+    #[test]
+    fn what_goes_on_beside_the_loop_is_told_with_its_price() {
+        let told = beside_signal([1.0, 1.0, 0.4], 0.5, 1.0);
+        assert!(told.starts_with("one flow in a loop you own needs only a clock check"), "{told}");
+        let price = "signal (100% of the rate, 0.0% back to back) holds it too, and keeps 50% of the work where \
+                     softtimers keeps 90%, at 100% of a core where that takes 99%";
+        assert!(told.contains(price), "{told}");
+        let told = beside_signal([1.0, 0.8, 0.4], 0.5, 1.0);
+        assert!(told.starts_with("a busy loop here gains") && told.contains(price), "{told}");
+    }
+
+    #[test]
+    fn softtimers_is_not_needed_where_something_else_is_as_cheap() {
+        let told = beside_signal([1.0, 0.8, 0.4], 0.88, 1.0);
+        assert!(told.starts_with("you do not need softtimers for one flow"), "{told}");
+        assert!(told.contains("as much of the work, 88% against 90%"), "{told}");
+        // A second core is a price, however much work is kept.
+        assert!(beside_signal([1.0, 0.8, 0.4], 1.0, 1.3).starts_with("a busy loop here gains"));
+    }
+
+    #[test]
+    fn where_only_an_interruption_holds_the_rate_it_is_said() {
+        let told = beside_signal([0.7, 0.6, 0.6], 0.5, 1.0);
+        assert!(told.starts_with("softtimers does not hold 25000 packets/s"), "{told}");
+        assert!(told.contains("what does is signal (100%") && told.contains("50% of the work"), "{told}");
+    }
+
+    #[test]
+    fn what_spinning_costs_an_idle_loop_is_told() {
+        let idle = |method, cpu_share| Cell { cpu_share, ..cell(method, Load::None, 1.0, 0.0) };
+        let busy = ["soft", "loop", "pwait2"].map(|method| cell(method, Load::Echo, 1.0, 0.0));
+        let cells: Vec<Cell> = busy.into_iter().chain([idle("spin", 1.0), idle("soft", 0.55)]).collect();
+        let told = of(&Costs::default(), &cells, false);
+        assert!(told.ends_with("spins takes 100% of a core for 25000 packets/s, softtimers 55%"), "{told}");
+    }
+
+    /// What the sentence says of a method is what its cell says, to the digits shown.
+    #[test]
+    fn figures_are_the_cells() {
+        let odd = Cell { back_to_back: Some(0.012_34), ..cell("ms", Load::Echo, 0.9876, 0.0) };
+        assert_eq!(shown(&odd), "ms (99% of the rate, 1.2% back to back)");
     }
 
     #[test]

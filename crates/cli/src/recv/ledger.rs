@@ -10,6 +10,7 @@ use crate::gaps::{Gaps, Train};
 use crate::handshake::Consent;
 use crate::recv::report::{FlowReport, RecvReport};
 use crate::recv::sequence::{Arrival, Sequence};
+use crate::recv::strip::Strip;
 use crate::wire::Datagram;
 
 /// Takes datagrams, counts them, and says what to answer.
@@ -39,6 +40,7 @@ pub struct Ledger {
     totals: RecvReport,
     first: Option<Timestamp>,
     last: Timestamp,
+    strip: Option<Strip>,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,13 @@ impl Ledger {
             totals: RecvReport::default(),
             first: None,
             last: Timestamp::ZERO,
+            strip: None,
         }
+    }
+
+    /// The same account with a stretch of gaps kept as they come.
+    pub fn with_strip(self, strip: Option<Strip>) -> Self {
+        Ledger { strip, ..self }
     }
 
     /// A datagram from `peer` that the kernel received at `time`; returns the answer, if one is due.
@@ -118,6 +126,7 @@ impl Ledger {
             span_s: span.as_secs_f64(),
             received_pps: per_second(intervals),
             received_bps: per_second(self.totals.received_bytes.saturating_mul(8)),
+            gap_strip_ns: self.strip.as_ref().map_or_else(Vec::new, |strip| strip.gaps().to_vec()),
             per_flow: self.flows.iter().take(MOST_FLOWS_SHOWN).map(Flow::report).collect(),
             ..self.totals.clone()
         }
@@ -161,6 +170,9 @@ impl Ledger {
         self.totals.received_bytes += bytes as u64;
         self.first.get_or_insert(time);
         self.last = self.last.max(time);
+        if let Some(strip) = &mut self.strip {
+            strip.record(time);
+        }
     }
 
     /// The place of a flow, new ones included as long as there is room.

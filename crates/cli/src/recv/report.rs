@@ -41,6 +41,9 @@ pub struct RecvReport {
     pub unsorted: u64,
     /// Questions for consent that were answered.
     pub hellos: u64,
+    /// Consecutive gaps from the middle of the run, if they were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gap_strip_ns: Vec<u64>,
     /// The first 64 flows.
     pub per_flow: Vec<FlowReport>,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::{Clock, Monotonic, Timestamp};
 
-/// Time and wake-ups of this process so far, or in an interval.
+/// Time and wake-ups of a thread so far, or in an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Usage {
     at: Timestamp,
@@ -23,6 +23,11 @@ impl Usage {
             cpu: Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default(),
             wakeups: voluntary_switches(),
         }
+    }
+
+    /// With what a thread beside this one has used meanwhile.
+    pub(super) fn and(self, beside: &Usage) -> Usage {
+        Usage { cpu: self.cpu + beside.cpu, wakeups: self.wakeups + beside.wakeups, ..self }
     }
 
     pub(super) fn since(&self, before: &Usage) -> Usage {

@@ -6,13 +6,14 @@ use std::time::Duration;
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use softtimers::late::LateLog;
+use softtimers::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps};
 use softtimers::{Clock, Monotonic, PerSource, RateClock, Timestamp, TriggerState, UdpSocket};
 
 use crate::distribution::Recorder;
 use crate::failure::Failure;
 use crate::gaps::{GapReport, Gaps, Train};
 use crate::plan::SendPlan;
-use crate::wire::Datagram;
+use crate::wire::{self, Datagram};
 
 use super::report::{LateReport, SocketReport};
 
@@ -44,6 +45,8 @@ pub(super) struct Flow {
     late: Recorder,
     causes: LateLog,
     trouble: SocketReport,
+    /// Only for a timer that counts them.
+    overruns: Option<u64>,
     unreachable: Option<Unreachable>,
     /// Nothing is sent: its departures are null events, whose cost is that of the timer alone.
     muted: bool,
@@ -75,6 +78,7 @@ impl Flow {
             late: Recorder::new(),
             causes: LateLog::new(LATE_FROM, start),
             trouble: SocketReport::default(),
+            overruns: None,
             unreachable: None,
             muted: false,
         })
@@ -128,21 +132,55 @@ impl Flow {
             self.due = now + self.clock.burst_interval().max(SHORTEST_RETRY);
             return Ok(self.due);
         }
-        self.sent += 1;
-        self.fired[source] += 1;
-        self.record_lateness(now, place, source);
-        self.gaps.record(&mut self.train, now);
+        self.account(Departure { sent: now, due: self.due, place }, source);
         self.due = self.clock.departed(now);
         Ok(self.due)
     }
 
+    /// Counts a datagram that has left.
+    #[inline]
+    pub(super) fn account(&mut self, departure: Departure, source: TriggerState) {
+        self.sent += 1;
+        self.fired[source] += 1;
+        self.record_lateness(departure, source);
+        self.gaps.record(&mut self.train, departure.sent);
+    }
+
+    /// Hands the schedule over to a signal's handler, from the first datagram on. What leaves is told
+    /// to [`account`](Flow::account); [`taken_back`](Flow::taken_back) ends it.
+    ///
+    /// # Errors
+    /// If this thread cannot have such a timer.
+    pub(super) fn hand_over(&mut self, end: Timestamp) -> io::Result<SignalPacer> {
+        let course = Course { start: self.due, end, limit: self.limit };
+        let header = Datagram::Data { flow: 0, sequence: 0, scheduled: self.due, interval: self.interval };
+        header.write(&mut self.packet);
+        let stamps = Stamps { sequence: wire::SEQUENCE_AT, place: wire::SCHEDULED_AT };
+        SignalPacer::start(&self.socket, self.packet.clone(), stamps, self.clock, course)
+    }
+
+    /// Takes the schedule back where the handler left it.
+    pub(super) fn taken_back(&mut self, pacer: &mut SignalPacer) {
+        self.clock = pacer.stop();
+        let SignalCounts { would_block, no_buffers, refused, overruns, unread: _ } = pacer.counts();
+        self.trouble.would_block += would_block;
+        self.trouble.no_buffers += no_buffers;
+        self.trouble.refused += refused;
+        self.overruns = Some(overruns);
+    }
+
+    /// Makes this thread the one whose accounts tell why a departure was late.
+    pub(super) fn adopt(&mut self, now: Timestamp) {
+        self.causes = LateLog::new(LATE_FROM, now);
+    }
+
     /// Lateness counts from the place. A pause just now made it so if it left later than it might
     /// have; else the cause lies further back.
-    fn record_lateness(&mut self, now: Timestamp, place: Timestamp, source: TriggerState) {
-        let lateness = now.saturating_duration_since(place);
+    fn record_lateness(&mut self, Departure { sent, due, place }: Departure, source: TriggerState) {
+        let lateness = sent.saturating_duration_since(place);
         self.late.record_duration(lateness);
-        let pause = now.saturating_duration_since(self.due);
-        self.causes.ran(now, pause, source);
+        let pause = sent.saturating_duration_since(due);
+        self.causes.ran(sent, pause, source);
         if pause <= LATE_FROM {
             self.causes.caught_up(lateness);
         }
@@ -229,6 +267,11 @@ impl Flow {
     /// Departures more than a millisecond late, by cause.
     pub(super) fn late_report(&self) -> Vec<(&'static str, LateReport)> {
         self.causes.iter().map(|(cause, counts)| (cause.name(), LateReport::from(counts))).collect()
+    }
+
+    /// Expiries for which no signal came; `None` for a timer without signals.
+    pub(super) fn overruns(&self) -> Option<u64> {
+        self.overruns
     }
 
     pub(super) fn trouble(&self) -> SocketReport {

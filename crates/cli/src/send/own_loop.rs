@@ -1,7 +1,8 @@
 //! The other timers: a plain `epoll` loop as people write it, without softtimers.
 //!
-//! `loop` keeps due times in a heap and reads the clock after every handler. `pwait2`, `ms` and
-//! `timerfd` notice a due time only when their wait returns, as event loops usually do.
+//! `loop` keeps due times in a heap and reads the clock after every handler; `spin` is the same and
+//! never sleeps. `pwait2`, `ms` and `timerfd` notice a due time only when their wait returns, as event
+//! loops usually do.
 //!
 //! A peer that is made slow proves nothing, so the clock is read no more often than the method
 //! needs: one reading after a handler serves the check, the end of the run and the next time-out.
@@ -28,6 +29,7 @@ use softtimers::{Clock, TimerSlack, Timestamp, TriggerState};
 use crate::args::Timer;
 
 use super::Session;
+use super::looks::Looks;
 use super::work::{VISIT, Workload};
 
 const ECHO: u64 = 0;
@@ -39,10 +41,14 @@ pub(super) fn run(session: &mut Session, clock: &impl Clock, timer: Timer) -> io
     let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
     let computes = matches!(session.work, Workload::Compute(_));
     let mut own = OwnLoop::new(session, clock, timer)?;
-    match timer {
-        Timer::Loop if computes => own.compute(),
+    let served = match timer {
+        Timer::Loop | Timer::Spin if computes => own.compute(),
         _ => own.serve(),
-    }
+    };
+    let (waiting, intervals) = (own.epoll.waiting(), own.looks.distribution());
+    session.waited(waiting);
+    session.trigger_intervals = intervals;
+    served
 }
 
 struct OwnLoop<'a, C> {
@@ -57,6 +63,7 @@ struct OwnLoop<'a, C> {
     due: BinaryHeap<Reverse<(Timestamp, u32)>>,
     /// Only for `timerfd`.
     alarm: Option<Alarm>,
+    looks: Looks,
 }
 
 /// What a wait found.
@@ -85,6 +92,7 @@ impl<'a, C: Clock> OwnLoop<'a, C> {
             epoll,
             events: Events::with_capacity(16),
             alarm,
+            looks: Looks::new(),
         })
     }
 
@@ -109,7 +117,6 @@ impl<'a, C: Clock> OwnLoop<'a, C> {
             // The wait that follows does not sleep, so it needs no new reading.
             self.session.work.compute_piece();
         }
-        self.session.waited(self.epoll.waiting());
         Ok(())
     }
 
@@ -138,20 +145,20 @@ impl<'a, C: Clock> OwnLoop<'a, C> {
     fn timeout(&self, wake: Timestamp) -> Option<Duration> {
         let left = wake.saturating_duration_since(self.now);
         match (self.timer, &self.session.work) {
-            (_, Workload::Compute(_)) => Some(Duration::ZERO),
+            (_, Workload::Compute(_)) | (Timer::Spin, _) => Some(Duration::ZERO),
             (Timer::Timerfd, _) => None,
             (Timer::Ms, _) => Some(Duration::from_millis(left.as_nanos().div_ceil(1_000_000) as u64)),
             _ => Some(left),
         }
     }
 
-    /// Serves the echo server's clients. Only `loop` looks for due times after a group.
+    /// Serves the echo server's clients. Only `loop` and `spin` look for due times after a group.
     fn visit(&mut self) -> io::Result<()> {
         let mut left = VISIT;
         let mut more = true;
         while more {
             more = self.session.work.serve_group(&mut left)?;
-            if self.timer == Timer::Loop {
+            if matches!(self.timer, Timer::Loop | Timer::Spin) {
                 self.check(TriggerState::HandlerExit)?;
             }
         }
@@ -167,6 +174,7 @@ impl<'a, C: Clock> OwnLoop<'a, C> {
     fn check(&mut self, source: TriggerState) -> io::Result<()> {
         let now = self.clock.now();
         self.now = now;
+        self.looks.look(now);
         while let Some(mut first) = self.due.peek_mut().filter(|first| first.0.0 <= now) {
             if self.session.flow.finished() {
                 break;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use softtimers::late::{LateCause, LateCounts};
 
 use crate::distribution::Distribution;
@@ -33,14 +33,25 @@ pub struct SendReport {
     /// Gaps between departures and what stuck together, by the sender's clock.
     #[serde(flatten)]
     pub gaps: GapReport,
-    /// This thread's CPU time as a share of one processor.
+    /// CPU time of the loop's thread, and of the pacing thread if there is one, as a share of one
+    /// processor.
     pub cpu_share: f64,
     /// What of that went into polling with nothing to do.
     pub polled: PolledReport,
     /// CPU time of the whole run for each datagram, other work included.
     pub cpu_ns_per_packet: Option<f64>,
-    /// Times the thread slept and was woken.
+    /// Times these threads slept and were woken.
     pub wakeups: u64,
+    /// Times between two looks for due datagrams, waits included: no datagram can be late by more while
+    /// the loop runs. `--timer soft` keeps them to 3%; of timers that need no look there are none.
+    pub trigger_interval_ns: Distribution,
+    /// Handlers of the loop that took longer than a millisecond; `null` unless `--timer soft` or `off`
+    /// with a loop that waits.
+    pub long_handlers: Option<u64>,
+    /// The longest of all handlers; `null` where they are not counted.
+    pub longest_handler_ns: Option<u64>,
+    /// Expiries for which no signal of their own came; `null` unless `--timer signal`.
+    pub timer_overruns: Option<u64>,
     /// Departures by the trigger state that found them due, whatever the timer; together `sent`. What
     /// a wait found is `readiness` if a source was ready and `backup` if the wait ran out.
     pub fired: BTreeMap<&'static str, u64>,
@@ -54,7 +65,7 @@ pub struct SendReport {
 }
 
 /// Late departures of one cause.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LateReport {
     /// How many.
     pub count: u64,
@@ -91,6 +102,10 @@ impl SendReport {
             polled: PolledReport::new(session.polled, plan.config().cpu_budget, usage.wall),
             cpu_ns_per_packet: (flow.sent() > 0).then(|| usage.cpu.as_nanos() as f64 / flow.sent() as f64),
             wakeups: usage.wakeups,
+            trigger_interval_ns: session.trigger_intervals,
+            long_handlers: session.handlers.map(|stats| stats.long_handlers),
+            longest_handler_ns: session.handlers.map(|stats| nanos(stats.longest_handler)),
+            timer_overruns: flow.overruns(),
             fired: flow.fired().iter().map(|(source, &count)| (source.name(), count)).collect(),
             late: flow.late_report().into_iter().collect(),
             socket: SocketReport { answers_dropped: session.work.answers_dropped(), ..flow.trouble() },
@@ -118,6 +133,10 @@ impl Default for SendReport {
             polled: PolledReport::default(),
             cpu_ns_per_packet: None,
             wakeups: 0,
+            trigger_interval_ns: Distribution::default(),
+            long_handlers: None,
+            longest_handler_ns: None,
+            timer_overruns: None,
             fired: softtimers::TriggerState::ALL.map(|source| (source.name(), 0)).into(),
             late: LateCause::ALL.map(|cause| (cause.name(), LateReport::default())).into(),
             socket: SocketReport::default(),
@@ -128,9 +147,12 @@ impl Default for SendReport {
 
 impl From<LateCounts> for LateReport {
     fn from(counts: LateCounts) -> Self {
-        let longest_ns = u64::try_from(counts.longest.as_nanos()).unwrap_or(u64::MAX);
-        LateReport { count: counts.events, longest_ns }
+        LateReport { count: counts.events, longest_ns: nanos(counts.longest) }
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Report for SendReport {
@@ -150,9 +172,24 @@ impl Report for SendReport {
         self.polled.row(&mut table);
         table.row("wake-ups", self.wakeups);
         table.row("found due by", counts(&self.fired));
-        for (cause, late) in self.late.iter().filter(|(_, late)| late.count > 0) {
+        if self.trigger_interval_ns.count > 0 {
+            table.distribution("looked for due", &self.trigger_interval_ns);
+        }
+        if let Some((count, longest)) = self.long_handlers.zip(self.longest_handler_ns) {
+            let longest = show_duration(Duration::from_nanos(longest));
+            table.row("long handlers", format!("{count} over 1ms; the longest took {longest}"));
+        }
+        if let Some(overruns) = self.timer_overruns.filter(|&overruns| overruns > 0) {
+            table.row("timer overruns", overruns);
+        }
+        for cause in LateCause::ALL {
+            let Some(late) = self.late.get(cause.name()).filter(|late| late.count > 0) else { continue };
             let longest = show_duration(Duration::from_nanos(late.longest_ns));
-            table.row(&format!("late: {cause}"), format!("{} departures, up to {longest}", late.count));
+            let why = explained(cause);
+            table.row(
+                &format!("late: {}", cause.name()),
+                format!("{} departures, up to {longest}: {why}", late.count),
+            );
         }
         let SocketReport { would_block, no_buffers, refused, answers_dropped } = self.socket;
         if would_block + no_buffers + refused > 0 {
@@ -168,6 +205,19 @@ impl Report for SendReport {
             table.row("work", format!("{rate:.0}/s"));
         }
         table
+    }
+}
+
+/// What a cause means, in a few words for people.
+fn explained(cause: LateCause) -> &'static str {
+    match cause {
+        LateCause::Handler => "the loop was busy with something else",
+        LateCause::Wakeup => "it slept and woke late",
+        LateCause::Scheduler => "another program had the core",
+        LateCause::Steal => "the host had the core",
+        LateCause::Stopped => "stopped, or off its core unaccounted",
+        LateCause::CatchUp => "behind others that were late",
+        _ => "",
     }
 }
 

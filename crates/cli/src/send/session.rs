@@ -4,19 +4,21 @@ use std::io;
 use std::net::SocketAddr;
 
 use softtimers::epoll::Waiting;
-use softtimers::{Clock, HeldBack, LoopClock, Monotonic, Polling, Slice, Timestamp, UdpSocket};
+use softtimers::{Clock, HeldBack, LoopClock, LoopStats, Monotonic, Polling, Slice, Timestamp, UdpSocket};
 
 use crate::args::Timer;
+use crate::distribution::Distribution;
 use crate::failure::Failure;
 use crate::handshake::Permit;
 use crate::interrupt::Interrupt;
 use crate::plan::SendPlan;
-use crate::processor::{Kept, Processor};
+use crate::processor::{Kept, Processor, Processors};
 use crate::wire::Datagram;
 
+use super::account::Usage;
 use super::flow::Flow;
 use super::work::Workload;
-use super::{own_loop, soft};
+use super::{beside, own_loop, soft};
 
 /// A run in progress, on the thread that began it.
 pub(super) struct Session {
@@ -26,6 +28,14 @@ pub(super) struct Session {
     pub(super) end: Timestamp,
     /// What the idle policy polled away, if there was one.
     pub(super) polled: Option<Polling>,
+    /// Where a thread beside the loop may run, whatever the loop is kept on.
+    pub(super) anywhere: Processors,
+    /// What such a thread has used.
+    pub(super) beside: Usage,
+    /// Times between two looks for due datagrams, of a timer that looks.
+    pub(super) trigger_intervals: Distribution,
+    /// What the loop's handlers took, if it is softtimers' loop.
+    pub(super) handlers: Option<LoopStats>,
     /// What did not work as asked and what was done instead.
     pub(super) fallbacks: Vec<String>,
     /// What this thread is asked to be; it is let go as it was.
@@ -40,6 +50,8 @@ impl Session {
             Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
         let work = Workload::start(plan.work, plan.cpu)
             .map_err(|error| Failure::broke_off("starting the work", &error))?;
+        let anywhere =
+            Processors::allowed().map_err(|error| Failure::broke_off("asking for the processors", &error))?;
         let kept = plan
             .cpu
             .map(Processor::keep)
@@ -55,6 +67,10 @@ impl Session {
             interrupt,
             end: plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
             polled: None,
+            anywhere,
+            beside: Usage::default(),
+            trigger_intervals: Distribution::default(),
+            handlers: None,
             fallbacks: no_slice.into_iter().collect(),
             _kept: kept,
             _slice: slice.unwrap_or_default(),
@@ -66,6 +82,8 @@ impl Session {
         match timer {
             Timer::Soft => soft::run(self, clock, plan),
             Timer::Off => soft::idle(self, clock),
+            Timer::Signal => beside::signal(self),
+            Timer::Thread => beside::thread(self),
             timer => own_loop::run(self, clock, timer),
         }
     }

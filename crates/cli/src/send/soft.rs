@@ -10,6 +10,7 @@ use softtimers::{
 use crate::plan::SendPlan;
 
 use super::Session;
+use super::looks;
 use super::work::{VISIT, Workload};
 
 /// What is scheduled.
@@ -42,7 +43,8 @@ struct Engine<'a, C> {
 
 impl<'a, C: LoopClock> Engine<'a, C> {
     fn new(session: &'a mut Session, clock: &'a C, slack: Slack) -> Self {
-        let mut timers = SoftTimers::new(Config::default());
+        // The intervals between trigger states cost 5 ns each, and say how late an event can be.
+        let mut timers = SoftTimers::new(Config::default().intervals(true));
         timers.schedule_at(clock.now(), session.end, Slack::EXACT, Event::End);
         Engine { session, clock, timers, slack }
     }
@@ -52,7 +54,12 @@ impl<'a, C: LoopClock> Engine<'a, C> {
     }
 
     fn drive(&mut self, idle: Idle) -> io::Result<()> {
-        if let Workload::Compute(_) = self.session.work { self.compute() } else { self.serve(idle) }
+        let driven =
+            if let Workload::Compute(_) = self.session.work { self.compute() } else { self.serve(idle) };
+        if let Some(intervals) = self.timers.intervals() {
+            self.session.trigger_intervals = looks::kept(&intervals.all());
+        }
+        driven
     }
 
     fn serve(&mut self, idle: Idle) -> io::Result<()> {
@@ -71,6 +78,7 @@ impl<'a, C: LoopClock> Engine<'a, C> {
         }
         self.session.waited(events.waiting());
         self.session.idled(events.polling(), events.held_back());
+        self.session.handlers = Some(events.stats());
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use softtimers_core::{Clock, RateClock, Timestamp};
+use softtimers_core::{Clock, Idle, RateClock, Timestamp, Wait};
 
 use super::posix_timer::{Hook, Id, SignalTimer};
 use crate::clock::Monotonic;
@@ -133,6 +133,8 @@ impl SignalPacer {
             packet,
             stamps,
             due: clock.start(course.start),
+            armed: course.start,
+            idle: Idle::park(),
             clock,
             course,
             sent: 0,
@@ -226,6 +228,10 @@ struct Sender {
     stamps: Stamps,
     clock: RateClock,
     due: Timestamp,
+    /// When the timer is to go off: somewhat before the due time.
+    armed: Timestamp,
+    /// What signals take here.
+    idle: Idle,
     course: Course,
     sent: u64,
     /// Since when every attempt has met an error about the way.
@@ -238,10 +244,12 @@ impl Sender {
     fn expired(&mut self) {
         let now = Monotonic.now();
         // A stray signal, sent by somebody else.
-        if now < self.due || self.shared.over.load(Ordering::Relaxed) {
+        if now < self.armed || self.shared.over.load(Ordering::Relaxed) {
             return;
         }
         count(&self.shared.overruns, self.timer.overruns());
+        self.idle.woke(self.armed, now);
+        let now = self.await_due(now);
         if now >= self.course.end {
             return self.end(0);
         }
@@ -257,9 +265,29 @@ impl Sender {
         if self.sent >= self.course.limit || self.due >= self.course.end {
             return self.end(0);
         }
+        self.arm();
+    }
+
+    /// The rest of the way: at most what the timer was armed earlier, some microseconds.
+    fn await_due(&self, mut now: Timestamp) -> Timestamp {
+        while now < self.due {
+            std::hint::spin_loop();
+            now = Monotonic.now();
+        }
+        now
+    }
+
+    /// Arms earlier by what a signal takes at the least, as softtimers' own sleeps do: lateness and burst
+    /// interval together would exceed a short interval, and a flow late once would stay late.
+    fn arm(&mut self) {
+        let now = Monotonic.now();
+        let wake = match self.idle.wait(now, Some(self.due)) {
+            Wait::Until(wake) => wake,
+            Wait::Poll | Wait::Forever => now,
+        };
         // However short the interval, the interrupted program gets on.
-        let next = self.due.max(Monotonic.now() + LEAST_PROGRESS);
-        if self.timer.arm_at(next).is_err() {
+        self.armed = wake.max(now + LEAST_PROGRESS);
+        if self.timer.arm_at(self.armed).is_err() {
             self.end(libc::EINVAL);
         }
     }

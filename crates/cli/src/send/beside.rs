@@ -1,0 +1,165 @@
+//! The timers that need nothing of the loop: it only works, while a signal's handler sends on top of
+//! it (`signal`) or a second thread beside it (`thread`).
+//!
+//! ```text
+//!   signal   work ──▶ work ─┐   ┌─▶ work …      handler: send, arm for the next
+//!                           └─▲─┘               the loop takes the account when it comes by
+//!   thread   work ──▶ work ──▶ work ──▶ work …
+//!            sleep ─▶ send ─▶ sleep ─▶ send …   clock_nanosleep to an absolute time, 1 ns of slack
+//! ```
+//!
+//! The thread may run wherever this process may. `--cpu` keeps only the loop: a pacing thread that
+//! shares the loop's processor waits for it, and what such a thread is good for is another processor.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec};
+use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
+use softtimers::{Clock, Monotonic, TimerSlack, Timestamp, TriggerState};
+
+use crate::interrupt::Interrupt;
+
+use super::Session;
+use super::account::Usage;
+use super::flow::Flow;
+use super::work::{VISIT, Workload};
+
+const ECHO: u64 = 0;
+const OTHER: u64 = 1;
+
+/// `--timer signal`: sends from the handler until the session is over.
+pub(super) fn signal(session: &mut Session) -> io::Result<()> {
+    let mut pacer = session.flow.hand_over(session.end)?;
+    let flow = &mut session.flow;
+    let mut loop_ = WorkLoop::new(&mut session.work, &session.interrupt, session.end)?;
+    while !pacer.is_over() && loop_.turn()? {
+        while let Some(departure) = pacer.take() {
+            flow.account(departure, TriggerState::Backup);
+        }
+    }
+    let waiting = loop_.waiting();
+    flow.taken_back(&mut pacer);
+    while let Some(departure) = pacer.take() {
+        flow.account(departure, TriggerState::Backup);
+    }
+    session.waited(waiting);
+    pacer.error().map_or(Ok(()), Err)
+}
+
+/// `--timer thread`: sends from a second thread until the session is over.
+pub(super) fn thread(session: &mut Session) -> io::Result<()> {
+    let (end, anywhere) = (session.end, &session.anywhere);
+    // Closed by the thread at its end, whatever ends it.
+    let (ended, thread_lives) = UnixStream::pair()?;
+    let stop = AtomicBool::new(false);
+    let flow = &mut session.flow;
+    let mut loop_ = WorkLoop::new(&mut session.work, &session.interrupt, end)?;
+    loop_.watch(&ended)?;
+    let worked = std::thread::scope(|scope| {
+        let pacer = scope.spawn(|| {
+            let _thread_lives = thread_lives;
+            anywhere.keep()?;
+            pace(flow, end, &stop)
+        });
+        let worked = loop_.run();
+        stop.store(true, Ordering::Relaxed);
+        let paced = pacer.join().unwrap_or_else(|_| Err(io::Error::other("the pacing thread panicked")));
+        worked.and(paced)
+    });
+    let waiting = loop_.waiting();
+    session.beside = worked?;
+    session.waited(waiting);
+    Ok(())
+}
+
+/// What the thread does; returns what it used.
+fn pace(flow: &mut Flow, end: Timestamp, stop: &AtomicBool) -> io::Result<Usage> {
+    let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
+    let before = Usage::now();
+    let mut now = Monotonic.now();
+    flow.adopt(now);
+    while now < end && !flow.finished() && !stop.load(Ordering::Relaxed) {
+        if flow.due() <= now {
+            flow.depart(now, TriggerState::Backup)?;
+        }
+        // In steps, so that an end is noticed although the next datagram is due long after it.
+        let wake = flow.due().min(end).min(now + LONGEST_SLEEP);
+        sleep_until(wake)?;
+        now = Monotonic.now();
+    }
+    Ok(Usage::now().since(&before))
+}
+
+fn sleep_until(wake: Timestamp) -> io::Result<()> {
+    let wake = Timespec::try_from(Duration::from_nanos(wake.as_nanos()))
+        .unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+    match clock_nanosleep_absolute(ClockId::Monotonic, &wake) {
+        // The clock is looked at in any case.
+        Ok(()) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A loop that does the work and keeps no time but its end.
+struct WorkLoop<'a> {
+    work: &'a mut Workload,
+    interrupt: &'a Interrupt,
+    end: Timestamp,
+    epoll: Epoll,
+    events: Events,
+}
+
+impl<'a> WorkLoop<'a> {
+    fn new(work: &'a mut Workload, interrupt: &'a Interrupt, end: Timestamp) -> io::Result<Self> {
+        let epoll = Epoll::new(Waiting::Pwait2)?;
+        epoll.add(interrupt.as_fd(), OTHER, EventFlags::IN)?;
+        if let Workload::Echo(echo) = &*work {
+            epoll.add(echo.as_fd(), ECHO, EventFlags::IN)?;
+        }
+        Ok(WorkLoop { work, interrupt, end, epoll, events: Events::with_capacity(16) })
+    }
+
+    /// Ends the loop when `source` is readable or hung up.
+    fn watch(&self, source: &impl AsFd) -> io::Result<()> {
+        self.epoll.add(source.as_fd(), OTHER, EventFlags::IN)
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        while self.turn()? {}
+        Ok(())
+    }
+
+    /// One wait and what it found; whether to go on. A signal ends the wait with nothing found.
+    fn turn(&mut self) -> io::Result<bool> {
+        let now = Monotonic.now();
+        if now >= self.end || self.interrupt.arrived() {
+            return Ok(false);
+        }
+        // A signal that comes just before the wait does not end it, and it may be the last one.
+        let timeout = match self.work {
+            Workload::Compute(_) => Duration::ZERO,
+            _ => self.end.saturating_duration_since(now).min(LONGEST_SLEEP),
+        };
+        self.epoll.wait(&mut self.events, Some(timeout))?;
+        if self.events.iter().any(|event| event.token == OTHER) {
+            return Ok(false);
+        }
+        let mut left = if self.events.is_empty() { 0 } else { VISIT };
+        while left > 0 && self.work.serve_group(&mut left)? {}
+        self.work.compute_piece();
+        Ok(true)
+    }
+
+    fn waiting(&self) -> Waiting {
+        self.epoll.waiting()
+    }
+}
+
+/// Soon enough for whoever pressed Ctrl-C, seldom enough to cost nothing.
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);
