@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use softtimers_core::CatchUp;
 
 use super::{OutputArgs, datagram_size};
+use crate::pattern::SendPattern;
 use crate::units::{self, SendRate};
 
 /// `softtimers send`.
@@ -30,6 +31,19 @@ pub struct SendArgs {
     /// Time between datagrams instead of a rate: 40us, 1ms
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub interval: Option<Duration>,
+
+    /// How datagrams are spread over time: constant, poisson or onoff:ON/OFF
+    ///
+    /// poisson has random gaps with the interval as their mean; --seed decides them. onoff:10ms/90ms sends at
+    /// the rate for 10 ms, is silent for 90 ms, and so on; --rate and --interval are those while it sends.
+    #[arg(long, value_name = "PATTERN", default_value = "constant")]
+    pub pattern: SendPattern,
+
+    /// Repeat a random pattern: the same number, the same schedule (--pattern poisson only)
+    ///
+    /// Without it a number is chosen and printed.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
 
     /// The shortest time between datagrams when catching up [default: 9/16 of the interval]
     ///
@@ -143,6 +157,8 @@ Examples:
   softtimers send 127.0.0.1:9000 --interval 40us --duration 5s
   softtimers send 127.0.0.1:9000 --rate 100Mbit --size 1500 --busy echo
   softtimers send 127.0.0.1:9000 --rate 25kpps --json --assert 'back_to_back<0.01'
+  softtimers send 127.0.0.1:9000 --rate 10kpps --pattern poisson --seed 7
+  softtimers send 127.0.0.1:9000 --rate 10kpps --pattern onoff:10ms/90ms
   softtimers send 192.0.2.7:9000 --rate 10kpps   # asks a `softtimers recv` there first
 
 Exit codes:
