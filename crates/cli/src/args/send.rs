@@ -47,7 +47,8 @@ pub struct SendArgs {
 
     /// The shortest time between datagrams when catching up [default: 9/16 of the interval]
     ///
-    /// At most the interval itself, which means never to catch up.
+    /// At most the interval itself, which means never to catch up. Gaps of a pattern that are shorter are
+    /// kept as they are.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub burst_interval: Option<Duration>,
 
