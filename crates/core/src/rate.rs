@@ -60,7 +60,10 @@ impl Rate {
         if numerator < denominator {
             return Err(RateError::TooFast);
         }
-        Ok(Rate { numerator, denominator })
+        // In lowest terms equal rates are equal, and those of whole nanoseconds need no division.
+        let common = common_divisor(numerator, denominator);
+        let lowest = |term: NonZeroU64| NonZeroU64::new(term.get() / common).unwrap_or(term);
+        Ok(Rate { numerator: lowest(numerator), denominator: lowest(denominator) })
     }
 
     /// The time between departures in nanoseconds, as a fraction: numerator and denominator.
@@ -83,6 +86,15 @@ impl Rate {
     pub fn packets_per_second(self) -> f64 {
         NANOS_PER_SEC as f64 * self.denominator.get() as f64 / self.numerator.get() as f64
     }
+}
+
+/// The greatest one, by Euclid's algorithm.
+fn common_divisor(a: NonZeroU64, b: NonZeroU64) -> u64 {
+    let (mut a, mut b) = (a.get(), b.get());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// Why a rate was refused.
@@ -119,6 +131,14 @@ mod tests {
         assert_eq!(micros(100_000_000, 1_500), 120_000);
         assert_eq!(micros(1_000_000_000, 1_500), 12_000);
         assert_eq!(micros(50_000_000, 1_500), 240_000);
+    }
+
+    #[test]
+    fn equal_rates_are_equal() {
+        let every = |micros| Rate::every(Duration::from_micros(micros));
+        assert_eq!(Rate::per_second(25_000), every(40));
+        assert_eq!(Rate::of_bits(100_000_000, 1_500), every(120));
+        assert_eq!(Rate::per_second(83_333).unwrap().fraction(), (1_000_000_000, 83_333));
     }
 
     #[test]

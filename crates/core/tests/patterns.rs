@@ -123,6 +123,33 @@ fn an_hour_of_stall_is_one_step() {
     }
 }
 
+/// Times and rates at the ends of their ranges saturate; nothing wraps, and nothing loops.
+#[test]
+fn the_ends_of_the_ranges_are_served() {
+    let longest = Duration::from_nanos(u64::MAX / 2);
+    for rate in [Rate::per_second(1_000_000_000), Rate::per_second(999_999_999), Rate::every(longest)] {
+        let rate = rate.unwrap();
+        let year = OnOff::new(longest, Duration::from_nanos(1)).unwrap();
+        let shortest = OnOff::new(Duration::from_nanos(1), Duration::from_nanos(1)).unwrap();
+        for pattern in
+            [Pattern::Constant, Pattern::Poisson { seed: 1 }, Pattern::OnOff(year), Pattern::OnOff(shortest)]
+        {
+            for catch_up in [CatchUp::NONE, CatchUp::default(), CatchUp::ALL] {
+                let config = PaceConfig { pattern, catch_up, ..PaceConfig::new(rate) };
+                assert!(config.mean_rate().packets_per_second() > 0.0);
+                let mut clock = RateClock::new(config).unwrap();
+                clock.start(Timestamp::ZERO);
+                let mut now = Timestamp::from_nanos(u64::MAX - 1_000);
+                for _ in 0..10 {
+                    clock.behind(now);
+                    now = clock.departed(now).max(now);
+                }
+                assert!(clock.departed(Timestamp::MAX) == Timestamp::MAX && clock.departures() == 11);
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_is_made_up_if_nothing_may_be() {
     for pattern in [Pattern::Constant, Pattern::Poisson { seed: 2 }, on_off(1_000, 3_000)] {

@@ -97,7 +97,8 @@ impl RateClock {
             return;
         }
         let oldest = now.saturating_sub(Duration::from_nanos(self.most_late));
-        self.forfeited += self.schedule.give_up(oldest, now, self.most_behind);
+        let given_up = self.schedule.give_up(oldest, now, self.most_behind);
+        self.forfeited = self.forfeited.saturating_add(given_up);
     }
 
     /// Where the next departure belongs in the schedule: the intended time, against which lateness is

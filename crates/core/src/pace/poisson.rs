@@ -68,7 +68,7 @@ impl Poisson {
             return 0;
         }
         let (stretch, inside) = self.locate(time);
-        let mut left = 0;
+        let mut left = 0u64;
         if stretch > self.stretch {
             let from = self.stretch;
             while self.stretch == from {
@@ -76,7 +76,7 @@ impl Poisson {
                 left += 1;
             }
             if stretch > self.stretch {
-                left += (stretch - self.stretch).saturating_mul(STRETCH_PLACES);
+                left = left.saturating_add((stretch - self.stretch).saturating_mul(STRETCH_PLACES));
                 self.enter(stretch);
                 self.draw();
             }
@@ -84,12 +84,12 @@ impl Poisson {
         // `locate` may be a fraction of a nanosecond off: leave the last steps to exact times.
         while self.stretch == stretch && self.inside < inside {
             self.draw();
-            left += 1;
+            left = left.saturating_add(1);
         }
         self.at = self.time_of(self.stretch, self.inside);
         while self.at < time {
             self.advance();
-            left += 1;
+            left = left.saturating_add(1);
         }
         left
     }
@@ -135,7 +135,7 @@ impl Poisson {
     }
 }
 
-/// Mean intervals in a stretch: what a leap may have to walk, twice, at some 30 ns each.
+/// Mean intervals in a stretch: what a leap may have to walk, twice, at less than 0.1 µs each.
 const STRETCH_PLACES: u64 = 256;
 const STRETCH: u64 = STRETCH_PLACES * ONE;
 

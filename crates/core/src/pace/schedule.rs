@@ -30,7 +30,7 @@ use crate::{Rate, Timestamp};
 ///
 /// # Cost
 /// 72 bytes, no allocation. Each operation is O(1) for constant and on/off patterns. For Poisson a step
-/// costs a logarithm in integers (some 30 ns), and a leap or a count some 500 of them at most.
+/// costs a logarithm in integers (about 0.1 µs), and a leap or a count some 500 of them at most.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule(Kind);
 
