@@ -1,4 +1,7 @@
-//! Quantities as people type them.
+//! Quantities and patterns as people type them.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| softtimers_cli::properties::units(text));
+libfuzzer_sys::fuzz_target!(|text: &str| {
+    softtimers_cli::properties::units(text);
+    softtimers_cli::properties::pattern(text);
+});

@@ -37,7 +37,7 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Send UDP datagrams at an even rate
+    /// Send UDP datagrams at an even rate, or after a pattern
     Send(SendArgs),
     /// Receive such traffic and tell how evenly it came
     Recv(RecvArgs),

@@ -82,7 +82,14 @@ pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     let machine = Machine::read();
     let example =
         DoctorReport { pacing: plan.trials().iter().map(Trial::blank).collect(), ..DoctorReport::default() };
-    let blank = Run { machine: &machine, config: plan, fallbacks: &[], inconclusive: None, report: &example };
+    let blank = Run {
+        machine: &machine,
+        seed: None,
+        config: plan,
+        fallbacks: &[],
+        inconclusive: None,
+        report: &example,
+    };
     plan.output.check_keys(&blank)?;
 
     // Busy and idle, and a baseline for every two of the busy ones.
@@ -100,6 +107,7 @@ pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     let verdict = verdict::of(&costs, &pacing, inconclusive.is_some());
     plan.output.finish(&Run {
         machine: &machine.during(interference),
+        seed: None,
         config: plan,
         fallbacks: &notes.sentences(),
         inconclusive,

@@ -41,7 +41,14 @@ use crate::plan::EchoClientPlan;
 pub fn run(plan: &EchoClientPlan) -> Result<(), Failure> {
     let broke = |error: io::Error| Failure::broke_off("loading the echo server", &error);
     let machine = Machine::read();
-    let run_of = |report| Run { machine: &machine, config: &(), fallbacks: &[], inconclusive: None, report };
+    let run_of = |report| Run {
+        machine: &machine,
+        seed: None,
+        config: &(),
+        fallbacks: &[],
+        inconclusive: None,
+        report,
+    };
     let example = EchoReport::default();
     plan.output.check_keys(&run_of(&example))?;
     let interrupt = Interrupt::listen().map_err(broke)?;

@@ -29,6 +29,7 @@ pub mod handshake;
 pub mod interrupt;
 pub mod machine;
 pub mod output;
+pub mod pattern;
 pub mod plan;
 pub mod processor;
 pub mod progress;

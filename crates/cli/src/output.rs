@@ -29,6 +29,8 @@ pub trait Report: Serialize {
 pub struct Run<'a, R, C> {
     /// Where.
     pub machine: &'a Machine,
+    /// The number that decided what was random, if anything was.
+    pub seed: Option<u64>,
     /// The configuration in effect, defaults filled in.
     pub config: &'a C,
     /// What did not work as asked and what was done instead, one sentence each.
@@ -110,6 +112,7 @@ impl<R: Report, C: Serialize> Run<'_, R, C> {
         Object {
             schema: R::SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
+            seed: self.seed,
             machine: self.machine,
             config: self.config,
             fallbacks: self.fallbacks,
@@ -120,6 +123,9 @@ impl<R: Report, C: Serialize> Run<'_, R, C> {
 
     fn to_text(&self) -> String {
         let mut text = self.report.table().to_string();
+        if let Some(seed) = self.seed {
+            let _ = writeln!(text, "random: --seed {seed} repeats it");
+        }
         for fallback in self.fallbacks {
             let _ = writeln!(text, "note: {fallback}");
         }
@@ -139,6 +145,8 @@ fn no_json(error: serde_json::Error) -> Failure {
 struct Object<'a, R, C> {
     schema: &'static str,
     version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     machine: &'a Machine,
     config: &'a C,
     fallbacks: &'a [String],
@@ -267,7 +275,7 @@ mod tests {
     }
 
     fn run<'a>(machine: &'a Machine, report: &'a Small) -> Run<'a, Small, ()> {
-        Run { machine, config: &(), fallbacks: &[], inconclusive: None, report }
+        Run { machine, seed: None, config: &(), fallbacks: &[], inconclusive: None, report }
     }
 
     #[test]
@@ -278,6 +286,15 @@ mod tests {
             assert!(object.get(key).is_some(), "{key}");
         }
         assert_eq!(object["schema"], "softtimers.small/1");
+    }
+
+    #[test]
+    fn a_seed_is_told_where_one_was_used() {
+        let (machine, small) = (Machine::default(), Small::default());
+        let seeded = Run { seed: Some(7), ..run(&machine, &small) };
+        assert_eq!(seeded.to_json().unwrap()["seed"], 7);
+        assert!(seeded.to_text().contains("\nrandom: --seed 7 repeats it\n"), "{}", seeded.to_text());
+        assert!(run(&machine, &small).to_json().unwrap().get("seed").is_none());
     }
 
     #[test]

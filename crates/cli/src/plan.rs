@@ -5,16 +5,18 @@
 
 mod idle;
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_core::{CatchUp, PaceConfig, Rate, RateClock};
+use softtimers_core::{CatchUp, PaceConfig, Pattern, Rate, RateClock};
 
 use crate::address;
 use crate::args::{Busy, ClockName, EchoClientArgs, IdlePolicy, OutputArgs, RecvArgs, SendArgs, Timer};
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::pattern::SendPattern;
 use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
 
@@ -25,7 +27,9 @@ pub use idle::IdlePlan;
 pub struct SendPlan {
     /// One host's address and port, to which there is a route.
     pub destination: SocketAddr,
-    /// Rate, burst interval and catch-up of the flow; [`RateClock::new`] accepts it.
+    /// How departures are spread over time, as it was typed; `pace` has it with its seed.
+    pub pattern: SendPattern,
+    /// Rate, pattern, burst interval and catch-up of the flow; [`RateClock::new`] accepts it.
     pub pace: PaceConfig,
     /// Bytes of payload in each datagram: [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to
     /// [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
@@ -84,6 +88,7 @@ impl SendPlan {
     pub fn new(args: &SendArgs) -> Result<Self, Failure> {
         let rate = target(args)?;
         let pace = PaceConfig {
+            pattern: pattern(args)?,
             burst_interval: args.burst_interval,
             catch_up: args.catch_up,
             ..PaceConfig::new(rate)
@@ -113,6 +118,7 @@ impl SendPlan {
         address::check_route(destination)?;
         Ok(SendPlan {
             destination,
+            pattern: args.pattern,
             pace,
             size: args.size as usize,
             end: End {
@@ -131,14 +137,20 @@ impl SendPlan {
         })
     }
 
+    /// The number that decides a random pattern.
+    pub fn seed(&self) -> Option<u64> {
+        if let Pattern::Poisson { seed } = self.pace.pattern { Some(seed) } else { None }
+    }
+
     /// The configuration in effect, for the report.
     pub fn config(&self) -> SendConfig {
         let target = self.pace.rate.interval();
         let catch_up = Some(self.pace.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
         SendConfig {
             address: self.destination.to_string(),
-            target_pps: self.pace.rate.packets_per_second(),
+            target_pps: self.pace.mean_rate().packets_per_second(),
             target_interval_ns: nanos(target),
+            pattern: self.pattern,
             burst_interval_ns: nanos(self.pace.shortest_gap()),
             catch_up_ns: catch_up.map(nanos),
             size_bytes: self.size,
@@ -170,10 +182,12 @@ impl SendPlan {
 pub struct SendConfig {
     /// Where to.
     pub address: String,
-    /// Departures a second.
+    /// Departures a second, over the whole pattern.
     pub target_pps: f64,
-    /// Time between departures, rounded down.
+    /// Time between departures, rounded down: their mean, or the one while on.
     pub target_interval_ns: u64,
+    /// How departures are spread over time, as `--pattern` takes it.
+    pub pattern: SendPattern,
     /// The shortest time between departures when catching up.
     pub burst_interval_ns: u64,
     /// The longest delay that is made up; `null` for any.
@@ -312,6 +326,22 @@ fn target(args: &SendArgs) -> Result<Rate, Failure> {
     }
 }
 
+/// A seed that is not given is chosen, short enough to be typed.
+fn pattern(args: &SendArgs) -> Result<Pattern, Failure> {
+    match (args.pattern, args.seed) {
+        (SendPattern::Poisson, seed) => Ok(Pattern::Poisson { seed: seed.unwrap_or_else(any_seed) }),
+        (pattern, Some(seed)) => Err(Failure::usage(format_args!(
+            "--seed {seed}: allowed with --pattern poisson only; {pattern} has nothing random"
+        ))),
+        (SendPattern::Constant, None) => Ok(Pattern::Constant),
+        (SendPattern::OnOff(lengths), None) => Ok(Pattern::OnOff(lengths)),
+    }
+}
+
+fn any_seed() -> u64 {
+    RandomState::new().hash_one("seed") >> 32
+}
+
 fn work(args: &SendArgs) -> Result<Work, Failure> {
     match (args.busy, args.echo_batch) {
         (Busy::Echo, batch) => Ok(Work::Echo { batch: batch.map_or(DEFAULT_ECHO_BATCH, usize::from) }),
@@ -373,6 +403,23 @@ mod tests {
         assert_eq!(plan.work, Work::Echo { batch: 16 });
         let refused = send("127.0.0.1:9 --rate 1kpps --echo-batch 16").unwrap_err();
         assert_eq!(refused, "--echo-batch 16: allowed with --busy echo only");
+    }
+
+    #[test]
+    fn a_pattern_has_its_mean_and_its_seed() {
+        let plan = send("127.0.0.1:9 --rate 1kpps --pattern onoff:10ms/90ms").unwrap();
+        let config = serde_json::to_value(plan.config()).unwrap();
+        assert_eq!(
+            (&config["target_pps"], &config["target_interval_ns"]),
+            (&100.0.into(), &1_000_000.into())
+        );
+        assert_eq!((&config["pattern"], plan.seed()), (&"onoff:10ms/90ms".into(), None));
+
+        let seeded = send("127.0.0.1:9 --rate 1kpps --pattern poisson --seed 18446744073709551615").unwrap();
+        assert_eq!((seeded.seed(), seeded.config().target_pps), (Some(u64::MAX), 1_000.0));
+        let chosen = || send("127.0.0.1:9 --rate 1kpps --pattern poisson").unwrap().seed().unwrap();
+        let seeds = [chosen(), chosen(), chosen()];
+        assert!(seeds != [seeds[0]; 3] && seeds.iter().all(|&seed| seed < 1 << 32), "{seeds:?}");
     }
 
     #[test]

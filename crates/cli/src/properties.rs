@@ -6,6 +6,7 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 
 use crate::assertion::Assertion;
+use crate::pattern::SendPattern;
 use crate::recv::ledger::Ledger;
 use crate::units;
 use crate::wire::{Datagram, MIN_SIZE, Token};
@@ -28,6 +29,14 @@ pub fn units(text: &str) {
     }
     for problem in [units::bytes(text).err(), units::positive_duration(text).err()].into_iter().flatten() {
         assert!(!problem.to_string().contains('\n'));
+    }
+}
+
+/// Any text is a pattern or is refused, and what is accepted is shown as the same pattern.
+pub fn pattern(text: &str) {
+    match text.parse::<SendPattern>() {
+        Ok(pattern) => assert_eq!(pattern.to_string().parse(), Ok(pattern)),
+        Err(error) => assert!(!error.to_string().contains('\n')),
     }
 }
 

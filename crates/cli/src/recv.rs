@@ -50,6 +50,7 @@ pub fn run(plan: &RecvPlan) -> Result<(), Failure> {
     let example = RecvReport::example();
     plan.output.check_keys(&Run {
         machine: &machine,
+        seed: None,
         config: &receiver.config(plan),
         fallbacks: &[],
         inconclusive: None,
@@ -230,6 +231,7 @@ impl Receiver {
         let interference = neighbours.so_far();
         take(&Run {
             machine: &machine.clone().during(interference),
+            seed: None,
             config: &self.config(plan),
             fallbacks: &self.fallbacks,
             // The sender is most often another program on this machine: only the host's share disturbs.

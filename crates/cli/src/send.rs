@@ -69,8 +69,14 @@ pub fn run(plan: &SendPlan) -> Result<(), Failure> {
     let machine = Machine::read();
     let config = plan.config();
     let example = SendReport::default();
-    let blank =
-        Run { machine: &machine, config: &config, fallbacks: &[], inconclusive: None, report: &example };
+    let blank = Run {
+        machine: &machine,
+        seed: plan.seed(),
+        config: &config,
+        fallbacks: &[],
+        inconclusive: None,
+        report: &example,
+    };
     plan.output.check_keys(&blank)?;
 
     let neighbours = Neighbours::watch();
@@ -78,6 +84,7 @@ pub fn run(plan: &SendPlan) -> Result<(), Failure> {
     let interference = neighbours.so_far();
     let printed = plan.output.finish(&Run {
         machine: &machine.during(interference),
+        seed: plan.seed(),
         config: &config,
         fallbacks: &fallbacks,
         inconclusive: interference.inconclusive(),

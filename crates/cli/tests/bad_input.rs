@@ -108,6 +108,26 @@ fn sizes_counts_and_words() {
 }
 
 #[test]
+fn patterns_and_seeds() {
+    for (flags, parts) in [
+        ("--pattern steady", &["'steady'", "constant, poisson and onoff:ON/OFF"][..]),
+        ("--pattern onoff", &["'onoff'", "onoff:10ms/90ms"]),
+        ("--pattern onoff:10ms", &["'onoff:10ms'", "two times"]),
+        ("--pattern onoff:0ms/1ms", &["'onoff:0ms/1ms'", "the on period must be above zero"]),
+        ("--pattern onoff:1ms/0ms", &["'onoff:1ms/0ms'", "the off period must be above zero"]),
+        ("--pattern onoff:1/9ms", &["'onoff:1/9ms'", "the on period: no unit", "us"]),
+        ("--pattern onoff:1ms/soon", &["'onoff:1ms/soon'", "the off period: not a duration"]),
+        ("--pattern onoff:10000000000s/10000000000s", &["at most 584 years"]),
+        ("--pattern poisson --seed -1", &["'-1'"]),
+        ("--pattern poisson --seed many", &["'many'"]),
+        ("--seed 5", &["--seed 5", "--pattern poisson only"]),
+        ("--pattern onoff:1ms/9ms --seed 5", &["--seed 5", "onoff:1ms/9ms has nothing random"]),
+    ] {
+        refused(&format!("send 127.0.0.1:9 --rate 1kpps {flags}"), parts);
+    }
+}
+
+#[test]
 fn unknown_keys_end_a_run_before_it_begins() {
     refused(
         "recv 127.0.0.1:0 --assert gap_ns.p98<5",

@@ -48,7 +48,7 @@ pub use histogram::Histogram;
 #[doc(inline)]
 pub use idle::{Idle, PollBudget, Polling, Wait};
 #[doc(inline)]
-pub use pace::{CatchUp, PaceConfig, PaceError, RateClock, Strategy};
+pub use pace::{CatchUp, OnOff, PaceConfig, PaceError, Pattern, PatternError, RateClock, Schedule, Strategy};
 #[doc(inline)]
 pub use percent::{Percent, PercentError};
 #[doc(inline)]

@@ -13,22 +13,52 @@
 //!
 //! How far a flow may fall behind before places are given up is bounded in time and in packets
 //! ([`CatchUp`]); what is given up is counted.
+//!
+//! # Schedules with gaps of their own
+//!
+//! A [`Schedule`] is a walk along absolute times, evenly spaced or after another [`Pattern`]. One rule
+//! serves all: a packet is due at its place, but no sooner after the one before it than the burst
+//! interval **or the gap between their places, if that is shorter**. So on schedule every gap is the
+//! schedule's own, and a short one that follows a late departure is kept, neither stretched to the
+//! burst interval nor squeezed; what is behind is made up in the longer ones. For even places that is
+//! the paper's rule, since no gap of theirs is shorter than the burst interval.
+//!
+//! ```text
+//!   places   │  ││     │        │ │      a Poisson schedule
+//!   sent       ●●●   ●        ●  ●
+//!              late  the gap, less what was behind; then its own
+//! ```
+//!
+//! An off period is a gap like any other: nothing falls due in it, so nothing is behind because of it,
+//! and what a stall left over is made up in it at the burst interval.
+
+mod clock;
+mod even;
+mod exponential;
+mod on_off;
+mod pattern;
+mod poisson;
+mod schedule;
 
 use core::fmt;
 use core::time::Duration;
 
-use crate::rate::Schedule;
-use crate::{Rate, Timestamp};
+use crate::Rate;
+
+pub use clock::RateClock;
+pub use pattern::{OnOff, Pattern, PatternError};
+pub use schedule::Schedule;
 
 /// How the next departure is placed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// At its place in the schedule, but no sooner than the burst interval after this departure.
+    /// At its place in the schedule, but no sooner than the burst interval after this departure, or the
+    /// schedule's own gap if that is shorter.
     #[default]
     ExactDeadline,
-    /// The paper's rule: one target interval from now while on schedule, one burst interval from now
-    /// while behind. The mean is the same, the gaps vary more.
+    /// The paper's rule: one target interval (the schedule's own gap) from now while on schedule, one
+    /// burst interval, if that is shorter, while behind. The mean is the same, the gaps vary more.
     TwoSpeed,
     /// At its place in the schedule, however close: the baseline that bursts after each stall.
     FixedSeries,
@@ -40,9 +70,11 @@ pub enum Strategy {
 /// How much of what a stall delayed is made up. The tighter of the two bounds holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CatchUp {
-    /// The longest delay that is made up.
+    /// The longest delay that is made up: places further back are given up. At even places as many as
+    /// there are whole intervals in it are kept.
     pub time: Duration,
-    /// The most packets that are made up.
+    /// The most packets that are made up, the latest ones. Places at random are not counted ahead:
+    /// there it is the time in which so many come on average.
     pub packets: u64,
 }
 
@@ -69,8 +101,10 @@ impl Default for CatchUp {
 /// The parameters of a [`RateClock`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PaceConfig {
-    /// The rate to hold on average over a train.
+    /// The rate to hold on average over a train; for [`Pattern::OnOff`] the rate while on.
     pub rate: Rate,
+    /// How departures are spread over time.
+    pub pattern: Pattern,
     /// The shortest gap when catching up; `None` is nine sixteenths of the target interval: as fast as
     /// it can be without a receiver seeing two packets back to back. Trigger states come some time
     /// after that, so a longer one may hardly catch up at all.
@@ -82,131 +116,25 @@ pub struct PaceConfig {
 }
 
 impl PaceConfig {
-    /// The defaults at this rate.
+    /// The defaults at this rate: even departures.
     pub fn new(rate: Rate) -> Self {
-        PaceConfig { rate, burst_interval: None, catch_up: CatchUp::default(), strategy: Strategy::default() }
+        PaceConfig {
+            rate,
+            pattern: Pattern::default(),
+            burst_interval: None,
+            catch_up: CatchUp::default(),
+            strategy: Strategy::default(),
+        }
+    }
+
+    /// The rate over the whole pattern, off periods included.
+    pub fn mean_rate(&self) -> Rate {
+        self.pattern.mean_rate(self.rate)
     }
 
     /// The burst interval in effect: the one that was set, or the default.
     pub fn shortest_gap(&self) -> Duration {
         self.burst_interval.unwrap_or(self.rate.interval() * 9 / 16)
-    }
-}
-
-/// Departure times of one flow. It reads no clock and sends nothing: tell it when a packet left and
-/// it says when the next one may.
-///
-/// ```
-/// use core::time::Duration;
-/// use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
-///
-/// let mut clock = RateClock::new(PaceConfig::new(Rate::every(Duration::from_micros(40))?))?;
-/// let at = Timestamp::from_micros;
-///
-/// assert_eq!(clock.start(at(1_000)), at(1_000));
-/// assert_eq!(clock.departed(at(1_000)), at(1_040));
-/// assert_eq!(clock.departed(at(1_043)), at(1_080)); // a little late: the schedule stands
-/// assert_eq!(clock.departed(at(1_150)), at(1_172) + Duration::from_nanos(500)); // behind: 22.5 µs
-/// # Ok::<(), Box<dyn core::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RateClock {
-    config: PaceConfig,
-    burst_interval: Duration,
-    /// Places that may be behind before the rest is given up.
-    most_behind: u64,
-    /// The place in the schedule of the next departure.
-    next: Schedule,
-    departures: u64,
-    forfeited: u64,
-}
-
-impl RateClock {
-    /// A clock that has not started.
-    ///
-    /// # Errors
-    /// [`PaceError`] if the burst interval is longer than the target interval.
-    pub fn new(config: PaceConfig) -> Result<Self, PaceError> {
-        let target = config.rate.interval();
-        let burst_interval = config.shortest_gap();
-        if burst_interval > target {
-            return Err(PaceError { burst_interval, target });
-        }
-        let in_time = config.catch_up.time.as_nanos() / target.as_nanos();
-        Ok(RateClock {
-            config,
-            burst_interval,
-            most_behind: u64::try_from(in_time).unwrap_or(u64::MAX).min(config.catch_up.packets),
-            next: Schedule::starting(config.rate, Timestamp::ZERO),
-            departures: 0,
-            forfeited: 0,
-        })
-    }
-
-    /// Begins a train: the first packet is due at `now`, and nothing before counts. Call it at the
-    /// start and after the flow has been idle, so that idleness is not taken for falling behind.
-    pub fn start(&mut self, now: Timestamp) -> Timestamp {
-        self.next = Schedule::starting(self.config.rate, now);
-        now
-    }
-
-    /// A packet has left at `now`; returns the earliest time for the next one.
-    ///
-    /// Times must not go backwards. O(1).
-    pub fn departed(&mut self, now: Timestamp) -> Timestamp {
-        self.departures += 1;
-        let on_schedule = now <= self.next.at();
-        self.next.advance(1);
-        self.forfeit(now);
-        let place = self.next.at();
-        match self.config.strategy {
-            Strategy::ExactDeadline => place.max(now + self.burst_interval),
-            Strategy::TwoSpeed if on_schedule => now + self.config.rate.interval(),
-            Strategy::TwoSpeed => now + self.burst_interval,
-            Strategy::FixedSeries => place,
-            Strategy::EveryTrigger => now,
-        }
-    }
-
-    /// Gives up the places that lie further back than [`CatchUp`] allows.
-    fn forfeit(&mut self, now: Timestamp) {
-        if now <= self.next.at() {
-            return;
-        }
-        let lost = self.next.places_until(now).saturating_sub(self.most_behind);
-        self.next.advance(lost);
-        self.forfeited += lost;
-    }
-
-    /// Where the next departure belongs in the schedule: the intended time, against which lateness is
-    /// measured. The time it may leave can be later, when the flow is catching up.
-    pub fn place(&self) -> Timestamp {
-        self.next.at()
-    }
-
-    /// Packets that have left, over all trains.
-    pub fn departures(&self) -> u64 {
-        self.departures
-    }
-
-    /// Places given up because the flow fell behind by more than [`CatchUp`] allows.
-    pub fn forfeited(&self) -> u64 {
-        self.forfeited
-    }
-
-    /// Places of the schedule that have passed unused and may still be made up.
-    pub fn behind(&self, now: Timestamp) -> u64 {
-        self.next.places_until(now)
-    }
-
-    /// The shortest gap this clock asks for.
-    pub fn burst_interval(&self) -> Duration {
-        self.burst_interval
-    }
-
-    /// The configured rate.
-    pub fn rate(&self) -> Rate {
-        self.config.rate
     }
 }
 

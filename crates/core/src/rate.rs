@@ -4,7 +4,6 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
-use crate::Timestamp;
 use crate::time::NANOS_PER_SEC;
 
 /// A rate of departures: one every `numerator / denominator` nanoseconds, exactly.
@@ -55,13 +54,27 @@ impl Rate {
         Rate::new(bit_nanos, bits_per_second)
     }
 
-    fn new(numerator: u64, denominator: u64) -> Result<Self, RateError> {
+    pub(crate) fn new(numerator: u64, denominator: u64) -> Result<Self, RateError> {
         let denominator = NonZeroU64::new(denominator).ok_or(RateError::Zero)?;
         let numerator = NonZeroU64::new(numerator).ok_or(RateError::Zero)?;
         if numerator < denominator {
             return Err(RateError::TooFast);
         }
-        Ok(Rate { numerator, denominator })
+        // In lowest terms equal rates are equal, and those of whole nanoseconds need no division.
+        let common = common_divisor(numerator, denominator);
+        let lowest = |term: NonZeroU64| NonZeroU64::new(term.get() / common).unwrap_or(term);
+        Ok(Rate { numerator: lowest(numerator), denominator: lowest(denominator) })
+    }
+
+    /// The time between departures in nanoseconds, as a fraction: numerator and denominator.
+    pub(crate) const fn fraction(self) -> (u64, u64) {
+        (self.numerator.get(), self.denominator.get())
+    }
+
+    /// The time in which `departures` of them come, rounded down; at most 584 years.
+    pub(crate) fn span(self, departures: u64) -> Duration {
+        let nanos = u128::from(self.numerator.get()) * u128::from(departures);
+        Duration::from_nanos(u64::try_from(nanos / u128::from(self.denominator.get())).unwrap_or(u64::MAX))
     }
 
     /// The time between departures, rounded down to a nanosecond.
@@ -75,46 +88,13 @@ impl Rate {
     }
 }
 
-/// The arithmetic schedule of a [`Rate`]: start, start + T, start + 2 T, …, without rounding drift.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Schedule {
-    rate: Rate,
-    at: Timestamp,
-    /// The part of a nanosecond that `at` leaves out, in units of 1 / denominator.
-    remainder: u64,
-}
-
-impl Schedule {
-    pub(crate) fn starting(rate: Rate, at: Timestamp) -> Self {
-        Schedule { rate, at, remainder: 0 }
+/// The greatest one, by Euclid's algorithm.
+fn common_divisor(a: NonZeroU64, b: NonZeroU64) -> u64 {
+    let (mut a, mut b) = (a.get(), b.get());
+    while b != 0 {
+        (a, b) = (b, a % b);
     }
-
-    /// The current place in the schedule.
-    pub(crate) fn at(&self) -> Timestamp {
-        self.at
-    }
-
-    /// Moves on by `places`.
-    pub(crate) fn advance(&mut self, places: u64) {
-        let (numerator, denominator) = (self.rate.numerator.get(), self.rate.denominator.get());
-        let (nanos, remainder) = if denominator == 1 && places == 1 {
-            (numerator, 0)
-        } else {
-            let sum = u128::from(numerator) * u128::from(places) + u128::from(self.remainder);
-            let nanos = sum / u128::from(denominator);
-            (u64::try_from(nanos).unwrap_or(u64::MAX), (sum % u128::from(denominator)) as u64)
-        };
-        self.at += Duration::from_nanos(nanos);
-        self.remainder = remainder;
-    }
-
-    /// The least number of places after which the schedule is at or past `time`.
-    pub(crate) fn places_until(&self, time: Timestamp) -> u64 {
-        let gap = u128::from(time.as_nanos().saturating_sub(self.at.as_nanos()));
-        let (numerator, denominator) = (self.rate.numerator.get(), self.rate.denominator.get());
-        let units = (gap * u128::from(denominator)).saturating_sub(u128::from(self.remainder));
-        u64::try_from(units.div_ceil(u128::from(numerator))).unwrap_or(u64::MAX)
-    }
+    a
 }
 
 /// Why a rate was refused.
@@ -144,7 +124,6 @@ impl core::error::Error for RateError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn intervals_of_the_paper_are_exact() {
@@ -152,6 +131,14 @@ mod tests {
         assert_eq!(micros(100_000_000, 1_500), 120_000);
         assert_eq!(micros(1_000_000_000, 1_500), 12_000);
         assert_eq!(micros(50_000_000, 1_500), 240_000);
+    }
+
+    #[test]
+    fn equal_rates_are_equal() {
+        let every = |micros| Rate::every(Duration::from_micros(micros));
+        assert_eq!(Rate::per_second(25_000), every(40));
+        assert_eq!(Rate::of_bits(100_000_000, 1_500), every(120));
+        assert_eq!(Rate::per_second(83_333).unwrap().fraction(), (1_000_000_000, 83_333));
     }
 
     #[test]
@@ -164,38 +151,5 @@ mod tests {
         assert_eq!(Rate::of_bits(0, 1_500), Err(RateError::Zero));
         assert_eq!(Rate::of_bits(u64::MAX, 1_500), Err(RateError::TooFast));
         assert_eq!(Rate::of_bits(1, u32::MAX), Err(RateError::TooSlow));
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
-
-        /// Place k is at floor(k · T), whether reached one by one or in leaps.
-        #[test]
-        fn schedules_do_not_drift(packets in 1u64..=1_000_000_000, leaps in prop::collection::vec(0u64..10_000, 1..50)) {
-            let mut schedule = Schedule::starting(Rate::per_second(packets).unwrap(), Timestamp::ZERO);
-            let mut place = 0u64;
-            for leap in leaps {
-                schedule.advance(leap);
-                place += leap;
-                let exact = u128::from(place) * u128::from(NANOS_PER_SEC) / u128::from(packets);
-                prop_assert_eq!(u128::from(schedule.at().as_nanos()), exact);
-            }
-        }
-
-        #[test]
-        fn places_until_is_the_least_that_reaches(packets in 1u64..=1_000_000_000, done in 0u64..1_000, gap in 0u64..1_000_000_000) {
-            let mut schedule = Schedule::starting(Rate::per_second(packets).unwrap(), Timestamp::ZERO);
-            schedule.advance(done);
-            let time = schedule.at() + Duration::from_nanos(gap);
-            let places = schedule.places_until(time);
-            let mut after = schedule;
-            after.advance(places);
-            prop_assert!(after.at() >= time);
-            if places > 0 {
-                let mut before = schedule;
-                before.advance(places - 1);
-                prop_assert!(before.at() < time);
-            }
-        }
     }
 }

@@ -55,7 +55,7 @@ use std::net::{self, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 pub use recv::{Datagram, Datagrams, RecvBatch};
-pub use send::{PushError, SendBatch, SendOutcome, Stopped};
+pub use send::{PushError, SendBatch, SendOutcome, Stopped, is_about_an_earlier_datagram};
 
 use crate::sys::sockopt;
 

@@ -8,6 +8,7 @@ use softtimers::Slice;
 use softtimers_core::{CatchUp, Percent};
 
 use super::{OutputArgs, datagram_size};
+use crate::pattern::SendPattern;
 use crate::units::{self, SendRate};
 
 /// `softtimers send`.
@@ -33,9 +34,23 @@ pub struct SendArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub interval: Option<Duration>,
 
+    /// How datagrams are spread over time: constant, poisson or onoff:ON/OFF
+    ///
+    /// poisson has random gaps with the interval as their mean; --seed decides them. onoff:10ms/90ms sends at
+    /// the rate for 10 ms, is silent for 90 ms, and so on; --rate and --interval are those while it sends.
+    #[arg(long, value_name = "PATTERN", default_value = "constant")]
+    pub pattern: SendPattern,
+
+    /// Repeat a random pattern: the same number, the same schedule (--pattern poisson only)
+    ///
+    /// Without it a number is chosen and printed.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
     /// The shortest time between datagrams when catching up [default: 9/16 of the interval]
     ///
-    /// At most the interval itself, which means never to catch up.
+    /// At most the interval itself, which means never to catch up. Gaps of a pattern that are shorter are
+    /// kept as they are.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub burst_interval: Option<Duration>,
 
@@ -216,6 +231,8 @@ Examples:
   softtimers send 127.0.0.1:9000 --rate 100Mbit --size 1500 --busy echo
   softtimers send 127.0.0.1:9000 --rate 25kpps --json --assert 'back_to_back<0.01'
   softtimers send 127.0.0.1:9000 --interval 12us --idle spin --cpu-budget 100%
+  softtimers send 127.0.0.1:9000 --rate 10kpps --pattern poisson --seed 7
+  softtimers send 127.0.0.1:9000 --rate 10kpps --pattern onoff:10ms/90ms
   softtimers send 192.0.2.7:9000 --rate 10kpps   # asks a `softtimers recv` there first
 
 Exit codes:

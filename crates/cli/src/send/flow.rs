@@ -7,6 +7,7 @@ use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use softtimers::late::LateLog;
 use softtimers::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps};
+use softtimers::udp::is_about_an_earlier_datagram;
 use softtimers::{Clock, Monotonic, PerSource, RateClock, Timestamp, TriggerState, UdpSocket};
 
 use crate::distribution::Recorder;
@@ -190,14 +191,14 @@ impl Flow {
     fn transmit(&mut self, now: Timestamp) -> io::Result<bool> {
         let mut outcome = self.attempt();
         for _ in 1..MOST_REFUSALS {
-            if !outcome.as_ref().is_err_and(is_about_the_way) {
+            if !outcome.as_ref().is_err_and(is_about_an_earlier_datagram) {
                 break;
             }
             self.socket.drain_errors()?;
             outcome = self.attempt();
         }
         match outcome {
-            Err(error) if is_about_the_way(&error) => self.still_unreachable(now, error),
+            Err(error) if is_about_an_earlier_datagram(&error) => self.still_unreachable(now, error),
             outcome => {
                 self.unreachable = None;
                 outcome
@@ -211,7 +212,7 @@ impl Flow {
             Some(Errno::AGAIN) => self.trouble.would_block += 1,
             Some(Errno::NOBUFS) => self.trouble.no_buffers += 1,
             _ => {
-                self.trouble.refused += u64::from(is_about_the_way(&error));
+                self.trouble.refused += u64::from(is_about_an_earlier_datagram(&error));
                 return Err(error);
             }
         }
@@ -277,15 +278,6 @@ impl Flow {
     pub(super) fn trouble(&self) -> SocketReport {
         self.trouble
     }
-}
-
-/// Errors that an ICMP answer to an earlier datagram leaves behind for the next one, which has not
-/// been looked at; or, if they last, about the route.
-fn is_about_the_way(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::INTR)
-    )
 }
 
 /// Lateness from which on it is worth knowing why.

@@ -19,7 +19,7 @@ use super::polled::PolledReport;
 /// The keys of `send`'s object.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendReport {
-    /// Departures a second asked for.
+    /// Departures a second asked for, over the whole pattern.
     pub target_pps: f64,
     /// Departures a second from the first one to the last: their number less one over that time, so
     /// that a short run is not counted too high; `null` for fewer than two.
@@ -92,7 +92,7 @@ impl SendReport {
         let seconds = usage.wall.as_secs_f64().max(f64::MIN_POSITIVE);
         let gaps = flow.gap_report();
         SendReport {
-            target_pps: plan.pace.rate.packets_per_second(),
+            target_pps: plan.pace.mean_rate().packets_per_second(),
             achieved_pps: achieved(&gaps),
             sent: flow.sent(),
             forfeited: flow.forfeited(),

@@ -191,7 +191,7 @@ impl SignalPacer {
     pub fn stop(&mut self) -> RateClock {
         self.retire();
         // SAFETY: the handler has been taken back and runs on this thread only, so nobody else uses it.
-        unsafe { self.sender.as_ref() }.clock
+        unsafe { self.sender.as_ref() }.clock.clone()
     }
 
     /// Takes the handler's hook back; from here on what it used is ours.

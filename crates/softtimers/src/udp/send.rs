@@ -116,7 +116,9 @@ impl SendBatch {
                     // next attempt tells whether it lasts.
                     failures = usize::from(run.taken < run.offered);
                 }
-                Err(error) if is_about_an_earlier_one(&error) && failures < MAX_FAILURES => failures += 1,
+                Err(error) if is_about_an_earlier_datagram(&error) && failures < MAX_FAILURES => {
+                    failures += 1;
+                }
                 Err(error) => {
                     outcome.stopped = Some(error.into());
                     break;
@@ -229,9 +231,24 @@ impl fmt::Display for PushError {
 
 impl Error for PushError {}
 
-/// ICMP errors of earlier datagrams, which the kernel forgets when it has reported them, and
-/// signals.
-fn is_about_an_earlier_one(error: &io::Error) -> bool {
+/// Whether `error`, from sending on a connected socket, is by and large about something else than the
+/// datagram that met it: then send it again, at once, but not for ever.
+///
+/// True of the ICMP answers to earlier datagrams (`ECONNREFUSED`, `EHOSTUNREACH`, `ENETUNREACH`), which
+/// the kernel reports to whichever call comes next and then forgets, and of `EINTR`. A route that is
+/// missing here gives the same errors, but lasts: whoever tries again needs a bound.
+/// [`UdpSocket::send_batch`](super::UdpSocket::send_batch) does all that by itself.
+///
+/// ```
+/// use std::io::ErrorKind;
+/// use softtimers::udp::is_about_an_earlier_datagram;
+///
+/// let refused = std::io::Error::from_raw_os_error(111); // ECONNREFUSED
+/// assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+/// assert!(is_about_an_earlier_datagram(&refused));
+/// assert!(!is_about_an_earlier_datagram(&ErrorKind::WouldBlock.into()));
+/// ```
+pub fn is_about_an_earlier_datagram(error: &io::Error) -> bool {
     matches!(
         Errno::from_io_error(error),
         Some(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::INTR)

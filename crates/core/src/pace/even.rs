@@ -1,0 +1,93 @@
+//! Places at equal distances: start, start + T, start + 2 T, …, without rounding drift.
+
+use core::time::Duration;
+
+use crate::{Rate, Timestamp};
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Even {
+    rate: Rate,
+    at: Timestamp,
+    /// The part of a nanosecond that `at` leaves out, in units of 1 / denominator.
+    remainder: u64,
+}
+
+impl Even {
+    pub(super) fn starting(rate: Rate, at: Timestamp) -> Self {
+        Even { rate, at, remainder: 0 }
+    }
+
+    pub(super) fn restart(&mut self, at: Timestamp) {
+        *self = Even::starting(self.rate, at);
+    }
+
+    pub(super) fn place(&self) -> Timestamp {
+        self.at
+    }
+
+    pub(super) fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Moves on by `places`. O(1).
+    pub(super) fn advance(&mut self, places: u64) {
+        let (numerator, denominator) = self.rate.fraction();
+        let (nanos, remainder) = if denominator == 1 && places == 1 {
+            (numerator, 0)
+        } else {
+            let sum = u128::from(numerator) * u128::from(places) + u128::from(self.remainder);
+            let nanos = sum / u128::from(denominator);
+            (u64::try_from(nanos).unwrap_or(u64::MAX), (sum % u128::from(denominator)) as u64)
+        };
+        self.at += Duration::from_nanos(nanos);
+        self.remainder = remainder;
+    }
+
+    /// The least number of places after which this is at or past `time`. O(1).
+    pub(super) fn places_before(&self, time: Timestamp) -> u64 {
+        let gap = u128::from(time.as_nanos().saturating_sub(self.at.as_nanos()));
+        let (numerator, denominator) = self.rate.fraction();
+        let units = (gap * u128::from(denominator)).saturating_sub(u128::from(self.remainder));
+        u64::try_from(units.div_ceil(u128::from(numerator))).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::NANOS_PER_SEC;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Place k is at floor(k · T), whether reached one by one or in leaps.
+        #[test]
+        fn schedules_do_not_drift(packets in 1u64..=1_000_000_000, leaps in prop::collection::vec(0u64..10_000, 1..50)) {
+            let mut even = Even::starting(Rate::per_second(packets).unwrap(), Timestamp::ZERO);
+            let mut place = 0u64;
+            for leap in leaps {
+                even.advance(leap);
+                place += leap;
+                let exact = u128::from(place) * u128::from(NANOS_PER_SEC) / u128::from(packets);
+                prop_assert_eq!(u128::from(even.place().as_nanos()), exact);
+            }
+        }
+
+        #[test]
+        fn places_before_is_the_least_that_reaches(packets in 1u64..=1_000_000_000, done in 0u64..1_000, gap in 0u64..1_000_000_000) {
+            let mut even = Even::starting(Rate::per_second(packets).unwrap(), Timestamp::ZERO);
+            even.advance(done);
+            let time = even.place() + Duration::from_nanos(gap);
+            let places = even.places_before(time);
+            let mut after = even.clone();
+            after.advance(places);
+            prop_assert!(after.place() >= time);
+            if places > 0 {
+                let mut before = even.clone();
+                before.advance(places - 1);
+                prop_assert!(before.place() < time);
+            }
+        }
+    }
+}
