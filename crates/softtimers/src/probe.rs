@@ -37,6 +37,7 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -71,11 +72,11 @@ pub enum Feature {
     /// A counter of page faults: the ends of exceptions, as a program can see them without privileges.
     PageFaults,
     /// Trigger states at the end of exceptions, for programs in the kernel (soft timers §3).
-    TriggerTraps,
+    TrapTriggers,
     /// Trigger states at the end of interrupts.
-    TriggerInterrupts,
+    InterruptTriggers,
     /// Trigger states in the idle loop.
-    TriggerIdle,
+    IdleTriggers,
 }
 
 /// What a probe saw.
@@ -125,9 +126,9 @@ impl Feature {
         Feature::Netem,
         Feature::Slice,
         Feature::PageFaults,
-        Feature::TriggerTraps,
-        Feature::TriggerInterrupts,
-        Feature::TriggerIdle,
+        Feature::TrapTriggers,
+        Feature::InterruptTriggers,
+        Feature::IdleTriggers,
     ];
 
     /// Its name in reports.
@@ -144,10 +145,10 @@ impl Feature {
             Feature::Bpf => "bpf",
             Feature::Netem => "netem",
             Feature::Slice => "eevdf_slice",
-            Feature::PageFaults => "page_fault_counter",
-            Feature::TriggerTraps => "trigger_traps",
-            Feature::TriggerInterrupts => "trigger_interrupts",
-            Feature::TriggerIdle => "trigger_idle",
+            Feature::PageFaults => "page_faults",
+            Feature::TrapTriggers => "trap_triggers",
+            Feature::InterruptTriggers => "irq_triggers",
+            Feature::IdleTriggers => "idle_triggers",
         }
     }
 
@@ -200,9 +201,9 @@ impl Feature {
             Feature::Netem => departure::netem(),
             Feature::Slice => slice::slice(),
             Feature::PageFaults => triggers::page_fault_counter(),
-            Feature::TriggerTraps => triggers::traps(),
-            Feature::TriggerInterrupts => triggers::interrupts(),
-            Feature::TriggerIdle => triggers::idle(),
+            Feature::TrapTriggers => triggers::traps(),
+            Feature::InterruptTriggers => triggers::interrupts(),
+            Feature::IdleTriggers => triggers::idle(),
         }
     }
 }
@@ -237,6 +238,15 @@ impl<T, E: Into<io::Error>> Trying<T> for Result<T, E> {
             let needs = if refused { format!(", needs {capability}") } else { String::new() };
             format!("{what}: {}{needs}", in_words(&error))
         })
+    }
+}
+
+/// A time in words; more digits say nothing about one sample.
+fn shown(time: Duration) -> String {
+    if time < Duration::from_millis(10) {
+        format!("{} us", time.as_micros())
+    } else {
+        format!("{} ms", time.as_millis())
     }
 }
 

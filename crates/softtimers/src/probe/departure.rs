@@ -13,8 +13,7 @@ use rustix::time::ClockId;
 use softtimers_core::{Clock, Timestamp};
 
 use super::network::{self, LOOPBACK, Pair};
-use super::waits::rounded;
-use super::{Outcome, Trying, rtnetlink};
+use super::{Outcome, Trying, rtnetlink, shown};
 use crate::clock::{Monotonic, RealtimeOffset};
 use crate::sys;
 
@@ -23,10 +22,10 @@ use crate::sys;
 pub(super) fn so_txtime() -> Outcome {
     let held_for = held_by_release_time()?;
     if held_for >= AHEAD {
-        return Ok(format!("a packet {AHEAD:?} ahead left after {:?}", rounded(held_for)));
+        return Ok(format!("a packet {AHEAD_SHOWN} ahead left after {}", shown(held_for)));
     }
     let ignored =
-        format!("setsockopt accepted, but a packet {AHEAD:?} ahead left after {:?}", rounded(held_for));
+        format!("setsockopt accepted, but a packet {AHEAD_SHOWN} ahead left after {}", shown(held_for));
     let keepers = rtnetlink::interfaces_with(&["fq", "etf"]).unwrap_or_default();
     let in_own_network = network::enter_empty()
         .and_then(|()| rtnetlink::add_queue(LOOPBACK, "fq", &[]))
@@ -37,7 +36,7 @@ pub(super) fn so_txtime() -> Outcome {
         }
         (Ok(held_for), keepers) if held_for >= AHEAD => {
             let keepers = keepers.join(", ");
-            Ok(format!("by {keepers}: a queue as there, tried on its own, held a packet {AHEAD:?}"))
+            Ok(format!("by {keepers}: a queue as there, tried on its own, held a packet {AHEAD_SHOWN}"))
         }
         (Ok(_), _) => Err(format!("{ignored}, and so it did with fq")),
         (Err(why), []) => Err(format!("{ignored}: no interface has fq ({why})")),
@@ -53,9 +52,9 @@ pub(super) fn netem() -> Outcome {
     rtnetlink::add_queue(LOOPBACK, "netem", &netem_options(AHEAD))?;
     let held_for = held(|pair| pair.sender.send(&[0]).trying("sending").map(drop))?;
     if held_for >= AHEAD {
-        Ok(format!("in a network of its own, {AHEAD:?} of delay held a packet {:?}", rounded(held_for)))
+        Ok(format!("in a network of its own, {AHEAD_SHOWN} of delay held a packet {}", shown(held_for)))
     } else {
-        Err(format!("accepted, but {AHEAD:?} of delay held a packet only {:?}", rounded(held_for)))
+        Err(format!("accepted, but {AHEAD_SHOWN} of delay held a packet only {}", shown(held_for)))
     }
 }
 
@@ -86,7 +85,7 @@ fn held(send: impl FnOnce(&Pair) -> Result<(), String>) -> Result<Duration, Stri
             let received = control.received.ok_or("a packet came without a receive timestamp")?;
             Ok(realtime.monotonic(received).saturating_duration_since(before))
         }
-        None => Err(format!("a packet did not arrive within {PATIENCE:?}")),
+        None => Err("a packet did not arrive within 100 ms".to_owned()),
     }
 }
 
@@ -98,5 +97,6 @@ fn netem_options(delay: Duration) -> Vec<u8> {
 
 /// Far more than loopback takes, even when the probe has to wait for a processor.
 const AHEAD: Duration = Duration::from_millis(5);
+const AHEAD_SHOWN: &str = "5 ms";
 /// For what was held, on a loaded machine.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -66,9 +66,9 @@ pub(super) fn idle() -> Outcome {
     }
     match idle.count()? {
         0 => Err(format!(
-            "a program on cpu_idle did not run in {SLEEPS} sleeps of {SLEEP:?}: no processor was idle"
+            "a program on cpu_idle did not run in {SLEEPS} sleeps of 1 ms: no processor was idle"
         )),
-        count => Ok(format!("a program on cpu_idle ran {count} times during {SLEEPS} sleeps of {SLEEP:?}")),
+        count => Ok(format!("a program on cpu_idle ran {count} times during {SLEEPS} sleeps of 1 ms")),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use softtimers_core::Clock;
 
-use super::{Outcome, Trying};
+use super::{Outcome, Trying, shown};
 use crate::clock::Monotonic;
 use crate::epoll::{Epoll, Events, Waiting};
 use crate::sys::sched::TimerSlack;
@@ -20,8 +20,8 @@ pub(super) fn epoll_pwait2() -> Outcome {
     epoll.wait(&mut events, Some(WAIT)).trying("epoll_pwait2")?;
     let waited = Monotonic.now().saturating_duration_since(start);
     match epoll.waiting() {
-        Waiting::Pwait2 if waited >= WAIT => Ok(format!("a wait of {WAIT:?} took {:.0?}", rounded(waited))),
-        Waiting::Pwait2 => Err(format!("a wait of {WAIT:?} took only {waited:?}")),
+        Waiting::Pwait2 if waited >= WAIT => Ok(format!("a wait of {} took {}", shown(WAIT), shown(waited))),
+        Waiting::Pwait2 => Err(format!("a wait of {} took only {}", shown(WAIT), shown(waited))),
         Waiting::Ppoll => {
             Err("refused by the kernel (before 5.11) or a sandbox; ppoll serves instead".to_owned())
         }
@@ -35,11 +35,6 @@ pub(super) fn io_uring() -> Outcome {
         Some((tag, result)) => Err(format!("a no-operation completed with {result}, tagged {tag:#x}")),
         None => Err("a no-operation was taken and did not complete".to_owned()),
     }
-}
-
-/// To the microsecond: more digits say nothing about one sample.
-pub(super) fn rounded(time: Duration) -> Duration {
-    Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
 const WAIT: Duration = Duration::from_micros(500);
