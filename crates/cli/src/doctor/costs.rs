@@ -9,7 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::{Backup, Clock, Config, Monotonic, Slack, SoftTimers, TimerSlack, TriggerState};
+use softtimers::{Backup, Clock, Config, Monotonic, Slack, Slice, SoftTimers, TimerSlack, TriggerState};
 
 use crate::distribution::Distribution;
 use crate::output::Table;
@@ -44,6 +44,8 @@ pub struct Costs {
     pub wakeup_late_slack1_ns: Distribution,
     /// For how long a computing thread keeps the processor from another one; `null` if it did not.
     pub sched_slice_ns: Option<f64>,
+    /// The slice of a thread by the kernel's word; `null` before Linux 6.12. The tick may make it longer.
+    pub sched_slice_stated_ns: Option<f64>,
 }
 
 impl Costs {
@@ -63,7 +65,11 @@ impl Costs {
         table.row("CPU, wake-up", format!("{}   by a time-out", nanos(self.wakeup_cpu_ns)));
         table.row("", format!("{}   by a timer descriptor", nanos(self.timerfd_wakeup_cpu_ns)));
         let micros = |nanos: f64| format!("{:>9.1} us", nanos / 1e3);
-        table.row("scheduler slice", self.sched_slice_ns.map_or_else(|| format!("{:>9}", "-"), micros));
+        let stated = self.sched_slice_stated_ns.map_or_else(String::new, |stated| {
+            format!("   measured, {:.0} us by the kernel's word", stated / 1e3)
+        });
+        let measured = self.sched_slice_ns.map_or_else(|| format!("{:>9}   ", "-"), micros);
+        table.row("scheduler slice", measured + &stated);
         table.distribution("late, default slack", &self.wakeup_late_default_ns);
         table.distribution("late, slack 1 ns", &self.wakeup_late_slack1_ns);
     }
@@ -94,6 +100,7 @@ pub(super) fn measure() -> io::Result<Costs> {
         timer_signal_cpu_ns,
         soft_event_of_signal: timer_signal_cpu_ns.filter(|&cost| cost > 0.0).map(|cost| soft_event_ns / cost),
         sched_slice_ns,
+        sched_slice_stated_ns: Slice::current().ok().map(|slice| slice.as_nanos() as f64),
         wakeup_late_default_ns,
         wakeup_late_slack1_ns,
     })
