@@ -65,11 +65,10 @@ impl Costs {
         table.row("CPU, wake-up", format!("{}   by a time-out", nanos(self.wakeup_cpu_ns)));
         table.row("", format!("{}   by a timer descriptor", nanos(self.timerfd_wakeup_cpu_ns)));
         let micros = |nanos: f64| format!("{:>9.1} us", nanos / 1e3);
-        let stated = self.sched_slice_stated_ns.map_or_else(String::new, |stated| {
-            format!("   measured, {:.0} us by the kernel's word", stated / 1e3)
-        });
-        let measured = self.sched_slice_ns.map_or_else(|| format!("{:>9}   ", "-"), micros);
-        table.row("scheduler slice", measured + &stated);
+        let measured = self.sched_slice_ns.map_or_else(|| format!("{:>9}", "-"), micros);
+        let stated =
+            self.sched_slice_stated_ns.map(|stated| format!(";{} by the kernel's word", micros(stated)));
+        table.row("scheduler slice", measured + &stated.unwrap_or_default());
         table.distribution("late, default slack", &self.wakeup_late_default_ns);
         table.distribution("late, slack 1 ns", &self.wakeup_late_slack1_ns);
     }

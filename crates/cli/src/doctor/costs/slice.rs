@@ -4,11 +4,12 @@
 //! ```text
 //!   reads the clock   ▏▏▏▏▏▏▏▏▏▏▏▏            ▏▏▏▏▏▏▏▏▏▏▏▏            ▏▏▏▏
 //!   computes                      ████████████            ████████████
-//!                                 └─ a slice ┘
+//!                                             └─ a slice ┘
 //! ```
 //!
 //! What the kernel is configured for (`base_slice_ns`) only root may read, and a tick or another rule
-//! may decide instead; this is what happens.
+//! may decide instead; this is what happens. The reader's own runs are measured, not the gaps between
+//! them: a third program on the same processor makes the gaps longer, and not the runs.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +19,8 @@ use softtimers::{Clock, Monotonic};
 
 use crate::processor::Processor;
 
-/// The median time for which a computing thread of the same processor took it, in nanoseconds; `None`
-/// if that hardly happened.
+/// The median time for which a thread kept the processor that another one wanted, in nanoseconds;
+/// `None` if it hardly ever lost it.
 pub(super) fn measured() -> io::Result<Option<f64>> {
     let processor = Processor::current()?;
     let enough = AtomicBool::new(false);
@@ -28,43 +29,41 @@ pub(super) fn measured() -> io::Result<Option<f64>> {
         let _hog = start("hog").spawn_scoped(scope, || {
             // One that may not be kept there must not compute elsewhere.
             if processor.keep().is_ok() {
-                while !enough.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
+                let last = Monotonic.now() + 2 * WATCHED;
+                while !enough.load(Ordering::Relaxed) && Monotonic.now() < last {}
             }
         })?;
         let reader = start("reader").spawn_scoped(scope, || {
-            let gaps = processor.keep().map(|()| gaps());
+            let runs = processor.keep().map(|()| runs());
             enough.store(true, Ordering::Relaxed);
-            gaps
+            runs
         });
-        if reader.is_err() {
-            enough.store(true, Ordering::Relaxed);
-        }
-        let gaps = reader?.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")));
-        gaps.map(median)
+        let runs = reader?.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")));
+        runs.map(median)
     })
 }
 
-/// The times for which this thread could not read the clock.
-fn gaps() -> Vec<u64> {
-    let mut gaps = Vec::with_capacity(1_000);
+/// The times for which this thread could read the clock without a long gap, from gap to gap.
+fn runs() -> Vec<u64> {
+    let mut runs = Vec::with_capacity(1_000);
+    let mut began = None;
     let mut last = Monotonic.now();
     let end = last + WATCHED;
     while last < end {
         let now = Monotonic.now();
-        let gap = now.saturating_duration_since(last);
-        if gap >= LEAST && gaps.len() < gaps.capacity() {
-            gaps.push(gap.as_nanos() as u64);
+        if now.saturating_duration_since(last) >= LEAST && runs.len() < runs.capacity() {
+            // The first run began before anybody looked.
+            runs.extend(began.map(|began| last.saturating_duration_since(began).as_nanos() as u64));
+            began = Some(now);
         }
         last = now;
     }
-    gaps
+    runs
 }
 
-fn median(mut gaps: Vec<u64>) -> Option<f64> {
-    gaps.sort_unstable();
-    (gaps.len() >= FEWEST).then(|| gaps[gaps.len() / 2] as f64)
+fn median(mut runs: Vec<u64>) -> Option<f64> {
+    runs.sort_unstable();
+    (runs.len() >= FEWEST).then(|| runs[runs.len() / 2] as f64)
 }
 
 const WATCHED: Duration = Duration::from_millis(300);
