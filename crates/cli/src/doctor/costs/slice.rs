@@ -30,7 +30,9 @@ pub(super) fn measured() -> io::Result<Option<f64>> {
             // One that may not be kept there must not compute elsewhere.
             if processor.keep().is_ok() {
                 let last = Monotonic.now() + 2 * WATCHED;
-                while !enough.load(Ordering::Relaxed) && Monotonic.now() < last {}
+                while !enough.load(Ordering::Relaxed) && Monotonic.now() < last {
+                    std::hint::spin_loop();
+                }
             }
         })?;
         let reader = start("reader").spawn_scoped(scope, || {
