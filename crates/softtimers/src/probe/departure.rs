@@ -73,14 +73,26 @@ fn held_by_release_time() -> Result<Duration, String> {
     })
 }
 
-/// How long a packet was under way that `send` sends.
-fn held(send: impl FnOnce(&Pair) -> Result<(), String>) -> Result<Duration, String> {
+/// How long a packet was under way that `send` sends: the shortest of a few times, because a probe that
+/// loses its processor in between makes it long, too.
+fn held(send: impl Fn(&Pair) -> Result<(), String>) -> Result<Duration, String> {
+    let mut shortest = Duration::MAX;
+    for _ in 0..TIMES {
+        shortest = shortest.min(held_once(&send)?);
+        if shortest < AHEAD {
+            break;
+        }
+    }
+    Ok(shortest)
+}
+
+fn held_once(send: impl Fn(&Pair) -> Result<(), String>) -> Result<Duration, String> {
     let pair = Pair::new()?;
     sys::sockopt::set_timestamps(pair.receiver.as_fd(), true).trying("receive timestamps")?;
     let realtime = RealtimeOffset::sample();
     let before: Timestamp = Monotonic.now();
     send(&pair)?;
-    match pair.received(PATIENCE)?.first() {
+    match pair.received(1, PATIENCE)?.first() {
         Some((_, control)) => {
             let received = control.received.ok_or("a packet came without a receive timestamp")?;
             Ok(realtime.monotonic(received).saturating_duration_since(before))
@@ -98,5 +110,6 @@ fn netem_options(delay: Duration) -> Vec<u8> {
 /// Far more than loopback takes, even when the probe has to wait for a processor.
 const AHEAD: Duration = Duration::from_millis(5);
 const AHEAD_SHOWN: &str = "5 ms";
+const TIMES: u32 = 3;
 /// For what was held, on a loaded machine.
 const PATIENCE: Duration = Duration::from_millis(100);

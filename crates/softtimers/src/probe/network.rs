@@ -26,14 +26,14 @@ impl Pair {
         Ok(pair)
     }
 
-    /// The lengths of the datagrams that arrive within `patience` of one another, with what the kernel
-    /// says about each.
-    pub(super) fn received(&self, patience: Duration) -> Result<Vec<(usize, Control)>, String> {
+    /// The lengths of the next `count` datagrams, with what the kernel says about each; fewer if one
+    /// does not arrive within `patience`.
+    pub(super) fn received(&self, count: usize, patience: Duration) -> Result<Vec<(usize, Control)>, String> {
         let mut buffers = RecvBuffers::new(8, 2_048);
         let mut all = Vec::new();
-        while wait_readable(self.receiver.as_fd(), Some(patience)).trying("waiting")? && all.len() < MOST {
-            let count = buffers.receive(self.receiver.as_fd()).trying("receiving")?;
-            let messages = (0..count).filter_map(|index| buffers.message(index));
+        while all.len() < count && wait_readable(self.receiver.as_fd(), Some(patience)).trying("waiting")? {
+            let received = buffers.receive(self.receiver.as_fd()).trying("receiving")?;
+            let messages = (0..received).filter_map(|index| buffers.message(index));
             all.extend(messages.map(|message| (message.payload.len(), Control::parse(message.control))));
         }
         Ok(all)
@@ -48,6 +48,3 @@ pub(super) fn enter_empty() -> Result<(), String> {
 
 /// The index of `lo`, in every network.
 pub(super) const LOOPBACK: u32 = 1;
-
-/// Nobody but the probe sends to its sockets, unless somebody means to.
-const MOST: usize = 64;

@@ -46,7 +46,8 @@ pub(super) fn af_xdp() -> Outcome {
     let redirect = programs::Redirect::to(socket.as_fd(), LOOPBACK);
     socket.send(&FRAME).trying("sending by the ring")?;
     let sent = "a frame left by the ring of loopback";
-    redirect.map_err(|why| format!("{sent}, but none can be received: {why}"))?;
+    // Held until the frame is back.
+    let _redirect = redirect.map_err(|why| format!("{sent}, but none can be received: {why}"))?;
     if !wait_readable(socket.as_fd(), Some(PATIENCE)).trying("waiting")? {
         return Err(format!("{sent}, but did not come back"));
     }

@@ -47,7 +47,7 @@ pub(super) fn interrupts() -> Outcome {
     for _ in 0..DATAGRAMS {
         pair.sender.send(&[0]).trying("sending")?;
     }
-    let arrived = pair.received(Duration::from_millis(10))?.len();
+    let arrived = pair.received(DATAGRAMS, Duration::from_millis(10))?.len();
     match (soft.count()?, hard.count()?) {
         (0, _) => Err(format!("a program on softirq_exit did not run while {arrived} datagrams arrived")),
         (soft, hard) => Ok(format!(
