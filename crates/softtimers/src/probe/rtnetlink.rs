@@ -151,7 +151,10 @@ const MOST_PARTS: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+    use crate::probe::network;
 
     #[test]
     fn attributes_are_found_and_cut_ones_are_not() {
@@ -168,5 +171,23 @@ mod tests {
     #[test]
     fn the_machine_is_asked_without_privileges() {
         assert_eq!(interfaces_with(&["no such queue"]), Ok(vec![]));
+    }
+
+    /// Every kernel has pfifo, whose options are its limit; and none has a queue of the other name.
+    #[test]
+    fn a_queue_that_is_added_is_found() {
+        let inside = std::thread::spawn(|| {
+            network::enter_empty()?;
+            let unknown = add_queue(network::LOOPBACK, "sundial", &[]);
+            assert_eq!(unknown, Err("this kernel has no sundial".to_owned()));
+            assert_eq!(interfaces_with(&["pfifo"]), Ok(vec![]));
+            add_queue(network::LOOPBACK, "pfifo", &10u32.to_ne_bytes())?;
+            assert_eq!(interfaces_with(&["fq", "pfifo"]), Ok(vec!["lo".to_owned()]));
+            Ok::<(), String>(())
+        });
+        if let Err(why) = inside.join().unwrap() {
+            let test = std::thread::current().name().unwrap_or("?").to_owned();
+            let _ = std::io::stderr().write_all(format!("skipped: {test}: {why}\n").as_bytes());
+        }
     }
 }
