@@ -1,13 +1,19 @@
 //! A scheduler slice of one's own.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use super::{Outcome, Trying, shown};
-use crate::sys::sched::Slice;
+use crate::sys::sched::{Slice, is_real_time};
 
 /// Asks for a short slice, reads back what was granted, and gives it back.
 pub(super) fn slice() -> Outcome {
-    let before = Slice::current().trying("sched_getattr")?;
+    let before = match Slice::current() {
+        Err(error) if error.kind() == ErrorKind::Unsupported && is_real_time() => {
+            return Err("this thread is of a real-time class, which has no slices".to_owned());
+        }
+        current => current.trying("sched_getattr")?,
+    };
     let held = Slice::hold(SHORT).trying("sched_setattr")?;
     let granted = Slice::current().trying("sched_getattr")?;
     drop(held);
