@@ -3,6 +3,7 @@
 
 mod doctor;
 mod echo_client;
+mod probe_feature;
 mod recv;
 mod send;
 
@@ -15,6 +16,7 @@ use crate::wire;
 
 pub use doctor::DoctorArgs;
 pub use echo_client::EchoClientArgs;
+pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use send::{Busy, ClockName, IdlePolicy, SendArgs, Timer};
 
@@ -50,6 +52,9 @@ pub enum Command {
     /// The load side of `send --busy echo`
     #[command(hide = true)]
     EchoClient(EchoClientArgs),
+    /// One of the probes of `doctor`
+    #[command(hide = true)]
+    ProbeFeature(ProbeFeatureArgs),
 }
 
 /// How to print, for every command that reports.

@@ -9,11 +9,15 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
 
 use crate::failure::{Exit, Failure};
+use crate::units::show_duration;
 
 /// Ends this process with its parent, the process `parent`, however that ends.
 ///
@@ -87,6 +91,29 @@ impl Process {
                 .map_err(|error| Failure::check(format_args!("{}: no object: {error}", self.what))),
             _ => Err(self.ended_without(&said)),
         }
+    }
+
+    /// The same for one that prints its object at once: if it is still silent after `patience`, it is
+    /// killed.
+    pub(crate) fn finish_within<T: DeserializeOwned>(self, patience: Duration) -> Result<T, Failure> {
+        if let Some(stdout) = &self.child.stdout {
+            let mut waited_for = [PollFd::new(stdout, PollFlags::IN)];
+            // A time-out that does not fit the kernel's type is none.
+            match poll(&mut waited_for, patience.try_into().ok().as_ref()) {
+                Ok(0) => {
+                    return Err(Failure::check(format_args!(
+                        "{} was silent for {}",
+                        self.what,
+                        show_duration(patience)
+                    )));
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => {
+                    return Err(Failure::broke_off(format_args!("waiting for {}", self.what), &error.into()));
+                }
+            }
+        }
+        self.finish()
     }
 
     /// Why it ended before it should: its last words, or how it was ended.

@@ -37,6 +37,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Completions(args) => print(&documents::completions(args)),
         Command::Man(args) => print(&documents::man(args)?),
         Command::EchoClient(args) => echo::run(&EchoClientPlan::new(args)?),
+        Command::ProbeFeature(args) => doctor::features::run(args),
     }
 }
 

@@ -7,6 +7,8 @@
 //! receiver's kernel timestamps, in another process.
 
 mod costs;
+pub mod features;
+mod range;
 mod strip;
 mod table;
 mod trial;
@@ -24,6 +26,8 @@ use crate::plan::End;
 use crate::progress::Progress;
 
 pub use costs::Costs;
+use features::Found;
+pub use range::UsefulRange;
 pub use trial::{Cell, Load};
 use trial::{Notes, Trial};
 
@@ -68,6 +72,10 @@ impl From<&DoctorArgs> for DoctorPlan {
 pub struct DoctorReport {
     /// Prices of single operations.
     pub costs: Costs,
+    /// What of the kernel works.
+    pub features: Vec<Found>,
+    /// Between which intervals soft events are the right tool.
+    pub useful_range: UsefulRange,
     /// The same stream by every method.
     pub pacing: Vec<Cell>,
     /// What follows from it, in one sentence.
@@ -80,8 +88,11 @@ pub struct DoctorReport {
 /// If a trial cannot be started, or an assertion does not hold.
 pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     let machine = Machine::read();
-    let example =
-        DoctorReport { pacing: plan.trials().iter().map(Trial::blank).collect(), ..DoctorReport::default() };
+    let example = DoctorReport {
+        features: features::blank(),
+        pacing: plan.trials().iter().map(Trial::blank).collect(),
+        ..DoctorReport::default()
+    };
     let blank = Run {
         machine: &machine,
         seed: None,
@@ -98,12 +109,15 @@ pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     let progress = Progress::start("examining", End { duration: Some(expected), count: None });
     let neighbours = Neighbours::watch();
     let costs = costs::measure().map_err(|error| Failure::broke_off("measuring costs", &error))?;
+    let features = features::all();
     let mut notes = Notes::default();
     let pacing = compare(plan, &mut notes)?;
     let interference = neighbours.so_far();
     drop(progress);
 
     let inconclusive = interference.inconclusive();
+    let server = pacing.iter().find(|cell| cell.busy == Load::Echo && cell.method == "soft");
+    let useful_range = range::useful(&costs, server.map(|cell| &cell.trigger_interval_ns));
     let verdict = verdict::of(&costs, &pacing, inconclusive.is_some());
     plan.output.finish(&Run {
         machine: &machine.during(interference),
@@ -111,7 +125,7 @@ pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
         config: plan,
         fallbacks: &notes.sentences(),
         inconclusive,
-        report: &DoctorReport { verdict, costs, pacing },
+        report: &DoctorReport { verdict, useful_range, costs, features, pacing },
     })
 }
 
@@ -167,7 +181,8 @@ const INTERVAL: Duration = Duration::from_micros(40);
 const FULL_TRIAL: Duration = Duration::from_millis(1_100);
 const QUICK_TRIAL: Duration = Duration::from_millis(150);
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(250);
-const COSTS_TAKE: Duration = Duration::from_secs(1);
+/// And the probes.
+const COSTS_TAKE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

@@ -63,8 +63,10 @@ impl Machine {
     /// One line for people.
     pub fn line(&self) -> String {
         let virtualised = if self.virtualised { ", virtual machine" } else { "" };
+        let steal =
+            self.steal_share.map_or_else(String::new, |share| format!(", steal {:.1}%", share * 100.0));
         let Machine { kernel, cpu, cores, clocksource, .. } = self;
-        format!("Linux {kernel}, {cores} x {cpu}{virtualised}, clock {clocksource}")
+        format!("Linux {kernel}, {cores} x {cpu}{virtualised}, clock {clocksource}{steal}")
     }
 }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::marker::PhantomData;
 
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
 use crate::failure::Failure;
 
@@ -27,6 +27,16 @@ impl Processor {
         }
         let listed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
         Err(Failure::usage(format_args!("--cpu {number}: this process may run on {}", listed.join(", "))))
+    }
+
+    /// The one that the calling thread runs on at this moment.
+    ///
+    /// # Errors
+    /// If it may not run there any more.
+    pub fn current() -> io::Result<Self> {
+        let number = sched_getcpu();
+        let ours = allowed()?.contains(&number);
+        if ours { Ok(Processor(number)) } else { Err(io::Error::other("moved off its processor")) }
     }
 
     /// Two different processors, where there are two.

@@ -32,6 +32,7 @@ pub mod epoll;
 pub mod event_loop;
 pub mod idle;
 pub mod late;
+pub mod probe;
 pub mod signal_timer;
 #[allow(unsafe_code)]
 mod sys;

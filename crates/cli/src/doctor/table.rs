@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::strip::Alphabet;
-use super::{Cell, DoctorReport, Load};
+use super::{Cell, DoctorReport, Load, features};
 use crate::output::{Report, Table};
 use crate::units::show_duration;
 
@@ -20,6 +20,8 @@ impl DoctorReport {
     fn drawn(&self, alphabet: Alphabet) -> Table {
         let mut table = Table::default();
         self.costs.add_to(&mut table);
+        self.useful_range.add_to(&mut table);
+        features::add_to(&self.features, &mut table);
         for load in [Load::Echo, Load::None] {
             let cells: Vec<&Cell> = self.pacing.iter().filter(|cell| cell.busy == load).collect();
             if let Some(first) = cells.first() {

@@ -157,7 +157,7 @@ impl Flow {
         let header = Datagram::Data { flow: 0, sequence: 0, scheduled: self.due, interval: self.interval };
         header.write(&mut self.packet);
         let stamps = Stamps { sequence: wire::SEQUENCE_AT, place: wire::SCHEDULED_AT };
-        SignalPacer::start(&self.socket, self.packet.clone(), stamps, self.clock, course)
+        SignalPacer::start(&self.socket, self.packet.clone(), stamps, self.clock.clone(), course)
     }
 
     /// Takes the schedule back where the handler left it.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Room for the control messages of one datagram.
 ///
-/// A time stamp takes 32 bytes and a drop counter 24. Whatever else was switched on behind our back
+/// A time stamp takes 32 bytes, a drop counter or a segment's size 24, and nobody asks for all three. Whatever else was switched on behind our back
 /// is cut off by the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
@@ -29,6 +29,8 @@ pub(crate) struct Control {
     pub(crate) received: Option<Duration>,
     /// How many datagrams the socket had dropped by then; absent while there were none.
     pub(crate) drops: Option<u32>,
+    /// The size of the datagrams that the kernel joined to this one.
+    pub(crate) segment: Option<u32>,
 }
 
 impl Control {
@@ -40,6 +42,9 @@ impl Control {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => control.received = timespec(message.data),
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                     control.drops = message.data.first_chunk().copied().map(u32::from_ne_bytes);
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    control.segment = message.data.first_chunk().copied().map(u32::from_ne_bytes);
                 }
                 _ => {}
             }
@@ -113,12 +118,19 @@ mod tests {
     #[test]
     fn messages_are_found_in_any_order_and_beside_others() {
         let other = message(libc::IPPROTO_IP, libc::IP_TTL, &64i32.to_ne_bytes());
-        let both = Control { received: Some(Duration::new(5, 7)), drops: Some(9) };
+        let both = Control { received: Some(Duration::new(5, 7)), drops: Some(9), segment: None };
         for parts in [[stamp(5, 7), drops(9), other.clone()], [other, drops(9), stamp(5, 7)]] {
             assert_eq!(Control::parse(&parts.concat()), both);
         }
         assert_eq!(Control::parse(&[]), Control::default());
         assert_eq!(stamp(5, 7).len() + drops(9).len(), 56, "both fit the buffer");
+    }
+
+    #[test]
+    fn joined_datagrams_tell_their_size() {
+        let joined = message(libc::SOL_UDP, libc::UDP_GRO, &1_200i32.to_ne_bytes());
+        assert_eq!(Control::parse(&joined).segment, Some(1_200));
+        assert_eq!(Control::parse(&stamp(5, 7)).segment, None);
     }
 
     #[test]

@@ -17,9 +17,21 @@
 //! | `tsc` | the time stamp counter | two instructions of x86-64 |
 //! | `sched` | timer slack and slice of a thread | – |
 //! | `sched_attr` | the kernel's record of a thread's class, nice value and slice | not in rustix |
+//! | `mapping` | memory shared with the kernel | `mmap`, and the other side writes too |
+//! | `uring` | one io_uring operation | rustix cannot know what an operation refers to |
+//! | `xdp` | an AF_XDP socket of one frame each way | – |
+//! | `bpf` | programs in the kernel, and their maps | not in rustix |
+//! | `perf` | counters of software events | not in rustix |
+//! | `packet` | addresses of the link layer | not in rustix |
+//! | `namespace` | a network of a thread's own | rustix cannot know what is unshared |
 
+pub(crate) mod bpf;
 pub(crate) mod control;
 pub(crate) mod epoll;
+pub(crate) mod mapping;
+pub(crate) mod namespace;
+pub(crate) mod packet;
+pub(crate) mod perf;
 pub(crate) mod posix_timer;
 pub(crate) mod recvmmsg;
 pub(crate) mod sched;
@@ -32,8 +44,12 @@ mod stages;
 pub(crate) mod timerfd;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod tsc;
+pub(crate) mod uring;
 pub(crate) mod wait;
+pub(crate) mod xdp;
 
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::time::Timespec;
@@ -41,4 +57,17 @@ use rustix::time::Timespec;
 /// `duration` as the kernel wants it. Beyond 292 billion years it waits only that long.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
+}
+
+/// The descriptor that a raw system call answered with, or its error.
+///
+/// # Safety
+///
+/// If `outcome` is not negative it must be a new descriptor that nobody else owns.
+unsafe fn owned(outcome: libc::c_long) -> io::Result<OwnedFd> {
+    match libc::c_int::try_from(outcome) {
+        // SAFETY: the caller vouches for it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

@@ -48,23 +48,49 @@ pub(crate) fn request_recv_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::R
 
 /// How many datagrams the socket has dropped so far, modulo 2³².
 pub(crate) fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    let mut counters = [0u32; MEMINFO_COUNTERS];
-    let mut length = size_of_val(&counters) as libc::socklen_t;
-    // SAFETY: `counters` is valid for writes of `length` bytes, and any bytes make valid `u32`s.
-    let outcome = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MEMINFO,
-            counters.as_mut_ptr().cast(),
-            &mut length,
-        )
-    };
-    if outcome == 0 { Ok(counters[libc::SK_MEMINFO_DROPS as usize]) } else { Err(io::Error::last_os_error()) }
+    let mut counters = [0; MEMINFO_COUNTERS];
+    get_numbers(socket, libc::SO_MEMINFO, &mut counters)?;
+    Ok(counters[libc::SK_MEMINFO_DROPS as usize])
+}
+
+/// Has the kernel cut each send into datagrams of `bytes` (segmentation offload); 0: as they are.
+pub(crate) fn set_segment_size(socket: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
+    set_number(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
+}
+
+/// Has the kernel hand out datagrams of one size that came together as one (receive offload).
+pub(crate) fn set_coalescing(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    set_flag(socket, libc::SOL_UDP, libc::UDP_GRO, on)
+}
+
+/// Lets a receive poll the device for `micros` before it sleeps.
+pub(crate) fn set_busy_poll(socket: BorrowedFd<'_>, micros: u16) -> io::Result<()> {
+    set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros.into())
+}
+
+/// The receive queue that the socket's packets come from, as polling it needs; 0 if it is none that
+/// can be polled.
+pub(crate) fn napi_id(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut number = [0];
+    get_numbers(socket, libc::SO_INCOMING_NAPI_ID, &mut number)?;
+    Ok(number[0])
+}
+
+/// Lets `filter`, a loaded program, decide which packets the socket gets.
+pub(crate) fn attach_filter(socket: BorrowedFd<'_>, filter: BorrowedFd<'_>) -> io::Result<()> {
+    set_number(socket, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())
 }
 
 fn set_flag(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, on: bool) -> io::Result<()> {
-    let value = libc::c_int::from(on);
+    set_number(socket, level, option, on.into())
+}
+
+fn set_number(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
     // SAFETY: `value` is valid for reads of its size, which is the length given.
     let outcome = unsafe {
         libc::setsockopt(
@@ -73,6 +99,22 @@ fn set_flag(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, on:
             option,
             (&raw const value).cast(),
             size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// An option of the socket level that is one or several numbers.
+fn get_numbers(socket: BorrowedFd<'_>, option: libc::c_int, numbers: &mut [u32]) -> io::Result<()> {
+    let mut length = size_of_val(numbers) as libc::socklen_t;
+    // SAFETY: `numbers` is valid for writes of `length` bytes, and any bytes make valid `u32`s.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            numbers.as_mut_ptr().cast(),
+            &mut length,
         )
     };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

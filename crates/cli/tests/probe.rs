@@ -1,0 +1,234 @@
+//! `doctor`'s costs, its features, and the range that follows from them: the real probes, by the real
+//! command.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use common::{command, refusal, run, skipped, stderr};
+use serde_json::Value;
+
+const NAMES: [&str; 15] = [
+    "epoll_pwait2",
+    "io_uring",
+    "gso",
+    "gro",
+    "so_txtime",
+    "busy_poll",
+    "af_packet",
+    "af_xdp",
+    "bpf",
+    "netem",
+    "eevdf_slice",
+    "page_faults",
+    "trap_triggers",
+    "irq_triggers",
+    "idle_triggers",
+];
+
+/// A finding as the report has it: whether it works, and how.
+#[track_caller]
+fn finding(name: &str, output: &Output) -> (bool, String) {
+    assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let how = found["how"].as_str().unwrap();
+    assert!(found["name"] == name && !how.is_empty() && !how.contains('\n'), "{found}");
+    (found["works"].as_bool().unwrap(), how.to_owned())
+}
+
+#[track_caller]
+fn probe(name: &str) -> (bool, String) {
+    finding(name, &run(&format!("probe-feature {name}")))
+}
+
+/// The interfaces of this machine.
+fn interfaces() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir("/sys/class/net")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn every_feature_is_used_and_nothing_is_left_behind() {
+    let before = interfaces();
+    for name in NAMES {
+        probe(name);
+    }
+    assert_eq!(interfaces(), before);
+}
+
+#[test]
+fn unknown_features_are_refused_with_the_known_ones() {
+    let message = refusal(&run("probe-feature sundial"), 2);
+    assert!(message.contains("sundial") && NAMES.iter().all(|name| message.contains(name)), "{message}");
+}
+
+#[test]
+fn nanosecond_waits_came_with_linux_5_11() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap(), numbers.next().unwrap());
+    match probe("epoll_pwait2") {
+        (true, how) => assert!(version >= (5, 11), "{release}: {how}"),
+        (false, how) if version < (5, 11) => assert!(how.contains("before 5.11"), "{how}"),
+        (false, how) => skipped(&format!("Linux {} has it, but here it is {how}", release.trim())),
+    }
+}
+
+/// A fresh network has no fq: the option is accepted, and nothing is held.
+#[test]
+fn release_times_without_fq_do_nothing() {
+    let binary = env!("CARGO_BIN_EXE_softtimers");
+    let script = format!("ip link set lo up && exec {binary} probe-feature so_txtime");
+    let output = Command::new("unshare").args(["--net", "sh", "-c", &script]).output();
+    match output {
+        Ok(output) if output.status.success() => {
+            let (works, how) = finding("so_txtime", &output);
+            assert!(
+                !works && how.starts_with("setsockopt accepted, but a packet 5 ms ahead left after"),
+                "{how}"
+            );
+            assert!(how.contains("no interface has fq") || how.contains("no interface has it"), "{how}");
+        }
+        Ok(output) => skipped(&format!("no network of our own: {}", stderr(&output).trim())),
+        Err(error) => skipped(&format!("no network of our own: unshare: {error}")),
+    }
+}
+
+#[test]
+fn a_kernel_without_netem_is_told_from_a_user_without_privileges() {
+    match probe("netem") {
+        (true, how) => assert!(how.contains("5 ms of delay held a packet"), "{how}"),
+        (false, how) => {
+            assert!(how.contains("this kernel has no netem") || how.contains("namespace"), "{how}");
+        }
+    }
+}
+
+/// The numbers in what a probe saw, in order.
+fn numbers(how: &str) -> Vec<u64> {
+    how.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+}
+
+/// Soft timers §3: the end of an exception is a trigger state, one for each fresh page at least.
+#[test]
+fn every_fresh_page_is_a_trigger_state() {
+    for (name, pages, passed) in [("page_faults", 0, 1), ("trap_triggers", 1, 0)] {
+        match probe(name) {
+            (true, how) => assert!(numbers(&how)[passed] >= numbers(&how)[pages], "{how}"),
+            (false, how) => skipped(&format!("{name}: {how}")),
+        }
+    }
+}
+
+/// So is the end of an interrupt: each datagram on loopback is received in a soft one.
+#[test]
+fn interrupts_are_trigger_states() {
+    match probe("irq_triggers") {
+        (true, how) => assert!(numbers(&how)[0] == 32 && numbers(&how)[1] > 0, "{how}"),
+        (false, how) => skipped(&how),
+    }
+}
+
+/// A copy of the command that anybody may run.
+struct ForAll(PathBuf);
+
+impl ForAll {
+    fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("softtimers-for-all-{}", std::process::id()));
+        fs::copy(env!("CARGO_BIN_EXE_softtimers"), &path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        ForAll(path)
+    }
+}
+
+impl Drop for ForAll {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_user_without_privileges_gets_findings_and_no_errors() {
+    let copy = ForAll::new();
+    for name in NAMES {
+        let mut command = Command::new(&copy.0);
+        command.args(["probe-feature", name]).uid(65_534).gid(65_534);
+        let output = match command.output() {
+            Ok(output) => output,
+            Err(error) => return skipped(&format!("only root may become nobody: {error}")),
+        };
+        let (works, how) = finding(name, &output);
+        match name {
+            "gso" | "gro" | "io_uring" | "page_faults" if !works => {
+                skipped(&format!("{name} without privileges: {how}"));
+            }
+            // Unprivileged programs in the kernel are an option that few have left on.
+            "af_packet" | "af_xdp" => assert!(!works && how.contains("needs CAP_NET_RAW"), "{name}: {how}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_report_has_the_costs_the_features_and_the_range() {
+    let output = run("doctor --duration 20ms --json --assert costs.timer_signal_cpu_ns>=0 \
+         --assert costs.sched_slice_ns>=0 --assert useful_range.longest_ns>0");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let costs = &report["costs"];
+    for key in [
+        "clock_read_ns",
+        "turn_ns",
+        "soft_event_ns",
+        "syscall_ns",
+        "timer_arm_ns",
+        "wakeup_cpu_ns",
+        "timerfd_wakeup_cpu_ns",
+    ] {
+        assert!(costs[key].as_f64() > Some(0.0), "{key}: {costs}");
+    }
+    for key in ["tsc_read_ns", "timer_signal_cpu_ns", "soft_event_of_signal", "sched_slice_ns"] {
+        assert!(costs[key].is_f64() || costs[key].is_null() && costs.get(key).is_some(), "{key}: {costs}");
+    }
+    let named: Vec<&str> =
+        report["features"].as_array().unwrap().iter().map(|found| found["name"].as_str().unwrap()).collect();
+    assert_eq!(named, NAMES);
+    assert!(report["features"].as_array().unwrap().iter().all(|found| found["how"] != ""), "{report}");
+    let range = &report["useful_range"];
+    assert_eq!(range["acceptable_share"], 0.05);
+    assert!(range.get("shortest_ns").is_some(), "{range}");
+    let expected = costs["timer_signal_cpu_ns"].as_f64().map(|cost| cost / 0.05);
+    assert_eq!(range["longest_ns"].as_f64(), expected);
+}
+
+/// Soft timers §5.1: where a timer's interrupt costs microseconds, a soft event costs next to nothing.
+#[test]
+fn a_soft_event_costs_a_small_share_of_a_timers_signal() {
+    let output = run("doctor --duration 20ms --json");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let Some(share) = report["costs"]["soft_event_of_signal"].as_f64() else {
+        return skipped("no timer that signals, so nothing to compare with");
+    };
+    // Without optimisation our side of the comparison is ten times as dear.
+    let most = if cfg!(debug_assertions) { 0.5 } else { 0.05 };
+    assert!(share > 0.0 && share < most, "{share}: {}", report["costs"]);
+}
+
+#[test]
+fn a_table_for_people_tells_what_works_from_what_does_not() {
+    let output = command("doctor --duration 20ms").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().all(|line| line.chars().count() <= 100 || line.starts_with("Linux")), "{text}");
+    let at = |word: &str| text.lines().position(|line| line.trim_start().starts_with(word));
+    assert!(at("CPU, timer signal").is_some() && at("useful range").is_some(), "{text}");
+    for name in NAMES {
+        assert!(at(name) > at("works here"), "{name}: {text}");
+    }
+}

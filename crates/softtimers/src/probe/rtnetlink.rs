@@ -1,0 +1,193 @@
+//! The four questions that the probes have for the kernel's network configuration.
+//!
+//! ```text
+//!   length u32 │ type u16 │ flags u16 │ sequence u32 │ port u32 ║ body ║ attributes, each
+//!                                                                       length u16 │ type u16 │ data
+//! ```
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::netdevice::index_to_name;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{recv, send, socket_with};
+
+use super::Trying;
+use crate::sys::wait::wait_readable;
+
+/// Switches an interface on.
+pub(super) fn set_up(interface: u32) -> Result<(), String> {
+    const UP: u32 = libc::IFF_UP as u32;
+    // `struct ifinfomsg`: family and type, index, flags, which flags to change.
+    let body = [0, interface, UP, UP];
+    acknowledged(&message(libc::RTM_NEWLINK, ACKNOWLEDGE, &body, &[])).trying("switching loopback on")
+}
+
+/// Gives an interface a root queue of this kind.
+pub(super) fn add_queue(interface: u32, kind: &str, options: &[u8]) -> Result<(), String> {
+    let attributes =
+        [attribute(libc::TCA_KIND, kind.as_bytes()), attribute(libc::TCA_OPTIONS, options)].concat();
+    let flags = ACKNOWLEDGE | (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+    // `struct tcmsg`: family, index, handle, parent, information.
+    let body = [0, interface, 0, ROOT, 0];
+    match acknowledged(&message(libc::RTM_NEWQDISC, flags, &body, &attributes)) {
+        Err(Errno::NOENT) => Err(format!("this kernel has no {kind}")),
+        outcome => outcome.needing("CAP_NET_ADMIN", &format!("a queue of the kind {kind}")),
+    }
+}
+
+/// The names of the interfaces that have a queue of one of these kinds.
+pub(super) fn interfaces_with(kinds: &[&str]) -> Result<Vec<String>, String> {
+    let request = message(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &[0; 5], &[]);
+    let socket = socket().trying("a netlink socket")?;
+    let mut names: Vec<String> = Vec::new();
+    for queue in ask(&socket, &request).trying("asking for queues")? {
+        let kind = attributes(queue.get(TCMSG..).unwrap_or_default())
+            .find(|&(kind, _)| kind == libc::TCA_KIND)
+            .and_then(|(_, name)| std::str::from_utf8(name).ok())
+            .map(|name| name.trim_end_matches('\0'));
+        if kind.is_some_and(|kind| kinds.contains(&kind)) {
+            let name = index_to_name(&socket, number(&queue, 4));
+            names.extend(name.ok().filter(|name| !names.contains(name)));
+        }
+    }
+    Ok(names)
+}
+
+/// Sends a request that only changes something, and waits for the kernel's word that it did.
+fn acknowledged(request: &[u8]) -> Result<(), Errno> {
+    ask(&socket()?, request).map(drop)
+}
+
+fn socket() -> Result<OwnedFd, Errno> {
+    // Without a protocol it is `NETLINK_ROUTE`.
+    socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)
+}
+
+/// Sends a request and collects the bodies of the answers, up to the acknowledgement or the end of the
+/// list.
+fn ask(socket: &OwnedFd, request: &[u8]) -> Result<Vec<Vec<u8>>, Errno> {
+    send(socket, request, SendFlags::empty())?;
+    let mut answers = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    for _ in 0..MOST_PARTS {
+        let readable = wait_readable(socket.as_fd(), Some(PATIENCE));
+        if !readable.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))? {
+            return Err(Errno::TIMEDOUT);
+        }
+        let (length, _) = recv(socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
+        let mut rest = &buffer[..length];
+        while let Some((answer, after)) = split(rest, number(rest, 0) as usize, HEADER) {
+            let body = &answer[HEADER..];
+            match libc::c_int::from(half(answer, 4)) {
+                libc::NLMSG_DONE => return Ok(answers),
+                libc::NLMSG_ERROR => match number(body, 0) as i32 {
+                    0 => return Ok(answers),
+                    error => return Err(Errno::from_raw_os_error(error.wrapping_neg())),
+                },
+                _ => answers.push(body.to_vec()),
+            }
+            rest = after;
+        }
+    }
+    Err(Errno::MSGSIZE)
+}
+
+fn message(kind: u16, flags: u16, body: &[u32], attributes: &[u8]) -> Vec<u8> {
+    let length = HEADER + size_of_val(body) + attributes.len();
+    let mut bytes = (length as u32).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend((flags | libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    // Nobody else talks on this socket, so neither a sequence number nor a port is needed.
+    bytes.extend([0; 8]);
+    bytes.extend(body.iter().flat_map(|word| word.to_ne_bytes()));
+    bytes.extend(attributes);
+    bytes
+}
+
+fn attribute(kind: u16, data: &[u8]) -> Vec<u8> {
+    let mut bytes = ((4 + data.len()) as u16).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(data);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (attribute, rest) = split(bytes, half(bytes, 0).into(), 4)?;
+        bytes = rest;
+        Some((half(attribute, 2), &attribute[4..]))
+    })
+}
+
+/// A part of `length` bytes and what follows its padding; `None` if it is cut or shorter than `least`.
+fn split(bytes: &[u8], length: usize, least: usize) -> Option<(&[u8], &[u8])> {
+    let part = bytes.get(..length).filter(|_| length >= least)?;
+    Some((part, bytes.get(length.next_multiple_of(4)..).unwrap_or_default()))
+}
+
+/// The word at `at`; zero beyond the end.
+fn number(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |word| u32::from_ne_bytes(*word))
+}
+
+/// The half word at `at`; zero beyond the end.
+fn half(bytes: &[u8], at: usize) -> u16 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |half| u16::from_ne_bytes(*half))
+}
+
+/// `struct nlmsghdr` and `struct tcmsg`.
+const HEADER: usize = 16;
+const TCMSG: usize = 20;
+const ACKNOWLEDGE: u16 = libc::NLM_F_ACK as u16;
+/// `TC_H_ROOT`.
+const ROOT: u32 = u32::MAX;
+/// The kernel answers before the send returns.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Parts of an answer, each of many interfaces.
+const MOST_PARTS: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::probe::network;
+
+    #[test]
+    fn attributes_are_found_and_cut_ones_are_not() {
+        let kind = attribute(libc::TCA_KIND, b"fq\0");
+        let both = [attribute(77, &[1, 2, 3, 4, 5]), kind].concat();
+        assert_eq!(attributes(&both).last(), Some((libc::TCA_KIND, &b"fq\0"[..])));
+        for length in 0..both.len() - 1 {
+            assert!(attributes(&both[..length]).all(|(kind, _)| kind == 77), "at {length}");
+        }
+        assert_eq!(attributes(&[0, 0, 0, 0]).count(), 0, "no length, no progress");
+        assert_eq!(attributes(&[255; 40]).count(), 0);
+    }
+
+    #[test]
+    fn the_machine_is_asked_without_privileges() {
+        assert_eq!(interfaces_with(&["no such queue"]), Ok(vec![]));
+    }
+
+    /// Every kernel has pfifo, whose options are its limit; and none has a queue of the other name.
+    #[test]
+    fn a_queue_that_is_added_is_found() {
+        let inside = std::thread::spawn(|| {
+            network::enter_empty()?;
+            let unknown = add_queue(network::LOOPBACK, "sundial", &[]);
+            assert_eq!(unknown, Err("this kernel has no sundial".to_owned()));
+            assert_eq!(interfaces_with(&["pfifo"]), Ok(vec![]));
+            add_queue(network::LOOPBACK, "pfifo", &10u32.to_ne_bytes())?;
+            assert_eq!(interfaces_with(&["fq", "pfifo"]), Ok(vec!["lo".to_owned()]));
+            Ok::<(), String>(())
+        });
+        if let Err(why) = inside.join().unwrap() {
+            let test = std::thread::current().name().unwrap_or("?").to_owned();
+            let _ = std::io::stderr().write_all(format!("skipped: {test}: {why}\n").as_bytes());
+        }
+    }
+}
