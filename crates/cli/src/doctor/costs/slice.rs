@@ -28,11 +28,10 @@ pub(super) fn measured() -> io::Result<Option<f64>> {
         let start = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let _hog = start("hog").spawn_scoped(scope, || {
             // One that may not be kept there must not compute elsewhere.
-            if processor.keep().is_ok() {
-                let last = Monotonic.now() + 2 * WATCHED;
-                while !enough.load(Ordering::Relaxed) && Monotonic.now() < last {
-                    std::hint::spin_loop();
-                }
+            let Ok(_kept) = processor.keep() else { return };
+            let last = Monotonic.now() + 2 * WATCHED;
+            while !enough.load(Ordering::Relaxed) && Monotonic.now() < last {
+                std::hint::spin_loop();
             }
         })?;
         let reader = start("reader").spawn_scoped(scope, || {
