@@ -13,7 +13,7 @@
 //! | `control`, `sockaddr` | the bytes those two exchange with the kernel | – (parsed as bytes) |
 //! | `sockopt` | time stamps, drops, queue errors | not in rustix |
 //! | `sched` | timer slack of a thread | – |
-//! | `tsc` | the time stamp counter | two instructions of x86-64 |
+//! | `tsc` | the time stamp counter | three instructions of x86-64 |
 
 pub(crate) mod control;
 pub(crate) mod epoll;
