@@ -60,18 +60,18 @@ use crate::sys::tsc::TimeStampCounter;
 /// accesses around it: it can be some ten nanoseconds older than a load before it.
 ///
 /// ```
-/// use softtimers::clock::{Monotonic, Tsc};
-/// use softtimers::{Clock, EventLoop, LoopConfig};
+/// use std::time::Duration;
+/// use softtimers::{Config, EventLoop, Happening, LoopConfig, Slack, SoftTimers, Tsc};
 ///
-/// match Tsc::new() {
-///     Ok(clock) => {
-///         let events = EventLoop::with_clock(LoopConfig::default(), clock)?;
-///         let now = events.now(); // the loop's time, for `schedule`
-///         # let _ = now;
-///         assert_eq!(events.clock().disagreement(), None);
-///     }
-///     Err(refusal) => eprintln!("{refusal}; staying with the kernel's clock"),
-/// }
+/// let clock = match Tsc::new() {
+///     Ok(clock) => clock,
+///     Err(refusal) => return Ok(eprintln!("{refusal}; take Monotonic")),
+/// };
+/// let mut events = EventLoop::with_clock(LoopConfig::default(), clock)?;
+/// let mut timers = SoftTimers::new(Config::default());
+/// timers.schedule(events.now(), Duration::from_micros(40), Slack::EXACT, "tick");
+/// assert!(matches!(events.next(&mut timers)?, Happening::Due(fired) if fired.event == "tick"));
+/// assert_eq!(events.clock().disagreement(), None);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
