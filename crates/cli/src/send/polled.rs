@@ -13,7 +13,8 @@ pub struct PolledReport {
     /// Time polled away with nothing due, as a share of one processor; `null` for timers without an idle
     /// policy.
     pub share: Option<f64>,
-    /// The most that was allowed; `null` for no limit.
+    /// What was allowed; `null` for no limit. A loop that has not polled may poll without a pause at first:
+    /// the share of a run can be greater by that of 10 ms.
     pub budget_share: Option<f64>,
     /// Sleeps that would have been shorter, or none, with a larger budget.
     pub forced_sleeps: u64,
@@ -34,7 +35,7 @@ impl PolledReport {
         let percent = |share: f64| format!("{:.2}%", share * 100.0);
         let mut text = format!("{} of one core", percent(share));
         if let Some(budget) = self.budget_share {
-            text += &format!(", at most {} allowed; {} sleeps forced", percent(budget), self.forced_sleeps);
+            text += &format!(", of a budget of {}; {} sleeps forced", percent(budget), self.forced_sleeps);
         }
         table.row("polled away", text);
     }
@@ -52,7 +53,7 @@ mod tests {
             PolledReport::new(polled, budget, Duration::from_secs(1)).row(&mut table);
             table.to_string()
         };
-        let limited = "polled away  43.00% of one core, at most 50.00% allowed; 12 sleeps forced\n";
+        let limited = "polled away  43.00% of one core, of a budget of 50.00%; 12 sleeps forced\n";
         assert_eq!(row(Some(polled), Some(0.5)), limited);
         assert_eq!(row(Some(polled), None), "polled away  43.00% of one core\n");
         assert_eq!(row(None, None), "");

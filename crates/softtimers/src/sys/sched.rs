@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use rustix::thread::{current_timer_slack, set_current_timer_slack};
 
-use super::sched_attr::Attributes;
+use super::sched_attr::{self, Attributes};
 
 /// Holds the timer slack of this thread at a value; dropping it restores the one before.
 ///
@@ -172,7 +172,7 @@ fn restore_slice(before: u64) -> io::Result<()> {
 /// Whether this thread is of a class that goes before all ordinary threads; also if that cannot be
 /// told.
 pub(crate) fn is_real_time() -> bool {
-    Attributes::read().map_or(true, |attributes| attributes.is_real_time())
+    sched_attr::policy().map_or(true, sched_attr::is_real_time)
 }
 
 #[cfg(test)]

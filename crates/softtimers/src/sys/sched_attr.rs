@@ -40,11 +40,9 @@ impl Attributes {
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Whether the thread goes before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`, `SCHED_DEADLINE`.
+    /// Whether the thread goes before all ordinary ones.
     pub(crate) fn is_real_time(&self) -> bool {
-        [libc::SCHED_FIFO, libc::SCHED_RR, SCHED_DEADLINE]
-            .into_iter()
-            .any(|class| class as u32 == self.policy)
+        is_real_time(self.policy)
     }
 
     /// The slice in nanoseconds, of a thread that shares its processor by EEVDF (`SCHED_OTHER` and
@@ -73,6 +71,23 @@ impl Attributes {
     }
 }
 
+/// The class of the calling thread alone, which sandboxes tell that do not know the record.
+pub(crate) fn policy() -> io::Result<u32> {
+    // SAFETY: 0 is the calling thread; no memory is involved. The C library's function of this name is
+    // a stub in musl.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    match u32::try_from(policy) {
+        Ok(policy) => Ok(policy & !libc::SCHED_RESET_ON_FORK as u32),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether threads of this class go before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`,
+/// `SCHED_DEADLINE`.
+pub(crate) fn is_real_time(policy: u32) -> bool {
+    [libc::SCHED_FIFO, libc::SCHED_RR, SCHED_DEADLINE].into_iter().any(|class| class as u32 == policy)
+}
+
 const SIZE: u32 = size_of::<Attributes>() as u32;
 /// Not in libc for every C library.
 const SCHED_DEADLINE: i32 = 6;
@@ -90,6 +105,7 @@ mod tests {
         assert_eq!(fields[16].parse(), Ok(attributes.nice));
         assert_eq!(fields[38].parse(), Ok(attributes.policy));
         assert_eq!(attributes.size, SIZE);
+        assert_eq!(policy().unwrap(), attributes.policy);
     }
 
     #[test]
