@@ -178,9 +178,10 @@ const METHODS: [Timer; 8] = {
 };
 /// 25,000 packets/s: one flow of full-sized packets at 300 Mbit/s.
 const INTERVAL: Duration = Duration::from_micros(40);
-const FULL_TRIAL: Duration = Duration::from_millis(1_100);
-const QUICK_TRIAL: Duration = Duration::from_millis(150);
-const TRIAL_OVERHEAD: Duration = Duration::from_millis(250);
+const FULL_TRIAL: Duration = Duration::from_millis(1_250);
+const QUICK_TRIAL: Duration = Duration::from_millis(225);
+/// Starting the processes and saying goodbye; measured.
+const TRIAL_OVERHEAD: Duration = Duration::from_millis(50);
 /// And the probes.
 const COSTS_TAKE: Duration = Duration::from_secs(2);
 

@@ -113,6 +113,11 @@ impl Figures {
                 Some(costs["turn_ns"].as_f64()? - costs["clock_read_ns"].as_f64()?)
             });
             bars.extend([
+                Bar::at_least(
+                    busy("work kept, against that of a timer's signal for each packet"),
+                    1.1,
+                    self.ratio("work_kept", "echo", "soft", "signal"),
+                ),
                 Bar::at_most(
                     "idle 120 µs: CPU against `pwait2`".into(),
                     1.15,

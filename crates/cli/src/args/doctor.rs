@@ -9,7 +9,7 @@ use crate::units;
 
 /// `softtimers doctor`.
 ///
-/// The same paced stream by every method, from a busy loop and from an idle one, judged by an
+/// The same paced stream by eight methods, from a busy loop and from an idle one, judged by an
 /// independent receiver on loopback. It takes about half a minute and needs no privileges. The
 /// verdict may be that you do not need softtimers.
 #[derive(Args, Debug, Clone)]
@@ -19,7 +19,7 @@ pub struct DoctorArgs {
     #[arg(long, conflicts_with = "duration")]
     pub quick: bool,
 
-    /// Length of each of the twenty trials [default: 1100ms, with --quick 150ms]
+    /// Length of each of the twenty trials [default: 1300ms, with --quick 250ms]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub duration: Option<Duration>,
 

@@ -64,7 +64,7 @@ fn add(table: &mut Table, name: &str, cells: &[&Cell], alphabet: Alphabet) {
 impl Cell {
     fn columns(&self) -> [String; 10] {
         let dash = || "-".to_owned();
-        let share = |share: Option<f64>| share.map_or_else(dash, |share| format!("{:.1}%", share * 100.0));
+        let share = |share: Option<f64>| share.map_or_else(dash, percent);
         let time = |nanos: Option<u64>| nanos.map_or_else(dash, |nanos| micros(nanos as f64));
         [
             share(Some(self.achieved_share)),
@@ -97,6 +97,11 @@ impl Cell {
         }
         shown.join(", ")
     }
+}
+
+/// A baseline that was disturbed can make a share of any size.
+fn percent(share: f64) -> String {
+    if share < 9.999_5 { format!("{:.1}%", share * 100.0) } else { ">999%".to_owned() }
 }
 
 /// Microseconds, as many digits as a column has room for.
@@ -140,7 +145,7 @@ mod tests {
                 .map(|(cause, count, longest_ns)| (cause.to_owned(), LateReport { count, longest_ns }))
                 .into(),
             long_handlers: Some(2),
-            work_kept: Some(0.9),
+            work_kept: Some(958.123),
             gap_strip_ns: vec![40_000; 64],
             ..Cell::default()
         };
@@ -158,6 +163,7 @@ mod tests {
             .to_vec();
         assert!(ends[0] > 0 && ends.iter().all(|&end| end == ends[0]), "{text}");
         assert!(text.contains("9999.9") && text.contains("12148.7") && text.contains("1234568"), "{text}");
+        assert!(text.contains(" >999%"), "{text}");
     }
 
     #[test]

@@ -87,15 +87,16 @@ fn is_as_cheap(beside: &Cell, soft: &Cell) -> bool {
 
 /// What else holds the rate, and its price.
 fn also(beside: &Cell, soft: &Cell) -> String {
-    format!(
-        "; {} holds it too, and keeps {} of the work where softtimers keeps {}, at {} of a core where that \
-         takes {}",
+    let mut told = format!(
+        "; {} holds it too, and keeps {} of the work against {}",
         shown(beside),
         percent(kept(beside)),
-        percent(kept(soft)),
-        percent(beside.cpu_share),
-        percent(soft.cpu_share)
-    )
+        percent(kept(soft))
+    );
+    if beside.cpu_share > soft.cpu_share + TIE {
+        told += &format!(", at {} of a core against {}", percent(beside.cpu_share), percent(soft.cpu_share));
+    }
+    told
 }
 
 /// What a program needs that sleeps anyway.
@@ -241,8 +242,8 @@ mod tests {
     fn what_goes_on_beside_the_loop_is_told_with_its_price() {
         let told = beside_signal([1.0, 1.0, 0.4], 0.5, 1.0);
         assert!(told.starts_with("one flow in a loop you own needs only a clock check"), "{told}");
-        let price = "signal (100% of the rate, 0.0% back to back) holds it too, and keeps 50% of the work where \
-                     softtimers keeps 90%, at 100% of a core where that takes 99%";
+        let price = "signal (100% of the rate, 0.0% back to back) holds it too, and keeps 50% of the work \
+                     against 90%";
         assert!(told.contains(price), "{told}");
         let told = beside_signal([1.0, 0.8, 0.4], 0.5, 1.0);
         assert!(told.starts_with("a busy loop here gains") && told.contains(price), "{told}");
@@ -254,7 +255,9 @@ mod tests {
         assert!(told.starts_with("you do not need softtimers for one flow"), "{told}");
         assert!(told.contains("as much of the work, 88% against 90%"), "{told}");
         // A second core is a price, however much work is kept.
-        assert!(beside_signal([1.0, 0.8, 0.4], 1.0, 1.3).starts_with("a busy loop here gains"));
+        let told = beside_signal([1.0, 0.8, 0.4], 1.0, 1.3);
+        assert!(told.starts_with("a busy loop here gains"), "{told}");
+        assert!(told.contains("100% of the work against 90%, at 130% of a core against 99%"), "{told}");
     }
 
     #[test]

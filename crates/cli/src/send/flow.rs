@@ -160,14 +160,16 @@ impl Flow {
         SignalPacer::start(&self.socket, self.packet.clone(), stamps, self.clock.clone(), course)
     }
 
-    /// Takes the schedule back where the handler left it.
-    pub(super) fn taken_back(&mut self, pacer: &mut SignalPacer) {
+    /// Takes the schedule back where the handler left it; how often it waited for its account to be
+    /// taken.
+    pub(super) fn taken_back(&mut self, pacer: &mut SignalPacer) -> u64 {
         self.clock = pacer.stop();
-        let SignalCounts { would_block, no_buffers, refused, overruns, unread: _ } = pacer.counts();
+        let SignalCounts { would_block, no_buffers, refused, overruns, unread } = pacer.counts();
         self.trouble.would_block += would_block;
         self.trouble.no_buffers += no_buffers;
         self.trouble.refused += refused;
         self.overruns = Some(overruns);
+        unread
     }
 
     /// Makes this thread the one whose accounts tell why a departure was late.
