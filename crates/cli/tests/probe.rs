@@ -203,9 +203,13 @@ fn the_report_has_the_costs_the_features_and_the_range() {
     assert!(report["features"].as_array().unwrap().iter().all(|found| found["how"] != ""), "{report}");
     let range = &report["useful_range"];
     assert_eq!(range["acceptable_share"], 0.05);
-    assert_eq!(range["shortest_ns"], report["pacing"][0]["trigger_interval_ns"]["mean"]);
-    let expected = costs["timer_signal_cpu_ns"].as_f64().map(|cost| cost / 0.05);
-    assert_eq!(range["longest_ns"].as_f64(), expected);
+    let trigger_interval = &report["pacing"][0]["trigger_interval_ns"]["p50"];
+    assert_eq!(range["shortest_ns"].as_f64(), trigger_interval.as_f64());
+    let (longest, cost) = (range["longest_ns"].as_f64(), costs["timer_signal_cpu_ns"].as_f64());
+    // Both were printed and read again, which may move the last digit.
+    let share = cost.zip(longest).map(|(cost, longest)| cost / longest);
+    assert!(share.is_none_or(|share| (share - 0.05).abs() < 1e-9), "{share:?}");
+    assert_eq!(longest.is_some(), cost.is_some());
 }
 
 /// Soft timers §5.1: where a timer's interrupt costs microseconds, a soft event costs next to nothing.

@@ -20,7 +20,9 @@ use crate::output::Table;
 /// end is not below the second.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct UsefulRange {
-    /// The mean interval between the trigger states of a busy loop; `null` if it was not measured.
+    /// The median interval between the trigger states of a busy loop; `null` if it was not measured.
+    /// Not the mean, as in the paper: whoever takes the processor away for milliseconds makes that one
+    /// longer, and no trigger state rarer.
     pub shortest_ns: Option<f64>,
     /// The interval at which a timer's signals take the acceptable share; `null` if their cost was not
     /// measured.
@@ -32,7 +34,7 @@ pub struct UsefulRange {
 /// The range that follows from the cost of a timer's signal and the intervals between trigger states.
 pub(super) fn useful(costs: &Costs, trigger_interval: Option<&Distribution>) -> UsefulRange {
     UsefulRange {
-        shortest_ns: trigger_interval.and_then(|interval| interval.mean),
+        shortest_ns: trigger_interval.and_then(|interval| interval.p50).map(|nanos| nanos as f64),
         longest_ns: costs.timer_signal_cpu_ns.map(|cost| cost / ACCEPTABLE_SHARE),
         acceptable_share: ACCEPTABLE_SHARE,
     }
@@ -70,9 +72,9 @@ const ACCEPTABLE_SHARE: f64 = 0.05;
 mod tests {
     use super::*;
 
-    fn range(trigger_interval: Option<f64>, signal: Option<f64>) -> (UsefulRange, String) {
+    fn range(trigger_interval: Option<u64>, signal: Option<f64>) -> (UsefulRange, String) {
         let interval =
-            trigger_interval.map(|mean| Distribution { mean: Some(mean), ..Distribution::default() });
+            trigger_interval.map(|nanos| Distribution { p50: Some(nanos), ..Distribution::default() });
         let costs = Costs { timer_signal_cpu_ns: signal, ..Costs::default() };
         let range = useful(&costs, interval.as_ref());
         let mut table = Table::default();
@@ -82,21 +84,21 @@ mod tests {
 
     #[test]
     fn both_ends_follow_from_what_was_measured() {
-        let (range, told) = range(Some(8_000.0), Some(19_000.0));
+        let (range, told) = range(Some(8_000), Some(19_000.0));
         assert_eq!((range.shortest_ns, range.longest_ns), (Some(8_000.0), Some(380_000.0)));
         assert!(told.contains("every 8.0 us") && told.contains("to 380.0 us"), "{told}");
     }
 
     #[test]
     fn trigger_states_too_far_apart_leave_none() {
-        let (_, told) = range(Some(400_000.0), Some(19_000.0));
+        let (_, told) = range(Some(400_000), Some(19_000.0));
         assert!(told.contains("empty"), "{told}");
     }
 
     #[test]
     fn what_was_not_measured_is_said() {
         assert!(range(None, Some(4_450.0)).1.contains("up to every 89.0 us"));
-        assert!(range(Some(8_000.0), None).1.contains("unknown"));
+        assert!(range(Some(8_000), None).1.contains("unknown"));
         assert_eq!(useful(&Costs::default(), Some(&Distribution::default())).shortest_ns, None);
     }
 }
