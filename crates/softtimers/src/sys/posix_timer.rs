@@ -280,9 +280,10 @@ impl Drop for Handler {
     fn drop(&mut self) {
         let mut handlers = HANDLERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         handlers.0 -= 1;
-        if handlers.0 == 0
-            && let Some(before) = handlers.1.take()
-        {
+        if handlers.0 > 0 {
+            return;
+        }
+        if let Some(before) = handlers.1.take() {
             // What the kernel itself reported cannot be refused.
             let _ = exchange(&before);
         }
