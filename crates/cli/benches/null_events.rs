@@ -29,7 +29,7 @@ const CONTENDERS: [Contender; 4] = [
 ];
 const NAMES: [&str; 4] = ["off", "soft", "one-shot timerfd", "periodic signal"];
 /// Events a second; the paper's experiments had 100 kHz at most.
-const RATES: [u32; 5] = [1_000, 5_000, 10_000, 20_000, 50_000];
+const RATES: [u32; 6] = [100, 1_000, 5_000, 10_000, 20_000, 50_000];
 
 fn main() -> ExitCode {
     turns::main(measure)

@@ -103,6 +103,13 @@ fn help_of(words: &[&str], workspace: &Workspace, suites: &Suites) -> Result<Str
             let exists = targets.any(|target| target.is("example") && target.name == *name);
             if exists { Ok(rest.join(" ")) } else { Err(format!("there is no example {name}")) }
         }
+        ["cargo", "bench", rest @ ..] => {
+            let name = rest.iter().skip_while(|word| **word != "--bench").nth(1);
+            let name = name.ok_or("`cargo bench` must say which --bench")?;
+            let mut targets = workspace.members().flat_map(|member| &member.targets);
+            let exists = targets.any(|target| target.is("bench") && target.name == *name);
+            if exists { Ok(rest.join(" ")) } else { Err(format!("there is no bench {name}")) }
+        }
         [name, subcommand, ..] => match suites.programs.get(*name) {
             Some(path) => ask(path, subcommand, workspace.root()),
             None => Err(format!("{name} is no program that the tests build")),
