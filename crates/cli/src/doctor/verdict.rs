@@ -20,6 +20,14 @@ pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> String {
     let Some(kernel) = KERNEL.into_iter().filter_map(find).reduce(better) else {
         return "no verdict: a trial is missing".to_owned();
     };
+    if let Some(crowded) = [soft, own].into_iter().find(|cell| was_crowded(cell)) {
+        return format!(
+            "no verdict: {} had its processor for only {} of its busy trial, others had the rest; examine the \
+             machine again when it is quiet",
+            crowded.method,
+            percent(crowded.cpu_share)
+        );
+    }
     let beside = BESIDE.into_iter().filter_map(find).filter(|cell| holds(cell)).reduce(leaves_more);
     format!("{}. {}{}", busy(soft, own, kernel, beside), idle(costs), spinning(cells))
 }
@@ -140,6 +148,13 @@ fn leaves_more<'a>(left: &'a Cell, right: &'a Cell) -> &'a Cell {
     if kept(right) > kept(left) { right } else { left }
 }
 
+/// A loop that is never idle did not have its processor, and fell behind for it: a method is not judged by
+/// what others did.
+fn was_crowded(cell: &Cell) -> bool {
+    let taken = ["scheduler", "steal"].iter().filter_map(|&cause| cell.late.get(cause));
+    !holds(cell) && cell.cpu_share < LEAST_BUSY && taken.map(|late| late.count).sum::<u64>() > 0
+}
+
 /// The rate is held, evenly.
 fn holds(cell: &Cell) -> bool {
     cell.achieved_share >= LEAST_SHARE && cell.back_to_back.is_some_and(|share| share <= MOST_BACK_TO_BACK)
@@ -163,12 +178,15 @@ const KERNEL: [&str; 3] = ["pwait2", "timerfd", "ms"];
 const BESIDE: [&str; 2] = ["signal", "thread"];
 /// Work and CPU that differ by less are called the same: two trials differ by as much.
 const TIE: f64 = 0.03;
+/// A saturated loop on a processor of its own uses 98% of it and more.
+const LEAST_BUSY: f64 = 0.9;
 const LEAST_SHARE: f64 = 0.98;
 const MOST_BACK_TO_BACK: f64 = 0.02;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::send::LateReport;
 
     fn cell(method: &str, busy: Load, achieved_share: f64, back_to_back: f64) -> Cell {
         Cell {
@@ -221,6 +239,21 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("loop (100%") && told.contains("soft (90%"), "{told}");
+    }
+
+    #[test]
+    fn no_method_is_judged_by_what_others_did() {
+        let late = |count| [("scheduler".to_owned(), LateReport { count, longest_ns: 48_000_000 })].into();
+        let cells = |share, count| {
+            let crowded = Cell { cpu_share: 0.5, late: late(count), ..cell("soft", Load::Echo, share, 0.0) };
+            let others = ["loop", "pwait2"].map(|method| cell(method, Load::Echo, 0.6, 0.0));
+            [vec![crowded], others.to_vec()].concat()
+        };
+        let told = of(&Costs::default(), &cells(0.56, 15), false);
+        assert!(told.starts_with("no verdict: soft had its processor for only 50%"), "{told}");
+        // One that holds the rate all the same has shown that it can; one that nobody held up, too.
+        assert!(of(&Costs::default(), &cells(1.0, 15), false).starts_with("a busy loop here gains"));
+        assert!(of(&Costs::default(), &cells(0.56, 0), false).starts_with("no method held"));
     }
 
     /// `soft` keeps 90% of the work for 99% of a core; `signal` is as given.
