@@ -2,6 +2,7 @@
 //! clients in another process keep saturated.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Stdio};
 
@@ -34,7 +35,7 @@ impl Workload {
     #[inline]
     pub(super) fn serve_group(&mut self, left: &mut usize) -> io::Result<bool> {
         let taken = self.take_group()?;
-        self.answer_group();
+        self.answer(0..taken);
         Ok(self.more(taken, left))
     }
 
@@ -44,11 +45,11 @@ impl Workload {
         if let Workload::Echo(echo) = self { echo.take_group() } else { Ok(0) }
     }
 
-    /// The second half.
+    /// The second half, for some of them.
     #[inline]
-    pub(super) fn answer_group(&mut self) {
+    pub(super) fn answer(&mut self, some: Range<usize>) {
         if let Workload::Echo(echo) = self {
-            echo.answer_group();
+            echo.answer(some);
         }
     }
 
@@ -166,8 +167,8 @@ impl EchoServer {
                     "the echo clients did not start within 3 s",
                 ));
             }
-            self.take_group()?;
-            self.answer_group();
+            let taken = self.take_group()?;
+            self.answer(0..taken);
         }
         (self.answered, self.dropped) = (0, 0);
         Ok(())
@@ -180,18 +181,18 @@ impl EchoServer {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             Err(error) => return Err(error),
         };
-        self.answers.clear();
-        for request in &self.requests {
-            // A request longer than the batch takes cannot come from our clients.
-            let _ = self.answers.push(request.payload, Some(request.from));
-        }
         Ok(received)
     }
 
-    /// One send call for the answers to what was taken.
-    fn answer_group(&mut self) {
-        if self.answers.is_empty() {
+    /// One send call for the answers to some of what was taken.
+    fn answer(&mut self, some: Range<usize>) {
+        if some.is_empty() {
             return;
+        }
+        self.answers.clear();
+        for request in self.requests.iter().skip(some.start).take(some.len()) {
+            // A request longer than the batch takes cannot come from our clients.
+            let _ = self.answers.push(request.payload, Some(request.from));
         }
         self.answered += self.socket.send_batch(&mut self.answers).sent as u64;
         // Not kept for later: the client takes no answer for a loss and asks again.
