@@ -240,7 +240,7 @@ impl Pair {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 8 } else { 1_000 },
+        cases: if cfg!(miri) { 8 } else { 400 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

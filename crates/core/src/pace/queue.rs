@@ -297,7 +297,7 @@ impl<T> DepartureQueue<T> {
         if self.leaving.is_none() && flow.overstayed(now, ready) {
             flow.expired += 1;
             self.stats.expired += 1;
-            self.passed_over(index);
+            self.passed_over(index, now);
             let waited = now.saturating_duration_since(ready);
             return Some(Popped::Expired(Expired { flow: id, token, bytes, waited }));
         }
@@ -372,13 +372,11 @@ impl<T> DepartureQueue<T> {
     }
 
     /// The flow's first packet has expired: the next one takes its turn, unless it may not leave yet.
-    fn passed_over(&mut self, index: u32) {
-        let next = self.flows.at(index).and_then(|flow| {
-            let packet = self.packets.first(&flow.waiting)?;
-            Some(packet.ready <= flow.release())
-        });
-        if next != Some(true) {
-            self.file(index);
+    fn passed_over(&mut self, index: u32, now: Timestamp) {
+        let Some(flow) = self.flows.at_mut(index) else { return };
+        match self.packets.first(&flow.waiting) {
+            Some(next) if next.ready <= now => flow.head(next.ready),
+            _ => self.file(index),
         }
     }
 

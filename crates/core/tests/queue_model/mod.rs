@@ -104,6 +104,13 @@ impl ModelFlow {
         self.release = self.place.max(at + self.shortest());
     }
 
+    fn head(&mut self) {
+        let ready = self.waiting[0].ready;
+        if ready > self.release {
+            (self.place, self.release, self.beginning) = (ready, ready, true);
+        }
+    }
+
     fn joins(&self, leaving: &[ModelPacket], next: ModelPacket, now: u64) -> bool {
         let ModelQuantum { packets, bytes, time, alike } = self.config.quantum;
         let count = leaving.len() as u64 + 1;
@@ -187,8 +194,9 @@ impl Model {
         let place = flow.place;
         let next = flow.waiting.front().copied();
         if self.leaving.is_none() && now - packet.ready > flow.config.longest_wait {
-            if next.is_some_and(|next| next.ready > flow.release) {
-                self.file(index);
+            match next {
+                Some(next) if next.ready <= now => flow.head(),
+                _ => self.file(index),
             }
             return Some(ModelPopped::Expired { flow: index, token: packet.token, waited: now - packet.ready });
         }
@@ -227,10 +235,10 @@ impl Model {
     fn file(&mut self, index: usize) {
         let (latest, sequence) = (self.latest, self.sequence);
         let flow = self.flows[index].as_mut().unwrap();
-        let Some(first) = flow.waiting.front() else { return };
-        if first.ready > flow.release {
-            (flow.place, flow.release, flow.beginning) = (first.ready, first.ready, true);
+        if flow.waiting.is_empty() {
+            return;
         }
+        flow.head();
         flow.filed = (flow.release.max(latest), sequence);
         self.sequence += 1;
     }
