@@ -24,7 +24,9 @@ const STEP: Duration = Duration::from_micros(30);
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let packets = arguments.next().map_or(200_000, |argument| argument.parse().expect("a number of packets"));
-    println!("| flows | apart: packets a turn | ns a packet, least (median) | together: packets a turn | ns a packet | bits, together: ns a packet |");
+    println!(
+        "| flows | apart: packets a turn | ns a packet, least (median) | together: packets a turn | ns a packet | bits, together: ns a packet |"
+    );
     println!("|---|---|---|---|---|---|");
     for flows in FLOWS {
         let apart = measure(&mut queue(flows, false), None, packets);
@@ -86,7 +88,12 @@ fn measure(queue: &mut DepartureQueue<u64>, step: Option<Duration>, packets: u64
 }
 
 /// Lets at least so many packets leave; how many did, and in how many turns that handed out any.
-fn run(queue: &mut DepartureQueue<u64>, now: &mut Timestamp, step: Option<Duration>, packets: u64) -> (u64, u64) {
+fn run(
+    queue: &mut DepartureQueue<u64>,
+    now: &mut Timestamp,
+    step: Option<Duration>,
+    packets: u64,
+) -> (u64, u64) {
     let (mut done, mut turns) = (0, 0);
     while done < packets {
         *now = match step {

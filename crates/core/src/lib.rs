@@ -50,8 +50,8 @@ pub use histogram::Histogram;
 pub use idle::{Idle, PollBudget, Polling, Wait};
 #[doc(inline)]
 pub use pace::{
-    CatchUp, Counts, DepartureQueue, OnOff, PaceConfig, PaceError, Pattern, PatternError, RateClock, Schedule,
-    Strategy,
+    CatchUp, Counts, DepartureQueue, OnOff, PaceConfig, PaceError, Pattern, PatternError, RateClock,
+    Schedule, Strategy,
 };
 #[doc(inline)]
 pub use percent::{Percent, PercentError};

@@ -4,7 +4,9 @@
 use core::time::Duration;
 
 use softtimers_core::pace::queue::{FlowConfig, FlowId, Popped, QueueConfig};
-use softtimers_core::{Config, DepartureQueue, PaceConfig, Rate, RateClock, Slack, SoftTimers, Timestamp, TriggerState};
+use softtimers_core::{
+    Config, DepartureQueue, PaceConfig, Rate, RateClock, Slack, SoftTimers, Timestamp, TriggerState,
+};
 
 /// Everything a busy program does with its timers, for a while.
 fn busy(timers: &mut SoftTimers<u32>, clock: &mut RateClock, now: &mut Timestamp) {

@@ -176,8 +176,7 @@ fn a_stall_is_made_up_by_each_flow_in_steps() {
     let catch_up = CatchUp { time: Duration::from_millis(10), packets: 7 };
     let flows: Vec<FlowId> = (0..10)
         .map(|flow| {
-            let pace =
-                PaceConfig { catch_up, ..PaceConfig::new(Rate::every(micros(100 + flow)).unwrap()) };
+            let pace = PaceConfig { catch_up, ..PaceConfig::new(Rate::every(micros(100 + flow)).unwrap()) };
             queue.add_flow(FlowConfig::new(pace)).unwrap()
         })
         .collect();
@@ -379,7 +378,9 @@ fn what_cannot_wait_is_refused() {
     assert_eq!((stats.enqueued, stats.refused, stats.waiting), (7, 3, 7));
 
     queue.remove_flow(in_packets).unwrap();
-    let late = |queue: &mut DepartureQueue<u32>| queue.enqueue(at(1), in_time, 1_000, 9).map_err(|error| error.reason);
+    let late = |queue: &mut DepartureQueue<u32>| {
+        queue.enqueue(at(1), in_time, 1_000, 9).map_err(|error| error.reason)
+    };
     assert_eq!(late(&mut queue), Ok(()));
     assert_eq!(late(&mut queue), Err(Reject::TooLate));
     assert_eq!(queue.flow_stats(in_time).unwrap().refused, 2);
@@ -441,7 +442,9 @@ fn what_leaves_late_in_a_turn_counts_from_then() {
     let flow = queue.add_flow(every(micros(40))).unwrap();
     (0..2).for_each(|_| refill(&mut queue, at(0), flow));
     let turn = queue.turn(at(0));
-    let Some(Popped::Departure(departure)) = queue.pop_due_at(&turn, at(35)) else { panic!("nothing is due") };
+    let Some(Popped::Departure(departure)) = queue.pop_due_at(&turn, at(35)) else {
+        panic!("nothing is due")
+    };
     assert_eq!(departure.lateness, micros(35));
     assert!(queue.pop_due_at(&turn, at(36)).is_none());
     // Its place is at 40; the burst interval of 22.5 µs ends at 57.5.
@@ -465,7 +468,8 @@ fn flows_may_have_patterns() {
     let mut queue = queue();
     let rate = Rate::per_second(10_000).unwrap();
     let poisson = |seed| PaceConfig { pattern: Pattern::Poisson { seed }, ..PaceConfig::new(rate) };
-    let flows: Vec<FlowId> = (0..5).map(|seed| queue.add_flow(FlowConfig::new(poisson(seed))).unwrap()).collect();
+    let flows: Vec<FlowId> =
+        (0..5).map(|seed| queue.add_flow(FlowConfig::new(poisson(seed))).unwrap()).collect();
     flows.iter().for_each(|&flow| refill(&mut queue, at(0), flow));
     let end = if cfg!(miri) { at(2_000) } else { at(1_000_000) };
     let mut gaps = vec![];

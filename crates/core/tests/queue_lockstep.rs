@@ -16,12 +16,23 @@ use softtimers_core::{CatchUp, Counts, PaceConfig, Rate, Timestamp};
 enum Op {
     Add(ModelConfig),
     Remove(usize),
-    Enqueue { pick: usize, not_before: u64, bytes: u32, packets: u32 },
-    SetRate { pick: usize, interval: u64 },
+    Enqueue {
+        pick: usize,
+        not_before: u64,
+        bytes: u32,
+        packets: u32,
+    },
+    SetRate {
+        pick: usize,
+        interval: u64,
+    },
     Advance(u64),
     /// To the time at which the queue wants to be looked at, and that much later.
     Sleep(u64),
-    Turn { take: usize, answers: u8 },
+    Turn {
+        take: usize,
+        answers: u8,
+    },
 }
 
 fn at(nanos: u64) -> Timestamp {
@@ -100,7 +111,8 @@ impl Pair {
     }
 
     fn pick(&self, pick: usize) -> Option<usize> {
-        let flows: Vec<usize> = (0..self.ids.len()).filter(|&flow| self.model.flows[flow].is_some()).collect();
+        let flows: Vec<usize> =
+            (0..self.ids.len()).filter(|&flow| self.model.flows[flow].is_some()).collect();
         (!flows.is_empty()).then(|| flows[pick % flows.len()])
     }
 
@@ -159,8 +171,7 @@ impl Pair {
 
     fn enqueue(&mut self, flow: usize, not_before: u64, bytes: u32) {
         self.token += 1;
-        let enqueued =
-            self.queue.enqueue_at(at(self.now), self.ids[flow], at(not_before), bytes, self.token);
+        let enqueued = self.queue.enqueue_at(at(self.now), self.ids[flow], at(not_before), bytes, self.token);
         let accepted = self.model.enqueue(self.now, flow, not_before, u64::from(bytes), self.token);
         assert_eq!(enqueued.is_ok(), accepted, "{enqueued:?}");
         if let Err(refused) = enqueued {
@@ -176,9 +187,10 @@ impl Pair {
         let mut taken = 0;
         while taken < take {
             // Of what left before: afterwards the model knows only what leaves now.
-            let shortest = self.model.first().map_or(0, |(_, flow)| {
-                self.model.flows[flow].as_ref().map_or(0, ModelFlow::shortest)
-            });
+            let shortest = self
+                .model
+                .first()
+                .map_or(0, |(_, flow)| self.model.flows[flow].as_ref().map_or(0, ModelFlow::shortest));
             let expected = self.model.pop(model_turn);
             let popped = self.queue.pop_due(&turn);
             let as_model = popped.map(|popped| match popped {

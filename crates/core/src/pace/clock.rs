@@ -109,6 +109,17 @@ impl RateClock {
     /// them is that of all of them, and so is the burst interval.
     ///
     /// Times must not go backwards.
+    ///
+    /// ```
+    /// use softtimers_core::{PaceConfig, RateClock, Timestamp};
+    ///
+    /// let mut clock = RateClock::new(PaceConfig::bits_per_second(100_000_000)?)?;
+    /// let at = Timestamp::from_micros;
+    /// clock.start(at(1_000));
+    /// assert_eq!(clock.departed_together(at(1_000), 1, 1_500), at(1_120));
+    /// assert_eq!(clock.departed_together(at(1_120), 4, 4 * 1_500), at(1_600));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     pub fn departed_together(&mut self, now: Timestamp, packets: u32, bytes: u32) -> Timestamp {
         self.departures += u64::from(packets);
         let places = if self.counts == Counts::Bytes { bytes } else { packets };
@@ -141,6 +152,19 @@ impl RateClock {
     ///   at 40 µs       ●───────────┊───────────│
     ///   then at 10 µs  ●───────────┊──●  ●  ●  ●     half of a gap was left
     ///   or at 80 µs    ●───────────┊───────────────────────●
+    /// ```
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
+    ///
+    /// let every = |micros| Rate::every(Duration::from_micros(micros));
+    /// let at = Timestamp::from_micros;
+    /// let mut clock = RateClock::new(PaceConfig::new(every(40)?))?;
+    /// clock.start(at(1_000));
+    /// assert_eq!(clock.departed(at(1_000)), at(1_040));
+    /// assert_eq!(clock.set_rate(at(1_020), every(10)?), at(1_025));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     ///
     /// [Patterns](Pattern) with gaps of their own forget what was behind: a Poisson flow draws its

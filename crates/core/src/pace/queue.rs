@@ -17,8 +17,10 @@
 //! 1. **In order.** A flow's packets leave first in, first out. Flows go by release time, and among equal
 //!    ones in the order in which they got it.
 //! 2. **Paced.** Each flow has one [`RateClock`](crate::RateClock) and at most one release time
-//!    outstanding. Between two departures of a flow there is at least its burst interval, whatever
-//!    stalls, idle times and changes of the rate lie between them.
+//!    outstanding. Between two departures of a flow there is at least its burst interval (or the gap of
+//!    their places, where a [`Pattern`](crate::Pattern) has shorter ones), whatever stalls, idle times
+//!    and changes of the rate lie between them. Only the baselines among the
+//!    [strategies](crate::Strategy) do without.
 //! 3. **Idle is not late.** A flow is idle when its next packet may leave and there is none. The
 //!    packet that ends this leaves at once and begins a new train, at the stored rate: nothing is made
 //!    up. A packet that is there by then continues the train, so a source that enqueues in answer to

@@ -154,7 +154,8 @@ impl Model {
         let flow = self.flows[flow].as_mut().unwrap();
         let ready = not_before.max(latest);
         let ahead = flow.waiting.iter().map(|packet| packet.bytes).sum::<u64>();
-        let wait = flow.release.max(latest) + flow.places(flow.waiting.len() as u64, ahead) * flow.config.interval;
+        let wait =
+            flow.release.max(latest) + flow.places(flow.waiting.len() as u64, ahead) * flow.config.interval;
         if flow.waiting.len() >= flow.config.most_packets
             || wait.saturating_sub(ready) > flow.config.longest_wait
         {
@@ -198,7 +199,11 @@ impl Model {
                 Some(next) if next.ready <= now => flow.head(),
                 _ => self.file(index),
             }
-            return Some(ModelPopped::Expired { flow: index, token: packet.token, waited: now - packet.ready });
+            return Some(ModelPopped::Expired {
+                flow: index,
+                token: packet.token,
+                waited: now - packet.ready,
+            });
         }
         let (_, leaving, at) = self.leaving.get_or_insert_with(|| (index, Vec::new(), now));
         leaving.push(packet);
