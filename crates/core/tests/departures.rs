@@ -148,6 +148,21 @@ fn an_idle_flow_owes_nothing() {
     assert_eq!(queue.flow_stats(flow).unwrap().forfeited, 0);
 }
 
+/// Nor does a flow that was held up on purpose, once that is said.
+#[test]
+fn a_flow_that_is_restarted_owes_nothing() {
+    let mut queue = queue();
+    let flow = queue.add_flow(every(micros(40))).unwrap();
+    (0..4).for_each(|_| refill(&mut queue, at(1_000), flow));
+    assert_eq!(turn(&mut queue, at(1_000)).len(), 1);
+    queue.restart(at(1_010), flow).unwrap();
+    assert_eq!(queue.poll_at(), Some(at(1_040)), "not sooner than it might have");
+    queue.restart(at(9_000), flow).unwrap();
+    assert_eq!(drain(&mut queue), [(9_000, 0), (9_040, 0), (9_080, 0)]);
+    queue.remove_flow(flow).unwrap();
+    assert!(queue.restart(at(9_000), flow).is_err());
+}
+
 /// A source that enqueues in answer to a departure has nothing waiting for a moment, but it is not idle: what
 /// late trigger states delay is made up, and the rate held.
 #[test]
@@ -445,7 +460,7 @@ fn what_leaves_late_in_a_turn_counts_from_then() {
     let Some(Popped::Departure(departure)) = queue.pop_due_at(&turn, at(35)) else {
         panic!("nothing is due")
     };
-    assert_eq!(departure.lateness, micros(35));
+    assert_eq!((departure.due, departure.lateness), (at(0), micros(35)));
     assert!(queue.pop_due_at(&turn, at(36)).is_none());
     // Its place is at 40; the burst interval of 22.5 µs ends at 57.5.
     assert_eq!(queue.poll_at(), Some(at(57) + Duration::from_nanos(500)));

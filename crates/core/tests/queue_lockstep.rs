@@ -26,6 +26,7 @@ enum Op {
         pick: usize,
         interval: u64,
     },
+    Restart(usize),
     Advance(u64),
     /// To the time at which the queue wants to be looked at, and that much later.
     Sleep(u64),
@@ -76,6 +77,7 @@ fn ops() -> impl Strategy<Value = Op> {
         6 => (any::<usize>(), prop_oneof![3 => Just(0u64), 1 => 0u64..300_000], prop_oneof![Just(1_000u32), 0u32..1_500], 1u32..6)
             .prop_map(|(pick, not_before, bytes, packets)| Op::Enqueue { pick, not_before, bytes, packets }),
         2 => (any::<usize>(), intervals()).prop_map(|(pick, interval)| Op::SetRate { pick, interval }),
+        1 => any::<usize>().prop_map(Op::Restart),
         2 => steps.clone().prop_map(Op::Advance),
         4 => prop_oneof![3 => Just(0u64), 1 => steps].prop_map(Op::Sleep),
         6 => (prop_oneof![2 => Just(usize::MAX), 1 => 0usize..4], 0u8..4)
@@ -130,6 +132,13 @@ impl Pair {
                     let rate = Rate::every(nanos(interval)).unwrap();
                     self.queue.set_rate(at(self.now), self.ids[flow], rate).unwrap();
                     self.model.set_rate(self.now, flow, interval);
+                    self.left[flow] = self.left[flow].map(|(when, _)| (when, false));
+                }
+            }
+            Op::Restart(pick) => {
+                if let Some(flow) = self.pick(pick) {
+                    self.queue.restart(at(self.now), self.ids[flow]).unwrap();
+                    self.model.restart(self.now, flow);
                     self.left[flow] = self.left[flow].map(|(when, _)| (when, false));
                 }
             }

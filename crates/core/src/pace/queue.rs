@@ -8,7 +8,7 @@
 //!   enqueue ─▶ flow a  ▢▢▢   RateClock ─┐
 //!   enqueue ─▶ flow b  ▢     RateClock ─┼─▶ one release time a flow, the least first ──▶ poll_at()
 //!   enqueue ─▶ flow c  ▢▢    RateClock ─┘            │
-//!                                                   ▼  turn(now), pop_due
+//!                                                    ▼  turn(now), pop_due
 //!   sent         a     c   ab     a    bc   …       the packets whose time has come
 //! ```
 //!
@@ -202,12 +202,26 @@ impl<T> DepartureQueue<T> {
     /// [`PaceConfig::counts`]: crate::PaceConfig::counts
     pub fn set_rate(&mut self, now: Timestamp, flow: FlowId, rate: Rate) -> Result<(), NoSuchFlow> {
         self.latest = self.latest.max(now);
-        let index = self.flows.find(flow.0).ok_or(NoSuchFlow)?;
-        if self.leaving.is_some_and(|batch| batch.flow == index) {
-            self.left();
-        }
-        let flow = self.flows.at_mut(index).ok_or(NoSuchFlow)?;
-        flow.set_rate(self.latest, rate);
+        let index = self.settled(flow).ok_or(NoSuchFlow)?;
+        let latest = self.latest;
+        self.flows.at_mut(index).ok_or(NoSuchFlow)?.set_rate(latest, rate);
+        self.file(index);
+        Ok(())
+    }
+
+    /// Begins a new train of a flow at `now`: what has passed since its last departure is no delay, as
+    /// after a pause of the program's own. The next packet leaves at once, but not sooner than it might have.
+    ///
+    /// # Cost
+    /// O(log flows).
+    ///
+    /// # Errors
+    /// [`NoSuchFlow`] if it was removed.
+    pub fn restart(&mut self, now: Timestamp, flow: FlowId) -> Result<(), NoSuchFlow> {
+        self.latest = self.latest.max(now);
+        let index = self.settled(flow).ok_or(NoSuchFlow)?;
+        let latest = self.latest;
+        self.flows.at_mut(index).ok_or(NoSuchFlow)?.restart(latest);
         self.file(index);
         Ok(())
     }
@@ -306,13 +320,13 @@ impl<T> DepartureQueue<T> {
         self.stats.sent += 1;
         flow.sent += 1;
         flow.sent_bytes += u64::from(bytes);
-        let place = flow.place();
+        let (place, due) = (flow.place(), flow.release());
         let more = flow.batches() && self.joined(index, now, bytes);
         if !more {
             self.departed(index, now, bytes);
         }
         let lateness = now.saturating_duration_since(place);
-        Some(Popped::Departure(Departure { flow: id, token, bytes, place, lateness, ready, more }))
+        Some(Popped::Departure(Departure { flow: id, token, bytes, place, due, lateness, ready, more }))
     }
 
     /// The time at which a program that sleeps must look: the earliest release time, plus the slack.
@@ -357,6 +371,15 @@ impl<T> DepartureQueue<T> {
     fn refuse(&mut self, reason: Reject, token: T) -> Rejected<T> {
         self.stats.refused += 1;
         Rejected { reason, token }
+    }
+
+    /// The flow's index. Of what is leaving of it, no more does.
+    fn settled(&mut self, flow: FlowId) -> Option<u32> {
+        let index = self.flows.find(flow.0)?;
+        if self.leaving.is_some_and(|batch| batch.flow == index) {
+            self.left();
+        }
+        Some(index)
     }
 
     /// Files a flow under the time at which its first packet may leave, if it has one.

@@ -178,6 +178,17 @@ impl Model {
         self.file(flow);
     }
 
+    pub(crate) fn restart(&mut self, now: u64, flow: usize) {
+        self.latest = self.latest.max(now);
+        if self.leaving.as_ref().is_some_and(|(of, ..)| *of == flow) {
+            self.left();
+        }
+        let restarted = self.flows[flow].as_mut().unwrap();
+        restarted.release = restarted.release.max(self.latest);
+        (restarted.place, restarted.beginning) = (restarted.release, true);
+        self.file(flow);
+    }
+
     pub(crate) fn turn(&mut self, now: u64) -> (u64, u64) {
         self.left();
         self.latest = self.latest.max(now);

@@ -28,6 +28,8 @@ pub struct Departure<T> {
     pub bytes: u32,
     /// The intended time: its place in the flow's schedule. What leaves in one go has one place.
     pub place: Timestamp,
+    /// When it might have left at the earliest: later than its place while the flow catches up.
+    pub due: Timestamp,
     /// How much later than its place it leaves.
     pub lateness: Duration,
     /// Since when it could have left, as far as its owner was concerned: when it was enqueued or its

@@ -107,6 +107,10 @@ impl Flow {
         self.release = self.clock.departed_together(now, packets, bytes).max(now);
     }
 
+    pub(super) fn restart(&mut self, now: Timestamp) {
+        self.release = self.clock.start(self.release.max(now));
+    }
+
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate) {
         self.release = self.clock.set_rate(now, rate);
         (self.most_packets, self.most_bytes) = self.quantum.at(rate, self.clock.counts());
