@@ -139,9 +139,6 @@ impl EchoServer {
             command.arg("--spin");
         }
         let clients = command.stdout(Stdio::null()).spawn()?;
-        if let Some(processor) = cpu {
-            processor.keep_off(clients.id())?;
-        }
         let largest = 2048;
         let mut server = EchoServer {
             socket,
@@ -151,6 +148,10 @@ impl EchoServer {
             dropped: 0,
             clients,
         };
+        // Whatever fails from here on ends them.
+        if let Some(processor) = cpu {
+            processor.keep_off(server.clients.id())?;
+        }
         server.await_clients()?;
         Ok(server)
     }
