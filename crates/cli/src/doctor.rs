@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::args::{DoctorArgs, Timer};
+use crate::args::{DoctorArgs, FULL_TRIAL, QUICK_TRIAL, Timer};
 use crate::failure::Failure;
 use crate::machine::{Machine, Neighbours};
 use crate::output::{Output, Run};
@@ -178,8 +178,6 @@ const METHODS: [Timer; 8] = {
 };
 /// 25,000 packets/s: one flow of full-sized packets at 300 Mbit/s.
 const INTERVAL: Duration = Duration::from_micros(40);
-const FULL_TRIAL: Duration = Duration::from_millis(1_250);
-const QUICK_TRIAL: Duration = Duration::from_millis(225);
 /// Starting the processes and saying goodbye; measured.
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(50);
 /// And the probes.
