@@ -51,6 +51,8 @@ pub(super) struct Flow {
     unreachable: Option<Unreachable>,
     /// Nothing is sent: its departures are null events, whose cost is that of the timer alone.
     muted: bool,
+    /// They have no number, and no receiver hears of them.
+    null_events: u64,
 }
 
 /// Departures in a row that met nothing but errors about the way to the destination.
@@ -82,6 +84,7 @@ impl Flow {
             overruns: None,
             unreachable: None,
             muted: false,
+            null_events: 0,
         })
     }
 
@@ -103,7 +106,12 @@ impl Flow {
 
     /// Whether all that was asked for has left.
     pub(super) fn finished(&self) -> bool {
-        self.sent >= self.limit
+        self.departures() >= self.limit
+    }
+
+    /// Datagrams that have left, and null events.
+    pub(super) fn departures(&self) -> u64 {
+        self.sent + self.null_events
     }
 
     /// Datagrams that have left.
@@ -121,7 +129,7 @@ impl Flow {
     /// has been out of reach for more than a second.
     pub(super) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         if self.muted {
-            self.sent += 1;
+            self.null_events += 1;
             self.due = self.clock.departed(now);
             return Ok(self.due);
         }

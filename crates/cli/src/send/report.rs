@@ -45,8 +45,8 @@ pub struct SendReport {
     /// Times between two looks for due datagrams, waits included: no datagram can be late by more while
     /// the loop runs. `--timer soft` keeps them to 3%; of timers that need no look there are none.
     pub trigger_interval_ns: Distribution,
-    /// Handlers of the loop that took longer than a millisecond; `null` unless `--timer soft` or `off`
-    /// with a loop that waits.
+    /// Handlers of the loop that took longer than a millisecond; `null` unless `--timer soft` with a
+    /// loop that waits.
     pub long_handlers: Option<u64>,
     /// The longest of all handlers; `null` where they are not counted.
     pub longest_handler_ns: Option<u64>,
