@@ -42,6 +42,7 @@ mod work_loop;
 use softtimers::{Monotonic, Tsc};
 
 use crate::args::{ClockName, Timer};
+use crate::class::Class;
 use crate::failure::Failure;
 use crate::handshake::Permit;
 use crate::machine::{Machine, Neighbours};
@@ -113,6 +114,10 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         .then(Tsc::new)
         .transpose()
         .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
+    let class = Class::current();
+    if plan.timer == Timer::Spin && !class.may_spin() {
+        return Err(Failure::not_possible(format_args!("--timer spin: {class}, so it must not spin")));
+    }
     // Without a timer nothing is sent: no question, no goodbye.
     let permit = (plan.timer != Timer::Off).then(|| Permit::obtain(plan)).transpose()?;
     let progress = Progress::start("sending", plan.end);

@@ -49,7 +49,7 @@ impl Session {
         let socket = connect(plan.destination)?;
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-        let work = Workload::start(plan.work, plan.cpu)
+        let work = Workload::start(plan.work, plan.cpu, &interrupt)
             .map_err(|error| Failure::broke_off("starting the work", &error))?;
         let anywhere =
             Processors::allowed().map_err(|error| Failure::broke_off("asking for the processors", &error))?;
