@@ -18,6 +18,7 @@ use softtimers::probe::{self, Feature};
 use crate::args::ProbeFeatureArgs;
 use crate::child::Process;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output::{Table, print};
 
 /// A feature of the kernel, and whether it works.
@@ -43,12 +44,18 @@ impl Found {
     }
 }
 
-/// Probes all features, one after another.
+/// Probes all features, one after another, until a signal arrives.
 ///
 /// # Cost
 /// About half a second; no probe is waited for longer than two.
-pub(super) fn all() -> Vec<Found> {
-    Feature::ALL.iter().map(|&feature| in_a_child(feature)).collect()
+pub(super) fn all(interrupt: &Interrupt) -> Vec<Found> {
+    let probed = |&feature: &Feature| {
+        let found = (!interrupt.arrived()).then(|| in_a_child(feature));
+        // On a terminal, Ctrl-C ends the child, too; that is no finding.
+        let found = found.filter(|_| !interrupt.arrived());
+        found.unwrap_or_else(|| Found::not(feature, "not probed: interrupted"))
+    };
+    Feature::ALL.iter().map(probed).collect()
 }
 
 /// The findings of a probe that has not been made.

@@ -122,7 +122,8 @@ fn idle(costs: &Costs) -> String {
 
 /// What never sleeping costs a loop that could.
 fn spinning(cells: &[Cell]) -> String {
-    let find = |method: &str| cells.iter().find(|cell| cell.method == method && cell.busy == Load::None);
+    let made = |cell: &&Cell| cell.busy == Load::None && cell.not_made.is_none();
+    let find = |method: &str| cells.iter().filter(made).find(|cell| cell.method == method);
     match (find("spin"), find("soft")) {
         (Some(spin), Some(soft)) => format!(
             "; one that spins takes {} of a core for {:.0} packets/s, softtimers {}",
