@@ -9,7 +9,9 @@
 //!
 //! A bar that is missed does not fail the command: it measures, it does not gate.
 
+mod benches;
 mod figures;
+mod idle;
 mod trials;
 
 use std::path::Path;
@@ -35,7 +37,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let workspace = Workspace::load()?;
     let program = build(workspace.root())?;
     let (rounds, trial, batches): (usize, &str, &[usize]) =
-        if quick { (1, "500ms", &[4]) } else { (15, "500ms", &[4, 1, FULL_BATCH]) };
+        if quick { (1, "500ms", &[4]) } else { (9, "500ms", &[4, 1, 16]) };
 
     let mut bars = Vec::new();
     for &batch in batches {
@@ -46,18 +48,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         }
         println!("### Echo batch {batch}: medians of {}\n\n{}", figures.quality(), figures.table());
         bars.extend(figures.bars(batch));
+        bars.extend(benches::work_kept(workspace.root(), batch, if quick { 2 } else { 20 })?);
     }
     bars.extend(program.stall(rounds.min(5))?);
     bars.extend(program.hog(rounds.min(5))?);
+    bars.extend(program.idle(rounds.min(5))?);
+    bars.extend(program.slice(rounds.min(5))?);
+    bars.extend(benches::null_events(workspace.root(), if quick { 1 } else { 6 })?);
     println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
     for bar in &bars {
         println!("{bar}");
-    }
-    if batches.contains(&FULL_BATCH) {
-        println!(
-            "\nAt echo batch {FULL_BATCH}, a group of {FULL_BATCH} requests takes longer than 40 µs, so no trigger state comes in time: \
-             no method can hold the rate there."
-        );
     }
     let count = |wanted: fn(&Bar) -> bool| bars.iter().filter(|bar| wanted(bar)).count();
     println!(
@@ -68,9 +68,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     );
     Ok(true)
 }
-
-/// The batch that is too long for the interval.
-const FULL_BATCH: usize = 16;
 
 /// Builds the command as users do, and finds it.
 fn build(root: &Path) -> Result<Program> {
