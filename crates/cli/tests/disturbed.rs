@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::{Receiver, command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use softtimers::{Clock, Monotonic};
 use softtimers_cli::wire::Datagram;
 
 fn start(words: &str) -> Child {
@@ -84,7 +85,9 @@ fn an_interrupt_ends_a_run_with_its_summary() {
             await_listening(&sender);
         }
         signal(&sender, Signal::INT);
+        let told = Monotonic.now();
         let sent = report(sender);
+        assert!(Monotonic.now() < told + Duration::from_secs(30), "it went on to its end: {words}");
         assert_eq!(sent["sent"].as_u64(), Some(u64::from(sends)), "{words}");
         receiver.set_nonblocking(true).unwrap();
         let goodbye = next(&receiver);
