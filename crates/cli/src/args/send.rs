@@ -146,7 +146,7 @@ pub enum Timer {
     Thread,
     /// The loop of --timer loop, which never sleeps
     Spin,
-    /// Nobody: nothing is sent, only the work is done, as a baseline for the other timers
+    /// Nobody: a plain epoll loop does only the work, as a baseline for the other timers
     Off,
 }
 

@@ -76,3 +76,21 @@ fn goodbyes_are_a_few() {
     let came = std::iter::from_fn(|| receiver.recv(&mut packet).ok()).count();
     assert_eq!(came, GOODBYES as usize);
 }
+
+/// A receiver would take the numbers of null events for losses.
+#[test]
+fn null_events_are_departures_without_a_number() {
+    let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
+    let (mut flow, receiver) = flow("--interval 1ms --count 3", start);
+    flow.mute(true);
+    for count in 0..2 {
+        flow.depart(start + millis(count), TriggerState::HandlerExit).unwrap();
+    }
+    assert_eq!((flow.sent(), flow.departures(), flow.finished()), (0, 2, false));
+    flow.mute(false);
+    flow.depart(start + millis(2), TriggerState::HandlerExit).unwrap();
+    assert_eq!((flow.sent(), flow.departures(), flow.finished()), (1, 3, true));
+    let mut packet = [0; 2048];
+    let length = receiver.recv(&mut packet).unwrap();
+    assert!(matches!(Datagram::parse(&packet[..length]), Ok(Datagram::Data { sequence: 0, .. })));
+}
