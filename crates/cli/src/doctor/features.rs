@@ -65,7 +65,7 @@ pub(super) fn blank() -> Vec<Found> {
 
 /// The findings for people: what works first.
 pub(super) fn add_to(features: &[Found], table: &mut Table) {
-    for (works, title) in [(true, "works here"), (false, "does not work")] {
+    for (works, title) in [(true, "works here"), (false, "not seen to work")] {
         let found = || features.iter().filter(|found| found.works == works);
         if found().next().is_some() {
             table.row(title, format!("{} of {}", found().count(), features.len()));
@@ -121,6 +121,6 @@ mod tests {
         let text = table.to_string();
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         let at = |word: &str| text.lines().position(|line| line.trim_start().starts_with(word));
-        assert!(at("works here") < at("gso") && at("gso") < at("does not") && at("does not") < at("netem"));
+        assert!(at("works here") < at("gso") && at("gso") < at("not seen") && at("not seen") < at("netem"));
     }
 }
