@@ -352,6 +352,14 @@ fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 5
 }
 
+/// Sends this thread the signal as somebody else might, where a timer exists.
+#[cfg(test)]
+pub(super) fn raise_own() {
+    assert_eq!(THREAD.with(|thread| thread.owned.load(Ordering::Relaxed)), 1, "it would end the process");
+    // SAFETY: the handler is ours.
+    unsafe { libc::pthread_kill(libc::pthread_self(), signal()) };
+}
+
 #[cfg(test)]
 mod tests {
     use softtimers_core::Clock;
@@ -459,8 +467,7 @@ mod tests {
         std::thread::spawn(|| {
             let timer = SignalTimer::new().unwrap();
             block();
-            // SAFETY: the signal is blocked, and its handler ours.
-            unsafe { libc::pthread_kill(libc::pthread_self(), signal()) };
+            raise_own();
             assert!(pending());
             drop(timer);
             assert!(!pending() && blocked());
