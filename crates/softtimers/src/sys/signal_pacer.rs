@@ -512,6 +512,19 @@ mod tests {
         assert_eq!(pacer.error().unwrap().raw_os_error(), Some(libc::EMSGSIZE));
     }
 
+    /// As an expiry before its time would: it is the last, unless the timer is armed again.
+    #[test]
+    fn an_expiry_before_its_time_does_not_stop_the_flow() {
+        let (sender, _receiver) = pair();
+        let start = Monotonic.now() + Duration::from_millis(50);
+        let course = Course { start, end: start + Duration::from_secs(30), limit: 2 };
+        let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(100), course).unwrap();
+        pacer.timer.disarm().unwrap();
+        raise_own();
+        compute_until_over(&mut pacer, |_| {});
+        assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 2);
+    }
+
     /// Signals that somebody else sends come at any time; the flow neither leaves early nor stops.
     #[test]
     fn stray_signals_neither_hurry_nor_stop_it() {
