@@ -126,17 +126,30 @@ impl Flow {
             self.due = now + Retries::after(self.clock.burst_interval());
             return Ok(self.due);
         }
-        self.account(Departure { sent: now, due: self.due, place }, source);
+        let departure = Departure { sent: now, due: self.due, place };
+        self.count(departure, source);
+        self.causes.ran(now, pause(&departure), source);
         self.due = self.clock.departed(now);
         Ok(self.due)
     }
 
-    /// Counts a datagram that has left.
+    /// Counts a datagram that a signal's handler has sent, some time ago. Of a late one no cause is told:
+    /// by now this thread's accounts say what it did since, not what held the signal up.
+    pub(super) fn account(&mut self, departure: Departure) {
+        self.count(departure, TriggerState::Backup);
+    }
+
+    /// Counts a datagram that has left. Lateness counts from the place. A pause just before it made it so
+    /// if it left later than it might have; else the cause lies further back.
     #[inline]
-    pub(super) fn account(&mut self, departure: Departure, source: TriggerState) {
+    fn count(&mut self, departure: Departure, source: TriggerState) {
         self.sent += 1;
         self.fired[source] += 1;
-        self.record_lateness(departure, source);
+        let lateness = departure.sent.saturating_duration_since(departure.place);
+        self.late.record_duration(lateness);
+        if pause(&departure) <= LATE_FROM {
+            self.causes.caught_up(lateness);
+        }
         self.gaps.record(&mut self.train, departure.sent);
     }
 
@@ -168,18 +181,6 @@ impl Flow {
     /// Makes this thread the one whose accounts tell why a departure was late.
     pub(super) fn adopt(&mut self, now: Timestamp) {
         self.causes = LateLog::new(LATE_FROM, now);
-    }
-
-    /// Lateness counts from the place. A pause just now made it so if it left later than it might
-    /// have; else the cause lies further back.
-    fn record_lateness(&mut self, Departure { sent, due, place }: Departure, source: TriggerState) {
-        let lateness = sent.saturating_duration_since(place);
-        self.late.record_duration(lateness);
-        let pause = sent.saturating_duration_since(due);
-        self.causes.ran(sent, pause, source);
-        if pause <= LATE_FROM {
-            self.causes.caught_up(lateness);
-        }
     }
 
     /// Whether the kernel took the packet; `false` if it has no room for it now.
@@ -266,6 +267,11 @@ impl Flow {
     pub(super) fn trouble(&self) -> SocketReport {
         self.trouble
     }
+}
+
+/// How much later it left than it might have.
+fn pause(departure: &Departure) -> Duration {
+    departure.sent.saturating_duration_since(departure.due)
 }
 
 /// Lateness from which on it is worth knowing why.
