@@ -234,20 +234,18 @@ mod tests {
     #[test]
     fn a_thread_that_becomes_real_time_stops_spinning() {
         use crate::sys::sched_attr::Attributes;
-        let test = std::thread::current().name().unwrap_or("?").to_owned();
-        std::thread::spawn(move || {
+        let tried = std::thread::spawn(move || {
             let mut governor = Governor { lease: Lease::new(word()), ..Governor::new(Idle::spin()) };
             assert_eq!(governor.wait(at(0), Some(at(500_000))), Wait::Poll);
-            if let Err(error) = Attributes::read().unwrap().first_in_first_out().write() {
-                let line = format!("skipped: {test}: no SCHED_FIFO: {error}\n");
-                return std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
-            }
+            Attributes::read().unwrap().first_in_first_out().write()?;
             let checked = at(0) + CHECK_EVERY;
             assert_eq!(governor.wait(checked, Some(at(500_000))), Wait::Until(at(500_000)));
             assert_eq!(governor.held_back(), Some(HeldBack::RealTime));
-        })
-        .join()
-        .unwrap();
+            std::io::Result::Ok(())
+        });
+        if let Err(error) = tried.join().unwrap() {
+            crate::skipped::skipped(&format_args!("no SCHED_FIFO: {error}"));
+        }
     }
 
     /// A flow faster than wake-ups, on a thread that nothing else could interrupt.

@@ -357,7 +357,7 @@ fn signal() -> libc::c_int {
 pub(super) fn raise_own() {
     assert_eq!(THREAD.with(|thread| thread.owned.load(Ordering::Relaxed)), 1, "it would end the process");
     // SAFETY: the handler is ours.
-    unsafe { libc::pthread_kill(libc::pthread_self(), signal()) };
+    unsafe { libc::raise(signal()) };
 }
 
 #[cfg(test)]

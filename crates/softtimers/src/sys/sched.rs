@@ -178,10 +178,10 @@ pub(crate) fn is_real_time() -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::thread;
 
     use super::*;
+    use crate::skipped::skipped;
 
     fn timer_slack() -> Duration {
         Duration::from_nanos(current_timer_slack().unwrap())
@@ -208,12 +208,6 @@ mod tests {
         assert_eq!(inherited, Duration::from_nanos(123));
         drop(guard);
         assert_eq!(timer_slack(), original);
-    }
-
-    /// Says why a test could not run, past the harness's capture, so that it is counted.
-    fn skipped(reason: &dyn std::fmt::Display) {
-        let line = format!("skipped: {}: {reason}\n", thread::current().name().unwrap_or("?"));
-        let _ = io::stderr().write_all(line.as_bytes());
     }
 
     /// A slice, or why there is none here.
@@ -298,14 +292,14 @@ mod tests {
     #[test]
     fn a_real_time_thread_is_known_and_has_no_slice() {
         assert!(!is_real_time().unwrap());
-        thread::spawn(|| {
-            if let Err(error) = Attributes::read().unwrap().first_in_first_out().write() {
-                return skipped(&error);
-            }
+        let tried = thread::spawn(|| {
+            Attributes::read().unwrap().first_in_first_out().write()?;
             assert!(is_real_time().unwrap());
             assert_eq!(Slice::hold(Duration::from_millis(1)).unwrap_err().kind(), io::ErrorKind::Unsupported);
-        })
-        .join()
-        .unwrap();
+            io::Result::Ok(())
+        });
+        if let Err(error) = tried.join().unwrap() {
+            skipped(&error);
+        }
     }
 }
