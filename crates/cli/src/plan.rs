@@ -102,17 +102,7 @@ impl SendPlan {
             )));
         }
         let work = work(args)?;
-        if args.slack > Duration::ZERO && args.timer != Timer::Soft {
-            return Err(Failure::usage(format_args!(
-                "--slack {}: only --timer soft has slack; the other timers aim at the due time",
-                show_duration(args.slack)
-            )));
-        }
-        if let (Timer::Off, Some(count)) = (args.timer, args.count) {
-            return Err(Failure::usage(format_args!(
-                "--count {count}: --timer off sends nothing to count; only --duration ends it"
-            )));
-        }
+        check_timer(args)?;
         let destination = address::resolve(&args.address)?;
         address::check_destination(destination)?;
         address::check_route(destination)?;
@@ -161,7 +151,7 @@ impl SendPlan {
             clock: self.clock,
             slack_ns: nanos(self.slack),
             idle: self.idle.map(|idle| idle.policy),
-            cpu_budget: self.idle.and_then(IdlePlan::budget_share),
+            cpu_budget: self.idle.map(IdlePlan::budget_share),
             sched_slice_ns: self.sched_slice.map(nanos),
             busy: match self.work {
                 Work::None => Busy::None,
@@ -208,7 +198,7 @@ pub struct SendConfig {
     pub slack_ns: u64,
     /// What `soft` does when nothing is due; `null` for the other timers.
     pub idle: Option<IdlePolicy>,
-    /// The share of one processor that may be polled away; `null` for no limit.
+    /// The share of one processor that may be polled away; `null` for the other timers.
     pub cpu_budget: Option<f64>,
     /// The slice asked of the scheduler; `null` if it is left as it is.
     pub sched_slice_ns: Option<u64>,
@@ -340,6 +330,28 @@ fn pattern(args: &SendArgs) -> Result<Pattern, Failure> {
 
 fn any_seed() -> u64 {
     RandomState::new().hash_one("seed") >> 32
+}
+
+/// Refuses what the timer would silently ignore.
+fn check_timer(args: &SendArgs) -> Result<(), Failure> {
+    if args.slack > Duration::ZERO && args.timer != Timer::Soft {
+        return Err(Failure::usage(format_args!(
+            "--slack {}: only --timer soft has slack; the other timers aim at the due time",
+            show_duration(args.slack)
+        )));
+    }
+    match (args.timer, args.clock, args.count) {
+        (Timer::Signal, ClockName::Tsc, _) => Err(Failure::usage(
+            "--clock tsc: --timer signal goes by the kernel's clock; only --clock monotonic is allowed with it",
+        )),
+        (Timer::Thread, ClockName::Tsc, _) => Err(Failure::usage(
+            "--clock tsc: --timer thread goes by the kernel's clock; only --clock monotonic is allowed with it",
+        )),
+        (Timer::Off, _, Some(count)) => Err(Failure::usage(format_args!(
+            "--count {count}: --timer off sends nothing to count; only --duration ends it"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn work(args: &SendArgs) -> Result<Work, Failure> {

@@ -51,7 +51,8 @@ fn idle_policies_budgets_and_slices() {
     for (flags, parts) in [
         ("--idle doze", &["'doze'", "park, hybrid, spin"][..]),
         ("--idle spin --timer loop", &["--idle spin", "only --timer soft"]),
-        ("--cpu-budget 50%", &["--cpu-budget 50%", "--idle hybrid and --idle spin"]),
+        ("--cpu-budget 50% --timer loop", &["--cpu-budget 50%", "only --timer soft"]),
+        ("--cpu-budget 50% --busy compute", &["--cpu-budget 50%", "is never idle"]),
         ("--idle spin --cpu-budget 50", &["'50'", "%"]),
         ("--idle spin --cpu-budget 101%", &["'101%'", "100%"]),
         ("--sched-slice 99us", &["'99us'", "from 100us to 100ms"]),
@@ -93,6 +94,8 @@ fn sizes_counts_and_words() {
         ("--echo-batch 65 --busy echo", &["'65'", "1..=64"]),
         ("--echo-batch 4", &["--echo-batch 4", "--busy echo only"]),
         ("--timer sundial", &["'sundial'", "soft, loop, pwait2, ms, timerfd, signal, thread, spin, off"]),
+        ("--timer signal --clock tsc", &["--clock tsc", "--timer signal", "the kernel's clock"]),
+        ("--timer thread --clock tsc", &["--clock tsc", "--timer thread", "the kernel's clock"]),
         ("--busy very", &["'very'", "none, compute, echo"]),
         ("--catch-up some", &["'some'", "none and all"]),
         ("--slack 1ms --timer ms", &["--slack 1ms", "--timer soft"]),

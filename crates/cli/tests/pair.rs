@@ -57,15 +57,19 @@ fn no_more_than_the_count_is_sent() {
 #[test]
 fn both_accounts_agree_whatever_the_idle_policy() {
     for (idle, budget) in [
-        ("park", Value::Null),
-        ("hybrid", Value::Null),
-        ("hybrid --cpu-budget 5%", 0.05.into()),
-        ("spin", 0.5.into()),
-        ("spin --cpu-budget 100%", 1.0.into()),
+        ("park", 0.5),
+        ("park --cpu-budget 100%", 1.0),
+        ("hybrid", 0.5),
+        ("hybrid --cpu-budget 5%", 0.05),
+        ("spin", 0.5),
+        ("spin --cpu-budget 100%", 1.0),
     ] {
         let (sent, received) = pair(&format!("--interval 200us --count 300 --catch-up all --idle {idle}"));
         assert_eq!((&sent["sent"], &received["received"]), (&300.into(), &300.into()), "{idle}");
-        assert_eq!((&sent["config"]["cpu_budget"], &sent["polled"]["budget_share"]), (&budget, &budget));
+        assert_eq!(
+            (&sent["config"]["cpu_budget"], &sent["polled"]["budget_share"]),
+            (&budget.into(), &budget.into())
+        );
         let share = sent["polled"]["share"].as_f64().unwrap();
         assert!(share > 0.0 || !idle.starts_with("spin"), "{idle}: {share}");
     }

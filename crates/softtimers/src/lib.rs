@@ -38,6 +38,8 @@ pub mod idle;
 pub mod late;
 pub mod probe;
 pub mod signal_timer;
+#[cfg(test)]
+mod skipped;
 #[allow(unsafe_code)]
 mod sys;
 pub mod udp;

@@ -35,13 +35,13 @@ pub(super) fn signal(session: &mut Session) -> io::Result<()> {
     loop_.wait_at_most(LONGEST_SLEEP);
     while !pacer.is_over() && loop_.turn()? {
         while let Some(departure) = pacer.take() {
-            flow.account(departure, TriggerState::Backup);
+            flow.account(departure);
         }
     }
     let waiting = loop_.waiting();
     let unread = flow.taken_back(&mut pacer);
     while let Some(departure) = pacer.take() {
-        flow.account(departure, TriggerState::Backup);
+        flow.account(departure);
     }
     session.waited(waiting);
     if unread > 0 {

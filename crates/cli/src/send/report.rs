@@ -56,7 +56,8 @@ pub struct SendReport {
     /// a wait found is `readiness` if a source was ready and `backup` if the wait ran out.
     pub fired: BTreeMap<&'static str, u64>,
     /// Departures more than a millisecond late, by cause; `catch_up` are those that left as soon as
-    /// they might and owe their delay to an earlier pause or to a socket without room.
+    /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal` tells
+    /// only these: what held a signal up shows in no account of the thread.
     pub late: BTreeMap<&'static str, LateReport>,
     /// What the sockets refused for a while.
     pub socket: SocketReport,

@@ -94,3 +94,15 @@ fn goodbyes_are_a_few() {
     let came = std::iter::from_fn(|| receiver.recv(&mut packet).ok()).count();
     assert_eq!(came, GOODBYES as usize);
 }
+
+/// The account of what a handler sent is taken later, when the thread's own accounts tell of something else.
+#[test]
+fn a_departure_of_a_handler_is_late_without_a_cause() {
+    let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
+    let (mut flow, _receiver) = flow("--interval 1ms --catch-up all", start);
+    flow.account(Departure { sent: start + millis(9), due: start, place: start });
+    flow.account(Departure { sent: start + millis(10), due: start + millis(10), place: start + millis(1) });
+    assert_eq!(flow.lateness().distribution().max, Some(9_000_000));
+    let counts: Vec<_> = flow.late_report().into_iter().filter(|(_, late)| late.count > 0).collect();
+    assert_eq!(counts, [("catch_up", LateReport { count: 1, longest_ns: 9_000_000 })]);
+}
