@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Serialize;
 use softtimers_core::{CatchUp, PaceConfig, Pattern, Rate, RateClock};
 
@@ -341,12 +342,10 @@ fn check_timer(args: &SendArgs) -> Result<(), Failure> {
         )));
     }
     match (args.timer, args.clock, args.count) {
-        (Timer::Signal, ClockName::Tsc, _) => Err(Failure::usage(
-            "--clock tsc: --timer signal goes by the kernel's clock; only --clock monotonic is allowed with it",
-        )),
-        (Timer::Thread, ClockName::Tsc, _) => Err(Failure::usage(
-            "--clock tsc: --timer thread goes by the kernel's clock; only --clock monotonic is allowed with it",
-        )),
+        (Timer::Signal | Timer::Thread | Timer::Off, ClockName::Tsc, _) => Err(Failure::usage(format_args!(
+            "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
+            args.timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        ))),
         (Timer::Off, _, Some(count)) => Err(Failure::usage(format_args!(
             "--count {count}: --timer off sends nothing to count; only --duration ends it"
         ))),

@@ -95,6 +95,7 @@ fn sizes_counts_and_words() {
         ("--echo-batch 4", &["--echo-batch 4", "--busy echo only"]),
         ("--timer sundial", &["'sundial'", "soft, loop, pwait2, ms, timerfd, signal, thread, spin, off"]),
         ("--timer signal --clock tsc", &["--clock tsc", "--timer signal", "the kernel's clock"]),
+        ("--timer off --clock tsc", &["--clock tsc", "--timer off", "the kernel's clock"]),
         ("--timer thread --clock tsc", &["--clock tsc", "--timer thread", "the kernel's clock"]),
         ("--busy very", &["'very'", "none, compute, echo"]),
         ("--catch-up some", &["'some'", "none and all"]),
