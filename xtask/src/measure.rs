@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let workspace = Workspace::load()?;
     let program = build(workspace.root())?;
     let (rounds, trial, batches): (usize, &str, &[usize]) =
-        if quick { (1, "500ms", &[4]) } else { (9, "500ms", &[4, 1, 16]) };
+        if quick { (1, "500ms", &[4]) } else { (7, "500ms", &[4, 1, 16]) };
 
     let mut bars = Vec::new();
     for &batch in batches {
