@@ -15,6 +15,7 @@ use crate::units;
 use crate::wire;
 
 pub use doctor::DoctorArgs;
+pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use echo_client::EchoClientArgs;
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;

@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Serialize;
 use softtimers_core::{CatchUp, PaceConfig, Pattern, Rate, RateClock};
 
@@ -102,17 +103,7 @@ impl SendPlan {
             )));
         }
         let work = work(args)?;
-        if args.slack > Duration::ZERO && args.timer != Timer::Soft {
-            return Err(Failure::usage(format_args!(
-                "--slack {}: only --timer soft has slack; the other timers aim at the due time",
-                show_duration(args.slack)
-            )));
-        }
-        if let (Timer::Off, Some(count)) = (args.timer, args.count) {
-            return Err(Failure::usage(format_args!(
-                "--count {count}: --timer off sends nothing to count; only --duration ends it"
-            )));
-        }
+        check_timer(args)?;
         let destination = address::resolve(&args.address)?;
         address::check_destination(destination)?;
         address::check_route(destination)?;
@@ -161,7 +152,7 @@ impl SendPlan {
             clock: self.clock,
             slack_ns: nanos(self.slack),
             idle: self.idle.map(|idle| idle.policy),
-            cpu_budget: self.idle.and_then(IdlePlan::budget_share),
+            cpu_budget: self.idle.map(IdlePlan::budget_share),
             sched_slice_ns: self.sched_slice.map(nanos),
             busy: match self.work {
                 Work::None => Busy::None,
@@ -208,7 +199,7 @@ pub struct SendConfig {
     pub slack_ns: u64,
     /// What `soft` does when nothing is due; `null` for the other timers.
     pub idle: Option<IdlePolicy>,
-    /// The share of one processor that may be polled away; `null` for no limit.
+    /// The share of one processor that may be polled away; `null` for the other timers.
     pub cpu_budget: Option<f64>,
     /// The slice asked of the scheduler; `null` if it is left as it is.
     pub sched_slice_ns: Option<u64>,
@@ -340,6 +331,26 @@ fn pattern(args: &SendArgs) -> Result<Pattern, Failure> {
 
 fn any_seed() -> u64 {
     RandomState::new().hash_one("seed") >> 32
+}
+
+/// Refuses what the timer would silently ignore.
+fn check_timer(args: &SendArgs) -> Result<(), Failure> {
+    if args.slack > Duration::ZERO && args.timer != Timer::Soft {
+        return Err(Failure::usage(format_args!(
+            "--slack {}: only --timer soft has slack; the other timers aim at the due time",
+            show_duration(args.slack)
+        )));
+    }
+    match (args.timer, args.clock, args.count) {
+        (Timer::Signal | Timer::Thread | Timer::Off, ClockName::Tsc, _) => Err(Failure::usage(format_args!(
+            "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
+            args.timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        ))),
+        (Timer::Off, _, Some(count)) => Err(Failure::usage(format_args!(
+            "--count {count}: --timer off sends nothing to count; only --duration ends it"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn work(args: &SendArgs) -> Result<Work, Failure> {
