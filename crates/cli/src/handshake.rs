@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use softtimers::Monotonic;
-use softtimers_core::{Clock, Rate};
+use softtimers_core::Clock;
 
 use crate::failure::Failure;
 use crate::plan::SendPlan;
@@ -40,10 +40,10 @@ pub enum Permit {
 
 impl Permit {
     /// What a run may do without asking, if anything.
-    pub fn without_asking(destination: SocketAddr, rate: Rate, insisted: bool) -> Option<Self> {
+    pub fn without_asking(destination: SocketAddr, packets_per_second: f64, insisted: bool) -> Option<Self> {
         if destination.ip().to_canonical().is_loopback() {
             Some(Permit::Loopback)
-        } else if rate.packets_per_second() <= UNASKED_PACKETS_PER_SECOND {
+        } else if packets_per_second <= UNASKED_PACKETS_PER_SECOND {
             Some(Permit::Slow)
         } else if insisted {
             Some(Permit::Insisted)
@@ -60,6 +60,7 @@ impl Permit {
         // On periods that are shorter than the interval begin faster than their rate says.
         let mean = plan.pace.mean_rate();
         let rate = if mean.interval() < plan.pace.rate.interval() { mean } else { plan.pace.rate };
+        let rate = rate.packets_per_second() * f64::from(plan.flows);
         if let Some(permit) = Permit::without_asking(plan.destination, rate, plan.no_handshake) {
             return Ok(permit);
         }
@@ -207,8 +208,8 @@ mod tests {
     use super::*;
     use std::thread;
 
-    fn permit(address: &str, packets: u64, insisted: bool) -> Option<Permit> {
-        Permit::without_asking(address.parse().unwrap(), Rate::per_second(packets).unwrap(), insisted)
+    fn permit(address: &str, packets: u32, insisted: bool) -> Option<Permit> {
+        Permit::without_asking(address.parse().unwrap(), packets.into(), insisted)
     }
 
     #[test]

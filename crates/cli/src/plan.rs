@@ -35,6 +35,8 @@ pub struct SendPlan {
     /// Bytes of payload in each datagram: [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to
     /// [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
     pub size: usize,
+    /// Flows side by side, each at that rate; more than one only by timers that can.
+    pub flows: u32,
     /// When the run ends: as soon as either bound is reached.
     pub end: End,
     /// Who says when the next datagram is due.
@@ -112,6 +114,7 @@ impl SendPlan {
             pattern: args.pattern,
             pace,
             size: args.size as usize,
+            flows: args.flows,
             end: End {
                 duration: args.duration.or(args.count.is_none().then_some(DEFAULT_DURATION)),
                 count: args.count,
@@ -133,19 +136,24 @@ impl SendPlan {
         if let Pattern::Poisson { seed } = self.pace.pattern { Some(seed) } else { None }
     }
 
+    /// Departures a second, of all flows together.
+    pub fn target_pps(&self) -> f64 {
+        self.pace.mean_rate().packets_per_second() * f64::from(self.flows)
+    }
+
     /// The configuration in effect, for the report.
     pub fn config(&self) -> SendConfig {
         let target = self.pace.rate.interval();
         let catch_up = Some(self.pace.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
         SendConfig {
             address: self.destination.to_string(),
-            target_pps: self.pace.mean_rate().packets_per_second(),
+            target_pps: self.target_pps(),
             target_interval_ns: nanos(target),
             pattern: self.pattern,
             burst_interval_ns: nanos(self.pace.shortest_gap()),
             catch_up_ns: catch_up.map(nanos),
             size_bytes: self.size,
-            flows: 1,
+            flows: self.flows,
             duration_s: self.end.duration.map(|duration| duration.as_secs_f64()),
             count: self.end.count,
             timer: self.timer,
@@ -173,9 +181,9 @@ impl SendPlan {
 pub struct SendConfig {
     /// Where to.
     pub address: String,
-    /// Departures a second, over the whole pattern.
+    /// Departures a second, over the whole pattern, of all flows together.
     pub target_pps: f64,
-    /// Time between departures, rounded down: their mean, or the one while on.
+    /// Time between departures of a flow, rounded down: their mean, or the one while on.
     pub target_interval_ns: u64,
     /// How departures are spread over time, as `--pattern` takes it.
     pub pattern: SendPattern,
@@ -341,10 +349,19 @@ fn check_timer(args: &SendArgs) -> Result<(), Failure> {
             show_duration(args.slack)
         )));
     }
+    let timer =
+        || args.timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    if args.flows > 1 && matches!(args.timer, Timer::Signal | Timer::Off) {
+        return Err(Failure::usage(format_args!(
+            "--flows {}: only --flows 1 is allowed with --timer {}",
+            args.flows,
+            timer()
+        )));
+    }
     match (args.timer, args.clock, args.count) {
         (Timer::Signal | Timer::Thread | Timer::Off, ClockName::Tsc, _) => Err(Failure::usage(format_args!(
             "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
-            args.timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+            timer()
         ))),
         (Timer::Off, _, Some(count)) => Err(Failure::usage(format_args!(
             "--count {count}: --timer off sends nothing to count; only --duration ends it"
@@ -443,7 +460,10 @@ mod tests {
             ("127.0.0.1:9", "required"),
             ("127.0.0.1:9 --rate 1kpps --slack 5us --timer timerfd", "only --timer soft"),
             ("127.0.0.1:9 --rate 1kpps --timer off --count 5", "--count 5: --timer off sends nothing"),
-            ("127.0.0.1:9 --rate 1kpps --flows 2", "departure queue"),
+            (
+                "127.0.0.1:9 --rate 1kpps --flows 2 --timer signal",
+                "only --flows 1 is allowed with --timer signal",
+            ),
             ("224.0.0.1:9 --rate 1kpps", "multicast"),
             ("127.255.255.255:9 --rate 1kpps", "broadcast"),
         ] {

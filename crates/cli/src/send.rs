@@ -29,12 +29,16 @@
 mod account;
 mod beside;
 mod flow;
+mod flows;
 mod looks;
+mod order;
+mod outlet;
 mod own_loop;
 mod polled;
 mod report;
 mod session;
 mod soft;
+mod tally;
 mod turns;
 mod work;
 mod work_loop;
@@ -51,6 +55,7 @@ use crate::plan::SendPlan;
 use crate::progress::Progress;
 
 use account::Usage;
+pub use flows::ShareReport;
 pub use polled::PolledReport;
 pub use report::{LateReport, SendReport, SocketReport};
 use session::Session;

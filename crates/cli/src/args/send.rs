@@ -58,7 +58,10 @@ pub struct SendArgs {
     #[arg(long, value_name = "BYTES", default_value = "1200", value_parser = datagram_size)]
     pub size: u32,
 
-    /// Flows sent side by side
+    /// Flows sent side by side from one socket, each at the rate: 1 to 10000
+    ///
+    /// Their starts are spread over one interval; --count is that of all together. Datagrams of several flows
+    /// that are due leave in one turn (not with --timer signal or off).
     #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
     pub flows: u32,
 
@@ -197,11 +200,8 @@ pub enum Busy {
 }
 
 fn flow_count(text: &str) -> Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(1) => Ok(1),
-        Ok(0) | Err(_) => Err("a number of flows is allowed, and only 1 so far".to_owned()),
-        Ok(_) => Err("only 1 flow is allowed so far; more flows come with the departure queue".to_owned()),
-    }
+    let flows = text.parse().ok().filter(|flows| (1..=MOST_FLOWS).contains(flows));
+    flows.ok_or_else(|| format!("a number of flows from 1 to {MOST_FLOWS} is allowed"))
 }
 
 fn slice(text: &str) -> Result<Duration, String> {
@@ -225,6 +225,9 @@ fn catch_up(text: &str) -> Result<CatchUp, String> {
     }
 }
 
+/// `recv` tells as many apart.
+const MOST_FLOWS: u32 = 10_000;
+
 const SEND_EXAMPLES: &str = "\
 Examples:
   softtimers recv 127.0.0.1:9000 --once &
@@ -234,6 +237,7 @@ Examples:
   softtimers send 127.0.0.1:9000 --interval 12us --idle spin --cpu-budget 100%
   softtimers send 127.0.0.1:9000 --rate 10kpps --pattern poisson --seed 7
   softtimers send 127.0.0.1:9000 --rate 10kpps --pattern onoff:10ms/90ms
+  softtimers send 127.0.0.1:9000 --rate 100pps --flows 1000 --size 200
   softtimers send 192.0.2.7:9000 --rate 10kpps   # asks a `softtimers recv` there first
 
 Exit codes:
@@ -264,9 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn more_flows_come_later() {
-        assert_eq!(flow_count("1"), Ok(1));
-        assert!(flow_count("2").unwrap_err().contains("departure queue"));
-        assert!(flow_count("many").is_err());
+    fn flows_are_counted() {
+        assert_eq!((flow_count("1"), flow_count("10000")), (Ok(1), Ok(10_000)));
+        for text in ["0", "10001", "-1", "many", "1.5", ""] {
+            assert_eq!(
+                flow_count(text).unwrap_err(),
+                "a number of flows from 1 to 10000 is allowed",
+                "{text}"
+            );
+        }
     }
 }

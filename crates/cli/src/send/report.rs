@@ -14,12 +14,13 @@ use crate::units::show_duration;
 
 use super::Session;
 use super::account::Usage;
+use super::flows::{Flows, ShareReport};
 use super::polled::PolledReport;
 
 /// The keys of `send`'s object.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendReport {
-    /// Departures a second asked for, over the whole pattern.
+    /// Departures a second asked for, over the whole pattern, of all flows together.
     pub target_pps: f64,
     /// Departures a second from the first one to the last: their number less one over that time, so
     /// that a short run is not counted too high; `null` for fewer than two.
@@ -30,9 +31,17 @@ pub struct SendReport {
     pub forfeited: u64,
     /// Departure time less place in the schedule, catching up and trying again included.
     pub late_ns: Distribution,
-    /// Gaps between departures and what stuck together, by the sender's clock.
+    /// Gaps between departures of a flow and what stuck together, by the sender's clock.
     #[serde(flatten)]
     pub gaps: GapReport,
+    /// The longest burst of all flows together: gaps between their departures, judged by half the interval
+    /// that they have together. Of one flow the same as `longest_burst`.
+    pub longest_train: Option<u64>,
+    /// Of each of several flows, what it sent as a share of what its rate asks for until the last departure
+    /// of all: 1 for every flow that keeps an even schedule.
+    pub flow_share: ShareReport,
+    /// The mean number of datagrams that left when something was found due; `null` if none did.
+    pub packets_per_turn: Option<f64>,
     /// CPU time of the loop's thread, and of the pacing thread if there is one, as a share of one
     /// processor.
     pub cpu_share: f64,
@@ -91,14 +100,19 @@ impl SendReport {
     pub(super) fn new(plan: &SendPlan, session: &Session, usage: &Usage) -> Self {
         let flow = &session.flow;
         let seconds = usage.wall.as_secs_f64().max(f64::MIN_POSITIVE);
-        let gaps = flow.gap_report();
+        let tally = flow.tally();
+        let gaps = tally.gap_report();
+        let together = flow.flows().map_or(gaps, Flows::gap_report);
         SendReport {
-            target_pps: plan.pace.mean_rate().packets_per_second(),
-            achieved_pps: achieved(&gaps),
+            target_pps: plan.target_pps(),
+            achieved_pps: achieved(&together),
             sent: flow.sent(),
             forfeited: flow.forfeited(),
-            late_ns: flow.lateness().distribution(),
+            late_ns: tally.lateness().distribution(),
             gaps,
+            longest_train: together.longest_burst,
+            flow_share: flow.flows().map(Flows::shares).unwrap_or_default(),
+            packets_per_turn: tally.packets_per_turn(),
             cpu_share: usage.cpu.as_secs_f64() / seconds,
             polled: PolledReport::new(session.polled, plan.config().cpu_budget, usage.wall),
             cpu_ns_per_packet: (flow.sent() > 0).then(|| usage.cpu.as_nanos() as f64 / flow.sent() as f64),
@@ -107,8 +121,8 @@ impl SendReport {
             long_handlers: session.handlers.map(|stats| stats.long_handlers),
             longest_handler_ns: session.handlers.map(|stats| nanos(stats.longest_handler)),
             timer_overruns: flow.overruns(),
-            fired: flow.fired().iter().map(|(source, &count)| (source.name(), count)).collect(),
-            late: flow.late_report().into_iter().collect(),
+            fired: tally.fired().iter().map(|(source, &count)| (source.name(), count)).collect(),
+            late: tally.late_report().into_iter().collect(),
             socket: SocketReport { answers_dropped: session.work.answers_dropped(), ..flow.trouble() },
             work_rate: session.work.done().map(|done| done as f64 / seconds),
         }
@@ -130,6 +144,9 @@ impl Default for SendReport {
             forfeited: 0,
             late_ns: Distribution::default(),
             gaps: GapReport::default(),
+            longest_train: None,
+            flow_share: ShareReport::default(),
+            packets_per_turn: None,
             cpu_share: 0.0,
             polled: PolledReport::default(),
             cpu_ns_per_packet: None,
@@ -169,6 +186,12 @@ impl Report for SendReport {
         table.distribution("gaps", &self.gaps.gap_ns);
         table.share("back to back", self.gaps.back_to_back);
         table.number("longest burst", self.gaps.longest_burst);
+        if let (Some(min), Some(max)) = (self.flow_share.min, self.flow_share.max) {
+            table.row("flows", format!("each sent {:.2}% to {:.2}% of its share", min * 100.0, max * 100.0));
+            table.number("longest train", self.longest_train);
+            let mean = self.packets_per_turn.map_or("-".to_owned(), |mean| format!("{mean:.2} packets"));
+            table.row("left in a turn", mean);
+        }
         table.share("cpu of one core", Some(self.cpu_share));
         self.polled.row(&mut table);
         table.row("wake-ups", self.wakeups);

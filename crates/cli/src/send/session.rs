@@ -13,7 +13,6 @@ use crate::handshake::Permit;
 use crate::interrupt::Interrupt;
 use crate::plan::SendPlan;
 use crate::processor::{Kept, Processor, Processors};
-use crate::wire::Datagram;
 
 use super::account::Usage;
 use super::flow::Flow;
@@ -110,8 +109,7 @@ impl Session {
     }
 
     pub(super) fn say_goodbye(&mut self, permit: Permit) {
-        let bye = Datagram::Bye { flow: 0, sent: self.flow.sent(), token: permit.token() };
-        if !self.flow.say_goodbye(&bye) {
+        if !self.flow.say_goodbye(permit.token()) {
             self.fallbacks.push("no goodbye could be sent; a receiver does not know of the end".to_owned());
         }
     }

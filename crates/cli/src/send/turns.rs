@@ -69,6 +69,12 @@ pub fn take_turns<const N: usize>(
     if contenders.into_iter().any(by_signal) {
         return Err(Failure::usage("--timer signal: it takes no turns with others"));
     }
+    if plan.flows > 1 {
+        return Err(Failure::usage(format_args!(
+            "--flows {}: only 1 takes turns with other timers",
+            plan.flows
+        )));
+    }
     let permit = Permit::obtain(plan)?;
     let mut session = Session::begin(plan)?;
     let mut shares = vec![[Share::default(); N]; rounds];

@@ -1,6 +1,7 @@
 use clap::Parser;
 use softtimers::TriggerState;
 
+use super::super::{outlet, report::LateReport};
 use super::*;
 use crate::args::{Cli, Command};
 
@@ -52,11 +53,11 @@ fn a_delay_shows_in_all_that_it_delays() {
     for _ in 0..3 {
         due = flow.depart(due, TriggerState::Readiness).unwrap();
     }
-    let late = flow.lateness().distribution();
+    let late = flow.tally().lateness().distribution();
     assert_eq!((late.count, late.min, late.max), (5, Some(0), Some(10_000_000)));
     // 0, 10, 9.75, 9.5 and 9.25 ms: each one catches up by a quarter of the interval.
     assert!((late.mean.unwrap() - 7_700_000.0).abs() < 1.0, "{late:?}");
-    let causes = flow.late_report();
+    let causes = flow.tally().late_report();
     let count = |wanted: bool| {
         causes
             .iter()
@@ -68,7 +69,7 @@ fn a_delay_shows_in_all_that_it_delays() {
     for place in 0..5 {
         assert_eq!(scheduled(&receiver), start + millis(place), "the header states the place");
     }
-    assert_eq!((flow.fired().total(), flow.fired()[TriggerState::Readiness]), (5, 3));
+    assert_eq!((flow.tally().fired().total(), flow.tally().fired()[TriggerState::Readiness]), (5, 3));
 }
 
 /// What is given up is not late: the next one takes the place that comes next.
@@ -88,11 +89,11 @@ fn places_given_up_do_not_count_as_late() {
 #[test]
 fn goodbyes_are_a_few() {
     let (mut flow, receiver) = flow("--interval 1ms --count 1", Timestamp::ZERO);
-    assert!(flow.say_goodbye(&Datagram::Bye { flow: 0, sent: 0, token: None }));
+    assert!(flow.say_goodbye(None));
     receiver.set_nonblocking(true).unwrap();
     let mut packet = [0; 2048];
     let came = std::iter::from_fn(|| receiver.recv(&mut packet).ok()).count();
-    assert_eq!(came, GOODBYES as usize);
+    assert_eq!(came, outlet::GOODBYES as usize);
 }
 
 /// The account of what a handler sent is taken later, when the thread's own accounts tell of something else.
@@ -102,7 +103,7 @@ fn a_departure_of_a_handler_is_late_without_a_cause() {
     let (mut flow, _receiver) = flow("--interval 1ms --catch-up all", start);
     flow.account(Departure { sent: start + millis(9), due: start, place: start });
     flow.account(Departure { sent: start + millis(10), due: start + millis(10), place: start + millis(1) });
-    assert_eq!(flow.lateness().distribution().max, Some(9_000_000));
-    let counts: Vec<_> = flow.late_report().into_iter().filter(|(_, late)| late.count > 0).collect();
+    assert_eq!(flow.tally().lateness().distribution().max, Some(9_000_000));
+    let counts: Vec<_> = flow.tally().late_report().into_iter().filter(|(_, late)| late.count > 0).collect();
     assert_eq!(counts, [("catch_up", LateReport { count: 1, longest_ns: 9_000_000 })]);
 }

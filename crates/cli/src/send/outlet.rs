@@ -1,0 +1,139 @@
+//! Where the datagrams of a run leave: one socket, and what it refused for a while.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::event::{Timespec, poll};
+use rustix::io::Errno;
+use softtimers::udp::{Retries, SendBatch, Stopped, is_about_an_earlier_datagram};
+use softtimers::{Clock, Monotonic, Timestamp, UdpSocket};
+
+use crate::wire::Datagram;
+
+use super::report::SocketReport;
+
+#[derive(Debug)]
+pub(super) struct Outlet {
+    socket: UdpSocket,
+    trouble: SocketReport,
+    retries: Retries,
+}
+
+impl Outlet {
+    pub(super) fn new(socket: UdpSocket) -> Self {
+        Outlet { socket, trouble: SocketReport::default(), retries: Retries::default() }
+    }
+
+    pub(super) fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    pub(super) fn trouble(&self) -> SocketReport {
+        self.trouble
+    }
+
+    pub(super) fn trouble_mut(&mut self) -> &mut SocketReport {
+        &mut self.trouble
+    }
+
+    /// Whether the kernel took the packet; `false` if it has no room for it now.
+    pub(super) fn transmit(&mut self, packet: &[u8], now: Timestamp) -> io::Result<bool> {
+        let mut outcome = self.attempt(packet);
+        for _ in 1..Retries::ATTEMPTS {
+            if !outcome.as_ref().is_err_and(is_about_an_earlier_datagram) {
+                break;
+            }
+            self.socket.drain_errors()?;
+            outcome = self.attempt(packet);
+        }
+        match outcome {
+            Err(error) if is_about_an_earlier_datagram(&error) => self.still_unreachable(now, error),
+            outcome => {
+                self.retries.reached();
+                outcome
+            }
+        }
+    }
+
+    fn attempt(&mut self, packet: &[u8]) -> io::Result<bool> {
+        let Err(error) = self.socket.send(packet) else { return Ok(true) };
+        match Errno::from_io_error(&error) {
+            Some(Errno::AGAIN) => self.trouble.would_block += 1,
+            Some(Errno::NOBUFS) => self.trouble.no_buffers += 1,
+            _ => {
+                self.trouble.refused += u64::from(is_about_an_earlier_datagram(&error));
+                return Err(error);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A route may come back; one that does not ends the run.
+    fn still_unreachable(&mut self, now: Timestamp, error: io::Error) -> io::Result<bool> {
+        self.socket.drain_errors()?;
+        if self.retries.refused(now) { Err(error) } else { Ok(false) }
+    }
+
+    /// Sends a batch in as few system calls as it takes; how many datagrams the kernel took, and what
+    /// trying again cannot mend. What it has no room for stays in the batch.
+    pub(super) fn transmit_batch(
+        &mut self,
+        batch: &mut SendBatch,
+        now: Timestamp,
+    ) -> (usize, io::Result<()>) {
+        let outcome = self.socket.send_batch(batch);
+        self.trouble.refused += outcome.retried as u64;
+        if outcome.sent > 0 {
+            self.retries.reached();
+        }
+        let stopped = match outcome.stopped {
+            Some(Stopped::Error(error)) if is_about_an_earlier_datagram(&error) => {
+                self.trouble.refused += 1;
+                self.still_unreachable(now, error).map(drop)
+            }
+            Some(Stopped::Error(error)) => Err(error),
+            refused => {
+                self.trouble.would_block += u64::from(matches!(refused, Some(Stopped::WouldBlock)));
+                self.trouble.no_buffers += u64::from(matches!(refused, Some(Stopped::NoBuffers)));
+                self.retries.reached();
+                Ok(())
+            }
+        };
+        (outcome.sent, stopped)
+    }
+
+    /// Says the goodbyes of so many flows a few times, since they may be lost: a little apart, and each
+    /// again while there is no room for it, for a bounded time in all. Whether one has left.
+    pub(super) fn say_goodbye(&self, flows: u32, bye: impl Fn(u32) -> Datagram) -> bool {
+        let pauses = GOODBYES * flows.div_ceil(GOODBYES_AT_ONCE);
+        let deadline = Monotonic.now() + GOODBYE_TIME + 2 * pauses * GOODBYE_GAP;
+        let mut said = 0u32;
+        for flow in (0..GOODBYES).flat_map(|_| 0..flows) {
+            let bye = bye(flow).encode();
+            while self.socket.send(&bye).is_err() {
+                if Monotonic.now() >= deadline {
+                    return said > 0;
+                }
+                pause();
+            }
+            said += 1;
+            if (flow + 1) % GOODBYES_AT_ONCE == 0 || flow + 1 == flows {
+                pause();
+            }
+        }
+        said > 0
+    }
+}
+
+/// Nothing to wait for but time; a signal that cuts it short does no harm.
+fn pause() {
+    let gap = Timespec { tv_sec: 0, tv_nsec: GOODBYE_GAP.subsec_nanos().into() };
+    let _ = poll(&mut [], Some(&gap));
+}
+
+pub(super) const GOODBYES: u32 = 3;
+/// What any receive buffer has room for.
+const GOODBYES_AT_ONCE: u32 = 64;
+/// Apart, so that one full queue does not swallow them all.
+const GOODBYE_GAP: Duration = Duration::from_millis(1);
+const GOODBYE_TIME: Duration = Duration::from_millis(200);

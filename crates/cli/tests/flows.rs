@@ -1,0 +1,69 @@
+//! Several flows from one socket: all of them arrive, and each has its share.
+
+mod common;
+
+use common::{Receiver, command, stderr};
+use serde_json::Value;
+
+/// Sends to a fresh receiver; returns what both say.
+fn pair(flags: &str) -> (Value, Value) {
+    let receiver = Receiver::start("--once");
+    let sender = command(&format!("send {} --json {flags}", receiver.address)).output().unwrap();
+    assert_eq!(sender.status.code(), Some(0), "{flags}: {}", stderr(&sender));
+    let (exit, received, words) = receiver.finish();
+    assert_eq!(exit, Some(0), "{flags}: {words}");
+    (serde_json::from_slice(&sender.stdout).unwrap(), received)
+}
+
+/// 20 × 500 a second. Nothing is given up, so whatever the machine does meanwhile, each flow has all that it
+/// should but for what the last moments hold back.
+#[test]
+fn each_flow_has_its_share_and_all_of_them_arrive() {
+    for timer in ["soft", "loop", "thread"] {
+        let (sent, received) =
+            pair(&format!("--rate 500pps --flows 20 --count 10000 --size 64 --catch-up all --timer {timer}"));
+        assert_eq!((&sent["sent"], &sent["forfeited"]), (&10_000.into(), &0.into()), "{timer}");
+        assert_eq!((&received["received"], &received["lost"]), (&10_000.into(), &0.into()), "{timer}");
+        assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()), "{timer}");
+        assert_eq!((&sent["config"]["flows"], &received["flows"]), (&20.into(), &20.into()), "{timer}");
+        assert_eq!(
+            (&sent["target_pps"], &sent["config"]["target_interval_ns"]),
+            (&10_000.0.into(), &2_000_000.into())
+        );
+        assert_eq!((&sent["gap_ns"]["count"], &sent["late_ns"]["count"]), (&9_980.into(), &10_000.into()));
+
+        let share = |end: &str| sent["flow_share"][end].as_f64().unwrap();
+        assert!(share("min") > 0.9 && share("max") < 1.01, "{timer}: {}", sent["flow_share"]);
+        let flows = received["per_flow"].as_array().unwrap();
+        assert_eq!(flows.len(), 20);
+        for flow in flows {
+            let count = flow["received"].as_u64().unwrap();
+            assert!((450..=550).contains(&count), "{timer}: {flow}");
+            assert_eq!((&flow["lost"], &flow["ended"]), (&0.into(), &true.into()), "{timer}: {flow}");
+        }
+        assert!(sent["packets_per_turn"].as_f64().unwrap() >= 1.0, "{timer}");
+        assert!(sent["longest_train"].as_u64().unwrap() >= 1, "{timer}");
+    }
+}
+
+/// More are due in each moment than one turn takes, and more than the receiver shows one by one.
+#[test]
+fn hundreds_of_flows_leave_many_in_a_turn() {
+    let (sent, received) = pair("--rate 20pps --flows 300 --count 900 --size 64 --catch-up all --slack 20ms");
+    assert_eq!(
+        (&sent["sent"], &received["received"], &received["lost"]),
+        (&900.into(), &900.into(), &0.into())
+    );
+    assert_eq!(received["flows"], 300);
+    assert!(sent["packets_per_turn"].as_f64().unwrap() > 1.5, "{}", sent["packets_per_turn"]);
+    assert_eq!(received["per_flow"].as_array().unwrap().len(), 64);
+}
+
+/// One flow is what it was, and says so in the same keys.
+#[test]
+fn one_flow_shares_with_nobody() {
+    let (sent, _) = pair("--interval 1ms --count 20 --size 64");
+    assert_eq!((&sent["config"]["flows"], &sent["packets_per_turn"]), (&1.into(), &1.0.into()));
+    assert_eq!(sent["flow_share"], serde_json::json!({ "min": null, "max": null }));
+    assert_eq!(sent["longest_train"], sent["longest_burst"]);
+}
