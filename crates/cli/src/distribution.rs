@@ -57,16 +57,54 @@ pub struct Recorder {
     histogram: Histogram<u64>,
     min: u64,
     max: u64,
+    moments: Moments,
+}
+
+/// Mean and deviation of any number of values in three words, kept up by Welford's method.
+///
+/// ```
+/// use softtimers_cli::distribution::Moments;
+///
+/// let mut moments = Moments::default();
+/// assert_eq!((moments.mean(), moments.stddev()), (None, None));
+/// [39_000, 40_000, 41_000, 40_000].into_iter().for_each(|nanos| moments.record(nanos));
+/// assert_eq!(moments.mean(), Some(40_000.0));
+/// assert!((moments.stddev().unwrap() - 707.1).abs() < 0.1);
+/// ```
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Moments {
+    count: u64,
     mean: f64,
-    /// The sum of squared distances from the mean, kept up by Welford's method.
+    /// The sum of squared distances from the mean.
     squares: f64,
+}
+
+impl Moments {
+    /// Takes one value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.count += 1;
+        let distance = value as f64 - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (value as f64 - self.mean);
+    }
+
+    /// The arithmetic mean; `None` without a value.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.mean)
+    }
+
+    /// The standard deviation of the values themselves; `None` without a value.
+    pub fn stddev(&self) -> Option<f64> {
+        (self.count > 0).then(|| (self.squares / self.count as f64).max(0.0).sqrt())
+    }
 }
 
 impl Recorder {
     /// An empty recorder.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, 3).expect("the bounds are constants");
-        Recorder { histogram, min: u64::MAX, max: 0, mean: 0.0, squares: 0.0 }
+        Recorder { histogram, min: u64::MAX, max: 0, moments: Moments::default() }
     }
 
     /// Takes one value in nanoseconds. Beyond an hour the percentiles count it as an hour.
@@ -75,9 +113,7 @@ impl Recorder {
         self.histogram.saturating_record(nanos);
         self.min = self.min.min(nanos);
         self.max = self.max.max(nanos);
-        let distance = nanos as f64 - self.mean;
-        self.mean += distance / self.histogram.len() as f64;
-        self.squares += distance * (nanos as f64 - self.mean);
+        self.moments.record(nanos);
     }
 
     /// Takes one duration; more than 584 years count as that.
@@ -112,8 +148,8 @@ impl Recorder {
             p99: at(0.99),
             p999: at(0.999),
             max: Some(self.max),
-            mean: Some(self.mean),
-            stddev: Some((self.squares / self.len() as f64).max(0.0).sqrt()),
+            mean: self.moments.mean(),
+            stddev: self.moments.stddev(),
         }
     }
 }

@@ -70,13 +70,14 @@ impl Gaps {
     }
 
     /// A datagram of the flow that `train` follows, at `time`. A time before the flow's last one
-    /// (stamped by another core, or a clock that was set back) makes a gap of zero.
+    /// (stamped by another core, or a clock that was set back) makes a gap of zero. Returns the gap; `None`
+    /// of the flow's first.
     #[inline]
-    pub fn record(&mut self, train: &mut Train, time: Timestamp) {
+    pub fn record(&mut self, train: &mut Train, time: Timestamp) -> Option<Duration> {
         let Some(last) = train.last else {
             *train = Train { last: Some(time), burst: 1 };
             self.longest_burst = self.longest_burst.max(1);
-            return;
+            return None;
         };
         let gap = time.saturating_duration_since(last);
         train.last = Some(time.max(last));
@@ -88,6 +89,7 @@ impl Gaps {
             train.burst = 1;
         }
         self.longest_burst = self.longest_burst.max(train.burst);
+        Some(gap)
     }
 
     /// What has been seen so far.
@@ -123,7 +125,9 @@ mod tests {
     fn report(target: Option<u64>, times: &[u64]) -> GapReport {
         let mut gaps = Gaps::new(target.map(Duration::from_micros));
         let mut train = Train::default();
-        times.iter().for_each(|&time| gaps.record(&mut train, Timestamp::from_micros(time)));
+        for &time in times {
+            gaps.record(&mut train, Timestamp::from_micros(time));
+        }
         gaps.report()
     }
 

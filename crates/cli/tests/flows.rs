@@ -15,8 +15,7 @@ fn pair(flags: &str) -> (Value, Value) {
     (serde_json::from_slice(&sender.stdout).unwrap(), received)
 }
 
-/// 20 × 500 a second. Nothing is given up, so whatever the machine does meanwhile, each flow has all that it
-/// should but for what the last moments hold back.
+/// 20 × 500 a second. Nothing is given up, so whatever the machine does meanwhile, all of it is sent.
 #[test]
 fn each_flow_has_its_share_and_all_of_them_arrive() {
     for timer in ["soft", "loop", "thread"] {
@@ -32,18 +31,35 @@ fn each_flow_has_its_share_and_all_of_them_arrive() {
         );
         assert_eq!((&sent["gap_ns"]["count"], &sent["late_ns"]["count"]), (&9_980.into(), &10_000.into()));
 
-        let share = |end: &str| sent["flow_share"][end].as_f64().unwrap();
-        assert!(share("min") > 0.9 && share("max") < 1.01, "{timer}: {}", sent["flow_share"]);
+        assert_alike(&sent);
         let flows = received["per_flow"].as_array().unwrap();
         assert_eq!(flows.len(), 20);
         for flow in flows {
             let count = flow["received"].as_u64().unwrap();
-            assert!((450..=550).contains(&count), "{timer}: {flow}");
+            assert!((490..=510).contains(&count), "{timer}: {flow}");
             assert_eq!((&flow["lost"], &flow["ended"]), (&0.into(), &true.into()), "{timer}: {flow}");
         }
         assert!(sent["packets_per_turn"].as_f64().unwrap() >= 1.0, "{timer}");
         assert!(sent["longest_train"].as_u64().unwrap() >= 1, "{timer}");
     }
+}
+
+/// A turn that finds five due sends five, and each flow keeps its own rate: 20 × 500 a second, looked for twice
+/// a millisecond.
+#[test]
+fn what_is_due_of_several_flows_leaves_in_one_turn() {
+    let (sent, received) =
+        pair("--rate 500pps --flows 20 --count 10000 --size 64 --catch-up all --slack 500us");
+    assert_eq!((&received["received"], &received["lost"]), (&10_000.into(), &0.into()));
+    assert!(sent["packets_per_turn"].as_f64().unwrap() > 2.0, "{}", sent["packets_per_turn"]);
+    assert_alike(&sent);
+}
+
+/// Whatever stalls the machine stalls all flows alike, so their shares differ by a datagram or two of 500.
+/// How far all of them are behind at the end is the machine's affair, within reason.
+fn assert_alike(sent: &Value) {
+    let [min, max] = ["min", "max"].map(|end| sent["flow_share"][end].as_f64().unwrap());
+    assert!(min > 0.98 * max && min > 0.8 && max < 1.01, "{}", sent["flow_share"]);
 }
 
 /// More are due in each moment than one turn takes, and more than the receiver shows one by one.
@@ -57,6 +73,9 @@ fn hundreds_of_flows_leave_many_in_a_turn() {
     assert_eq!(received["flows"], 300);
     assert!(sent["packets_per_turn"].as_f64().unwrap() > 1.5, "{}", sent["packets_per_turn"]);
     assert_eq!(received["per_flow"].as_array().unwrap().len(), 64);
+    let over = &received["over_flows"];
+    assert_eq!((&over["count"], &over["ended"], &over["lost"]["max"]), (&300.into(), &300.into(), &0.into()));
+    assert_eq!((&over["received"]["count"], &over["gap_stddev_ns"]["count"]), (&300.into(), &300.into()));
 }
 
 /// One flow is what it was, and says so in the same keys.

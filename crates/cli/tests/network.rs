@@ -158,6 +158,28 @@ fn a_full_queue_shows_as_lateness_and_the_goodbyes_pass_it() {
     });
 }
 
+/// The same of several flows: what a batch could not get rid of leaves first, in order, and none of it twice.
+#[test]
+fn a_full_queue_loses_nothing_of_several_flows() {
+    with_cable("flows", |cable| {
+        if let Err(reason) = cable.narrow("1mbit") {
+            return common::skipped(&format!("no shaper: {reason}"));
+        }
+        let receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 60s --json");
+        let sent = cable.send("send 10.98.0.2:9000 --rate 50pps --flows 16 --duration 1500ms --json");
+        assert_eq!(sent.status.code(), Some(0), "{}", common::stderr(&sent));
+        let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+        let refused = ["would_block", "no_buffers"].map(|key| sent["socket"][key].as_u64().unwrap());
+        assert!(refused.iter().sum::<u64>() > 0, "{sent}");
+        let received = report_of(receiver);
+        assert_eq!((&received["received"], &received["lost"]), (&sent["sent"], &0.into()));
+        assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()));
+        // Nobody has it all: those that wait longest go first.
+        let shares = &received["over_flows"]["received"];
+        assert!(shares["min"].as_u64().unwrap() * 2 > shares["max"].as_u64().unwrap(), "{received}");
+    });
+}
+
 /// The cable is pulled for good: the run ends by itself, with its summary and then the reason.
 #[test]
 fn a_destination_that_goes_out_of_reach_ends_the_run_with_its_summary() {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::distribution::Distribution;
 use crate::gaps::GapReport;
 use crate::output::{Report, Table};
 use crate::recv::ledger::MOST_FLOWS_SHOWN;
@@ -37,19 +38,21 @@ pub struct RecvReport {
     pub socket_drops: Option<u64>,
     /// Not softtimers traffic; in no other count.
     pub foreign: u64,
-    /// Of flows beyond the 1,024 that are told apart; in no other count.
+    /// Of flows beyond the 16,384 that are told apart; in no other count.
     pub unsorted: u64,
     /// Questions for consent that were answered.
     pub hellos: u64,
     /// Consecutive gaps from the middle of the run, if they were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gap_strip_ns: Vec<u64>,
+    /// All flows, however many.
+    pub over_flows: FlowsReport,
     /// The first 64 flows.
     pub per_flow: Vec<FlowReport>,
 }
 
 /// One flow of a [`RecvReport`].
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct FlowReport {
     /// The sender's address and port.
     pub peer: String,
@@ -59,8 +62,31 @@ pub struct FlowReport {
     pub received: u64,
     /// Not come in time.
     pub lost: u64,
+    /// Overtaken by a later one.
+    pub reordered: u64,
+    /// Come a second time.
+    pub duplicated: u64,
+    /// The mean of its gaps; `null` without any.
+    pub gap_mean_ns: Option<f64>,
+    /// Their standard deviation.
+    pub gap_stddev_ns: Option<f64>,
     /// Whether the sender has said goodbye.
     pub ended: bool,
+}
+
+/// Each flow is one value of these distributions, which tell the worst of them without naming any.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct FlowsReport {
+    /// How many there are.
+    pub count: u64,
+    /// How many have said goodbye.
+    pub ended: u64,
+    /// Datagrams that came of a flow.
+    pub received: Distribution,
+    /// Datagrams of a flow that did not come in time.
+    pub lost: Distribution,
+    /// The standard deviation of a flow's gaps.
+    pub gap_stddev_ns: Distribution,
 }
 
 impl RecvReport {
@@ -88,11 +114,18 @@ impl Report for RecvReport {
         table.share("back to back", self.gaps.back_to_back);
         table.number("longest burst", self.gaps.longest_burst);
         table.row("flows", self.flows);
+        if let FlowsReport {
+            count: 2.., received: Distribution { min: Some(min), max: Some(max), .. }, ..
+        } = self.over_flows
+        {
+            table.row("of each flow", format!("{min} to {max} received"));
+            table.distribution("deviation", &self.over_flows.gap_stddev_ns);
+        }
         for (name, count) in [
             ("too late", self.too_late),
             ("dropped by this socket", self.socket_drops.unwrap_or(0)),
             ("not softtimers traffic", self.foreign),
-            ("beyond 1024 flows", self.unsorted),
+            ("beyond 16384 flows", self.unsorted),
         ] {
             if count > 0 {
                 table.row(name, count);

@@ -22,7 +22,7 @@ pub(super) struct Due {
 #[derive(Debug)]
 pub(super) enum Order {
     /// Each flow always has its next datagram waiting, so it is never idle.
-    Queue { queue: DepartureQueue<u32>, flows: Vec<FlowId>, bytes: u32 },
+    Queue { queue: Box<DepartureQueue<u32>>, flows: Vec<FlowId>, bytes: u32 },
     /// Each flow is in it once, with the time at which it may go on.
     Heap { next: BinaryHeap<Reverse<(Timestamp, u32)>>, clocks: Vec<RateClock> },
 }
@@ -31,7 +31,7 @@ impl Order {
     /// The departure queue, with no flows yet; all datagrams have so many bytes.
     pub(super) fn queue(bytes: u32) -> Self {
         let config = QueueConfig { packets: u32::MAX, ..QueueConfig::default() };
-        Order::Queue { queue: DepartureQueue::new(config), flows: Vec::new(), bytes }
+        Order::Queue { queue: Box::new(DepartureQueue::new(config)), flows: Vec::new(), bytes }
     }
 
     pub(super) fn heap() -> Self {

@@ -182,7 +182,7 @@ impl<'a, C: LoopClock> OwnLoop<'a, C> {
             if self.session.flow.finished() {
                 break;
             }
-            first.0.0 = self.session.flow.depart(now, source)?;
+            first.0.0 = self.session.flow.depart(self.now, source)?;
             // Sending took its time, and the next time-out is counted from here.
             self.now = self.clock.now();
         }
