@@ -1,7 +1,8 @@
 //! `send`: paced UDP from a loop that may be busy with other work.
 //!
 //! Every `--timer` drives the same flow: one rate clock, one socket, one account of what
-//! left when. They differ only in who notices that a datagram is due:
+//! left when. With `--flows` there are several clocks, and what is due leaves in batches. They differ only in
+//! who notices that a datagram is due:
 //!
 //! ```text
 //!   --timer    the due time is noticed                          a sleep is bounded by

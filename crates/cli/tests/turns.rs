@@ -43,3 +43,9 @@ fn a_signals_handler_takes_no_turns() {
         assert_eq!(refused, "--timer signal: it takes no turns with others");
     }
 }
+
+#[test]
+fn several_flows_take_no_turns() {
+    let refused = turns("--flows 2", [Contender::Flow(Timer::Soft)]).unwrap_err().to_string();
+    assert_eq!(refused, "--flows 2: only 1 takes turns with other timers");
+}

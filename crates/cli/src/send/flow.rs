@@ -17,7 +17,7 @@ use super::outlet::Outlet;
 use super::report::SocketReport;
 use super::tally::Tally;
 
-/// A flow in progress. Its engine asks when the next datagram is [`due`](Flow::due) and calls
+/// A flow in progress, or several. Its engine asks when the next datagram is [`due`](Flow::due) and calls
 /// [`depart`](Flow::depart) at that time or as soon after it as it notices.
 ///
 /// Two times belong to a datagram. Its *place* in the schedule is the intended time: lateness is
@@ -102,7 +102,8 @@ impl Flow {
         self.tally.sent()
     }
 
-    /// Sends the due datagram at `now` and returns when the next one is due. `source` noticed it.
+    /// Sends the due datagram at `now` and returns when the next one is due. `source` noticed it. Of several
+    /// flows it sends what is due of all, up to a batch.
     ///
     /// A datagram that the kernel does not take for want of room keeps its place and is tried again a
     /// burst interval later; the schedule runs on, so what it delays is made up for or forfeited.

@@ -59,7 +59,7 @@ struct OwnLoop<'a, C> {
     now: Timestamp,
     epoll: Epoll,
     events: Events,
-    /// Due times by flow, earliest first.
+    /// When the flow is due, or the earliest of several: the heap of those is theirs.
     due: BinaryHeap<Reverse<(Timestamp, u32)>>,
     /// Only for `timerfd`.
     alarm: Option<Alarm>,
