@@ -107,3 +107,50 @@ fn a_departure_of_a_handler_is_late_without_a_cause() {
     let counts: Vec<_> = flow.tally().late_report().into_iter().filter(|(_, late)| late.count > 0).collect();
     assert_eq!(counts, [("catch_up", LateReport { count: 1, longest_ns: 9_000_000 })]);
 }
+
+/// The starts of four flows share an interval; a pause lets one of each leave in one turn, and no more than the
+/// count.
+#[test]
+fn several_flows_are_spread_and_leave_together() {
+    let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
+    for timer in ["soft", "loop"] {
+        let (mut flow, receiver) =
+            flow(&format!("--interval 1ms --flows 4 --count 10 --timer {timer}"), start);
+        let mut due = flow.due();
+        for place in 0..4 {
+            assert_eq!(due, start + place * micros(250), "{timer}");
+            due = flow.depart(due, TriggerState::Readiness).unwrap();
+        }
+        due = flow.depart(start + micros(1_999), TriggerState::HandlerExit).unwrap();
+        // What was due by then has left; each flow leaves a burst interval, 562.5 µs, before its next.
+        assert_eq!((flow.sent(), due), (8, start + micros(1_999) + Duration::from_nanos(562_500)), "{timer}");
+        flow.depart(start + micros(5_000), TriggerState::HandlerExit).unwrap();
+        assert_eq!((flow.sent(), flow.finished()), (10, true), "{timer}");
+        assert_eq!(flow.tally().packets_per_turn(), Some(10.0 / 6.0), "{timer}");
+        let places: Vec<Timestamp> = (0..8).map(|_| scheduled(&receiver)).collect();
+        let expected: Vec<Timestamp> = (0..8).map(|place| start + place * micros(250)).collect();
+        assert_eq!(places, expected, "{timer}");
+    }
+}
+
+/// Random flows have a seed each, so they do not leave in step.
+#[test]
+fn random_flows_are_not_random_alike() {
+    let start = Timestamp::from_micros(1_000_000);
+    let (mut flow, receiver) = flow("--interval 1ms --flows 2 --pattern poisson --seed 5", start);
+    let mut due = flow.due();
+    let mut gaps = [(); 2].map(|()| Vec::new());
+    let mut last = [start, start + Duration::from_micros(500)];
+    for _ in 0..20 {
+        due = flow.depart(due, TriggerState::Backup).unwrap();
+        let mut packet = [0; 2048];
+        let length = receiver.recv(&mut packet).unwrap();
+        let Ok(Datagram::Data { flow, scheduled, .. }) = Datagram::parse(&packet[..length]) else { panic!() };
+        let at = flow as usize;
+        gaps[at].push(scheduled.saturating_duration_since(last[at]));
+        last[at] = scheduled;
+    }
+    let [first, second] = gaps;
+    assert!(first.len() > 2 && second.len() > 2, "{first:?} {second:?}");
+    assert!(first.iter().zip(&second).skip(1).all(|(first, second)| first != second), "{first:?} {second:?}");
+}
