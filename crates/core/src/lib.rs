@@ -50,6 +50,8 @@ pub use idle::{Idle, PollBudget, Polling, Wait};
 #[doc(inline)]
 pub use pace::{CatchUp, OnOff, PaceConfig, PaceError, Pattern, PatternError, RateClock, Schedule, Strategy};
 #[doc(inline)]
+pub use pace::{Speed, Trace, TraceBuilder};
+#[doc(inline)]
 pub use percent::{Percent, PercentError};
 #[doc(inline)]
 pub use rate::{Rate, RateError};

@@ -16,8 +16,8 @@
 //!
 //! # Schedules with gaps of their own
 //!
-//! A [`Schedule`] is a walk along absolute times, evenly spaced or after another [`Pattern`]. One rule
-//! serves all: a packet is due at its place, but no sooner after the one before it than the burst
+//! A [`Schedule`] is a walk along absolute times: evenly spaced, after another [`Pattern`], or those of a
+//! recording ([`Trace`]). One rule serves all: a packet is due at its place, but no sooner after the one before it than the burst
 //! interval **or the gap between their places, if that is shorter**. So on schedule every gap is the
 //! schedule's own, and a short one that follows a late departure is kept, neither stretched to the
 //! burst interval nor squeezed; what is behind is made up in the longer ones. For even places that is
@@ -38,7 +38,9 @@ mod exponential;
 mod on_off;
 mod pattern;
 mod poisson;
+mod recorded;
 mod schedule;
+mod trace;
 
 use core::fmt;
 use core::time::Duration;
@@ -48,6 +50,7 @@ use crate::Rate;
 pub use clock::RateClock;
 pub use pattern::{OnOff, Pattern, PatternError};
 pub use schedule::Schedule;
+pub use trace::{Speed, Trace, TraceBuilder};
 
 /// How the next departure is placed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -60,10 +60,20 @@ impl Rate {
         if numerator < denominator {
             return Err(RateError::TooFast);
         }
-        // In lowest terms equal rates are equal, and those of whole nanoseconds need no division.
+        Ok(Rate::in_lowest_terms(numerator, denominator))
+    }
+
+    /// `departures` in so many nanoseconds, or at one a nanosecond if they are fewer.
+    pub(crate) fn mean(nanos: u64, departures: NonZeroU64) -> Self {
+        let nanos = NonZeroU64::new(nanos).map_or(departures, |nanos| nanos.max(departures));
+        Rate::in_lowest_terms(nanos, departures)
+    }
+
+    /// So equal rates are equal, and those of whole nanoseconds need no division.
+    fn in_lowest_terms(numerator: NonZeroU64, denominator: NonZeroU64) -> Self {
         let common = common_divisor(numerator, denominator);
         let lowest = |term: NonZeroU64| NonZeroU64::new(term.get() / common).unwrap_or(term);
-        Ok(Rate { numerator: lowest(numerator), denominator: lowest(denominator) })
+        Rate { numerator: lowest(numerator), denominator: lowest(denominator) }
     }
 
     /// The time between departures in nanoseconds, as a fraction: numerator and denominator.

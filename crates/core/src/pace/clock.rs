@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{PaceConfig, PaceError, Pattern, Schedule, Strategy};
+use super::{PaceConfig, PaceError, Schedule, Strategy, Trace};
 use crate::time::saturating_nanos;
 use crate::{Rate, Timestamp};
 
@@ -45,16 +45,33 @@ impl RateClock {
     /// # Errors
     /// [`PaceError`] if the burst interval is longer than the target interval.
     pub fn new(config: PaceConfig) -> Result<Self, PaceError> {
-        let PaceConfig { rate, pattern, catch_up, strategy, .. } = config;
+        RateClock::along(Schedule::new(config.rate, config.pattern, Timestamp::ZERO), config)
+    }
+
+    /// A clock for the places of a recording. `config.rate` says what the burst interval may be, so it is
+    /// best the recording's [mean](Trace::mean_rate); `config.pattern` does not count.
+    ///
+    /// The rule is that of every schedule: the recording's own gaps are kept, and what is behind is made
+    /// up in those that are longer than the burst interval. Once the last packet has left, the next
+    /// departure is at [`Timestamp::MAX`].
+    ///
+    /// # Errors
+    /// [`PaceError`] if the burst interval is longer than that of `config.rate`.
+    pub fn replay(trace: Trace, config: PaceConfig) -> Result<Self, PaceError> {
+        RateClock::along(Schedule::replay(trace, Timestamp::ZERO), config)
+    }
+
+    fn along(schedule: Schedule, config: PaceConfig) -> Result<Self, PaceError> {
+        let PaceConfig { rate, catch_up, strategy, .. } = config;
         let target = rate.interval();
         let burst_interval = config.shortest_gap();
         if burst_interval > target {
             return Err(PaceError { burst_interval, target });
         }
         let in_time = catch_up.time.as_nanos() / target.as_nanos();
-        let in_time = if pattern == Pattern::Constant { u64::try_from(in_time).ok() } else { None };
+        let in_time = if schedule.is_even() { u64::try_from(in_time).ok() } else { None };
         Ok(RateClock {
-            schedule: Schedule::new(rate, pattern, Timestamp::ZERO),
+            schedule,
             burst_interval: saturating_nanos(burst_interval),
             most_late: saturating_nanos(catch_up.time),
             most_behind: in_time.unwrap_or(u64::MAX).min(catch_up.packets),
@@ -79,6 +96,9 @@ impl RateClock {
         let last = self.schedule.place();
         self.schedule.advance();
         self.forfeit(now);
+        if self.is_over() {
+            return Timestamp::MAX;
+        }
         let place = self.schedule.place();
         let own_gap = place.saturating_duration_since(last);
         let shortest = own_gap.min(self.burst_interval());
@@ -105,6 +125,16 @@ impl RateClock {
     /// measured. The time it may leave can be later, when the flow is catching up.
     pub fn place(&self) -> Timestamp {
         self.schedule.place()
+    }
+
+    /// How long the packet at that place is, if a recording says so.
+    pub fn length(&self) -> Option<u16> {
+        self.schedule.length()
+    }
+
+    /// Whether no place is left: a recording is over.
+    pub fn is_over(&self) -> bool {
+        self.place() == Timestamp::MAX
     }
 
     /// Packets that have left, over all trains.
