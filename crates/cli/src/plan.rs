@@ -4,16 +4,19 @@
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
 mod idle;
+mod replay;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_core::{CatchUp, PaceConfig, Pattern, Rate, RateClock};
+use softtimers_core::{CatchUp, PaceConfig, PaceError, Pattern, Rate, RateClock, Trace};
 
 use crate::address;
-use crate::args::{Busy, ClockName, EchoClientArgs, IdlePolicy, OutputArgs, RecvArgs, SendArgs, Timer};
+use crate::args::{
+    Busy, ClockName, EchoClientArgs, EngineArgs, IdlePolicy, OutputArgs, RecvArgs, SendArgs, Timer,
+};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::pattern::SendPattern;
@@ -21,18 +24,21 @@ use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
 
 pub use idle::IdlePlan;
+pub use replay::{ReplayConfig, ReplayPlan};
 
-/// A run of `send`.
+/// A run of `send`, or of `replay`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SendPlan {
     /// One host's address and port, to which there is a route.
     pub destination: SocketAddr,
     /// How departures are spread over time, as it was typed; `pace` has it with its seed.
     pub pattern: SendPattern,
-    /// Rate, pattern, burst interval and catch-up of the flow; [`RateClock::new`] accepts it.
+    /// Rate, pattern, burst interval and catch-up of the flow; its clock accepts it.
     pub pace: PaceConfig,
-    /// Bytes of payload in each datagram: [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to
-    /// [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
+    /// The recording that is replayed instead of a pattern: then the rate is its mean.
+    pub trace: Option<Trace>,
+    /// Bytes of payload in each datagram, or of a recording in its longest:
+    /// [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
     pub size: usize,
     /// When the run ends: as soon as either bound is reached.
     pub end: End,
@@ -57,7 +63,7 @@ pub struct SendPlan {
     pub output: Output,
 }
 
-/// The bounds of a run. At least one is set in a [`SendPlan`].
+/// The bounds of a run. At least one is set in a [`SendPlan`], unless a recording ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct End {
     /// The longest time.
@@ -90,51 +96,91 @@ impl SendPlan {
         let pace = PaceConfig {
             pattern: pattern(args)?,
             burst_interval: args.burst_interval,
-            catch_up: args.catch_up,
+            catch_up: args.engine.catch_up,
             ..PaceConfig::new(rate)
         };
-        if let Err(error) = RateClock::new(pace) {
-            let (given, most) = (args.burst_interval.unwrap_or_default(), rate.interval());
+        if let (Timer::Off, Some(count)) = (args.engine.timer, args.count) {
+            return Err(Failure::usage(format_args!(
+                "--count {count}: --timer off sends nothing to count; only --duration ends it"
+            )));
+        }
+        let traffic = Traffic {
+            pattern: args.pattern,
+            pace,
+            trace: None,
+            size: args.size as usize,
+            end: End {
+                duration: args.duration.or(args.count.is_none().then_some(DEFAULT_DURATION)),
+                count: args.count,
+            },
+        };
+        SendPlan::driven(traffic, destination(&args.address)?, &args.engine, &args.output)
+    }
+
+    fn driven(
+        traffic: Traffic,
+        destination: SocketAddr,
+        engine: &EngineArgs,
+        output: &OutputArgs,
+    ) -> Result<Self, Failure> {
+        let Traffic { pattern, pace, trace, size, end } = traffic;
+        if let Err(error) = clock(pace, trace.as_ref()) {
+            let (given, most) = (pace.burst_interval.unwrap_or_default(), pace.rate.interval());
             return Err(Failure::usage(format_args!(
                 "--burst-interval {}: {error}; at most {} is allowed here",
                 show_duration(given),
                 show_duration(most)
             )));
         }
-        let work = work(args)?;
-        if args.slack > Duration::ZERO && args.timer != Timer::Soft {
+        let work = work(engine)?;
+        if engine.slack > Duration::ZERO && engine.timer != Timer::Soft {
             return Err(Failure::usage(format_args!(
                 "--slack {}: only --timer soft has slack; the other timers aim at the due time",
-                show_duration(args.slack)
+                show_duration(engine.slack)
             )));
         }
-        if let (Timer::Off, Some(count)) = (args.timer, args.count) {
-            return Err(Failure::usage(format_args!(
-                "--count {count}: --timer off sends nothing to count; only --duration ends it"
-            )));
-        }
-        let destination = address::resolve(&args.address)?;
-        address::check_destination(destination)?;
-        address::check_route(destination)?;
         Ok(SendPlan {
             destination,
-            pattern: args.pattern,
+            pattern,
             pace,
-            size: args.size as usize,
-            end: End {
-                duration: args.duration.or(args.count.is_none().then_some(DEFAULT_DURATION)),
-                count: args.count,
-            },
-            timer: args.timer,
-            clock: args.clock,
-            slack: args.slack,
-            idle: IdlePlan::new(args)?,
-            sched_slice: args.sched_slice,
+            trace,
+            size,
+            end,
+            timer: engine.timer,
+            clock: engine.clock,
+            slack: engine.slack,
+            idle: IdlePlan::new(engine)?,
+            sched_slice: engine.sched_slice,
             work,
-            cpu: args.cpu.map(Processor::new).transpose()?,
-            no_handshake: args.no_handshake,
-            output: Output::from(&args.output),
+            cpu: engine.cpu.map(Processor::new).transpose()?,
+            no_handshake: engine.no_handshake,
+            output: Output::from(output),
         })
+    }
+
+    /// The clock of the flow, not started.
+    ///
+    /// # Errors
+    /// A usage failure if the burst interval is too long; that of a plan that was made is not.
+    pub fn clock(&self) -> Result<RateClock, Failure> {
+        clock(self.pace, self.trace.as_ref()).map_err(Failure::usage)
+    }
+
+    /// How long the run is going to take, if that is known.
+    pub fn expected(&self) -> Option<Duration> {
+        let recorded = self.trace.as_ref().map(Trace::span);
+        [self.end.duration, recorded].into_iter().flatten().min()
+    }
+
+    /// The rate that others have to bear: while on, or of a recording as many as come within any second.
+    pub fn highest_rate(&self) -> Rate {
+        let mean = self.pace.mean_rate();
+        match &self.trace {
+            Some(trace) => Rate::per_second(trace.peak(Duration::from_secs(1)) as u64).unwrap_or(mean),
+            // On periods that are shorter than the interval begin faster than their rate says.
+            None if mean.interval() < self.pace.rate.interval() => mean,
+            None => self.pace.rate,
+        }
     }
 
     /// The number that decides a random pattern.
@@ -150,7 +196,7 @@ impl SendPlan {
             address: self.destination.to_string(),
             target_pps: self.pace.mean_rate().packets_per_second(),
             target_interval_ns: nanos(target),
-            pattern: self.pattern,
+            pattern: if self.trace.is_some() { "recorded".to_owned() } else { self.pattern.to_string() },
             burst_interval_ns: nanos(self.pace.shortest_gap()),
             catch_up_ns: catch_up.map(nanos),
             size_bytes: self.size,
@@ -177,6 +223,15 @@ impl SendPlan {
     }
 }
 
+/// What is sent, and when it belongs.
+struct Traffic {
+    pattern: SendPattern,
+    pace: PaceConfig,
+    trace: Option<Trace>,
+    size: usize,
+    end: End,
+}
+
 /// The `config` object of `send`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendConfig {
@@ -186,13 +241,13 @@ pub struct SendConfig {
     pub target_pps: f64,
     /// Time between departures, rounded down: their mean, or the one while on.
     pub target_interval_ns: u64,
-    /// How departures are spread over time, as `--pattern` takes it.
-    pub pattern: SendPattern,
+    /// How departures are spread over time, as `--pattern` takes it, or `recorded`.
+    pub pattern: String,
     /// The shortest time between departures when catching up.
     pub burst_interval_ns: u64,
     /// The longest delay that is made up; `null` for any.
     pub catch_up_ns: Option<u64>,
-    /// Payload of a datagram.
+    /// Payload of a datagram, or of the longest of a recording.
     pub size_bytes: usize,
     /// Flows side by side.
     pub flows: u32,
@@ -308,6 +363,20 @@ impl From<&OutputArgs> for Output {
     }
 }
 
+fn destination(address: &str) -> Result<SocketAddr, Failure> {
+    let destination = address::resolve(address)?;
+    address::check_destination(destination)?;
+    address::check_route(destination)?;
+    Ok(destination)
+}
+
+fn clock(pace: PaceConfig, trace: Option<&Trace>) -> Result<RateClock, PaceError> {
+    match trace {
+        Some(trace) => RateClock::replay(trace.clone(), pace),
+        None => RateClock::new(pace),
+    }
+}
+
 fn target(args: &SendArgs) -> Result<Rate, Failure> {
     match (args.rate, args.interval) {
         (Some(rate), _) => rate.of_packets(args.size).map_err(|error| {
@@ -342,7 +411,7 @@ fn any_seed() -> u64 {
     RandomState::new().hash_one("seed") >> 32
 }
 
-fn work(args: &SendArgs) -> Result<Work, Failure> {
+fn work(args: &EngineArgs) -> Result<Work, Failure> {
     match (args.busy, args.echo_batch) {
         (Busy::Echo, batch) => Ok(Work::Echo { batch: batch.map_or(DEFAULT_ECHO_BATCH, usize::from) }),
         (_, Some(batch)) => {

@@ -35,6 +35,7 @@ use super::report::{LateReport, SocketReport};
 pub(super) struct Flow {
     socket: UdpSocket,
     clock: RateClock,
+    /// As long as the longest datagram.
     packet: Vec<u8>,
     interval: Duration,
     limit: u64,
@@ -48,6 +49,8 @@ pub(super) struct Flow {
     trouble: SocketReport,
     /// Only for a timer that counts them.
     overruns: Option<u64>,
+    /// How late the last datagram was.
+    skew: Option<Duration>,
     unreachable: Option<Unreachable>,
     /// Nothing is sent: its departures are null events, whose cost is that of the timer alone.
     muted: bool,
@@ -63,7 +66,7 @@ struct Unreachable {
 impl Flow {
     /// A flow whose first datagram is due at `start`.
     pub(super) fn new(plan: &SendPlan, socket: UdpSocket, start: Timestamp) -> Result<Self, Failure> {
-        let mut clock = RateClock::new(plan.pace).map_err(Failure::usage)?;
+        let mut clock = plan.clock()?;
         let interval = plan.pace.rate.interval();
         Ok(Flow {
             socket,
@@ -80,6 +83,7 @@ impl Flow {
             causes: LateLog::new(LATE_FROM, start),
             trouble: SocketReport::default(),
             overruns: None,
+            skew: None,
             unreachable: None,
             muted: false,
         })
@@ -101,9 +105,9 @@ impl Flow {
         self.due
     }
 
-    /// Whether all that was asked for has left.
+    /// Whether all that was asked for has left, or was given up.
     pub(super) fn finished(&self) -> bool {
-        self.sent >= self.limit
+        self.sent >= self.limit || self.clock.is_over()
     }
 
     /// Datagrams that have left.
@@ -182,6 +186,7 @@ impl Flow {
     fn record_lateness(&mut self, Departure { sent, due, place }: Departure, source: TriggerState) {
         let lateness = sent.saturating_duration_since(place);
         self.late.record_duration(lateness);
+        self.skew = Some(lateness);
         let pause = sent.saturating_duration_since(due);
         self.causes.ran(sent, pause, source);
         if pause <= LATE_FROM {
@@ -209,7 +214,8 @@ impl Flow {
     }
 
     fn attempt(&mut self) -> io::Result<bool> {
-        let Err(error) = self.socket.send(&self.packet) else { return Ok(true) };
+        let length = self.clock.length().map_or(self.packet.len(), usize::from);
+        let Err(error) = self.socket.send(&self.packet[..length]) else { return Ok(true) };
         match Errno::from_io_error(&error) {
             Some(Errno::AGAIN) => self.trouble.would_block += 1,
             Some(Errno::NOBUFS) => self.trouble.no_buffers += 1,
@@ -265,6 +271,11 @@ impl Flow {
 
     pub(super) fn lateness(&self) -> &Recorder {
         &self.late
+    }
+
+    /// How late the last datagram was against its place; `None` before the first.
+    pub(super) fn skew(&self) -> Option<Duration> {
+        self.skew
     }
 
     /// Departures more than a millisecond late, by cause.
