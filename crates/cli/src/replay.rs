@@ -98,7 +98,7 @@ impl Report for ReplayReport {
             format!("{packets} packets in {span}, {bytes} bytes, at most {peak_pps} in a second"),
         );
         table.distribution("its gaps", &gaps.gap_ns);
-        table.share("back to back", gaps.back_to_back);
+        table.share("its back to back", gaps.back_to_back);
         table.append(self.send.table());
         let skew = self.skew_ns.map(|skew| show_duration(Duration::from_nanos(skew)));
         table.row("late at the end", skew.unwrap_or_else(|| "-".to_owned()));

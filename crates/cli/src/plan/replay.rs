@@ -73,10 +73,7 @@ impl ReplayPlan {
     pub fn notes(&self) -> Vec<String> {
         let Changed { lengthened, cut, out_of_order } = self.summary.changed;
         let notes = [
-            (
-                lengthened,
-                format!("shorter than the {MIN_SIZE} bytes of a header of ours; they are sent as that"),
-            ),
+            (lengthened, format!("shorter than a header of ours; they are sent as its {MIN_SIZE} bytes")),
             (cut, format!("longer than a datagram; {MAX_SIZE} bytes of each are sent")),
             (out_of_order, "earlier than one before them; they leave right after it".to_owned()),
         ];
@@ -111,4 +108,72 @@ pub struct ReplayConfig {
 
 fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     if path.as_os_str() == "-" { Ok(Box::new(io::stdin().lock())) } else { Ok(Box::new(File::open(path)?)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::handshake::Permit;
+    use clap::Parser;
+
+    fn plan(name: &str, text: &str, flags: &str) -> Result<ReplayPlan, String> {
+        let path = std::env::temp_dir().join(format!("softtimers-plan-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let words = ["softtimers", "replay", path.to_str().unwrap(), "127.0.0.1:9"].into_iter();
+        let words = words.chain(flags.split(' ').filter(|word| !word.is_empty()));
+        let plan = match Cli::parse_from(words).command {
+            Command::Replay(args) => ReplayPlan::new(&args).map_err(|failure| failure.to_string()),
+            other => panic!("{other:?}"),
+        };
+        std::fs::remove_file(&path).unwrap();
+        plan
+    }
+
+    /// `packets` of them so far apart, and one more an hour later.
+    fn rush(packets: u64, micros: u64) -> String {
+        let times = (0..packets).map(|number| number * micros).chain([3_600_000_000]);
+        times.map(|time| format!("{time},100\n")).collect()
+    }
+
+    #[test]
+    fn the_busiest_second_needs_consent_not_the_mean() {
+        let asks = |name: &str, text: &str, flags: &str| {
+            let plan = plan(name, text, flags).unwrap().send;
+            assert!(plan.pace.mean_rate().packets_per_second() < 10.0);
+            Permit::without_asking("192.0.2.1:9".parse().unwrap(), plan.highest_rate(), false).is_none()
+        };
+        assert!(!asks("even", &rush(5_000, 1_000), ""));
+        assert!(asks("fast", &rush(5_000, 999), ""));
+        assert!(asks("faster", &rush(5_000, 1_000), "--speed 1.001x"));
+        assert!(!asks("slower", &rush(5_000, 999), "--speed 0.9x"));
+        assert!(!asks("short", &rush(1_000, 1), ""));
+        assert!(asks("shorter", &rush(1_001, 0), ""));
+    }
+
+    #[test]
+    fn a_recording_decides_rate_and_size() {
+        let plan = plan("sizes", "0,100\n30,1200\n80,40\n", "--speed 0.5x --count 2").unwrap();
+        assert_eq!((plan.send.size, plan.send.seed()), (1200, None));
+        assert_eq!(plan.send.expected(), Some(std::time::Duration::from_micros(160)));
+        let config = serde_json::to_value(plan.config()).unwrap();
+        assert_eq!(
+            (&config["target_interval_ns"], &config["target_pps"]),
+            (&80_000.into(), &12_500.0.into())
+        );
+        assert_eq!((&config["pattern"], &config["speed"]), (&"recorded".into(), &0.5.into()));
+        assert_eq!((&config["burst_interval_ns"], &config["count"]), (&45_000.into(), &2.into()));
+        assert_eq!((plan.summary.packets, plan.summary.bytes), (3, 1340));
+        assert!(plan.notes().is_empty());
+    }
+
+    #[test]
+    fn one_packet_has_a_plan_too() {
+        let plan = plan("one", "7,20", "").unwrap();
+        assert_eq!((plan.summary.packets, plan.summary.peak_pps, plan.summary.span_s), (1, 1, 0.0));
+        assert_eq!(
+            plan.notes(),
+            ["1 of 1 packets: shorter than a header of ours; they are sent as its 32 bytes"]
+        );
+    }
 }
