@@ -48,7 +48,10 @@ pub use histogram::Histogram;
 #[doc(inline)]
 pub use idle::{Idle, PollBudget, Polling, Wait};
 #[doc(inline)]
-pub use pace::{CatchUp, OnOff, PaceConfig, PaceError, Pattern, PatternError, RateClock, Schedule, Strategy};
+pub use pace::{
+    AckConfig, AckPacer, AckRate, Arrival, Capacity, CatchUp, OnOff, PaceConfig, PaceError, PacketPairs,
+    Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
+};
 #[doc(inline)]
 pub use percent::{Percent, PercentError};
 #[doc(inline)]

@@ -31,7 +31,18 @@
 //!
 //! An off period is a gap like any other: nothing falls due in it, so nothing is behind because of it,
 //! and what a stall left over is made up in it at the burst interval.
+//!
+//! # Where the rate comes from
+//!
+//! From you, if you know it; soft timers §5.7 takes it as known. Else [`PacketPairs`] estimates the
+//! capacity of a path and says how far to trust that, [`AckRate`] measures what a receiver really
+//! acknowledges, and [`StartRate`] says at what rate a train begins: a share of the capacity at first, and
+//! after an idle time the rate that the last busy period proved. A sender that is clocked by ACKs keeps
+//! its protocol and lets an [`AckPacer`] spread only what arrives in lumps.
 
+mod ack;
+mod ack_rate;
+mod capacity;
 mod clock;
 mod even;
 mod exponential;
@@ -39,15 +50,20 @@ mod on_off;
 mod pattern;
 mod poisson;
 mod schedule;
+mod start;
 
 use core::fmt;
 use core::time::Duration;
 
 use crate::Rate;
 
+pub use ack::{AckConfig, AckPacer};
+pub use ack_rate::{AckRate, Arrival};
+pub use capacity::{Capacity, PacketPairs};
 pub use clock::RateClock;
 pub use pattern::{OnOff, Pattern, PatternError};
 pub use schedule::Schedule;
+pub use start::StartRate;
 
 /// How the next departure is placed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -62,6 +78,11 @@ pub enum Strategy {
     TwoSpeed,
     /// At its place in the schedule, however close: the baseline that bursts after each stall.
     FixedSeries,
+    /// One interval (the schedule's own gap) after this departure, whatever became of the schedule: the
+    /// baseline that drifts. By how much each event is late is lost for good, so the mean gap is the
+    /// target and the mean delay; what that costs is counted as behind and, beyond [`CatchUp`], as
+    /// given up.
+    Relative,
     /// At once: one departure at every trigger state, as in the overhead experiment of soft timers
     /// §5.5. The rate only counts what would have been given up.
     EveryTrigger,

@@ -78,6 +78,7 @@ impl RateClock {
         self.departures += 1;
         let last = self.schedule.place();
         self.schedule.advance();
+        let gap = self.schedule.place().saturating_duration_since(last);
         self.forfeit(now);
         let place = self.schedule.place();
         let own_gap = place.saturating_duration_since(last);
@@ -87,6 +88,7 @@ impl RateClock {
             Strategy::TwoSpeed if now <= last => now + own_gap,
             Strategy::TwoSpeed => now + shortest,
             Strategy::FixedSeries => place,
+            Strategy::Relative => now + gap,
             Strategy::EveryTrigger => now,
         }
     }
