@@ -13,7 +13,7 @@
 //!
 //! Spacing is nine tenths of the mean, not the mean itself: at the mean whatever waits would wait for
 //! ever, because as much comes as leaves. So a lump of ten is gone after a hundred packets' time, and the
-//! pipe is full again; cutting the window or capping the burst instead (A.3) leaves it half empty.
+//! pipe is full again; cutting the window or capping the burst instead (A.3) drains it.
 //!
 //! With the packets on a clock of their own, when ACKs are *read* no longer matters: a loop may poll for
 //! them and take twenty at once (§5.8).

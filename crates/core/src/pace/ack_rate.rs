@@ -76,7 +76,7 @@ impl AckRate {
     }
 
     /// Starts from a rate that is known otherwise: given, estimated, or that of the last busy period (soft
-    /// timers A.2). It counts as much as 128 packets and fades as they do.
+    /// timers A.2). It counts as much as 64 packets and fades as they do.
     pub fn starting_at(rate: Rate) -> Self {
         let mean = rate.span(ONE);
         AckRate { mean: saturating_nanos(mean), seen: MEMORY, samples: ENOUGH, ..AckRate::default() }
@@ -99,17 +99,14 @@ impl AckRate {
             self.open = Some(ack);
             return Arrival::Spaced;
         }
-        // Behind an ACK whose own gap was none, the burst has no time to go with it.
-        if let Some(open) = self.open {
-            let together = Sample {
-                nanos: open.nanos.saturating_add(ack.nanos),
-                packets: open.packets.saturating_add(ack.packets),
-            };
-            self.open = Some(together);
-            if together.packets >= LONGEST_BURST {
-                self.close();
-                self.open = Some(Sample { nanos: 0, packets: 0 });
-            }
+        let open = self.open.unwrap_or(Sample { nanos: 0, packets: 0 });
+        let together = Sample {
+            nanos: open.nanos.saturating_add(ack.nanos),
+            packets: open.packets.saturating_add(ack.packets),
+        };
+        self.open = Some(together);
+        if together.packets >= LONGEST_BURST {
+            self.close();
         }
         Arrival::Compressed
     }
@@ -136,21 +133,27 @@ impl AckRate {
         ack.nanos == 0 || self.gap().is_some_and(early)
     }
 
-    /// Adds the open sample to the mean. One that differs by more than a factor of two counts as two: a
-    /// time-out or a missed idle time must not spoil the mean for a hundred ACKs, and a path that has
-    /// really changed keeps saying so.
+    /// Adds the open sample to the mean.
+    ///
+    /// One that differs by more than a factor of two counts as two: a time-out or a missed idle time must not
+    /// spoil the mean for a hundred ACKs, and a path that has really changed keeps saying so. For the same
+    /// reason an ACK for many packets that comes late counts as one for few. It says that the receiver paused, not
+    /// that the path is slow; and a mean that is too long lasts, because ACKs come back as the packets left.
     fn close(&mut self) {
-        let Some(sample) = self.open.take().filter(|sample| sample.packets > 0) else {
+        let Some(sample) = self.open.take() else {
             return;
         };
-        let nanos = match self.gap() {
-            None => sample.nanos,
+        let (nanos, most) = match self.gap() {
+            // Nothing timed these, and there is nothing to compare with.
+            None if sample.nanos == 0 => return,
+            None => (sample.nanos, LONGEST_BURST),
             Some(gap) => {
                 let expected = saturating_nanos(gap).max(1).saturating_mul(sample.packets);
-                sample.nanos.clamp(expected / FACTOR, expected.saturating_mul(FACTOR))
+                let nanos = sample.nanos.clamp(expected / FACTOR, expected.saturating_mul(FACTOR));
+                (nanos, if nanos > expected { PAUSE } else { LONGEST_BURST })
             }
         };
-        let weight = sample.packets.min(LONGEST_BURST);
+        let weight = sample.packets.min(most);
         self.seen = (self.seen + weight).min(MEMORY);
         let of_sample = u128::from(nanos) * u128::from(ONE * weight) / u128::from(sample.packets);
         let of_others = u128::from(self.mean) * u128::from(self.seen - weight);
@@ -159,14 +162,16 @@ impl AckRate {
     }
 }
 
-/// Packets that the mean remembers: a round trip of a large window. A burst of ten that no gap went before,
-/// so that it is no compression, makes it only 4% shorter.
-const MEMORY: u64 = 128;
+/// Packets that the mean remembers. A burst of ten that no gap went before, so that it is no compression,
+/// makes it 8% shorter: what is spread at nine tenths of it is still eight tenths of the true one apart.
+const MEMORY: u64 = 64;
 /// Samples before there is a mean.
 const ENOUGH: u32 = 8;
 /// Packets in one burst at most, and the most that one sample counts for. ACKs that keep coming faster are
 /// the path's new rate.
 const LONGEST_BURST: u64 = MEMORY / 2;
+/// The packets that one sample counts for if it comes late.
+const PAUSE: u64 = 4;
 /// See [`AckRate::close`].
 const FACTOR: u64 = 2;
 /// Fixed point of the mean, so that small changes of a short gap are not lost.
@@ -259,11 +264,21 @@ mod tests {
         let known = Rate::per_second(8_000).unwrap();
         let mut rate = AckRate::starting_at(known);
         assert_eq!(rate.rate(), Some(known));
-        // A burst that nothing timed leaves it alone.
+        // A burst right after an idle time, with no gap before it that counts, is a fast sample.
         for follower in 0..20 {
             rate.on_ack(at(follower), 1);
         }
-        assert_eq!(rate.rate(), Some(known));
+        rate.on_ack(at(1_000), 1);
+        assert!((100..125).contains(&gap_micros(&rate)));
+    }
+
+    #[test]
+    fn a_known_rate_that_is_wrong_is_unlearnt() {
+        let mut rate = AckRate::starting_at(Rate::per_second(100).unwrap());
+        for ack in 0..2_000 {
+            rate.on_ack(at(100 * ack), 1);
+        }
+        assert_eq!(gap_micros(&rate), 100);
     }
 
     #[test]
