@@ -22,6 +22,9 @@ use crate::time::NANOS_PER_SEC;
 /// assert_eq!(Rate::of_bits(1_000_000_000, 1_500)?.interval(), Duration::from_micros(12));
 /// # Ok::<(), softtimers_core::RateError>(())
 /// ```
+///
+/// What departs may also be single bytes ([`Rate::bytes`]), where packets of different lengths share one
+/// bit rate: see [`Counts`](crate::pace::Counts).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rate {
     numerator: NonZeroU64,
@@ -63,15 +66,28 @@ impl Rate {
         let (numerator, denominator) = self.fraction();
         let numerator = numerator.checked_mul(100).ok_or(RateError::TooSlow)?;
         let denominator = denominator.checked_mul(u64::from(share.get())).ok_or(RateError::TooSlow)?;
-        Rate::new(numerator, denominator)
+        Rate::fraction_of(numerator, denominator)
+    }
+
+    /// Single bytes at so many bits a second, for a clock that [counts bytes](crate::pace::Counts::Bytes).
+    /// It may be as fast as it likes; from 8 Gbit/s on its [`interval`](Self::interval) rounds to zero.
+    ///
+    /// # Errors
+    /// [`RateError`] for zero.
+    pub fn bytes(bits_per_second: u64) -> Result<Self, RateError> {
+        Rate::fraction_of(8 * NANOS_PER_SEC, bits_per_second)
     }
 
     pub(crate) fn new(numerator: u64, denominator: u64) -> Result<Self, RateError> {
-        let denominator = NonZeroU64::new(denominator).ok_or(RateError::Zero)?;
-        let numerator = NonZeroU64::new(numerator).ok_or(RateError::Zero)?;
-        if numerator < denominator {
+        if 0 < numerator && numerator < denominator {
             return Err(RateError::TooFast);
         }
+        Rate::fraction_of(numerator, denominator)
+    }
+
+    fn fraction_of(numerator: u64, denominator: u64) -> Result<Self, RateError> {
+        let denominator = NonZeroU64::new(denominator).ok_or(RateError::Zero)?;
+        let numerator = NonZeroU64::new(numerator).ok_or(RateError::Zero)?;
         // In lowest terms equal rates are equal, and those of whole nanoseconds need no division.
         let common = common_divisor(numerator, denominator);
         let lowest = |term: NonZeroU64| NonZeroU64::new(term.get() / common).unwrap_or(term);
@@ -91,8 +107,12 @@ impl Rate {
 
     /// The time in which `departures` of them come, rounded down; at most 584 years.
     pub(crate) fn span(self, departures: u64) -> Duration {
-        let nanos = u128::from(self.numerator.get()) * u128::from(departures);
-        Duration::from_nanos(u64::try_from(nanos / u128::from(self.denominator.get())).unwrap_or(u64::MAX))
+        Duration::from_nanos(multiply_divide(self.numerator.get(), departures, self.denominator.get()))
+    }
+
+    /// How many whole intervals there are in a time.
+    pub(crate) fn intervals_in(self, nanos: u64) -> u64 {
+        multiply_divide(nanos, self.denominator.get(), self.numerator.get())
     }
 
     /// The time between departures, rounded down to a nanosecond.
@@ -103,6 +123,14 @@ impl Rate {
     /// Departures a second, for people.
     pub fn packets_per_second(self) -> f64 {
         NANOS_PER_SEC as f64 * self.denominator.get() as f64 / self.numerator.get() as f64
+    }
+}
+
+/// a · b / c, rounded down; saturates. A division of 128 bits costs several of 64, and is seldom needed.
+pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX),
     }
 }
 
@@ -149,6 +177,17 @@ mod tests {
         assert_eq!(micros(100_000_000, 1_500), 120_000);
         assert_eq!(micros(1_000_000_000, 1_500), 12_000);
         assert_eq!(micros(50_000_000, 1_500), 240_000);
+    }
+
+    #[test]
+    fn bytes_may_come_faster_than_nanoseconds() {
+        let of = |bits, bytes| Rate::bytes(bits).unwrap().span(bytes).as_nanos();
+        assert_eq!(of(100_000_000, 1_500), 120_000);
+        assert_eq!(of(400_000_000_000, 1_500), 30);
+        assert_eq!(Rate::bytes(400_000_000_000).unwrap().interval(), Duration::ZERO);
+        assert_eq!(Rate::bytes(400_000_000_000).unwrap().intervals_in(30), 1_500);
+        assert_eq!(Rate::bytes(0), Err(RateError::Zero));
+        assert_eq!(Rate::bytes(8_000_000), Rate::per_second(1_000_000));
     }
 
     #[test]
