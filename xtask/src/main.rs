@@ -44,7 +44,7 @@ const COMMANDS: &[Command] = &[
     Command { name: "full", about: "ci, then Miri, loom, fuzzing, mutation and measurement", run: full::run },
     Command {
         name: "measure",
-        about: "the figures of docs/benchmarks.md, made anew; --quick: one short round",
+        about: "the figures of docs/benchmarks.md, made anew, or some of them by name; --quick: one short round",
         run: measure::run,
     },
     Command {

@@ -9,7 +9,9 @@
 //!
 //! A bar that is missed does not fail the command: it measures, it does not gate.
 
+mod benches;
 mod figures;
+mod idle;
 mod trials;
 
 use std::path::Path;
@@ -22,42 +24,52 @@ use crate::workspace::Workspace;
 use figures::{Bar, Figures};
 use trials::Program;
 
-/// `cargo xtask measure [--quick]`.
+/// `cargo xtask measure [--quick] [SECTION …]`.
 ///
 /// # Errors
 /// If the command cannot be built or a trial breaks off.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let quick = match arguments {
-        [] => false,
-        [flag] if flag == "--quick" => true,
-        _ => bail!("usage: cargo xtask measure [--quick]"),
-    };
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let sections: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|argument| *argument != "--quick").collect();
+    if let Some(unknown) = sections.iter().find(|section| !SECTIONS.contains(section)) {
+        bail!(
+            "no section `{unknown}`; usage: cargo xtask measure [--quick] [SECTION …], of {}",
+            SECTIONS.join(", ")
+        );
+    }
+    let wanted = |section: &str| sections.is_empty() || sections.contains(&section);
     let workspace = Workspace::load()?;
-    let program = build(workspace.root())?;
+    let root = workspace.root();
+    let program = build(root)?;
     let (rounds, trial, batches): (usize, &str, &[usize]) =
-        if quick { (1, "500ms", &[4]) } else { (15, "500ms", &[4, 1, FULL_BATCH]) };
+        if quick { (1, "500ms", &[4]) } else { (7, "500ms", &[4, 1, 16]) };
 
     let mut bars = Vec::new();
-    for &batch in batches {
+    for &batch in batches.iter().filter(|batch| wanted(&format!("batch-{batch}"))) {
         let mut figures = Figures::default();
         program.doctor_rounds(rounds, trial, batch, &mut figures)?;
-        if bars.is_empty() {
-            println!("{}\n", figures.machine());
-        }
+        println!("{}\n", figures.machine());
         println!("### Echo batch {batch}: medians of {}\n\n{}", figures.quality(), figures.table());
         bars.extend(figures.bars(batch));
     }
-    bars.extend(program.stall(rounds.min(5))?);
-    bars.extend(program.hog(rounds.min(5))?);
+    for &batch in batches.iter().filter(|_| wanted("turns")) {
+        bars.extend(benches::work_kept(root, batch, if quick { 2 } else { 20 })?);
+    }
+    if wanted("events") {
+        bars.extend(benches::null_events(root, if quick { 1 } else { 6 })?);
+    }
+    if wanted("disturbed") {
+        bars.extend(program.stall(rounds.min(5))?);
+        bars.extend(program.hog(rounds.min(5))?);
+        bars.extend(program.slice(rounds.min(5))?);
+    }
+    if wanted("idle") {
+        bars.extend(program.idle(rounds.min(5))?);
+    }
     println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
     for bar in &bars {
         println!("{bar}");
-    }
-    if batches.contains(&FULL_BATCH) {
-        println!(
-            "\nAt echo batch {FULL_BATCH}, a group of {FULL_BATCH} requests takes longer than 40 µs, so no trigger state comes in time: \
-             no method can hold the rate there."
-        );
     }
     let count = |wanted: fn(&Bar) -> bool| bars.iter().filter(|bar| wanted(bar)).count();
     println!(
@@ -69,8 +81,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(true)
 }
 
-/// The batch that is too long for the interval.
-const FULL_BATCH: usize = 16;
+/// What can be measured alone.
+const SECTIONS: [&str; 7] = ["batch-4", "batch-1", "batch-16", "turns", "events", "disturbed", "idle"];
 
 /// Builds the command as users do, and finds it.
 fn build(root: &Path) -> Result<Program> {

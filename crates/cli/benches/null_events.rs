@@ -5,9 +5,15 @@
 //! without, in turns of 10 ms. Beside a loop that only computes, with nothing in the caches to lose, the
 //! cost is that of the event itself, the *base*; what the server loses beyond it is *pollution*.
 //!
+//! Two things are lost: what a loop pays to notice events at all, whether there are any or not, and what
+//! each event costs. So the work lost is that against a plain loop, and the cost of an event is
+//! that against the same loop without events: softtimers' passes its trigger states, one whose timer is a
+//! descriptor asks for it.
+//!
 //! ```text
-//!   server   │ off │ soft │ one-shot │ signal │  cost in total    ┐ pollution = total − base
-//!   compute  │ off │ soft │ one-shot │ signal │  base             ┘
+//!   server   │ plain │ asking │ soft, none │ soft │ one-shot │ signal │  in total ┐ pollution =
+//!   compute  │ plain │ asking │ soft, none │ soft │ one-shot │ signal │  base     ┘ total − base
+//!   events of    –       –          –       soft,none  asking    plain   are compared with
 //! ```
 #![forbid(unsafe_code)]
 
@@ -21,13 +27,18 @@ use softtimers_cli::args::Timer;
 use softtimers_cli::send::{Contender, Share};
 use turns::quartiles;
 
-const CONTENDERS: [Contender; 4] = [
+const CONTENDERS: [Contender; 6] = [
     Contender::Nobody,
+    Contender::NobodyAsking,
+    Contender::NobodySoft,
     Contender::NullEvents(Timer::Soft),
     Contender::NullEvents(Timer::Timerfd),
     Contender::NullSignals,
 ];
-const NAMES: [&str; 4] = ["off", "soft", "one-shot timerfd", "periodic signal"];
+const PLAIN: usize = 0;
+/// Who has events, by what name, and who is the same without.
+const EVENTS: [(usize, &str, usize); 3] =
+    [(3, "soft", 2), (4, "one-shot timerfd", 1), (5, "periodic signal", PLAIN)];
 /// Events a second; the paper's experiments had 100 kHz at most.
 const RATES: [u32; 6] = [100, 1_000, 5_000, 10_000, 20_000, 50_000];
 
@@ -50,10 +61,12 @@ fn measure() -> Result<(), Box<dyn Error>> {
         let compute = turns::contest(&format!("--rate {rate}pps --busy compute"), CONTENDERS, time)?;
         disturbances.extend([server.disturbed, compute.disturbed].into_iter().flatten());
         let (server, compute) = (server.rounds, compute.rounds);
-        for (who, name) in NAMES.iter().enumerate().skip(1) {
+        let [_, none, _] = quartiles(server.iter().map(|round| lost(round, 2, PLAIN)));
+        println!("| {rate} | soft, without events | 0 | {:.1}% | – | – | – |", none * 100.0);
+        for (who, name, without) in EVENTS {
             let [_, came, _] = quartiles(server.iter().map(|round| round[who].event_rate));
-            let [_, lost, _] = quartiles(server.iter().map(|round| lost(round, who)));
-            let (total, base) = (cost(&server, who), cost(&compute, who));
+            let [_, lost, _] = quartiles(server.iter().map(|round| lost(round, who, PLAIN)));
+            let (total, base) = (cost(&server, who, without), cost(&compute, who, without));
             println!(
                 "| {rate} | {name} | {came:.0} | {:.1}% | {total:.0} | {base:.0} | {:.0} |",
                 lost * 100.0,
@@ -67,13 +80,14 @@ fn measure() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The share of the work that this contender's events cost in a round.
-fn lost<const N: usize>(round: &[Share; N], who: usize) -> f64 {
-    1.0 - round[who].work_rate / round[0].work_rate
+/// The share of `without`'s work in a round that `who` does not do.
+fn lost<const N: usize>(round: &[Share; N], who: usize, without: usize) -> f64 {
+    1.0 - round[who].work_rate / round[without].work_rate
 }
 
 /// The same in nanoseconds of the loop for each event that came.
-fn cost<const N: usize>(rounds: &[[Share; N]], who: usize) -> f64 {
-    let [_, cost, _] = quartiles(rounds.iter().map(|round| lost(round, who) * 1e9 / round[who].event_rate));
+fn cost<const N: usize>(rounds: &[[Share; N]], who: usize, without: usize) -> f64 {
+    let [_, cost, _] =
+        quartiles(rounds.iter().map(|round| lost(round, who, without) * 1e9 / round[who].event_rate));
     cost
 }

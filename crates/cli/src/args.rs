@@ -17,6 +17,7 @@ use crate::units;
 use crate::wire;
 
 pub use doctor::DoctorArgs;
+pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
 pub use probe_feature::ProbeFeatureArgs;

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
+use softtimers::{Clock, Monotonic};
 
 use crate::failure::{Exit, Failure};
 use crate::units::show_duration;
@@ -96,10 +97,12 @@ impl Process {
     /// The same for one that prints its object at once: if it is still silent after `patience`, it is
     /// killed.
     pub(crate) fn finish_within<T: DeserializeOwned>(self, patience: Duration) -> Result<T, Failure> {
-        if let Some(stdout) = &self.child.stdout {
+        let deadline = Monotonic.now() + patience;
+        while let Some(stdout) = &self.child.stdout {
+            let left = deadline.saturating_duration_since(Monotonic.now());
             let mut waited_for = [PollFd::new(stdout, PollFlags::IN)];
             // A time-out that does not fit the kernel's type is none.
-            match poll(&mut waited_for, patience.try_into().ok().as_ref()) {
+            match poll(&mut waited_for, left.try_into().ok().as_ref()) {
                 Ok(0) => {
                     return Err(Failure::check(format_args!(
                         "{} was silent for {}",
@@ -107,7 +110,8 @@ impl Process {
                         show_duration(patience)
                     )));
                 }
-                Ok(_) | Err(Errno::INTR) => {}
+                Ok(_) => break,
+                Err(Errno::INTR) => {}
                 Err(error) => {
                     return Err(Failure::broke_off(format_args!("waiting for {}", self.what), &error.into()));
                 }

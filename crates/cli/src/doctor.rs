@@ -18,8 +18,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::args::{DoctorArgs, Timer};
+use crate::args::{DoctorArgs, FULL_TRIAL, QUICK_TRIAL, Timer};
+use crate::class::Class;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
 use crate::output::{Output, Run};
 use crate::progress::Progress;
@@ -106,18 +108,25 @@ pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     let trials = 5 * METHODS.len() as u32 / 2;
     let expected = (plan.duration + TRIAL_OVERHEAD) * trials + COSTS_TAKE;
     let progress = Progress::start("examining", Some(expected));
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let neighbours = Neighbours::watch();
     let costs = costs::measure().map_err(|error| Failure::broke_off("measuring costs", &error))?;
-    let features = features::all();
+    let features = features::all(&interrupt);
     let mut notes = Notes::default();
-    let pacing = compare(plan, &mut notes)?;
+    let pacing = compare(plan, &mut notes, &interrupt)?;
     let interference = neighbours.so_far();
     drop(progress);
 
     let inconclusive = interference.inconclusive();
-    let server = pacing.iter().find(|cell| cell.busy == Load::Echo && cell.method == "soft");
+    let is_server = |cell: &&Cell| cell.busy == Load::Echo && cell.method == "soft";
+    let server = pacing.iter().find(is_server).filter(|cell| cell.not_made.is_none());
     let useful_range = range::useful(&costs, server.map(|cell| &cell.trigger_interval_ns));
-    let verdict = verdict::of(&costs, &pacing, inconclusive.is_some());
+    let verdict = if interrupt.arrived() {
+        "interrupted, so no verdict".to_owned()
+    } else {
+        verdict::of(&costs, &pacing, inconclusive.is_some())
+    };
     plan.output.finish(&Run {
         machine: &machine.during(interference),
         seed: None,
@@ -128,17 +137,24 @@ pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     })
 }
 
-/// Makes the trials, and returns their cells in the fixed order.
-fn compare(plan: &DoctorPlan, notes: &mut Notes) -> Result<Vec<Cell>, Failure> {
+/// Makes the trials until a signal arrives, and returns the cells of all of them in the fixed order.
+fn compare(plan: &DoctorPlan, notes: &mut Notes, interrupt: &Interrupt) -> Result<Vec<Cell>, Failure> {
+    let class = Class::current();
     let mut cells = Vec::new();
     for neighbours in plan.in_turn().chunks(2) {
         // The baseline stands between the two: a virtual machine's speed drifts by a fifth in seconds.
         let mut baseline = None;
         let mut pair = Vec::new();
         for &(place, trial) in neighbours {
-            pair.push((place, trial.run(notes)?));
+            if trial.timer == Timer::Spin && !class.may_spin() {
+                pair.push((place, trial.not_made(format!("{class}, so it must not spin"))));
+                continue;
+            }
+            let cell = unless_interrupted(interrupt, || trial.run(notes))?;
+            pair.push((place, cell.unwrap_or_else(|| trial.not_made(INTERRUPTED.to_owned()))));
             if trial.load == Load::Echo && baseline.is_none() {
-                baseline = Some(Trial { timer: Timer::Off, ..trial }.baseline(notes)?);
+                let without = Trial { timer: Timer::Off, ..trial };
+                baseline = unless_interrupted(interrupt, || without.baseline(notes))?;
             }
         }
         cells.extend(pair.into_iter().map(|(place, cell)| match baseline {
@@ -148,6 +164,19 @@ fn compare(plan: &DoctorPlan, notes: &mut Notes) -> Result<Vec<Cell>, Failure> {
     }
     cells.sort_by_key(|&(place, _)| place);
     Ok(cells.into_iter().map(|(_, cell)| cell).collect())
+}
+
+/// What `part` comes to if no signal arrives before or in the middle of it: on a terminal, Ctrl-C goes to the
+/// processes of a trial too, and one that it ended early is none.
+fn unless_interrupted<T>(
+    interrupt: &Interrupt,
+    part: impl FnOnce() -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    if interrupt.arrived() {
+        return Ok(None);
+    }
+    let outcome = part();
+    if interrupt.arrived() { Ok(None) } else { outcome.map(Some) }
 }
 
 impl DoctorPlan {
@@ -175,10 +204,9 @@ const METHODS: [Timer; 8] = {
     use Timer::*;
     [Soft, Loop, Spin, Pwait2, Timerfd, Ms, Signal, Thread]
 };
+const INTERRUPTED: &str = "interrupted";
 /// 25,000 packets/s: one flow of full-sized packets at 300 Mbit/s.
 const INTERVAL: Duration = Duration::from_micros(40);
-const FULL_TRIAL: Duration = Duration::from_millis(1_250);
-const QUICK_TRIAL: Duration = Duration::from_millis(225);
 /// Starting the processes and saying goodbye; measured.
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(50);
 /// And the probes.

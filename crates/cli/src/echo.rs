@@ -26,6 +26,7 @@ use softtimers::Monotonic;
 use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
 
+use crate::class::Class;
 use crate::distribution::{Distribution, Recorder};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -40,6 +41,10 @@ use crate::plan::EchoClientPlan;
 /// the system fails meanwhile.
 pub fn run(plan: &EchoClientPlan) -> Result<(), Failure> {
     let broke = |error: io::Error| Failure::broke_off("loading the echo server", &error);
+    let class = Class::current();
+    if plan.spin && !class.may_spin() {
+        return Err(Failure::not_possible(format_args!("--spin: {class}, so it must not spin")));
+    }
     let machine = Machine::read();
     let run_of = |report| Run {
         machine: &machine,

@@ -10,6 +10,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// Whether SIGINT or SIGTERM has arrived since [`Interrupt::listen`].
@@ -28,10 +30,18 @@ impl Interrupt {
         let arrived = Arc::new(AtomicBool::new(false));
         let (readable, written) = UnixStream::pair()?;
         for signal in [SIGINT, SIGTERM] {
+            // With the first of them a signal ends the process no more, so that one must remember it.
+            signal_hook::low_level::pipe::register(signal, written.try_clone()?)?;
             // Handlers run in the order they were registered: the first signal finds the flag unset.
             signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&arrived))?;
             signal_hook::flag::register(signal, Arc::clone(&arrived))?;
-            signal_hook::low_level::pipe::register(signal, written.try_clone()?)?;
+        }
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut [PollFd::new(&readable, PollFlags::IN)], Some(&at_once)) {
+            // A signal that comes only now sets the flag itself.
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => arrived.store(true, Ordering::Relaxed),
+            Err(error) => return Err(error.into()),
         }
         Ok(Interrupt { arrived, readable })
     }
@@ -56,7 +66,6 @@ impl AsFd for Interrupt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     #[test]
     fn both_views_show_a_signal() {

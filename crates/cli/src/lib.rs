@@ -19,6 +19,7 @@ pub mod address;
 pub mod args;
 pub mod assertion;
 pub mod child;
+pub mod class;
 pub mod command;
 pub mod distribution;
 pub mod doctor;

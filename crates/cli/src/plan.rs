@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::Serialize;
 use softtimers_core::{CatchUp, PaceConfig, PaceError, Pattern, Rate, RateClock, Trace};
 
@@ -99,11 +100,6 @@ impl SendPlan {
             catch_up: args.engine.catch_up,
             ..PaceConfig::new(rate)
         };
-        if let (Timer::Off, Some(count)) = (args.engine.timer, args.count) {
-            return Err(Failure::usage(format_args!(
-                "--count {count}: --timer off sends nothing to count; only --duration ends it"
-            )));
-        }
         let traffic = Traffic {
             pattern: args.pattern,
             pace,
@@ -133,12 +129,7 @@ impl SendPlan {
             )));
         }
         let work = work(engine)?;
-        if engine.slack > Duration::ZERO && engine.timer != Timer::Soft {
-            return Err(Failure::usage(format_args!(
-                "--slack {}: only --timer soft has slack; the other timers aim at the due time",
-                show_duration(engine.slack)
-            )));
-        }
+        check_timer(engine, end.count)?;
         Ok(SendPlan {
             destination,
             pattern,
@@ -207,7 +198,7 @@ impl SendPlan {
             clock: self.clock,
             slack_ns: nanos(self.slack),
             idle: self.idle.map(|idle| idle.policy),
-            cpu_budget: self.idle.and_then(IdlePlan::budget_share),
+            cpu_budget: self.idle.map(IdlePlan::budget_share),
             sched_slice_ns: self.sched_slice.map(nanos),
             busy: match self.work {
                 Work::None => Busy::None,
@@ -263,7 +254,7 @@ pub struct SendConfig {
     pub slack_ns: u64,
     /// What `soft` does when nothing is due; `null` for the other timers.
     pub idle: Option<IdlePolicy>,
-    /// The share of one processor that may be polled away; `null` for no limit.
+    /// The share of one processor that may be polled away; `null` for the other timers.
     pub cpu_budget: Option<f64>,
     /// The slice asked of the scheduler; `null` if it is left as it is.
     pub sched_slice_ns: Option<u64>,
@@ -409,6 +400,26 @@ fn pattern(args: &SendArgs) -> Result<Pattern, Failure> {
 
 fn any_seed() -> u64 {
     RandomState::new().hash_one("seed") >> 32
+}
+
+/// Refuses what the timer would silently ignore.
+fn check_timer(engine: &EngineArgs, count: Option<u64>) -> Result<(), Failure> {
+    if engine.slack > Duration::ZERO && engine.timer != Timer::Soft {
+        return Err(Failure::usage(format_args!(
+            "--slack {}: only --timer soft has slack; the other timers aim at the due time",
+            show_duration(engine.slack)
+        )));
+    }
+    match (engine.timer, engine.clock, count) {
+        (Timer::Signal | Timer::Thread | Timer::Off, ClockName::Tsc, _) => Err(Failure::usage(format_args!(
+            "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
+            engine.timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        ))),
+        (Timer::Off, _, Some(count)) => Err(Failure::usage(format_args!(
+            "--count {count}: --timer off sends nothing to count; only --duration ends it"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn work(args: &EngineArgs) -> Result<Work, Failure> {

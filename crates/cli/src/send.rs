@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!   --timer    the due time is noticed                          a sleep is bounded by
-//!   soft       after every handler, by SoftTimers               epoll_pwait2, to the deadline
+//!   soft       after every handler, and in the middle of        epoll_pwait2, to the deadline
+//!              answering more than 8 requests, by SoftTimers
 //!   loop       after every handler, by a heap and a clock       epoll_pwait2, to the next due time
 //!   pwait2     when the wait returns                            epoll_pwait2, to the next due time
 //!   ms         when the wait returns                            the same, rounded up to whole ms
@@ -13,13 +14,17 @@
 //!   signal     wherever its signal interrupts the loop          the signal
 //!   thread     when a second thread wakes up                    clock_nanosleep, to the due time
 //!   spin       after every handler, by a heap and a clock       – it never sleeps
-//!   off        never: only the work is done, as a baseline      –
+//!   off        never: a plain epoll loop does only the work     –
 //! ```
 //!
 //! `soft` is softtimers; `loop` is what five lines achieve without it on one flow; the others are
 //! what programs do today. Each is at its best: absolute times, 1 ns of timer slack, the same rule
 //! for catching up; a signal's handler sends where it interrupts, for one that only sets a flag is
-//! noticed no sooner than a clock is read.
+//! noticed no sooner than a clock is read. To wake early by what a wake-up takes is softtimers' own:
+//! `soft` and `signal` do, the others aim at the due time itself, as programs do.
+//!
+//! `off` is the loop that people would have without pacing, so work is kept or lost against that one:
+//! softtimers' own cost at each trigger state counts, as do the clock readings of `loop`.
 
 mod account;
 mod beside;
@@ -32,6 +37,7 @@ mod session;
 mod soft;
 mod turns;
 mod work;
+mod work_loop;
 
 use std::time::Duration;
 
@@ -39,6 +45,7 @@ use serde::Serialize;
 use softtimers::{Monotonic, Tsc};
 
 use crate::args::{ClockName, Timer};
+use crate::class::Class;
 use crate::failure::Failure;
 use crate::handshake::Permit;
 use crate::machine::{Machine, Neighbours};
@@ -125,6 +132,10 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         .then(Tsc::new)
         .transpose()
         .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
+    let class = Class::current();
+    if plan.timer == Timer::Spin && !class.may_spin() {
+        return Err(Failure::not_possible(format_args!("--timer spin: {class}, so it must not spin")));
+    }
     // Without a timer nothing is sent: no question, no goodbye.
     let permit = (plan.timer != Timer::Off).then(|| Permit::obtain(plan)).transpose()?;
     let progress = Progress::start("sending", plan.expected());

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,6 +10,8 @@ use std::time::Duration;
 use common::{Receiver, command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use softtimers::{Clock, Monotonic};
+use softtimers_cli::wire::Datagram;
 
 fn start(words: &str) -> Child {
     command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -73,18 +76,50 @@ fn an_interrupt_ends_a_run_with_its_summary() {
         "--timer off --busy compute",
         "--timer off",
     ] {
-        let receiver = Receiver::start("");
-        let sender =
-            start(&format!("send {} --interval 30s --duration 60s --json {words}", receiver.address));
-        pause(400);
+        let (receiver, address) = listen();
+        let sender = start(&format!("send {address} --interval 30s --duration 60s --json {words}"));
+        let sends = !words.contains("off");
+        if sends {
+            assert!(matches!(next(&receiver), Some(Datagram::Data { sequence: 0, .. })), "{words}");
+        } else {
+            await_listening(&sender);
+        }
         signal(&sender, Signal::INT);
+        let told = Monotonic.now();
         let sent = report(sender);
-        let expected = u64::from(!words.contains("off"));
-        assert_eq!(sent["sent"].as_u64(), Some(expected), "{words}");
-        kill_process(Pid::from_raw(receiver.id() as i32).unwrap(), Signal::INT).unwrap();
-        let (_, received, words) = receiver.finish();
-        assert_eq!(received["flows"].as_u64(), Some(expected), "not even a goodbye without a timer: {words}");
+        assert!(Monotonic.now() < told + Duration::from_secs(30), "it went on to its end: {words}");
+        assert_eq!(sent["sent"].as_u64(), Some(u64::from(sends)), "{words}");
+        receiver.set_nonblocking(true).unwrap();
+        let goodbye = next(&receiver);
+        let said = matches!(goodbye, Some(Datagram::Bye { sent: 1, .. }));
+        assert!(if sends { said } else { goodbye.is_none() }, "a goodbye by whoever sends: {words}");
     }
+}
+
+fn listen() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+/// The next datagram, if one comes in time.
+fn next(receiver: &UdpSocket) -> Option<Datagram> {
+    let mut packet = [0; 2_048];
+    let length = receiver.recv(&mut packet).ok()?;
+    Some(Datagram::parse(&packet[..length]).unwrap())
+}
+
+/// Before a run listens for the signal, it would end the process.
+fn await_listening(sender: &Child) {
+    let listens = (0..6_000).any(|_| {
+        pause(5);
+        let status = std::fs::read_to_string(format!("/proc/{}/status", sender.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.map_or(0, |caught| u64::from_str_radix(caught.trim(), 16).unwrap());
+        caught >> (Signal::INT.as_raw() - 1) & 1 == 1
+    });
+    assert!(listens, "the run did not begin within 30 s");
 }
 
 /// Clients that died leave a loop that is idle although it was to be busy; the report says so.

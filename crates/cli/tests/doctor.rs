@@ -4,11 +4,14 @@ mod common;
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
-use common::{command, refusal, run, stderr};
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
+use common::{command, refusal, run, skipped, stderr};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpid,
+};
 use serde_json::Value;
 
 /// A trial long enough to be disturbed in its middle.
@@ -173,4 +176,47 @@ fn a_child_of_somebody_else_does_not_start() {
         let message = refusal(&run(&format!("--with-parent 2147483647 {words}")), 1);
         assert!(message.contains("process 2147483647 is not the parent"), "{message}");
     }
+}
+
+/// On a terminal, Ctrl-C goes to the processes of the trial, too.
+#[test]
+fn an_interrupted_examination_shows_what_there_is() {
+    let mut command = command("doctor --duration 2s --json");
+    let mut doctor = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child_of(&mut doctor, "send");
+    kill_process_group(Pid::from_child(&doctor), Signal::INT).unwrap();
+    let output = doctor.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["costs"]["clock_read_ns"].is_f64() && report["features"][0]["how"] != "", "{report}");
+    assert_eq!(report["verdict"], "interrupted, so no verdict");
+    let cells = report["pacing"].as_array().unwrap();
+    assert_eq!((cells.len(), &cells[15]["method"]), (16, &"thread".into()));
+    assert!(cells.iter().all(|cell| cell["not_made"] == "interrupted"), "in the first trial: {report}");
+    assert!(cells.iter().all(|cell| cell["achieved_share"].is_null()), "{report}");
+}
+
+/// A spinner of a real-time class would keep everything else off its processor.
+#[test]
+fn nothing_spins_in_a_real_time_class() {
+    let real_time = |words: &str| {
+        let mut chrt = Command::new("chrt");
+        chrt.args(["-f", "1", env!("CARGO_BIN_EXE_softtimers")]).args(words.split(' ')).output()
+    };
+    match real_time("man") {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => return skipped(&format!("no real-time class: {}", stderr(&output).trim())),
+        Err(error) => return skipped(&format!("no real-time class: chrt: {error}")),
+    }
+    for words in
+        ["send 127.0.0.1:9 --rate 1kpps --duration 10ms --timer spin", "echo-client 127.0.0.1:9 --spin"]
+    {
+        let message = refusal(&real_time(words).unwrap(), 77);
+        assert!(message.contains("of the real-time class SCHED_FIFO, so it must not spin"), "{message}");
+    }
+    // The server's clients do not spin either, or they would refuse to start.
+    let served = real_time("send 127.0.0.1:9 --rate 1kpps --duration 50ms --busy echo --json").unwrap();
+    assert_eq!(served.status.code(), Some(0), "{}", stderr(&served));
+    let report: Value = serde_json::from_slice(&served.stdout).unwrap();
+    assert!(report["work_rate"].as_f64() > Some(0.0), "{report}");
 }

@@ -102,7 +102,7 @@ fn places_of_trains_are_inside_their_on_periods() {
 /// Each timer engine drives the same flow, so each sends the pattern.
 #[test]
 fn every_timer_sends_every_pattern() {
-    for timer in ["soft", "loop", "pwait2", "ms", "timerfd"] {
+    for timer in ["soft", "loop", "pwait2", "ms", "timerfd", "signal", "thread", "spin"] {
         for pattern in ["constant", "poisson --seed 1", "onoff:2ms/10ms"] {
             let (sent, received) =
                 pair(&format!("--interval 500us --count 60 --timer {timer} --pattern {pattern}"));

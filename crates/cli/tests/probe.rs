@@ -4,12 +4,14 @@
 mod common;
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use common::{command, refusal, run, skipped, stderr};
+use rustix::thread::{CapabilitySet, capabilities};
 use serde_json::Value;
 
 const NAMES: [&str; 15] = [
@@ -117,13 +119,43 @@ fn numbers(how: &str) -> Vec<u64> {
     how.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
+/// Whether this process has all of these capabilities, and no sandbox between it and the kernel.
+fn may(needed: CapabilitySet) -> bool {
+    is_free() && capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
+}
+
+fn is_free() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "0"]))
+}
+
+fn everybody_may_count() -> bool {
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    is_free() && paranoid.trim().parse().is_ok_and(|paranoid: i32| paranoid <= 2)
+}
+
+/// A program in the kernel that did not run where it might have is a failure, unless the kernel has no
+/// such programs or no such tracepoint.
+#[track_caller]
+fn excused(name: &str, allowed: bool, how: &str) {
+    let missing = ["function not implemented", "no such file or directory", "operation not supported"];
+    assert!(!allowed || missing.iter().any(|words| how.contains(words)), "{name}: {how}");
+    skipped(&format!("{name}: {how}"));
+}
+
+/// What a program on a tracepoint takes.
+const TRACING: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
+
 /// Soft timers §3: the end of an exception is a trigger state, one for each fresh page at least.
 #[test]
 fn every_fresh_page_is_a_trigger_state() {
-    for (name, pages, passed) in [("page_faults", 0, 1), ("trap_triggers", 1, 0)] {
+    let may_count = may(CapabilitySet::PERFMON) || everybody_may_count();
+    for (name, pages, passed, allowed) in
+        [("page_faults", 0, 1, may_count), ("trap_triggers", 1, 0, may(TRACING))]
+    {
         match probe(name) {
             (true, how) => assert!(numbers(&how)[passed] >= numbers(&how)[pages], "{how}"),
-            (false, how) => skipped(&format!("{name}: {how}")),
+            (false, how) => excused(name, allowed, &how),
         }
     }
 }
@@ -133,7 +165,7 @@ fn every_fresh_page_is_a_trigger_state() {
 fn interrupts_are_trigger_states() {
     match probe("irq_triggers") {
         (true, how) => assert!(numbers(&how)[0] == 32 && numbers(&how)[1] > 0, "{how}"),
-        (false, how) => skipped(&how),
+        (false, how) => excused("irq_triggers", may(TRACING), &how),
     }
 }
 
@@ -147,6 +179,20 @@ impl ForAll {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         ForAll(path)
     }
+
+    /// A process that another test forks at the same moment has our copy open for writing until it runs
+    /// its own program, and so long ours may not be run.
+    fn run_as_nobody(&self, feature: &str) -> io::Result<Output> {
+        let mut command = Command::new(&self.0);
+        command.args(["probe-feature", feature]).uid(65_534).gid(65_534);
+        for _ in 0..100_000 {
+            match command.output() {
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
+                outcome => return outcome,
+            }
+        }
+        command.output()
+    }
 }
 
 impl Drop for ForAll {
@@ -159,11 +205,12 @@ impl Drop for ForAll {
 fn a_user_without_privileges_gets_findings_and_no_errors() {
     let copy = ForAll::new();
     for name in NAMES {
-        let mut command = Command::new(&copy.0);
-        command.args(["probe-feature", name]).uid(65_534).gid(65_534);
-        let output = match command.output() {
+        let output = match copy.run_as_nobody(name) {
             Ok(output) => output,
-            Err(error) => return skipped(&format!("only root may become nobody: {error}")),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                return skipped(&format!("only root may become nobody: {error}"));
+            }
+            Err(error) => panic!("{name}: {error}"),
         };
         let (works, how) = finding(name, &output);
         match name {
@@ -210,19 +257,9 @@ fn the_report_has_the_costs_the_features_and_the_range() {
     let share = cost.zip(longest).map(|(cost, longest)| cost / longest);
     assert!(share.is_none_or(|share| (share - 0.05).abs() < 1e-9), "{share:?}");
     assert_eq!(longest.is_some(), cost.is_some());
-}
-
-/// Soft timers §5.1: where a timer's interrupt costs microseconds, a soft event costs next to nothing.
-#[test]
-fn a_soft_event_costs_a_small_share_of_a_timers_signal() {
-    let output = run("doctor --duration 20ms --json");
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let Some(share) = report["costs"]["soft_event_of_signal"].as_f64() else {
-        return skipped("no timer that signals, so nothing to compare with");
-    };
-    // Without optimisation our side of the comparison is ten times as dear.
-    let most = if cfg!(debug_assertions) { 0.5 } else { 0.05 };
-    assert!(share > 0.0 && share < most, "{share}: {}", report["costs"]);
+    let of_signal = cost.zip(costs["soft_event_ns"].as_f64()).map(|(signal, soft)| soft / signal);
+    let told = costs["soft_event_of_signal"].as_f64();
+    assert!(told.zip(of_signal).is_none_or(|(told, of)| (told / of - 1.0).abs() < 1e-9), "{costs}");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! A run that SIGTERM ends leaves its thread as it found it: processors, timer slack and slice. The run
 //! is in this process, since a process that has ended has no attributes to compare.
 
+mod common;
+
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -49,6 +51,7 @@ fn pause(length: Duration) {
 /// One test and one signal: a second SIGTERM would end the process, as it should.
 #[test]
 fn a_run_that_sigterm_ends_leaves_the_thread_as_it_was() {
+    common::watch();
     let before = Attributes::read();
     let one = (0..CpuSet::MAX_CPU).find(|&number| before.processors.is_set(number)).unwrap().to_string();
     // Longer than this test is allowed to take.
@@ -62,9 +65,11 @@ fn a_run_that_sigterm_ends_leaves_the_thread_as_it_was() {
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
             // Before the run listens for signals, this one would end the process.
-            while !is_caught(Signal::TERM) {
+            let listens = (0..2_000).any(|_| {
                 pause(Duration::from_millis(5));
-            }
+                is_caught(Signal::TERM)
+            });
+            assert!(listens, "the run did not begin within 10 s");
             pause(Duration::from_millis(300));
             kill_process(getpid(), Signal::TERM).unwrap();
         });

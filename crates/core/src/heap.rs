@@ -84,37 +84,42 @@ impl<K: Copy + Ord> IndexedHeap<K> {
         self.sift_down(at);
     }
 
+    // An entry on its way is held, not swapped: each that it passes is written once.
+
     fn sift_up(&mut self, mut at: usize) -> usize {
+        let entry = self.entries[at];
         while at > 0 {
             let parent = (at - 1) / 2;
-            if self.entries[parent].0 <= self.entries[at].0 {
+            if self.entries[parent].0 <= entry.0 {
                 break;
             }
-            self.swap(at, parent);
+            self.put(at, self.entries[parent]);
             at = parent;
         }
+        self.put(at, entry);
         at
     }
 
     fn sift_down(&mut self, mut at: usize) {
+        let entry = self.entries[at];
         loop {
             let (left, right) = (2 * at + 1, 2 * at + 2);
-            let Some(mut least) = self.entries.get(left).map(|_| left) else { return };
+            let Some(mut least) = self.entries.get(left).map(|_| left) else { break };
             if self.entries.get(right).is_some_and(|entry| entry.0 < self.entries[left].0) {
                 least = right;
             }
-            if self.entries[at].0 <= self.entries[least].0 {
-                return;
+            if entry.0 <= self.entries[least].0 {
+                break;
             }
-            self.swap(at, least);
+            self.put(at, self.entries[least]);
             at = least;
         }
+        self.put(at, entry);
     }
 
-    fn swap(&mut self, a: usize, b: usize) {
-        self.entries.swap(a, b);
-        self.position[self.entries[a].1 as usize] = a as u32;
-        self.position[self.entries[b].1 as usize] = b as u32;
+    fn put(&mut self, at: usize, entry: (K, u32)) {
+        self.entries[at] = entry;
+        self.position[entry.1 as usize] = at as u32;
     }
 }
 

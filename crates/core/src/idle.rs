@@ -12,15 +12,15 @@
 //!
 //! `Park` polls little, because its lead is a low quantile of the lateness; `Hybrid` polls a few
 //! microseconds before most events and is rarely late. Where the due time is nearer than a wake-up
-//! takes, both poll: going to sleep would cost as much and come late. A flow faster than wake-ups
-//! therefore takes all of the processor under every policy, as it would by sleeping.
+//! takes, both poll: going to sleep would cost as much and come late.
 //!
-//! Spinning is not the safe choice: a virtual machine that burns its share is taken off its core for
-//! milliseconds, and beside another busy process a whole scheduler slice is lost. So it has a budget
-//! ([`PollBudget`], half of one processor unless you say otherwise), and its driver may withhold it
-//! ([`Idle::allow_spin`]): one spinning thread of a program is enough. Under any policy all polling
-//! counts against the budget, also the last few microseconds before a deadline. When it is used up,
-//! the loop sleeps to the deadline and is late by a wake-up, rather than over budget.
+//! Polling is not the safe choice: a virtual machine that burns its share is taken off its core for
+//! milliseconds, and beside another busy process a whole scheduler slice is lost. So every policy has a
+//! budget ([`PollBudget`], half of one processor unless you say otherwise). All polling counts against
+//! it, also the last few microseconds before a deadline. When it is used up, the loop sleeps to the
+//! deadline and is late by a wake-up, rather than over budget. A flow faster than wake-ups needs all of
+//! a processor under every policy, and gets it only by asking ([`Idle::within`]). Spinning its driver
+//! may also withhold ([`Idle::allow_spin`]): one spinning thread of a program is enough.
 //!
 //! An idle program with nothing pending sleeps for good under every policy (soft timers §5.1: the idle
 //! CPU halts when nothing is due before the next interrupt).
@@ -29,7 +29,7 @@ mod budget;
 
 use core::time::Duration;
 
-use crate::{Percent, Timestamp};
+use crate::Timestamp;
 
 use budget::Meter;
 pub use budget::{PollBudget, Polling};
@@ -78,25 +78,34 @@ pub enum Wait {
 
 impl Idle {
     /// Sleep until the deadline, less what a wake-up takes at the least. The default.
+    ///
+    /// As all policies within [`PollBudget::HALF`], which it comes near only where events are nearer than
+    /// a wake-up takes. A flow that is to be held there needs more: [`within`](Self::within).
     pub const fn park() -> Self {
-        Idle::new(Policy::Park, Duration::ZERO, PollBudget::UNLIMITED)
+        Idle::new(Policy::Park, Duration::ZERO)
     }
 
     /// Sleep until the deadline, less what a wake-up takes at the most; poll the rest away.
-    pub const fn hybrid() -> Self {
-        Idle::new(Policy::Hybrid, FIRST_LEAD, PollBudget::UNLIMITED)
-    }
-
-    /// Poll while anything is pending, within half of one processor.
     ///
-    /// Only this policy polls for longer than a wake-up takes, so only this one has a budget unless
-    /// you give one ([`within`](Self::within)).
-    pub const fn spin() -> Self {
-        Idle::new(Policy::Spin, Duration::ZERO, PollBudget::new(Percent::HALF))
+    /// Within [`PollBudget::HALF`], as [`park`](Self::park).
+    pub const fn hybrid() -> Self {
+        Idle::new(Policy::Hybrid, FIRST_LEAD)
     }
 
-    const fn new(policy: Policy, lead: Duration, budget: PollBudget) -> Self {
-        Idle { policy, may_spin: true, lead, polled: None, meter: Meter::new(budget) }
+    /// Poll while anything is pending, within [`PollBudget::HALF`].
+    pub const fn spin() -> Self {
+        Idle::new(Policy::Spin, Duration::ZERO)
+    }
+
+    const fn new(policy: Policy, lead: Duration) -> Self {
+        Idle { policy, may_spin: true, lead, polled: None, meter: Meter::new(PollBudget::HALF) }
+    }
+
+    /// This policy and its budget from now on, with the account of another one that ran until now: a
+    /// change of policy is no reason to forget what was polled away.
+    #[must_use]
+    pub fn after(self, before: &Idle) -> Self {
+        Idle { meter: before.meter.under(self.budget()), ..self }
     }
 
     /// The same policy within a budget, as yet unused.
@@ -206,6 +215,7 @@ const MOST_LEAD: Duration = Duration::from_micros(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Percent;
 
     const fn at(micros: u64) -> Timestamp {
         Timestamp::from_micros(micros)
@@ -284,6 +294,21 @@ mod tests {
             idle.busy(begin + Duration::from_micros(3));
         }
         assert_eq!(idle.polling(), Polling { time: Duration::from_micros(30), forced_sleeps: 0 });
+    }
+
+    #[test]
+    fn another_policy_takes_the_account_over() {
+        let mut before = Idle::spin().within(PollBudget::UNLIMITED);
+        assert_eq!(before.wait(at(0), Some(at(50_000))), Wait::Poll);
+        before.busy(at(20_000));
+        let tenth = PollBudget::new(Percent::new(10).unwrap());
+        let mut after = Idle::spin().within(tenth).after(&before);
+        assert_eq!((after.budget(), after.polling().time), (tenth, Duration::from_micros(20_000)));
+        // Under no limit all was paid off at once; under a tenth it is not.
+        assert_eq!(after.wait(at(20_000), Some(at(50_000))), Wait::Poll);
+        after.busy(at(22_000));
+        let mut again = Idle::spin().within(tenth).after(&after);
+        assert_eq!(again.wait(at(22_000), Some(at(50_000))), Wait::Until(at(50_000)));
     }
 
     /// One sleep to the deadline, not one to the lead and then another.

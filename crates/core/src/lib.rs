@@ -15,8 +15,9 @@
 //! 1. [`SoftTimers`]: schedule, trigger, next, `poll_at`; the invariants every driver relies on.
 //! 2. [`Slack`]: how late is still good, and what that buys.
 //! 3. [`RateClock`]: one flow's departures at a target rate, catching up without bursts.
-//! 4. [`bound`]: the paper's bound on lateness, as code.
-//! 5. [`Alarm`] and [`Idle`]: when a driver should touch the hardware timer, and when it may sleep.
+//! 4. [`DepartureQueue`]: the packets of many flows, each at its own rate.
+//! 5. [`bound`]: the paper's bound on lateness, as code.
+//! 6. [`Alarm`] and [`Idle`]: when a driver should touch the hardware timer, and when it may sleep.
 //!
 //! The crate is `no_std` with `alloc`, has no dependencies, and forbids `unsafe`. The Linux drivers
 //! are in the crate `softtimers`.
@@ -48,7 +49,10 @@ pub use histogram::Histogram;
 #[doc(inline)]
 pub use idle::{Idle, PollBudget, Polling, Wait};
 #[doc(inline)]
-pub use pace::{CatchUp, OnOff, PaceConfig, PaceError, Pattern, PatternError, RateClock, Schedule, Strategy};
+pub use pace::{
+    AckConfig, AckPacer, AckRate, Arrival, Capacity, CatchUp, Counts, DepartureQueue, OnOff, PaceConfig,
+    PaceError, PacketPairs, Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
+};
 #[doc(inline)]
 pub use pace::{Speed, Trace, TraceBuilder};
 #[doc(inline)]

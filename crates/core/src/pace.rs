@@ -31,26 +31,62 @@
 //!
 //! An off period is a gap like any other: nothing falls due in it, so nothing is behind because of it,
 //! and what a stall left over is made up in it at the burst interval.
+//!
+//! # Many flows
+//!
+//! A [`DepartureQueue`] holds the packets of as many flows as there are and hands out those whose time has
+//! come, each flow by a `RateClock` of its own.
+//!
+//! # Where the rate comes from
+//!
+//! From you, if you know it; soft timers §5.7 takes it as known. Else [`PacketPairs`] estimates the
+//! capacity of a path and says how far to trust that, [`AckRate`] measures what a receiver really
+//! acknowledges, and [`StartRate`] says at what rate a train begins: a share of the capacity at first, and
+//! after an idle time the rate that the last busy period proved. A sender that is clocked by ACKs keeps
+//! its protocol and lets an [`AckPacer`] spread only what arrives in lumps.
 
+mod ack;
+mod ack_rate;
+mod capacity;
 mod clock;
 mod even;
 mod exponential;
 mod on_off;
 mod pattern;
 mod poisson;
+pub mod queue;
 mod recorded;
 mod schedule;
+mod start;
 mod trace;
 
 use core::fmt;
 use core::time::Duration;
 
-use crate::Rate;
+use crate::time::saturating_nanos;
+use crate::{Rate, RateError};
 
+pub use ack::{AckConfig, AckPacer};
+pub use ack_rate::{AckRate, Arrival};
+pub use capacity::{Capacity, PacketPairs};
 pub use clock::RateClock;
 pub use pattern::{OnOff, Pattern, PatternError};
+#[doc(inline)]
+pub use queue::DepartureQueue;
 pub use schedule::Schedule;
+pub use start::StartRate;
 pub use trace::{Speed, Trace, TraceBuilder};
+
+/// What a rate counts, and so which gap follows a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Counts {
+    /// Packets, whatever their length: one interval each.
+    #[default]
+    Packets,
+    /// Bytes: a packet is followed by the time that its bytes take at the rate ([`Rate::bytes`]).
+    /// For even departures only.
+    Bytes,
+}
 
 /// How the next departure is placed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -65,6 +101,11 @@ pub enum Strategy {
     TwoSpeed,
     /// At its place in the schedule, however close: the baseline that bursts after each stall.
     FixedSeries,
+    /// One interval (the schedule's own gap) after this departure, whatever became of the schedule: the
+    /// baseline that drifts. By how much each event is late is lost for good, so the mean gap is the
+    /// target and the mean delay; what that costs is counted as behind and, beyond [`CatchUp`], as
+    /// given up.
+    Relative,
     /// At once: one departure at every trigger state, as in the overhead experiment of soft timers
     /// §5.5. The rate only counts what would have been given up.
     EveryTrigger,
@@ -76,7 +117,8 @@ pub struct CatchUp {
     /// The longest delay that is made up: places further back are given up. At even places as many as
     /// there are whole intervals in it are kept.
     pub time: Duration,
-    /// The most packets that are made up, the latest ones. Places at random are not counted ahead:
+    /// The most packets that are made up, the latest ones; where bytes are counted, as many times the
+    /// length of the packet that leaves then. Places at random are not counted ahead:
     /// there it is the time in which so many come on average.
     pub packets: u64,
 }
@@ -106,6 +148,8 @@ impl Default for CatchUp {
 pub struct PaceConfig {
     /// The rate to hold on average over a train; for [`Pattern::OnOff`] the rate while on.
     pub rate: Rate,
+    /// What that is a rate of.
+    pub counts: Counts,
     /// How departures are spread over time.
     pub pattern: Pattern,
     /// The shortest gap when catching up; `None` is nine sixteenths of the target interval: as fast as
@@ -123,6 +167,7 @@ impl PaceConfig {
     pub fn new(rate: Rate) -> Self {
         PaceConfig {
             rate,
+            counts: Counts::default(),
             pattern: Pattern::default(),
             burst_interval: None,
             catch_up: CatchUp::default(),
@@ -130,27 +175,57 @@ impl PaceConfig {
         }
     }
 
+    /// The defaults for packets of any length that share so many bits a second.
+    ///
+    /// # Errors
+    /// [`RateError`] for zero.
+    pub fn bits_per_second(bits: u64) -> Result<Self, RateError> {
+        Ok(PaceConfig { counts: Counts::Bytes, ..PaceConfig::new(Rate::bytes(bits)?) })
+    }
+
     /// The rate over the whole pattern, off periods included.
     pub fn mean_rate(&self) -> Rate {
         self.pattern.mean_rate(self.rate)
     }
 
-    /// The burst interval in effect: the one that was set, or the default.
+    /// The burst interval in effect: the one that was set, or the default. Where bytes are counted, the
+    /// default is that of one byte.
     pub fn shortest_gap(&self) -> Duration {
-        self.burst_interval.unwrap_or(self.rate.interval() * 9 / 16)
+        let default = nine_sixteenths(saturating_nanos(self.rate.interval()));
+        self.burst_interval.unwrap_or(Duration::from_nanos(default))
     }
 }
 
-/// The burst interval is longer than the target interval, so the target could never be held.
+/// 9/16 of it.
+fn nine_sixteenths(nanos: u64) -> u64 {
+    nanos / 16 * 9 + nanos % 16 * 9 / 16
+}
+
+/// Why a flow's parameters were refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PaceError {
-    burst_interval: Duration,
-    target: Duration,
+#[non_exhaustive]
+pub enum PaceError {
+    /// The target could never be held.
+    LongBurstInterval {
+        /// What was asked for.
+        burst_interval: Duration,
+        /// The most that is allowed.
+        target: Duration,
+    },
+    /// Only packets can be placed at random or in trains; bytes are paced evenly.
+    BytesOfPackets,
 }
 
 impl fmt::Display for PaceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "burst interval {:?}: at most the target interval, {:?}", self.burst_interval, self.target)
+        match self {
+            PaceError::LongBurstInterval { burst_interval, target } => {
+                write!(f, "burst interval {burst_interval:?}: at most the target interval, {target:?}")
+            }
+            PaceError::BytesOfPackets => {
+                f.write_str("a rate of bytes: only constant; other patterns place packets")
+            }
+        }
     }
 }
 

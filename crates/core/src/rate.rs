@@ -4,6 +4,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
+use crate::Percent;
 use crate::time::NANOS_PER_SEC;
 
 /// A rate of departures: one every `numerator / denominator` nanoseconds, exactly.
@@ -21,6 +22,9 @@ use crate::time::NANOS_PER_SEC;
 /// assert_eq!(Rate::of_bits(1_000_000_000, 1_500)?.interval(), Duration::from_micros(12));
 /// # Ok::<(), softtimers_core::RateError>(())
 /// ```
+///
+/// What departs may also be single bytes ([`Rate::bytes`]), where packets of different lengths share one
+/// bit rate: see [`Counts`](crate::pace::Counts).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rate {
     numerator: NonZeroU64,
@@ -54,12 +58,36 @@ impl Rate {
         Rate::new(bit_nanos, bits_per_second)
     }
 
+    /// This share of the rate: so many percent of the departures, in the same time.
+    ///
+    /// # Errors
+    /// [`RateError::Zero`] for 0%, and [`RateError::TooSlow`] if the interval comes to more than 5.8 years.
+    pub fn share(self, share: Percent) -> Result<Self, RateError> {
+        let (numerator, denominator) = self.fraction();
+        let numerator = numerator.checked_mul(100).ok_or(RateError::TooSlow)?;
+        let denominator = denominator.checked_mul(u64::from(share.get())).ok_or(RateError::TooSlow)?;
+        Rate::fraction_of(numerator, denominator)
+    }
+
+    /// Single bytes at so many bits a second, for a clock that [counts bytes](crate::pace::Counts::Bytes).
+    /// It may be as fast as it likes; from 8 Gbit/s on its [`interval`](Self::interval) rounds to zero.
+    ///
+    /// # Errors
+    /// [`RateError`] for zero.
+    pub fn bytes(bits_per_second: u64) -> Result<Self, RateError> {
+        Rate::fraction_of(8 * NANOS_PER_SEC, bits_per_second)
+    }
+
     pub(crate) fn new(numerator: u64, denominator: u64) -> Result<Self, RateError> {
-        let denominator = NonZeroU64::new(denominator).ok_or(RateError::Zero)?;
-        let numerator = NonZeroU64::new(numerator).ok_or(RateError::Zero)?;
-        if numerator < denominator {
+        if 0 < numerator && numerator < denominator {
             return Err(RateError::TooFast);
         }
+        Rate::fraction_of(numerator, denominator)
+    }
+
+    fn fraction_of(numerator: u64, denominator: u64) -> Result<Self, RateError> {
+        let denominator = NonZeroU64::new(denominator).ok_or(RateError::Zero)?;
+        let numerator = NonZeroU64::new(numerator).ok_or(RateError::Zero)?;
         Ok(Rate::in_lowest_terms(numerator, denominator))
     }
 
@@ -81,10 +109,20 @@ impl Rate {
         (self.numerator.get(), self.denominator.get())
     }
 
+    /// The slower one.
+    pub(crate) fn slower(self, other: Rate) -> Rate {
+        let ((a, b), (c, d)) = (self.fraction(), other.fraction());
+        if u128::from(a) * u128::from(d) >= u128::from(c) * u128::from(b) { self } else { other }
+    }
+
     /// The time in which `departures` of them come, rounded down; at most 584 years.
     pub(crate) fn span(self, departures: u64) -> Duration {
-        let nanos = u128::from(self.numerator.get()) * u128::from(departures);
-        Duration::from_nanos(u64::try_from(nanos / u128::from(self.denominator.get())).unwrap_or(u64::MAX))
+        Duration::from_nanos(multiply_divide(self.numerator.get(), departures, self.denominator.get()))
+    }
+
+    /// How many whole intervals there are in a time.
+    pub(crate) fn intervals_in(self, nanos: u64) -> u64 {
+        multiply_divide(nanos, self.denominator.get(), self.numerator.get())
     }
 
     /// The time between departures, rounded down to a nanosecond.
@@ -95,6 +133,14 @@ impl Rate {
     /// Departures a second, for people.
     pub fn packets_per_second(self) -> f64 {
         NANOS_PER_SEC as f64 * self.denominator.get() as f64 / self.numerator.get() as f64
+    }
+}
+
+/// a · b / c, rounded down; saturates. A division of 128 bits costs several of 64, and is seldom needed.
+pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX),
     }
 }
 
@@ -144,11 +190,34 @@ mod tests {
     }
 
     #[test]
+    fn bytes_may_come_faster_than_nanoseconds() {
+        let of = |bits, bytes| Rate::bytes(bits).unwrap().span(bytes).as_nanos();
+        assert_eq!(of(100_000_000, 1_500), 120_000);
+        assert_eq!(of(400_000_000_000, 1_500), 30);
+        assert_eq!(Rate::bytes(400_000_000_000).unwrap().interval(), Duration::ZERO);
+        assert_eq!(Rate::bytes(400_000_000_000).unwrap().intervals_in(30), 1_500);
+        assert_eq!(Rate::bytes(0), Err(RateError::Zero));
+        assert_eq!(Rate::bytes(8_000_000), Rate::per_second(1_000_000));
+    }
+
+    #[test]
     fn equal_rates_are_equal() {
         let every = |micros| Rate::every(Duration::from_micros(micros));
         assert_eq!(Rate::per_second(25_000), every(40));
         assert_eq!(Rate::of_bits(100_000_000, 1_500), every(120));
         assert_eq!(Rate::per_second(83_333).unwrap().fraction(), (1_000_000_000, 83_333));
+    }
+
+    #[test]
+    fn a_share_of_a_rate_is_exact() {
+        let share =
+            |packets, percent| Rate::per_second(packets).unwrap().share(Percent::new(percent).unwrap());
+        assert_eq!(share(25_000, 100), Rate::per_second(25_000));
+        assert_eq!(share(25_000, 50), Rate::per_second(12_500));
+        assert_eq!(share(1, 30).unwrap().fraction(), (10_000_000_000, 3));
+        assert_eq!(share(25_000, 0), Err(RateError::Zero));
+        let slowest = Rate::every(Duration::from_nanos(u64::MAX)).unwrap();
+        assert_eq!(slowest.share(Percent::HALF), Err(RateError::TooSlow));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Slots and handles: where an event waits, and the [`TimerId`] that names it.
+//! Slots and handles: where an event waits, or a flow lives, and the [`TimerId`] that names it.
 //!
 //! A handle is a slot's index and generation. The generation changes each time the slot is emptied,
 //! so a handle kept too long finds nothing instead of somebody else's event. A 32-bit generation
@@ -7,8 +7,6 @@
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
-
-use crate::Timestamp;
 
 /// Names one scheduled event. It never names another one, however long it is kept.
 ///
@@ -34,8 +32,13 @@ pub(crate) struct Slots<E> {
 #[derive(Debug)]
 struct Slot<E> {
     generation: NonZeroU32,
-    due: Timestamp,
     event: Option<E>,
+}
+
+impl TimerId {
+    pub(crate) fn index(self) -> u32 {
+        self.index
+    }
 }
 
 impl<E> Slots<E> {
@@ -50,53 +53,59 @@ impl<E> Slots<E> {
     }
 
     /// Puts `event` into a free slot, and says which: O(1) amortised.
-    pub(crate) fn insert(&mut self, due: Timestamp, event: E) -> (TimerId, u32) {
+    pub(crate) fn insert(&mut self, event: E) -> (TimerId, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).ok().filter(|&index| index != u32::MAX);
-            let index = index.expect("more than 4,294,967,294 timers pending or retired");
-            self.slots.push(Slot { generation: self.first_generation, due, event: None });
+            let index = index.expect("more than 4,294,967,294 slots in use or retired");
+            self.slots.push(Slot { generation: self.first_generation, event: None });
             index
         });
-        let slot = &mut self.slots[index as usize];
-        slot.due = due;
-        slot.event = Some(event);
-        let id = TimerId {
-            index,
-            generation: slot.generation,
-            #[cfg(debug_assertions)]
-            instance: self.instance,
-        };
-        (id, index)
+        self.slots[index as usize].event = Some(event);
+        (self.id(index), index)
     }
 
     /// The slot that `id` names, while its event is pending.
     pub(crate) fn find(&self, id: TimerId) -> Option<u32> {
         #[cfg(debug_assertions)]
-        assert_eq!(id.instance, self.instance, "TimerId used on a SoftTimers it does not belong to");
+        assert_eq!(id.instance, self.instance, "a handle was used on a set that it does not belong to");
         let slot = self.slots.get(id.index as usize)?;
         (slot.generation == id.generation && slot.event.is_some()).then_some(id.index)
     }
 
-    pub(crate) fn set_due(&mut self, index: u32, due: Timestamp) {
-        self.slots[index as usize].due = due;
+    /// What is in a slot, if anything is.
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> Option<&E> {
+        self.slots.get(index as usize)?.event.as_ref()
+    }
+
+    /// What is in a slot, if anything is.
+    #[inline]
+    pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut E> {
+        self.slots.get_mut(index as usize)?.event.as_mut()
+    }
+
+    /// The handle of what is in a slot now.
+    #[inline]
+    pub(crate) fn id(&self, index: u32) -> TimerId {
+        TimerId {
+            index,
+            generation: self.slots[index as usize].generation,
+            #[cfg(debug_assertions)]
+            instance: self.instance,
+        }
     }
 
     /// Empties a slot that holds an event; its handle is dead from here on.
-    pub(crate) fn take(&mut self, index: u32) -> Option<(TimerId, Timestamp, E)> {
+    pub(crate) fn take(&mut self, index: u32) -> Option<(TimerId, E)> {
+        let id = self.id(index);
         let slot = &mut self.slots[index as usize];
         let event = slot.event.take()?;
-        let id = TimerId {
-            index,
-            generation: slot.generation,
-            #[cfg(debug_assertions)]
-            instance: self.instance,
-        };
         // The last generation is used once and then the slot is never handed out again.
         if let Some(next) = slot.generation.checked_add(1) {
             slot.generation = next;
             self.free.push(index);
         }
-        Some((id, slot.due, event))
+        Some((id, event))
     }
 }
 
@@ -119,12 +128,12 @@ mod tests {
     fn a_slot_is_retired_before_its_generation_wraps() {
         let last = NonZeroU32::MAX;
         let mut slots = Slots::new(NonZeroU32::new(u32::MAX - 1).unwrap());
-        let (first, _) = slots.insert(Timestamp::ZERO, 'a');
-        assert_eq!(slots.take(first.index).unwrap().2, 'a');
-        let (second, _) = slots.insert(Timestamp::ZERO, 'b');
+        let (first, _) = slots.insert('a');
+        assert_eq!(slots.take(first.index).unwrap().1, 'a');
+        let (second, _) = slots.insert('b');
         assert_eq!((second.index, second.generation), (first.index, last));
         slots.take(second.index);
-        let (third, _) = slots.insert(Timestamp::ZERO, 'c');
+        let (third, _) = slots.insert('c');
         assert_ne!(third.index, first.index, "the slot came back after its last generation");
         assert_eq!([first, second].map(|id| slots.find(id)), [None, None]);
         assert_eq!(slots.find(third), Some(third.index));
@@ -136,7 +145,7 @@ mod tests {
     fn a_handle_of_another_instance_is_caught() {
         let mut one = Slots::new(NonZeroU32::MIN);
         let two = Slots::<char>::new(NonZeroU32::MIN);
-        let (id, _) = one.insert(Timestamp::ZERO, 'a');
+        let (id, _) = one.insert('a');
         two.find(id);
     }
 }

@@ -117,12 +117,18 @@ pub struct SoftTimers<E> {
     sequence: u64,
     tick: u64,
     clock_step: Duration,
-    slots: Slots<E>,
+    slots: Slots<Waiting<E>>,
     due: IndexedHeap<(Timestamp, u64)>,
     deadlines: IndexedHeap<Timestamp>,
     stats: Stats,
     lateness: Box<Histogram>,
     intervals: Option<Box<Intervals>>,
+}
+
+#[derive(Debug)]
+struct Waiting<E> {
+    due: Timestamp,
+    event: E,
 }
 
 /// One visit to a trigger state: the line drawn by [`SoftTimers::trigger`].
@@ -262,9 +268,9 @@ impl<E> SoftTimers<E> {
     /// O(log n). Never allocates.
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let index = self.slots.find(id)?;
-        let (_, _, event) = self.remove(index)?;
+        let (_, waiting) = self.remove(index)?;
         self.stats.cancelled += 1;
-        Some(event)
+        Some(waiting.event)
     }
 
     /// Whether the event is still waiting.
@@ -308,7 +314,7 @@ impl<E> SoftTimers<E> {
     pub fn step(&mut self, turn: &Turn) -> Step<E> {
         match self.due.peek() {
             Some((key, index)) if key < turn.limit => match self.remove(index) {
-                Some((id, due, event)) => Step::Fired(self.fired(turn, id, due, event)),
+                Some((id, waiting)) => Step::Fired(self.fired(turn, id, waiting)),
                 None => Step::Done,
             },
             _ => Step::Done,
@@ -362,7 +368,7 @@ impl<E> SoftTimers<E> {
     }
 
     fn insert(&mut self, window: Window, event: E) -> TimerId {
-        let (id, index) = self.slots.insert(window.due, event);
+        let (id, index) = self.slots.insert(Waiting { due: window.due, event });
         self.file(index, &window);
         self.stats.scheduled += 1;
         id
@@ -370,7 +376,7 @@ impl<E> SoftTimers<E> {
 
     fn rearm(&mut self, id: TimerId, window: Window) -> Result<(), NotPending> {
         let index = self.slots.find(id).ok_or(NotPending)?;
-        self.slots.set_due(index, window.due);
+        self.slots.at_mut(index).ok_or(NotPending)?.due = window.due;
         self.stats.rearmed += 1;
         match self.due.key(index) {
             Some((filed, _)) if window.contains(filed) => {
@@ -397,7 +403,7 @@ impl<E> SoftTimers<E> {
         }
     }
 
-    fn remove(&mut self, index: u32) -> Option<(TimerId, Timestamp, E)> {
+    fn remove(&mut self, index: u32) -> Option<(TimerId, Waiting<E>)> {
         self.due.remove(index);
         self.deadlines.remove(index);
         self.set_gate();
@@ -419,7 +425,8 @@ impl<E> SoftTimers<E> {
         Turn { limit: (self.latest, self.sequence), source }
     }
 
-    fn fired(&mut self, turn: &Turn, id: TimerId, due: Timestamp, event: E) -> Fired<E> {
+    fn fired(&mut self, turn: &Turn, id: TimerId, waiting: Waiting<E>) -> Fired<E> {
+        let Waiting { due, event } = waiting;
         let lateness = turn.limit.0.saturating_duration_since(due);
         self.stats.fired[turn.source] += 1;
         self.lateness.record(saturating_nanos(lateness));

@@ -1,9 +1,12 @@
 //! After warm-up nothing allocates: not an empty turn, not scheduling, firing, re-arming, cancelling,
-//! and not pacing.
+//! and not pacing, of one flow or of ten thousand.
 
 use core::time::Duration;
 
-use softtimers_core::{Config, PaceConfig, Rate, RateClock, Slack, SoftTimers, Timestamp, TriggerState};
+use softtimers_core::pace::queue::{FlowConfig, FlowId, Popped, QueueConfig};
+use softtimers_core::{
+    Config, DepartureQueue, PaceConfig, Rate, RateClock, Slack, SoftTimers, Timestamp, TriggerState,
+};
 
 /// Everything a busy program does with its timers, for a while.
 fn busy(timers: &mut SoftTimers<u32>, clock: &mut RateClock, now: &mut Timestamp) {
@@ -50,4 +53,35 @@ fn an_empty_turn_does_not_allocate() {
         }
     });
     assert_eq!(allocated.count_total, 0);
+}
+
+/// Turns of many flows, each departure answered by the flow's next packet; rates change meanwhile.
+fn paced(queue: &mut DepartureQueue<u32>, flows: &[FlowId], now: &mut Timestamp) {
+    for round in 0..2_000 {
+        *now += Duration::from_micros(31);
+        let turn = queue.turn(*now);
+        while let Some(popped) = queue.pop_due(&turn) {
+            let Popped::Departure(departure) = popped else { panic!("nothing expires here") };
+            queue.enqueue(*now, departure.flow, departure.bytes, departure.token).unwrap();
+        }
+        let rate = Rate::per_second(50 + round % 100).unwrap();
+        queue.set_rate(*now, flows[round as usize % flows.len()], rate).unwrap();
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn a_departure_queue_does_not_allocate_after_warm_up() {
+    let mut queue = DepartureQueue::new(QueueConfig::default());
+    let mut now = Timestamp::from_micros(7);
+    let pace = PaceConfig::new(Rate::per_second(100).unwrap());
+    let flows: Vec<FlowId> = (0..10_000).map(|_| queue.add_flow(FlowConfig::new(pace)).unwrap()).collect();
+    for &flow in &flows {
+        queue.enqueue(now, flow, 1_200, 1).unwrap();
+        queue.enqueue(now, flow, 1_200, 2).unwrap();
+    }
+    let before = queue.stats().sent;
+    let after_warm_up = allocation_counter::measure(|| paced(&mut queue, &flows, &mut now));
+    assert_eq!(after_warm_up.count_total, 0);
+    assert!(queue.stats().sent > before + 10_000);
 }

@@ -164,6 +164,38 @@ fn nothing_is_made_up_if_nothing_may_be() {
     }
 }
 
+/// Another rate: Poisson goes on at random with the new mean, trains in the periods they had. What has not
+/// begun begins when it was to.
+#[test]
+#[cfg_attr(miri, ignore = "100,000 departures")]
+fn patterns_take_a_new_rate() {
+    let fast = Rate::every(micros(20)).unwrap();
+    for pattern in [Pattern::Poisson { seed: 5 }, on_off(1_000, 4_000)] {
+        let mut clock = clock(100, pattern, CatchUp::ALL);
+        let begin = clock.start(Timestamp::from_micros(1_000));
+        assert_eq!(clock.set_rate(Timestamp::from_micros(10), fast), begin, "{pattern:?}");
+        clock.set_rate(begin, Rate::every(micros(100)).unwrap());
+
+        let mut due = begin;
+        while due < Timestamp::from_micros(2_100) {
+            due = clock.departed(due);
+        }
+        let changed = Timestamp::from_micros(2_150);
+        let mut due = clock.set_rate(changed, fast);
+        assert!(due >= changed, "{pattern:?}");
+        let departures = 50_000u32;
+        for _ in 0..departures {
+            if let Pattern::OnOff(_) = pattern {
+                assert!((due.as_nanos() - 1_000_000) % 5_000_000 < 1_000_000, "{due:?} is in an off period");
+            }
+            due = clock.departed(due);
+        }
+        let mean = pattern.mean_rate(fast).interval().as_nanos() as f64;
+        let measured = due.saturating_duration_since(changed).as_nanos() as f64 / f64::from(departures);
+        assert!((measured / mean - 1.0).abs() < 0.02, "{pattern:?}: {measured} ns, not {mean} ns");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 8 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 

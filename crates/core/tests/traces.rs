@@ -4,8 +4,10 @@
 use core::time::Duration;
 
 use proptest::prelude::*;
+use softtimers_core::pace::Counts;
 use softtimers_core::{
-    CatchUp, PaceConfig, RateClock, Schedule, Speed, Strategy as Placing, Timestamp, Trace, TraceBuilder,
+    CatchUp, PaceConfig, PaceError, Rate, RateClock, Schedule, Speed, Strategy as Placing, Timestamp, Trace,
+    TraceBuilder,
 };
 
 fn micros(micros: u64) -> Duration {
@@ -45,6 +47,32 @@ fn a_sender_in_time_sends_the_recording() {
     // It can be begun again.
     assert_eq!(clock.start(Timestamp::from_micros(900)), Timestamp::from_micros(900));
     assert_eq!((clock.is_over(), clock.length()), (false, Some(100)));
+}
+
+/// Its times are its own: another rate only moves the burst interval, by which a delay is made up.
+#[test]
+fn a_change_of_the_rate_moves_no_place() {
+    let mut clock = clock(&trace(&[400, 5, 400]), CatchUp::ALL, Placing::default());
+    let at = |time| Timestamp::ZERO + micros(time);
+    clock.start(at(0));
+    assert_eq!(clock.departed(at(0)), at(400));
+    let rate = |interval| Rate::every(micros(interval)).unwrap();
+    assert_eq!(clock.set_rate(at(100), rate(16)), at(400));
+    assert_eq!((clock.burst_interval(), clock.rate().interval()), (micros(9), Duration::from_nanos(268_333)));
+    // Five microseconds, as recorded; then nine instead of four hundred, for it is as late as that.
+    assert_eq!(clock.departed(at(900)), at(905));
+    assert_eq!(clock.set_rate(at(901), rate(16)), at(905));
+    assert_eq!(clock.departed(at(905)), at(914));
+    assert_eq!(clock.set_rate(at(906), rate(32)), at(923));
+    assert_eq!(clock.departed(at(923)), Timestamp::MAX);
+    assert_eq!(clock.set_rate(at(924), rate(16)), Timestamp::MAX);
+}
+
+#[test]
+fn a_recording_counts_packets() {
+    let trace = trace(&[400]);
+    let bytes = PaceConfig { counts: Counts::Bytes, ..PaceConfig::new(trace.mean_rate()) };
+    assert_eq!(RateClock::replay(trace, bytes).unwrap_err(), PaceError::BytesOfPackets);
 }
 
 /// Trains of 10 µs gaps, a millisecond apart: a delay in a train is kept to its end, not squeezed into it.

@@ -27,9 +27,11 @@ use lease::{Lease, SPINNER};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum HeldBack {
-    /// The thread is of a real-time class, or its class cannot be told: it parks, and polls at most a
-    /// tenth of the time.
+    /// The thread is of a real-time class: it parks, and polls at most a tenth of the time.
     RealTime,
+    /// The thread's class cannot be told, as a sandbox refuses the question: so it is treated as if it
+    /// were of a real-time one.
+    UnknownClass,
     /// Another thread of this process spins: this one parks meanwhile.
     AnotherSpins,
 }
@@ -38,6 +40,9 @@ impl fmt::Display for HeldBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HeldBack::RealTime => "the thread is of a real-time class, which must not spin",
+            HeldBack::UnknownClass => {
+                "the thread's scheduling class cannot be told, and might forbid to spin"
+            }
             HeldBack::AnotherSpins => "another thread of this process spins already",
         })
     }
@@ -49,11 +54,10 @@ pub(crate) struct Governor {
     asked: Idle,
     idle: Idle,
     lease: Lease,
-    real_time: bool,
+    /// What the thread's class forbids.
+    class: Option<HeldBack>,
     check_at: Timestamp,
     held_back: Option<HeldBack>,
-    /// Spent by policies that were since replaced.
-    before: Polling,
 }
 
 impl Governor {
@@ -62,10 +66,9 @@ impl Governor {
             asked,
             idle: asked,
             lease: Lease::new(&SPINNER),
-            real_time: false,
+            class: None,
             check_at: Timestamp::ZERO,
             held_back: None,
-            before: Polling::default(),
         }
     }
 
@@ -73,7 +76,7 @@ impl Governor {
     pub(crate) fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
         if now >= self.check_at {
             self.check_at = now + CHECK_EVERY;
-            self.follow(now, is_real_time());
+            self.follow(now, held_back_by_class());
         }
         if self.idle.spins() {
             if poll_at.is_none() {
@@ -90,19 +93,21 @@ impl Governor {
     }
 
     /// Adapts to the thread's class.
-    fn follow(&mut self, now: Timestamp, real_time: bool) {
-        if real_time != self.real_time {
-            self.real_time = real_time;
-            self.idle.busy(now);
-            self.before = self.polling();
-            self.lease.give_up();
-            self.idle = self.asked;
-            if real_time {
-                let share = self.asked.budget().share().min(REAL_TIME_SHARE);
-                self.idle = Idle::park().within(PollBudget::new(share));
-                self.held_back = Some(HeldBack::RealTime);
-            }
+    fn follow(&mut self, now: Timestamp, class: Option<HeldBack>) {
+        if class == self.class {
+            return;
         }
+        self.class = class;
+        self.idle.busy(now);
+        self.lease.give_up();
+        let policy = if class.is_some() {
+            self.held_back = class;
+            let share = self.asked.budget().share().min(REAL_TIME_SHARE);
+            Idle::park().within(PollBudget::new(share))
+        } else {
+            self.asked
+        };
+        self.idle = policy.after(&self.idle);
     }
 
     /// As [`Idle::busy`].
@@ -118,16 +123,21 @@ impl Governor {
 
     /// As [`Idle::polling`].
     pub(crate) fn polling(&self) -> Polling {
-        let spent = self.idle.polling();
-        Polling {
-            time: self.before.time + spent.time,
-            forced_sleeps: self.before.forced_sleeps + spent.forced_sleeps,
-        }
+        self.idle.polling()
     }
 
     /// Why it polled less than it was asked to, the last time that it did.
     pub(crate) fn held_back(&self) -> Option<HeldBack> {
         self.held_back
+    }
+}
+
+/// A thread whose class cannot be told may be of one that must not spin.
+fn held_back_by_class() -> Option<HeldBack> {
+    match is_real_time() {
+        Ok(false) => None,
+        Ok(true) => Some(HeldBack::RealTime),
+        Err(_) => Some(HeldBack::UnknownClass),
     }
 }
 
@@ -196,42 +206,54 @@ mod tests {
     fn a_real_time_thread_parks_within_a_tenth_and_forgets_nothing() {
         let mut governor = governor(Idle::spin().within(PollBudget::UNLIMITED), word());
         assert_eq!(governor.wait(at(0), Some(at(50_000))), Wait::Poll);
-        governor.follow(at(100), true);
+        governor.follow(at(100), Some(HeldBack::RealTime));
         assert_eq!(governor.held_back(), Some(HeldBack::RealTime));
         assert_eq!(governor.polling().time, Duration::from_micros(100));
         assert_eq!(governor.wait(at(100), Some(at(50_000))), Wait::Until(at(50_000)));
         assert_eq!(governor.idle.budget().share(), REAL_TIME_SHARE);
-        governor.follow(at(60_000), false);
+        governor.follow(at(60_000), None);
         assert_eq!(governor.wait(at(60_000), Some(at(70_000))), Wait::Poll);
         governor.busy(at(60_050));
         assert_eq!(governor.polling().time, Duration::from_micros(150));
+    }
+
+    /// Else a thread that is made real-time and ordinary in turns could poll all the time.
+    #[test]
+    fn a_change_of_class_gives_no_new_budget() {
+        let half = PollBudget::HALF.over(Duration::from_millis(1));
+        let mut governor = governor(Idle::spin().within(half), word());
+        assert_eq!(governor.wait(at(0), Some(at(50_000))), Wait::Poll);
+        governor.busy(at(2_000));
+        for class in [Some(HeldBack::RealTime), None] {
+            governor.follow(at(2_000), class);
+            assert_eq!(governor.wait(at(2_000), Some(at(50_000))), Wait::Until(at(50_000)), "{class:?}");
+        }
     }
 
     /// The kernel's word for it; needs the privilege to make a thread real-time.
     #[test]
     fn a_thread_that_becomes_real_time_stops_spinning() {
         use crate::sys::sched_attr::Attributes;
-        let test = std::thread::current().name().unwrap_or("?").to_owned();
-        std::thread::spawn(move || {
+        let tried = std::thread::spawn(move || {
             let mut governor = Governor { lease: Lease::new(word()), ..Governor::new(Idle::spin()) };
             assert_eq!(governor.wait(at(0), Some(at(500_000))), Wait::Poll);
-            if let Err(error) = Attributes::read().unwrap().first_in_first_out().write() {
-                let line = format!("skipped: {test}: no SCHED_FIFO: {error}\n");
-                return std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).unwrap();
-            }
+            Attributes::read().unwrap().first_in_first_out().write()?;
             let checked = at(0) + CHECK_EVERY;
             assert_eq!(governor.wait(checked, Some(at(500_000))), Wait::Until(at(500_000)));
             assert_eq!(governor.held_back(), Some(HeldBack::RealTime));
-        })
-        .join()
-        .unwrap();
+            std::io::Result::Ok(())
+        });
+        if let Err(error) = tried.join().unwrap() {
+            crate::skipped::skipped(&format_args!("no SCHED_FIFO: {error}"));
+        }
     }
 
     /// A flow faster than wake-ups, on a thread that nothing else could interrupt.
     #[test]
     fn a_real_time_thread_gives_its_processor_back() {
         let mut governor = governor(Idle::park(), word());
-        governor.follow(at(0), true);
+        governor.follow(at(0), Some(HeldBack::UnknownClass));
+        assert_eq!(governor.held_back(), Some(HeldBack::UnknownClass));
         let (mut now, mut slept) = (at(0), Duration::ZERO);
         while now < at(100_000) {
             let due = now + Duration::from_micros(12);

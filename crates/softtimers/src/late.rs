@@ -183,7 +183,7 @@ impl LateLog {
     /// Reads the thread's CPU time, and the figures in files that are older than `age` (steal: ten
     /// times that); returns what has passed.
     fn sample(&mut self, now: Timestamp, age: Duration) -> Span {
-        let running = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
+        let running = cpu_time();
         let old = |sample: &Sample, age| now.saturating_duration_since(sample.at) >= age;
         let mut span = Span { wall: now.saturating_duration_since(self.running.at), ..Span::default() };
         span.running = self.running.replace(now, Some(running));
@@ -196,6 +196,15 @@ impl LateLog {
         }
         span
     }
+}
+
+/// What this thread has used of a processor so far. Interrupts that came meanwhile are charged to it, too.
+///
+/// # Cost
+/// A system call, 0.2 µs.
+pub fn cpu_time() -> Duration {
+    // The kernel has this clock for every thread, and its times are not negative.
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 impl Sample {
@@ -256,6 +265,7 @@ const STOPPED_FROM: Duration = Duration::from_millis(20);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skipped::skipped;
     use crate::{Clock, Monotonic};
 
     fn span(wall: u64, running: u64, waiting: u64, stolen: u64) -> Span {
@@ -280,27 +290,39 @@ mod tests {
         );
     }
 
-    /// The case of a mostly idle loop: what came before the pause is not held against it.
+    /// The case of a mostly idle loop: what came before the pause is not held against it. Judged are the
+    /// rounds in which this thread had its core by the kernel's own account.
     #[test]
     fn a_long_handler_in_an_idle_loop_is_a_handler() {
+        let of = |log: &LateLog, wanted| log.iter().find(|&(cause, _)| cause == wanted).unwrap().1.events;
+        let waited = |log: &LateLog| {
+            log.schedstat.as_ref().map_or(Duration::ZERO, |file| run_delay(file).unwrap_or_default())
+        };
         let mut log = LateLog::new(Duration::from_millis(1), Monotonic.now());
-        for _ in 0..20 {
+        let mut judged = 0;
+        // A second and a half, if others take the core in nearly every round.
+        for _ in 0..400 {
+            if judged == 10 {
+                break;
+            }
+            let waited_before = waited(&log);
             let _ =
                 rustix::event::poll(&mut [], Some(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 500_000 }));
             let due = Monotonic.now();
             log.ran(due, Duration::ZERO, TriggerState::Backup);
+            let (ran_before, handlers) = (cpu_time(), of(&log, LateCause::Handler));
             while Monotonic.now() < due + Duration::from_millis(3) {}
             let now = Monotonic.now();
-            log.ran(now, now.saturating_duration_since(due), TriggerState::HandlerExit);
+            let lateness = now.saturating_duration_since(due);
+            let ran = cpu_time() - ran_before;
+            log.ran(now, lateness, TriggerState::HandlerExit);
+            if ran > lateness * 3 / 4 && waited(&log) - waited_before < lateness / 4 {
+                assert_eq!(of(&log, LateCause::Handler), handlers + 1, "{ran:?} of {lateness:?}: {log:?}");
+                judged += 1;
+            }
         }
-        let of = |wanted| log.iter().find(|&(cause, _)| cause == wanted).unwrap().1.events;
-        // A loaded machine may take the core away now and then, and then says so.
-        assert!(of(LateCause::Handler) + of(LateCause::Scheduler) + of(LateCause::Steal) >= 15, "{log:?}");
-        if of(LateCause::Handler) == 0 {
-            // Twenty times in a row somebody else had the core for most of 3 ms.
-            use std::io::Write as _;
-            let test = std::thread::current().name().unwrap_or("?").to_owned();
-            let _ = writeln!(io::stderr(), "skipped: {test}: no core to spare on this machine now");
+        if judged == 0 {
+            skipped(&"no core to spare on this machine now");
         }
     }
 

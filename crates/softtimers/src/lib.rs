@@ -12,6 +12,10 @@
 //! - [`Backup`]: a file descriptor to register with the loop you have (mio, libuv, glib, your own);
 //! - [`EventLoop`]: the shortest way for a new program.
 //!
+//! Beside them: [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and [`TimerSlack`], what a
+//! thread can ask of the scheduler; [`late`], why something was late; [`udp`], datagrams in batches;
+//! [`probe`], what this machine's kernel really does; [`signal_timer`], what all this exists to avoid.
+//!
 //! The timers themselves, [`SoftTimers`], and [`RateClock`] for pacing are re-exported from
 //! `softtimers-core`, which reads no clock and does no I/O.
 //!
@@ -34,6 +38,8 @@ pub mod idle;
 pub mod late;
 pub mod probe;
 pub mod signal_timer;
+#[cfg(test)]
+mod skipped;
 #[allow(unsafe_code)]
 mod sys;
 pub mod udp;

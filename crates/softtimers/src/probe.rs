@@ -157,9 +157,11 @@ impl Feature {
         Self::ALL.into_iter().find(|feature| feature.name() == name)
     }
 
-    /// Whether its probe wants an empty network, and so the privilege to make one.
+    /// Whether its probe wants an empty network and nothing else that takes a privilege.
     ///
-    /// A process without it can still have one by [`own_user_namespace`].
+    /// A process without the privilege to make one can still have one by [`own_user_namespace`]. Not so
+    /// [`Feature::AfXdp`], which is tried in an empty network, too: what it takes are privileges over the
+    /// machine, and those are gone in a user namespace.
     pub const fn wants_own_network(self) -> bool {
         matches!(self, Feature::Netem | Feature::SoTxtime)
     }

@@ -48,6 +48,7 @@
 //! [`report_queue_drops`]: UdpSocket::report_queue_drops
 
 mod recv;
+mod retries;
 mod send;
 
 use std::io;
@@ -55,6 +56,7 @@ use std::net::{self, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 pub use recv::{Datagram, Datagrams, RecvBatch};
+pub use retries::Retries;
 pub use send::{PushError, SendBatch, SendOutcome, Stopped, is_about_an_earlier_datagram};
 
 use crate::sys::sockopt;

@@ -1,8 +1,9 @@
 //! The time stamp counter as a clock, on the real one: it agrees with the kernel's clock, on every
 //! processor and in an event loop, and is refused where it must not be read.
 
-use std::fmt::Display;
-use std::io::Write;
+#[path = "../src/skipped.rs"]
+mod skipped;
+
 use std::thread;
 use std::time::Duration;
 
@@ -13,14 +14,10 @@ use softtimers::{
     Clock, Config, EventLoop, Happening, LoopClock, LoopConfig, Monotonic, Slack, SoftTimers, Timestamp, Tsc,
 };
 
+use skipped::skipped;
+
 /// Several times what is promised: another machine's kernel may be slewing its clock by more.
 const ERROR: Duration = Duration::from_micros(10);
-
-/// Says that this test could not run, past the harness's capture, so that it is counted.
-fn skipped(reason: &dyn Display) {
-    let line = format!("skipped: {}: {reason}\n", thread::current().name().unwrap_or("?"));
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
-}
 
 fn tsc() -> Option<Tsc> {
     Tsc::new().inspect_err(|refusal| skipped(refusal)).ok()

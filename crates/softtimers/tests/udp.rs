@@ -3,6 +3,8 @@
 
 #[path = "udp/network.rs"]
 mod network;
+#[path = "../src/skipped.rs"]
+mod skipped;
 
 use std::io::ErrorKind;
 use std::net::{self, SocketAddr};
@@ -17,7 +19,8 @@ use softtimers::clock::Monotonic;
 use softtimers::udp::{Datagram, RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers::{Clock, Timestamp};
 
-use network::{departed, in_slow_network, pause, skipped, slow_socket};
+use network::{departed, in_slow_network, pause, slow_socket};
+use skipped::skipped;
 
 /// A receiver, and a sender connected to it, on each loopback address that this machine has.
 fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
@@ -29,7 +32,7 @@ fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
                 sender.connect(receiver.local_addr().unwrap()).unwrap();
                 pairs.push((receiver, sender));
             }
-            Err(error) => skipped(&format!("no socket on {address}: {error}")),
+            Err(error) => skipped(&format_args!("no socket on {address}: {error}")),
         }
     }
     pairs

@@ -93,11 +93,6 @@ impl Figures {
             Bar::at_most(busy("back-to-back share, receiver's"), 0.01, soft("back_to_back")),
             Bar::at_most(busy("longest burst, receiver's"), 2.0, soft("longest_burst")),
             Bar::at_least(busy("work kept of the same loop without pacing"), 0.88, soft("work_kept")),
-            Bar::at_least(
-                busy("work kept, against `loop`'s"),
-                0.98,
-                self.ratio("work_kept", "echo", "soft", "loop"),
-            ),
             Bar::at_most(
                 busy("back-to-back share, receiver less sender"),
                 0.01,

@@ -17,9 +17,9 @@ pub(super) struct Program {
 }
 
 /// A paced stream as both ends saw it.
-struct Stream {
-    sent: Value,
-    received: Value,
+pub(super) struct Stream {
+    pub(super) sent: Value,
+    pub(super) received: Value,
 }
 
 impl Program {
@@ -53,7 +53,7 @@ impl Program {
     pub(super) fn stall(&self, rounds: usize) -> Result<Vec<Bar>> {
         // A stopped sender uses no time, so its stop is no interference.
         let streams = quiet(rounds, Stream::is_conclusive, || {
-            self.stream(&[], |sender| {
+            self.stream(&[], BUSY, |sender| {
                 pause(Duration::from_secs(1));
                 signal(sender, "STOP")?;
                 pause(Duration::from_millis(50));
@@ -85,7 +85,7 @@ impl Program {
         let streams = quiet(rounds, Stream::has_the_host, || {
             let hog = Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn()?;
             let _hog = Killed(Some(hog));
-            self.stream(&["taskset", "-c", "0"], |_| Ok(()))
+            self.stream(&["taskset", "-c", "0"], BUSY, |_| Ok(()))
         })?;
         let mut bars = bursts("beside a hog", &streams);
         bars.push(Bar::at_least(
@@ -96,8 +96,13 @@ impl Program {
         Ok(bars)
     }
 
-    /// A busy run of three seconds at 40 µs under `wrapper`, disturbed by `disturb`.
-    fn stream(&self, wrapper: &[&str], disturb: impl FnOnce(u32) -> Result<()>) -> Result<Stream> {
+    /// A run with these flags under `wrapper`, disturbed by `disturb`.
+    pub(super) fn stream(
+        &self,
+        wrapper: &[&str],
+        flags: &str,
+        disturb: impl FnOnce(u32) -> Result<()>,
+    ) -> Result<Stream> {
         let this = std::process::id().to_string();
         let mut receiver = Command::new(&self.path);
         receiver.args(["--with-parent", &this, "recv", "127.0.0.1:0", "--once", "--json"]);
@@ -118,7 +123,7 @@ impl Program {
         let path = self.path.to_string_lossy();
         let mut words = wrapper.to_vec();
         words.extend([&*path, "--with-parent", &this, "send", address, "--json"]);
-        words.extend(["--interval", "40us", "--duration", "3s", "--busy", "echo"]);
+        words.extend(flags.split(' '));
         let mut sender = Command::new(words[0]);
         let sender = sender.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn()?;
         let process = sender.id();
@@ -132,12 +137,12 @@ impl Program {
 
 impl Stream {
     /// Nobody took time from either end.
-    fn is_conclusive(&self) -> bool {
+    pub(super) fn is_conclusive(&self) -> bool {
         self.sent["inconclusive"].is_null() && self.received["inconclusive"].is_null()
     }
 
     /// The host took no time; other programs may have, where one is part of the trial.
-    fn has_the_host(&self) -> bool {
+    pub(super) fn has_the_host(&self) -> bool {
         [&self.sent, &self.received]
             .iter()
             .all(|end| end["machine"]["steal_share"].as_f64().is_none_or(|share| share <= MOST_STEAL))
@@ -146,11 +151,11 @@ impl Stream {
 
 /// Makes streams until `rounds` of them are quiet. If three times as many tries do not yield them,
 /// there are none: some would be those that chance had spared.
-fn quiet(
+pub(super) fn quiet<T>(
     rounds: usize,
-    is_quiet: fn(&Stream) -> bool,
-    mut make: impl FnMut() -> Result<Stream>,
-) -> Result<Vec<Stream>> {
+    is_quiet: fn(&T) -> bool,
+    mut make: impl FnMut() -> Result<T>,
+) -> Result<Vec<T>> {
     let mut streams = Vec::new();
     for _ in 0..TRIES * rounds {
         let stream = make()?;
@@ -161,7 +166,7 @@ fn quiet(
             return Ok(streams);
         }
     }
-    eprintln!("only {} of {rounds} disturbed streams were quiet", streams.len());
+    eprintln!("only {} of {rounds} rounds were quiet", streams.len());
     Ok(Vec::new())
 }
 
@@ -181,7 +186,7 @@ fn bursts(what: &str, streams: &[Stream]) -> Vec<Bar> {
     ]
 }
 
-fn median(streams: &[Stream], figure: impl Fn(&Stream) -> Option<f64>) -> Option<f64> {
+pub(super) fn median<T>(streams: &[T], figure: impl Fn(&T) -> Option<f64>) -> Option<f64> {
     let mut values: Vec<f64> = streams.iter().filter_map(figure).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
@@ -210,7 +215,7 @@ fn pause(time: Duration) {
 }
 
 /// A child that does not outlive its trial.
-struct Killed(Option<Child>);
+pub(super) struct Killed(pub(super) Option<Child>);
 
 impl Killed {
     /// The child itself, which is about to end by itself.
@@ -228,6 +233,8 @@ impl Drop for Killed {
     }
 }
 
+/// A busy run of three seconds.
+const BUSY: &str = "--interval 40us --duration 3s --busy echo";
 /// Tries for each round that is wanted.
 const TRIES: usize = 3;
 /// Well above the cost of a wake-up, so that sleeping can work: what the bars are about.
@@ -270,6 +277,6 @@ mod tests {
         let stolen = stream(Some("the host took 9.0% of the processors' time"), 0.09);
         assert!(!stolen.has_the_host());
         assert!(stream(None, 0.0).is_conclusive());
-        assert_eq!(median(&[], |_| Some(1.0)), None);
+        assert_eq!(median::<Stream>(&[], |_| Some(1.0)), None);
     }
 }

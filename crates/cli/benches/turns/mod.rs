@@ -10,6 +10,7 @@ use softtimers_cli::args::{Cli, Command};
 use softtimers_cli::command;
 use softtimers_cli::machine::{Machine, Neighbours};
 use softtimers_cli::plan::SendPlan;
+use softtimers_cli::processor::Processor;
 use softtimers_cli::send::{Contender, Share, take_turns};
 
 /// Short beside the drift of the machine, long beside the 10 µs that it takes to change turns.
@@ -49,7 +50,9 @@ pub(crate) fn contest<const N: usize>(
 ) -> Result<Contest<N>, Box<dyn Error>> {
     // Nobody reads it: the sender pays the same for a datagram that is dropped at the end.
     let sink = UdpSocket::bind("127.0.0.1:0")?;
-    let line = format!("softtimers send {} --cpu 0 {flags}", sink.local_addr()?);
+    // The clients of an echo server need the other one.
+    let cpu = Processor::two().map_or(String::new(), |[here, _]| format!(" --cpu {here}"));
+    let line = format!("softtimers send {}{cpu} {flags}", sink.local_addr()?);
     let Command::Send(arguments) = Cli::parse_from(line.split(' ')).command else {
         return Err("the line is one of send".into());
     };

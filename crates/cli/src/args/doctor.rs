@@ -19,8 +19,8 @@ pub struct DoctorArgs {
     #[arg(long, conflicts_with = "duration")]
     pub quick: bool,
 
-    /// Length of each of the twenty trials [default: 1300ms, with --quick 250ms]
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    /// Length of each of the twenty trials.
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help = trial_help())]
     pub duration: Option<Duration>,
 
     /// Datagrams the busy loop's echo server takes in one go, 1 to 64
@@ -38,6 +38,16 @@ pub struct DoctorArgs {
     /// How to print.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// The length of a trial unless it is given.
+pub(crate) const FULL_TRIAL: Duration = Duration::from_millis(1_250);
+/// The same with `--quick`.
+pub(crate) const QUICK_TRIAL: Duration = Duration::from_millis(225);
+
+fn trial_help() -> String {
+    let [full, quick] = [FULL_TRIAL, QUICK_TRIAL].map(units::show_duration);
+    format!("Length of each of the twenty trials [default: {full}, with --quick {quick}]")
 }
 
 const DOCTOR_EXAMPLES: &str = "\

@@ -32,9 +32,10 @@ pub struct EngineArgs {
     #[arg(long, value_enum, value_name = "POLICY")]
     pub idle: Option<IdlePolicy>,
 
-    /// How much of one processor may be polled away (--idle hybrid or spin) [default: 50% to spin]
+    /// How much of one processor may be polled away, whatever --idle (--timer soft only) [default: 50%]
     ///
-    /// When it is used up, the loop sleeps instead, and is late by a wake-up.
+    /// When it is used up, the loop sleeps instead, and is late by a wake-up. A rate whose interval is shorter
+    /// than a wake-up takes needs 100% to be held.
     #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
     pub cpu_budget: Option<Percent>,
 
@@ -84,7 +85,7 @@ pub enum Timer {
     Thread,
     /// The loop of --timer loop, which never sleeps
     Spin,
-    /// Nobody: nothing is sent, only the work is done, as a baseline for the other timers
+    /// Nobody: a plain epoll loop does only the work, as a baseline for the other timers
     Off,
 }
 

@@ -38,7 +38,12 @@ fn add(table: &mut Table, name: &str, cells: &[&Cell], alphabet: Alphabet) {
     table.row(name, line(HEADER));
     table.row("", line(SUBHEADER));
     for cell in cells {
-        table.row(&format!("  {}", cell.method), line(cell.columns().each_ref().map(String::as_str)));
+        match &cell.not_made {
+            Some(why) => table.text(&format!("  {}", cell.method), &format!("not tried: {why}")),
+            None => {
+                table.row(&format!("  {}", cell.method), line(cell.columns().each_ref().map(String::as_str)));
+            }
+        }
     }
     if cells.iter().any(|cell| !cell.gap_strip_ns.is_empty()) {
         table.row(" some of its gaps", alphabet.legend());
@@ -175,5 +180,13 @@ mod tests {
         let quiet = DoctorReport { pacing: vec![Cell::default()], ..DoctorReport::default() };
         let text = quiet.table().to_string();
         assert!(!text.contains("some of its gaps") && !text.contains("late over"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_tried_has_a_reason_and_no_figures() {
+        let cell = Cell { not_made: Some("interrupted".to_owned()), ..report().pacing.remove(0) };
+        let text = DoctorReport { pacing: vec![cell], ..DoctorReport::default() }.table().to_string();
+        let row = text.lines().find(|line| line.starts_with("  timerfd")).unwrap();
+        assert_eq!(row.split_whitespace().collect::<Vec<_>>(), ["timerfd", "not", "tried:", "interrupted"]);
     }
 }

@@ -44,6 +44,8 @@ pub struct Cell {
     pub busy: Load,
     /// The gap asked for.
     pub target_gap_ns: u64,
+    /// Why there was no such trial, so that the figures are none; `null` if there was.
+    pub not_made: Option<String>,
     /// Departures a second.
     pub achieved_pps: f64,
     /// That as a share of what was asked for.
@@ -59,7 +61,7 @@ pub struct Cell {
     /// The same run by the sender's own account.
     pub sender_longest_burst: Option<u64>,
     /// Datagrams sent and not received.
-    pub lost: u64,
+    pub lost: Option<u64>,
     /// Departure time less the place in the schedule.
     pub late_ns: Distribution,
     /// Departures more than a millisecond late, by cause.
@@ -151,7 +153,7 @@ impl Trial {
             longest_burst: received.longest_burst,
             sender_back_to_back: sent.back_to_back,
             sender_longest_burst: sent.longest_burst,
-            lost: received.lost,
+            lost: Some(received.lost),
             late_ns: sent.late_ns,
             late: sent.late,
             trigger_interval_ns: sent.trigger_interval_ns,
@@ -171,6 +173,20 @@ impl Trial {
             target_gap_ns: u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX),
             late: LateCause::ALL.map(|cause| (cause.name().to_owned(), LateReport::default())).into(),
             ..Cell::default()
+        }
+    }
+
+    /// The cell of this trial if it is not made. What is a number elsewhere is none here, or `null` in JSON,
+    /// and no assertion about it holds.
+    pub(super) fn not_made(&self, why: String) -> Cell {
+        let none = f64::NAN;
+        Cell {
+            not_made: Some(why),
+            achieved_pps: none,
+            achieved_share: none,
+            cpu_share: none,
+            late: BTreeMap::new(),
+            ..self.blank()
         }
     }
 
@@ -272,7 +288,7 @@ mod tests {
         assert_eq!((cell.method.as_str(), cell.target_gap_ns), ("timerfd", 40_000));
         // Gaps are the receiver's, lateness the sender's.
         assert_eq!((cell.gap_ns.p50, cell.back_to_back, cell.longest_burst), (Some(10), Some(0.01), Some(2)));
-        assert_eq!((cell.late_ns.p50, cell.sender_back_to_back, cell.lost), (Some(8), Some(0.5), 4));
+        assert_eq!((cell.late_ns.p50, cell.sender_back_to_back, cell.lost), (Some(8), Some(0.5), Some(4)));
         assert_eq!(cell.late["steal"], LateReport { count: 2, longest_ns: 9 });
         assert_eq!((cell.trigger_interval_ns.p50, cell.long_handlers), (Some(6), Some(1)));
         assert_eq!(
@@ -281,6 +297,11 @@ mod tests {
         );
         assert_eq!(notes.sentences(), ["timerfd: a"]);
         assert_eq!(trial.blank().beside(0.0).work_kept, None);
+        // No figure of a trial that was not made can be asserted.
+        let not_made = serde_json::to_value(trial.not_made("interrupted".to_owned())).unwrap();
+        let numbers = |value: &serde_json::Value| value.as_f64().is_some_and(|figure| figure != 40_000.0);
+        assert!(!not_made.as_object().unwrap().values().any(numbers), "{not_made}");
+        assert_eq!((&not_made["late"], &not_made["gap_ns"]["p50"]), (&json!({}), &json!(null)));
     }
 
     #[test]

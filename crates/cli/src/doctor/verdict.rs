@@ -28,7 +28,10 @@ pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> String {
             percent(crowded.cpu_share)
         );
     }
-    let beside = BESIDE.into_iter().filter_map(find).filter(|cell| holds(cell)).reduce(leaves_more);
+    // One that costs no more than softtimers makes it unneeded, also if another one leaves more for more.
+    let beside = || BESIDE.into_iter().filter_map(find).filter(|cell| holds(cell));
+    let as_cheap = beside().filter(|cell| is_as_cheap(cell, soft)).reduce(leaves_more);
+    let beside = as_cheap.or_else(|| beside().reduce(leaves_more));
     format!("{}. {}{}", busy(soft, own, kernel, beside), idle(costs), spinning(cells))
 }
 
@@ -119,7 +122,8 @@ fn idle(costs: &Costs) -> String {
 
 /// What never sleeping costs a loop that could.
 fn spinning(cells: &[Cell]) -> String {
-    let find = |method: &str| cells.iter().find(|cell| cell.method == method && cell.busy == Load::None);
+    let made = |cell: &&Cell| cell.busy == Load::None && cell.not_made.is_none();
+    let find = |method: &str| cells.iter().filter(made).find(|cell| cell.method == method);
     match (find("spin"), find("soft")) {
         (Some(spin), Some(soft)) => format!(
             "; one that spins takes {} of a core for {:.0} packets/s, softtimers {}",
@@ -291,6 +295,32 @@ mod tests {
         let told = beside_signal([1.0, 0.8, 0.4], 1.0, 1.3);
         assert!(told.starts_with("a busy loop here gains"), "{told}");
         assert!(told.contains("100% of the work against 90%, at 130% of a core against 99%"), "{told}");
+    }
+
+    /// A thread that keeps all of the work on a second core does not hide a signal that costs nothing more.
+    #[test]
+    fn the_cheap_one_is_found_beside_one_that_keeps_more() {
+        let busy = |method, share, work_kept, cpu_share| Cell {
+            work_kept: Some(work_kept),
+            cpu_share,
+            ..cell(method, Load::Echo, share, 0.0)
+        };
+        let all = |signal_kept| {
+            [
+                busy("soft", 1.0, 0.9, 0.99),
+                busy("loop", 0.8, 0.9, 0.99),
+                busy("pwait2", 0.4, 0.9, 0.99),
+                busy("signal", 1.0, signal_kept, 0.99),
+                busy("thread", 1.0, 1.0, 1.3),
+            ]
+        };
+        let told = of(&Costs::default(), &all(0.9), false);
+        assert!(
+            told.starts_with("you do not need softtimers for one flow on this machine: signal"),
+            "{told}"
+        );
+        let told = of(&Costs::default(), &all(0.5), false);
+        assert!(told.starts_with("a busy loop here gains") && told.contains("thread (100%"), "{told}");
     }
 
     #[test]

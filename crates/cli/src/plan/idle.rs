@@ -21,24 +21,19 @@ impl IdlePlan {
     /// A usage failure that names the flag and what it is allowed with.
     pub fn new(args: &EngineArgs) -> Result<Option<Self>, Failure> {
         let idle = IdlePlan { policy: args.idle.unwrap_or_default(), budget: args.cpu_budget };
-        if let Some(policy) = args.idle {
+        let given = args.idle.map(|policy| format!("--idle {policy}"));
+        let given = given.or_else(|| args.cpu_budget.map(|share| format!("--cpu-budget {share}")));
+        if let Some(given) = given {
             if args.timer != Timer::Soft {
-                return Err(Failure::usage(format_args!(
-                    "--idle {policy}: only --timer soft has an idle policy"
-                )));
+                return Err(Failure::usage(format_args!("{given}: only --timer soft has an idle policy")));
             }
             if args.busy == Busy::Compute {
                 return Err(Failure::usage(format_args!(
-                    "--idle {policy}: a loop with --busy compute is never idle"
+                    "{given}: a loop with --busy compute is never idle"
                 )));
             }
         }
-        match args.cpu_budget {
-            Some(share) if idle.policy == IdlePolicy::Park => Err(Failure::usage(format_args!(
-                "--cpu-budget {share}: allowed with --idle hybrid and --idle spin only"
-            ))),
-            _ => Ok((args.timer == Timer::Soft).then_some(idle)),
-        }
+        Ok((args.timer == Timer::Soft).then_some(idle))
     }
 
     /// The policy, ready to use.
@@ -51,12 +46,9 @@ impl IdlePlan {
         self.budget.map_or(idle, |share| idle.within(PollBudget::new(share)))
     }
 
-    /// The share of one processor that may be polled away, 0 to 1; `None` for no limit, where the
-    /// policy polls for less than a wake-up takes.
-    pub fn budget_share(self) -> Option<f64> {
-        let share = self.idle().budget().share();
-        let limited = self.budget.is_some() || self.policy == IdlePolicy::Spin;
-        limited.then(|| f64::from(share.get()) / 100.0)
+    /// The share of one processor that may be polled away, 0 to 1.
+    pub fn budget_share(self) -> f64 {
+        f64::from(self.idle().budget().share().get()) / 100.0
     }
 }
 
@@ -77,12 +69,14 @@ mod tests {
     }
 
     #[test]
-    fn parking_is_the_default_and_only_spinning_has_a_budget_unasked() {
+    fn parking_is_the_default_and_every_policy_has_half_a_processor_unasked() {
         assert_eq!(idle(""), Ok(Some(IdlePlan::default())));
         let share = |flags: &str| idle(flags).unwrap().unwrap().budget_share();
-        assert_eq!((share("--idle park"), share("--idle hybrid")), (None, None));
-        assert_eq!((share("--idle spin"), share("--idle spin --cpu-budget 100%")), (Some(0.5), Some(1.0)));
-        assert_eq!(share("--idle hybrid --cpu-budget 3%"), Some(0.03));
+        for policy in ["park", "hybrid", "spin"] {
+            assert_eq!(share(&format!("--idle {policy}")), 0.5, "{policy}");
+            assert_eq!(share(&format!("--idle {policy} --cpu-budget 3%")), 0.03, "{policy}");
+        }
+        assert_eq!((share(""), share("--cpu-budget 100%")), (0.5, 1.0));
         assert_eq!(idle("--timer loop"), Ok(None));
     }
 
@@ -91,8 +85,8 @@ mod tests {
         for (flags, words) in [
             ("--idle spin --timer pwait2", "--idle spin: only --timer soft has an idle policy"),
             ("--idle hybrid --busy compute", "--idle hybrid: a loop with --busy compute is never idle"),
-            ("--cpu-budget 50%", "--cpu-budget 50%: allowed with --idle hybrid and --idle spin only"),
-            ("--cpu-budget 50% --timer ms", "--cpu-budget 50%: allowed with"),
+            ("--cpu-budget 50% --timer ms", "--cpu-budget 50%: only --timer soft has an idle policy"),
+            ("--cpu-budget 50% --busy compute", "--cpu-budget 50%: a loop with --busy compute is never"),
             ("--cpu-budget 101% --idle spin", "101%"),
             ("--cpu-budget half --idle spin", "half"),
             ("--idle sleep", "possible values: park, hybrid, spin"),

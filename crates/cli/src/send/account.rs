@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use softtimers::late::cpu_time;
 use softtimers::{Clock, Monotonic, Timestamp};
 
 /// Time and wake-ups of a thread so far, or in an interval.
@@ -17,12 +17,7 @@ pub(super) struct Usage {
 
 impl Usage {
     pub(super) fn now() -> Self {
-        Usage {
-            at: Monotonic.now(),
-            wall: Duration::ZERO,
-            cpu: Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default(),
-            wakeups: voluntary_switches(),
-        }
+        Usage { at: Monotonic.now(), wall: Duration::ZERO, cpu: cpu_time(), wakeups: voluntary_switches() }
     }
 
     /// With what a thread beside this one has used meanwhile.

@@ -12,7 +12,6 @@
 //! shares the loop's processor waits for it, and what such a thread is good for is another processor.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,33 +19,29 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
-use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
 use softtimers::{Clock, Monotonic, TimerSlack, Timestamp, TriggerState};
-
-use crate::interrupt::Interrupt;
 
 use super::Session;
 use super::account::Usage;
 use super::flow::Flow;
-use super::work::{VISIT, Workload};
-
-const ECHO: u64 = 0;
-const OTHER: u64 = 1;
+use super::work_loop::WorkLoop;
 
 /// `--timer signal`: sends from the handler until the session is over.
 pub(super) fn signal(session: &mut Session) -> io::Result<()> {
     let mut pacer = session.flow.hand_over(session.end)?;
     let flow = &mut session.flow;
     let mut loop_ = WorkLoop::new(&mut session.work, &session.interrupt, session.end)?;
+    // A signal that comes just before the wait does not end it, and it may be the last one.
+    loop_.wait_at_most(LONGEST_SLEEP);
     while !pacer.is_over() && loop_.turn()? {
         while let Some(departure) = pacer.take() {
-            flow.account(departure, TriggerState::Backup);
+            flow.account(departure);
         }
     }
     let waiting = loop_.waiting();
     let unread = flow.taken_back(&mut pacer);
     while let Some(departure) = pacer.take() {
-        flow.account(departure, TriggerState::Backup);
+        flow.account(departure);
     }
     session.waited(waiting);
     if unread > 0 {
@@ -60,12 +55,12 @@ pub(super) fn signal(session: &mut Session) -> io::Result<()> {
 /// `--timer thread`: sends from a second thread until the session is over.
 pub(super) fn thread(session: &mut Session) -> io::Result<()> {
     let (end, anywhere) = (session.end, &session.anywhere);
-    // Closed by the thread at its end, whatever ends it.
-    let (ended, thread_lives) = UnixStream::pair()?;
-    let stop = AtomicBool::new(false);
+    let (hung_up, held) = UnixStream::pair()?;
+    let (stop, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    let thread_lives = ThreadLives { ended: &ended, _held: held };
     let flow = &mut session.flow;
     let mut loop_ = WorkLoop::new(&mut session.work, &session.interrupt, end)?;
-    loop_.watch(&ended)?;
+    loop_.watch(&hung_up, &ended)?;
     let worked = std::thread::scope(|scope| {
         let pacer = scope.spawn(|| {
             let _thread_lives = thread_lives;
@@ -81,6 +76,18 @@ pub(super) fn thread(session: &mut Session) -> io::Result<()> {
     session.beside = worked?;
     session.waited(waiting);
     Ok(())
+}
+
+/// Tells the loop that the thread has ended, whatever ended it: by a flag, and by hanging up.
+struct ThreadLives<'a> {
+    ended: &'a AtomicBool,
+    _held: UnixStream,
+}
+
+impl Drop for ThreadLives<'_> {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
 }
 
 /// What the thread does; returns what it used.
@@ -108,61 +115,6 @@ fn sleep_until(wake: Timestamp) -> io::Result<()> {
         // The clock is looked at in any case.
         Ok(()) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
-    }
-}
-
-/// A loop that does the work and keeps no time but its end.
-struct WorkLoop<'a> {
-    work: &'a mut Workload,
-    interrupt: &'a Interrupt,
-    end: Timestamp,
-    epoll: Epoll,
-    events: Events,
-}
-
-impl<'a> WorkLoop<'a> {
-    fn new(work: &'a mut Workload, interrupt: &'a Interrupt, end: Timestamp) -> io::Result<Self> {
-        let epoll = Epoll::new(Waiting::Pwait2)?;
-        epoll.add(interrupt.as_fd(), OTHER, EventFlags::IN)?;
-        if let Workload::Echo(echo) = &*work {
-            epoll.add(echo.as_fd(), ECHO, EventFlags::IN)?;
-        }
-        Ok(WorkLoop { work, interrupt, end, epoll, events: Events::with_capacity(16) })
-    }
-
-    /// Ends the loop when `source` is readable or hung up.
-    fn watch(&self, source: &impl AsFd) -> io::Result<()> {
-        self.epoll.add(source.as_fd(), OTHER, EventFlags::IN)
-    }
-
-    fn run(&mut self) -> io::Result<()> {
-        while self.turn()? {}
-        Ok(())
-    }
-
-    /// One wait and what it found; whether to go on. A signal ends the wait with nothing found.
-    fn turn(&mut self) -> io::Result<bool> {
-        let now = Monotonic.now();
-        if now >= self.end || self.interrupt.arrived() {
-            return Ok(false);
-        }
-        // A signal that comes just before the wait does not end it, and it may be the last one.
-        let timeout = match self.work {
-            Workload::Compute(_) => Duration::ZERO,
-            _ => self.end.saturating_duration_since(now).min(LONGEST_SLEEP),
-        };
-        self.epoll.wait(&mut self.events, Some(timeout))?;
-        if self.events.iter().any(|event| event.token == OTHER) {
-            return Ok(false);
-        }
-        let mut left = if self.events.is_empty() { 0 } else { VISIT };
-        while left > 0 && self.work.serve_group(&mut left)? {}
-        self.work.compute_piece();
-        Ok(true)
-    }
-
-    fn waiting(&self) -> Waiting {
-        self.epoll.waiting()
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
 use softtimers::late::LateLog;
 use softtimers::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps};
-use softtimers::udp::is_about_an_earlier_datagram;
+use softtimers::udp::{Retries, is_about_an_earlier_datagram};
 use softtimers::{Clock, Monotonic, PerSource, RateClock, Timestamp, TriggerState, UdpSocket};
 
 use crate::distribution::Recorder;
@@ -51,16 +51,11 @@ pub(super) struct Flow {
     overruns: Option<u64>,
     /// How late the last datagram was.
     skew: Option<Duration>,
-    unreachable: Option<Unreachable>,
+    retries: Retries,
     /// Nothing is sent: its departures are null events, whose cost is that of the timer alone.
     muted: bool,
-}
-
-/// Departures in a row that met nothing but errors about the way to the destination.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Unreachable {
-    since: Timestamp,
-    departures: u32,
+    /// They have no number, and no receiver hears of them.
+    null_events: u64,
 }
 
 impl Flow {
@@ -84,8 +79,9 @@ impl Flow {
             trouble: SocketReport::default(),
             overruns: None,
             skew: None,
-            unreachable: None,
+            retries: Retries::default(),
             muted: false,
+            null_events: 0,
         })
     }
 
@@ -107,7 +103,12 @@ impl Flow {
 
     /// Whether all that was asked for has left, or was given up.
     pub(super) fn finished(&self) -> bool {
-        self.sent >= self.limit || self.clock.is_over()
+        self.departures() >= self.limit || self.clock.is_over()
+    }
+
+    /// Datagrams that have left, and null events.
+    pub(super) fn departures(&self) -> u64 {
+        self.sent + self.null_events
     }
 
     /// Datagrams that have left.
@@ -125,7 +126,7 @@ impl Flow {
     /// has been out of reach for more than a second.
     pub(super) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         if self.muted {
-            self.sent += 1;
+            self.null_events += 1;
             self.due = self.clock.departed(now);
             return Ok(self.due);
         }
@@ -134,20 +135,34 @@ impl Flow {
             Datagram::Data { flow: 0, sequence: self.sent, scheduled: place, interval: self.interval };
         header.write(&mut self.packet);
         if !self.transmit(now)? {
-            self.due = now + self.clock.burst_interval().max(SHORTEST_RETRY);
+            self.due = now + Retries::after(self.clock.burst_interval());
             return Ok(self.due);
         }
-        self.account(Departure { sent: now, due: self.due, place }, source);
+        let departure = Departure { sent: now, due: self.due, place };
+        self.count(departure, source);
+        self.causes.ran(now, pause(&departure), source);
         self.due = self.clock.departed(now);
         Ok(self.due)
     }
 
-    /// Counts a datagram that has left.
+    /// Counts a datagram that a signal's handler has sent, some time ago. Of a late one no cause is told:
+    /// by now this thread's accounts say what it did since, not what held the signal up.
+    pub(super) fn account(&mut self, departure: Departure) {
+        self.count(departure, TriggerState::Backup);
+    }
+
+    /// Counts a datagram that has left. Lateness counts from the place. A pause just before it made it so
+    /// if it left later than it might have; else the cause lies further back.
     #[inline]
-    pub(super) fn account(&mut self, departure: Departure, source: TriggerState) {
+    fn count(&mut self, departure: Departure, source: TriggerState) {
         self.sent += 1;
         self.fired[source] += 1;
-        self.record_lateness(departure, source);
+        let lateness = departure.sent.saturating_duration_since(departure.place);
+        self.late.record_duration(lateness);
+        self.skew = Some(lateness);
+        if pause(&departure) <= LATE_FROM {
+            self.causes.caught_up(lateness);
+        }
         self.gaps.record(&mut self.train, departure.sent);
     }
 
@@ -181,23 +196,10 @@ impl Flow {
         self.causes = LateLog::new(LATE_FROM, now);
     }
 
-    /// Lateness counts from the place. A pause just now made it so if it left later than it might
-    /// have; else the cause lies further back.
-    fn record_lateness(&mut self, Departure { sent, due, place }: Departure, source: TriggerState) {
-        let lateness = sent.saturating_duration_since(place);
-        self.late.record_duration(lateness);
-        self.skew = Some(lateness);
-        let pause = sent.saturating_duration_since(due);
-        self.causes.ran(sent, pause, source);
-        if pause <= LATE_FROM {
-            self.causes.caught_up(lateness);
-        }
-    }
-
     /// Whether the kernel took the packet; `false` if it has no room for it now.
     fn transmit(&mut self, now: Timestamp) -> io::Result<bool> {
         let mut outcome = self.attempt();
-        for _ in 1..MOST_REFUSALS {
+        for _ in 1..Retries::ATTEMPTS {
             if !outcome.as_ref().is_err_and(is_about_an_earlier_datagram) {
                 break;
             }
@@ -207,7 +209,7 @@ impl Flow {
         match outcome {
             Err(error) if is_about_an_earlier_datagram(&error) => self.still_unreachable(now, error),
             outcome => {
-                self.unreachable = None;
+                self.retries.reached();
                 outcome
             }
         }
@@ -230,14 +232,7 @@ impl Flow {
     /// A route may come back; one that does not ends the run.
     fn still_unreachable(&mut self, now: Timestamp, error: io::Error) -> io::Result<bool> {
         self.socket.drain_errors()?;
-        let so_far = self.unreachable.get_or_insert(Unreachable { since: now, departures: 0 });
-        so_far.departures += 1;
-        let lasted = now.saturating_duration_since(so_far.since);
-        if so_far.departures >= MOST_UNREACHABLE && lasted > LONGEST_UNREACHABLE {
-            Err(error)
-        } else {
-            Ok(false)
-        }
+        if self.retries.refused(now) { Err(error) } else { Ok(false) }
     }
 
     /// Sends `bye` a few times, since it may be lost: a little apart, and each again while there is no
@@ -293,16 +288,13 @@ impl Flow {
     }
 }
 
+/// How much later it left than it might have.
+fn pause(departure: &Departure) -> Duration {
+    departure.sent.saturating_duration_since(departure.due)
+}
+
 /// Lateness from which on it is worth knowing why.
 const LATE_FROM: Duration = Duration::from_millis(1);
-/// Trying a full buffer again sooner than this only burns the core that should empty it.
-const SHORTEST_RETRY: Duration = Duration::from_micros(10);
-/// Each refusal is about one earlier datagram; more in a row mean that none gets through for now.
-const MOST_REFUSALS: u32 = 3;
-/// Long enough for a link that comes back, such as one that is set up anew.
-const LONGEST_UNREACHABLE: Duration = Duration::from_secs(1);
-/// At a slow rate a second holds few attempts.
-const MOST_UNREACHABLE: u32 = 3;
 const GOODBYES: u32 = 3;
 /// Apart, so that one full queue does not swallow them all.
 const GOODBYE_GAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };

@@ -24,7 +24,7 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers::{Clock, TimerSlack, Timestamp, TriggerState};
+use softtimers::{LoopClock, TimerSlack, Timestamp, TriggerState};
 
 use crate::args::Timer;
 
@@ -37,7 +37,7 @@ const INTERRUPT: u64 = 1;
 const TIMER: u64 = 2;
 
 /// Sends until the session is over.
-pub(super) fn run(session: &mut Session, clock: &impl Clock, timer: Timer) -> io::Result<()> {
+pub(super) fn run(session: &mut Session, clock: &impl LoopClock, timer: Timer) -> io::Result<()> {
     let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
     let computes = matches!(session.work, Workload::Compute(_));
     let mut own = OwnLoop::new(session, clock, timer)?;
@@ -73,9 +73,11 @@ struct Found {
     /// the descriptor of `timerfd` says that it has not.
     time: Option<TriggerState>,
     echo: bool,
+    /// The wait could sleep: a clock that is not the kernel's is to see whether it is still right.
+    slept: bool,
 }
 
-impl<'a, C: Clock> OwnLoop<'a, C> {
+impl<'a, C: LoopClock> OwnLoop<'a, C> {
     fn new(session: &'a mut Session, clock: &'a C, timer: Timer) -> io::Result<Self> {
         let epoll = Epoll::new(Waiting::Pwait2)?;
         let alarm = if timer == Timer::Timerfd { Some(Alarm::new(&epoll)?) } else { None };
@@ -100,7 +102,7 @@ impl<'a, C: Clock> OwnLoop<'a, C> {
     fn compute(&mut self) -> io::Result<()> {
         while !self.session.over(self.now) {
             self.session.work.compute_piece();
-            self.check(TriggerState::HandlerExit)?;
+            self.check(self.clock.now(), TriggerState::HandlerExit)?;
         }
         Ok(())
     }
@@ -109,7 +111,8 @@ impl<'a, C: Clock> OwnLoop<'a, C> {
         while !self.session.over(self.now) {
             let found = self.wait()?;
             if let Some(source) = found.time {
-                self.check(source)?;
+                let now = if found.slept { self.clock.woke() } else { self.clock.now() };
+                self.check(now, source)?;
             }
             if found.echo {
                 self.visit()?;
@@ -138,7 +141,8 @@ impl<'a, C: Clock> OwnLoop<'a, C> {
             Some(Duration::ZERO) => TriggerState::Idle,
             _ => TriggerState::Backup,
         };
-        Ok(Found { time: (alarm || self.alarm.is_none()).then_some(source), echo })
+        let time = (alarm || self.alarm.is_none()).then_some(source);
+        Ok(Found { time, echo, slept: timeout != Some(Duration::ZERO) })
     }
 
     /// How long the wait may last; `None` where the descriptor ends it.
@@ -159,7 +163,7 @@ impl<'a, C: Clock> OwnLoop<'a, C> {
         while more {
             more = self.session.work.serve_group(&mut left)?;
             if matches!(self.timer, Timer::Loop | Timer::Spin) {
-                self.check(TriggerState::HandlerExit)?;
+                self.check(self.clock.now(), TriggerState::HandlerExit)?;
             }
         }
         // For the time-out; a descriptor needs none.
@@ -169,10 +173,9 @@ impl<'a, C: Clock> OwnLoop<'a, C> {
         Ok(())
     }
 
-    /// Reads the clock and sends what is due, if anything is still to be sent.
+    /// Sends what is due at `now`, just read, if anything is still to be sent.
     #[inline]
-    fn check(&mut self, source: TriggerState) -> io::Result<()> {
-        let now = self.clock.now();
+    fn check(&mut self, now: Timestamp, source: TriggerState) -> io::Result<()> {
         self.now = now;
         self.looks.look(now);
         while let Some(mut first) = self.due.peek_mut().filter(|first| first.0.0 <= now) {

@@ -13,7 +13,7 @@ pub struct PolledReport {
     /// Time polled away with nothing due, as a share of one processor; `null` for timers without an idle
     /// policy.
     pub share: Option<f64>,
-    /// What was allowed; `null` for no limit. A loop that has not polled may poll without a pause at first:
+    /// What was allowed; `null` for those timers. A loop that has not polled may poll without a pause at first:
     /// the share of a run can be greater by that of 10 ms.
     pub budget_share: Option<f64>,
     /// Sleeps that would have been shorter, or none, with a larger budget.

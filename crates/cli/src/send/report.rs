@@ -45,8 +45,8 @@ pub struct SendReport {
     /// Times between two looks for due datagrams, waits included: no datagram can be late by more while
     /// the loop runs. `--timer soft` keeps them to 3%; of timers that need no look there are none.
     pub trigger_interval_ns: Distribution,
-    /// Handlers of the loop that took longer than a millisecond; `null` unless `--timer soft` or `off`
-    /// with a loop that waits.
+    /// Handlers of the loop that took longer than a millisecond; `null` unless `--timer soft` with a
+    /// loop that waits.
     pub long_handlers: Option<u64>,
     /// The longest of all handlers; `null` where they are not counted.
     pub longest_handler_ns: Option<u64>,
@@ -56,7 +56,8 @@ pub struct SendReport {
     /// a wait found is `readiness` if a source was ready and `backup` if the wait ran out.
     pub fired: BTreeMap<&'static str, u64>,
     /// Departures more than a millisecond late, by cause; `catch_up` are those that left as soon as
-    /// they might and owe their delay to an earlier pause or to a socket without room.
+    /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal` tells
+    /// only these: what held a signal up shows in no account of the thread.
     pub late: BTreeMap<&'static str, LateReport>,
     /// What the sockets refused for a while.
     pub socket: SocketReport,

@@ -18,6 +18,7 @@ use crate::wire::Datagram;
 use super::account::Usage;
 use super::flow::Flow;
 use super::work::Workload;
+use super::work_loop::{self, Descriptors};
 use super::{beside, own_loop, soft};
 
 /// A run in progress, on the thread that began it.
@@ -48,7 +49,7 @@ impl Session {
         let socket = connect(plan.destination)?;
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-        let work = Workload::start(plan.work, plan.cpu)
+        let work = Workload::start(plan.work, plan.cpu, &interrupt)
             .map_err(|error| Failure::broke_off("starting the work", &error))?;
         let anywhere =
             Processors::allowed().map_err(|error| Failure::broke_off("asking for the processors", &error))?;
@@ -81,7 +82,7 @@ impl Session {
     pub(super) fn drive(&mut self, timer: Timer, plan: &SendPlan, clock: &impl LoopClock) -> io::Result<()> {
         match timer {
             Timer::Soft => soft::run(self, clock, plan),
-            Timer::Off => soft::idle(self, clock),
+            Timer::Off => work_loop::run(self, Descriptors::Unseen),
             Timer::Signal => beside::signal(self),
             Timer::Thread => beside::thread(self),
             timer => own_loop::run(self, clock, timer),

@@ -29,7 +29,8 @@ pub(super) fn run(session: &mut Session, clock: &impl LoopClock, plan: &SendPlan
     engine.drive(plan.idle.unwrap_or_default().idle())
 }
 
-/// Does only the work, in the same loop: what pacing is compared with.
+/// Does only the work, in the same loop with nothing to send: what its trigger states cost by
+/// themselves. Not a baseline for work kept, for that loop is softtimers' own.
 pub(super) fn idle(session: &mut Session, clock: &impl LoopClock) -> io::Result<()> {
     Engine::new(session, clock, Slack::EXACT).drive(Idle::park())
 }

@@ -19,16 +19,23 @@ use crate::failure::Failure;
 use crate::handshake::Permit;
 use crate::plan::SendPlan;
 
-use super::Session;
+use super::work_loop::{self, Descriptors};
+use super::{Session, soft};
 
 /// Who takes turns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contender {
-    /// The work alone.
+    /// The work alone, in a plain loop.
     Nobody,
-    /// The flow, by this timer.
+    /// The same, in a loop that asks its descriptors after each piece that it computes, as one must
+    /// whose timer is a descriptor.
+    NobodyAsking,
+    /// The same in softtimers' loop, with nothing to send: its trigger states alone.
+    NobodySoft,
+    /// The flow, by this timer; not by [`Timer::Signal`].
     Flow(Timer),
-    /// The flow's events by this timer, with nothing sent: what remains is the price of the timer.
+    /// The flow's events by this timer, with nothing sent: what remains is the price of the timer. Not by
+    /// [`Timer::Signal`], whose handler sends by itself.
     NullEvents(Timer),
     /// A periodic signal at the flow's rate, whose handler only counts.
     NullSignals,
@@ -48,13 +55,20 @@ pub struct Share {
 /// count.
 ///
 /// # Errors
-/// What keeps the run from starting, or breaks it off; a signal among them.
+/// What keeps the run from starting, or breaks it off; a signal among them. A usage failure for a signal's
+/// handler, which counts from zero each time that it is given a flow, and cannot be told not to send.
 pub fn take_turns<const N: usize>(
     plan: &SendPlan,
     contenders: [Contender; N],
     length: Duration,
     rounds: usize,
 ) -> Result<Vec<[Share; N]>, Failure> {
+    let by_signal = |contender| {
+        matches!(contender, Contender::Flow(Timer::Signal) | Contender::NullEvents(Timer::Signal))
+    };
+    if contenders.into_iter().any(by_signal) {
+        return Err(Failure::usage("--timer signal: it takes no turns with others"));
+    }
     let permit = Permit::obtain(plan)?;
     let mut session = Session::begin(plan)?;
     let mut shares = vec![[Share::default(); N]; rounds];
@@ -89,9 +103,11 @@ impl Session {
 
     /// Goes on until the end; how many events there were.
     fn contend(&mut self, contender: Contender, plan: &SendPlan) -> io::Result<u64> {
-        let sent = self.flow.sent();
+        let before = self.flow.departures();
         match contender {
             Contender::Nobody => self.drive(Timer::Off, plan, &Monotonic)?,
+            Contender::NobodyAsking => work_loop::run(self, Descriptors::Asked)?,
+            Contender::NobodySoft => soft::idle(self, &Monotonic)?,
             Contender::Flow(timer) | Contender::NullEvents(timer) => {
                 self.drive(timer, plan, &Monotonic)?;
             }
@@ -103,6 +119,6 @@ impl Session {
                 return Ok(signals.signals());
             }
         }
-        Ok(self.flow.sent() - sent)
+        Ok(self.flow.departures() - before)
     }
 }

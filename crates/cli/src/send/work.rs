@@ -6,10 +6,13 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Stdio};
 
+use rustix::io::Errno;
 use softtimers::UdpSocket;
 use softtimers::udp::{RecvBatch, SendBatch};
 
 use crate::child;
+use crate::class::Class;
+use crate::interrupt::Interrupt;
 use crate::plan::Work;
 use crate::processor::Processor;
 
@@ -23,11 +26,11 @@ pub(super) enum Workload {
 
 impl Workload {
     /// Clients are kept off `cpu`.
-    pub(super) fn start(work: Work, cpu: Option<Processor>) -> io::Result<Self> {
+    pub(super) fn start(work: Work, cpu: Option<Processor>, interrupt: &Interrupt) -> io::Result<Self> {
         Ok(match work {
             Work::None => Workload::None,
             Work::Compute => Workload::Compute(Computation::default()),
-            Work::Echo { batch } => Workload::Echo(Box::new(EchoServer::start(batch, cpu)?)),
+            Work::Echo { batch } => Workload::Echo(Box::new(EchoServer::start(batch, cpu, interrupt)?)),
         })
     }
 
@@ -126,7 +129,7 @@ pub(super) struct EchoServer {
 }
 
 impl EchoServer {
-    fn start(batch: usize, cpu: Option<Processor>) -> io::Result<Self> {
+    fn start(batch: usize, cpu: Option<Processor>, interrupt: &Interrupt) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.set_nonblocking(true)?;
         // Clients that outlived the sender would load a machine that nobody measures any more.
@@ -134,14 +137,12 @@ impl EchoServer {
         command.arg("echo-client").arg(socket.local_addr()?.to_string());
         command.args(["--window", CLIENT_WINDOW, "--size", REQUEST_SIZE, "--duration", CLIENT_DURATION]);
         // Clients that sleep have to be woken by the server, which costs it time; clients that spin
-        // need a processor beside its own. Only here is it known which ones there are for them.
-        if Processor::two().is_some() {
+        // need a processor beside its own, and must not be of a real-time class, which they inherit. Only
+        // here is it known which processors there are for them.
+        if Processor::two().is_some() && Class::current().may_spin() {
             command.arg("--spin");
         }
         let clients = command.stdout(Stdio::null()).spawn()?;
-        if let Some(processor) = cpu {
-            processor.keep_off(clients.id())?;
-        }
         let largest = 2048;
         let mut server = EchoServer {
             socket,
@@ -151,22 +152,29 @@ impl EchoServer {
             dropped: 0,
             clients,
         };
-        server.await_clients()?;
+        // Whatever fails from here on ends them.
+        if let Some(processor) = cpu {
+            processor.keep_off(server.clients.id())?;
+        }
+        server.await_clients(interrupt)?;
         Ok(server)
     }
 
-    /// Answers until the clients are in full swing, so that their start is not part of the run.
-    fn await_clients(&mut self) -> io::Result<()> {
+    /// Answers until the clients are in full swing, so that their start is not part of the run; or until
+    /// there is to be no run.
+    fn await_clients(&mut self, interrupt: &Interrupt) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        while self.answered < WARM_UP {
+        while self.answered < WARM_UP && !interrupt.arrived() {
             let patience = Timespec { tv_sec: 3, tv_nsec: 0 };
             let mut source = [PollFd::new(&self.socket, PollFlags::IN)];
-            if poll(&mut source, Some(&patience))? == 0 {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "the echo clients did not start within 3 s",
-                ));
-            }
+            match poll(&mut source, Some(&patience)) {
+                Ok(0) => {
+                    let silent = "the echo clients did not start within 3 s";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, silent));
+                }
+                Err(Errno::INTR) => continue,
+                outcome => outcome?,
+            };
             let taken = self.take_group()?;
             self.answer(0..taken);
         }

@@ -19,7 +19,7 @@ pub fn command(words: &str) -> Command {
 
 /// A test that waits for ever fails instead: from the first command on, the tests of this file have a few
 /// minutes, several times what they need beside two hogs.
-fn watch() {
+pub fn watch() {
     static WATCHDOG: Once = Once::new();
     WATCHDOG.call_once(|| {
         std::thread::spawn(|| {

@@ -46,6 +46,9 @@ pub struct PollBudget {
 }
 
 impl PollBudget {
+    /// Half of one processor, over 10 ms: the budget of every policy that is given no other.
+    pub const HALF: PollBudget = PollBudget::new(Percent::HALF);
+
     /// No limit.
     pub const UNLIMITED: PollBudget = PollBudget::new(Percent::ALL);
 
@@ -77,6 +80,11 @@ impl PollBudget {
     /// Hundredths of nanoseconds of polling that fill the bucket.
     const fn full(self) -> u64 {
         self.hundredths(self.period)
+    }
+
+    /// The most that is ever charged, in the same unit.
+    const fn most(self) -> u64 {
+        self.full().saturating_add(self.hundredths(LONGEST_PAYMENT))
     }
 
     /// Hundredths of nanoseconds that may be polled away for `nanos` of time.
@@ -113,6 +121,11 @@ impl Meter {
         Meter { budget, used: 0, at: Timestamp::ZERO, polling: None, spent }
     }
 
+    /// The same account under another budget.
+    pub(super) fn under(self, budget: PollBudget) -> Self {
+        Meter { budget, used: self.used.min(budget.most()), ..self }
+    }
+
     pub(super) const fn budget(&self) -> PollBudget {
         self.budget
     }
@@ -139,8 +152,7 @@ impl Meter {
         let nanos = u64::try_from(polled.as_nanos()).unwrap_or(u64::MAX);
         self.used = self.used.saturating_add(nanos.saturating_mul(100));
         self.leak(now);
-        let most = self.budget.full().saturating_add(self.budget.hundredths(LONGEST_PAYMENT));
-        self.used = self.used.min(most);
+        self.used = self.used.min(self.budget.most());
     }
 
     /// A sleep that the budget forced.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{PaceConfig, PaceError, Schedule, Strategy, Trace};
+use super::{Counts, PaceConfig, PaceError, Schedule, Strategy, Trace, nine_sixteenths};
 use crate::time::saturating_nanos;
 use crate::{Rate, Timestamp};
 
@@ -24,26 +24,45 @@ use crate::{Rate, Timestamp};
 /// ```
 ///
 /// # Cost
-/// 120 bytes, no allocation; each operation costs what the [`Schedule`]'s do.
+/// 152 bytes, no allocation; each operation costs what the [`Schedule`]'s do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateClock {
     schedule: Schedule,
-    /// In nanoseconds; at most the interval.
+    /// In nanoseconds, of one packet.
     burst_interval: u64,
+    /// The one that was asked for, which a higher rate may leave no room for.
+    asked: u64,
     /// The longest delay that is made up, in nanoseconds.
     most_late: u64,
-    /// Places that may be behind before the rest is given up.
+    /// Packets that may be behind before the rest is given up.
     most_behind: u64,
     strategy: Strategy,
+    counts: Counts,
+    /// None was asked for: it is nine sixteenths of the gap.
+    burst_by_rate: bool,
+    /// A train has begun, and nothing of it has left.
+    beginning: bool,
     departures: u64,
     forfeited: u64,
+    /// What left last, for a change of the rate.
+    latest: Batch,
+}
+
+/// What leaves at once: one packet, or several as a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Batch {
+    at: Timestamp,
+    packets: u32,
+    /// Places of the schedule that they take.
+    places: u32,
 }
 
 impl RateClock {
     /// A clock that has not started.
     ///
     /// # Errors
-    /// [`PaceError`] if the burst interval is longer than the target interval.
+    /// [`PaceError`] if the burst interval is longer than the target interval, or bytes are counted and
+    /// the pattern is not constant.
     pub fn new(config: PaceConfig) -> Result<Self, PaceError> {
         RateClock::along(Schedule::new(config.rate, config.pattern, Timestamp::ZERO), config)
     }
@@ -56,28 +75,33 @@ impl RateClock {
     /// departure is at [`Timestamp::MAX`].
     ///
     /// # Errors
-    /// [`PaceError`] if the burst interval is longer than that of `config.rate`.
+    /// [`PaceError`] if the burst interval is longer than that of `config.rate`, or bytes are counted.
     pub fn replay(trace: Trace, config: PaceConfig) -> Result<Self, PaceError> {
         RateClock::along(Schedule::replay(trace, Timestamp::ZERO), config)
     }
 
     fn along(schedule: Schedule, config: PaceConfig) -> Result<Self, PaceError> {
-        let PaceConfig { rate, catch_up, strategy, .. } = config;
-        let target = rate.interval();
-        let burst_interval = config.shortest_gap();
-        if burst_interval > target {
-            return Err(PaceError { burst_interval, target });
+        let PaceConfig { rate, catch_up, strategy, counts, .. } = config;
+        let (burst_interval, target) = (config.shortest_gap(), rate.interval());
+        if counts == Counts::Bytes && !schedule.is_even() {
+            return Err(PaceError::BytesOfPackets);
         }
-        let in_time = catch_up.time.as_nanos() / target.as_nanos();
-        let in_time = if schedule.is_even() { u64::try_from(in_time).ok() } else { None };
+        if counts == Counts::Packets && burst_interval > target {
+            return Err(PaceError::LongBurstInterval { burst_interval, target });
+        }
         Ok(RateClock {
             schedule,
             burst_interval: saturating_nanos(burst_interval),
+            asked: saturating_nanos(burst_interval),
             most_late: saturating_nanos(catch_up.time),
-            most_behind: in_time.unwrap_or(u64::MAX).min(catch_up.packets),
+            most_behind: catch_up.packets,
             strategy,
+            counts,
+            burst_by_rate: config.burst_interval.is_none(),
+            beginning: true,
             departures: 0,
             forfeited: 0,
+            latest: Batch { at: Timestamp::ZERO, packets: 0, places: 0 },
         })
     }
 
@@ -85,30 +109,121 @@ impl RateClock {
     /// start and after the flow has been idle, so that idleness is not taken for falling behind.
     pub fn start(&mut self, now: Timestamp) -> Timestamp {
         self.schedule.restart(now);
+        self.beginning = true;
         now
     }
 
-    /// A packet has left at `now`; returns the earliest time for the next one.
+    /// A packet has left at `now`; returns the earliest time for the next one. (For a clock that counts
+    /// bytes it is a packet of one byte.)
     ///
     /// Times must not go backwards.
     pub fn departed(&mut self, now: Timestamp) -> Timestamp {
-        self.departures += 1;
+        self.departed_together(now, 1, 1)
+    }
+
+    /// So many packets have left together at `now`, with so many bytes in all; returns the earliest time
+    /// for the next one. They take as many places as they would have one by one, so the gap after
+    /// them is that of all of them, and so is the burst interval.
+    ///
+    /// Times must not go backwards.
+    ///
+    /// ```
+    /// use softtimers_core::{PaceConfig, RateClock, Timestamp};
+    ///
+    /// let mut clock = RateClock::new(PaceConfig::bits_per_second(100_000_000)?)?;
+    /// let at = Timestamp::from_micros;
+    /// clock.start(at(1_000));
+    /// assert_eq!(clock.departed_together(at(1_000), 1, 1_500), at(1_120));
+    /// assert_eq!(clock.departed_together(at(1_120), 4, 4 * 1_500), at(1_600));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn departed_together(&mut self, now: Timestamp, packets: u32, bytes: u32) -> Timestamp {
+        self.departures += u64::from(packets);
+        let places = if self.counts == Counts::Bytes { bytes } else { packets };
+        self.latest = Batch { at: now, packets, places };
+        self.beginning = false;
         let last = self.schedule.place();
-        self.schedule.advance();
+        self.schedule.leap(u64::from(places));
+        let gap = self.schedule.place().saturating_duration_since(last);
         self.forfeit(now);
         if self.is_over() {
             return Timestamp::MAX;
         }
         let place = self.schedule.place();
         let own_gap = place.saturating_duration_since(last);
-        let shortest = own_gap.min(self.burst_interval());
+        let shortest = own_gap.min(self.shortest_after(packets, gap));
         match self.strategy {
             Strategy::ExactDeadline => place.max(now + shortest),
             Strategy::TwoSpeed if now <= last => now + own_gap,
             Strategy::TwoSpeed => now + shortest,
             Strategy::FixedSeries => place,
+            Strategy::Relative => now + gap,
             Strategy::EveryTrigger => now,
         }
+    }
+
+    /// Changes the rate from `now` on, without a burst; returns the earliest time for the next departure.
+    ///
+    /// The rate is integrated, so that a flow whose rate changes all the time keeps its mean: a gap of
+    /// which a third has passed has a third behind it at the new rate, and a flow that is three packets
+    /// behind still is. In no case is the next departure sooner after the last one than the new
+    /// burst interval:
+    ///
+    /// ```text
+    ///   at 40 µs       ●───────────┊───────────│
+    ///   then at 10 µs  ●───────────┊──●  ●  ●  ●     half of a gap was left
+    ///   or at 80 µs    ●───────────┊───────────────────────●
+    /// ```
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
+    ///
+    /// let every = |micros| Rate::every(Duration::from_micros(micros));
+    /// let at = Timestamp::from_micros;
+    /// let mut clock = RateClock::new(PaceConfig::new(every(40)?))?;
+    /// clock.start(at(1_000));
+    /// assert_eq!(clock.departed(at(1_000)), at(1_040));
+    /// assert_eq!(clock.set_rate(at(1_020), every(10)?), at(1_025));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// [Patterns](Pattern) with gaps of their own forget what was behind: a Poisson flow draws its
+    /// next gap anew, trains take their next place in the same periods. A recording keeps its times, and
+    /// only the burst interval changes. A burst interval that was set is
+    /// kept; where it is longer than the new interval, that is taken, and nothing can be made up.
+    pub fn set_rate(&mut self, now: Timestamp, rate: Rate) -> Timestamp {
+        let Batch { at, packets, places } = self.latest;
+        let under_way = if self.beginning { 0 } else { u64::from(places) };
+        self.schedule.set_rate(now, rate, under_way);
+        let interval = saturating_nanos(rate.interval());
+        self.burst_interval = match self.counts {
+            _ if self.burst_by_rate => nine_sixteenths(interval),
+            Counts::Packets => self.asked.min(interval),
+            Counts::Bytes => self.asked,
+        };
+        if self.is_over() {
+            return Timestamp::MAX;
+        }
+        let gap = self.schedule.gap_behind(u64::from(places));
+        let shortest = gap.min(self.shortest_after(packets, gap));
+        match self.strategy {
+            Strategy::EveryTrigger => now,
+            Strategy::Relative if !self.beginning => at + gap,
+            Strategy::FixedSeries | Strategy::Relative => self.place(),
+            Strategy::ExactDeadline | Strategy::TwoSpeed => self.place().max(at + shortest),
+        }
+    }
+
+    /// The burst interval of so many packets, whose own gap this is.
+    fn shortest_after(&self, packets: u32, gap: Duration) -> Duration {
+        Duration::from_nanos(match self.counts {
+            Counts::Packets => self.burst_interval.saturating_mul(u64::from(packets)),
+            Counts::Bytes if self.burst_by_rate => nine_sixteenths(saturating_nanos(gap)),
+            Counts::Bytes => {
+                self.burst_interval.saturating_mul(u64::from(packets)).min(saturating_nanos(gap))
+            }
+        })
     }
 
     /// Gives up the places that lie further back than [`CatchUp`](super::CatchUp) allows.
@@ -116,8 +231,11 @@ impl RateClock {
         if now <= self.schedule.place() {
             return;
         }
-        let oldest = now.saturating_sub(Duration::from_nanos(self.most_late));
-        let given_up = self.schedule.give_up(oldest, now, self.most_behind);
+        // Bytes have no packets yet: those behind are taken to be as long as those that have just left.
+        let Batch { packets, places, .. } = self.latest;
+        let each = u64::from(places / packets.max(1));
+        let most = self.most_behind.saturating_mul(each.max(1));
+        let given_up = self.schedule.give_up(now, self.most_late, most);
         self.forfeited = self.forfeited.saturating_add(given_up);
     }
 
@@ -142,8 +260,8 @@ impl RateClock {
         self.departures
     }
 
-    /// Places given up because the flow fell behind by more than [`CatchUp`](super::CatchUp) allows,
-    /// counted as by [`Schedule::advance_to`].
+    /// Places, of packets or of bytes, given up because the flow fell behind by more than
+    /// [`CatchUp`](super::CatchUp) allows, counted as by [`Schedule::advance_to`].
     pub fn forfeited(&self) -> u64 {
         self.forfeited
     }
@@ -153,12 +271,24 @@ impl RateClock {
         self.schedule.places_before(now)
     }
 
-    /// The shortest gap this clock asks for, except where the schedule's own are shorter.
+    /// How long so many packets, of so many bytes in all, take at the rate; the mean of other patterns.
+    pub fn time_of(&self, packets: u32, bytes: u64) -> Duration {
+        let places = if self.counts == Counts::Bytes { bytes } else { u64::from(packets) };
+        self.schedule.rate().span(places)
+    }
+
+    /// The shortest gap after a packet that this clock asks for, except where the schedule's own are
+    /// shorter. Where bytes are counted and none was set, it goes by the packet: nine sixteenths of its gap.
     pub fn burst_interval(&self) -> Duration {
         Duration::from_nanos(self.burst_interval)
     }
 
-    /// The configured rate: the mean, or the rate while on.
+    /// What the rate counts.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The rate: the mean, or the rate while on.
     pub fn rate(&self) -> Rate {
         self.schedule.rate()
     }
@@ -171,6 +301,6 @@ mod tests {
     /// There may be a hundred thousand of them.
     #[test]
     fn a_clock_is_small_whatever_its_pattern() {
-        assert!(size_of::<Schedule>() <= 72 && size_of::<RateClock>() <= 120);
+        assert!(size_of::<Schedule>() <= 80 && size_of::<RateClock>() <= 152);
     }
 }

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::rate::multiply_divide;
+use crate::time::saturating_nanos;
 use crate::{Rate, Timestamp};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +36,11 @@ impl Even {
         let (numerator, denominator) = self.rate.fraction();
         let (nanos, remainder) = if denominator == 1 && places == 1 {
             (numerator, 0)
+        } else if let Some(sum) =
+            numerator.checked_mul(places).and_then(|product| product.checked_add(self.remainder))
+        {
+            // A division of 128 bits costs several of 64.
+            (sum / denominator, sum % denominator)
         } else {
             let sum = u128::from(numerator) * u128::from(places) + u128::from(self.remainder);
             let nanos = sum / u128::from(denominator);
@@ -41,6 +48,28 @@ impl Even {
         };
         self.at += Duration::from_nanos(nanos);
         self.remainder = remainder;
+    }
+
+    /// Another rate from `now` on. Of the gap of so many places that leads to this one, the same share
+    /// is left as before; and as many places as were behind are. O(1).
+    pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
+        let (old, new) = (saturating_nanos(self.rate.span(places)), saturating_nanos(rate.span(places)));
+        if rate == self.rate {
+            return;
+        }
+        *self = Even::starting(rate, self.at);
+        if old == 0 {
+            return;
+        }
+        let scaled = |nanos| multiply_divide(nanos, new, old);
+        let (at, now_nanos) = (self.at.as_nanos(), now.as_nanos());
+        self.at = if at > now_nanos {
+            // What has passed is rounded down: never early.
+            let passed = old.saturating_sub(at - now_nanos);
+            now + Duration::from_nanos(new - scaled(passed))
+        } else {
+            Timestamp::from_nanos(now_nanos.saturating_sub(scaled(now_nanos - at)))
+        };
     }
 
     /// The least number of places after which this is at or past `time`. O(1).
@@ -57,6 +86,18 @@ mod tests {
     use super::*;
     use crate::time::NANOS_PER_SEC;
     use proptest::prelude::*;
+
+    /// A controller that finds its rate unchanged says so with every packet.
+    #[test]
+    fn the_same_rate_again_changes_nothing() {
+        let rate = Rate::per_second(83_333).unwrap();
+        let mut even = Even::starting(rate, Timestamp::ZERO);
+        for _ in 0..83_333 {
+            even.advance(1);
+            even.set_rate(even.at.saturating_sub(Duration::from_micros(5)), rate, 1);
+        }
+        assert_eq!(even.place(), Timestamp::ZERO + Duration::from_secs(1));
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]

@@ -17,10 +17,9 @@ use crate::{Rate, Timestamp};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Trains {
     rate: Rate,
+    on_off: OnOff,
     start: Timestamp,
     at: Timestamp,
-    /// On and off together, in nanoseconds.
-    period: u64,
     /// Places in each on period: at least the one at its beginning.
     length: u64,
     /// Whole periods before the current place.
@@ -31,12 +30,20 @@ pub(super) struct Trains {
 
 impl Trains {
     pub(super) fn starting(rate: Rate, on_off: OnOff, start: Timestamp) -> Self {
-        let (period, length) = (on_off.period_nanos(), on_off.train_length(rate));
-        Trains { rate, start, at: start, period, length, periods: 0, index: 0 }
+        let length = on_off.train_length(rate);
+        Trains { rate, on_off, start, at: start, length, periods: 0, index: 0 }
     }
 
     pub(super) fn restart(&mut self, start: Timestamp) {
         *self = Trains { start, at: start, periods: 0, index: 0, ..*self };
+    }
+
+    /// Another rate from `now` on: the next of its places in the same periods.
+    pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, under_way: bool) {
+        *self = Trains::starting(rate, self.on_off, self.start);
+        if under_way {
+            self.advance(self.places_before(now));
+        }
     }
 
     pub(super) fn place(&self) -> Timestamp {
@@ -55,19 +62,20 @@ impl Trains {
         let (numerator, denominator) = self.rate.fraction();
         let inside = u128::from(self.index) * u128::from(numerator) / u128::from(denominator);
         // Saturates, as all times do; `inside` is less than the on time.
-        let nanos = self.periods.saturating_mul(self.period).saturating_add(inside as u64);
+        let nanos = self.periods.saturating_mul(self.on_off.period_nanos()).saturating_add(inside as u64);
         self.at = self.start + Duration::from_nanos(nanos);
     }
 
     /// The least number of places after which this is at or past `time`. O(1).
     pub(super) fn places_before(&self, time: Timestamp) -> u64 {
         let elapsed = time.as_nanos().saturating_sub(self.start.as_nanos());
+        let period = self.on_off.period_nanos();
         let (numerator, denominator) = self.rate.fraction();
-        let inside = u128::from(elapsed % self.period) * u128::from(denominator);
+        let inside = u128::from(elapsed % period) * u128::from(denominator);
         // A place at floor(k · T) is before an integral time exactly if k · T is.
         let inside = inside.div_ceil(u128::from(numerator)).min(u128::from(self.length));
         let place = |periods: u64, index: u128| u128::from(periods) * u128::from(self.length) + index;
-        let reached = place(elapsed / self.period, inside);
+        let reached = place(elapsed / period, inside);
         let here = place(self.periods, u128::from(self.index));
         u64::try_from(reached.saturating_sub(here)).unwrap_or(u64::MAX)
     }

@@ -47,6 +47,18 @@ impl Poisson {
         *self = Poisson::starting(self.rate, seed, start);
     }
 
+    /// Another rate from `now` on. The process has no memory, so the gap that was under way, if any, is
+    /// drawn anew.
+    pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, under_way: bool) {
+        self.rate = rate;
+        if under_way {
+            self.restart(now);
+            self.advance();
+        } else {
+            self.restart(self.at);
+        }
+    }
+
     pub(super) fn place(&self) -> Timestamp {
         self.at
     }

@@ -1,5 +1,7 @@
 //! Places of a recording: at its own times from the start on, and none after the last.
 
+use core::time::Duration;
+
 use super::trace::Trace;
 use crate::{Rate, Timestamp};
 
@@ -39,6 +41,14 @@ impl Recorded {
         let left = self.trace.packets() - self.index;
         self.index += usize::try_from(places).unwrap_or(usize::MAX).min(left);
         self.at = self.trace.time(self.index).map_or(Timestamp::MAX, |time| self.start + time);
+    }
+
+    /// How long the gap of so many places is that leads to the current one; to the first, or past the last,
+    /// there is none.
+    pub(super) fn gap_behind(&self, places: u64) -> Duration {
+        let earlier = self.index.saturating_sub(usize::try_from(places).unwrap_or(usize::MAX));
+        let times = self.trace.time(earlier).zip(self.trace.time(self.index));
+        times.map_or(Duration::ZERO, |(earlier, here)| here - earlier)
     }
 
     /// The least number of places after which this is at or past `time`. O(log n).

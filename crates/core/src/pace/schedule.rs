@@ -1,5 +1,7 @@
 //! When packets should leave: [`Schedule`], a walk along places in time.
 
+use core::time::Duration;
+
 use super::even::Even;
 use super::on_off::Trains;
 use super::pattern::Pattern;
@@ -8,7 +10,8 @@ use super::recorded::Recorded;
 use super::trace::Trace;
 use crate::{Rate, Timestamp};
 
-/// A walk along the places of a [`Pattern`] or of a [`Trace`]: absolute times, which no departure and no delay moves.
+/// A walk along the places of a [`Pattern`] or of a [`Trace`]: absolute times, which no departure and no
+/// delay moves.
 ///
 /// What a sender makes of them when it is late is the business of [`RateClock`](super::RateClock); what
 /// only wants the times, such as a simulation, walks along them itself.
@@ -31,7 +34,7 @@ use crate::{Rate, Timestamp};
 /// ```
 ///
 /// # Cost
-/// 72 bytes, no allocation. Each operation is O(1) for constant and on/off patterns. For Poisson a step
+/// 80 bytes, no allocation. Each operation is O(1) for constant and on/off patterns. For Poisson a step
 /// costs a logarithm in integers (about 0.1 µs), and a leap or a count some 500 of them at most. Along a
 /// recording a step is O(1), a leap or a count O(log n).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,12 +87,30 @@ impl Schedule {
 
     /// Moves on to the next place.
     pub fn advance(&mut self) {
+        self.leap(1);
+    }
+
+    /// Another rate from `now` on.
+    ///
+    /// `places` is how long the gap is that leads to the current place; zero if none does. Even places
+    /// keep the share of it that is left, and as many places behind as before. Others forget what was
+    /// behind: Poisson draws a new gap from `now`, trains take their next place in the same periods.
+    /// A recording keeps its times.
+    pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
         match &mut self.0 {
-            Kind::Even(even) => even.advance(1),
-            Kind::Poisson(poisson) => poisson.advance(),
-            Kind::Trains(trains) => trains.advance(1),
-            Kind::Recorded(recorded) => recorded.advance(1),
+            Kind::Even(even) => even.set_rate(now, rate, places),
+            Kind::Trains(trains) => trains.set_rate(now, rate, places > 0),
+            Kind::Poisson(poisson) => poisson.set_rate(now, rate, places > 0),
+            Kind::Recorded(_) => {}
         }
+    }
+
+    /// How long the gap of so many places is that leads to the current one; of a pattern, in the mean.
+    pub(super) fn gap_behind(&self, places: u64) -> Duration {
+        if let Kind::Recorded(recorded) = &self.0 {
+            return recorded.gap_behind(places);
+        }
+        self.rate().span(places)
     }
 
     /// Moves on to the first place at or after `time`, and returns how many that leaves behind.
@@ -137,20 +158,27 @@ impl Schedule {
         }
     }
 
-    /// Gives up places before `oldest`, and of those between it and `now` all but the last `most`.
-    /// Returns how many.
-    pub(super) fn give_up(&mut self, oldest: Timestamp, now: Timestamp, most: u64) -> u64 {
-        if let Kind::Poisson(poisson) = &mut self.0 {
+    /// Gives up places further back than `most_late` nanoseconds, and of the others all but the last
+    /// `most`. At even places as many as there are whole intervals in `most_late` are kept. Returns how
+    /// many were lost.
+    pub(super) fn give_up(&mut self, now: Timestamp, most_late: u64, most: u64) -> u64 {
+        let oldest = now.saturating_sub(Duration::from_nanos(most_late));
+        let most = match &mut self.0 {
             // Counting them would mean to walk along all of them at each departure.
-            let span = poisson.rate().span(most);
-            return poisson.advance_to(oldest.max(now.saturating_sub(span)));
-        }
+            Kind::Poisson(poisson) => {
+                let span = poisson.rate().span(most);
+                return poisson.advance_to(oldest.max(now.saturating_sub(span)));
+            }
+            Kind::Even(even) => most.min(even.rate().intervals_in(most_late)),
+            Kind::Trains(_) | Kind::Recorded(_) => most,
+        };
         let lost = self.places_before(oldest).max(self.places_before(now).saturating_sub(most));
         self.leap(lost);
         lost
     }
 
-    fn leap(&mut self, places: u64) {
+    /// Moves on by so many places; for Poisson step by step.
+    pub(super) fn leap(&mut self, places: u64) {
         match &mut self.0 {
             Kind::Even(even) => even.advance(places),
             Kind::Trains(trains) => trains.advance(places),

@@ -48,7 +48,7 @@ pub(super) fn so_txtime() -> Outcome {
 
 /// Delays the loopback of an empty network, and sees a packet come late by that.
 pub(super) fn netem() -> Outcome {
-    network::enter_empty()?;
+    network::enter_empty().map_err(|why| format!("cannot be tried without {why}"))?;
     rtnetlink::add_queue(LOOPBACK, "netem", &netem_options(AHEAD))?;
     let held_for = held(|pair| pair.sender.send(&[0]).trying("sending").map(drop))?;
     if held_for >= AHEAD {

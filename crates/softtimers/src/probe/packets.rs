@@ -40,7 +40,9 @@ pub(super) fn af_packet() -> Outcome {
 pub(super) fn af_xdp() -> Outcome {
     // In the machine's network first: what is allowed in one's own proves nothing.
     XdpSocket::new().needing("CAP_NET_RAW", "an AF_XDP socket")?;
-    network::enter_empty()?;
+    // The privilege for the next step is the probe's need, not the feature's.
+    network::enter_empty()
+        .map_err(|why| format!("an AF_XDP socket can be made, but not tried without {why}"))?;
     let socket = XdpSocket::new().trying("an AF_XDP socket")?;
     socket.bind_copying(LOOPBACK, 0).trying("binding an AF_XDP socket to loopback, copying")?;
     let redirect = programs::Redirect::to(socket.as_fd(), LOOPBACK);

@@ -151,7 +151,6 @@ const MOST_PARTS: usize = 1_000;
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
 
     use super::*;
     use crate::probe::network;
@@ -186,8 +185,7 @@ mod tests {
             Ok::<(), String>(())
         });
         if let Err(why) = inside.join().unwrap() {
-            let test = std::thread::current().name().unwrap_or("?").to_owned();
-            let _ = std::io::stderr().write_all(format!("skipped: {test}: {why}\n").as_bytes());
+            crate::skipped::skipped(&why);
         }
     }
 }

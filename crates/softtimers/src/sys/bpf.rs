@@ -28,7 +28,9 @@ pub(crate) struct Instruction {
 
 impl Instruction {
     pub(crate) const fn new(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Self {
-        Self { operation, registers: from << 4 | to, offset, constant }
+        // Two bit fields of four, which the machine's byte order orders, too.
+        let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
+        Self { operation, registers, offset, constant }
     }
 }
 
@@ -139,12 +141,21 @@ fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
 ///
 /// `value` must be valid for reads and writes of as many bytes as the map's values have.
 unsafe fn element(command: libc::c_int, map: BorrowedFd<'_>, value: *mut libc::c_void) -> io::Result<()> {
+    #[repr(C)]
+    struct Element {
+        map: u32,
+        padding: u32,
+        key: u64,
+        value: u64,
+        flags: u64,
+    }
     let key = 0u32;
-    let attributes = [map.as_raw_fd() as u64, (&raw const key) as u64, value as u64, 0];
+    let (map, padding, flags) = (map.as_raw_fd() as u32, 0, 0);
+    let attributes = Element { map, padding, key: (&raw const key) as u64, value: value as u64, flags };
     // SAFETY: the key has the size of every map's keys here, the caller vouches for the value, and the
     // attributes for no more than that.
     let outcome =
-        unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(&attributes)) };
+        unsafe { libc::syscall(libc::SYS_bpf, command, &raw const attributes, size_of::<Element>()) };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -1,7 +1,8 @@
 //! The system calls, and the only `unsafe` of this crate.
 //!
 //! Each file wraps one subject in small safe functions over owned and borrowed descriptors, and
-//! decides nothing: policy lives above. rustix is used where it has the call; what remains is libc:
+//! decides nothing: policy lives above. The exception is `signal_pacer`, whose policy has to run in a
+//! signal's handler. rustix is used where it has the call; what remains is libc:
 //!
 //! | file | subject | `unsafe` because |
 //! |---|---|---|
@@ -9,6 +10,7 @@
 //! | `timerfd` | one-shot and periodic kernel timers | – |
 //! | `posix_timer` | a timer that interrupts its thread by a signal | not in rustix; signal handler |
 //! | `signal_pacer` | datagrams sent from that signal's handler | raw pointers into the handler; `send` |
+//! | `signal_pacer::ring` | what that handler tells the program | – |
 //! | `wait` | sleeping on a descriptor | – |
 //! | `stages` | long waits that end on time | – |
 //! | `recvmmsg`, `sendmmsg` | many datagrams per system call | not in rustix |

@@ -29,7 +29,8 @@ use softtimers_core::Timestamp;
 /// time without being interrupted wants [`Backup`](crate::Backup).
 ///
 /// While one exists, the signal's handler is ours; dropping the last one restores what was there,
-/// and each restores its thread's signal mask.
+/// and each restores its thread's signal mask: the signal is blocked again if it was before, or if the
+/// program has blocked it since.
 ///
 /// ```
 /// use softtimers::signal_timer::SignalTimer;
@@ -161,9 +162,10 @@ impl SignalTimer {
 
 impl Drop for SignalTimer {
     fn drop(&mut self) {
-        // Signals sent until now are delivered when this call returns, for they are not blocked; so
-        // none is left when the handler and the mask go back to what they were.
         self.id.delete();
+        // Signals sent until now are delivered when this returns, also if the program has blocked them
+        // since: one left for the handler of before, most often none, would end the process.
+        let _since = Mask::admit();
         THREAD.with(|thread| {
             thread.hook.store(ptr::null_mut(), Ordering::Release);
             thread.owned.store(0, Ordering::Relaxed);
@@ -261,15 +263,15 @@ impl Handler {
             ours.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
             // Calls that can be restarted are; those that wait for a time return to their loop.
             ours.sa_flags = libc::SA_RESTART;
-            let before = exchange(&ours)?;
-            if before.sa_sigaction != libc::SIG_DFL && before.sa_sigaction != libc::SIG_IGN {
-                exchange(&before)?;
+            // Only asked at first: a handler of the program's must not miss a signal meanwhile.
+            let found = exchange(None)?;
+            if found.sa_sigaction != libc::SIG_DFL && found.sa_sigaction != libc::SIG_IGN {
                 return Err(io::Error::new(
                     io::ErrorKind::AddrInUse,
                     format!("signal {} is handled by the program already", signal()),
                 ));
             }
-            handlers.1 = Some(before);
+            handlers.1 = Some(exchange(Some(&ours))?);
         }
         handlers.0 += 1;
         Ok(Handler)
@@ -285,15 +287,17 @@ impl Drop for Handler {
         }
         if let Some(before) = handlers.1.take() {
             // What the kernel itself reported cannot be refused.
-            let _ = exchange(&before);
+            let _ = exchange(Some(&before));
         }
     }
 }
 
-fn exchange(new: &libc::sigaction) -> io::Result<libc::sigaction> {
+/// The action of the signal until now; only asked for if there is no new one.
+fn exchange(new: Option<&libc::sigaction>) -> io::Result<libc::sigaction> {
+    let new = new.map_or(ptr::null(), ptr::from_ref);
     let mut old = MaybeUninit::uninit();
-    // SAFETY: the new action is valid for reads and its handler does only what is allowed in one; the
-    // old one is valid for writes.
+    // SAFETY: the new action is null or valid for reads, and its handler does only what is allowed in
+    // one; the old one is valid for writes.
     let done = unsafe { libc::sigaction(signal(), new, old.as_mut_ptr()) };
     if done != 0 {
         return Err(io::Error::last_os_error());
@@ -308,13 +312,9 @@ struct Mask(libc::sigset_t);
 
 impl Mask {
     fn admit() -> io::Result<Self> {
-        let (mut only, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        // SAFETY: valid for writes.
-        unsafe { libc::sigemptyset(only.as_mut_ptr()) };
-        // SAFETY: initialised by the call above.
-        unsafe { libc::sigaddset(only.as_mut_ptr(), signal()) };
+        let mut before = MaybeUninit::uninit();
         // SAFETY: the set is initialised, and the old one valid for writes.
-        let done = unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, only.as_ptr(), before.as_mut_ptr()) };
+        let done = unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &only_ours(), before.as_mut_ptr()) };
         if done != 0 {
             return Err(io::Error::from_raw_os_error(done));
         }
@@ -330,20 +330,34 @@ impl Drop for Mask {
         if unsafe { libc::sigismember(&raw const self.0, signal()) } != 1 {
             return;
         }
-        let mut only = MaybeUninit::uninit();
-        // SAFETY: valid for writes.
-        unsafe { libc::sigemptyset(only.as_mut_ptr()) };
-        // SAFETY: initialised by the call above.
-        unsafe { libc::sigaddset(only.as_mut_ptr(), signal()) };
         // SAFETY: the set is initialised; the old one is not asked for.
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, only.as_ptr(), ptr::null_mut()) };
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only_ours(), ptr::null_mut()) };
     }
+}
+
+/// The set of our signal alone.
+fn only_ours() -> libc::sigset_t {
+    let mut only = MaybeUninit::uninit();
+    // SAFETY: valid for writes.
+    unsafe { libc::sigemptyset(only.as_mut_ptr()) };
+    // SAFETY: initialised by the call above.
+    unsafe { libc::sigaddset(only.as_mut_ptr(), signal()) };
+    // SAFETY: as above.
+    unsafe { only.assume_init() }
 }
 
 /// One of the real-time signals, which nothing uses by default; the first few are debuggers'
 /// and run-time libraries' favourites.
 fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 5
+}
+
+/// Sends this thread the signal as somebody else might, where a timer exists.
+#[cfg(test)]
+pub(super) fn raise_own() {
+    assert_eq!(THREAD.with(|thread| thread.owned.load(Ordering::Relaxed)), 1, "it would end the process");
+    // SAFETY: the handler is ours.
+    unsafe { libc::raise(signal()) };
 }
 
 #[cfg(test)]
@@ -367,6 +381,19 @@ mod tests {
         let mut now = MaybeUninit::uninit();
         // SAFETY: the old mask is valid for writes; no new one is given.
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), now.as_mut_ptr()) };
+        // SAFETY: filled in by the call.
+        unsafe { libc::sigismember(now.as_ptr(), signal()) == 1 }
+    }
+
+    fn block() {
+        // SAFETY: the set is initialised; the old one is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only_ours(), ptr::null_mut()) };
+    }
+
+    fn pending() -> bool {
+        let mut now = MaybeUninit::uninit();
+        // SAFETY: the set is valid for writes.
+        unsafe { libc::sigpending(now.as_mut_ptr()) };
         // SAFETY: filled in by the call.
         unsafe { libc::sigismember(now.as_ptr(), signal()) == 1 }
     }
@@ -403,13 +430,15 @@ mod tests {
         assert!(timer.arm_periodic(first, Duration::ZERO).is_err());
     }
 
+    /// Again and again, for the first may come before the thread sleeps.
     #[test]
     fn a_sleep_is_ended_by_it() {
         let timer = SignalTimer::new().unwrap();
-        timer.arm_at(Monotonic.now() + Duration::from_millis(5)).unwrap();
+        let period = Duration::from_millis(5);
+        timer.arm_periodic(Monotonic.now() + period, period).unwrap();
         let long = rustix::time::Timespec { tv_sec: 30, tv_nsec: 0 };
         assert_eq!(rustix::event::poll(&mut [], Some(&long)), Err(rustix::io::Errno::INTR));
-        assert_eq!(timer.signals(), 1);
+        assert!(timer.signals() >= 1);
     }
 
     #[test]
@@ -420,13 +449,7 @@ mod tests {
             assert_eq!(SignalTimer::new().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
             drop(first);
             assert!(!blocked());
-            let mut only = MaybeUninit::uninit();
-            // SAFETY: valid for writes.
-            unsafe { libc::sigemptyset(only.as_mut_ptr()) };
-            // SAFETY: initialised by the call above.
-            unsafe { libc::sigaddset(only.as_mut_ptr(), signal()) };
-            // SAFETY: the set is initialised.
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, only.as_ptr(), ptr::null_mut()) };
+            block();
             let second = SignalTimer::new().unwrap();
             assert!(!blocked());
             second.arm_at(Timestamp::ZERO).unwrap();
@@ -436,5 +459,29 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    /// The signal's own action is to end the process.
+    #[test]
+    fn a_signal_that_the_program_has_blocked_does_not_outlive_the_handler() {
+        std::thread::spawn(|| {
+            let timer = SignalTimer::new().unwrap();
+            block();
+            raise_own();
+            assert!(pending());
+            drop(timer);
+            assert!(!pending() && blocked());
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// The program's own handler stays in place while it is asked for.
+    #[test]
+    fn asking_for_the_action_does_not_change_it() {
+        let _timer = SignalTimer::new().unwrap();
+        let ours = exchange(None).unwrap().sa_sigaction;
+        assert_eq!(ours, on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t);
+        assert_eq!(exchange(None).unwrap().sa_sigaction, ours);
     }
 }

@@ -110,7 +110,7 @@ impl Slice {
     /// # Errors
     /// `InvalidInput` for a slice outside [`ALLOWED`](Self::ALLOWED). `Unsupported` where the kernel
     /// ignores it (before Linux 6.12), and for a thread of a class that has no slices, such as
-    /// `SCHED_FIFO`. The system's error if a sandbox forbids it. The thread is then as it was.
+    /// `SCHED_FIFO` or `SCHED_IDLE`. The system's error if a sandbox forbids it. The thread is then as it was.
     pub fn hold(slice: Duration) -> io::Result<Self> {
         if !Self::ALLOWED.contains(&slice) {
             let problem = format!("a slice of {slice:?}: 100us to 100ms are allowed");
@@ -120,8 +120,10 @@ impl Slice {
         let Some(before) = found.slice() else {
             let why = if found.is_real_time() {
                 "a real-time thread has no slice"
-            } else {
+            } else if found.is_fair() {
                 "this kernel lets no thread choose its slice; Linux 6.12 and later do"
+            } else {
+                "a thread of this class has no slice of its own; SCHED_OTHER and SCHED_BATCH have"
             };
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         };
@@ -169,18 +171,17 @@ fn restore_slice(before: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this thread is of a class that goes before all ordinary threads; also if that cannot be
-/// told.
-pub(crate) fn is_real_time() -> bool {
-    sched_attr::policy().map_or(true, sched_attr::is_real_time)
+/// Whether this thread is of a class that goes before all ordinary threads.
+pub(crate) fn is_real_time() -> io::Result<bool> {
+    sched_attr::policy().map(sched_attr::is_real_time)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
     use std::thread;
 
     use super::*;
+    use crate::skipped::skipped;
 
     fn timer_slack() -> Duration {
         Duration::from_nanos(current_timer_slack().unwrap())
@@ -207,12 +208,6 @@ mod tests {
         assert_eq!(inherited, Duration::from_nanos(123));
         drop(guard);
         assert_eq!(timer_slack(), original);
-    }
-
-    /// Says why a test could not run, past the harness's capture, so that it is counted.
-    fn skipped(reason: &dyn std::fmt::Display) {
-        let line = format!("skipped: {}: {reason}\n", thread::current().name().unwrap_or("?"));
-        let _ = io::stderr().write_all(line.as_bytes());
     }
 
     /// A slice, or why there is none here.
@@ -281,17 +276,30 @@ mod tests {
         }
     }
 
+    /// It needs no privilege, but a way back from it does; so the thread ends as one.
     #[test]
-    fn a_real_time_thread_is_known_and_has_no_slice() {
-        assert!(!is_real_time());
+    fn a_thread_of_another_class_is_told_so() {
         thread::spawn(|| {
-            if let Err(error) = Attributes::read().unwrap().first_in_first_out().write() {
-                return skipped(&error);
-            }
-            assert!(is_real_time());
-            assert_eq!(Slice::hold(Duration::from_millis(1)).unwrap_err().kind(), io::ErrorKind::Unsupported);
+            Attributes::read().unwrap().idle().write().unwrap();
+            let error = Slice::hold(Duration::from_millis(1)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+            assert!(error.to_string().starts_with("a thread of this class has no slice"), "{error}");
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn a_real_time_thread_is_known_and_has_no_slice() {
+        assert!(!is_real_time().unwrap());
+        let tried = thread::spawn(|| {
+            Attributes::read().unwrap().first_in_first_out().write()?;
+            assert!(is_real_time().unwrap());
+            assert_eq!(Slice::hold(Duration::from_millis(1)).unwrap_err().kind(), io::ErrorKind::Unsupported);
+            io::Result::Ok(())
+        });
+        if let Err(error) = tried.join().unwrap() {
+            skipped(&error);
+        }
     }
 }

@@ -48,9 +48,12 @@ impl Attributes {
     /// The slice in nanoseconds, of a thread that shares its processor by EEVDF (`SCHED_OTHER` and
     /// `SCHED_BATCH`) on a kernel that lets it choose.
     pub(crate) fn slice(&self) -> Option<u64> {
-        let fair =
-            [libc::SCHED_OTHER, libc::SCHED_BATCH].into_iter().any(|class| class as u32 == self.policy);
-        (fair && self.runtime > 0).then_some(self.runtime)
+        (self.is_fair() && self.runtime > 0).then_some(self.runtime)
+    }
+
+    /// Whether it is of a class that shares its processor by EEVDF and may have slices.
+    pub(crate) fn is_fair(&self) -> bool {
+        [libc::SCHED_OTHER, libc::SCHED_BATCH].into_iter().any(|class| class as u32 == self.policy)
     }
 
     /// The same with another slice in nanoseconds; zero asks for the system's.
@@ -64,10 +67,16 @@ impl Attributes {
         Attributes { policy: libc::SCHED_FIFO as u32, priority: 1, runtime: 0, ..self }
     }
 
+    /// The same thread, run when nobody else wants to.
+    #[cfg(test)]
+    pub(crate) fn idle(self) -> Self {
+        Attributes { policy: libc::SCHED_IDLE as u32, runtime: 0, ..self }
+    }
+
     /// The same thread, less favoured by `more`.
     #[cfg(test)]
     pub(crate) fn nicer(self, more: i32) -> Self {
-        Attributes { nice: self.nice + more, ..self }
+        Attributes { nice: (self.nice + more).min(19), ..self }
     }
 }
 

@@ -14,8 +14,10 @@
 //! All that it calls is allowed there: `clock_gettime`, `send`, `timer_settime`, and integer
 //! arithmetic of the core, which allocates nothing.
 
+mod ring;
+
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -24,8 +26,10 @@ use std::time::Duration;
 use softtimers_core::{Clock, Idle, RateClock, Timestamp, Wait};
 
 use super::posix_timer::{Hook, Id, SignalTimer};
+use super::sockopt;
 use crate::clock::Monotonic;
-use crate::udp::UdpSocket;
+use crate::udp::{Retries, UdpSocket, is_about_an_earlier_datagram};
+use ring::Ring;
 
 /// A flow of datagrams sent from a signal handler on the thread that started it; at most one a thread,
 /// and none beside a [`SignalTimer`].
@@ -47,7 +51,7 @@ use crate::udp::UdpSocket;
 /// let course = Course { start, end: start + Duration::from_secs(10), limit: 3 };
 /// let stamps = Stamps { sequence: 0, place: 8 };
 /// let mut pacer = SignalPacer::start(&sender, vec![0; 16], stamps, RateClock::new(PaceConfig::new(rate))?, course)?;
-/// while !pacer.is_over() {} // busy with something else
+/// while !pacer.is_over() && Monotonic.now() < course.end {} // busy with something else
 /// assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -127,6 +131,8 @@ impl SignalPacer {
             ));
         }
         let socket = socket.as_ref().try_clone()?.into();
+        // The first reading of a process finds out how clocks are read, which no handler may.
+        let _ = Monotonic.now();
         let timer = SignalTimer::new()?;
         let shared = Arc::new(Shared::new(course.limit == 0 || course.start >= course.end));
         let sender = Sender {
@@ -139,7 +145,7 @@ impl SignalPacer {
             clock,
             course,
             sent: 0,
-            unreachable: None,
+            retries: Retries::default(),
             timer: timer.id(),
             shared: Arc::clone(&shared),
         };
@@ -169,7 +175,7 @@ impl SignalPacer {
     }
 
     /// What stopped the flow before its end, if something did: a datagram too long for the path, or a
-    /// destination out of reach for more than a second.
+    /// destination [out of reach](Retries) for too long.
     pub fn error(&self) -> Option<io::Error> {
         let code = self.shared.error.load(Ordering::Relaxed);
         (code != 0).then(|| io::Error::from_raw_os_error(code))
@@ -235,8 +241,7 @@ struct Sender {
     idle: Idle,
     course: Course,
     sent: u64,
-    /// Since when every attempt has met an error about the way.
-    unreachable: Option<Timestamp>,
+    retries: Retries,
     timer: Id,
     shared: Arc<Shared>,
 }
@@ -244,9 +249,13 @@ struct Sender {
 impl Sender {
     fn expired(&mut self) {
         let now = Monotonic.now();
-        // A stray signal, sent by somebody else.
-        if now < self.armed || self.shared.over.load(Ordering::Relaxed) {
+        if self.shared.over.load(Ordering::Relaxed) {
             return;
+        }
+        // A stray signal, sent by somebody else, or an expiry before its time: in case it was that,
+        // which would have been the last.
+        if now < self.armed {
+            return self.arm_at(self.armed);
         }
         count(&self.shared.overruns, self.timer.overruns());
         self.idle.woke(self.armed, now);
@@ -288,7 +297,11 @@ impl Sender {
         };
         // However short the interval, the interrupted program gets on.
         self.armed = wake.max(now + LEAST_PROGRESS);
-        if self.timer.arm_at(self.armed).is_err() {
+        self.arm_at(self.armed);
+    }
+
+    fn arm_at(&self, at: Timestamp) {
+        if self.timer.arm_at(at).is_err() {
             self.end(libc::EINVAL);
         }
     }
@@ -300,7 +313,7 @@ impl Sender {
         self.stamp(self.stamps.place, place.as_nanos());
         match self.send() {
             Ok(()) => {
-                self.unreachable = None;
+                self.retries.reached();
                 self.shared.ring.put(Departure { sent: now, due: self.due, place });
                 self.sent += 1;
                 Ok(self.clock.departed(now))
@@ -317,12 +330,12 @@ impl Sender {
 
     fn send(&self) -> Result<(), i32> {
         let mut outcome = self.attempt();
-        for _ in 1..MOST_REFUSALS {
+        for _ in 1..Retries::ATTEMPTS {
             // The first attempt after an ICMP error reports the error and sends nothing.
             if !matches!(outcome, Err(error) if is_about_the_way(error)) {
                 break;
             }
-            count(&self.shared.refused, 1);
+            self.refused();
             outcome = self.attempt();
         }
         outcome
@@ -345,12 +358,17 @@ impl Sender {
 
     fn failed(&mut self, now: Timestamp, error: i32) -> Result<Timestamp, i32> {
         match error {
-            libc::EAGAIN => count(&self.shared.would_block, 1),
-            libc::ENOBUFS => count(&self.shared.no_buffers, 1),
+            libc::EAGAIN => {
+                self.retries.reached();
+                count(&self.shared.would_block, 1);
+            }
+            libc::ENOBUFS => {
+                self.retries.reached();
+                count(&self.shared.no_buffers, 1);
+            }
             error if is_about_the_way(error) => {
-                count(&self.shared.refused, 1);
-                let since = *self.unreachable.get_or_insert(now);
-                if now.saturating_duration_since(since) > LONGEST_UNREACHABLE {
+                self.refused();
+                if self.retries.refused(now) {
                     return Err(error);
                 }
             }
@@ -359,8 +377,15 @@ impl Sender {
         Ok(now + self.retry_after())
     }
 
+    /// Counts an ICMP error, and throws away what the kernel has queued of it, if it was asked to.
+    fn refused(&self) {
+        count(&self.shared.refused, 1);
+        // An error of this call has nobody to be told, and the next attempt meets it too.
+        let _ = sockopt::drain_errors(self.socket.as_fd());
+    }
+
     fn retry_after(&self) -> Duration {
-        self.clock.burst_interval().max(SHORTEST_RETRY)
+        Retries::after(self.clock.burst_interval())
     }
 
     fn end(&self, error: i32) {
@@ -401,69 +426,20 @@ fn count(counter: &AtomicU64, more: u64) {
     counter.fetch_add(more, Ordering::Relaxed);
 }
 
-/// Departures from one writer to one reader, without a lock.
-#[derive(Debug)]
-struct Ring {
-    /// `sent`, `due` and `place` of each.
-    slots: Box<[[AtomicU64; 3]]>,
-    written: AtomicU64,
-    read: AtomicU64,
-}
-
-impl Ring {
-    fn new() -> Self {
-        let slots = (0..CAPACITY).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
-        Ring { slots, written: AtomicU64::new(0), read: AtomicU64::new(0) }
-    }
-
-    fn is_full(&self) -> bool {
-        self.written.load(Ordering::Relaxed) - self.read.load(Ordering::Acquire) >= CAPACITY
-    }
-
-    fn put(&self, departure: Departure) {
-        let at = self.written.load(Ordering::Relaxed);
-        let Departure { sent, due, place } = departure;
-        for (slot, time) in self.slot(at).iter().zip([sent, due, place]) {
-            slot.store(time.as_nanos(), Ordering::Relaxed);
-        }
-        self.written.store(at + 1, Ordering::Release);
-    }
-
-    fn take(&self) -> Option<Departure> {
-        let at = self.read.load(Ordering::Relaxed);
-        if at == self.written.load(Ordering::Acquire) {
-            return None;
-        }
-        let [sent, due, place] =
-            std::array::from_fn(|part| Timestamp::from_nanos(self.slot(at)[part].load(Ordering::Relaxed)));
-        self.read.store(at + 1, Ordering::Release);
-        Some(Departure { sent, due, place })
-    }
-
-    fn slot(&self, at: u64) -> &[AtomicU64; 3] {
-        &self.slots[(at % CAPACITY) as usize]
-    }
-}
-
 fn is_about_the_way(error: i32) -> bool {
-    matches!(error, libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH)
+    // An error made of a number allocates nothing.
+    is_about_an_earlier_datagram(&io::Error::from_raw_os_error(error))
 }
 
-/// A tenth of a second at 40,000 a second: longer than a handler should ever run.
-const CAPACITY: u64 = 4_096;
 /// Until the next interruption at the least, counted from before the timer is armed. Arming it and
 /// returning take their part of that: with 5 µs nothing was left, and the program stood still.
 const LEAST_PROGRESS: Duration = Duration::from_micros(15);
-/// Trying a full buffer again sooner only burns the core that should empty it.
-const SHORTEST_RETRY: Duration = Duration::from_micros(10);
-const MOST_REFUSALS: u32 = 3;
-/// Long enough for a link that comes back.
-const LONGEST_UNREACHABLE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use softtimers_core::{PaceConfig, Rate};
 
+    use super::super::posix_timer::raise_own;
     use super::*;
 
     fn clock(micros: u64) -> RateClock {
@@ -485,15 +461,22 @@ mod tests {
 
     const STAMPS: Stamps = Stamps { sequence: 4, place: 16 };
 
+    /// Computes until the flow is over; fails rather than hangs.
+    fn compute_until_over(pacer: &mut SignalPacer, mut piece: impl FnMut(&mut SignalPacer)) {
+        let patience = Monotonic.now() + Duration::from_secs(40);
+        while !pacer.is_over() {
+            assert!(Monotonic.now() < patience, "ten seconds after its end the flow is not over");
+            piece(pacer);
+        }
+    }
+
     /// A thread that never looks up is interrupted, each datagram leaves no earlier than it is due, and
     /// it says what the account says.
     #[test]
     fn a_computing_thread_sends_in_time_and_in_order() {
         let (sender, receiver) = pair();
         let mut pacer = SignalPacer::start(&sender, vec![7; 64], STAMPS, clock(500), course(20)).unwrap();
-        while !pacer.is_over() {
-            std::hint::spin_loop();
-        }
+        compute_until_over(&mut pacer, |_| {});
         assert!(pacer.error().is_none(), "{:?}", pacer.error());
         assert_eq!(pacer.stop().departures(), 20);
         let mut packet = [0; 128];
@@ -516,37 +499,58 @@ mod tests {
         let course = Course { start, end: start + Duration::from_millis(100), limit: u64::MAX };
         let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(1), course).unwrap();
         let mut progress = 0_u64;
-        while !pacer.is_over() {
+        compute_until_over(&mut pacer, |pacer| {
             progress += 1;
             while pacer.take().is_some() {}
-        }
+        });
         assert!(progress > 0 && pacer.counts().unread == 0, "{progress} {:?}", pacer.counts());
-    }
-
-    #[test]
-    fn an_account_that_nobody_takes_holds_the_flow_up_and_loses_nothing() {
-        let ring = Ring::new();
-        let departure = |nanos| {
-            let time = Timestamp::from_nanos(nanos);
-            Departure { sent: time, due: time, place: time }
-        };
-        (0..CAPACITY).for_each(|nanos| ring.put(departure(nanos)));
-        assert!(ring.is_full());
-        assert_eq!(ring.take(), Some(departure(0)));
-        assert!(!ring.is_full());
-        ring.put(departure(CAPACITY));
-        assert!((1..=CAPACITY).all(|nanos| ring.take() == Some(departure(nanos))));
-        assert_eq!(ring.take(), None);
     }
 
     #[test]
     fn what_cannot_be_mended_ends_it() {
         let (sender, _receiver) = pair();
-        let pacer = SignalPacer::start(&sender, vec![0; 65_508], STAMPS, clock(100), course(5)).unwrap();
-        while !pacer.is_over() {
-            std::hint::spin_loop();
-        }
+        let mut pacer = SignalPacer::start(&sender, vec![0; 65_508], STAMPS, clock(100), course(5)).unwrap();
+        compute_until_over(&mut pacer, |_| {});
         assert_eq!(pacer.error().unwrap().raw_os_error(), Some(libc::EMSGSIZE));
+    }
+
+    /// As an expiry before its time would: it is the last, unless the timer is armed again.
+    #[test]
+    fn an_expiry_before_its_time_does_not_stop_the_flow() {
+        let (sender, _receiver) = pair();
+        let start = Monotonic.now() + Duration::from_millis(50);
+        let course = Course { start, end: start + Duration::from_secs(30), limit: 2 };
+        let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(100), course).unwrap();
+        pacer.timer.disarm().unwrap();
+        raise_own();
+        compute_until_over(&mut pacer, |_| {});
+        assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 2);
+    }
+
+    /// Signals that somebody else sends come at any time; the flow neither leaves early nor stops.
+    #[test]
+    fn stray_signals_neither_hurry_nor_stop_it() {
+        let (sender, _receiver) = pair();
+        let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(2_000), course(5)).unwrap();
+        compute_until_over(&mut pacer, |_| raise_own());
+        let departures: Vec<_> = std::iter::from_fn(|| pacer.take()).collect();
+        assert_eq!(departures.len(), 5);
+        assert!(departures.iter().all(|departure| departure.sent >= departure.due), "{departures:?}");
+    }
+
+    /// Nobody listens, and the socket queues what it hears of it: all leave all the same, and nothing stays
+    /// in the queue.
+    #[test]
+    fn errors_about_the_way_are_counted_and_drained() {
+        let (sender, receiver) = pair();
+        drop(receiver);
+        sender.report_queue_drops(true).unwrap();
+        let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(1_000), course(20)).unwrap();
+        compute_until_over(&mut pacer, |_| {});
+        assert!(pacer.error().is_none(), "{:?}", pacer.error());
+        assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 20);
+        assert!(pacer.counts().refused > 0);
+        assert!(sender.drain_errors().unwrap() <= 1, "the last one's answer");
     }
 
     #[test]

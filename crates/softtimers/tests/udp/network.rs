@@ -1,7 +1,7 @@
 //! A network of our own, with one slow device in it: where send buffers and queues really fill up.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -10,11 +10,7 @@ use rustix::event::poll;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use softtimers::udp::UdpSocket;
 
-/// Past libtest's capture, so that a run that checks less says so.
-pub(crate) fn skipped(reason: &str) {
-    let test = thread::current().name().unwrap_or("?").to_owned();
-    let _ = writeln!(io::stderr(), "skipped: {test}: {reason}");
-}
+use crate::skipped::skipped;
 
 /// The address behind the slow device; nothing has it, and its neighbour entry is written by hand.
 const BEYOND: &str = "10.99.0.2:9";
@@ -50,7 +46,7 @@ pub(crate) fn in_slow_network(rate: &str, limit: u32, test: impl FnOnce() + Send
             });
             inside.join().unwrap();
         }
-        Err(reason) => skipped(&format!("no network of our own: {reason}")),
+        Err(reason) => skipped(&format_args!("no network of our own: {reason}")),
     }
 }
 

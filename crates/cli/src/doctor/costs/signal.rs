@@ -13,10 +13,9 @@ use std::hint::black_box;
 use std::io;
 use std::time::Duration;
 
+use softtimers::late::cpu_time;
 use softtimers::signal_timer::SignalTimer;
 use softtimers::{Clock, Monotonic};
-
-use super::sleeps::cpu_time;
 
 /// CPU time that one expiry takes from the work, in nanoseconds, at 10,000 expiries a second.
 pub(super) fn cpu_taken() -> io::Result<f64> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use softtimers::late::cpu_time;
 use softtimers::{Backup, Clock, Monotonic, Timestamp};
 
 use crate::distribution::{Distribution, Recorder};
@@ -46,11 +46,6 @@ fn sleeps(mut until: impl FnMut(Timestamp) -> io::Result<()>) -> io::Result<(Dis
     }
     let used = cpu_time().saturating_sub(before);
     Ok((late.distribution(), used.as_nanos() as f64 / f64::from(SLEEPS)))
-}
-
-/// What this thread has used of a processor; interrupts that came meanwhile are charged to it, too.
-pub(super) fn cpu_time() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 const SLEEPS: u32 = 500;

@@ -24,6 +24,24 @@ fn scheduled(receiver: &UdpSocket) -> Timestamp {
     }
 }
 
+/// A receiver would take the numbers of null events for losses.
+#[test]
+fn null_events_are_departures_without_a_number() {
+    let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
+    let (mut flow, receiver) = flow("--interval 1ms --count 3", start);
+    flow.mute(true);
+    for count in 0..2 {
+        flow.depart(start + millis(count), TriggerState::HandlerExit).unwrap();
+    }
+    assert_eq!((flow.sent(), flow.departures(), flow.finished()), (0, 2, false));
+    flow.mute(false);
+    flow.depart(start + millis(2), TriggerState::HandlerExit).unwrap();
+    assert_eq!((flow.sent(), flow.departures(), flow.finished()), (1, 3, true));
+    let mut packet = [0; 2048];
+    let length = receiver.recv(&mut packet).unwrap();
+    assert!(matches!(Datagram::parse(&packet[..length]), Ok(Datagram::Data { sequence: 0, .. })));
+}
+
 /// A pause of 10 ms: each of those that queue behind it is late too, though it left when it might.
 #[test]
 fn a_delay_shows_in_all_that_it_delays() {
@@ -75,4 +93,16 @@ fn goodbyes_are_a_few() {
     let mut packet = [0; 2048];
     let came = std::iter::from_fn(|| receiver.recv(&mut packet).ok()).count();
     assert_eq!(came, GOODBYES as usize);
+}
+
+/// The account of what a handler sent is taken later, when the thread's own accounts tell of something else.
+#[test]
+fn a_departure_of_a_handler_is_late_without_a_cause() {
+    let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
+    let (mut flow, _receiver) = flow("--interval 1ms --catch-up all", start);
+    flow.account(Departure { sent: start + millis(9), due: start, place: start });
+    flow.account(Departure { sent: start + millis(10), due: start + millis(10), place: start + millis(1) });
+    assert_eq!(flow.lateness().distribution().max, Some(9_000_000));
+    let counts: Vec<_> = flow.late_report().into_iter().filter(|(_, late)| late.count > 0).collect();
+    assert_eq!(counts, [("catch_up", LateReport { count: 1, longest_ns: 9_000_000 })]);
 }

@@ -1,0 +1,72 @@
+//! The scheduling class of this thread, and whether it may spin.
+//!
+//! A spinner of a real-time class keeps everything else off its processor, also what would stop it; what the
+//! class gives a thread is to run as soon as it wakes, and for that it has to sleep.
+
+use std::fmt;
+
+/// A class as the kernel shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// `SCHED_OTHER`, `SCHED_BATCH` or `SCHED_IDLE`: threads that share their processors.
+    Ordinary,
+    /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`, by this name.
+    RealTime(&'static str),
+    /// The kernel does not show it, or it is none that we know.
+    Unknown,
+}
+
+impl Class {
+    /// That of the calling thread; a thread or process that it starts inherits it.
+    pub fn current() -> Self {
+        Class::of(&std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default())
+    }
+
+    /// Whether a thread of this class may spin. One whose class cannot be told may not.
+    pub fn may_spin(self) -> bool {
+        self == Class::Ordinary
+    }
+
+    /// After the name in parentheses, which may itself contain any, the policy is the 39th field.
+    fn of(stat: &str) -> Self {
+        let policy = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split_whitespace().nth(38));
+        match policy {
+            Some("0" | "3" | "5") => Class::Ordinary,
+            Some("1") => Class::RealTime("SCHED_FIFO"),
+            Some("2") => Class::RealTime("SCHED_RR"),
+            Some("6") => Class::RealTime("SCHED_DEADLINE"),
+            _ => Class::Unknown,
+        }
+    }
+}
+
+/// Why a thread of it must not spin.
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Class::Ordinary => f.write_str("this thread is of an ordinary class"),
+            Class::RealTime(name) => write!(f, "this thread is of the real-time class {name}"),
+            Class::Unknown => f.write_str("/proc does not tell the scheduling class of this thread"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_read_whatever_the_thread_is_called() {
+        let stat =
+            |name: &str, policy: &str| format!("7 ({name}) R {} {policy} 0 0 17 0\n", ["1"; 37].join(" "));
+        assert_eq!(Class::of(&stat("a b", "0")), Class::Ordinary);
+        assert_eq!(Class::of(&stat("1) R 1 (2", "3")), Class::Ordinary);
+        assert_eq!(Class::of(&stat(") ", "1")), Class::RealTime("SCHED_FIFO"));
+        assert_eq!(Class::of(&stat("x", "6")), Class::RealTime("SCHED_DEADLINE"));
+        for stat in ["", "7 (x) R 1 2", &stat("x", "4"), &stat("x", "-1")] {
+            assert_eq!(Class::of(stat), Class::Unknown, "{stat}");
+            assert!(!Class::of(stat).may_spin());
+        }
+        assert_ne!(Class::current(), Class::Unknown);
+    }
+}

@@ -1,0 +1,475 @@
+//! Departures of many flows: [`DepartureQueue`] says which packet leaves next, and when to look.
+//!
+//! One timer a flow would do for ten flows. For ten thousand a program wants one place that knows the
+//! earliest departure of all, hands out in one turn whatever is due by then, and does not mix up the
+//! flows' rates with each other when that is more than one packet:
+//!
+//! ```text
+//!   enqueue ─▶ flow a  ▢▢▢   RateClock ─┐
+//!   enqueue ─▶ flow b  ▢     RateClock ─┼─▶ one release time a flow, the least first ──▶ poll_at()
+//!   enqueue ─▶ flow c  ▢▢    RateClock ─┘            │
+//!                                                    ▼  turn(now), pop_due
+//!   sent         a     c   ab     a    bc   …       the packets whose time has come
+//! ```
+//!
+//! It holds descriptors, the flow, the length and a token of yours by value; the bytes stay where they are.
+//!
+//! 1. **In order.** A flow's packets leave first in, first out. Flows go by release time, and among equal
+//!    ones in the order in which they got it.
+//! 2. **Paced.** Each flow has one [`RateClock`](crate::RateClock) and at most one release time
+//!    outstanding. Between two departures of a flow there is at least its burst interval (or the gap of
+//!    their places, where a [`Pattern`](crate::Pattern) has shorter ones), whatever stalls, idle times
+//!    and changes of the rate lie between them. Only the baselines among the
+//!    [strategies](crate::Strategy) do without.
+//! 3. **Idle is not late.** A flow is idle when its next packet may leave and there is none. The
+//!    packet that ends this leaves at once and begins a new train, at the stored rate: nothing is made
+//!    up. A packet that is there by then continues the train, so a source that enqueues in answer to
+//!    each departure is not idle.
+//! 4. **A turn ends and is fair.** Whatever is enqueued, a flow has one departure (one
+//!    [`Quantum`]) in a turn, and what becomes due meanwhile belongs to the next.
+//! 5. **Nothing is lost.** What was enqueued is waiting, sent, expired or removed, and counted as such. What
+//!    cannot be taken comes back to the caller, with the reason: the newest is refused, never an older
+//!    one pushed out ([`Limits`]).
+//!
+//! ```text
+//!   flow a, released every 40 µs; a stall; then idle; then one packet more
+//!   place     │    │    │    │    │    │    │                       │
+//!   sent      ●    ●    ───stall───●─●─●─●  ●                       ●    at once, as of a new train
+//!                                  burst interval, until on schedule
+//! ```
+//!
+//! **How much in one go** is one packet, unless the rate is so high that this is too fine: see [`Quantum`].
+//!
+//! **What leaves late.** A packet whose turn comes late is sent late, and `lateness` says by how much.
+//! With a [`Limits::delay`] it has a bound: what would exceed it even on schedule is refused when it is
+//! enqueued, and what then exceeds it by a stall or a lower rate is handed back as
+//! [`Popped::Expired`], without taking the place of a packet that can still be of use.
+
+mod account;
+mod config;
+mod flow;
+mod packets;
+
+use core::num::NonZeroU32;
+use core::time::Duration;
+
+use crate::heap::IndexedHeap;
+use crate::slots::Slots;
+use crate::{PaceError, Rate, TimerId, Timestamp};
+
+use flow::{Batch, Flow};
+use packets::{Fifo, Packet, Packets};
+
+pub use account::{Departure, Expired, FlowStats, NoSuchFlow, Popped, QueueStats, Reject, Rejected};
+pub use config::{FlowConfig, Limits, Quantum, QueueConfig};
+
+/// The packets of many flows, each at its own rate. See the [module documentation](self) for the contract.
+///
+/// ```
+/// use core::time::Duration;
+/// use softtimers_core::pace::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
+/// use softtimers_core::{PaceConfig, Rate, Timestamp};
+///
+/// let mut queue = DepartureQueue::new(QueueConfig::default());
+/// let voice = queue.add_flow(FlowConfig::new(PaceConfig::new(Rate::every(Duration::from_millis(20))?)))?;
+/// let video = queue.add_flow(FlowConfig::new(PaceConfig::bits_per_second(8_000_000)?))?;
+///
+/// // Four packets arrive at once. A token is whatever finds the bytes again.
+/// let start = Timestamp::from_micros(1_000);
+/// queue.enqueue(start, voice, 160, "v1")?;
+/// for token in ["frame 1", "frame 2", "frame 3"] {
+///     queue.enqueue(start, video, 1_000, token)?; // 1 ms at 8 Mbit/s
+/// }
+///
+/// // The loop: when something is due, hand out what is; else sleep until `poll_at`.
+/// let mut sent = Vec::new();
+/// while let Some(now) = queue.poll_at() {
+///     let turn = queue.turn(now);
+///     while let Some(popped) = queue.pop_due(&turn) {
+///         match popped {
+///             Popped::Departure(packet) => sent.push((now.as_nanos() / 1_000, packet.token)),
+///             Popped::Expired(_) => unreachable!("no flow has a limit on its delay"),
+///         }
+///     }
+/// }
+/// assert_eq!(sent, [(1_000, "v1"), (1_000, "frame 1"), (2_000, "frame 2"), (3_000, "frame 3")]);
+///
+/// // Much later: idle, so nothing is owed, and the next packet begins a new train.
+/// let later = start + Duration::from_secs(60);
+/// queue.enqueue(later, voice, 160, "v2")?;
+/// assert_eq!(queue.poll_at(), Some(later));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
+/// # Cost
+/// O(log flows) for each packet; a packet that joins a [`Quantum`] is O(1). Nothing is allocated unless more
+/// flows or more packets are there than ever before. A flow takes some 300 bytes, a packet some 30 and its
+/// token.
+#[derive(Debug)]
+pub struct DepartureQueue<T> {
+    flows: Slots<Flow>,
+    packets: Packets<T>,
+    /// For each flow with packets: when its first may leave, and the order among equal ones.
+    releases: IndexedHeap<(Timestamp, u64)>,
+    sequence: u64,
+    /// The latest time seen. Time that goes backwards is taken as standing still.
+    latest: Timestamp,
+    /// Of one flow, the least of `releases`, a part of its quantum has been handed out.
+    leaving: Option<Batch>,
+    slack: Duration,
+    most_packets: u32,
+    stats: QueueStats,
+}
+
+/// Names one flow. It never names another one, however long it is kept.
+///
+/// Using it on another [`DepartureQueue`] than the one it came from is a mistake: debug builds panic,
+/// release builds treat it as any other index and generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FlowId(TimerId);
+
+impl FlowId {
+    /// A small number that no other flow there is has now: below the most flows there ever were at once.
+    pub fn index(self) -> usize {
+        self.0.index() as usize
+    }
+}
+
+/// One visit to the queue: the line drawn by [`DepartureQueue::turn`].
+///
+/// Dropping it early loses nothing: what was not taken is due in the next turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a turn hands out packets only through `pop_due`"]
+pub struct DepartureTurn {
+    limit: (Timestamp, u64),
+}
+
+impl<T> DepartureQueue<T> {
+    /// A queue without flows.
+    pub fn new(config: QueueConfig) -> Self {
+        DepartureQueue {
+            flows: Slots::new(NonZeroU32::MIN),
+            packets: Packets::new(),
+            releases: IndexedHeap::new(),
+            sequence: 0,
+            latest: Timestamp::ZERO,
+            leaving: None,
+            slack: config.slack,
+            most_packets: config.packets.min(u32::MAX - 1),
+            stats: QueueStats::default(),
+        }
+    }
+
+    /// Adds a flow, without packets.
+    ///
+    /// # Errors
+    /// [`PaceError`], as [`RateClock::new`](crate::RateClock::new).
+    ///
+    /// # Panics
+    /// If there are 2³² − 1 flows, counting those whose slot is retired after as many uses.
+    pub fn add_flow(&mut self, config: FlowConfig) -> Result<FlowId, PaceError> {
+        let (id, _) = self.flows.insert(Flow::new(config)?);
+        self.stats.flows += 1;
+        Ok(FlowId(id))
+    }
+
+    /// Removes a flow; what it had waiting comes back, the oldest first. `None` if it was removed before.
+    ///
+    /// # Cost
+    /// O(log flows), and O(1) for each packet.
+    pub fn remove_flow(&mut self, flow: FlowId) -> Option<Removed<'_, T>> {
+        let index = self.flows.find(flow.0)?;
+        self.leaving = self.leaving.filter(|batch| batch.flow != index);
+        let (_, flow) = self.flows.take(index)?;
+        self.releases.remove(index);
+        self.stats.flows -= 1;
+        self.stats.removed += u64::from(flow.waiting.packets);
+        Some(Removed { packets: &mut self.packets, waiting: flow.waiting })
+    }
+
+    /// Changes the rate of a flow from `now` on, as [`RateClock::set_rate`](crate::RateClock::set_rate):
+    /// of the gap that is under way the same share is left, and the next packet is no sooner after the last
+    /// one than the new burst interval. Its unit stays what [`PaceConfig::counts`] says.
+    ///
+    /// A quantum of which a part has been handed out ends here.
+    ///
+    /// # Cost
+    /// O(log flows).
+    ///
+    /// # Errors
+    /// [`NoSuchFlow`] if it was removed.
+    ///
+    /// [`PaceConfig::counts`]: crate::PaceConfig::counts
+    pub fn set_rate(&mut self, now: Timestamp, flow: FlowId, rate: Rate) -> Result<(), NoSuchFlow> {
+        self.latest = self.latest.max(now);
+        let index = self.settled(flow).ok_or(NoSuchFlow)?;
+        let latest = self.latest;
+        self.flows.at_mut(index).ok_or(NoSuchFlow)?.set_rate(latest, rate);
+        self.file(index);
+        Ok(())
+    }
+
+    /// Begins a new train of a flow at `now`: what has passed since its last departure is no delay, as
+    /// after a pause of the program's own. The next packet leaves at once, but not sooner than it might have.
+    ///
+    /// # Cost
+    /// O(log flows).
+    ///
+    /// # Errors
+    /// [`NoSuchFlow`] if it was removed.
+    pub fn restart(&mut self, now: Timestamp, flow: FlowId) -> Result<(), NoSuchFlow> {
+        self.latest = self.latest.max(now);
+        let index = self.settled(flow).ok_or(NoSuchFlow)?;
+        let latest = self.latest;
+        self.flows.at_mut(index).ok_or(NoSuchFlow)?.restart(latest);
+        self.file(index);
+        Ok(())
+    }
+
+    /// Enqueues a packet of so many bytes that may leave from `now` on.
+    ///
+    /// # Cost
+    /// O(1), or O(log flows) if the flow has nothing waiting. Allocates only when more packets wait than
+    /// ever before.
+    ///
+    /// # Errors
+    /// [`Rejected`], with the token and the reason. Nothing else changes.
+    pub fn enqueue(&mut self, now: Timestamp, flow: FlowId, bytes: u32, token: T) -> Result<(), Rejected<T>> {
+        self.enqueue_at(now, flow, now, bytes, token)
+    }
+
+    /// Enqueues a packet that may not leave before a time of its own, as with `SO_TXTIME`. Packets behind
+    /// it wait for it, too. Otherwise as [`enqueue`](Self::enqueue).
+    ///
+    /// # Errors
+    /// [`Rejected`], with the token and the reason. Nothing else changes.
+    pub fn enqueue_at(
+        &mut self,
+        now: Timestamp,
+        flow: FlowId,
+        not_before: Timestamp,
+        bytes: u32,
+        token: T,
+    ) -> Result<(), Rejected<T>> {
+        self.latest = self.latest.max(now);
+        let ready = not_before.max(self.latest);
+        let index = self.flows.find(flow.0);
+        let Some((index, flow)) = index.and_then(|index| Some((index, self.flows.at_mut(index)?))) else {
+            return Err(self.refuse(Reject::NoSuchFlow, token));
+        };
+        let room = self.packets.waiting() < self.most_packets;
+        let admitted = if room { flow.admit(self.latest, ready, bytes) } else { Err(Reject::QueueFull) };
+        if let Err(reason) = admitted {
+            flow.refused += 1;
+            return Err(self.refuse(reason, token));
+        }
+        flow.enqueued += 1;
+        self.stats.enqueued += 1;
+        self.packets.push(&mut flow.waiting, Packet { ready, bytes, token });
+        if flow.waiting.packets == 1 {
+            self.file(index);
+        }
+        Ok(())
+    }
+
+    /// Begins a turn: [`pop_due`](Self::pop_due) hands out what is due at `now`.
+    ///
+    /// # Cost
+    /// O(1): one compare when nothing is due.
+    #[inline]
+    pub fn turn(&mut self, now: Timestamp) -> DepartureTurn {
+        if self.leaving.is_some() {
+            self.left();
+        }
+        self.latest = self.latest.max(now);
+        DepartureTurn { limit: (self.latest, self.sequence) }
+    }
+
+    /// The next packet of the turn, or `None` when the turn is over. It leaves at the time of the turn.
+    ///
+    /// One that cannot be sent for want of room is to be kept, and nothing more popped until there is some:
+    /// its time has been counted.
+    ///
+    /// # Cost
+    /// O(log flows). Never allocates.
+    #[inline]
+    pub fn pop_due(&mut self, turn: &DepartureTurn) -> Option<Popped<T>> {
+        self.pop_due_at(turn, turn.limit.0)
+    }
+
+    /// As [`pop_due`](Self::pop_due), where the packet leaves at `now`. For turns that take longer than
+    /// a burst interval, because each packet is sent by itself: the flow's next one is then counted from
+    /// there.
+    pub fn pop_due_at(&mut self, turn: &DepartureTurn, now: Timestamp) -> Option<Popped<T>> {
+        let (key, index) = self.releases.peek()?;
+        if key >= turn.limit {
+            return None;
+        }
+        self.latest = self.latest.max(now);
+        let now = now.max(turn.limit.0);
+        let id = FlowId(self.flows.id(index));
+        let flow = self.flows.at_mut(index)?;
+        let Packet { ready, bytes, token } = self.packets.pop(&mut flow.waiting)?;
+        if self.leaving.is_none() && flow.overstayed(now, ready) {
+            flow.expired += 1;
+            self.stats.expired += 1;
+            self.passed_over(index, now);
+            let waited = now.saturating_duration_since(ready);
+            return Some(Popped::Expired(Expired { flow: id, token, bytes, waited }));
+        }
+        self.stats.sent += 1;
+        flow.sent += 1;
+        flow.sent_bytes += u64::from(bytes);
+        let (place, due) = (flow.place(), flow.release());
+        let more = flow.batches() && self.joined(index, now, bytes);
+        if !more {
+            self.departed(index, now, bytes);
+        }
+        let lateness = now.saturating_duration_since(place);
+        Some(Popped::Departure(Departure { flow: id, token, bytes, place, due, lateness, ready, more }))
+    }
+
+    /// The time at which a program that sleeps must look: the earliest release time, plus the slack.
+    /// `None` when nothing waits. Looking earlier is harmless, looking later is late.
+    ///
+    /// # Cost
+    /// O(1).
+    #[inline]
+    pub fn poll_at(&self) -> Option<Timestamp> {
+        self.next_due().map(|due| due + self.slack)
+    }
+
+    /// The earliest time at which a turn would find a packet due.
+    ///
+    /// # Cost
+    /// O(1).
+    #[inline]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.releases.peek().map(|((release, _), _)| release)
+    }
+
+    /// Packets waiting.
+    pub fn len(&self) -> usize {
+        self.packets.waiting() as usize
+    }
+
+    /// Whether no packet is waiting.
+    pub fn is_empty(&self) -> bool {
+        self.packets.waiting() == 0
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> QueueStats {
+        QueueStats { waiting: self.packets.waiting(), ..self.stats }
+    }
+
+    /// A flow's counters since it was added; `None` if it was removed.
+    pub fn flow_stats(&self, flow: FlowId) -> Option<FlowStats> {
+        Some(self.flows.at(self.flows.find(flow.0)?)?.stats())
+    }
+
+    fn refuse(&mut self, reason: Reject, token: T) -> Rejected<T> {
+        self.stats.refused += 1;
+        Rejected { reason, token }
+    }
+
+    /// The flow's index. Of what is leaving of it, no more does.
+    fn settled(&mut self, flow: FlowId) -> Option<u32> {
+        let index = self.flows.find(flow.0)?;
+        if self.leaving.is_some_and(|batch| batch.flow == index) {
+            self.left();
+        }
+        Some(index)
+    }
+
+    /// Files a flow under the time at which its first packet may leave, if it has one.
+    fn file(&mut self, index: u32) {
+        let Some(flow) = self.flows.at_mut(index) else { return };
+        match self.packets.first(&flow.waiting) {
+            Some(packet) => {
+                flow.head(packet.ready);
+                // What is due already queues behind all that is due by now.
+                self.releases.set(index, (flow.release().max(self.latest), self.sequence));
+                self.sequence += 1;
+            }
+            None => _ = self.releases.remove(index),
+        }
+    }
+
+    /// The flow's first packet has expired: the next one takes its turn, unless it may not leave yet.
+    fn passed_over(&mut self, index: u32, now: Timestamp) {
+        let Some(flow) = self.flows.at_mut(index) else { return };
+        match self.packets.first(&flow.waiting) {
+            Some(next) if next.ready <= now => flow.head(next.ready),
+            _ => self.file(index),
+        }
+    }
+
+    /// Counts a packet of a flow into what leaves in one go; whether the flow's next one joins it.
+    fn joined(&mut self, index: u32, now: Timestamp, bytes: u32) -> bool {
+        let Some(flow) = self.flows.at(index) else { return false };
+        let batch = match self.leaving {
+            Some(batch) => Batch {
+                at: now,
+                packets: batch.packets + 1,
+                bytes: batch.bytes + bytes,
+                latest: bytes,
+                ..batch
+            },
+            None => Batch { flow: index, at: now, packets: 1, bytes, first: bytes, latest: bytes },
+        };
+        let more = self.packets.first(&flow.waiting).is_some_and(|next| {
+            next.ready <= now && !flow.overstayed(now, next.ready) && flow.joins(&batch, next.bytes)
+        });
+        self.leaving = (more || self.leaving.is_some()).then_some(batch);
+        more
+    }
+
+    /// The last packet of what leaves in one go has been handed out.
+    fn departed(&mut self, index: u32, now: Timestamp, bytes: u32) {
+        if self.leaving.is_some() {
+            return self.left();
+        }
+        if let Some(flow) = self.flows.at_mut(index) {
+            flow.departed(now, 1, bytes);
+        }
+        self.file(index);
+    }
+
+    /// What is leaving has left.
+    fn left(&mut self) {
+        let Some(batch) = self.leaving.take() else { return };
+        if let Some(flow) = self.flows.at_mut(batch.flow) {
+            flow.departed(batch.at, batch.packets, batch.bytes);
+        }
+        self.file(batch.flow);
+    }
+}
+
+/// What a removed flow had waiting: its tokens, the oldest first. Those not asked for are dropped.
+#[derive(Debug)]
+pub struct Removed<'a, T> {
+    packets: &'a mut Packets<T>,
+    waiting: Fifo,
+}
+
+impl<T> Iterator for Removed<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.packets.pop(&mut self.waiting).map(|packet| packet.token)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.waiting.packets as usize;
+        (left, Some(left))
+    }
+}
+
+impl<T> ExactSizeIterator for Removed<'_, T> {}
+
+impl<T> Drop for Removed<'_, T> {
+    fn drop(&mut self) {
+        self.by_ref().for_each(drop);
+    }
+}

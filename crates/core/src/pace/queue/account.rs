@@ -1,0 +1,153 @@
+//! What becomes of packets: handed out, refused, expired, counted.
+
+use core::fmt;
+use core::time::Duration;
+
+use super::FlowId;
+use crate::{Rate, Timestamp};
+
+/// What [`DepartureQueue::pop_due`](super::DepartureQueue::pop_due) hands out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Popped<T> {
+    /// A packet to send now.
+    Departure(Departure<T>),
+    /// A packet that has waited longer than its flow's [`Limits::delay`](super::Limits::delay), by a stall
+    /// or because the rate fell after it was accepted. It has taken no place: the next packet of the flow
+    /// leaves in its stead. Not with the default limits.
+    Expired(Expired<T>),
+}
+
+/// A packet that leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure<T> {
+    /// The flow it belongs to.
+    pub flow: FlowId,
+    /// What was enqueued.
+    pub token: T,
+    /// Its length.
+    pub bytes: u32,
+    /// The intended time: its place in the flow's schedule. What leaves in one go has one place.
+    pub place: Timestamp,
+    /// When it might have left at the earliest: later than its place while the flow catches up.
+    pub due: Timestamp,
+    /// How much later than its place it leaves.
+    pub lateness: Duration,
+    /// Since when it could have left, as far as its owner was concerned: when it was enqueued or its
+    /// `not_before`, whichever is later.
+    pub ready: Timestamp,
+    /// Another packet of the flow leaves together with it and is handed out next: with `UDP_SEGMENT`
+    /// both belong into one send. See [`Quantum`](super::Quantum).
+    pub more: bool,
+}
+
+/// A packet that leaves too late to be worth sending.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expired<T> {
+    /// The flow it belongs to.
+    pub flow: FlowId,
+    /// What was enqueued.
+    pub token: T,
+    /// Its length.
+    pub bytes: u32,
+    /// How long it has waited since it could have left.
+    pub waited: Duration,
+}
+
+/// A packet that was not taken, and why. It is the caller's again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rejected<T> {
+    /// Why.
+    pub reason: Reject,
+    /// What was to be enqueued.
+    pub token: T,
+}
+
+/// Why a packet was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Reject {
+    /// The flow has been removed.
+    NoSuchFlow,
+    /// All flows together have [`QueueConfig::packets`](super::QueueConfig::packets) waiting.
+    QueueFull,
+    /// The flow has [`Limits::packets`](super::Limits::packets) or
+    /// [`Limits::bytes`](super::Limits::bytes) waiting.
+    FlowFull,
+    /// It would have to wait longer than [`Limits::delay`](super::Limits::delay), even if nothing stalls.
+    TooLate,
+}
+
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reject::NoSuchFlow => "the flow has been removed",
+            Reject::QueueFull => "the queue is full",
+            Reject::FlowFull => "the flow has as much waiting as it may",
+            Reject::TooLate => "the packet would wait longer than its flow allows",
+        })
+    }
+}
+
+impl<T> fmt::Display for Rejected<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl core::error::Error for Reject {}
+impl<T: fmt::Debug> core::error::Error for Rejected<T> {}
+
+/// The flow named by the handle has been removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoSuchFlow;
+
+impl fmt::Display for NoSuchFlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Reject::NoSuchFlow.fmt(f)
+    }
+}
+
+impl core::error::Error for NoSuchFlow {}
+
+/// What one flow has done so far. At any time `enqueued == sent + expired + waiting`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowStats {
+    /// Packets accepted.
+    pub enqueued: u64,
+    /// Packets handed out to be sent.
+    pub sent: u64,
+    /// Bytes of those.
+    pub sent_bytes: u64,
+    /// Packets handed out as expired.
+    pub expired: u64,
+    /// Packets not accepted; not in `enqueued`.
+    pub refused: u64,
+    /// Packets waiting now.
+    pub waiting: u32,
+    /// Bytes of those.
+    pub waiting_bytes: u64,
+    /// Places, of packets or of bytes, given up because the flow fell behind by more than its
+    /// [`CatchUp`](crate::CatchUp) allows.
+    pub forfeited: u64,
+    /// The rate now.
+    pub rate: Rate,
+}
+
+/// What a queue has done so far. At any time `enqueued == sent + expired + removed + waiting`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueStats {
+    /// Flows there are now.
+    pub flows: u32,
+    /// Packets accepted.
+    pub enqueued: u64,
+    /// Packets handed out to be sent.
+    pub sent: u64,
+    /// Packets handed out as expired.
+    pub expired: u64,
+    /// Packets that waited when their flow was removed.
+    pub removed: u64,
+    /// Packets not accepted; not in `enqueued`.
+    pub refused: u64,
+    /// Packets waiting now.
+    pub waiting: u32,
+}

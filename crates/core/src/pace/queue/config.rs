@@ -1,0 +1,123 @@
+//! How a queue and its flows are set up: limits, and how much leaves in one go.
+
+use core::time::Duration;
+
+use crate::{PaceConfig, Rate};
+
+use super::super::Counts;
+
+/// How a [`DepartureQueue`](super::DepartureQueue) is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QueueConfig {
+    /// The most packets of all flows together; at most 2³² − 2.
+    pub packets: u32,
+    /// How late a program that sleeps may look for what is due: what
+    /// [`poll_at`](super::DepartureQueue::poll_at) adds. A program that looks sooner finds it sooner.
+    pub slack: Duration,
+}
+
+impl Default for QueueConfig {
+    /// A million packets, of which each takes some 30 bytes and its token; no slack.
+    fn default() -> Self {
+        QueueConfig { packets: 1_000_000, slack: Duration::ZERO }
+    }
+}
+
+/// The parameters of one flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowConfig {
+    /// Rate, pattern, burst interval and catch-up.
+    pub pace: PaceConfig,
+    /// How much may leave in one go.
+    pub quantum: Quantum,
+    /// How much may wait.
+    pub limits: Limits,
+}
+
+impl FlowConfig {
+    /// One packet at a time, with the default limits.
+    pub fn new(pace: PaceConfig) -> Self {
+        FlowConfig { pace, quantum: Quantum::ONE, limits: Limits::default() }
+    }
+}
+
+/// How much of a flow may leave in one go. The tightest bound holds; one packet may in any case.
+///
+/// At 10 Gbit/s a packet of 1,500 bytes takes 1.2 µs: less than to send it, and far less than to wake up
+/// for it. So many packets as take a given time at the rate may then leave together, ahead of their
+/// own places; the next leave when those have passed:
+///
+/// ```text
+///   one by one         ●  ●  ●  ●  ●  ●  ●  ●  ●
+///   three at a time    ●●●      ●●●      ●●●
+/// ```
+///
+/// Bounded in time, the quantum shrinks to one packet by itself when the rate falls.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Quantum {
+    /// The most packets.
+    pub packets: u32,
+    /// The most bytes.
+    pub bytes: u32,
+    /// The most time that they may take at the flow's rate.
+    pub time: Duration,
+    /// Only what one send with generic segmentation offload (`UDP_SEGMENT`) can carry: packets as long as
+    /// the first, of which the last may be shorter.
+    pub alike: bool,
+}
+
+impl Quantum {
+    /// One packet at a time.
+    pub const ONE: Quantum = Quantum { packets: 1, bytes: u32::MAX, time: Duration::ZERO, alike: false };
+
+    /// As much as takes this time, whatever the packets: for a batch of sends.
+    pub const fn within(time: Duration) -> Self {
+        Quantum { packets: u32::MAX, bytes: u32::MAX, time, alike: false }
+    }
+
+    /// As much as takes this time and fits one send with generic segmentation offload.
+    pub const fn segments(time: Duration) -> Self {
+        Quantum { packets: MOST_SEGMENTS, bytes: MOST_SEGMENTED_BYTES, time, alike: true }
+    }
+
+    /// The most packets and bytes at this rate.
+    pub(super) fn at(&self, rate: Rate, counts: Counts) -> (u32, u32) {
+        let nanos = crate::time::saturating_nanos(self.time);
+        let in_time = u32::try_from(rate.intervals_in(nanos)).unwrap_or(u32::MAX);
+        match counts {
+            Counts::Packets => (self.packets.min(in_time), self.bytes),
+            Counts::Bytes => (self.packets, self.bytes.min(in_time)),
+        }
+    }
+}
+
+impl Default for Quantum {
+    /// One packet at a time.
+    fn default() -> Self {
+        Quantum::ONE
+    }
+}
+
+/// How much of a flow may wait.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Limits {
+    /// The most packets.
+    pub packets: u32,
+    /// The most bytes.
+    pub bytes: u64,
+    /// The longest wait, from the time a packet could have left on. What is bound to wait longer is
+    /// refused, what has waited longer is handed back as [expired](super::Popped::Expired).
+    pub delay: Duration,
+}
+
+impl Default for Limits {
+    /// 100 packets, as of Linux's fq, of any length, for any time.
+    fn default() -> Self {
+        Limits { packets: 100, bytes: u64::MAX, delay: Duration::MAX }
+    }
+}
+
+/// `UDP_MAX_SEGMENTS` of the older kernels; newer ones take twice as many.
+const MOST_SEGMENTS: u32 = 64;
+/// The payload of the longest datagram over IPv4.
+const MOST_SEGMENTED_BYTES: u32 = 65_507;
