@@ -190,8 +190,8 @@ impl RateClock {
     ///
     /// [Patterns](Pattern) with gaps of their own forget what was behind: a Poisson flow draws its
     /// next gap anew, trains take their next place in the same periods. A recording keeps its times, and
-    /// only the burst interval changes. A burst interval that was set is
-    /// kept; where it is longer than the new interval, that is taken, and nothing can be made up.
+    /// only the burst interval changes. One that was set is kept; where it is longer than the new interval,
+    /// that is taken, and nothing can be made up.
     pub fn set_rate(&mut self, now: Timestamp, rate: Rate) -> Timestamp {
         let Batch { at, packets, places } = self.latest;
         let under_way = if self.beginning { 0 } else { u64::from(places) };
