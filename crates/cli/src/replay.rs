@@ -92,7 +92,7 @@ impl Report for ReplayReport {
     fn table(&self) -> Table {
         let Summary { packets, span_s, bytes, peak_pps, gaps, .. } = &self.recording;
         let mut table = Table::default();
-        let span = show_duration(Duration::from_millis((span_s * 1e3) as u64));
+        let span = show_duration(Duration::from_micros((span_s * 1e6) as u64));
         table.row(
             "recording",
             format!("{packets} packets in {span}, {bytes} bytes, at most {peak_pps} in a second"),
