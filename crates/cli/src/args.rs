@@ -3,8 +3,10 @@
 
 mod doctor;
 mod echo_client;
+mod engine;
 mod probe_feature;
 mod recv;
+mod replay;
 mod send;
 
 use clap::{Args, Parser, Subcommand};
@@ -17,9 +19,11 @@ use crate::wire;
 pub use doctor::DoctorArgs;
 pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use echo_client::EchoClientArgs;
+pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
-pub use send::{Busy, ClockName, IdlePolicy, SendArgs, Timer};
+pub use replay::ReplayArgs;
+pub use send::SendArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
 ///
@@ -44,6 +48,8 @@ pub enum Command {
     Send(SendArgs),
     /// Receive such traffic and tell how evenly it came
     Recv(RecvArgs),
+    /// Send with the times and lengths of a recording: pcap, pcapng or lines of t_us,len
+    Replay(ReplayArgs),
     /// Measure what timers cost on this machine, and whether softtimers would help
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

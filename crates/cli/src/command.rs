@@ -9,8 +9,8 @@ use crate::args::{Cli, Command};
 use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{print, say};
-use crate::plan::{EchoClientPlan, RecvPlan, SendPlan};
-use crate::{child, doctor, documents, echo, recv, send};
+use crate::plan::{EchoClientPlan, RecvPlan, ReplayPlan, SendPlan};
+use crate::{child, doctor, documents, echo, recv, replay, send};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -33,6 +33,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Send(args) => send::run(&SendPlan::new(args)?),
         Command::Recv(args) => recv::run(&RecvPlan::new(args)?),
+        Command::Replay(args) => replay::run(&ReplayPlan::new(args)?),
         Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
         Command::Completions(args) => print(&documents::completions(args)),
         Command::Man(args) => print(&documents::man(args)?),

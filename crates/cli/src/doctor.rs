@@ -24,7 +24,6 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
 use crate::output::{Output, Run};
-use crate::plan::End;
 use crate::progress::Progress;
 
 pub use costs::Costs;
@@ -108,7 +107,7 @@ pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
     // Busy and idle, and a baseline for every two of the busy ones.
     let trials = 5 * METHODS.len() as u32 / 2;
     let expected = (plan.duration + TRIAL_OVERHEAD) * trials + COSTS_TAKE;
-    let progress = Progress::start("examining", End { duration: Some(expected), count: None });
+    let progress = Progress::start("examining", Some(expected));
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let neighbours = Neighbours::watch();

@@ -57,10 +57,7 @@ impl Permit {
     /// # Errors
     /// A usage failure if nobody there agrees.
     pub fn obtain(plan: &SendPlan) -> Result<Self, Failure> {
-        // On periods that are shorter than the interval begin faster than their rate says.
-        let mean = plan.pace.mean_rate();
-        let rate = if mean.interval() < plan.pace.rate.interval() { mean } else { plan.pace.rate };
-        let rate = rate.packets_per_second() * f64::from(plan.flows);
+        let rate = plan.highest_pps();
         if let Some(permit) = Permit::without_asking(plan.destination, rate, plan.no_handshake) {
             return Ok(permit);
         }

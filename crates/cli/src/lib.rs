@@ -7,8 +7,9 @@
 //! ```
 //!
 //! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
+//! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
-//! - the runs: [`send`], [`recv`], [`doctor`], [`echo`], ended early by an [`interrupt`]; one that needs
+//! - the runs: [`send`], [`replay`], [`recv`], [`doctor`], [`echo`], ended early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`failure`].
 #![forbid(unsafe_code)]
@@ -35,7 +36,9 @@ pub mod plan;
 pub mod processor;
 pub mod progress;
 pub mod properties;
+pub mod recording;
 pub mod recv;
+pub mod replay;
 pub mod send;
 pub mod units;
 pub mod wire;

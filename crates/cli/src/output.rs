@@ -176,6 +176,11 @@ impl Table {
         self.rows.push((name.to_owned(), value.to_string()));
     }
 
+    /// Adds the rows of another table.
+    pub fn append(&mut self, mut other: Table) {
+        self.rows.append(&mut other.rows);
+    }
+
     /// Adds a share as a percentage, or a dash for what was not measured.
     pub fn share(&mut self, name: &str, share: Option<f64>) {
         self.row(name, share.map_or_else(|| "-".to_owned(), |share| format!("{:.2}%", share * 100.0)));

@@ -4,6 +4,7 @@
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
 mod idle;
+mod replay;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -11,10 +12,12 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use softtimers_core::{CatchUp, PaceConfig, Pattern, Rate, RateClock};
+use softtimers_core::{CatchUp, PaceConfig, PaceError, Pattern, Rate, RateClock, Trace};
 
 use crate::address;
-use crate::args::{Busy, ClockName, EchoClientArgs, IdlePolicy, OutputArgs, RecvArgs, SendArgs, Timer};
+use crate::args::{
+    Busy, ClockName, EchoClientArgs, EngineArgs, IdlePolicy, OutputArgs, RecvArgs, SendArgs, Timer,
+};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::pattern::SendPattern;
@@ -22,18 +25,21 @@ use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
 
 pub use idle::IdlePlan;
+pub use replay::{ReplayConfig, ReplayPlan};
 
-/// A run of `send`.
+/// A run of `send`, or of `replay`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SendPlan {
     /// One host's address and port, to which there is a route.
     pub destination: SocketAddr,
     /// How departures are spread over time, as it was typed; `pace` has it with its seed.
     pub pattern: SendPattern,
-    /// Rate, pattern, burst interval and catch-up of the flow; [`RateClock::new`] accepts it.
+    /// Rate, pattern, burst interval and catch-up of the flow; its clock accepts it.
     pub pace: PaceConfig,
-    /// Bytes of payload in each datagram: [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to
-    /// [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
+    /// The recording that is replayed instead of a pattern: then the rate is its mean.
+    pub trace: Option<Trace>,
+    /// Bytes of payload in each datagram, or of a recording in its longest:
+    /// [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
     pub size: usize,
     /// Flows side by side, each at that rate; more than one only by timers that can.
     pub flows: u32,
@@ -60,7 +66,7 @@ pub struct SendPlan {
     pub output: Output,
 }
 
-/// The bounds of a run. At least one is set in a [`SendPlan`].
+/// The bounds of a run. At least one is set in a [`SendPlan`], unless a recording ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct End {
     /// The longest time.
@@ -93,42 +99,72 @@ impl SendPlan {
         let pace = PaceConfig {
             pattern: pattern(args)?,
             burst_interval: args.burst_interval,
-            catch_up: args.catch_up,
+            catch_up: args.engine.catch_up,
             ..PaceConfig::new(rate)
         };
-        if let Err(error) = RateClock::new(pace) {
-            let (given, most) = (args.burst_interval.unwrap_or_default(), rate.interval());
-            return Err(Failure::usage(format_args!(
-                "--burst-interval {}: {error}; at most {} is allowed here",
-                show_duration(given),
-                show_duration(most)
-            )));
-        }
-        let work = work(args)?;
-        check_timer(args)?;
-        let destination = address::resolve(&args.address)?;
-        address::check_destination(destination)?;
-        address::check_route(destination)?;
-        Ok(SendPlan {
-            destination,
+        let traffic = Traffic {
             pattern: args.pattern,
             pace,
+            trace: None,
             size: args.size as usize,
             flows: args.flows,
             end: End {
                 duration: args.duration.or(args.count.is_none().then_some(DEFAULT_DURATION)),
                 count: args.count,
             },
-            timer: args.timer,
-            clock: args.clock,
-            slack: args.slack,
-            idle: IdlePlan::new(args)?,
-            sched_slice: args.sched_slice,
+        };
+        SendPlan::driven(traffic, destination(&args.address)?, &args.engine, &args.output)
+    }
+
+    fn driven(
+        traffic: Traffic,
+        destination: SocketAddr,
+        engine: &EngineArgs,
+        output: &OutputArgs,
+    ) -> Result<Self, Failure> {
+        let Traffic { pattern, pace, trace, size, flows, end } = traffic;
+        if let Err(error) = clock(pace, trace.as_ref()) {
+            let (given, most) = (pace.burst_interval.unwrap_or_default(), pace.rate.interval());
+            return Err(Failure::usage(format_args!(
+                "--burst-interval {}: {error}; at most {} is allowed here",
+                show_duration(given),
+                show_duration(most)
+            )));
+        }
+        let work = work(engine)?;
+        check_timer(engine, flows, end.count)?;
+        Ok(SendPlan {
+            destination,
+            pattern,
+            pace,
+            trace,
+            size,
+            flows,
+            end,
+            timer: engine.timer,
+            clock: engine.clock,
+            slack: engine.slack,
+            idle: IdlePlan::new(engine)?,
+            sched_slice: engine.sched_slice,
             work,
-            cpu: args.cpu.map(Processor::new).transpose()?,
-            no_handshake: args.no_handshake,
-            output: Output::from(&args.output),
+            cpu: engine.cpu.map(Processor::new).transpose()?,
+            no_handshake: engine.no_handshake,
+            output: Output::from(output),
         })
+    }
+
+    /// The clock of the flow, not started.
+    ///
+    /// # Errors
+    /// A usage failure if the burst interval is too long; that of a plan that was made is not.
+    pub fn clock(&self) -> Result<RateClock, Failure> {
+        clock(self.pace, self.trace.as_ref()).map_err(Failure::usage)
+    }
+
+    /// How long the run is going to take, if that is known.
+    pub fn expected(&self) -> Option<Duration> {
+        let recorded = self.trace.as_ref().map(Trace::span);
+        [self.end.duration, recorded].into_iter().flatten().min()
     }
 
     /// The number that decides a random pattern.
@@ -141,6 +177,19 @@ impl SendPlan {
         self.pace.mean_rate().packets_per_second() * f64::from(self.flows)
     }
 
+    /// Departures a second that others have to bear, of all flows together: while on, or of a recording as
+    /// many as come within any second.
+    pub fn highest_pps(&self) -> f64 {
+        let mean = self.pace.mean_rate();
+        let of_each = match &self.trace {
+            Some(trace) => trace.peak(Duration::from_secs(1)) as f64,
+            // On periods that are shorter than the interval begin faster than their rate says.
+            None if mean.interval() < self.pace.rate.interval() => mean.packets_per_second(),
+            None => self.pace.rate.packets_per_second(),
+        };
+        of_each * f64::from(self.flows)
+    }
+
     /// The configuration in effect, for the report.
     pub fn config(&self) -> SendConfig {
         let target = self.pace.rate.interval();
@@ -149,7 +198,7 @@ impl SendPlan {
             address: self.destination.to_string(),
             target_pps: self.target_pps(),
             target_interval_ns: nanos(target),
-            pattern: self.pattern,
+            pattern: if self.trace.is_some() { "recorded".to_owned() } else { self.pattern.to_string() },
             burst_interval_ns: nanos(self.pace.shortest_gap()),
             catch_up_ns: catch_up.map(nanos),
             size_bytes: self.size,
@@ -176,6 +225,16 @@ impl SendPlan {
     }
 }
 
+/// What is sent, and when it belongs.
+struct Traffic {
+    pattern: SendPattern,
+    pace: PaceConfig,
+    trace: Option<Trace>,
+    size: usize,
+    flows: u32,
+    end: End,
+}
+
 /// The `config` object of `send`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SendConfig {
@@ -185,13 +244,13 @@ pub struct SendConfig {
     pub target_pps: f64,
     /// Time between departures of a flow, rounded down: their mean, or the one while on.
     pub target_interval_ns: u64,
-    /// How departures are spread over time, as `--pattern` takes it.
-    pub pattern: SendPattern,
+    /// How departures are spread over time, as `--pattern` takes it, or `recorded`.
+    pub pattern: String,
     /// The shortest time between departures when catching up.
     pub burst_interval_ns: u64,
     /// The longest delay that is made up; `null` for any.
     pub catch_up_ns: Option<u64>,
-    /// Payload of a datagram.
+    /// Payload of a datagram, or of the longest of a recording.
     pub size_bytes: usize,
     /// Flows side by side.
     pub flows: u32,
@@ -307,6 +366,20 @@ impl From<&OutputArgs> for Output {
     }
 }
 
+fn destination(address: &str) -> Result<SocketAddr, Failure> {
+    let destination = address::resolve(address)?;
+    address::check_destination(destination)?;
+    address::check_route(destination)?;
+    Ok(destination)
+}
+
+fn clock(pace: PaceConfig, trace: Option<&Trace>) -> Result<RateClock, PaceError> {
+    match trace {
+        Some(trace) => RateClock::replay(trace.clone(), pace),
+        None => RateClock::new(pace),
+    }
+}
+
 fn target(args: &SendArgs) -> Result<Rate, Failure> {
     match (args.rate, args.interval) {
         (Some(rate), _) => rate.of_packets(args.size).map_err(|error| {
@@ -342,23 +415,22 @@ fn any_seed() -> u64 {
 }
 
 /// Refuses what the timer would silently ignore.
-fn check_timer(args: &SendArgs) -> Result<(), Failure> {
-    if args.slack > Duration::ZERO && args.timer != Timer::Soft {
+fn check_timer(engine: &EngineArgs, flows: u32, count: Option<u64>) -> Result<(), Failure> {
+    if engine.slack > Duration::ZERO && engine.timer != Timer::Soft {
         return Err(Failure::usage(format_args!(
             "--slack {}: only --timer soft has slack; the other timers aim at the due time",
-            show_duration(args.slack)
+            show_duration(engine.slack)
         )));
     }
     let timer =
-        || args.timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
-    if args.flows > 1 && matches!(args.timer, Timer::Signal | Timer::Off) {
+        || engine.timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    if flows > 1 && matches!(engine.timer, Timer::Signal | Timer::Off) {
         return Err(Failure::usage(format_args!(
-            "--flows {}: only --flows 1 is allowed with --timer {}",
-            args.flows,
+            "--flows {flows}: only --flows 1 is allowed with --timer {}",
             timer()
         )));
     }
-    match (args.timer, args.clock, args.count) {
+    match (engine.timer, engine.clock, count) {
         (Timer::Signal | Timer::Thread | Timer::Off, ClockName::Tsc, _) => Err(Failure::usage(format_args!(
             "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
             timer()
@@ -370,7 +442,7 @@ fn check_timer(args: &SendArgs) -> Result<(), Failure> {
     }
 }
 
-fn work(args: &SendArgs) -> Result<Work, Failure> {
+fn work(args: &EngineArgs) -> Result<Work, Failure> {
     match (args.busy, args.echo_batch) {
         (Busy::Echo, batch) => Ok(Work::Echo { batch: batch.map_or(DEFAULT_ECHO_BATCH, usize::from) }),
         (_, Some(batch)) => {
@@ -448,6 +520,15 @@ mod tests {
         let chosen = || send("127.0.0.1:9 --rate 1kpps --pattern poisson").unwrap().seed().unwrap();
         let seeds = [chosen(), chosen(), chosen()];
         assert!(seeds != [seeds[0]; 3] && seeds.iter().all(|&seed| seed < 1 << 32), "{seeds:?}");
+    }
+
+    #[test]
+    fn a_path_bears_all_flows_while_they_are_on() {
+        let highest =
+            |flags: &str| send(&format!("127.0.0.1:9 --interval 1ms {flags}")).unwrap().highest_pps();
+        assert_eq!((highest("--flows 1"), highest("--flows 20")), (1_000.0, 20_000.0));
+        assert_eq!(highest("--flows 20 --pattern onoff:10ms/90ms"), 20_000.0);
+        assert_eq!(highest("--flows 2 --pattern onoff:100us/100us"), 10_000.0);
     }
 
     #[test]

@@ -10,8 +10,6 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use softtimers::{Clock, Monotonic};
 
-use crate::plan::End;
-
 /// Shows how much of a run has passed, until it is dropped.
 #[derive(Debug)]
 pub struct Progress {
@@ -19,9 +17,9 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts to show the progress of a run with a duration, if somebody watches.
-    pub fn start(what: &'static str, end: End) -> Self {
-        let duration = end.duration.filter(|&duration| duration > WORTH_SHOWING);
+    /// Starts to show the progress of a run of this duration, if it has one and somebody watches.
+    pub fn start(what: &'static str, duration: Option<Duration>) -> Self {
+        let duration = duration.filter(|&duration| duration > WORTH_SHOWING);
         let shown = duration.filter(|_| std::io::stderr().is_terminal()).map(|duration| {
             let (done, wait) = mpsc::channel::<()>();
             let thread = std::thread::spawn(move || {

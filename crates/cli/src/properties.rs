@@ -1,5 +1,6 @@
 //! What must hold for any input at all: one body each, called by the property tests and the fuzzer.
 
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -7,9 +8,10 @@ use softtimers_core::Timestamp;
 
 use crate::assertion::Assertion;
 use crate::pattern::SendPattern;
+use crate::recording::{self, Fit};
 use crate::recv::ledger::Ledger;
 use crate::units;
-use crate::wire::{Datagram, MIN_SIZE, Token};
+use crate::wire::{Datagram, MAX_SIZE, MIN_SIZE, Token};
 
 /// Each parser of quantities accepts or refuses `text`, and what it accepts as a duration is shown
 /// as something it reads again.
@@ -53,6 +55,37 @@ pub fn assertion(text: &str) {
     match text.parse::<Assertion>() {
         Ok(assertion) => assert_eq!(assertion.to_string().parse(), Ok(assertion)),
         Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+}
+
+/// Any bytes are a recording whose packets are datagrams in order, or are refused at a byte of theirs; and
+/// it makes no difference in what portions they are read.
+pub fn recording(bytes: &[u8]) {
+    let fit = Fit { headers: Some(0), clamp: true, ..Fit::default() };
+    let whole = recording::read(bytes, &fit);
+    match &whole {
+        Ok(recording) => {
+            let trace = &recording.trace;
+            // A line of text needs three bytes at the least.
+            assert!(trace.packets() <= bytes.len() / 3);
+            let lengths = trace.iter().map(|(_, length)| usize::from(length));
+            assert!(lengths.into_iter().all(|length| (MIN_SIZE..=MAX_SIZE).contains(&length)));
+            assert_eq!(trace.time(0), Some(Duration::ZERO));
+            assert!(trace.iter().is_sorted_by_key(|(time, _)| time));
+            assert!(trace.peak(Duration::from_secs(1)) <= trace.packets());
+        }
+        Err(error) => assert!(error.byte() <= bytes.len() as u64, "{error}"),
+    }
+    assert_eq!(whole, recording::read(Portions(bytes), &fit));
+}
+
+/// Reads a few bytes at a time, as a pipe may.
+struct Portions<'a>(&'a [u8]);
+
+impl Read for Portions<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let few = buffer.len().min(1 + self.0.len() % 7);
+        self.0.read(&mut buffer[..few])
     }
 }
 

@@ -65,7 +65,7 @@ pub fn run(plan: &RecvPlan) -> Result<(), Failure> {
         .transpose()
         .map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
     say(format_args!("listening on {}", receiver.config.address));
-    let progress = Progress::start("receiving", plan.end);
+    let progress = Progress::start("receiving", plan.end.duration);
     receiver.receive(plan, &interrupt, |receiver| {
         receiver.so_far(plan, &machine, &neighbours, |run| plan.output.line(run))
     })?;

@@ -44,6 +44,9 @@ mod turns;
 mod work;
 mod work_loop;
 
+use std::time::Duration;
+
+use serde::Serialize;
 use softtimers::{Monotonic, Tsc};
 
 use crate::args::{ClockName, Timer};
@@ -51,7 +54,7 @@ use crate::class::Class;
 use crate::failure::Failure;
 use crate::handshake::Permit;
 use crate::machine::{Machine, Neighbours};
-use crate::output::Run;
+use crate::output::{Report, Run};
 use crate::plan::SendPlan;
 use crate::progress::Progress;
 
@@ -67,6 +70,8 @@ pub use turns::{Contender, Share, take_turns};
 pub struct Outcome {
     /// What happened, up to where the run broke off if it did.
     pub report: SendReport,
+    /// How late the last datagram was against its place; `None` if there was none.
+    pub skew: Option<Duration>,
     /// What did not work as asked and what was done instead, one sentence each.
     pub fallbacks: Vec<String>,
     /// What broke it off.
@@ -79,13 +84,26 @@ pub struct Outcome {
 /// A usage failure if the destination does not agree or the socket cannot be made; a failed
 /// assertion; or what broke the run off.
 pub fn run(plan: &SendPlan) -> Result<(), Failure> {
+    present(plan, &plan.config(), &[], |report, _| report)
+}
+
+/// Carries out a plan and prints what `tell` makes of its findings, and of how late the last datagram was.
+/// `notes` say what is not as asked already.
+///
+/// # Errors
+/// As [`run`].
+pub fn present<R: Report, C: Serialize>(
+    plan: &SendPlan,
+    config: &C,
+    notes: &[String],
+    tell: impl Fn(SendReport, Option<Duration>) -> R,
+) -> Result<(), Failure> {
     let machine = Machine::read();
-    let config = plan.config();
-    let example = SendReport::default();
+    let example = tell(SendReport::default(), None);
     let blank = Run {
         machine: &machine,
         seed: plan.seed(),
-        config: &config,
+        config,
         fallbacks: &[],
         inconclusive: None,
         report: &example,
@@ -93,15 +111,15 @@ pub fn run(plan: &SendPlan) -> Result<(), Failure> {
     plan.output.check_keys(&blank)?;
 
     let neighbours = Neighbours::watch();
-    let Outcome { report, fallbacks, broke_off } = measure(plan)?;
+    let Outcome { report, skew, fallbacks, broke_off } = measure(plan)?;
     let interference = neighbours.so_far();
     let printed = plan.output.finish(&Run {
         machine: &machine.during(interference),
         seed: plan.seed(),
-        config: &config,
-        fallbacks: &fallbacks,
+        config,
+        fallbacks: &[notes, &fallbacks].concat(),
         inconclusive: interference.inconclusive(),
-        report: &report,
+        report: &tell(report, skew),
     });
     match (broke_off, printed) {
         (Some(failure), Err(also)) => Err(Failure::check(format_args!("{failure}; {also}"))),
@@ -126,7 +144,7 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     }
     // Without a timer nothing is sent: no question, no goodbye.
     let permit = (plan.timer != Timer::Off).then(|| Permit::obtain(plan)).transpose()?;
-    let progress = Progress::start("sending", plan.end);
+    let progress = Progress::start("sending", plan.expected());
     let mut session = Session::begin(plan)?;
     let before = Usage::now();
     let driven = match &tsc {
@@ -145,6 +163,7 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         .extend(disagreement.map(|found| format!("{found}; CLOCK_MONOTONIC was read from then on")));
     Ok(Outcome {
         report: SendReport::new(plan, &session, &usage),
+        skew: session.flow.tally().skew(),
         fallbacks: session.fallbacks,
         broke_off: driven
             .err()

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use softtimers_core::{Percent, Rate, RateError};
+use softtimers_core::{Percent, Rate, RateError, Speed};
 
 /// A rate as typed. A bit rate says nothing about packets until their size is known.
 ///
@@ -100,6 +100,24 @@ pub fn percent(text: &str) -> Result<Percent, UnitError> {
     let value = PERCENT.parse(text)?;
     let beyond = UnitError { problem: Problem::TooLarge, allowed: &PERCENT };
     u32::try_from(value).ok().and_then(|value| Percent::new(value).ok()).ok_or(beyond)
+}
+
+/// How fast a recording is replayed, in thousandths of its own speed: `2x`, `0.5x`, up to `1000x`.
+///
+/// # Errors
+/// [`UnitError`] for anything else, and for zero.
+pub fn speed(text: &str) -> Result<Speed, UnitError> {
+    let thousandths = SPEED.parse_positive(text)?;
+    let beyond = UnitError { problem: Problem::TooLarge, allowed: &SPEED };
+    let speed = u32::try_from(thousandths).ok().filter(|&thousandths| thousandths <= 1_000_000);
+    speed.and_then(|thousandths| Speed::new(thousandths, 1_000)).ok_or(beyond)
+}
+
+/// A decimal number without a unit, times `worth`: a field of a table whose head names the unit. `None`
+/// for what is no such number, for no whole result, and beyond 64 bits.
+pub fn scaled(number: &str, worth: u64) -> Option<u64> {
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    plain.then(|| Decimal::parse(number).and_then(|decimal| decimal.times(worth)).ok()).flatten()
 }
 
 /// `12µs`, `1.5ms`, `3s`: the largest unit that leaves a number above one, for tables and messages.
@@ -284,6 +302,14 @@ static BYTES: Quantity = Quantity {
 static PERCENT: Quantity =
     Quantity { noun: "a share", base: "percent", most: "100%", example: "25%", units: &[("%", 1)] };
 
+static SPEED: Quantity = Quantity {
+    noun: "a speed",
+    base: "thousandths",
+    most: "1000x",
+    example: "2x or 0.5x",
+    units: &[("x", 1_000)],
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -339,7 +365,22 @@ mod tests {
     }
 
     #[test]
+    fn speeds_are_exact_thousandths() {
+        assert_eq!(speed("2x"), Ok(Speed::new(2_000, 1_000).unwrap()));
+        assert_eq!(speed("0.001X"), Ok(Speed::new(1, 1_000).unwrap()));
+        assert_eq!(speed("1000x"), Ok(Speed::new(1_000_000, 1_000).unwrap()));
+        assert_eq!(message(speed("2")), "no unit; a speed ends in x, such as 2x or 0.5x");
+        assert_eq!(message(speed("0x")), "must be above zero, such as 2x or 0.5x");
+        assert_eq!(message(speed("1001x")), "too large; a speed is at most 1000x");
+        assert_eq!(message(speed("0.0005x")), "not a whole number of thousandths");
+    }
+
+    #[test]
     fn what_is_no_number_is_refused() {
+        assert_eq!((scaled("12.5", 1_000), scaled("12", 1)), (Some(12_500), Some(12)));
+        for text in ["", ".", "1.", "-1", "1e3", " 1", "1.0005", "99999999999999999999"] {
+            assert_eq!(scaled(text, 1_000), None, "{text:?}");
+        }
         for text in
             ["", "s", ".5s", "5.s", "1.2.3s", "-1s", "+1s", "1e3s", " 1s", "1 s", "1s ", "٣s", "1_000ms"]
         {

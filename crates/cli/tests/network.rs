@@ -1,6 +1,8 @@
 //! Two hosts, joined by a cable: network namespaces with a veth pair, where the other end is not
 //! loopback and must agree. Needs root and `ip`; says so where it has not got them.
 
+#[path = "common/captures.rs"]
+mod captures;
 mod common;
 
 use std::io::{BufRead, BufReader, Read};
@@ -116,6 +118,47 @@ fn another_host_is_asked_first() {
         assert_eq!(received["gap_ns"]["count"], 499);
         assert!(received["hellos"].as_u64() >= Some(1));
     });
+}
+
+/// A busy second in an idle hour needs consent; and frames as long as the cable takes stay whole, since the
+/// datagrams that stand for them leave room for their headers.
+#[test]
+fn a_recording_asks_for_its_busiest_second_and_fits_the_cable() {
+    with_cable("replay", |cable| {
+        let packets: Vec<(u64, u32)> = (0..1_100).map(|number| (number * 500_000, 1_514)).collect();
+        let path = std::env::temp_dir().join(format!("softtimers-{}-cable.pcap", std::process::id()));
+        std::fs::write(&path, captures::pcap(captures::LITTLE, false, 64, &packets)).unwrap();
+        let replay = format!("replay {} 10.98.0.2:9000 --catch-up all --json", path.display());
+        let message = common::refusal(&cable.send(&replay), 2);
+        assert!(
+            message.contains("1000 packets/s to another machine") && message.contains("recv"),
+            "{message}"
+        );
+        let slow = cable.send(&format!("{replay} --speed 0.5x --count 20"));
+        assert_eq!(slow.status.code(), Some(0), "{}", common::stderr(&slow));
+
+        let receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 60s --json");
+        let sent = cable.send(&replay);
+        assert_eq!(sent.status.code(), Some(0), "{}", common::stderr(&sent));
+        let received = report_of(receiver);
+        assert_eq!(
+            (&received["received"], &received["received_bytes"]),
+            (&1_100.into(), &(1_100 * 1_472).into())
+        );
+        let (names, values) = ip_counters(&cable.near);
+        let at = names.iter().position(|name| name == "FragCreates").unwrap();
+        assert_eq!(values[at], "0", "datagrams were cut into fragments");
+        std::fs::remove_file(path).unwrap();
+    });
+}
+
+/// The names and values of the IP counters of a host.
+fn ip_counters(host: &str) -> (Vec<String>, Vec<String>) {
+    let output = Command::new("ip").args(["netns", "exec", host, "cat", "/proc/net/snmp"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Ip: "));
+    let mut words = || lines.next().unwrap().split(' ').map(str::to_owned).collect();
+    (words(), words())
 }
 
 /// Slow traffic needs no consent, an insisting user needs none either, and a directed broadcast is

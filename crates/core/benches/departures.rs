@@ -1,7 +1,7 @@
 //! What the departure queue costs for each packet, without sending it: `cargo bench -p softtimers-core
 //! --bench departures [-- PACKETS]`.
 //!
-//! Each flow has an interval of its own between 10 µs and 1 ms per flow and core, drawn at random, and
+//! Each flow has an interval of its own between 10 µs and 1 ms, drawn at random, and
 //! one packet waiting; each departure is answered by the next packet. Counted is all of it: the turn, the
 //! packet that it hands out, the pacing, and the packet that is enqueued. The clock is simulated and
 //! goes from one departure to the next (*apart*), or in the steps of a busy server's trigger states, in

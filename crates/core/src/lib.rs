@@ -50,9 +50,11 @@ pub use histogram::Histogram;
 pub use idle::{Idle, PollBudget, Polling, Wait};
 #[doc(inline)]
 pub use pace::{
-    CatchUp, Counts, DepartureQueue, OnOff, PaceConfig, PaceError, Pattern, PatternError, RateClock,
-    Schedule, Strategy,
+    AckConfig, AckPacer, AckRate, Arrival, Capacity, CatchUp, Counts, DepartureQueue, OnOff, PaceConfig,
+    PaceError, PacketPairs, Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
 };
+#[doc(inline)]
+pub use pace::{Speed, Trace, TraceBuilder};
 #[doc(inline)]
 pub use percent::{Percent, PercentError};
 #[doc(inline)]

@@ -16,8 +16,8 @@
 //!
 //! # Schedules with gaps of their own
 //!
-//! A [`Schedule`] is a walk along absolute times, evenly spaced or after another [`Pattern`]. One rule
-//! serves all: a packet is due at its place, but no sooner after the one before it than the burst
+//! A [`Schedule`] is a walk along absolute times: evenly spaced, after another [`Pattern`], or those of a
+//! recording ([`Trace`]). One rule serves all: a packet is due at its place, but no sooner after the one before it than the burst
 //! interval **or the gap between their places, if that is shorter**. So on schedule every gap is the
 //! schedule's own, and a short one that follows a late departure is kept, neither stretched to the
 //! burst interval nor squeezed; what is behind is made up in the longer ones. For even places that is
@@ -36,7 +36,18 @@
 //!
 //! A [`DepartureQueue`] holds the packets of as many flows as there are and hands out those whose time has
 //! come, each flow by a `RateClock` of its own.
+//!
+//! # Where the rate comes from
+//!
+//! From you, if you know it; soft timers §5.7 takes it as known. Else [`PacketPairs`] estimates the
+//! capacity of a path and says how far to trust that, [`AckRate`] measures what a receiver really
+//! acknowledges, and [`StartRate`] says at what rate a train begins: a share of the capacity at first, and
+//! after an idle time the rate that the last busy period proved. A sender that is clocked by ACKs keeps
+//! its protocol and lets an [`AckPacer`] spread only what arrives in lumps.
 
+mod ack;
+mod ack_rate;
+mod capacity;
 mod clock;
 mod even;
 mod exponential;
@@ -44,7 +55,10 @@ mod on_off;
 mod pattern;
 mod poisson;
 pub mod queue;
+mod recorded;
 mod schedule;
+mod start;
+mod trace;
 
 use core::fmt;
 use core::time::Duration;
@@ -52,11 +66,16 @@ use core::time::Duration;
 use crate::time::saturating_nanos;
 use crate::{Rate, RateError};
 
+pub use ack::{AckConfig, AckPacer};
+pub use ack_rate::{AckRate, Arrival};
+pub use capacity::{Capacity, PacketPairs};
 pub use clock::RateClock;
 pub use pattern::{OnOff, Pattern, PatternError};
 #[doc(inline)]
 pub use queue::DepartureQueue;
 pub use schedule::Schedule;
+pub use start::StartRate;
+pub use trace::{Speed, Trace, TraceBuilder};
 
 /// What a rate counts, and so which gap follows a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -82,6 +101,11 @@ pub enum Strategy {
     TwoSpeed,
     /// At its place in the schedule, however close: the baseline that bursts after each stall.
     FixedSeries,
+    /// One interval (the schedule's own gap) after this departure, whatever became of the schedule: the
+    /// baseline that drifts. By how much each event is late is lost for good, so the mean gap is the
+    /// target and the mean delay; what that costs is counted as behind and, beyond [`CatchUp`], as
+    /// given up.
+    Relative,
     /// At once: one departure at every trigger state, as in the overhead experiment of soft timers
     /// §5.5. The rate only counts what would have been given up.
     EveryTrigger,

@@ -4,6 +4,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
 
+use crate::Percent;
 use crate::time::NANOS_PER_SEC;
 
 /// A rate of departures: one every `numerator / denominator` nanoseconds, exactly.
@@ -57,6 +58,17 @@ impl Rate {
         Rate::new(bit_nanos, bits_per_second)
     }
 
+    /// This share of the rate: so many percent of the departures, in the same time.
+    ///
+    /// # Errors
+    /// [`RateError::Zero`] for 0%, and [`RateError::TooSlow`] if the interval comes to more than 5.8 years.
+    pub fn share(self, share: Percent) -> Result<Self, RateError> {
+        let (numerator, denominator) = self.fraction();
+        let numerator = numerator.checked_mul(100).ok_or(RateError::TooSlow)?;
+        let denominator = denominator.checked_mul(u64::from(share.get())).ok_or(RateError::TooSlow)?;
+        Rate::fraction_of(numerator, denominator)
+    }
+
     /// Single bytes at so many bits a second, for a clock that [counts bytes](crate::pace::Counts::Bytes).
     /// It may be as fast as it likes; from 8 Gbit/s on its [`interval`](Self::interval) rounds to zero.
     ///
@@ -76,15 +88,31 @@ impl Rate {
     fn fraction_of(numerator: u64, denominator: u64) -> Result<Self, RateError> {
         let denominator = NonZeroU64::new(denominator).ok_or(RateError::Zero)?;
         let numerator = NonZeroU64::new(numerator).ok_or(RateError::Zero)?;
-        // In lowest terms equal rates are equal, and those of whole nanoseconds need no division.
+        Ok(Rate::in_lowest_terms(numerator, denominator))
+    }
+
+    /// `departures` in so many nanoseconds, or at one a nanosecond if they are fewer.
+    pub(crate) fn mean(nanos: u64, departures: NonZeroU64) -> Self {
+        let nanos = NonZeroU64::new(nanos).map_or(departures, |nanos| nanos.max(departures));
+        Rate::in_lowest_terms(nanos, departures)
+    }
+
+    /// So equal rates are equal, and those of whole nanoseconds need no division.
+    fn in_lowest_terms(numerator: NonZeroU64, denominator: NonZeroU64) -> Self {
         let common = common_divisor(numerator, denominator);
         let lowest = |term: NonZeroU64| NonZeroU64::new(term.get() / common).unwrap_or(term);
-        Ok(Rate { numerator: lowest(numerator), denominator: lowest(denominator) })
+        Rate { numerator: lowest(numerator), denominator: lowest(denominator) }
     }
 
     /// The time between departures in nanoseconds, as a fraction: numerator and denominator.
     pub(crate) const fn fraction(self) -> (u64, u64) {
         (self.numerator.get(), self.denominator.get())
+    }
+
+    /// The slower one.
+    pub(crate) fn slower(self, other: Rate) -> Rate {
+        let ((a, b), (c, d)) = (self.fraction(), other.fraction());
+        if u128::from(a) * u128::from(d) >= u128::from(c) * u128::from(b) { self } else { other }
     }
 
     /// The time in which `departures` of them come, rounded down; at most 584 years.
@@ -178,6 +206,18 @@ mod tests {
         assert_eq!(Rate::per_second(25_000), every(40));
         assert_eq!(Rate::of_bits(100_000_000, 1_500), every(120));
         assert_eq!(Rate::per_second(83_333).unwrap().fraction(), (1_000_000_000, 83_333));
+    }
+
+    #[test]
+    fn a_share_of_a_rate_is_exact() {
+        let share =
+            |packets, percent| Rate::per_second(packets).unwrap().share(Percent::new(percent).unwrap());
+        assert_eq!(share(25_000, 100), Rate::per_second(25_000));
+        assert_eq!(share(25_000, 50), Rate::per_second(12_500));
+        assert_eq!(share(1, 30).unwrap().fraction(), (10_000_000_000, 3));
+        assert_eq!(share(25_000, 0), Err(RateError::Zero));
+        let slowest = Rate::every(Duration::from_nanos(u64::MAX)).unwrap();
+        assert_eq!(slowest.share(Percent::HALF), Err(RateError::TooSlow));
     }
 
     #[test]

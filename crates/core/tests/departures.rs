@@ -430,6 +430,22 @@ fn what_expires_takes_no_place() {
     assert_eq!((stats.enqueued, stats.sent, stats.expired), (5, 2, 3));
 }
 
+/// What was announced as leaving together does, also if the turn takes longer than it may wait.
+#[test]
+fn what_leaves_together_does_not_expire_on_the_way() {
+    let mut queue = queue();
+    let limits = Limits { delay: micros(100), ..Limits::default() };
+    let quantum = Quantum::within(micros(80));
+    let flow = queue.add_flow(FlowConfig { limits, quantum, ..every(micros(40)) }).unwrap();
+    (0..2).for_each(|token| queue.enqueue(at(0), flow, 1_000, token).unwrap());
+    let turn = queue.turn(at(0));
+    for (now, more) in [(0, true), (101, false)] {
+        let popped = queue.pop_due_at(&turn, at(now));
+        let Some(Popped::Departure(departure)) = popped else { panic!("{popped:?}") };
+        assert_eq!(departure.more, more);
+    }
+}
+
 #[test]
 fn a_removed_flow_gives_back_what_waited() {
     let mut queue = queue();

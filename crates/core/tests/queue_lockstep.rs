@@ -175,6 +175,7 @@ impl Pair {
         assert_eq!(removed, self.model.remove(flow));
         assert!(self.queue.remove_flow(self.ids[flow]).is_none());
         let refused = self.queue.enqueue(at(self.now), self.ids[flow], 1, 7).unwrap_err();
+        self.model.see(self.now);
         assert_eq!((refused.reason, refused.token), (Reject::NoSuchFlow, 7));
     }
 

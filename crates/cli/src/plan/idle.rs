@@ -2,7 +2,7 @@
 
 use softtimers::{Idle, Percent, PollBudget};
 
-use crate::args::{Busy, IdlePolicy, SendArgs, Timer};
+use crate::args::{Busy, EngineArgs, IdlePolicy, Timer};
 use crate::failure::Failure;
 
 /// The idle policy of `--timer soft`.
@@ -19,7 +19,7 @@ impl IdlePlan {
     ///
     /// # Errors
     /// A usage failure that names the flag and what it is allowed with.
-    pub fn new(args: &SendArgs) -> Result<Option<Self>, Failure> {
+    pub fn new(args: &EngineArgs) -> Result<Option<Self>, Failure> {
         let idle = IdlePlan { policy: args.idle.unwrap_or_default(), budget: args.cpu_budget };
         let given = args.idle.map(|policy| format!("--idle {policy}"));
         let given = given.or_else(|| args.cpu_budget.map(|share| format!("--cpu-budget {share}")));
@@ -63,7 +63,7 @@ mod tests {
         let flags = flags.split(' ').filter(|flag| !flag.is_empty());
         match Cli::try_parse_from(words.into_iter().chain(flags)).map_err(|error| error.to_string())?.command
         {
-            Command::Send(args) => IdlePlan::new(&args).map_err(|failure| failure.to_string()),
+            Command::Send(args) => IdlePlan::new(&args.engine).map_err(|failure| failure.to_string()),
             other => panic!("{other:?}"),
         }
     }

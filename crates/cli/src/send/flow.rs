@@ -34,6 +34,7 @@ use super::tally::Tally;
 pub(super) struct Flow {
     outlet: Outlet,
     clock: RateClock,
+    /// As long as the longest datagram.
     packet: Vec<u8>,
     interval: Duration,
     limit: u64,
@@ -53,7 +54,7 @@ pub(super) struct Flow {
 impl Flow {
     /// A flow whose first datagram is due at `start`.
     pub(super) fn new(plan: &SendPlan, socket: UdpSocket, start: Timestamp) -> Result<Self, Failure> {
-        let mut clock = RateClock::new(plan.pace).map_err(Failure::usage)?;
+        let mut clock = plan.clock()?;
         let interval = plan.pace.rate.interval();
         Ok(Flow {
             flows: (plan.flows > 1).then(|| Flows::new(plan, start)).transpose().map_err(Failure::usage)?,
@@ -87,9 +88,9 @@ impl Flow {
         self.due
     }
 
-    /// Whether all that was asked for has left.
+    /// Whether all that was asked for has left, or was given up.
     pub(super) fn finished(&self) -> bool {
-        self.departures() >= self.limit
+        self.departures() >= self.limit || self.clock.is_over()
     }
 
     /// Datagrams that have left, and null events.
@@ -126,7 +127,8 @@ impl Flow {
         let sequence = self.tally.sent();
         let header = Datagram::Data { flow: 0, sequence, scheduled: place, interval: self.interval };
         header.write(&mut self.packet);
-        if !self.outlet.transmit(&self.packet, now)? {
+        let length = self.clock.length().map_or(self.packet.len(), usize::from);
+        if !self.outlet.transmit(&self.packet[..length], now)? {
             self.due = now + Retries::after(self.clock.burst_interval());
             return Ok(self.due);
         }

@@ -19,6 +19,8 @@ pub(super) struct Tally {
     fired: PerSource<u64>,
     gaps: Gaps,
     late: Recorder,
+    /// How late the last datagram was.
+    skew: Option<Duration>,
     causes: LateLog,
 }
 
@@ -31,6 +33,7 @@ impl Tally {
             fired: PerSource::default(),
             gaps: Gaps::new(Some(interval)),
             late: Recorder::new(),
+            skew: None,
             causes: LateLog::new(LATE_FROM, now),
         }
     }
@@ -61,6 +64,7 @@ impl Tally {
         self.fired[source] += 1;
         let lateness = departure.sent.saturating_duration_since(departure.place);
         self.late.record_duration(lateness);
+        self.skew = Some(lateness);
         if pause(&departure) <= LATE_FROM {
             self.causes.caught_up(lateness);
         }
@@ -88,6 +92,11 @@ impl Tally {
 
     pub(super) fn lateness(&self) -> &Recorder {
         &self.late
+    }
+
+    /// How late the last datagram was against its place; `None` before the first.
+    pub(super) fn skew(&self) -> Option<Duration> {
+        self.skew
     }
 
     /// Departures more than a millisecond late, by cause.

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Counts, PaceConfig, PaceError, Pattern, Schedule, Strategy, nine_sixteenths};
+use super::{Counts, PaceConfig, PaceError, Schedule, Strategy, Trace, nine_sixteenths};
 use crate::time::saturating_nanos;
 use crate::{Rate, Timestamp};
 
@@ -64,16 +64,33 @@ impl RateClock {
     /// [`PaceError`] if the burst interval is longer than the target interval, or bytes are counted and
     /// the pattern is not constant.
     pub fn new(config: PaceConfig) -> Result<Self, PaceError> {
-        let PaceConfig { rate, pattern, catch_up, strategy, counts, .. } = config;
+        RateClock::along(Schedule::new(config.rate, config.pattern, Timestamp::ZERO), config)
+    }
+
+    /// A clock for the places of a recording. `config.rate` says what the burst interval may be, so it is
+    /// best the recording's [mean](Trace::mean_rate); `config.pattern` does not count.
+    ///
+    /// The rule is that of every schedule: the recording's own gaps are kept, and what is behind is made
+    /// up in those that are longer than the burst interval. Once the last packet has left, the next
+    /// departure is at [`Timestamp::MAX`].
+    ///
+    /// # Errors
+    /// [`PaceError`] if the burst interval is longer than that of `config.rate`, or bytes are counted.
+    pub fn replay(trace: Trace, config: PaceConfig) -> Result<Self, PaceError> {
+        RateClock::along(Schedule::replay(trace, Timestamp::ZERO), config)
+    }
+
+    fn along(schedule: Schedule, config: PaceConfig) -> Result<Self, PaceError> {
+        let PaceConfig { rate, catch_up, strategy, counts, .. } = config;
         let (burst_interval, target) = (config.shortest_gap(), rate.interval());
-        if counts == Counts::Bytes && pattern != Pattern::Constant {
+        if counts == Counts::Bytes && !schedule.is_even() {
             return Err(PaceError::BytesOfPackets);
         }
         if counts == Counts::Packets && burst_interval > target {
             return Err(PaceError::LongBurstInterval { burst_interval, target });
         }
         Ok(RateClock {
-            schedule: Schedule::new(rate, pattern, Timestamp::ZERO),
+            schedule,
             burst_interval: saturating_nanos(burst_interval),
             asked: saturating_nanos(burst_interval),
             most_late: saturating_nanos(catch_up.time),
@@ -129,6 +146,9 @@ impl RateClock {
         self.schedule.leap(u64::from(places));
         let gap = self.schedule.place().saturating_duration_since(last);
         self.forfeit(now);
+        if self.is_over() {
+            return Timestamp::MAX;
+        }
         let place = self.schedule.place();
         let own_gap = place.saturating_duration_since(last);
         let shortest = own_gap.min(self.shortest_after(packets, gap));
@@ -137,6 +157,7 @@ impl RateClock {
             Strategy::TwoSpeed if now <= last => now + own_gap,
             Strategy::TwoSpeed => now + shortest,
             Strategy::FixedSeries => place,
+            Strategy::Relative => now + gap,
             Strategy::EveryTrigger => now,
         }
     }
@@ -168,8 +189,9 @@ impl RateClock {
     /// ```
     ///
     /// [Patterns](Pattern) with gaps of their own forget what was behind: a Poisson flow draws its
-    /// next gap anew, trains take their next place in the same periods. A burst interval that was set is
-    /// kept; where it is longer than the new interval, that is taken, and nothing can be made up.
+    /// next gap anew, trains take their next place in the same periods. A recording keeps its times, and
+    /// only the burst interval changes. One that was set is kept; where it is longer than the new interval,
+    /// that is taken, and nothing can be made up.
     pub fn set_rate(&mut self, now: Timestamp, rate: Rate) -> Timestamp {
         let Batch { at, packets, places } = self.latest;
         let under_way = if self.beginning { 0 } else { u64::from(places) };
@@ -180,11 +202,15 @@ impl RateClock {
             Counts::Packets => self.asked.min(interval),
             Counts::Bytes => self.asked,
         };
-        let gap = rate.span(u64::from(places));
+        if self.is_over() {
+            return Timestamp::MAX;
+        }
+        let gap = self.schedule.gap_behind(u64::from(places));
         let shortest = gap.min(self.shortest_after(packets, gap));
         match self.strategy {
             Strategy::EveryTrigger => now,
-            Strategy::FixedSeries => self.place(),
+            Strategy::Relative if !self.beginning => at + gap,
+            Strategy::FixedSeries | Strategy::Relative => self.place(),
             Strategy::ExactDeadline | Strategy::TwoSpeed => self.place().max(at + shortest),
         }
     }
@@ -217,6 +243,16 @@ impl RateClock {
     /// measured. The time it may leave can be later, when the flow is catching up.
     pub fn place(&self) -> Timestamp {
         self.schedule.place()
+    }
+
+    /// How long the packet at that place is, if a recording says so.
+    pub fn length(&self) -> Option<u16> {
+        self.schedule.length()
+    }
+
+    /// Whether no place is left: a recording is over.
+    pub fn is_over(&self) -> bool {
+        self.place() == Timestamp::MAX
     }
 
     /// Packets that have left, over all trains.

@@ -87,6 +87,18 @@ mod tests {
     use crate::time::NANOS_PER_SEC;
     use proptest::prelude::*;
 
+    /// A controller that finds its rate unchanged says so with every packet.
+    #[test]
+    fn the_same_rate_again_changes_nothing() {
+        let rate = Rate::per_second(83_333).unwrap();
+        let mut even = Even::starting(rate, Timestamp::ZERO);
+        for _ in 0..83_333 {
+            even.advance(1);
+            even.set_rate(even.at.saturating_sub(Duration::from_micros(5)), rate, 1);
+        }
+        assert_eq!(even.place(), Timestamp::ZERO + Duration::from_secs(1));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -103,7 +103,7 @@ pub use config::{FlowConfig, Limits, Quantum, QueueConfig};
 ///
 /// # Cost
 /// O(log flows) for each packet; a packet that joins a [`Quantum`] is O(1). Nothing is allocated unless more
-/// flows or more packets are there than ever before. A flow takes about 300 bytes, a packet 24 and its
+/// flows or more packets are there than ever before. A flow takes some 300 bytes, a packet some 30 and its
 /// token.
 #[derive(Debug)]
 pub struct DepartureQueue<T> {

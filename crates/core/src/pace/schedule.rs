@@ -6,9 +6,12 @@ use super::even::Even;
 use super::on_off::Trains;
 use super::pattern::Pattern;
 use super::poisson::Poisson;
+use super::recorded::Recorded;
+use super::trace::Trace;
 use crate::{Rate, Timestamp};
 
-/// A walk along the places of a [`Pattern`]: absolute times, which no departure and no delay moves.
+/// A walk along the places of a [`Pattern`] or of a [`Trace`]: absolute times, which no departure and no
+/// delay moves.
 ///
 /// What a sender makes of them when it is late is the business of [`RateClock`](super::RateClock); what
 /// only wants the times, such as a simulation, walks along them itself.
@@ -32,7 +35,8 @@ use crate::{Rate, Timestamp};
 ///
 /// # Cost
 /// 80 bytes, no allocation. Each operation is O(1) for constant and on/off patterns. For Poisson a step
-/// costs a logarithm in integers (about 0.1 µs), and a leap or a count some 500 of them at most.
+/// costs a logarithm in integers (about 0.1 µs), and a leap or a count some 500 of them at most. Along a
+/// recording a step is O(1), a leap or a count O(log n).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule(Kind);
 
@@ -42,6 +46,7 @@ enum Kind {
     Even(Even),
     Poisson(Poisson),
     Trains(Trains),
+    Recorded(Recorded),
 }
 
 impl Schedule {
@@ -54,6 +59,11 @@ impl Schedule {
         })
     }
 
+    /// The places of a recording, the first at `start`; after the last comes the end of time.
+    pub fn replay(trace: Trace, start: Timestamp) -> Self {
+        Schedule(Kind::Recorded(Recorded::starting(trace, start)))
+    }
+
     /// Begins again, with its first place at `start`. A Poisson schedule that has been walked along goes
     /// on with gaps of its own, or all trains of a flow would be alike.
     pub fn restart(&mut self, start: Timestamp) {
@@ -61,6 +71,7 @@ impl Schedule {
             Kind::Even(even) => even.restart(start),
             Kind::Poisson(poisson) => poisson.restart(start),
             Kind::Trains(trains) => trains.restart(start),
+            Kind::Recorded(recorded) => recorded.restart(start),
         }
     }
 
@@ -70,6 +81,7 @@ impl Schedule {
             Kind::Even(even) => even.place(),
             Kind::Poisson(poisson) => poisson.place(),
             Kind::Trains(trains) => trains.place(),
+            Kind::Recorded(recorded) => recorded.place(),
         }
     }
 
@@ -83,12 +95,22 @@ impl Schedule {
     /// `places` is how long the gap is that leads to the current place; zero if none does. Even places
     /// keep the share of it that is left, and as many places behind as before. Others forget what was
     /// behind: Poisson draws a new gap from `now`, trains take their next place in the same periods.
+    /// A recording keeps its times.
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
         match &mut self.0 {
             Kind::Even(even) => even.set_rate(now, rate, places),
             Kind::Trains(trains) => trains.set_rate(now, rate, places > 0),
             Kind::Poisson(poisson) => poisson.set_rate(now, rate, places > 0),
+            Kind::Recorded(_) => {}
         }
+    }
+
+    /// How long the gap of so many places is that leads to the current one; of a pattern, in the mean.
+    pub(super) fn gap_behind(&self, places: u64) -> Duration {
+        if let Kind::Recorded(recorded) = &self.0 {
+            return recorded.gap_behind(places);
+        }
+        self.rate().span(places)
     }
 
     /// Moves on to the first place at or after `time`, and returns how many that leaves behind.
@@ -111,7 +133,19 @@ impl Schedule {
             Kind::Even(even) => even.places_before(time),
             Kind::Poisson(poisson) => poisson.places_before(time),
             Kind::Trains(trains) => trains.places_before(time),
+            Kind::Recorded(recorded) => recorded.places_before(time),
         }
+    }
+
+    /// What a recording says of the length of the packet at the current place; `None` of a pattern, and
+    /// after the last packet.
+    pub fn length(&self) -> Option<u16> {
+        if let Kind::Recorded(recorded) = &self.0 { recorded.length() } else { None }
+    }
+
+    /// Whether all gaps are equal.
+    pub(super) fn is_even(&self) -> bool {
+        matches!(self.0, Kind::Even(_))
     }
 
     /// The rate: the mean, or the rate while on.
@@ -120,6 +154,7 @@ impl Schedule {
             Kind::Even(even) => even.rate(),
             Kind::Poisson(poisson) => poisson.rate(),
             Kind::Trains(trains) => trains.rate(),
+            Kind::Recorded(recorded) => recorded.rate(),
         }
     }
 
@@ -135,7 +170,7 @@ impl Schedule {
                 return poisson.advance_to(oldest.max(now.saturating_sub(span)));
             }
             Kind::Even(even) => most.min(even.rate().intervals_in(most_late)),
-            Kind::Trains(_) => most,
+            Kind::Trains(_) | Kind::Recorded(_) => most,
         };
         let lost = self.places_before(oldest).max(self.places_before(now).saturating_sub(most));
         self.leap(lost);
@@ -147,6 +182,7 @@ impl Schedule {
         match &mut self.0 {
             Kind::Even(even) => even.advance(places),
             Kind::Trains(trains) => trains.advance(places),
+            Kind::Recorded(recorded) => recorded.advance(places),
             Kind::Poisson(poisson) => (0..places).for_each(|_| poisson.advance()),
         }
     }

@@ -140,6 +140,11 @@ impl Model {
         self.flows.len() - 1
     }
 
+    /// Any operation that is given a time has seen it, also one that is refused.
+    pub(crate) fn see(&mut self, now: u64) {
+        self.latest = self.latest.max(now);
+    }
+
     pub(crate) fn remove(&mut self, flow: usize) -> Vec<u32> {
         if self.leaving.as_ref().is_some_and(|(of, ..)| *of == flow) {
             self.leaving = None;
@@ -149,7 +154,7 @@ impl Model {
     }
 
     pub(crate) fn enqueue(&mut self, now: u64, flow: usize, not_before: u64, bytes: u64, token: u32) -> bool {
-        self.latest = self.latest.max(now);
+        self.see(now);
         let (latest, index) = (self.latest, flow);
         let flow = self.flows[flow].as_mut().unwrap();
         let ready = not_before.max(latest);
@@ -169,7 +174,7 @@ impl Model {
     }
 
     pub(crate) fn set_rate(&mut self, now: u64, flow: usize, interval: u64) {
-        self.latest = self.latest.max(now);
+        self.see(now);
         if self.leaving.as_ref().is_some_and(|(of, ..)| *of == flow) {
             self.left();
         }
@@ -179,7 +184,7 @@ impl Model {
     }
 
     pub(crate) fn restart(&mut self, now: u64, flow: usize) {
-        self.latest = self.latest.max(now);
+        self.see(now);
         if self.leaving.as_ref().is_some_and(|(of, ..)| *of == flow) {
             self.left();
         }
@@ -191,7 +196,7 @@ impl Model {
 
     pub(crate) fn turn(&mut self, now: u64) -> (u64, u64) {
         self.left();
-        self.latest = self.latest.max(now);
+        self.see(now);
         (self.latest, self.sequence)
     }
 

@@ -76,7 +76,7 @@ impl Attributes {
     /// The same thread, less favoured by `more`.
     #[cfg(test)]
     pub(crate) fn nicer(self, more: i32) -> Self {
-        Attributes { nice: self.nice + more, ..self }
+        Attributes { nice: (self.nice + more).min(19), ..self }
     }
 }
 

@@ -34,9 +34,10 @@ use ring::Ring;
 /// A flow of datagrams sent from a signal handler on the thread that started it; at most one a thread,
 /// and none beside a [`SignalTimer`].
 ///
-/// All datagrams are equal but for two numbers that are written into each; the program takes the
-/// account of what left with [`take`](SignalPacer::take), whenever it likes but within 4,096
-/// departures: with the ring full, the flow waits.
+/// All datagrams are equal but for two numbers that are written into each, and along a recording their
+/// lengths ([`RateClock::length`]), of which the packet has the longest. The program takes the account of
+/// what left with [`take`](SignalPacer::take), whenever it likes but within 4,096 departures: with the ring
+/// full, the flow waits.
 ///
 /// ```
 /// use std::time::Duration;
@@ -271,7 +272,7 @@ impl Sender {
                 Err(error) => return self.end(error),
             }
         };
-        if self.sent >= self.course.limit || self.due >= self.course.end {
+        if self.sent >= self.course.limit || self.clock.is_over() || self.due >= self.course.end {
             return self.end(0);
         }
         self.arm();
@@ -342,7 +343,8 @@ impl Sender {
 
     fn attempt(&self) -> Result<(), i32> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        let (fd, bytes) = (self.socket.as_raw_fd(), self.packet.as_slice());
+        let length = self.clock.length().map_or(self.packet.len(), usize::from);
+        let (fd, bytes) = (self.socket.as_raw_fd(), &self.packet[..length.min(self.packet.len())]);
         // SAFETY: the packet is valid for reads of its length, and the call keeps nothing of it.
         let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) };
         if sent >= 0 {

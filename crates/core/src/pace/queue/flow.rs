@@ -144,3 +144,14 @@ pub(super) struct Batch {
     /// The length of the latest packet.
     pub(super) latest: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There may be a hundred thousand of them.
+    #[test]
+    fn a_flow_is_small() {
+        assert!(size_of::<Flow>() <= 312, "{} bytes", size_of::<Flow>());
+    }
+}

@@ -1,0 +1,178 @@
+//! How a run is driven, whatever it sends: what `send` and `replay` have in common.
+
+use std::fmt;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use softtimers::Slice;
+use softtimers_core::{CatchUp, Percent};
+
+use crate::units;
+
+/// The timer, the loop around it, and its surroundings.
+#[derive(Args, Debug, Clone)]
+pub struct EngineArgs {
+    /// How far behind schedule the sender may fall before it gives datagrams up: a time, none or all
+    #[arg(long, value_name = "TIME|none|all", default_value = "10ms", value_parser = catch_up)]
+    pub catch_up: CatchUp,
+
+    /// Who says when the next datagram is due
+    #[arg(long, value_enum, value_name = "TIMER", default_value_t = Timer::Soft)]
+    pub timer: Timer,
+
+    /// What the loop reads the time from
+    #[arg(long, value_enum, value_name = "CLOCK", default_value_t = ClockName::Monotonic)]
+    pub clock: ClockName,
+
+    /// How late a datagram may be before the backup timer is used (--timer soft only)
+    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = units::duration)]
+    pub slack: Duration,
+
+    /// What the loop does when nothing is due (--timer soft only) [default: park]
+    #[arg(long, value_enum, value_name = "POLICY")]
+    pub idle: Option<IdlePolicy>,
+
+    /// How much of one processor may be polled away, whatever --idle (--timer soft only) [default: 50%]
+    ///
+    /// When it is used up, the loop sleeps instead, and is late by a wake-up. A rate whose interval is shorter
+    /// than a wake-up takes needs 100% to be held.
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
+    pub cpu_budget: Option<Percent>,
+
+    /// The slice to ask the scheduler for: 100us to 100ms (Linux 6.12 or later)
+    ///
+    /// With a short one the loop runs as soon as it wakes, also beside a program that computes. It gets no
+    /// larger share of the processor. Whatever the timer.
+    #[arg(long, value_name = "TIME", value_parser = slice)]
+    pub sched_slice: Option<Duration>,
+
+    /// Work that the same loop does meanwhile
+    #[arg(long, value_enum, value_name = "WORK", default_value_t = Busy::None)]
+    pub busy: Busy,
+
+    /// Datagrams the echo server takes in one go, 1 to 64 (--busy echo only) [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub echo_batch: Option<u16>,
+
+    /// Keep this loop on processor N, and the echo server's clients off it
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+
+    /// Send fast to another machine without asking a `softtimers recv` there
+    ///
+    /// Type this only for a network and a host of your own.
+    #[arg(long)]
+    pub no_handshake: bool,
+}
+
+/// Who says when the next datagram is due.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timer {
+    /// softtimers: the clock is checked at every trigger state, one backup timer at the deadline
+    Soft,
+    /// The loop checks a heap of due times after each handler: what five lines do without softtimers
+    Loop,
+    /// The wait's own time-out, in nanoseconds (epoll_pwait2)
+    Pwait2,
+    /// The wait's own time-out, rounded up to whole milliseconds, as most event loops have it
+    Ms,
+    /// A kernel timer descriptor, armed for each datagram
+    Timerfd,
+    /// A POSIX timer, armed for each datagram: its signal interrupts the loop, and its handler sends
+    Signal,
+    /// A second thread that sleeps until each datagram is due and sends it (clock_nanosleep)
+    Thread,
+    /// The loop of --timer loop, which never sleeps
+    Spin,
+    /// Nobody: a plain epoll loop does only the work, as a baseline for the other timers
+    Off,
+}
+
+/// What the loop reads the time from.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockName {
+    /// The kernel's CLOCK_MONOTONIC
+    Monotonic,
+    /// The processor's time stamp counter, compared with the former; not on every machine
+    Tsc,
+}
+
+/// What a loop driven by softtimers does when nothing is due.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdlePolicy {
+    /// Sleep until just before the deadline, by what a wake-up takes at the least
+    #[default]
+    Park,
+    /// Sleep until before the deadline, by what few wake-ups exceed, and poll the rest away
+    Hybrid,
+    /// Poll, within the budget
+    Spin,
+}
+
+impl fmt::Display for IdlePolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            IdlePolicy::Park => "park",
+            IdlePolicy::Hybrid => "hybrid",
+            IdlePolicy::Spin => "spin",
+        })
+    }
+}
+
+/// Work that the sending loop does beside sending.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Busy {
+    /// Nothing: the loop sleeps between datagrams
+    None,
+    /// Computation in small pieces, without system calls
+    Compute,
+    /// A UDP echo server kept saturated by clients in another process
+    Echo,
+}
+
+fn slice(text: &str) -> Result<Duration, String> {
+    let slice = units::duration(text).map_err(|error| error.to_string())?;
+    let allowed = Slice::ALLOWED;
+    if allowed.contains(&slice) {
+        return Ok(slice);
+    }
+    let [least, most] = [allowed.start(), allowed.end()].map(|&bound| units::show_duration(bound));
+    Err(format!("the kernel grants slices from {least} to {most}"))
+}
+
+fn catch_up(text: &str) -> Result<CatchUp, String> {
+    match text {
+        "none" => Ok(CatchUp::NONE),
+        "all" => Ok(CatchUp::ALL),
+        time => match units::duration(time) {
+            Ok(time) => Ok(CatchUp::within(time)),
+            Err(error) => Err(format!("{error}; none and all are allowed too")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn catch_up_is_a_time_or_a_word() {
+        assert_eq!(catch_up("none"), Ok(CatchUp::NONE));
+        assert_eq!(catch_up("all"), Ok(CatchUp::ALL));
+        assert_eq!(catch_up("5ms"), Ok(CatchUp::within(Duration::from_millis(5))));
+        assert!(catch_up("some").unwrap_err().ends_with("none and all are allowed too"));
+    }
+
+    #[test]
+    fn slices_are_what_the_kernel_grants() {
+        assert_eq!(slice("100us"), Ok(Duration::from_micros(100)));
+        assert_eq!(slice("100ms"), Ok(Duration::from_millis(100)));
+        for text in ["99us", "101ms", "0s"] {
+            assert_eq!(slice(text).unwrap_err(), "the kernel grants slices from 100us to 100ms", "{text}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Captures: pcap and pcapng, read by `pcap-parser`.
+//!
+//! The crate cuts the file into records and knows both byte orders. What it does not do stands here: say
+//! where and why a record is wrong, keep its buffer within bounds, and make times of numbers. The byte
+//! order of a time's offset, and resolutions that are powers of two, it gets wrong (0.17), so both are
+//! taken from the bytes of the options.
+//!
+//! ```text
+//!   pcap      header │ record │ record │ …            one link type, micro- or nanoseconds
+//!   pcapng    section │ interface │ packet │ … │ section │ interface │ …
+//!                       link type, resolution and offset of its packets' times
+//! ```
+
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use pcap_parser::traits::PcapReaderIterator;
+use pcap_parser::{
+    Block, EnhancedPacketBlock, InterfaceDescriptionBlock, LegacyPcapBlock, LegacyPcapReader, OptionCode,
+    PcapBlockOwned, PcapError, PcapHeader, PcapNGReader,
+};
+use softtimers_core::Timestamp;
+
+use super::{Collector, HEAD, Packet, RecordingError, read_some};
+
+/// Reads to the end, and returns where that is.
+pub(super) fn pcap(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {
+    let (input, trouble) = Watched::new(input);
+    let reader = LegacyPcapReader::new(HEAD, input).map_err(|_| {
+        RecordingError::at(0, trouble.said().unwrap_or_else(|| "the file ends in its header".into()))
+    })?;
+    walk(reader, State::default(), &trouble, into)
+}
+
+/// Reads to the end, and returns where that is.
+pub(super) fn pcapng(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {
+    let (input, trouble) = Watched::new(input);
+    let reader = PcapNGReader::new(HEAD, input).map_err(|error| {
+        let problem = match error {
+            PcapError::Incomplete(_) => {
+                "a section header that the file, or the 64 KiB that are read of it, does not hold"
+            }
+            _ => "a section header without a byte order, or with lengths that contradict each other",
+        };
+        RecordingError::at(0, trouble.said().unwrap_or_else(|| problem.into()))
+    })?;
+    walk(reader, State { sections: true, ..State::default() }, &trouble, into)
+}
+
+/// What to do about what a look at the buffer has found.
+enum Step {
+    Take(usize, Option<Packet>),
+    Refill,
+    Grow,
+    Wrong,
+    End,
+}
+
+/// Takes record by record. Each step consumes, reads on, or ends.
+fn walk(
+    mut reader: impl PcapReaderIterator,
+    mut state: State,
+    trouble: &Trouble,
+    into: &mut Collector,
+) -> Result<u64, RecordingError> {
+    let mut capacity = HEAD;
+    loop {
+        let at = reader.consumed() as u64;
+        let wrong = |problem: String| RecordingError::at(at, problem);
+        let step = match reader.next() {
+            Ok((length, record)) => Step::Take(length, state.packet(&record).map_err(wrong)?),
+            Err(PcapError::Eof) => Step::End,
+            Err(PcapError::Incomplete(_)) => Step::Refill,
+            Err(PcapError::BufferTooSmall) => Step::Grow,
+            Err(_) => Step::Wrong,
+        };
+        let record = state.frame(reader.data());
+        match step {
+            Step::Take(length, packet) => {
+                record.check(&reader.data()[..length]).map_err(wrong)?;
+                packet.map_or(Ok(()), |packet| into.take(packet)).map_err(wrong)?;
+                reader.consume(length);
+            }
+            Step::End => return Ok(at),
+            // More bytes do not mend a record that is there as a whole.
+            _ if record.is_within(reader.data()) => return Err(wrong(record.contradiction())),
+            Step::Wrong if reader.data().is_empty() => return Ok(at),
+            Step::Wrong if reader.reader_exhausted() => {
+                return Err(wrong(record.cut_off(reader.data().len())));
+            }
+            Step::Wrong => return Err(wrong(record.contradiction())),
+            // A record may claim any length: the buffer grows once it is full.
+            Step::Grow if reader.data().len() == capacity => {
+                if capacity >= LARGEST {
+                    return Err(wrong(record.too_large()));
+                }
+                capacity *= 2;
+                reader.grow(capacity);
+            }
+            Step::Grow | Step::Refill => refill(&mut reader, at, trouble)?,
+        }
+    }
+}
+
+fn refill(reader: &mut impl PcapReaderIterator, at: u64, trouble: &Trouble) -> Result<(), RecordingError> {
+    reader
+        .refill()
+        .map_err(|_| RecordingError::at(at, trouble.said().unwrap_or_else(|| "cannot be read".into())))
+}
+
+/// What earlier records say of later ones.
+#[derive(Debug, Default)]
+struct State {
+    /// Whether it is pcapng.
+    sections: bool,
+    big_endian: bool,
+    /// Those of the section; of pcap the one there is.
+    interfaces: Vec<Interface>,
+}
+
+/// How to read the packets of an interface.
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    link: u16,
+    /// Units of time in a second; at least one.
+    resolution: u64,
+    /// In seconds.
+    offset: i64,
+}
+
+impl State {
+    /// The packet in a record, if there is one in it.
+    fn packet(&mut self, record: &PcapBlockOwned<'_>) -> Result<Option<Packet>, String> {
+        match record {
+            PcapBlockOwned::LegacyHeader(header) => self.begin(header).map(|()| None),
+            PcapBlockOwned::Legacy(packet) => self.legacy(packet).map(Some),
+            PcapBlockOwned::NG(Block::SectionHeader(section)) => {
+                if section.major_version != 1 {
+                    return Err(format!("a section of format {}; format 1 is read", section.major_version));
+                }
+                self.big_endian = section.big_endian();
+                self.interfaces.clear();
+                Ok(None)
+            }
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+                self.interfaces.push(Interface::described(interface, self.big_endian)?);
+                Ok(None)
+            }
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => self.enhanced(packet).map(Some),
+            PcapBlockOwned::NG(Block::SimplePacket(_)) => {
+                Err("a simple packet block, which has no time: it cannot be replayed".to_owned())
+            }
+            PcapBlockOwned::NG(Block::Unknown(block)) => {
+                let kind = if self.big_endian { block.block_type.swap_bytes() } else { block.block_type };
+                if kind == OBSOLETE_PACKET {
+                    return Err("an obsolete packet block; let editcap write the file anew".to_owned());
+                }
+                Ok(None)
+            }
+            PcapBlockOwned::NG(_) => Ok(None),
+        }
+    }
+
+    fn begin(&mut self, header: &PcapHeader) -> Result<(), String> {
+        if header.version_major != 2 {
+            let (major, minor) = (header.version_major, header.version_minor);
+            return Err(format!("pcap of format {major}.{minor}; format 2.4 is read"));
+        }
+        let resolution = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+        // The upper half says how long check sequences are.
+        self.interfaces = vec![Interface { link: header.network.0 as u16, resolution, offset: 0 }];
+        Ok(())
+    }
+
+    fn legacy(&self, packet: &LegacyPcapBlock<'_>) -> Result<Packet, String> {
+        let interface = self.interfaces.first().ok_or("a packet before the header")?;
+        if u64::from(packet.ts_usec) >= interface.resolution {
+            return Err(format!(
+                "a time of {} s and {} parts of {} of one",
+                packet.ts_sec, packet.ts_usec, interface.resolution
+            ));
+        }
+        let units = u64::from(packet.ts_sec) * interface.resolution + u64::from(packet.ts_usec);
+        interface.packet(units, packet.caplen, packet.origlen)
+    }
+
+    fn enhanced(&self, packet: &EnhancedPacketBlock<'_>) -> Result<Packet, String> {
+        let number = packet.if_id as usize;
+        let interface = self.interfaces.get(number).ok_or_else(|| {
+            format!("a packet of interface {number}, where {} are described", self.interfaces.len())
+        })?;
+        let units = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+        interface.packet(units, packet.caplen, packet.origlen)
+    }
+
+    /// The record that begins with `data`, as far as its length can be told.
+    fn frame(&self, data: &[u8]) -> Record {
+        if !self.sections {
+            return Record { what: "packet", length: None, big_endian: self.big_endian };
+        }
+        let section = data.starts_with(&SECTION);
+        let big_endian = match data.get(8..12) {
+            Some(mark) if section => mark == BYTE_ORDER_BIG,
+            _ => self.big_endian,
+        };
+        Record { what: "block", length: number(data, 4, big_endian), big_endian }
+    }
+}
+
+impl Interface {
+    fn described(block: &InterfaceDescriptionBlock<'_>, big_endian: bool) -> Result<Self, String> {
+        let (mut resolution, mut offset) = (1_000_000, 0);
+        for option in block.options.iter().take_while(|option| option.code != OptionCode::EndOfOpt) {
+            let bytes = option.as_bytes().map_err(|_| "an option that is cut off".to_owned())?;
+            match option.code {
+                OptionCode::IfTsresol => resolution = units_per_second(bytes)?,
+                OptionCode::IfTsoffset => {
+                    let bytes = bytes
+                        .try_into()
+                        .map_err(|_| format!("if_tsoffset of {} bytes; it has 8", bytes.len()))?;
+                    offset = if big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) };
+                }
+                _ => {}
+            }
+        }
+        Ok(Interface { link: block.linktype.0 as u16, resolution, offset })
+    }
+
+    fn packet(&self, units: u64, kept: u32, length: u32) -> Result<Packet, String> {
+        if kept > length {
+            return Err(format!("{kept} bytes kept of a packet of {length}"));
+        }
+        let nanos = i128::from(units) * 1_000_000_000 / i128::from(self.resolution)
+            + i128::from(self.offset) * 1_000_000_000;
+        let nanos = u64::try_from(nanos).map_err(|_| "a time before 1970 or after 2554".to_owned())?;
+        Ok(Packet { time: Timestamp::from_nanos(nanos), length: u64::from(length), link: Some(self.link) })
+    }
+}
+
+/// `if_tsresol`: a power of ten, or of two with the upper bit set.
+fn units_per_second(option: &[u8]) -> Result<u64, String> {
+    let &[exponent] = option else {
+        return Err(format!("if_tsresol of {} bytes; it has 1", option.len()));
+    };
+    let units = match exponent {
+        0..=127 => 10u64.checked_pow(exponent.into()),
+        _ => 1u64.checked_shl(u32::from(exponent & 0x7f)),
+    };
+    units.ok_or_else(|| format!("if_tsresol {exponent}: at the finest 10^-19 s or 2^-63 s"))
+}
+
+/// A record of a file, good or bad.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    what: &'static str,
+    /// What a block says of itself.
+    length: Option<u32>,
+    big_endian: bool,
+}
+
+impl Record {
+    /// A block ends with its length, so that files can be read backwards.
+    fn check(&self, bytes: &[u8]) -> Result<(), String> {
+        let again = || number(bytes, bytes.len().checked_sub(4)?, self.big_endian);
+        match self.length {
+            Some(length) if again() != Some(length) => Err(self.contradiction()),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_within(&self, data: &[u8]) -> bool {
+        self.length.is_some_and(|length| length as usize <= data.len())
+    }
+
+    fn contradiction(&self) -> String {
+        match self.length {
+            Some(length) => format!("a block of {length} bytes whose lengths contradict each other"),
+            None => format!("no {} of this format", self.what),
+        }
+    }
+
+    fn cut_off(&self, there: usize) -> String {
+        match self.length {
+            Some(length) => format!("the file ends after {there} of the {length} bytes of a block"),
+            None => format!("the file ends in a {}, after {there} bytes of it", self.what),
+        }
+    }
+
+    fn too_large(&self) -> String {
+        format!("a {} of more than {LARGEST} bytes", self.what)
+    }
+}
+
+fn number(data: &[u8], at: usize, big_endian: bool) -> Option<u32> {
+    let bytes = data.get(at..)?.first_chunk().copied()?;
+    Some(if big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+}
+
+/// Keeps what the parser drops: why the file could not be read.
+struct Watched<R> {
+    input: R,
+    trouble: Trouble,
+}
+
+#[derive(Clone, Default)]
+struct Trouble(Rc<RefCell<Option<io::Error>>>);
+
+impl<R: Read> Watched<R> {
+    fn new(input: R) -> (Self, Trouble) {
+        let trouble = Trouble::default();
+        (Watched { input, trouble: trouble.clone() }, trouble)
+    }
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        read_some(&mut self.input, buffer).map_err(|error| {
+            let kind = error.kind();
+            *self.trouble.0.borrow_mut() = Some(error);
+            kind.into()
+        })
+    }
+}
+
+impl Trouble {
+    fn said(&self) -> Option<String> {
+        self.0.borrow().as_ref().map(|error| format!("cannot be read ({error})"))
+    }
+}
+
+/// The first bytes of a section header, in either byte order.
+const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+const BYTE_ORDER_BIG: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
+/// The block that enhanced packets replaced in 2004.
+const OBSOLETE_PACKET: u32 = 2;
+/// Much longer than any packet; what a buffer may grow to for secrets, comments and the like.
+const LARGEST: usize = 16 << 20;

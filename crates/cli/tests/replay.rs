@@ -1,0 +1,254 @@
+//! `replay`: recordings of each format arrive as they were recorded, whoever says when.
+
+#[path = "common/captures.rs"]
+mod captures;
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use captures::{BIG, LITTLE, MICROSECONDS, NANOSECONDS, Packet};
+use common::{Receiver, command, refusal, run, stderr};
+use serde_json::Value;
+use softtimers_cli::wire::Datagram;
+use softtimers_core::Timestamp;
+
+/// A file in a directory of this test's own, gone with it.
+struct Recording(PathBuf);
+
+impl Recording {
+    fn of(name: &str, bytes: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("softtimers-{}-{name}", std::process::id()));
+        fs::write(&path, bytes).unwrap();
+        Recording(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Trains of three packets 3 ms apart, with pauses of 30 ms: 80 packets, in 42-byte headers and payloads of
+/// 32 to 1472 bytes.
+fn packets() -> Vec<Packet> {
+    let time = |number: u64| 1_795_000_000_500_000_000 + number / 3 * 36_000_000 + number % 3 * 3_000_000;
+    (0..80).map(|number| (time(number), 42 + 32 + number as u32 % 5 * 360)).collect()
+}
+
+fn payload(packets: &[Packet]) -> u64 {
+    packets.iter().map(|&(_, length)| u64::from(length) - 42).sum()
+}
+
+/// Replays to a fresh receiver; returns what both say.
+fn pair(file: &str, flags: &str) -> (Value, Value) {
+    let receiver = Receiver::start("--once");
+    let words = format!("replay {file} {} --json --catch-up all {flags}", receiver.address);
+    let sender = command(&words).output().unwrap();
+    assert_eq!(sender.status.code(), Some(0), "{words}: {}", stderr(&sender));
+    let (exit, received, words) = receiver.finish();
+    assert_eq!(exit, Some(0), "{words}");
+    (serde_json::from_slice(&sender.stdout).unwrap(), received)
+}
+
+/// What the datagrams of a run say and are: their places from the first one on, and their lengths. They wait
+/// in the socket's buffer, which has room for these.
+fn places(file: &str, flags: &str, count: usize) -> (Vec<(Duration, usize)>, Value) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let words = format!("replay {file} {} --json --catch-up all {flags}", socket.local_addr().unwrap());
+    let sender = command(&words).output().unwrap();
+    assert_eq!(sender.status.code(), Some(0), "{words}: {}", stderr(&sender));
+    let mut packet = [0; 2048];
+    let mut next = || {
+        let length = socket.recv(&mut packet).unwrap();
+        match Datagram::parse(&packet[..length]) {
+            Ok(Datagram::Data { scheduled, .. }) => (scheduled, length),
+            other => panic!("{other:?}"),
+        }
+    };
+    let sent: Vec<(Timestamp, usize)> = (0..count).map(|_| next()).collect();
+    let places = sent.iter().map(|&(place, length)| (place.saturating_duration_since(sent[0].0), length));
+    (places.collect(), serde_json::from_slice(&sender.stdout).unwrap())
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// Count, bytes, and the two kinds of gaps, which differ by ten at the receiver too.
+#[test]
+fn each_format_arrives_as_it_was_recorded() {
+    let packets = packets();
+    for (name, bytes, flags) in [
+        ("a.pcap", captures::pcap(LITTLE, false, 64, &packets), ""),
+        ("b.pcap", captures::pcap(BIG, true, 64, &packets), ""),
+        ("a.pcapng", captures::pcapng(LITTLE, &[MICROSECONDS], 64, &packets), ""),
+        ("b.pcapng", captures::pcapng(BIG, &[NANOSECONDS, MICROSECONDS], 64, &packets), ""),
+        ("a.csv", captures::csv(&packets), "--headers 42"),
+    ] {
+        let file = Recording::of(name, &bytes);
+        let (sent, received) = pair(file.path(), flags);
+        assert_eq!((&sent["sent"], &sent["forfeited"]), (&80.into(), &0.into()), "{name}");
+        assert_eq!((&received["received"], &received["lost"]), (&80.into(), &0.into()), "{name}");
+        assert_eq!(received["received_bytes"], payload(&packets), "{name}");
+        assert_eq!(sent["recording"]["bytes"], payload(&packets), "{name}");
+        // Two thirds of the gaps are a tenth of the others, so the median is far below the mean.
+        let gaps = &received["gap_ns"];
+        assert!(number(&gaps["p50"]) < 0.6 * number(&gaps["mean"]), "{name}: {gaps}");
+        assert!(number(&gaps["p90"]) > 1.5 * number(&gaps["mean"]), "{name}: {gaps}");
+        // 26 trains and two packets, 36 ms each: 939 ms over 79 gaps; the receiver judges by that.
+        assert_eq!(sent["config"]["target_interval_ns"], 11_886_075, "{name}");
+        assert_eq!(received["config"]["interval_ns"], 11_886_075, "{name}");
+        assert!(sent["skew_ns"].is_u64() && sent["schema"] == "softtimers.replay/1");
+    }
+}
+
+/// Places and lengths are the recording's to the nanosecond, and the speed divides the former.
+#[test]
+fn places_are_those_of_the_recording() {
+    let packets = packets();
+    let file = Recording::of("places.pcap", &captures::pcap(LITTLE, true, 64, &packets));
+    for (flags, numerator, denominator) in [("--speed 4x", 1, 4), ("--speed 2.5x --timer loop", 2, 5)] {
+        let (places, sent) = places(file.path(), flags, packets.len());
+        let expected: Vec<(Duration, usize)> = packets
+            .iter()
+            .map(|&(nanos, length)| {
+                let place = (nanos - packets[0].0) * numerator / denominator;
+                (Duration::from_nanos(place), length as usize - 42)
+            })
+            .collect();
+        assert_eq!(places, expected, "{flags}");
+        assert_eq!(sent["late_ns"]["count"], packets.len());
+        assert_eq!(number(&sent["config"]["speed"]), denominator as f64 / numerator as f64);
+    }
+}
+
+/// Each timer drives the same flow, so each sends the recording; none leaves before its place.
+#[test]
+fn every_timer_replays() {
+    let packets = packets();
+    let file = Recording::of("timers.csv", &captures::csv(&packets));
+    for timer in ["soft", "loop", "pwait2", "ms", "timerfd", "signal", "thread", "spin"] {
+        let (sent, received) = pair(file.path(), &format!("--headers 42 --speed 8x --timer {timer}"));
+        assert_eq!((&sent["sent"], &received["received"]), (&80.into(), &80.into()), "{timer}");
+        assert_eq!(received["received_bytes"], payload(&packets), "{timer}");
+        let span = number(&sent["recording"]["span_s"]);
+        let took = number(&sent["gap_ns"]["mean"]) * 79.0 / 1e9;
+        let skew = number(&sent["skew_ns"]) / 1e9;
+        // From the first departure to the last: the span, longer by what the last was late, shorter by what
+        // the first was.
+        assert!(took <= span + skew + 1e-6, "{timer}: {took} s of {span} s and {skew} s");
+        assert!(took >= span - number(&sent["late_ns"]["max"]) / 1e9 - 1e-6, "{timer}: {took} s of {span} s");
+    }
+}
+
+#[test]
+fn a_busy_loop_replays_too() {
+    let packets = packets();
+    let file = Recording::of("busy.pcapng", &captures::pcapng(LITTLE, &[MICROSECONDS], 64, &packets));
+    for work in ["echo", "compute"] {
+        let (sent, received) = pair(file.path(), &format!("--speed 4x --busy {work}"));
+        assert_eq!((&sent["sent"], &received["received"]), (&80.into(), &80.into()), "{work}");
+        assert!(number(&sent["work_rate"]) > 0.0, "{work}");
+    }
+}
+
+/// A replay can be ended earlier, and every packet of one that was not is accounted for.
+#[test]
+fn bounds_and_forfeits() {
+    let packets = packets();
+    let file = Recording::of("bounds.csv", &captures::csv(&packets));
+    let (sent, received) = pair(file.path(), "--headers 42 --count 7");
+    assert_eq!((&sent["sent"], &received["received"]), (&7.into(), &7.into()));
+    let (sent, _) = pair(file.path(), "--headers 42 --duration 30ms");
+    assert!(sent["sent"].as_u64() <= Some(3), "{}", sent["sent"]);
+    // A thousand packets in a millisecond, of which none may be late.
+    let rush: Vec<Packet> = (0..1_000).map(|number| (number * 1_000, 100)).collect();
+    let file = Recording::of("rush.csv", &captures::csv(&rush));
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let words = format!("replay {} {} --json --catch-up none", file.path(), socket.local_addr().unwrap());
+    let sent: Value = serde_json::from_slice(&run(&words).stdout).unwrap();
+    assert_eq!(sent["sent"].as_u64().unwrap() + sent["forfeited"].as_u64().unwrap(), 1_000, "{sent}");
+}
+
+#[test]
+fn a_pipe_is_a_file() {
+    let packets = packets();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let words = format!("replay - {} --speed 100x --json", socket.local_addr().unwrap());
+    let mut sender = command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let bytes = captures::pcapng(BIG, &[MICROSECONDS], 1_000_000, &packets);
+    sender.stdin.take().unwrap().write_all(&bytes).unwrap();
+    let output = sender.wait_with_output().unwrap();
+    let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&sent["recording"]["packets"], &sent["recording"]["format"]), (&80.into(), &"pcapng".into()));
+}
+
+/// What is not sent as it was recorded is said: to scripts and to people.
+#[test]
+fn changes_are_told() {
+    let file = Recording::of("changes.csv", b"0,20\n5,70000\n4,100\n");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let words = format!("replay {} {} --clamp", file.path(), socket.local_addr().unwrap());
+    let sent: Value = serde_json::from_slice(&run(&format!("{words} --json")).stdout).unwrap();
+    let changed = &sent["recording"];
+    assert_eq!([&changed["lengthened"], &changed["cut"], &changed["out_of_order"]], [1, 1, 1], "{changed}");
+    assert_eq!(sent["fallbacks"].as_array().map(Vec::len), Some(3), "{}", sent["fallbacks"]);
+    let text = String::from_utf8(run(&words).stdout).unwrap();
+    for part in [
+        "3 packets in ",
+        "note: 1 of 3 packets: shorter than a header of ours",
+        "65507 bytes of each",
+        "late at the end",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in {text}");
+    }
+    let assertion = run(&format!("{words} --assert recording.cut<1"));
+    assert_eq!(assertion.status.code(), Some(1), "{}", stderr(&assertion));
+}
+
+#[test]
+fn bad_input_is_one_line() {
+    let cut = Recording::of("cut.pcap", &captures::pcap(LITTLE, false, 64, &packets())[..1_000]);
+    let empty = Recording::of("empty.csv", b"");
+    let long = Recording::of("long.csv", b"0,100\n1,65508\n");
+    let rows = Recording::of("rows.csv", b"t_us,len\n0,100\n0.5;100\n\x1b[2J");
+    let good = Recording::of("good.csv", b"0,100\n40,100\n");
+    for (words, parts) in [
+        (format!("{} 127.0.0.1:9", cut.path()), &[cut.path(), "byte 984: the file ends in a packet"][..]),
+        (format!("{} 127.0.0.1:9", empty.path()), &[empty.path(), "byte 0: the file is empty"]),
+        (
+            format!("{} 127.0.0.1:9", long.path()),
+            &["byte 6, line 2: a packet of 65508 bytes", "at most 65507", "--clamp"],
+        ),
+        (format!("{} 127.0.0.1:9", rows.path()), &["byte 15, line 3: '0.5;100'", "t_us,len"]),
+        ("/nowhere/at.all 127.0.0.1:9".to_owned(), &["file '/nowhere/at.all'", "No such file"]),
+        ("/tmp 127.0.0.1:9".to_owned(), &["file '/tmp'", "byte 0: cannot be read", "directory"]),
+        (format!("{} 239.1.2.3:9", good.path()), &["239.1.2.3:9", "a multicast address"]),
+        (format!("{} 127.0.0.1:9 --speed 2", good.path()), &["'2'", "no unit", "2x or 0.5x"]),
+        (format!("{} 127.0.0.1:9 --speed 1001x", good.path()), &["'1001x'", "at most 1000x"]),
+        (format!("{} 127.0.0.1:9 --flows 2", good.path()), &["unexpected argument '--flows'"]),
+        (format!("{} 127.0.0.1:9 --timer off", good.path()), &["--timer off", "nothing of the recording"]),
+        (
+            format!("{} 127.0.0.1:9 --burst-interval 41us", good.path()),
+            &["--burst-interval 41us", "at most 40us"],
+        ),
+        (format!("{} 127.0.0.1:9 --headers many", good.path()), &["'many'"]),
+        (format!("{} 127.0.0.1:9 --assert skw_ns<5", good.path()), &["no key skw_ns", "skew_ns"]),
+    ] {
+        let message = refusal(&run(&format!("replay {words}")), 2);
+        for part in parts {
+            assert!(message.contains(part), "`{words}`: {part:?} is not in {message:?}");
+        }
+    }
+}
