@@ -188,7 +188,7 @@ impl RateClock {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     ///
-    /// [Patterns](Pattern) with gaps of their own forget what was behind: a Poisson flow draws its
+    /// [Patterns](crate::Pattern) with gaps of their own forget what was behind: a Poisson flow draws its
     /// next gap anew, trains take their next place in the same periods. A recording keeps its times, and
     /// only the burst interval changes. One that was set is kept; where it is longer than the new interval,
     /// that is taken, and nothing can be made up.
