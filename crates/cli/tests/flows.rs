@@ -2,18 +2,8 @@
 
 mod common;
 
-use common::{Receiver, command, stderr};
+use common::pair;
 use serde_json::Value;
-
-/// Sends to a fresh receiver; returns what both say.
-fn pair(flags: &str) -> (Value, Value) {
-    let receiver = Receiver::start("--once");
-    let sender = command(&format!("send {} --json {flags}", receiver.address)).output().unwrap();
-    assert_eq!(sender.status.code(), Some(0), "{flags}: {}", stderr(&sender));
-    let (exit, received, words) = receiver.finish();
-    assert_eq!(exit, Some(0), "{flags}: {words}");
-    (serde_json::from_slice(&sender.stdout).unwrap(), received)
-}
 
 /// 20 × 500 a second. Nothing is given up, so whatever the machine does meanwhile, all of it is sent.
 #[test]

@@ -2,19 +2,9 @@
 
 mod common;
 
-use common::{Receiver, command, stderr};
+use common::{Receiver, command, pair, stderr};
 use serde_json::Value;
 use softtimers::TriggerState;
-
-/// Sends to a fresh receiver; returns what both say.
-fn pair(flags: &str) -> (Value, Value) {
-    let receiver = Receiver::start("--once");
-    let sender = command(&format!("send {} --json {flags}", receiver.address)).output().unwrap();
-    assert_eq!(sender.status.code(), Some(0), "{flags}: {}", stderr(&sender));
-    let (exit, received, words) = receiver.finish();
-    assert_eq!(exit, Some(0), "{flags}: {words}");
-    (serde_json::from_slice(&sender.stdout).unwrap(), received)
-}
 
 #[test]
 fn both_accounts_agree_whatever_the_timer() {

@@ -5,20 +5,14 @@ mod common;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{Receiver, command, stderr};
+use common::{command, stderr};
 use serde_json::Value;
 use softtimers_cli::wire::Datagram;
 use softtimers_core::Timestamp;
 
-/// Sends to a fresh receiver; returns what both say.
+/// Sends all of it to a fresh receiver; returns what both say.
 fn pair(flags: &str) -> (Value, Value) {
-    let receiver = Receiver::start("--once");
-    let words = format!("send {} --json --busy none --catch-up all {flags}", receiver.address);
-    let sender = command(&words).output().unwrap();
-    assert_eq!(sender.status.code(), Some(0), "{flags}: {}", stderr(&sender));
-    let (exit, received, words) = receiver.finish();
-    assert_eq!(exit, Some(0), "{flags}: {words}");
-    (serde_json::from_slice(&sender.stdout).unwrap(), received)
+    common::pair(&format!("--busy none --catch-up all {flags}"))
 }
 
 /// The places that the datagrams of a run state, from the first one on, and the run's object. They wait

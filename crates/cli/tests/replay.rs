@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use captures::{BIG, LITTLE, MICROSECONDS, NANOSECONDS, Packet};
-use common::{Receiver, command, refusal, run, stderr};
+use common::{command, refusal, run, stderr};
 use serde_json::Value;
 use softtimers_cli::wire::Datagram;
 use softtimers_core::Timestamp;
@@ -49,15 +49,9 @@ fn payload(packets: &[Packet]) -> u64 {
     packets.iter().map(|&(_, length)| u64::from(length) - 42).sum()
 }
 
-/// Replays to a fresh receiver; returns what both say.
+/// Replays all of it to a fresh receiver; returns what both say.
 fn pair(file: &str, flags: &str) -> (Value, Value) {
-    let receiver = Receiver::start("--once");
-    let words = format!("replay {file} {} --json --catch-up all {flags}", receiver.address);
-    let sender = command(&words).output().unwrap();
-    assert_eq!(sender.status.code(), Some(0), "{words}: {}", stderr(&sender));
-    let (exit, received, words) = receiver.finish();
-    assert_eq!(exit, Some(0), "{words}");
-    (serde_json::from_slice(&sender.stdout).unwrap(), received)
+    common::pair_of(&format!("replay {file}"), &format!("--catch-up all {flags}"))
 }
 
 /// What the datagrams of a run say and are: their places from the first one on, and their lengths. They wait

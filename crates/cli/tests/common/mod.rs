@@ -56,6 +56,22 @@ pub fn skipped(reason: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
 }
 
+/// `send` with these flags to a fresh receiver; returns what both say.
+pub fn pair(flags: &str) -> (Value, Value) {
+    pair_of("send", flags)
+}
+
+/// The same with another sending subcommand, `replay FILE` for one.
+pub fn pair_of(subcommand: &str, flags: &str) -> (Value, Value) {
+    let receiver = Receiver::start("--once");
+    let words = format!("{subcommand} {} --json {flags}", receiver.address);
+    let sender = command(&words).output().expect("the command starts");
+    assert_eq!(sender.status.code(), Some(0), "{words}: {}", stderr(&sender));
+    let (exit, received, last_words) = receiver.finish();
+    assert_eq!(exit, Some(0), "{words}: {last_words}");
+    (serde_json::from_slice(&sender.stdout).expect("an object"), received)
+}
+
 /// A running `softtimers recv`.
 pub struct Receiver {
     child: Child,
