@@ -11,7 +11,9 @@
 //!                                             └ one turn, three flows
 //! ```
 //!
-//! A flow is at most once in a turn, for its own datagrams stay a burst interval apart.
+//! A flow is at most once in a turn, for its own datagrams stay a burst interval apart. With a quantum it is
+//! there with several at once, which are alike, and so leave as one send that the kernel cuts. A single
+//! flow with a quantum is a case of it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -71,9 +73,11 @@ impl Flows {
     pub(super) fn new(plan: &SendPlan, start: Timestamp) -> Result<Self, PaceError> {
         let (pace, interval) = (plan.pace, plan.pace.rate.interval());
         let mut order = match plan.timer {
-            Timer::Soft => Order::queue(plan.size as u32),
-            _ => Order::heap(),
+            Timer::Soft => Order::queue(plan.size as u32, plan.quantum),
+            _ => Order::heap(plan.quantum),
         };
+        let mut batch = SendBatch::new(MOST_IN_ONE_TURN, plan.size);
+        batch.set_segmentation(plan.gso && plan.quantum > 1);
         let starts: Vec<Timestamp> =
             (0..plan.flows).map(|flow| start + spread(interval, flow, plan.flows)).collect();
         for (flow, &start) in starts.iter().enumerate() {
@@ -83,7 +87,7 @@ impl Flows {
         Ok(Flows {
             order,
             lanes: starts.into_iter().map(lane).collect(),
-            batch: SendBatch::new(MOST_IN_ONE_TURN, plan.size),
+            batch,
             staged: VecDeque::with_capacity(MOST_IN_ONE_TURN),
             packet: vec![0; plan.size],
             pace,
@@ -112,7 +116,7 @@ impl Flows {
         source: TriggerState,
     ) -> io::Result<Timestamp> {
         if self.staged.is_empty() {
-            self.stage(now, left)?;
+            self.stage(outlet, now, left)?;
         }
         let (taken, outcome) = outlet.transmit_batch(&mut self.batch, now);
         if taken > 0 {
@@ -135,7 +139,7 @@ impl Flows {
     }
 
     /// Puts what is due into the batch.
-    fn stage(&mut self, now: Timestamp, left: u64) -> io::Result<()> {
+    fn stage(&mut self, outlet: &Outlet, now: Timestamp, left: u64) -> io::Result<()> {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(MOST_IN_ONE_TURN);
         let Flows { order, lanes, batch, staged, packet, pace, .. } = self;
         let interval = pace.rate.interval();
@@ -144,7 +148,7 @@ impl Flows {
             let lane = &mut lanes[due.flow as usize];
             let (flow, sequence, scheduled) = (due.flow, lane.numbered, due.place);
             Datagram::Data { flow, sequence, scheduled, interval }.write(packet);
-            pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| batch.push(packet, None));
+            pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| outlet.put(batch, packet, now));
             lane.numbered += 1;
             staged.push_back(due);
         })?;

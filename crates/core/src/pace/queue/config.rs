@@ -80,6 +80,21 @@ impl Quantum {
         Quantum { packets: MOST_SEGMENTS, bytes: MOST_SEGMENTED_BYTES, time, alike: true }
     }
 
+    /// The most packets in one go of a flow that counts packets at this rate: at least one.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use softtimers_core::Rate;
+    /// use softtimers_core::pace::queue::Quantum;
+    ///
+    /// let quantum = Quantum { packets: 64, ..Quantum::within(Duration::from_millis(1)) };
+    /// let at = |packets_per_second| Rate::per_second(packets_per_second).map(|rate| quantum.packets_at(rate));
+    /// assert_eq!([at(100), at(8_000), at(1_000_000)], [Ok(1), Ok(8), Ok(64)]);
+    /// ```
+    pub fn packets_at(&self, rate: Rate) -> u32 {
+        self.at(rate, Counts::Packets).0.max(1)
+    }
+
     /// The most packets and bytes at this rate.
     pub(super) fn at(&self, rate: Rate, counts: Counts) -> (u32, u32) {
         let nanos = crate::time::saturating_nanos(self.time);
