@@ -6,6 +6,7 @@
 //! | bench | question |
 //! |---|---|
 //! | `work_kept` | how much work does a saturated loop keep beside a paced flow? |
+//! | `timers` | what do setting, moving and expiring cost, by each structure of timers? |
 //! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
 //!
 //! Nothing depends on this crate and it is never published: nobody else builds the peers.
