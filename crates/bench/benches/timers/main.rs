@@ -22,7 +22,6 @@ mod clock;
 mod contender;
 mod contenders;
 mod family;
-mod random;
 mod report;
 mod stalls;
 mod workloads;

@@ -2,10 +2,11 @@
 
 use std::hint::black_box;
 
+use softtimers_bench::random::Random;
+
 use crate::clock;
 use crate::contender::Contender;
 use crate::family::{Family, Workload};
-use crate::random::Random;
 use crate::report::Measured;
 
 const MILLION: usize = 1_000_000;
