@@ -49,7 +49,7 @@ pub(super) struct Flow {
     muted: bool,
     /// They have no number, and no receiver hears of them.
     null_events: u64,
-    /// Several flows, or one of which several datagrams leave in one go, instead of the one that this is
+    /// Several flows, or one of which several datagrams leave by one call, instead of the one that this is
     /// otherwise.
     flows: Option<Flows>,
     /// Only for a timer that hands datagrams over ahead of their times.
@@ -61,17 +61,18 @@ impl Flow {
     pub(super) fn new(plan: &SendPlan, socket: UdpSocket, start: Timestamp) -> Result<Self, Failure> {
         let mut clock = plan.clock()?;
         let interval = plan.pace.rate.interval();
-        let flows = (plan.flows > 1 || plan.quantum > 1).then(|| Flows::new(plan, start));
+        let ahead = plan.timer == Timer::Kernel;
+        let flows = (ahead || plan.flows > 1 || plan.quantum > 1).then(|| Flows::new(plan, start));
         let mut outlet = Outlet::new(socket);
         let mut tally = Tally::new(interval, start);
-        let end = plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration);
-        let hand_over = (plan.timer == Timer::Kernel).then(|| HandOver::new(start, end));
-        if hand_over.is_some() {
+        if ahead {
             outlet
-                .release_later(plan.size)
+                .keep_times()
                 .map_err(|error| Failure::not_possible(format_args!("--timer kernel: SO_TXTIME: {error}")))?;
             tally.foretell();
         }
+        let end = plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration);
+        let hand_over = ahead.then(|| HandOver::new(start, end));
         Ok(Flow {
             flows: flows.transpose().map_err(Failure::usage)?,
             hand_over,
@@ -107,7 +108,8 @@ impl Flow {
 
     /// Whether all that was asked for has left, or was given up.
     pub(super) fn finished(&self) -> bool {
-        self.departures() >= self.limit || self.clock.is_over()
+        let over = self.flows.as_ref().map_or(self.clock.is_over(), Flows::is_over);
+        self.departures() >= self.limit || over
     }
 
     /// Datagrams that have left, and null events.
@@ -136,24 +138,18 @@ impl Flow {
             self.due = self.clock.departed(now);
             return Ok(self.due);
         }
-        let Some(mut hand_over) = self.hand_over.take() else { return self.leave(now, source) };
-        let due = Some(self.due).filter(|_| !self.finished());
-        let outcome = hand_over.fill(now, due, |release| {
-            let before = self.sent();
-            let due = self.leave(release, source)?;
-            let left = u32::try_from(self.sent() - before).unwrap_or(u32::MAX);
-            Ok((left, Some(due).filter(|_| !self.finished())))
-        });
-        self.hand_over = Some(hand_over);
-        outcome.map(|()| self.due())
-    }
-
-    /// The due datagram leaves at `now`; when the next one is due.
-    fn leave(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
-        if let Some(flows) = &mut self.flows {
-            let left = self.limit - self.tally.sent();
-            self.due = flows.depart(&mut self.outlet, &mut self.tally, left, now, source)?;
-            return Ok(self.due);
+        let left = self.limit - self.tally.sent();
+        let Flow { outlet, tally, flows, hand_over, .. } = self;
+        match (flows, hand_over) {
+            (Some(flows), Some(hand_over)) => {
+                flows.hand_over(hand_over, outlet, tally, left, now, source)?;
+                return Ok(hand_over.wake());
+            }
+            (Some(flows), None) => {
+                self.due = flows.depart(outlet, tally, left, now, source)?;
+                return Ok(self.due);
+            }
+            (None, _) => {}
         }
         let place = self.clock.place();
         let sequence = self.tally.sent();

@@ -63,13 +63,14 @@ impl HandOver {
         self.wake
     }
 
-    /// Hands over what may be at `now`. `due` is when the next datagram is due, `None` if there is none;
-    /// `leave` sends it with a release time, and returns how many left and when the next one is due.
+    /// Puts together what may be handed over at `now`. `due` is when the next datagram is due, `None` if there
+    /// is none; `stage` takes what is due with a release time, and returns how many that is and when the next
+    /// one is due. It takes none if it has no room for more: then there is more to be handed over at once.
     pub(super) fn fill(
         &mut self,
         now: Timestamp,
         mut due: Option<Timestamp>,
-        mut leave: impl FnMut(Timestamp) -> io::Result<(u32, Option<Timestamp>)>,
+        mut stage: impl FnMut(Timestamp) -> io::Result<(u32, Option<Timestamp>)>,
     ) -> io::Result<()> {
         self.wake = Timestamp::MAX;
         while let Some(next) = due.filter(|&due| due < self.end) {
@@ -77,16 +78,27 @@ impl HandOver {
                 self.wake = self.ahead.wake_at(next);
                 break;
             };
-            let (left, following) = leave(release)?;
-            if left == 0 {
-                self.ahead.refused(now);
-            } else {
-                self.ahead.handed(release, left);
-                self.last = release;
+            let (taken, following) = stage(release)?;
+            if taken == 0 {
+                self.wake = now;
+                break;
             }
+            self.ahead.handed(release, taken);
+            self.last = release;
             due = following;
         }
         Ok(())
+    }
+
+    /// Looks again at once.
+    pub(super) fn again(&mut self, now: Timestamp) {
+        self.wake = now;
+    }
+
+    /// The kernel had no room for all of it: the rest is offered again when half of what it has has left.
+    pub(super) fn refused(&mut self, now: Timestamp) {
+        self.ahead.refused(now);
+        self.wake = self.ahead.wake_at(now);
     }
 
     /// Sleeps until all that was handed over has left: what has no release time would overtake it.
@@ -133,19 +145,23 @@ mod tests {
     }
 
     #[test]
-    fn a_full_kernel_and_a_broken_one_end_the_filling() {
+    fn a_full_batch_is_continued_at_once_and_a_full_kernel_later() {
         let mut hand_over = HandOver::new(at(0), Timestamp::MAX);
-        let mut offered = 0;
-        hand_over
-            .fill(at(100), Some(at(100)), |release| {
-                offered += 1;
-                let taken = u32::from(offered <= 3);
+        let fill = |hand_over: &mut HandOver, now, due| {
+            let mut room = 3;
+            let staged = hand_over.fill(now, Some(due), |release| {
+                let taken = u32::from(room > 0);
+                room -= taken;
                 Ok((taken, Some(release + Duration::from_micros(100))))
-            })
-            .unwrap();
-        // Three were taken, to leave at 100, 200 and 300: with the second one half has left.
-        assert_eq!((offered, hand_over.wake()), (4, at(200)));
-        let broken = hand_over.fill(at(200), Some(at(200)), |_| Err(io::ErrorKind::Other.into()));
+            });
+            staged.unwrap();
+        };
+        fill(&mut hand_over, at(100), at(100));
+        assert_eq!(hand_over.wake(), at(100));
+        // What was to leave at 100, 200 and 300 is there: with the second one half has left.
+        hand_over.refused(at(100));
+        assert_eq!(hand_over.wake(), at(200));
+        let broken = hand_over.fill(at(200), Some(at(400)), |_| Err(io::ErrorKind::Other.into()));
         assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::Other);
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use softtimers::pace::queue::{Departure, DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
-use softtimers::{PaceConfig, PaceError, RateClock, Timestamp};
+use softtimers::{PaceConfig, PaceError, RateClock, Timestamp, Trace};
 
 /// A datagram whose time has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +19,8 @@ pub(super) struct Due {
     pub(super) place: Timestamp,
     /// When it might have left at the earliest.
     pub(super) due: Timestamp,
+    /// How long it is, if a recording says so.
+    pub(super) length: Option<u16>,
 }
 
 #[derive(Debug)]
@@ -42,8 +44,13 @@ impl Order {
         Order::Heap { next: BinaryHeap::new(), clocks: Vec::new(), quantum }
     }
 
-    /// Adds the next flow, whose first datagram is due at `start`.
-    pub(super) fn add(&mut self, pace: PaceConfig, start: Timestamp) -> Result<(), PaceError> {
+    /// Adds the next flow, whose first datagram is due at `start`. A heap may follow a recording.
+    pub(super) fn add(
+        &mut self,
+        pace: PaceConfig,
+        trace: Option<&Trace>,
+        start: Timestamp,
+    ) -> Result<(), PaceError> {
         match self {
             Order::Queue { queue, flows, bytes, quantum } => {
                 let together = Quantum { packets: *quantum, ..Quantum::within(Duration::MAX) };
@@ -56,7 +63,10 @@ impl Order {
                 }
             }
             Order::Heap { next, clocks, .. } => {
-                let mut clock = RateClock::new(pace)?;
+                let mut clock = match trace {
+                    Some(trace) => RateClock::replay(trace.clone(), pace)?,
+                    None => RateClock::new(pace)?,
+                };
                 next.push(Reverse((clock.start(start), clocks.len() as u32)));
                 clocks.push(clock);
             }
@@ -90,7 +100,7 @@ impl Order {
                         continue;
                     };
                     queue.enqueue(now, flow, *bytes, token).map_err(io::Error::other)?;
-                    leave(Due { flow: token, place, due });
+                    leave(Due { flow: token, place, due, length: None });
                     cut = more;
                 }
                 if cut {
@@ -104,8 +114,8 @@ impl Order {
                     let Some(mut first) = next.peek_mut().filter(|first| first.0.0 <= now) else { break };
                     let Reverse((due, flow)) = *first;
                     let clock = &mut clocks[flow as usize];
-                    let (place, together) = (clock.place(), left.min(*quantum));
-                    (0..together).for_each(|_| leave(Due { flow, place, due }));
+                    let (place, length, together) = (clock.place(), clock.length(), left.min(*quantum));
+                    (0..together).for_each(|_| leave(Due { flow, place, due, length }));
                     first.0.0 = clock.departed_together(now, together, together);
                     left -= together;
                 }
@@ -142,7 +152,7 @@ mod tests {
         };
         let run = |mut order: Order, quantum: usize| {
             for flow in 0..7 {
-                order.add(pace, Timestamp::from_micros(1_000 + flow * 142)).unwrap();
+                order.add(pace, None, Timestamp::from_micros(1_000 + flow * 142)).unwrap();
             }
             let mut left = Vec::new();
             let mut now = Timestamp::from_micros(1_000);
@@ -171,7 +181,7 @@ mod tests {
         let at = Timestamp::from_micros;
         let pace = PaceConfig::new(Rate::every(Duration::from_micros(100)).unwrap());
         for mut order in [Order::queue(100, 8), Order::heap(8)] {
-            order.add(pace, at(1_000)).unwrap();
+            order.add(pace, None, at(1_000)).unwrap();
             let mut take = |now, most| {
                 let mut left = Vec::new();
                 order.take(at(now), most, |due| left.push((due.place, due.due))).unwrap();

@@ -29,8 +29,8 @@ pub(super) struct Outlet {
     handed_over: HandedOver,
     /// Why the kernel did not cut a send into datagrams, if it was to.
     uncut: Option<io::Error>,
-    /// Room for a datagram with its release time, where the kernel keeps them.
-    released: Option<SendBatch>,
+    /// The kernel keeps what is put into a batch until the time at which it is to leave.
+    keeps_times: bool,
 }
 
 impl Outlet {
@@ -41,18 +41,17 @@ impl Outlet {
             retries: Retries::default(),
             handed_over: HandedOver::default(),
             uncut: None,
-            released: None,
+            keeps_times: false,
         }
     }
 
-    /// Has the kernel keep each datagram of up to so many bytes until the time at which it is transmitted:
-    /// now or later.
+    /// Has the kernel keep each datagram of a batch until the time at which it is to leave.
     ///
     /// # Errors
     /// If it does not know how.
-    pub(super) fn release_later(&mut self, size: usize) -> io::Result<()> {
+    pub(super) fn keep_times(&mut self) -> io::Result<()> {
         self.socket.enable_release_times()?;
-        self.released = Some(SendBatch::new(1, size));
+        self.keeps_times = true;
         Ok(())
     }
 
@@ -83,20 +82,13 @@ impl Outlet {
         &mut self.trouble
     }
 
-    /// Puts a packet that is to leave at `now` into a batch.
-    pub(super) fn put(&self, batch: &mut SendBatch, packet: &[u8], now: Timestamp) -> Result<(), PushError> {
-        if self.released.is_some() { batch.push_at(packet, None, now) } else { batch.push(packet, None) }
+    /// Puts a packet into a batch that is to leave at `time`: now, unless the kernel keeps it.
+    pub(super) fn put(&self, batch: &mut SendBatch, packet: &[u8], time: Timestamp) -> Result<(), PushError> {
+        if self.keeps_times { batch.push_at(packet, None, time) } else { batch.push(packet, None) }
     }
 
     /// Whether the kernel took the packet; `false` if it has no room for it now.
     pub(super) fn transmit(&mut self, packet: &[u8], now: Timestamp) -> io::Result<bool> {
-        if let Some(mut batch) = self.released.take() {
-            let pushed = batch.push_at(packet, None, now).map_err(io::Error::other);
-            let (taken, outcome) = self.transmit_batch(&mut batch, now);
-            batch.clear();
-            self.released = Some(batch);
-            return pushed.and(outcome).map(|()| taken == 1);
-        }
         let mut outcome = self.attempt(packet);
         for _ in 1..Retries::ATTEMPTS {
             if !outcome.as_ref().is_err_and(is_about_an_earlier_datagram) {
