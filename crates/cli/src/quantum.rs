@@ -61,8 +61,8 @@ impl fmt::Display for SendQuantum {
     }
 }
 
-/// What one turn takes, and one send with segments.
-const MOST: u32 = 64;
+/// What one send with segments takes, and one turn.
+const MOST: u32 = Quantum::MOST_SEGMENTS;
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,7 @@
 //! |---|---|
 //! | send buffer full | [`Stopped::WouldBlock`]; the datagram is still in the batch |
 //! | queue of the local device full | **not at all**, unless [`report_queue_drops`] is on: then [`Stopped::NoBuffers`], and the datagram is still in the batch |
+//! | the same queue has room for some [segments](SendBatch::set_segmentation) of a send | **not at all** |
 //! | nobody listens at the other end | an ICMP error on a *connected* socket, met by a later call: see [`SendOutcome::retried`] |
 //! | receive buffer full | [`UdpSocket::drops`], or with each batch [`RecvBatch::drops`] |
 //! | buffer of the [`RecvBatch`] too short | [`Datagram::truncated`] |

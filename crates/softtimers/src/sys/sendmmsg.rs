@@ -17,6 +17,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 use softtimers_core::Timestamp;
+use softtimers_core::pace::queue::Quantum;
 
 use super::control::ControlBuffer;
 use super::recvmmsg::empty_header;
@@ -217,10 +218,8 @@ unsafe impl Send for SendBuffers {}
 // SAFETY: as above; `&self` reads lengths, and follows no raw pointer.
 unsafe impl Sync for SendBuffers {}
 
-/// `UDP_MAX_SEGMENTS` of the older kernels; newer ones take twice as many.
-const MOST_SEGMENTS: usize = 64;
-/// The payload of the longest datagram over IPv4, which a send in segments is until it is cut.
-const MOST_SEGMENTED_BYTES: usize = 65_507;
+const MOST_SEGMENTS: usize = Quantum::MOST_SEGMENTS as usize;
+const MOST_SEGMENTED_BYTES: usize = Quantum::MOST_SEGMENTED_BYTES as usize;
 
 #[cfg(test)]
 mod tests {
