@@ -71,7 +71,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "N|TIME", default_value = "1", value_parser = SendQuantum::parse)]
     pub quantum: SendQuantum,
 
-    /// Leave a quantum in sends of one datagram each, in one system call (sendmmsg)
+    /// Hand a quantum over as sends of one datagram each, still in one system call (sendmmsg)
     #[arg(long)]
     pub no_gso: bool,
 

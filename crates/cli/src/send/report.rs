@@ -205,14 +205,7 @@ impl Report for SendReport {
             let mean = self.packets_per_turn.map_or("-".to_owned(), |mean| format!("{mean:.2} packets"));
             table.row("left in a turn", mean);
         }
-        if let Some(per_call) = self.packets_per_call.filter(|_| self.sent > self.system_calls) {
-            let cut = if self.segmented > 0 {
-                format!("; {} by UDP_SEGMENT", self.segmented)
-            } else {
-                String::new()
-            };
-            table.row("handed over", format!("{per_call:.2} packets per system call{cut}"));
-        }
+        self.handed_over(&mut table);
         table.share("cpu of one core", Some(self.cpu_share));
         self.polled.row(&mut table);
         table.row("wake-ups", self.wakeups);
@@ -250,6 +243,18 @@ impl Report for SendReport {
             table.row("work", format!("{rate:.0}/s"));
         }
         table
+    }
+}
+
+impl SendReport {
+    /// Only where a system call took more than one datagram.
+    fn handed_over(&self, table: &mut Table) {
+        let Some(per_call) = self.packets_per_call.filter(|_| self.sent > self.system_calls) else { return };
+        let cut = match self.segmented {
+            0 => String::new(),
+            segments => format!("; {segments} by UDP_SEGMENT"),
+        };
+        table.row("handed over", format!("{per_call:.2} packets per system call{cut}"));
     }
 }
 

@@ -4,9 +4,12 @@
 use std::net;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
+use softtimers::Clock;
+use softtimers::clock::Monotonic;
 use softtimers::udp::{RecvBatch, Segmentation, SendBatch, Stopped, UdpSocket};
 
 use crate::network::{departed, in_slow_network, pause, slow_socket};
@@ -198,5 +201,31 @@ fn a_queue_that_takes_some_segments_hides_the_loss_of_the_others() {
         let outcome = socket.send_batch(&mut outgoing);
         assert_eq!((outcome.sent, outcome.segments), (16, 16), "with room for five: {outcome:?}");
         assert!(outcome.stopped.is_none());
+    });
+}
+
+/// A release time is refused where it was not enabled; where it was, the kernel takes it together with
+/// segments. On loopback nothing keeps it.
+#[test]
+fn release_times_go_with_segments() {
+    let (receiver, sender) = v4_pair();
+    let mut outgoing = segmented(8, 100);
+    let release = Monotonic.now() + Duration::from_millis(1);
+    (0..4).for_each(|number| outgoing.push_at(&[number; 100], None, release).unwrap());
+    let outcome = sender.send_batch(&mut outgoing);
+    match outcome.stopped {
+        Some(Stopped::Error(error)) => assert_eq!(error.raw_os_error(), Some(libc::EINVAL)),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!((outcome.sent, outgoing.len()), (0, 4));
+    assert!(matches!(outgoing.segmentation(), Segmentation::On), "it was not the segments");
+
+    sender.enable_release_times().unwrap();
+    let later = release + Duration::from_millis(1);
+    (4..8).for_each(|number| outgoing.push_at(&[number; 100], None, later).unwrap());
+    let outcome = sender.send_batch(&mut outgoing);
+    assert_eq!((outcome.sent, outcome.calls, outcome.segments), (8, 1, 8), "{outcome:?}");
+    receive_all(&receiver, &mut RecvBatch::new(8, 200), 8, |number, datagram| {
+        assert_eq!(datagram.payload, [number as u8; 100]);
     });
 }
