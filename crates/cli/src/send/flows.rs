@@ -159,55 +159,6 @@ impl Flows {
         Ok(())
     }
 
-    /// Puts what is due at `time` into the batch, as much as there is room for and `left` allows with what is
-    /// in it already; how much that is.
-    pub(super) fn stage(&mut self, outlet: &Outlet, time: Timestamp, left: u64) -> io::Result<u32> {
-        let before = self.staged.len();
-        let left = usize::try_from(left).unwrap_or(usize::MAX);
-        let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
-        let Flows { order, lanes, batch, staged, packet, pace, .. } = self;
-        let interval = pace.rate.interval();
-        let mut pushed = Ok(());
-        order.take(time, most, |due| {
-            let lane = &mut lanes[due.flow as usize];
-            let (flow, sequence, scheduled) = (due.flow, lane.numbered, due.place);
-            Datagram::Data { flow, sequence, scheduled, interval }.write(packet);
-            let packet = &packet[..due.length.map_or(packet.len(), usize::from)];
-            pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| outlet.put(batch, packet, time));
-            lane.numbered += 1;
-            staged.push_back((due, time));
-        })?;
-        pushed.map_err(io::Error::other)?;
-        Ok((self.staged.len() - before) as u32)
-    }
-
-    /// Sends what is in the batch at `now`; whether the kernel took all of it.
-    pub(super) fn flush(
-        &mut self,
-        outlet: &mut Outlet,
-        tally: &mut Tally,
-        now: Timestamp,
-        source: TriggerState,
-    ) -> io::Result<bool> {
-        let (taken, outcome) = outlet.transmit_batch(&mut self.batch, now);
-        if taken > 0 {
-            tally.turn();
-        }
-        for (Due { flow, place, due, .. }, time) in self.staged.drain(..taken) {
-            let (lane, sent) = (&mut self.lanes[flow as usize], time.max(now));
-            lane.sent += 1;
-            tally.departed(&mut lane.train, Departure { sent, due, place }, source);
-            self.gaps.record(&mut self.train, sent);
-            self.latest = sent;
-        }
-        outcome.map(|()| self.staged.is_empty())
-    }
-
-    /// When the next datagram may leave that is not in the batch; the end of time if there is none.
-    pub(super) fn next_due(&self) -> Timestamp {
-        self.order.next_due().unwrap_or(Timestamp::MAX)
-    }
-
     /// Whether a recording is over, and all of it has left.
     pub(super) fn is_over(&self) -> bool {
         self.staged.is_empty() && self.next_due() == Timestamp::MAX
@@ -241,6 +192,55 @@ impl Flows {
             min: Some(so_far.min.map_or(share, |min| min.min(share))),
             max: Some(so_far.max.map_or(share, |max| max.max(share))),
         })
+    }
+
+    /// Puts what is due at `time` into the batch, as much as there is room for and `left` allows with what is
+    /// in it already; how much that is.
+    fn stage(&mut self, outlet: &Outlet, time: Timestamp, left: u64) -> io::Result<u32> {
+        let before = self.staged.len();
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
+        let Flows { order, lanes, batch, staged, packet, pace, .. } = self;
+        let interval = pace.rate.interval();
+        let mut pushed = Ok(());
+        order.take(time, most, |due| {
+            let lane = &mut lanes[due.flow as usize];
+            let (flow, sequence, scheduled) = (due.flow, lane.numbered, due.place);
+            Datagram::Data { flow, sequence, scheduled, interval }.write(packet);
+            let packet = &packet[..due.length.map_or(packet.len(), usize::from)];
+            pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| outlet.put(batch, packet, time));
+            lane.numbered += 1;
+            staged.push_back((due, time));
+        })?;
+        pushed.map_err(io::Error::other)?;
+        Ok((self.staged.len() - before) as u32)
+    }
+
+    /// Sends what is in the batch at `now`; whether the kernel took all of it.
+    fn flush(
+        &mut self,
+        outlet: &mut Outlet,
+        tally: &mut Tally,
+        now: Timestamp,
+        source: TriggerState,
+    ) -> io::Result<bool> {
+        let (taken, outcome) = outlet.transmit_batch(&mut self.batch, now);
+        if taken > 0 {
+            tally.turn();
+        }
+        for (Due { flow, place, due, .. }, time) in self.staged.drain(..taken) {
+            let (lane, sent) = (&mut self.lanes[flow as usize], time.max(now));
+            lane.sent += 1;
+            tally.departed(&mut lane.train, Departure { sent, due, place }, source);
+            self.gaps.record(&mut self.train, sent);
+            self.latest = sent;
+        }
+        outcome.map(|()| self.staged.is_empty())
+    }
+
+    /// When the next datagram may leave that is not in the batch; the end of time if there is none.
+    fn next_due(&self) -> Timestamp {
+        self.order.next_due().unwrap_or(Timestamp::MAX)
     }
 }
 
