@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use softtimers::udp::{RecvBatch, UdpSocket};
 use softtimers::{Clock, Monotonic, Timestamp};
@@ -25,9 +25,7 @@ pub(crate) struct Peer {
     pub(crate) rtc: Rtc,
     pub(crate) socket: Arc<UdpSocket>,
     local: SocketAddr,
-    /// When the `Rtc` wants to be called, and when it said so.
     timeout: Timestamp,
-    said: Timestamp,
 }
 
 /// What an `Rtc` has to say, but for times.
@@ -58,10 +56,10 @@ impl Peer {
         socket.set_timestamps(true)?;
         let local = socket.local_addr()?;
         let now = Monotonic.now();
-        let start = Monotonic::instant_of(now).ok_or("the clock is out of range")?;
-        let mut rtc = Rtc::builder().clear_codecs().enable_vp8(true).enable_bwe(estimate).build(start);
+        let mut rtc =
+            Rtc::builder().clear_codecs().enable_vp8(true).enable_bwe(estimate).build(instant(now)?);
         rtc.add_local_candidate(Candidate::host(local, "udp")?);
-        Ok(Peer { rtc, socket: Arc::new(socket), local, timeout: now, said: now })
+        Ok(Peer { rtc, socket: Arc::new(socket), local, timeout: now })
     }
 
     /// When the `Rtc` wants to be called.
@@ -69,18 +67,14 @@ impl Peer {
         self.timeout
     }
 
-    /// Calls it, as it wished; returns the time that it had wished for, unless that had passed already when it
-    /// said so.
+    /// Calls it, as it wished.
     pub(crate) fn call(
         &mut self,
         now: Timestamp,
         say: impl FnMut(Said) -> Result<(), Failure>,
-    ) -> Result<Option<Timestamp>, Failure> {
-        let wished = Some(self.timeout).filter(|timeout| *timeout > self.said);
-        self.rtc
-            .handle_input(Input::Timeout(Monotonic::instant_of(now).ok_or("the clock is out of range")?))?;
-        self.drain(now, say)?;
-        Ok(wished)
+    ) -> Result<(), Failure> {
+        self.rtc.handle_input(Input::Timeout(instant(now)?))?;
+        self.drain(say)
     }
 
     /// Gives it all that has arrived.
@@ -103,19 +97,14 @@ impl Peer {
                 destination: self.local,
                 contents: datagram.payload.try_into()?,
             };
-            let at = Monotonic::instant_of(now).ok_or("the clock is out of range")?;
-            self.rtc.handle_input(Input::Receive(at, received))?;
-            self.drain(now, &mut say)?;
+            self.rtc.handle_input(Input::Receive(instant(now)?, received))?;
+            self.drain(&mut say)?;
         }
         Ok(())
     }
 
     /// Hears it out.
-    pub(crate) fn drain(
-        &mut self,
-        now: Timestamp,
-        mut say: impl FnMut(Said) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    pub(crate) fn drain(&mut self, mut say: impl FnMut(Said) -> Result<(), Failure>) -> Result<(), Failure> {
         loop {
             match self.rtc.poll_output()? {
                 Output::Transmit(transmit) => {
@@ -123,12 +112,17 @@ impl Peer {
                 }
                 Output::Event(event) => say(Said::Event(event))?,
                 Output::Timeout(timeout) => {
-                    (self.timeout, self.said) = (Monotonic::timestamp_of(timeout), now);
+                    self.timeout = Monotonic::timestamp_of(timeout);
                     return Ok(());
                 }
             }
         }
     }
+}
+
+/// str0m's clock is `std`'s.
+pub(crate) fn instant(time: Timestamp) -> Result<Instant, Failure> {
+    Monotonic::instant_of(time).ok_or_else(|| "the clock is out of range".into())
 }
 
 /// Whether a packet carries media: RTP, and not RTCP (RFC 7983, RFC 5761).

@@ -58,7 +58,7 @@ pub(crate) fn watch(
                 peer.receive(&mut batch, |at, packet| watched.packet(at, packet), hear)?
             }
             Happening::Due(fired) => match fired.event {
-                Wake::Timeout => drop(peer.call(now, hear)?),
+                Wake::Timeout => peer.call(now, hear)?,
                 Wake::GiveUp => {
                     return Err(format!("{} of {frames} frames came in time", watched.frames).into());
                 }

@@ -16,16 +16,14 @@ use std::time::Duration;
 use example_harness::{Alarm, Sorted};
 use softtimers::pace::queue::{DepartureQueue, FlowConfig, FlowId, Limits, Popped, QueueConfig};
 use softtimers::udp::{RecvBatch, UdpSocket};
-use softtimers::{
-    Config, EventLoop, Happening, Interest, LoopConfig, Monotonic, PaceConfig, Slack, SoftTimers,
-};
+use softtimers::{Config, EventLoop, Happening, Interest, LoopConfig, PaceConfig, Slack, SoftTimers};
 use softtimers::{Timestamp, Token};
 use str0m::Event;
 use str0m::bwe::BweKind;
 use str0m::media::{MediaTime, Mid};
 
 use crate::frame;
-use crate::peer::{Failure, GIVE_UP, Peer, Said, is_rtp};
+use crate::peer::{Failure, GIVE_UP, Peer, Said, instant, is_rtp};
 
 /// How str0m is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,8 +92,9 @@ pub(crate) fn send(
             timers.schedule(now, frame::INTERVAL, Slack::EXACT, Wake::Frame);
         }
         sender.out.depart(events.now())?;
-        timeout.set(&mut timers, events.now(), Some(sender.peer.timeout()));
-        departure.set(&mut timers, events.now(), sender.out.queue.next_due());
+        let now = events.now();
+        timeout.set(&mut timers, now, sender.timeout(now));
+        departure.set(&mut timers, now, sender.out.queue.next_due());
     }
 }
 
@@ -115,6 +114,8 @@ struct Sender {
     mid: Mid,
     frames: u32,
     written: u32,
+    /// The time that str0m waits for, unless that had passed when it said so.
+    wished: Option<Timestamp>,
     out: Out,
 }
 
@@ -136,27 +137,32 @@ impl Sender {
         let flow = queue.add_flow(FlowConfig { limits, ..FlowConfig::new(pace) })?;
         let socket = peer.socket.clone();
         let out = Out { serve, socket, queue, flow, connected: false, served: Served::default() };
-        Ok(Sender { peer, mid, frames, written: 0, out })
+        Ok(Sender { peer, mid, frames, written: 0, wished: None, out })
     }
 
     /// Calls str0m, as it wished.
     fn call(&mut self, now: Timestamp) -> Result<(), Failure> {
-        if let Some(wished) = self.peer.call(now, |what| self.out.take(now, what))? {
+        if let Some(wished) = self.wished.take() {
             self.out.served.lateness.add_lateness(wished, now);
         }
-        Ok(())
+        self.peer.call(now, |what| self.out.take(now, what))
+    }
+
+    /// When to call str0m.
+    fn timeout(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.wished = Some(self.peer.timeout()).filter(|wished| *wished > now);
+        Some(self.peer.timeout())
     }
 
     /// Writes the next frame.
     fn write(&mut self, now: Timestamp) -> Result<(), Failure> {
         let frame = frame::made(self.written, now);
-        let wallclock = Monotonic::instant_of(now).ok_or("the clock is out of range")?;
         let time = MediaTime::from(frame::INTERVAL * self.written);
         let writer = self.peer.rtc.writer(self.mid).ok_or("there is no video to write to")?;
         let vp8 = writer.payload_params().next().ok_or("no codec was agreed on")?.pt();
-        writer.write(vp8, wallclock, time, frame)?;
+        writer.write(vp8, instant(now)?, time, frame)?;
         self.written += 1;
-        self.peer.drain(now, |what| self.out.take(now, what))
+        self.peer.drain(|what| self.out.take(now, what))
     }
 }
 
