@@ -2,8 +2,8 @@
 //!
 //! A QUIC sender should not send a window of packets in one burst: the first queue on the path drops what it
 //! cannot hold, or delays everybody else. quiche therefore paces. But it is a protocol without I/O, so all it
-//! does is to say, with each packet, when it should leave: [`quiche::SendInfo::at`]. Most programs send it at
-//! once, and the pacing comes to nothing; and with a timer that counts milliseconds one can do little better,
+//! does is to say, with each packet, when it should leave: [`quiche::SendInfo::at`]. Its own examples send it
+//! at once, and the pacing comes to nothing; and with a timer that counts milliseconds one can do little better,
 //! since at 40 Mbit/s four packets go into one.
 //!
 //! The program transfers the same bytes three ways in turn, over loopback with a path of 10 ms behind it
@@ -14,7 +14,7 @@
 //! cargo run --release -p quiche-release-times -- 100      # or another rate, 4 to 200
 //! ```
 //!
-//! [`server`] is what to read: 60 lines around quiche.
+//! [`server`] is what to read.
 //!
 //! # When not to do this
 //!
