@@ -27,7 +27,7 @@ pub(crate) fn read(frame: &[u8]) -> Option<(u32, Timestamp)> {
 
 /// Every tenth is a big one, the others vary.
 fn length(number: u32) -> usize {
-    if number % 10 == 0 { 60_000 } else { 20_000 + (number as usize * 7_919) % 30_000 }
+    if number.is_multiple_of(10) { 60_000 } else { 20_000 + (number as usize * 7_919) % 30_000 }
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub(crate) struct Peer {
 }
 
 /// What an `Rtc` has to say, but for times.
+#[expect(clippy::large_enum_variant, reason = "str0m hands them out so; they are moved, not kept")]
 pub(crate) enum Said {
     /// Send this there.
     Packet(Vec<u8>, SocketAddr),

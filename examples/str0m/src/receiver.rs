@@ -55,7 +55,7 @@ pub(crate) fn watch(
         };
         match happening {
             Happening::Ready { .. } => {
-                peer.receive(&mut batch, |at, packet| watched.packet(at, packet), hear)?
+                peer.receive(&mut batch, |at, packet| watched.packet(at, packet), hear)?;
             }
             Happening::Due(fired) => match fired.event {
                 Wake::Timeout => peer.call(now, hear)?,
