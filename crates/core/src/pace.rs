@@ -57,6 +57,7 @@ mod poisson;
 pub mod queue;
 mod recorded;
 mod schedule;
+mod slow_start;
 mod start;
 mod trace;
 
@@ -74,6 +75,7 @@ pub use pattern::{OnOff, Pattern, PatternError};
 #[doc(inline)]
 pub use queue::DepartureQueue;
 pub use schedule::Schedule;
+pub use slow_start::{Growth, SlowStart};
 pub use start::StartRate;
 pub use trace::{Speed, Trace, TraceBuilder};
 
