@@ -59,7 +59,7 @@ impl ReplayPlan {
             size: trace.iter().map(|(_, length)| usize::from(length)).max().unwrap_or(MIN_SIZE),
             trace: Some(trace),
             flows: 1,
-            end: End { duration: args.duration, count: args.count },
+            end: End::from(&args.end),
         };
         Ok(ReplayPlan {
             send: SendPlan::driven(traffic, destination, &args.engine, &args.output)?,

@@ -10,12 +10,14 @@ use softtimers::{RateClock, Timestamp, TriggerState, UdpSocket};
 use crate::failure::Failure;
 use crate::gaps::Train;
 use crate::plan::SendPlan;
+use crate::stream::Counter;
 use crate::wire::{self, Datagram, Token};
 
 use super::flows::Flows;
 use super::outlet::Outlet;
 use super::report::SocketReport;
-use super::tally::Tally;
+use super::second::Second;
+use super::tally::{Tally, Trouble};
 
 /// A flow in progress, or several. Its engine asks when the next datagram is [`due`](Flow::due) and calls
 /// [`depart`](Flow::depart) at that time or as soon after it as it notices.
@@ -72,6 +74,11 @@ impl Flow {
         })
     }
 
+    /// Counts each second apart, too.
+    pub(super) fn count_in(&mut self, second: Counter<Second>) {
+        self.tally.count_in(second);
+    }
+
     /// Begins a new train at `now`: the time since the last departure is no delay.
     pub(super) fn restart(&mut self, now: Timestamp) {
         self.due = self.clock.start(now);
@@ -118,11 +125,25 @@ impl Flow {
             self.due = self.clock.departed(now);
             return Ok(self.due);
         }
-        if let Some(flows) = &mut self.flows {
-            let left = self.limit - self.tally.sent();
-            self.due = flows.depart(&mut self.outlet, &mut self.tally, left, now, source)?;
-            return Ok(self.due);
+        let departed = match self.flows {
+            Some(_) => self.depart_together(now, source),
+            None => self.depart_alone(now, source),
+        };
+        if self.tally.is_streamed() {
+            self.tell_trouble();
         }
+        departed
+    }
+
+    /// Sends what is due of several flows, up to a batch.
+    fn depart_together(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
+        let Some(flows) = &mut self.flows else { return Ok(self.due) };
+        let left = self.limit - self.tally.sent();
+        self.due = flows.depart(&mut self.outlet, &mut self.tally, left, now, source)?;
+        Ok(self.due)
+    }
+
+    fn depart_alone(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         let place = self.clock.place();
         let sequence = self.tally.sent();
         let header = Datagram::Data { flow: 0, sequence, scheduled: place, interval: self.interval };
@@ -168,7 +189,15 @@ impl Flow {
         trouble.no_buffers += no_buffers;
         trouble.refused += refused;
         self.overruns = Some(overruns);
+        self.tell_trouble();
         unread
+    }
+
+    /// Tells the second what has happened beside departures. A signal's handler tells at its end.
+    fn tell_trouble(&mut self) {
+        let forfeited = self.flows.as_ref().map_or_else(|| self.clock.forfeited(), Flows::forfeited_so_far);
+        let SocketReport { would_block, no_buffers, refused, .. } = self.outlet.trouble();
+        self.tally.trouble(Trouble { forfeited, tried_again: would_block + no_buffers + refused });
     }
 
     /// Makes this thread the one whose accounts tell why a departure was late.

@@ -41,6 +41,8 @@ pub(super) struct Flows {
     staged: VecDeque<Due>,
     packet: Vec<u8>,
     pace: PaceConfig,
+    /// Places that are given up, as far as the datagrams that were due since have told.
+    forfeited: u64,
     /// All flows together, as if they were one.
     gaps: Gaps,
     train: Train,
@@ -54,6 +56,7 @@ struct Lane {
     /// Datagrams with a number so far.
     numbered: u64,
     sent: u64,
+    forfeited: u64,
     train: Train,
 }
 
@@ -79,7 +82,7 @@ impl Flows {
         for (flow, &start) in starts.iter().enumerate() {
             order.add(PaceConfig { pattern: own(pace.pattern, flow as u64), ..pace }, start)?;
         }
-        let lane = |start| Lane { start, numbered: 0, sent: 0, train: Train::default() };
+        let lane = |start| Lane { start, numbered: 0, sent: 0, forfeited: 0, train: Train::default() };
         Ok(Flows {
             order,
             lanes: starts.into_iter().map(lane).collect(),
@@ -87,6 +90,7 @@ impl Flows {
             staged: VecDeque::with_capacity(MOST_IN_ONE_TURN),
             packet: vec![0; plan.size],
             pace,
+            forfeited: 0,
             gaps: Gaps::new(Some(interval / plan.flows)),
             train: Train::default(),
             latest: start,
@@ -119,7 +123,7 @@ impl Flows {
             tally.turn();
             self.latest = now;
         }
-        for Due { flow, place, due } in self.staged.drain(..taken) {
+        for Due { flow, place, due, .. } in self.staged.drain(..taken) {
             let lane = &mut self.lanes[flow as usize];
             lane.sent += 1;
             tally.departed(&mut lane.train, Departure { sent: now, due, place }, source);
@@ -137,7 +141,7 @@ impl Flows {
     /// Puts what is due into the batch.
     fn stage(&mut self, now: Timestamp, left: u64) -> io::Result<()> {
         let most = usize::try_from(left).unwrap_or(usize::MAX).min(MOST_IN_ONE_TURN);
-        let Flows { order, lanes, batch, staged, packet, pace, .. } = self;
+        let Flows { order, lanes, batch, staged, packet, pace, forfeited, .. } = self;
         let interval = pace.rate.interval();
         let mut pushed = Ok(());
         order.take(now, most, |due| {
@@ -146,6 +150,7 @@ impl Flows {
             Datagram::Data { flow, sequence, scheduled, interval }.write(packet);
             pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| batch.push(packet, None));
             lane.numbered += 1;
+            *forfeited += due.forfeited - std::mem::replace(&mut lane.forfeited, due.forfeited);
             staged.push_back(due);
         })?;
         pushed.map_err(io::Error::other)
@@ -160,6 +165,11 @@ impl Flows {
     /// Places in the schedules that were given up.
     pub(super) fn forfeited(&self) -> u64 {
         self.order.forfeited()
+    }
+
+    /// The same as it is known so far, without asking each flow.
+    pub(super) fn forfeited_so_far(&self) -> u64 {
+        self.forfeited
     }
 
     /// Gaps and bursts of all flows together, judged by the interval that they have together.

@@ -17,6 +17,8 @@ pub(super) struct Due {
     pub(super) place: Timestamp,
     /// When it might have left at the earliest.
     pub(super) due: Timestamp,
+    /// Places that the flow has given up so far.
+    pub(super) forfeited: u64,
 }
 
 #[derive(Debug)]
@@ -81,7 +83,8 @@ impl Order {
                         continue;
                     };
                     queue.enqueue(now, flow, *bytes, token).map_err(io::Error::other)?;
-                    leave(Due { flow: token, place, due });
+                    let forfeited = queue.flow_stats(flow).map_or(0, |stats| stats.forfeited);
+                    leave(Due { flow: token, place, due, forfeited });
                 }
             }
             Order::Heap { next, clocks } => {
@@ -89,8 +92,9 @@ impl Order {
                     let Some(mut first) = next.peek_mut().filter(|first| first.0.0 <= now) else { break };
                     let Reverse((due, flow)) = *first;
                     let clock = &mut clocks[flow as usize];
-                    leave(Due { flow, place: clock.place(), due });
+                    let place = clock.place();
                     first.0.0 = clock.departed(now);
+                    leave(Due { flow, place, due, forfeited: clock.forfeited() });
                 }
             }
         }
