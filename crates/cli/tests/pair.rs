@@ -15,6 +15,10 @@ fn both_accounts_agree_whatever_the_timer() {
         assert_eq!((&received["received"], &received["lost"]), (&300.into(), &0.into()), "{timer}");
         assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()), "{timer}");
         assert_eq!(received["gap_ns"]["count"], 299);
+        // Whoever sends writes its place into each datagram.
+        let variation = &received["one_way_variation_ns"];
+        assert_eq!((&variation["count"], &variation["min"]), (&300.into(), &0.into()), "{timer}");
+        assert!(variation["max"].as_u64() < Some(60_000_000_000), "{timer}: {variation}");
         // The receiver judges by what the sender states.
         assert_eq!(received["config"]["interval_ns"], 200_000);
         assert_eq!((&received["received_bytes"], &received["hellos"]), (&(300 * 64).into(), &0.into()));

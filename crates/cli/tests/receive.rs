@@ -238,6 +238,28 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// Sent in one go, and due an hour apart by a clock of the sender's own: each is an hour luckier than the one before.
+#[test]
+fn one_way_variation_needs_no_common_clock() {
+    let hour = 3_600_000_000_000u64;
+    let receiver = Receiver::start("--once");
+    let sender = Sender::to(&receiver);
+    let interval = Duration::from_secs(1);
+    for sequence in [0, 1, 2, 2, 4] {
+        let scheduled = Timestamp::from_nanos(17 + sequence * hour);
+        sender.send(Datagram::Data { flow: 9, sequence, scheduled, interval });
+    }
+    sender.send(Datagram::Bye { flow: 9, sent: 5, token: None });
+    let (exit, report, _) = receiver.finish();
+    assert_eq!((exit, &report["received"], &report["lost"]), (Some(0), &5.into(), &1.into()));
+    let variation = &report["per_flow"][0]["one_way_variation_ns"];
+    assert_eq!((variation, &variation["min"]), (&report["one_way_variation_ns"], &0.into()));
+    assert_eq!(variation["count"], 4, "the duplicate has none");
+    // Of the four hours the time goes off that sending took, and the test is given four minutes.
+    let max = variation["max"].as_u64().unwrap();
+    assert!((4 * hour - hour / 15..=4 * hour).contains(&max), "{variation}");
+}
+
 /// Only a line tells whether somebody reads; without an end of its own, a stream would go on for ever.
 #[test]
 fn a_reader_that_goes_away_ends_a_stream() {
