@@ -27,7 +27,7 @@ use softtimers::{Clock, Monotonic, Timestamp};
 
 use crate::failure::Failure;
 use crate::interrupt::Ender;
-use crate::machine::{Machine, Neighbours};
+use crate::machine::{Host, Machine};
 use crate::output::print_line;
 
 /// What is counted in an interval.
@@ -157,7 +157,7 @@ struct Line<'a, F> {
 
 impl<A: Account> Writer<A> {
     fn run(mut self, over: &Receiver<()>, ender: &Ender) -> Result<(), Failure> {
-        let neighbours = Neighbours::watch();
+        let host = Host::watch();
         self.machine = Machine::read();
         let mut next = self.start + SECOND;
         loop {
@@ -168,7 +168,7 @@ impl<A: Account> Writer<A> {
                 // The run did not begin.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            match self.line(&neighbours, over) {
+            match self.line(&host, over) {
                 Ok(()) if over => return Ok(()),
                 Ok(()) => {}
                 Err(error) => {
@@ -186,7 +186,7 @@ impl<A: Account> Writer<A> {
     }
 
     /// Prints the interval that ends now; the run's last one only if there is something in it.
-    fn line(&mut self, neighbours: &Neighbours, last: bool) -> io::Result<()> {
+    fn line(&mut self, host: &Host, last: bool) -> io::Result<()> {
         self.counter.exchange(&mut self.spare);
         let now = Monotonic.now();
         let interval = &mut self.spare;
@@ -199,7 +199,7 @@ impl<A: Account> Writer<A> {
             schema: self.schema,
             version: env!("CARGO_PKG_VERSION"),
             seed: self.seed,
-            machine: &self.machine.clone().during(neighbours.so_far()),
+            machine: &self.machine.clone().during(host.so_far()),
             from_s: self.taken.saturating_duration_since(self.start).as_secs_f64(),
             to_s: since(self.start).as_secs_f64(),
             interval: interval.figures(since(self.taken)),
