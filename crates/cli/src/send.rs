@@ -161,6 +161,7 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         session.say_goodbye(permit);
     }
     session.fallbacks.extend(session.work.stop());
+    session.flow.settle();
     // After the goodbye, which is not to wait for a reader.
     let streamed = session.stream.take().map_or(Ok(()), Stream::finish);
     let disagreement = tsc.and_then(|clock| clock.disagreement());

@@ -120,30 +120,25 @@ impl Flow {
     /// What trying again cannot mend, such as a datagram too long for the path, or a destination that
     /// has been out of reach for more than a second.
     pub(super) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
+        let departed = self.leave(now, source);
+        if self.tally.is_streamed() {
+            let forfeited = self.flows.as_ref().map_or(self.clock.forfeited(), Flows::forfeited_so_far);
+            self.tell_trouble(forfeited);
+        }
+        departed
+    }
+
+    fn leave(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         if self.muted {
             self.null_events += 1;
             self.due = self.clock.departed(now);
             return Ok(self.due);
         }
-        let departed = match self.flows {
-            Some(_) => self.depart_together(now, source),
-            None => self.depart_alone(now, source),
-        };
-        if self.tally.is_streamed() {
-            self.tell_trouble();
+        if let Some(flows) = &mut self.flows {
+            let left = self.limit - self.tally.sent();
+            self.due = flows.depart(&mut self.outlet, &mut self.tally, left, now, source)?;
+            return Ok(self.due);
         }
-        departed
-    }
-
-    /// Sends what is due of several flows, up to a batch.
-    fn depart_together(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
-        let Some(flows) = &mut self.flows else { return Ok(self.due) };
-        let left = self.limit - self.tally.sent();
-        self.due = flows.depart(&mut self.outlet, &mut self.tally, left, now, source)?;
-        Ok(self.due)
-    }
-
-    fn depart_alone(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         let place = self.clock.place();
         let sequence = self.tally.sent();
         let header = Datagram::Data { flow: 0, sequence, scheduled: place, interval: self.interval };
@@ -189,13 +184,16 @@ impl Flow {
         trouble.no_buffers += no_buffers;
         trouble.refused += refused;
         self.overruns = Some(overruns);
-        self.tell_trouble();
         unread
     }
 
-    /// Tells the second what has happened beside departures. A signal's handler tells at its end.
-    fn tell_trouble(&mut self) {
-        let forfeited = self.flows.as_ref().map_or_else(|| self.clock.forfeited(), Flows::forfeited_so_far);
+    /// Tells the last second what no departure has told.
+    pub(super) fn settle(&mut self) {
+        self.tell_trouble(self.forfeited());
+    }
+
+    /// Tells the second what has happened so far beside departures.
+    fn tell_trouble(&mut self, forfeited: u64) {
         let SocketReport { would_block, no_buffers, refused, .. } = self.outlet.trouble();
         self.tally.trouble(Trouble { forfeited, tried_again: would_block + no_buffers + refused });
     }
