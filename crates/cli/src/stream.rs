@@ -96,6 +96,8 @@ impl<A: Account> Stream<A> {
     pub fn start(schema: &'static str, seed: Option<u64>, blank: A, ender: Ender) -> Self {
         let counter = Counter(Arc::new(Mutex::new(Box::new(blank.clone()))));
         let (over, wait) = mpsc::channel();
+        // Files are read before the run begins, not beside its first departures.
+        let (machine, host) = (Machine::read(), Host::watch());
         let now = Monotonic.now();
         let writer = Writer {
             schema,
@@ -105,7 +107,8 @@ impl<A: Account> Stream<A> {
             total: Box::new(blank),
             start: now,
             taken: now,
-            machine: Machine::default(),
+            machine,
+            host,
         };
         Stream { counter, over, writer: std::thread::spawn(move || writer.run(&wait, &ender)) }
     }
@@ -138,6 +141,7 @@ struct Writer<A> {
     /// When the last interval ended.
     taken: Timestamp,
     machine: Machine,
+    host: Host,
 }
 
 /// One line.
@@ -157,8 +161,6 @@ struct Line<'a, F> {
 
 impl<A: Account> Writer<A> {
     fn run(mut self, over: &Receiver<()>, ender: &Ender) -> Result<(), Failure> {
-        let host = Host::watch();
-        self.machine = Machine::read();
         let mut next = self.start + SECOND;
         loop {
             let left = next.saturating_duration_since(Monotonic.now());
@@ -168,7 +170,7 @@ impl<A: Account> Writer<A> {
                 // The run did not begin.
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
-            match self.line(&host, over) {
+            match self.line(over) {
                 Ok(()) if over => return Ok(()),
                 Ok(()) => {}
                 Err(error) => {
@@ -186,7 +188,7 @@ impl<A: Account> Writer<A> {
     }
 
     /// Prints the interval that ends now; the run's last one only if there is something in it.
-    fn line(&mut self, host: &Host, last: bool) -> io::Result<()> {
+    fn line(&mut self, last: bool) -> io::Result<()> {
         self.counter.exchange(&mut self.spare);
         let now = Monotonic.now();
         let interval = &mut self.spare;
@@ -199,7 +201,7 @@ impl<A: Account> Writer<A> {
             schema: self.schema,
             version: env!("CARGO_PKG_VERSION"),
             seed: self.seed,
-            machine: &self.machine.clone().during(host.so_far()),
+            machine: &self.machine.clone().during(self.host.so_far()),
             from_s: self.taken.saturating_duration_since(self.start).as_secs_f64(),
             to_s: since(self.start).as_secs_f64(),
             interval: interval.figures(since(self.taken)),
