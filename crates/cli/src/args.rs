@@ -9,6 +9,8 @@ mod recv;
 mod replay;
 mod send;
 
+use std::time::Duration;
+
 use clap::{Args, Parser, Subcommand};
 
 use crate::assertion::Assertion;
@@ -76,6 +78,33 @@ pub struct OutputArgs {
     /// Dots reach into objects: 'gap_ns.p99<60000'. May be repeated.
     #[arg(long = "assert", value_name = "COND")]
     pub assertions: Vec<Assertion>,
+}
+
+/// How to print, for a command that runs on.
+#[derive(Args, Debug, Clone)]
+pub struct StreamArgs {
+    /// What holds for every report.
+    #[command(flatten)]
+    pub output: OutputArgs,
+
+    /// Print a line of JSON a second, and at the end the object of --json on a line
+    ///
+    /// Each line has the figures of its interval and those of the run so far. It is written beside the run; a
+    /// reader that goes away ends the run.
+    #[arg(long, conflicts_with = "json")]
+    pub json_stream: bool,
+}
+
+/// When a run ends.
+#[derive(Args, Debug, Clone)]
+pub struct EndArgs {
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub duration: Option<Duration>,
+
+    /// End after this many datagrams
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
 }
 
 /// `softtimers completions`.

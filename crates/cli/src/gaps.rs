@@ -74,22 +74,40 @@ impl Gaps {
     /// of the flow's first.
     #[inline]
     pub fn record(&mut self, train: &mut Train, time: Timestamp) -> Option<Duration> {
-        let Some(last) = train.last else {
-            *train = Train { last: Some(time), burst: 1 };
-            self.longest_burst = self.longest_burst.max(1);
-            return None;
-        };
-        let gap = time.saturating_duration_since(last);
-        train.last = Some(time.max(last));
-        self.gaps.record_duration(gap);
-        if self.target.is_some_and(|target| gap.as_nanos() * 2 < target.as_nanos()) {
-            self.back_to_back += 1;
-            train.burst += 1;
-        } else {
-            train.burst = 1;
+        let gap = train.last.map(|last| time.saturating_duration_since(last));
+        train.last = train.last.max(Some(time));
+        train.burst = if gap.is_some_and(|gap| self.is_short(gap)) { train.burst + 1 } else { 1 };
+        self.count(train, gap);
+        gap
+    }
+
+    /// Counts a datagram that other gaps of the same target have [recorded](Self::record), just after they have:
+    /// its `gap` is what they returned.
+    #[inline]
+    pub fn count(&mut self, train: &Train, gap: Option<Duration>) {
+        if let Some(gap) = gap {
+            self.gaps.record_duration(gap);
+            self.back_to_back += u64::from(self.is_short(gap));
         }
         self.longest_burst = self.longest_burst.max(train.burst);
-        Some(gap)
+    }
+
+    fn is_short(&self, gap: Duration) -> bool {
+        self.target.is_some_and(|target| gap.as_nanos() * 2 < target.as_nanos())
+    }
+
+    /// Adds what was seen elsewhere, judged by the same target.
+    pub fn add(&mut self, other: &Gaps) {
+        self.target = self.target.or(other.target);
+        self.gaps.add(&other.gaps);
+        self.back_to_back += other.back_to_back;
+        self.longest_burst = self.longest_burst.max(other.longest_burst);
+    }
+
+    /// Forgets what was seen, but not the target.
+    pub fn clear(&mut self) {
+        self.gaps.clear();
+        (self.back_to_back, self.longest_burst) = (0, 0);
     }
 
     /// What has been seen so far.

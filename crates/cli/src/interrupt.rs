@@ -4,7 +4,7 @@
 //! there are two views of the same thing: a flag, cheap enough for a busy loop, and a descriptor
 //! that becomes readable, for a loop that waits.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -19,6 +19,23 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 pub struct Interrupt {
     arrived: Arc<AtomicBool>,
     readable: UnixStream,
+    written: UnixStream,
+}
+
+/// Ends a run from another thread, as a signal would.
+#[derive(Debug)]
+pub struct Ender {
+    arrived: Arc<AtomicBool>,
+    written: UnixStream,
+}
+
+impl Ender {
+    /// What arrives now looks like a signal.
+    pub fn end(&self) {
+        self.arrived.store(true, Ordering::Relaxed);
+        // One byte has room, and if not, the descriptor is readable already.
+        let _ = (&self.written).write(&[0]);
+    }
 }
 
 impl Interrupt {
@@ -43,7 +60,15 @@ impl Interrupt {
             Ok(_) => arrived.store(true, Ordering::Relaxed),
             Err(error) => return Err(error.into()),
         }
-        Ok(Interrupt { arrived, readable })
+        Ok(Interrupt { arrived, readable, written })
+    }
+
+    /// Something that ends the run from another thread.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn ender(&self) -> io::Result<Ender> {
+        Ok(Ender { arrived: Arc::clone(&self.arrived), written: self.written.try_clone()? })
     }
 
     /// Whether a signal has arrived.
@@ -66,6 +91,16 @@ impl AsFd for Interrupt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_views_show_an_end_from_another_thread() {
+        let interrupt = Interrupt::listen().unwrap();
+        let ender = interrupt.ender().unwrap();
+        std::thread::spawn(move || ender.end()).join().unwrap();
+        let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
+        let ready = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], Some(&timeout));
+        assert!(interrupt.arrived() && ready == Ok(1));
+    }
 
     #[test]
     fn both_views_show_a_signal() {

@@ -46,7 +46,7 @@ pub struct Run<'a, R, C> {
 pub struct Output {
     /// One JSON object instead of a table.
     pub json: bool,
-    /// One JSON object a line and a second while the command runs, and a last one at its end.
+    /// A line of JSON a second while the command runs, see [`stream`](crate::stream), and the object on a line.
     pub stream: bool,
     /// Checked in this order after printing; all are checked.
     pub assertions: Vec<Assertion>,
@@ -64,16 +64,6 @@ impl Output {
         self.assertions.iter().try_for_each(|assertion| assertion.check_key(&example))
     }
 
-    /// Prints `run` as it stands, in one line.
-    ///
-    /// # Errors
-    /// If stdout cannot be written to.
-    pub fn line<R: Report, C: Serialize>(&self, run: &Run<'_, R, C>) -> Result<(), Failure> {
-        // Not from a `Value`, which has its keys in alphabetical order.
-        let text = serde_json::to_string(&run.object()).map_err(no_json)?;
-        print(&format!("{text}\n"))
-    }
-
     /// Prints `run` to stdout and checks the assertions.
     ///
     /// # Errors
@@ -81,11 +71,13 @@ impl Output {
     /// written to.
     pub fn finish<R: Report, C: Serialize>(&self, run: &Run<'_, R, C>) -> Result<(), Failure> {
         let object = run.to_json()?;
+        // Not from a `Value`, which has its keys in alphabetical order.
         if self.stream {
-            self.line(run)?;
+            let text = serde_json::to_string(&run.object()).map_err(no_json)?;
+            tolerate_closed(print_line(&text))?;
         } else if self.json {
             let text = serde_json::to_string_pretty(&run.object()).map_err(no_json)?;
-            print(&format!("{text}\n"))?;
+            tolerate_closed(print_line(&text))?;
         } else {
             print(&run.to_text())?;
         }
@@ -239,8 +231,21 @@ const WIDEST: usize = 100;
 /// # Errors
 /// A check failure for anything else, such as a full disk.
 pub fn print(text: &str) -> Result<(), Failure> {
+    tolerate_closed(write(text))
+}
+
+/// Writes a line to stdout, at once and whole.
+///
+/// # Errors
+/// Whatever the system says, a closed pipe too: the caller may want to end its run then.
+pub fn print_line(line: &str) -> io::Result<()> {
+    write(&format!("{line}\n"))
+}
+
+fn write(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    tolerate_closed(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
 }
 
 fn tolerate_closed(written: io::Result<()>) -> Result<(), Failure> {

@@ -17,7 +17,9 @@ use serde::Serialize;
 use softtimers_core::{CatchUp, PaceConfig, PaceError, Pattern, Rate, RateClock, Trace};
 
 use crate::address;
-use crate::args::{Busy, ClockName, EngineArgs, IdlePolicy, OutputArgs, SendArgs, Timer};
+use crate::args::{
+    Busy, ClockName, EndArgs, EngineArgs, IdlePolicy, OutputArgs, SendArgs, StreamArgs, Timer,
+};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::pattern::SendPattern;
@@ -117,8 +119,8 @@ impl SendPlan {
             quantum: args.quantum.at(rate),
             gso: !args.no_gso,
             end: End {
-                duration: args.duration.or(args.count.is_none().then_some(DEFAULT_DURATION)),
-                count: args.count,
+                duration: args.end.duration.or(args.end.count.is_none().then_some(DEFAULT_DURATION)),
+                count: args.end.count,
             },
         };
         check_quantum(args, &traffic)?;
@@ -129,7 +131,7 @@ impl SendPlan {
         traffic: Traffic,
         destination: SocketAddr,
         engine: &EngineArgs,
-        output: &OutputArgs,
+        output: &StreamArgs,
     ) -> Result<Self, Failure> {
         let Traffic { pattern, pace, trace, size, flows, quantum, gso, end } = traffic;
         if let Err(error) = clock(pace, trace.as_ref()) {
@@ -300,6 +302,18 @@ pub struct SendConfig {
 impl From<&OutputArgs> for Output {
     fn from(args: &OutputArgs) -> Self {
         Output { json: args.json, stream: false, assertions: args.assertions.clone() }
+    }
+}
+
+impl From<&StreamArgs> for Output {
+    fn from(args: &StreamArgs) -> Self {
+        Output { stream: args.json_stream, ..Output::from(&args.output) }
+    }
+}
+
+impl From<&EndArgs> for End {
+    fn from(args: &EndArgs) -> Self {
+        End { duration: args.duration, count: args.count }
     }
 }
 

@@ -113,6 +113,10 @@ pub fn ledger(script: &[u8]) {
                 nonce: number,
                 token: Token::new(number | 1).unwrap_or_else(|| unreachable!()),
             },
+            // Due whenever a sender says.
+            5 => {
+                Datagram::Data { flow, sequence: number, scheduled: Timestamp::from_nanos(number), interval }
+            }
             _ => Datagram::Data { flow, sequence: number, scheduled: time, interval },
         };
         let mut bytes = datagram.encode();
@@ -124,6 +128,9 @@ pub fn ledger(script: &[u8]) {
     let report = ledger.report();
     assert!(report.received + report.foreign + report.unsorted + report.hellos <= taken);
     assert!(report.reordered + report.duplicated + report.too_late <= report.received);
+    let delays = report.one_way_variation_ns;
+    assert!(delays.count + report.duplicated + report.too_late == report.received);
+    assert!(delays.p50 <= delays.p999 && delays.p999 <= delays.max);
     let gaps = report.gaps.gap_ns.count;
     assert!(gaps <= report.received && report.gaps.longest_burst.is_none_or(|burst| burst <= gaps + 1));
     assert!(report.gaps.back_to_back.is_none_or(|share| (0.0..=1.0).contains(&share)));

@@ -13,8 +13,10 @@
 
 pub mod ledger;
 pub mod report;
+pub mod second;
 pub mod sequence;
 pub mod strip;
+pub mod variation;
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -34,9 +36,11 @@ use crate::output::{Run, say};
 use crate::plan::RecvPlan;
 use crate::processor::Processor;
 use crate::progress::Progress;
+use crate::stream::Stream;
 use crate::units::show_duration;
 use ledger::Ledger;
 use report::RecvReport;
+use second::Second;
 use strip::Strip;
 
 /// Receives until the plan's end or a signal, then prints and checks the report.
@@ -59,6 +63,13 @@ pub fn run(plan: &RecvPlan) -> Result<(), Failure> {
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let neighbours = Neighbours::watch();
+    // While this thread may run anywhere, for the other one inherits that.
+    let stream = plan
+        .output
+        .stream
+        .then(|| stream(plan, &interrupt))
+        .transpose()
+        .map_err(|error| Failure::broke_off("beginning the stream", &error))?;
     let _kept = plan
         .cpu
         .map(Processor::keep)
@@ -66,11 +77,17 @@ pub fn run(plan: &RecvPlan) -> Result<(), Failure> {
         .map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
     say(format_args!("listening on {}", receiver.config.address));
     let progress = Progress::start("receiving", plan.end.duration);
-    receiver.receive(plan, &interrupt, |receiver| {
-        receiver.so_far(plan, &machine, &neighbours, |run| plan.output.line(run))
-    })?;
+    if let Some(stream) = &stream {
+        receiver.ledger.count_in(stream.counter());
+    }
+    let received = receiver.receive(plan, &interrupt);
     drop(progress);
-    receiver.so_far(plan, &machine, &neighbours, |run| plan.output.finish(run))
+    received.and(stream.map_or(Ok(()), Stream::finish))?;
+    receiver.finish(plan, &machine, &neighbours)
+}
+
+fn stream(plan: &RecvPlan, interrupt: &Interrupt) -> io::Result<Stream<Second>> {
+    Ok(Stream::start("softtimers.recv.stream/1", None, Second::new(plan.expect_interval), interrupt.ender()?))
 }
 
 /// The `config` object of `recv`.
@@ -134,21 +151,15 @@ impl Receiver {
         }
     }
 
-    fn receive(
-        &mut self,
-        plan: &RecvPlan,
-        interrupt: &Interrupt,
-        mut each_second: impl FnMut(&Receiver) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    fn receive(&mut self, plan: &RecvPlan, interrupt: &Interrupt) -> Result<(), Failure> {
         let start = Monotonic.now();
         let end = plan.end.duration.map(|duration| start + duration);
         let most = plan.end.count.unwrap_or(u64::MAX);
-        let mut next_line = plan.output.stream.then(|| start + SECOND);
         let mut heard = Heard { at: start, received: 0 };
         let broke_off = |error: io::Error| Failure::broke_off("receiving", &error);
         loop {
             let silent_at = if plan.once { self.silent_at(heard) } else { None };
-            let wake = [end, next_line, silent_at].into_iter().flatten().min();
+            let wake = [end, silent_at].into_iter().flatten().min();
             let left = wake.map(|wake| wake.saturating_duration_since(Monotonic.now()));
             if self.quiet {
                 wait(&[self.socket.as_fd(), interrupt.as_fd()], left).map_err(broke_off)?;
@@ -167,11 +178,6 @@ impl Receiver {
                 let silence = show_duration(silence(self.ledger.target()));
                 self.fallbacks.push(format!("some flow never said goodbye; ended by {silence} of silence"));
                 break;
-            }
-            if let Some(line) = next_line.filter(|&line| now >= line) {
-                each_second(self)?;
-                // A second that was missed is not made up for.
-                next_line = Some((line + SECOND).max(now));
             }
         }
         if self.unstamped {
@@ -220,16 +226,10 @@ impl Receiver {
         Ok(())
     }
 
-    /// Gives `take` the run as it stands.
-    fn so_far(
-        &self,
-        plan: &RecvPlan,
-        machine: &Machine,
-        neighbours: &Neighbours,
-        take: impl FnOnce(&Run<'_, RecvReport, RecvConfig>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+    /// Prints and checks the run.
+    fn finish(&self, plan: &RecvPlan, machine: &Machine, neighbours: &Neighbours) -> Result<(), Failure> {
         let interference = neighbours.so_far();
-        take(&Run {
+        plan.output.finish(&Run {
             machine: &machine.clone().during(interference),
             seed: None,
             config: &self.config(plan),
@@ -303,8 +303,6 @@ fn next_nap(nap: Duration, occupied: usize, buffer: usize) -> Duration {
     let nap = if occupied > buffer / 4 { nap / 2 } else { nap * 2 };
     nap.clamp(SHORTEST_NAP, LONGEST_NAP)
 }
-
-const SECOND: Duration = Duration::from_secs(1);
 
 /// With [`BATCH`] 65,536 datagrams, some tens of milliseconds.
 const MOST_BATCHES: usize = 256;

@@ -39,6 +39,7 @@ mod outlet;
 mod own_loop;
 mod polled;
 mod report;
+mod second;
 mod session;
 mod soft;
 mod tally;
@@ -59,6 +60,7 @@ use crate::machine::{Machine, Neighbours};
 use crate::output::{Report, Run};
 use crate::plan::SendPlan;
 use crate::progress::Progress;
+use crate::stream::Stream;
 
 use account::Usage;
 pub use flows::ShareReport;
@@ -124,6 +126,8 @@ pub fn present<R: Report, C: Serialize>(
         report: &tell(report, skew),
     });
     match (broke_off, printed) {
+        // Such as that stdout cannot be written to.
+        (Some(failure), Err(same)) if failure == same => Err(failure),
         (Some(failure), Err(also)) => Err(Failure::check(format_args!("{failure}; {also}"))),
         (Some(failure), Ok(())) => Err(failure),
         (None, printed) => printed,
@@ -163,6 +167,9 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     }
     session.fallbacks.extend(session.work.stop());
     session.fallbacks.extend(session.flow.fallback());
+    session.flow.settle();
+    // After the goodbye, which is not to wait for a reader.
+    let streamed = session.stream.take().map_or(Ok(()), Stream::finish);
     let disagreement = tsc.and_then(|clock| clock.disagreement());
     session
         .fallbacks
@@ -172,7 +179,8 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         skew: session.flow.tally().skew(),
         fallbacks: session.fallbacks,
         broke_off: driven
-            .err()
-            .map(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error)),
+            .map_err(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error))
+            .and(streamed)
+            .err(),
     })
 }

@@ -157,15 +157,22 @@ fn the_duration_ends_a_slow_run() {
     }
 }
 
-/// One object a line, about one line a second, and the last one is whole.
+/// A stream has its lines also where nothing happens, and where nothing is ever sent.
 #[test]
-fn a_receiver_can_report_every_second() {
-    let receiver = start("recv 127.0.0.1:0 --duration 2500ms --json-stream");
-    let output = receiver.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stdout.clone()).unwrap();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    assert!(lines.len() >= 2, "{}", String::from_utf8_lossy(&output.stdout));
-    assert!(lines.iter().all(|line| line["schema"] == "softtimers.recv/1" && line["received"] == 0));
+fn every_second_has_a_line_whatever_happens() {
+    for words in [
+        "recv 127.0.0.1:0 --duration 2500ms",
+        "send 127.0.0.1:9 --interval 60s --duration 2500ms",
+        "send 127.0.0.1:9 --interval 60s --duration 2500ms --timer off",
+    ] {
+        let output = start(&format!("{words} --json-stream")).wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", common::stderr(&output));
+        let (command, count) =
+            if words.starts_with("recv") { ("recv", "received") } else { ("send", "sent") };
+        let (lines, _) = common::streamed(&output.stdout, command, count);
+        assert!((1..=3).contains(&lines.len()), "{lines:?}");
+        assert!(lines.iter().all(|line| line["interval"]["gap_ns"]["max"].is_null()), "{lines:?}");
+    }
 }
 
 #[test]

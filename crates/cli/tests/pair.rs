@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Receiver, command, pair, stderr};
+use common::{Receiver, command, pair, stderr, streamed};
 use serde_json::Value;
 use softtimers::TriggerState;
 
@@ -15,6 +15,10 @@ fn both_accounts_agree_whatever_the_timer() {
         assert_eq!((&received["received"], &received["lost"]), (&300.into(), &0.into()), "{timer}");
         assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()), "{timer}");
         assert_eq!(received["gap_ns"]["count"], 299);
+        // Whoever sends writes its place into each datagram.
+        let variation = &received["one_way_variation_ns"];
+        assert_eq!((&variation["count"], &variation["min"]), (&300.into(), &0.into()), "{timer}");
+        assert!(variation["max"].as_u64() < Some(60_000_000_000), "{timer}: {variation}");
         // The receiver judges by what the sender states.
         assert_eq!(received["config"]["interval_ns"], 200_000);
         assert_eq!((&received["received_bytes"], &received["hellos"]), (&(300 * 64).into(), &0.into()));
@@ -185,4 +189,52 @@ fn a_sender_whose_assertion_fails_says_so() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("--assert 'sent>2' does not hold: sent is 2"), "{}", stderr(&output));
     receiver.finish();
+}
+
+/// Each second has a line, and the seconds add up to the object of `--json`; whoever sends, and however many.
+#[test]
+fn the_seconds_of_a_stream_add_up() {
+    for flags in [
+        "--rate 2kpps --duration 1300ms",
+        "--rate 2kpps --duration 200ms --timer thread",
+        "--rate 2kpps --duration 200ms --timer signal",
+        "--rate 50pps --flows 40 --duration 200ms --catch-up none --timer loop",
+        "--rate 10kpps --pattern poisson --seed 7 --duration 200ms --flows 2",
+    ] {
+        let receiver = Receiver::start("--once");
+        let words = format!("send {} --json-stream {flags}", receiver.address);
+        let output = command(&words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words}: {}", stderr(&output));
+        let (lines, sent) = streamed(&output.stdout, "send", "sent");
+        let total = &lines.last().unwrap()["total"];
+        for key in ["forfeited", "fired", "late", "longest_burst", "packets_per_turn", "back_to_back"] {
+            assert_eq!(total[key], sent[key], "{words}: {key}");
+        }
+        for (key, value) in ["late_ns", "gap_ns"]
+            .iter()
+            .flat_map(|key| ["count", "min", "p50", "p999", "max"].iter().map(move |value| (*key, *value)))
+        {
+            assert_eq!(total[key][value], sent[key][value], "{words}: {key}.{value}");
+        }
+        let seeds = lines.iter().map(|line| line.get("seed") == sent.get("seed"));
+        assert!(seeds.into_iter().all(|same| same), "{words}");
+        receiver.finish();
+    }
+}
+
+/// The last object of a stream has the keys of the only one of `--json`, and assertions are about it.
+#[test]
+fn a_stream_ends_with_the_object_of_json() {
+    let run = |flag: &str| {
+        let receiver = Receiver::start("--once");
+        let words = format!("send {} --interval 1ms --count 3 {flag} --assert sent>3", receiver.address);
+        let output = command(&words).output().unwrap();
+        assert!(stderr(&output).contains("sent is 3"), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(1));
+        receiver.finish();
+        output.stdout
+    };
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let (_, last) = streamed(&run("--json-stream"), "send", "sent");
+    assert_eq!(keys(&last), keys(&serde_json::from_slice(&run("--json")).unwrap()));
 }

@@ -2,12 +2,12 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::{Receiver, command, refusal, run, stderr};
+use common::{Receiver, command, refusal, run, stderr, streamed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use softtimers_cli::handshake::{self, Refusal};
@@ -117,10 +117,10 @@ fn silence_ends_a_run_whose_goodbyes_were_lost() {
     assert_eq!(ended, [true, false]);
 }
 
-/// One object a line, about one line a second; all of stdout is that, the last line too.
+/// Loss is told when it shows, and taken back when a datagram was only late; all of stdout is lines.
 #[test]
-fn a_stream_is_of_objects_only() {
-    let mut receiver = command("recv 127.0.0.1:0 --duration 1500ms --json-stream")
+fn the_seconds_of_a_stream_add_up() {
+    let mut receiver = command("recv 127.0.0.1:0 --duration 60s --count 6 --json-stream")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -129,14 +129,33 @@ fn a_stream_is_of_objects_only() {
     BufReader::new(receiver.stderr.take().unwrap()).read_line(&mut listening).unwrap();
     let address = listening.trim().strip_prefix("listening on ").unwrap().parse().unwrap();
     let sender = Sender::to_address(address);
-    (0..3).for_each(|sequence| sender.data(sequence));
-    let output = receiver.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
-    assert!(lines.len() >= 2, "{text}");
-    assert!(lines.iter().all(|line| line["schema"] == "softtimers.recv/1"), "{text}");
-    assert_eq!(lines.last().unwrap()["received"], 3, "{text}");
+    [0, 1, 4, 4].into_iter().for_each(|sequence| sender.data(sequence));
+    let mut stdout = BufReader::new(receiver.stdout.take().unwrap());
+    let counts = |line: &Value| {
+        let total = &line["total"];
+        ["received", "lost", "reordered", "duplicated", "flows"].map(|key| total[key].as_i64().unwrap())
+    };
+    let mut text = String::new();
+    let so_far = loop {
+        let begin = text.len();
+        stdout.read_line(&mut text).unwrap();
+        let line: Value = serde_json::from_str(&text[begin..]).expect("a line");
+        if counts(&line)[0] == 4 {
+            break line;
+        }
+    };
+    assert_eq!((counts(&so_far), &so_far["total"]["gap_ns"]["count"]), ([4, 2, 0, 1, 1], &3.into()));
+    sender.data(2);
+    sender.data(5);
+    stdout.read_to_string(&mut text).unwrap();
+    assert_eq!(receiver.wait().unwrap().code(), Some(0));
+    let (lines, report) = streamed(text.as_bytes(), "recv", "lost");
+    assert!(lines.iter().any(|line| line["interval"]["lost"] == -1), "{text}");
+    let last = lines.last().unwrap();
+    assert_eq!(counts(last), [6, 1, 1, 1, 1]);
+    assert_eq!((&report["received"], &report["one_way_variation_ns"]["count"]), (&6.into(), &5.into()));
+    let variation = |of: &Value| of["one_way_variation_ns"]["max"].as_u64().unwrap();
+    assert!(variation(&last["total"]) <= variation(&report), "{last} {report}");
 }
 
 #[test]
@@ -219,15 +238,55 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
+/// Sent in one go, and due an hour apart by a clock of the sender's own: each is an hour luckier than the one before.
+#[test]
+fn one_way_variation_needs_no_common_clock() {
+    let hour = 3_600_000_000_000u64;
+    let receiver = Receiver::start("--once");
+    let sender = Sender::to(&receiver);
+    let interval = Duration::from_secs(1);
+    for sequence in [0, 1, 2, 2, 4] {
+        let scheduled = Timestamp::from_nanos(17 + sequence * hour);
+        sender.send(Datagram::Data { flow: 9, sequence, scheduled, interval });
+    }
+    sender.send(Datagram::Bye { flow: 9, sent: 5, token: None });
+    let (exit, report, _) = receiver.finish();
+    assert_eq!((exit, &report["received"], &report["lost"]), (Some(0), &5.into(), &1.into()));
+    let variation = &report["per_flow"][0]["one_way_variation_ns"];
+    assert_eq!((variation, &variation["min"]), (&report["one_way_variation_ns"], &0.into()));
+    assert_eq!(variation["count"], 4, "the duplicate has none");
+    // Of the four hours the time goes off that sending took, and the test is given four minutes.
+    let max = variation["max"].as_u64().unwrap();
+    assert!((4 * hour - hour / 15..=4 * hour).contains(&max), "{variation}");
+}
+
+/// Only a line tells whether somebody reads; without an end of its own, a stream would go on for ever.
+#[test]
+fn a_reader_that_goes_away_ends_a_stream() {
+    for words in ["recv 127.0.0.1:0", "send 127.0.0.1:9 --rate 100pps --duration 1000s", BUSY] {
+        let mut command = command(&format!("{words} --json-stream"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        assert!(first.contains(".stream/1"), "{words}: {first}");
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{words}");
+    }
+}
+
+/// Looks at its clock, and at nothing else.
+const BUSY: &str = "send 127.0.0.1:9 --interval 60s --duration 1000s --busy compute";
+
 #[test]
 fn a_full_disk_is_an_error() {
-    let Ok(mut full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full");
+    if !full().is_ok_and(|mut full| full.write_all(b"x").is_err()) {
         common::skipped("no /dev/full");
         return;
-    };
-    assert!(full.write_all(b"x").is_err());
-    let output = command("man").stdout(full).output().unwrap();
-    assert!(refusal(&output, 1).contains("writing to stdout"));
+    }
+    for words in ["man", "send 127.0.0.1:9 --rate 100pps --duration 1000s --json-stream"] {
+        let output = command(words).stdout(full().unwrap()).output().unwrap();
+        assert!(refusal(&output, 1).contains("softtimers: writing to stdout: No space left"), "{words}");
+    }
 }
 
 #[test]

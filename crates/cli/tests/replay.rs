@@ -246,3 +246,12 @@ fn bad_input_is_one_line() {
         }
     }
 }
+
+#[test]
+fn a_replay_can_be_streamed() {
+    let file = Recording::of("streamed.csv", b"0,100\n1000,200\n3000,100\n");
+    let output = run(&format!("replay {} 127.0.0.1:9 --json-stream", file.path()));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let (_, report) = common::streamed(&output.stdout, "replay", "sent");
+    assert_eq!((&report["sent"], &report["recording"]["packets"]), (&3.into(), &3.into()));
+}

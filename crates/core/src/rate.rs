@@ -189,6 +189,18 @@ mod tests {
         assert_eq!(micros(50_000_000, 1_500), 240_000);
     }
 
+    /// 8,333⅓ and 83,333⅓: the third is not lost, and the paper's whole numbers are what is whole of them.
+    #[test]
+    fn packet_rates_of_the_paper_are_exact() {
+        for (bits, packets) in [(100_000_000, 8_333), (1_000_000_000, 83_333)] {
+            let rate = Rate::of_bits(bits, 1_500).unwrap();
+            assert_eq!(rate.packets_per_second() as u64, packets);
+            assert_eq!(rate.intervals_in(NANOS_PER_SEC), packets);
+            assert_eq!(rate.intervals_in(3 * NANOS_PER_SEC), 3 * packets + 1);
+            assert_eq!(rate.intervals_in(3_000_000 * NANOS_PER_SEC), 1_000_000 * (3 * packets + 1));
+        }
+    }
+
     #[test]
     fn bytes_may_come_faster_than_nanoseconds() {
         let of = |bits, bytes| Rate::bytes(bits).unwrap().span(bytes).as_nanos();

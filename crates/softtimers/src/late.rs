@@ -74,6 +74,20 @@ pub struct LateCounts {
     pub longest: Duration,
 }
 
+impl LateCounts {
+    /// Counts an event that was so late.
+    pub fn count(&mut self, lateness: Duration) {
+        self.events += 1;
+        self.longest = self.longest.max(lateness);
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: LateCounts) {
+        self.events += other.events;
+        self.longest = self.longest.max(other.longest);
+    }
+}
+
 /// Attributes late events to a cause. Belongs to the thread that made it.
 ///
 /// ```
@@ -139,16 +153,17 @@ impl LateLog {
         log
     }
 
-    /// An event ran at `now`, `lateness` after its due time, found by `source`.
+    /// An event ran at `now`, `lateness` after its due time, found by `source`. Returns what it is counted
+    /// under; `None` if it was not late.
     ///
     /// # Cost
     /// One comparison; and the samples of the table above, at most as often as it says.
-    pub fn ran(&mut self, now: Timestamp, lateness: Duration, source: TriggerState) {
+    pub fn ran(&mut self, now: Timestamp, lateness: Duration, source: TriggerState) -> Option<LateCause> {
         if lateness <= self.threshold {
             if now.saturating_duration_since(self.running.at) > SAMPLE_RUNNING {
                 self.sample(now, SAMPLE_WAITING);
             }
-            return;
+            return None;
         }
         let cause = match self.cause {
             Some((at, cause)) if now.saturating_duration_since(at) < self.threshold => cause,
@@ -158,21 +173,16 @@ impl LateLog {
                 cause
             }
         };
-        self.count(cause, lateness);
-    }
-
-    fn count(&mut self, cause: LateCause, lateness: Duration) {
-        let counts = &mut self.counts[cause as usize];
-        counts.events += 1;
-        counts.longest = counts.longest.max(lateness);
+        self.counts[cause as usize].count(lateness);
+        Some(cause)
     }
 
     /// An event ran on time, but `lateness` after the time that was intended for it, because what it
     /// queued behind was late. Counted under [`LateCause::CatchUp`] from the threshold on.
-    pub fn caught_up(&mut self, lateness: Duration) {
-        if lateness > self.threshold {
-            self.count(LateCause::CatchUp, lateness);
-        }
+    pub fn caught_up(&mut self, lateness: Duration) -> Option<LateCause> {
+        let late = lateness > self.threshold;
+        late.then(|| self.counts[LateCause::CatchUp as usize].count(lateness));
+        late.then_some(LateCause::CatchUp)
     }
 
     /// Each cause with its counts.
@@ -305,7 +315,8 @@ mod tests {
             if judged == 10 {
                 break;
             }
-            let waited_before = waited(&log);
+            // As the log has it: this thread may wait for a core between its sample and here.
+            let waited_before = log.waiting.total;
             let _ =
                 rustix::event::poll(&mut [], Some(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 500_000 }));
             let due = Monotonic.now();

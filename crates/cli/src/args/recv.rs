@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::OutputArgs;
+use super::{EndArgs, StreamArgs};
 use crate::units;
 
 /// `softtimers recv`.
@@ -20,13 +20,9 @@ pub struct RecvArgs {
     #[arg(value_name = "ADDR")]
     pub address: String,
 
-    /// End after this time
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub duration: Option<Duration>,
-
-    /// End after this many datagrams of traffic
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
+    /// When it ends, whatever senders say.
+    #[command(flatten)]
+    pub end: EndArgs,
 
     /// End when every sender that was heard has said that it is done
     ///
@@ -47,13 +43,9 @@ pub struct RecvArgs {
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,
 
-    /// Print one JSON object a second, each on a line, and a last one at the end
-    #[arg(long, conflicts_with = "json")]
-    pub json_stream: bool,
-
     /// How to print.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub output: StreamArgs,
 }
 
 const RECV_EXAMPLES: &str = "\

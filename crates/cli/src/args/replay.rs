@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use softtimers_core::Speed;
 
-use super::{EngineArgs, OutputArgs};
+use super::{EndArgs, EngineArgs, StreamArgs};
 use crate::units;
 
 /// `softtimers replay`.
@@ -50,13 +50,9 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub burst_interval: Option<Duration>,
 
-    /// End after this time, if the recording is longer
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub duration: Option<Duration>,
-
-    /// End after this many datagrams, if the recording has more
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
+    /// When it ends, if not with the recording.
+    #[command(flatten)]
+    pub end: EndArgs,
 
     /// How the run is driven.
     #[command(flatten)]
@@ -64,7 +60,7 @@ pub struct ReplayArgs {
 
     /// How to print.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub output: StreamArgs,
 }
 
 const REPLAY_EXAMPLES: &str = "\

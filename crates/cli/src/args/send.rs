@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{EngineArgs, OutputArgs, datagram_size};
+use super::{EndArgs, EngineArgs, StreamArgs, datagram_size};
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
 use crate::units::{self, SendRate};
@@ -15,6 +15,7 @@ use crate::units::{self, SendRate};
 /// run `softtimers recv` at the other end to see what really arrived.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = SEND_EXAMPLES)]
+#[command(mut_arg("duration", |arg| arg.help("End after this time [default: 10s, unless --count is given]")))]
 #[command(group(clap::ArgGroup::new("pace").required(true).args(["rate", "interval"])))]
 pub struct SendArgs {
     /// Where to send: IP:PORT or NAME:PORT of one host
@@ -75,13 +76,9 @@ pub struct SendArgs {
     #[arg(long)]
     pub no_gso: bool,
 
-    /// End after this time [default: 10s, unless --count is given]
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub duration: Option<Duration>,
-
-    /// End after this many datagrams
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
+    /// When it ends.
+    #[command(flatten)]
+    pub end: EndArgs,
 
     /// How the run is driven.
     #[command(flatten)]
@@ -89,7 +86,7 @@ pub struct SendArgs {
 
     /// How to print.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub output: StreamArgs,
 }
 
 fn flow_count(text: &str) -> Result<u32, String> {

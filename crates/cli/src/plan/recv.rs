@@ -39,12 +39,12 @@ impl RecvPlan {
         address::check_local(local)?;
         Ok(RecvPlan {
             local,
-            end: End { duration: args.duration, count: args.count },
+            end: End::from(&args.end),
             once: args.once,
             expect_interval: args.expect_interval,
             strip_after: args.strip_after,
             cpu: args.cpu.map(Processor::new).transpose()?,
-            output: Output { stream: args.json_stream, ..Output::from(&args.output) },
+            output: Output::from(&args.output),
         })
     }
 }

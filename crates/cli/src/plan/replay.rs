@@ -61,7 +61,7 @@ impl ReplayPlan {
             flows: 1,
             quantum: 1,
             gso: true,
-            end: End { duration: args.duration, count: args.count },
+            end: End::from(&args.end),
         };
         Ok(ReplayPlan {
             send: SendPlan::driven(traffic, destination, &args.engine, &args.output)?,

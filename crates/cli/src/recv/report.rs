@@ -1,11 +1,14 @@
 //! What `recv` tells: the keys of `softtimers.recv/1`.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::distribution::Distribution;
 use crate::gaps::GapReport;
 use crate::output::{Report, Table};
-use crate::recv::ledger::MOST_FLOWS_SHOWN;
+use crate::recv::ledger::{MOST_FLOWS_SHOWN, WORST_SHOWN};
+use crate::units::show_duration;
 
 /// The findings of a receiver. Counts are of datagrams.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -23,6 +26,9 @@ pub struct RecvReport {
     /// Gaps within each flow, by the kernel's receive timestamps; all flows together.
     #[serde(flatten)]
     pub gaps: GapReport,
+    /// From when a datagram was due at its sender to when it came, less the least of its flow: all flows
+    /// together. Duplicates have none. Of more than 64 flows the percentiles are against the least until then.
+    pub one_way_variation_ns: Distribution,
     /// Different flows: an address and port with a flow number.
     pub flows: u64,
     /// Payload of the traffic.
@@ -49,6 +55,9 @@ pub struct RecvReport {
     pub over_flows: FlowsReport,
     /// The first 64 flows.
     pub per_flow: Vec<FlowReport>,
+    /// Of several flows the five that lost most, and of those that lost equally much the ones whose delay varied
+    /// most.
+    pub worst_flows: Vec<FlowReport>,
 }
 
 /// One flow of a [`RecvReport`].
@@ -70,6 +79,8 @@ pub struct FlowReport {
     pub gap_mean_ns: Option<f64>,
     /// Their standard deviation.
     pub gap_stddev_ns: Option<f64>,
+    /// Its one-way delays, less the least of them; without percentiles beyond the first 64 flows.
+    pub one_way_variation_ns: Distribution,
     /// Whether the sender has said goodbye.
     pub ended: bool,
 }
@@ -87,12 +98,31 @@ pub struct FlowsReport {
     pub lost: Distribution,
     /// The standard deviation of a flow's gaps.
     pub gap_stddev_ns: Distribution,
+    /// The mean of a flow's one-way variation.
+    pub one_way_variation_mean_ns: Distribution,
 }
 
 impl RecvReport {
     /// A report with every key, to check assertions by before there is one.
     pub fn example() -> Self {
-        RecvReport { per_flow: vec![FlowReport::default(); MOST_FLOWS_SHOWN], ..RecvReport::default() }
+        RecvReport {
+            per_flow: vec![FlowReport::default(); MOST_FLOWS_SHOWN],
+            worst_flows: vec![FlowReport::default(); WORST_SHOWN],
+            ..RecvReport::default()
+        }
+    }
+}
+
+impl FlowReport {
+    /// For people.
+    fn line(&self) -> String {
+        let FlowReport { peer, flow, received, lost, .. } = self;
+        let mut line = format!("{peer} flow {flow}: {received} received, {lost} lost");
+        for (count, what) in [(self.reordered, "reordered"), (self.duplicated, "duplicated")] {
+            line += &if count > 0 { format!(", {count} {what}") } else { String::new() };
+        }
+        let mean = self.one_way_variation_ns.mean.map(|nanos| Duration::from_micros((nanos / 1e3) as u64));
+        line + &mean.map_or_else(String::new, |mean| format!(", mean variation {}", show_duration(mean)))
     }
 }
 
@@ -113,6 +143,7 @@ impl Report for RecvReport {
         table.distribution("gap", &self.gaps.gap_ns);
         table.share("back to back", self.gaps.back_to_back);
         table.number("longest burst", self.gaps.longest_burst);
+        table.distribution("one-way variation", &self.one_way_variation_ns);
         table.row("flows", self.flows);
         if let FlowsReport {
             count: 2.., received: Distribution { min: Some(min), max: Some(max), .. }, ..
@@ -120,6 +151,10 @@ impl Report for RecvReport {
         {
             table.row("of each flow", format!("{min} to {max} received"));
             table.distribution("deviation", &self.over_flows.gap_stddev_ns);
+            table.distribution("mean variation", &self.over_flows.one_way_variation_mean_ns);
+        }
+        for (place, flow) in self.worst_flows.iter().take(WORST_IN_TABLE).enumerate() {
+            table.row(if place == 0 { "worst flows" } else { "" }, flow.line());
         }
         for (name, count) in [
             ("too late", self.too_late),
@@ -134,6 +169,9 @@ impl Report for RecvReport {
         table
     }
 }
+
+/// A table for people fits a screen, however many flows there are.
+const WORST_IN_TABLE: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -155,6 +193,25 @@ mod tests {
             assert!(json.get(key).is_some(), "{key}");
         }
         assert!(json["flows"].is_u64(), "a number, so that it can be asserted on");
+    }
+
+    /// A screen of 25 lines by 100 columns holds the table of any number of flows.
+    #[test]
+    fn a_table_of_many_flows_fits_a_screen() {
+        let peer = "[2001:db8:ffff:ffff::ffff]:65535".to_owned();
+        let variation = Distribution { mean: Some(1.5e9), ..Distribution::default() };
+        let worst =
+            FlowReport { peer, flow: 9_999, one_way_variation_ns: variation, ..FlowReport::default() };
+        let some = Distribution { count: 9, min: Some(1), max: Some(2), ..Distribution::default() };
+        let table = RecvReport {
+            worst_flows: vec![worst; WORST_SHOWN],
+            over_flows: FlowsReport { count: 9_999, received: some, ..FlowsReport::default() },
+            ..RecvReport::example()
+        }
+        .table()
+        .to_string();
+        assert!(table.lines().count() < 24, "{table}");
+        assert!(table.contains("\nworst flows"), "{table}");
     }
 
     #[test]

@@ -11,13 +11,15 @@ use crate::args::Timer;
 use crate::failure::Failure;
 use crate::gaps::Train;
 use crate::plan::SendPlan;
+use crate::stream::Counter;
 use crate::wire::{self, Datagram, Token};
 
 use super::flows::Flows;
 use super::kernel::HandOver;
 use super::outlet::{HandedOver, Outlet};
 use super::report::SocketReport;
-use super::tally::Tally;
+use super::second::Second;
+use super::tally::{Tally, Trouble};
 
 /// A flow in progress, or several. Its engine asks when the next datagram is [`due`](Flow::due) and calls
 /// [`depart`](Flow::depart) at that time or as soon after it as it notices.
@@ -90,6 +92,11 @@ impl Flow {
         })
     }
 
+    /// Counts each second apart, too.
+    pub(super) fn count_in(&mut self, second: Counter<Second>) {
+        self.tally.count_in(second);
+    }
+
     /// Begins a new train at `now`: the time since the last departure is no delay.
     pub(super) fn restart(&mut self, now: Timestamp) {
         self.due = self.clock.start(now);
@@ -133,6 +140,15 @@ impl Flow {
     /// What trying again cannot mend, such as a datagram too long for the path, or a destination that
     /// has been out of reach for more than a second.
     pub(super) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
+        let departed = self.leave(now, source);
+        if self.tally.is_streamed() {
+            let forfeited = self.flows.as_ref().map_or(self.clock.forfeited(), Flows::forfeited_so_far);
+            self.tell_trouble(forfeited);
+        }
+        departed
+    }
+
+    fn leave(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         if self.muted {
             self.null_events += 1;
             self.due = self.clock.departed(now);
@@ -199,6 +215,17 @@ impl Flow {
         self.outlet.count_calls(would_block + no_buffers + refused);
         self.overruns = Some(overruns);
         unread
+    }
+
+    /// Tells the last second what no departure has told.
+    pub(super) fn settle(&mut self) {
+        self.tell_trouble(self.forfeited());
+    }
+
+    /// Tells the second what has happened so far beside departures.
+    fn tell_trouble(&mut self, forfeited: u64) {
+        let SocketReport { would_block, no_buffers, refused, .. } = self.outlet.trouble();
+        self.tally.trouble(Trouble { forfeited, tried_again: would_block + no_buffers + refused });
     }
 
     /// Makes this thread the one whose accounts tell why a departure was late.

@@ -45,6 +45,8 @@ pub(super) struct Flows {
     staged: VecDeque<(Due, Timestamp)>,
     packet: Vec<u8>,
     pace: PaceConfig,
+    /// Places that are given up, as far as the datagrams that were due since have told.
+    forfeited: u64,
     /// All flows together, as if they were one.
     gaps: Gaps,
     train: Train,
@@ -58,6 +60,7 @@ struct Lane {
     /// Datagrams with a number so far.
     numbered: u64,
     sent: u64,
+    forfeited: u64,
     train: Train,
 }
 
@@ -86,7 +89,7 @@ impl Flows {
             let pattern = own(pace.pattern, flow as u64);
             order.add(PaceConfig { pattern, ..pace }, plan.trace.as_ref(), start)?;
         }
-        let lane = |start| Lane { start, numbered: 0, sent: 0, train: Train::default() };
+        let lane = |start| Lane { start, numbered: 0, sent: 0, forfeited: 0, train: Train::default() };
         Ok(Flows {
             order,
             lanes: starts.into_iter().map(lane).collect(),
@@ -94,6 +97,7 @@ impl Flows {
             staged: VecDeque::with_capacity(MOST_IN_ONE_TURN),
             packet: vec![0; plan.size],
             pace,
+            forfeited: 0,
             gaps: Gaps::new(Some(interval / plan.flows)),
             train: Train::default(),
             latest: start,
@@ -175,6 +179,11 @@ impl Flows {
         self.order.forfeited()
     }
 
+    /// The same as it is known so far, without asking each flow.
+    pub(super) fn forfeited_so_far(&self) -> u64 {
+        self.forfeited
+    }
+
     /// Gaps and bursts of all flows together, judged by the interval that they have together.
     pub(super) fn gap_report(&self) -> GapReport {
         self.gaps.report()
@@ -200,7 +209,7 @@ impl Flows {
         let before = self.staged.len();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
-        let Flows { order, lanes, batch, staged, packet, pace, .. } = self;
+        let Flows { order, lanes, batch, staged, packet, pace, forfeited, .. } = self;
         let interval = pace.rate.interval();
         let mut pushed = Ok(());
         order.take(time, most, |due| {
@@ -210,6 +219,7 @@ impl Flows {
             let packet = &packet[..due.length.map_or(packet.len(), usize::from)];
             pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| outlet.put(batch, packet, time));
             lane.numbered += 1;
+            *forfeited += due.forfeited - std::mem::replace(&mut lane.forfeited, due.forfeited);
             staged.push_back((due, time));
         })?;
         pushed.map_err(io::Error::other)?;

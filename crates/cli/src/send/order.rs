@@ -21,6 +21,8 @@ pub(super) struct Due {
     pub(super) due: Timestamp,
     /// How long it is, if a recording says so.
     pub(super) length: Option<u16>,
+    /// Places that the flow has given up so far.
+    pub(super) forfeited: u64,
 }
 
 #[derive(Debug)]
@@ -100,7 +102,8 @@ impl Order {
                         continue;
                     };
                     queue.enqueue(now, flow, *bytes, token).map_err(io::Error::other)?;
-                    leave(Due { flow: token, place, due, length: None });
+                    let forfeited = queue.flow_stats(flow).map_or(0, |stats| stats.forfeited);
+                    leave(Due { flow: token, place, due, length: None, forfeited });
                     cut = more;
                 }
                 if cut {
@@ -115,8 +118,9 @@ impl Order {
                     let Reverse((due, flow)) = *first;
                     let clock = &mut clocks[flow as usize];
                     let (place, length, together) = (clock.place(), clock.length(), left.min(*quantum));
-                    (0..together).for_each(|_| leave(Due { flow, place, due, length }));
                     first.0.0 = clock.departed_together(now, together, together);
+                    let forfeited = clock.forfeited();
+                    (0..together).for_each(|_| leave(Due { flow, place, due, length, forfeited }));
                     left -= together;
                 }
             }
@@ -157,7 +161,9 @@ mod tests {
             let mut left = Vec::new();
             let mut now = Timestamp::from_micros(1_000);
             for step in 0..500u64 {
-                order.take(now, 7 * quantum, |due| left.push((now, due))).unwrap();
+                // Within a quantum the queue tells only at its end what was given up.
+                let told = |due: Due| if quantum == 1 { due } else { Due { forfeited: 0, ..due } };
+                order.take(now, 7 * quantum, |due| left.push((now, told(due)))).unwrap();
                 // Mostly on time, now and then after a stall that is made up or given up.
                 let pause = if step % 97 == 96 { 31_000 } else { step % 3 * 40 };
                 now = order.next_due().unwrap().max(now) + Duration::from_micros(pause);

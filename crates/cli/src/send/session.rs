@@ -13,9 +13,11 @@ use crate::handshake::Permit;
 use crate::interrupt::Interrupt;
 use crate::plan::SendPlan;
 use crate::processor::{Kept, Processor, Processors};
+use crate::stream::Stream;
 
 use super::account::Usage;
 use super::flow::Flow;
+use super::second::Second;
 use super::work::Workload;
 use super::work_loop::{self, Descriptors};
 use super::{beside, own_loop, soft};
@@ -38,6 +40,8 @@ pub(super) struct Session {
     pub(super) handlers: Option<LoopStats>,
     /// What did not work as asked and what was done instead.
     pub(super) fallbacks: Vec<String>,
+    /// A line a second, if asked for.
+    pub(super) stream: Option<Stream<Second>>,
     /// What this thread is asked to be; it is let go as it was.
     _kept: Option<Kept>,
     _slice: Option<Slice>,
@@ -48,6 +52,13 @@ impl Session {
         let socket = connect(plan.destination)?;
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+        // While this thread may run anywhere, for the other one inherits that.
+        let stream = plan
+            .output
+            .stream
+            .then(|| stream(plan, &interrupt))
+            .transpose()
+            .map_err(|error| Failure::broke_off("beginning the stream", &error))?;
         let work = Workload::start(plan.work, plan.cpu, &interrupt)
             .map_err(|error| Failure::broke_off("starting the work", &error))?;
         let anywhere =
@@ -61,8 +72,12 @@ impl Session {
         let slice = plan.sched_slice.map(Slice::hold).transpose();
         let no_slice = slice.as_ref().err().map(|error| format!("no --sched-slice: {error}"));
         let start = Monotonic.now();
+        let mut flow = Flow::new(plan, socket, start)?;
+        if let Some(stream) = &stream {
+            flow.count_in(stream.counter());
+        }
         Ok(Session {
-            flow: Flow::new(plan, socket, start)?,
+            flow,
             work,
             interrupt,
             end: plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
@@ -72,6 +87,7 @@ impl Session {
             trigger_intervals: Distribution::default(),
             handlers: None,
             fallbacks: no_slice.into_iter().collect(),
+            stream,
             _kept: kept,
             _slice: slice.unwrap_or_default(),
         })
@@ -113,6 +129,12 @@ impl Session {
             self.fallbacks.push("no goodbye could be sent; a receiver does not know of the end".to_owned());
         }
     }
+}
+
+fn stream(plan: &SendPlan, interrupt: &Interrupt) -> io::Result<Stream<Second>> {
+    let schema = if plan.trace.is_some() { "softtimers.replay.stream/1" } else { "softtimers.send.stream/1" };
+    let second = Second::new(plan.pace.rate.interval());
+    Ok(Stream::start(schema, plan.seed(), second, interrupt.ender()?))
 }
 
 /// A socket of any free port, connected so that the kernel looks the route up once.

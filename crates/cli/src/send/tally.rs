@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use softtimers::late::LateLog;
+use softtimers::late::{LateCause, LateLog};
 use softtimers::signal_timer::Departure;
 use softtimers::{PerSource, Timestamp, TriggerState};
 
 use crate::distribution::Recorder;
 use crate::gaps::{GapReport, Gaps, Train};
+use crate::stream::Counter;
 
 use super::report::LateReport;
+use super::second::{Left, Second};
 
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -24,6 +26,20 @@ pub(super) struct Tally {
     causes: LateLog,
     /// Departures are times asked of the kernel, of which the thread's accounts know nothing.
     foretold: bool,
+    /// The same of each second, for `--json-stream`.
+    second: Option<Counter<Second>>,
+    /// What that was told of.
+    told: Trouble,
+    told_turns: u64,
+}
+
+/// What happens beside departures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Trouble {
+    /// Places given up.
+    pub(super) forfeited: u64,
+    /// Attempts that had to be repeated.
+    pub(super) tried_again: u64,
 }
 
 impl Tally {
@@ -38,12 +54,20 @@ impl Tally {
             skew: None,
             causes: LateLog::new(LATE_FROM, now),
             foretold: false,
+            second: None,
+            told: Trouble::default(),
+            told_turns: 0,
         }
     }
 
     /// From now on departures are times that the kernel is asked to keep.
     pub(super) fn foretell(&mut self) {
         self.foretold = true;
+    }
+
+    /// Counts each second apart, too.
+    pub(super) fn count_in(&mut self, second: Counter<Second>) {
+        self.second = Some(second);
     }
 
     /// Makes this thread the one whose accounts tell why a departure was late.
@@ -57,28 +81,56 @@ impl Tally {
         self.turns += 1;
     }
 
+    /// Whether [`trouble`](Tally::trouble) wants to be told.
+    #[inline]
+    pub(super) fn is_streamed(&self) -> bool {
+        self.second.is_some()
+    }
+
+    /// Tells the second what has happened so far beside departures.
+    pub(super) fn trouble(&mut self, so_far: Trouble) {
+        if let Some(second) = self.second.as_ref().filter(|_| so_far != self.told) {
+            let forfeited = so_far.forfeited.saturating_sub(self.told.forfeited);
+            let tried_again = so_far.tried_again.saturating_sub(self.told.tried_again);
+            second.count(|second| second.trouble(forfeited, tried_again));
+            self.told = so_far;
+        }
+    }
+
     /// Counts a datagram that has just left, and why if it was late.
     #[inline]
     pub(super) fn departed(&mut self, train: &mut Train, departure: Departure, source: TriggerState) {
-        self.count(train, departure, source);
-        if !self.foretold {
-            self.causes.ran(departure.sent, pause(&departure), source);
-        }
+        let cause =
+            if self.foretold { None } else { self.causes.ran(departure.sent, pause(&departure), source) };
+        self.account(train, departure, source, cause);
     }
 
     /// Counts a datagram that has left. Lateness counts from the place. A pause just before it made it so
     /// if it left later than it might have; else the cause lies further back.
     #[inline]
     pub(super) fn count(&mut self, train: &mut Train, departure: Departure, source: TriggerState) {
+        self.account(train, departure, source, None);
+    }
+
+    #[inline]
+    fn account(
+        &mut self,
+        train: &mut Train,
+        departure: Departure,
+        source: TriggerState,
+        cause: Option<LateCause>,
+    ) {
         self.sent += 1;
         self.fired[source] += 1;
         let lateness = departure.sent.saturating_duration_since(departure.place);
         self.late.record_duration(lateness);
         self.skew = Some(lateness);
-        if pause(&departure) <= LATE_FROM {
-            self.causes.caught_up(lateness);
+        let cause = if pause(&departure) <= LATE_FROM { self.causes.caught_up(lateness) } else { cause };
+        let gap = self.gaps.record(train, departure.sent);
+        if let Some(second) = &self.second {
+            let turns = self.turns - std::mem::replace(&mut self.told_turns, self.turns);
+            second.count(|second| second.departed(train, &Left { departure, turns, gap, source, cause }));
         }
-        self.gaps.record(train, departure.sent);
     }
 
     /// Datagrams that have left.

@@ -72,6 +72,26 @@ pub fn pair_of(subcommand: &str, flags: &str) -> (Value, Value) {
     (serde_json::from_slice(&sender.stdout).expect("an object"), received)
 }
 
+/// What `--json-stream` printed: the lines of the intervals, and the object at the end. The intervals follow
+/// each other, and the counts of `count` in them add up to what the totals and the object say.
+pub fn streamed(stdout: &[u8], command: &str, count: &str) -> (Vec<Value>, Value) {
+    let text = std::str::from_utf8(stdout).expect("UTF-8");
+    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let object = lines.pop().expect("a line");
+    assert_eq!(object["schema"], format!("softtimers.{command}/1"));
+    assert!(text.ends_with('\n') && object["machine"]["kernel"].is_string(), "{text}");
+    let (mut end, mut sum) = (0.0, 0);
+    for line in &lines {
+        assert_eq!(line["schema"], format!("softtimers.{command}.stream/1"), "{text}");
+        assert_eq!((&line["version"], &line["from_s"]), (&object["version"], &end.into()), "{text}");
+        end = line["to_s"].as_f64().expect("a number");
+        sum += line["interval"][count].as_i64().expect("a number");
+        assert_eq!(line["total"][count], sum, "{text}");
+    }
+    assert_eq!(object[count], sum, "{text}");
+    (lines, object)
+}
+
 /// A running `softtimers recv`.
 pub struct Receiver {
     child: Child,

@@ -12,6 +12,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub(crate) mod receiver;
+pub(crate) mod transfer;
 
 use core::time::Duration;
 use std::collections::VecDeque;
