@@ -50,7 +50,7 @@ mod ack_rate;
 mod capacity;
 mod clock;
 mod even;
-mod exponential;
+pub(crate) mod exponential;
 mod on_off;
 mod pattern;
 mod poisson;

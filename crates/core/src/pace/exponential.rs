@@ -1,29 +1,29 @@
 //! Exponentially distributed numbers in integer arithmetic, the same on every machine.
 
 /// One in the fixed-point format of [`Random::exponential`]: 48 fractional bits.
-pub(super) const ONE: u64 = 1 << 48;
+pub(crate) const ONE: u64 = 1 << 48;
 
 /// SplitMix64: a counter and a mixing function, so a seed is a state. 64 bits of state, passes the
 /// usual batteries.
 ///
 /// Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014, figure 17.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// One of the 2⁶⁴ generators of a seed. They are the same ring, entered at points that have
     /// nothing to do with each other.
-    pub(super) fn stretch(seed: u64, number: u64) -> Self {
+    pub(crate) fn stretch(seed: u64, number: u64) -> Self {
         Random(mix(mix(seed).wrapping_add(number.wrapping_mul(GOLDEN))))
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
     /// A number of mean [`ONE`]: −ln u for u uniform in (0, 1], to 44 bits; at most 44.4.
-    pub(super) fn exponential(&mut self) -> u64 {
+    pub(crate) fn exponential(&mut self) -> u64 {
         minus_ln(self.next())
     }
 }
