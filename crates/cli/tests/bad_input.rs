@@ -96,7 +96,7 @@ fn sizes_counts_and_words() {
         ("--count 0", &["'0'", "1.."]),
         ("--echo-batch 65 --busy echo", &["'65'", "1..=64"]),
         ("--echo-batch 4", &["--echo-batch 4", "--busy echo only"]),
-        ("--timer sundial", &["'sundial'", "soft, loop, pwait2, ms, timerfd, signal, thread, spin, off"]),
+        ("--timer sundial", &["'sundial'", "soft, loop, pwait2, ms, timerfd, signal, tick, thread, spin, off"]),
         ("--timer signal --clock tsc", &["--clock tsc", "--timer signal", "the kernel's clock"]),
         ("--timer off --clock tsc", &["--clock tsc", "--timer off", "the kernel's clock"]),
         ("--timer thread --clock tsc", &["--clock tsc", "--timer thread", "the kernel's clock"]),

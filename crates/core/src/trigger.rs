@@ -70,7 +70,8 @@ impl TriggerState {
 pub struct PerSource<T>([T; TriggerState::ALL.len()]);
 
 impl<T> PerSource<T> {
-    pub(crate) fn from_fn(value: impl FnMut(TriggerState) -> T) -> Self {
+    /// What `value` says for each of them.
+    pub fn from_fn(value: impl FnMut(TriggerState) -> T) -> Self {
         PerSource(TriggerState::ALL.map(value))
     }
 

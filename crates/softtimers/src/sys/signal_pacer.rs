@@ -289,9 +289,10 @@ impl Sender {
         // A stray signal, sent by somebody else, or an expiry before its time: in case it was that,
         // which would have been the last.
         if now < self.armed {
-            return if one_shot {
-                self.arm_at(self.armed)
-            };
+            if one_shot {
+                self.arm_at(self.armed);
+            }
+            return;
         }
         count(&self.shared.overruns, self.timer.overruns());
         if one_shot {
