@@ -7,8 +7,11 @@
 //! |---|---|
 //! | `work_kept` | how much work does a saturated loop keep beside a paced flow? |
 //! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
+//! | `pacing` | the pacing experiments of the soft timers paper, live |
 //!
 //! Nothing depends on this crate and it is never published: nobody else builds the peers.
 #![forbid(unsafe_code)]
 
+pub mod events;
+pub mod pacing;
 pub mod turns;

@@ -11,14 +11,15 @@ pub struct Triggers {
     /// The times between them, in nanoseconds.
     pub intervals: Histogram,
     /// What those would be without each source, by calculation; `None` if not asked for.
-    pub without: Option<PerSource<Histogram>>,
+    pub without: Option<PerSource<Box<Histogram>>>,
 }
 
 impl Triggers {
     /// Of timers that keep intervals; `None` if they do not.
     pub(super) fn of<E>(timers: &SoftTimers<E>) -> Option<Self> {
         let intervals = timers.intervals()?;
-        let without = |source: TriggerState| intervals.without(source).cloned().unwrap_or_default();
+        let without =
+            |source: TriggerState| intervals.without(source).cloned().map(Box::new).unwrap_or_default();
         let kept = intervals.without(TriggerState::Idle).is_some();
         Some(Triggers {
             passed: timers.stats().triggers,

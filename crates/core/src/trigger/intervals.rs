@@ -23,7 +23,7 @@ use crate::{Histogram, Timestamp};
 pub struct Intervals {
     last: Option<Timestamp>,
     by_source: PerSource<Box<Histogram>>,
-    without: Option<Box<PerSource<Without>>>,
+    without: Option<PerSource<Box<Without>>>,
     disabled: PerSource<bool>,
 }
 
@@ -39,7 +39,7 @@ impl Intervals {
         Intervals {
             last: None,
             by_source: PerSource::from_fn(|_| Box::default()),
-            without: without_each.then(|| Box::new(PerSource::from_fn(|_| Without::default()))),
+            without: without_each.then(|| PerSource::from_fn(|_| Box::default())),
             disabled,
         }
     }
@@ -78,7 +78,7 @@ impl Intervals {
         }
         if let Some(without) = &mut self.without {
             for other in TriggerState::ALL.into_iter().filter(|&other| other != source) {
-                let Without { last, intervals } = &mut without[other];
+                let Without { last, intervals } = &mut *without[other];
                 if let Some(last) = last.replace(now) {
                     intervals.record(since(last, now));
                 }
