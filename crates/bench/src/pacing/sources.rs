@@ -34,7 +34,7 @@ const POINTS: [u64; 16] = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200,
 const FLAGS: &str = "--interval 40us --busy echo --echo-batch 12";
 
 pub(super) fn time(quick: bool) -> Duration {
-    TURN * CONTENDERS as u32 * if quick { 2 } else { 25 }
+    TURN * CONTENDERS as u32 * if quick { 3 } else { 25 }
 }
 
 pub(super) fn run(quick: bool, found: &mut Found) -> Result<(), Box<dyn Error>> {
