@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 use softtimers_cli::args::{Cli, Command};
 use softtimers_cli::command;
+use softtimers_cli::failure::Failure;
 use softtimers_cli::machine::{Machine, Neighbours};
 use softtimers_cli::plan::SendPlan;
 use softtimers_cli::processor::Processor;
@@ -32,8 +33,9 @@ pub fn main(name: &str, measure: fn(&[String]) -> Done) -> ExitCode {
     match measure(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
+            eprintln!("{name}: {error}");
+            // What the command would exit with: 2 for a file that exists, 77 for what is not possible here.
+            error.downcast_ref::<Failure>().map_or(ExitCode::FAILURE, |failure| failure.exit().into())
         }
     }
 }
@@ -86,10 +88,10 @@ pub fn contest<const N: usize>(
     let Command::Send(arguments) = Cli::parse_from(line.split(' ')).command else {
         return Err("the line is one of send".into());
     };
-    let plan = SendPlan::new(&arguments).map_err(|failure| failure.to_string())?;
+    let plan = SendPlan::new(&arguments)?;
     let rounds = time.div_duration_f64(turn * N as u32).ceil() as usize;
     let neighbours = Neighbours::watch();
-    let turns = take_turns(&plan, contenders, turn, rounds).map_err(|failure| failure.to_string())?;
+    let turns = take_turns(&plan, contenders, turn, rounds)?;
     let disturbed = neighbours.so_far().inconclusive();
     Ok(Contest { rounds: turns.rounds, disturbed, interrupted: turns.interrupted })
 }
