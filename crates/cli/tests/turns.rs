@@ -57,12 +57,15 @@ fn gaps_are_those_of_the_contenders_own_pace() {
     ];
     let rounds = turns("--busy web", all).unwrap().rounds;
     for round in &rounds {
-        // Ticks are never closer than their interval on average; a flow that catches up may be for a while.
-        let mean = |place: usize| round[place].gaps.mean().unwrap();
-        assert!(mean(1) > 1_125_000.0 && mean(2) > 1_125_000.0, "{round:?}");
+        // Never closer than the burst interval of their own pace; the plan's is 281 µs.
+        for place in [1, 2] {
+            let mean = round[place].gaps.mean();
+            assert!(mean.is_none_or(|mean| mean >= 1_125_000.0), "{round:?}");
+        }
         assert!(round[3].overruns.is_some() && round[0].overruns.is_none());
-        assert!(mean(3) > 1_000_000.0, "{round:?}");
     }
+    let told = |place: usize| rounds.iter().any(|round| round[place].gaps.mean().is_some());
+    assert!((0..all.len()).all(told), "{rounds:?}");
     let refused =
         Contender::Paced(Timer::Soft, PaceConfig { burst_interval: Some(Duration::from_millis(3)), ..pace });
     assert!(turns("--busy none", [refused]).unwrap_err().to_string().contains("at most the target interval"));
