@@ -22,9 +22,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use softtimers_cli::failure::Failure;
 use softtimers_cli::file::OutputFile;
 use softtimers_cli::machine::{Machine, Neighbours};
-use softtimers_cli::output::Run;
+use softtimers_cli::output::{self, Run};
 use softtimers_cli::progress::Progress;
 
 use crate::turns;
@@ -129,22 +130,22 @@ pub fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         .collect();
     let machine = Machine::read();
     let neighbours = Neighbours::watch();
-    println!("{}\n", turns::machine());
+    say(format_args!("{}\n", turns::machine()))?;
     let progress =
         Progress::start("pacing", Some(wanted.iter().map(|wanted| wanted.takes(arguments.quick)).sum()));
     let mut found = Found::default();
     for experiment in wanted {
         experiment.run(arguments.quick, &mut found)?;
         if found.findings.interrupted {
-            println!("interrupted: what follows is missing, and the last experiment is short\n");
+            say(format_args!("interrupted: what follows is missing, and the last experiment is short\n"))?;
             break;
         }
     }
     drop(progress);
     let Found { findings, disturbances } = found;
-    print_checks(&findings.checks);
+    print_checks(&findings.checks)?;
     if let Some(reason) = disturbances.first() {
-        println!("\ninconclusive in {} runs: {reason}", disturbances.len());
+        say(format_args!("\ninconclusive in {} runs: {reason}", disturbances.len()))?;
     }
     if let Some(file) = csv {
         file.write(&findings.to_csv())?;
@@ -163,11 +164,17 @@ pub fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn print_checks(checks: &[Check]) {
-    println!("### What is to hold\n\n| figure | bound | measured | |\n|---|---|---|---|");
+/// A line on stdout; nobody reading any more is no error.
+fn say(line: std::fmt::Arguments<'_>) -> Result<(), Failure> {
+    output::print(&format!("{line}\n"))
+}
+
+fn print_checks(checks: &[Check]) -> Result<(), Failure> {
+    say(format_args!("### What is to hold\n\n| figure | bound | measured | |\n|---|---|---|---|"))?;
     for check in checks {
-        println!("{}", check.row());
+        say(format_args!("{}", check.row()))?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -18,9 +18,9 @@ use softtimers::{CatchUp, PaceConfig, Rate, Strategy};
 use softtimers_cli::args::Timer;
 use softtimers_cli::send::{Contender, Share};
 
-use super::Found;
 use super::record::{Check, Estimate, Record, show};
 use super::reference::{self, Reference};
+use super::{Found, say};
 use crate::turns::{self, Contest, quartiles};
 
 /// Long beside the longest interval between trigger states, short beside the drift of the machine.
@@ -43,14 +43,14 @@ pub(super) fn run(quick: bool, found: &mut Found) -> Result<(), Box<dyn Error>> 
         let Contest { rounds, disturbed, interrupted } =
             turns::contest(&format!("--interval 40us {flags}"), contenders, TURN, time(quick))?;
         let is_disturbed = found.note(interrupted, disturbed.as_ref());
-        println!("{}", heading(load, rounds.len()));
+        say(format_args!("{}", heading(load, rounds.len())))?;
         let figures: Vec<Figures> =
             table.iter().enumerate().map(|(at, row)| Figures::of(&rounds, at, row.target)).collect();
         for (row, figures) in table.iter().zip(&figures) {
-            println!("{}", figures.row(row));
+            say(format_args!("{}", figures.row(row)))?;
             figures.records(load, row).into_iter().for_each(|record| found.record(record));
         }
-        println!();
+        say(format_args!(""))?;
         for check in checks(load, &table, &figures) {
             found.check(check, is_disturbed);
         }

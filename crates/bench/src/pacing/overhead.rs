@@ -12,8 +12,8 @@ use softtimers::{PaceConfig, Rate, Strategy};
 use softtimers_cli::args::Timer;
 use softtimers_cli::send::{Contender, Share};
 
-use super::Found;
 use super::record::{Check, Estimate, Record};
+use super::{Found, say};
 use crate::events::{cost, lost};
 use crate::turns::{self, Contest, TURN, quartiles};
 
@@ -42,7 +42,7 @@ pub(super) fn time(quick: bool) -> Duration {
 }
 
 pub(super) fn run(quick: bool, found: &mut Found) -> Result<(), Box<dyn Error>> {
-    println!("{HEADING}");
+    say(format_args!("{HEADING}"))?;
     for interval in INTERVALS {
         let flags = |work| format!("--interval {interval}us {work}");
         let contest = |work| turns::contest(&flags(work), contenders(interval)?, TURN, time(quick));
@@ -61,7 +61,7 @@ pub(super) fn run(quick: bool, found: &mut Found) -> Result<(), Box<dyn Error>> 
             let figures = Figures::of(&server, &compute, who, without);
             totals[who] = figures.total.value;
             kept[who] = figures.lost.value.map(|lost| 1.0 - lost);
-            println!("{}", figures.row(interval, name));
+            say(format_args!("{}", figures.row(interval, name)))?;
             figures.records(interval, name).into_iter().for_each(|record| found.record(record));
         }
         for check in checks(interval, &totals, &kept) {
@@ -71,7 +71,7 @@ pub(super) fn run(quick: bool, found: &mut Found) -> Result<(), Box<dyn Error>> 
             break;
         }
     }
-    println!("\n{PAPER}\n");
+    say(format_args!("\n{PAPER}\n"))?;
     Ok(())
 }
 

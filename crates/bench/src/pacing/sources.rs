@@ -18,10 +18,11 @@ use std::error::Error;
 use std::time::Duration;
 
 use softtimers::{Histogram, TriggerState};
+use softtimers_cli::failure::Failure;
 use softtimers_cli::send::{Contender, Share, Triggers};
 
-use super::Found;
 use super::record::{Check, Estimate, Record};
+use super::{Found, say};
 use crate::turns::{self, Contest, quartiles};
 
 const TURN: Duration = Duration::from_millis(100);
@@ -43,18 +44,18 @@ pub(super) fn run(quick: bool, found: &mut Found) -> Result<(), Box<dyn Error>> 
     let Contest { rounds, disturbed, interrupted } = turns::contest(FLAGS, contenders, TURN, time(quick))?;
     let is_disturbed = found.note(interrupted, disturbed.as_ref());
     let Some(all) = together(&rounds, 0) else { return Ok(()) };
-    println!("{}", heading(rounds.len(), &all));
+    say(format_args!("{}", heading(rounds.len(), &all)))?;
     let mut removals = Vec::new();
     for source in TriggerState::ALL {
         if all.passed[source] == 0 {
             continue;
         }
         let removal = Removal::of(&rounds, &all, source);
-        println!("{}", removal.row());
+        say(format_args!("{}", removal.row()))?;
         removal.records().into_iter().for_each(|record| found.record(record));
         removals.push(removal);
     }
-    distributions(&all, &removals, found);
+    distributions(&all, &removals, found)?;
     for check in checks(&all, &removals) {
         found.check(check, is_disturbed);
     }
@@ -142,7 +143,7 @@ impl Removal {
 }
 
 /// Figure 4: shares of the intervals up to each point, all as they are and without each source.
-fn distributions(all: &Triggers, removals: &[Removal], found: &mut Found) {
+fn distributions(all: &Triggers, removals: &[Removal], found: &mut Found) -> Result<(), Failure> {
     let mut curves = vec![("all".to_owned(), all.intervals.clone())];
     for removal in removals {
         let name = removal.source.name();
@@ -152,17 +153,20 @@ fn distributions(all: &Triggers, removals: &[Removal], found: &mut Found) {
         }
     }
     let names: Vec<&str> = curves.iter().map(|(name, _)| name.as_str()).collect();
-    println!("\nShares of the intervals up to so many µs, in percent:\n\n| µs | {} |", names.join(" | "));
-    println!("|---|{}", "---|".repeat(names.len()));
+    say(format_args!(
+        "\nShares of the intervals up to so many µs, in percent:\n\n| µs | {} |",
+        names.join(" | ")
+    ))?;
+    say(format_args!("|---|{}", "---|".repeat(names.len())))?;
     for point in POINTS {
         let shares = curves.iter().map(|(_, intervals)| within(intervals, point).times(100.0).show(1));
-        println!("| {point} | {} |", shares.collect::<Vec<_>>().join(" | "));
+        say(format_args!("| {point} | {} |", shares.collect::<Vec<_>>().join(" | ")))?;
         for (name, intervals) in &curves {
             let figure = format!("share_within_{point}us");
             found.record(record(name.clone(), &figure, within(intervals, point)));
         }
     }
-    println!();
+    say(format_args!(""))
 }
 
 /// The share of intervals of at most so many microseconds, to 3% of the interval.
@@ -266,7 +270,7 @@ mod tests {
             assert!(check.figure.contains("`send`") && check.row().ends_with("| holds |"), "{check:?}");
         }
         let mut found = Found::default();
-        distributions(&all, &removals, &mut found);
+        distributions(&all, &removals, &mut found).unwrap();
         // As they are, four by calculation, three live.
         assert_eq!(found.findings.records.len(), POINTS.len() * 8);
         let send = found.findings.records.iter().find(|record| record.method == live("send")).unwrap();
