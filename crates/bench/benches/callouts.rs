@@ -10,6 +10,7 @@
 use std::process::ExitCode;
 
 use softtimers::late::cpu_time;
+use softtimers_bench::arguments;
 use softtimers_bench::callouts::{Callouts, DeltaList, Handles, Hashed};
 use softtimers_bench::random::Random;
 use softtimers_bench::turns::{machine, quartiles};
@@ -27,8 +28,8 @@ const FAR: [u64; 2] = [1 << 30, 1 << 31];
 const CANCELLED: usize = 1_000;
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
-    let iterations = match arguments.next().map_or(Ok(10_000), |argument| argument.parse::<usize>()) {
+    let Some(arguments) = arguments::of("callouts") else { return ExitCode::SUCCESS };
+    let iterations = match arguments.first().map_or(Ok(10_000), |argument| argument.parse::<usize>()) {
         Ok(iterations) if iterations > 0 => iterations,
         _ => {
             eprintln!("error: the argument is a number of iterations, at least 1");

@@ -19,15 +19,15 @@ const CONTENDERS: [Contender; 3] =
     [Contender::Nobody, Contender::Flow(Timer::Soft), Contender::Flow(Timer::Loop)];
 
 fn main() -> ExitCode {
-    turns::main(measure)
+    turns::main("work_kept", measure)
 }
 
-fn measure() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
-    let batch: u16 = arguments.next().as_deref().unwrap_or("4").parse()?;
-    let time = Duration::from_secs(arguments.next().as_deref().unwrap_or("20").parse()?);
+fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let argument = |at, default| arguments.get(at).map_or(default, String::as_str);
+    let batch: u16 = argument(0, "4").parse()?;
+    let time = Duration::from_secs(argument(1, "20").parse()?);
     let flags = format!("--interval 40us --busy echo --echo-batch {batch}");
-    let Contest { rounds, disturbed } = turns::contest(&flags, CONTENDERS, time)?;
+    let Contest { rounds, disturbed, .. } = turns::contest(&flags, CONTENDERS, turns::TURN, time)?;
 
     println!("{}", turns::machine());
     println!("echo batch {batch}, {} rounds of {:?} for each of off, soft, loop", rounds.len(), turns::TURN);

@@ -10,10 +10,14 @@
 //! | `callouts` | do set and cancel cost more, the more timers are outstanding (the BSD timers' Table I)? |
 //! | `handover` | what does it cost to hand datagrams to the kernel, by each way and number at a time? |
 //! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
+//! | `pacing` | the pacing experiments of the soft timers paper, live |
 //!
 //! Nothing depends on this crate and it is never published: nobody else builds the peers.
 #![forbid(unsafe_code)]
 
+pub mod arguments;
 pub mod callouts;
+pub mod events;
+pub mod pacing;
 pub mod random;
 pub mod turns;

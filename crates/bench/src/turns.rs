@@ -11,24 +11,33 @@ use std::time::Duration;
 use clap::Parser;
 use softtimers_cli::args::{Cli, Command};
 use softtimers_cli::command;
+use softtimers_cli::failure::Failure;
 use softtimers_cli::machine::{Machine, Neighbours};
 use softtimers_cli::plan::SendPlan;
 use softtimers_cli::processor::Processor;
 use softtimers_cli::send::{Contender, Share, take_turns};
 
+use crate::arguments;
+
+/// What becomes of a bench.
+pub type Done = Result<(), Box<dyn Error>>;
+
 /// Short beside the drift of the machine, long beside the 10 µs that it takes to change turns.
 pub const TURN: Duration = Duration::from_millis(10);
 
-/// Runs `measure`; or the command, if this process is to be an echo server's clients.
-pub fn main(measure: fn() -> Result<(), Box<dyn Error>>) -> ExitCode {
+/// Runs `measure` with the arguments of this bench; or the command, if this process is to be an echo server's
+/// clients; or nothing, if only benches of another name are asked for: `cargo bench NAME` says NAME to all.
+pub fn main(name: &str, measure: fn(&[String]) -> Done) -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--with-parent") {
         return command::run(std::env::args_os()).into();
     }
-    match measure() {
+    let Some(arguments) = arguments::of(name) else { return ExitCode::SUCCESS };
+    match measure(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
+            eprintln!("{name}: {error}");
+            // What the command would exit with: 2 for a file that exists, 77 for what is not possible here.
+            error.downcast_ref::<Failure>().map_or(ExitCode::FAILURE, |failure| failure.exit().into())
         }
     }
 }
@@ -46,15 +55,18 @@ pub struct Contest<const N: usize> {
     pub rounds: Vec<[Share; N]>,
     /// Why the comparison is inconclusive, if it is.
     pub disturbed: Option<String>,
+    /// Whether a signal ended it early.
+    pub interrupted: bool,
 }
 
-/// Rounds of turns of a loop with these flags of `send`, for about `time`.
+/// Rounds of turns of this length of a loop with these flags of `send`, for about `time`.
 ///
 /// # Errors
 /// What the command would say; on this way usage errors end the process, as clap does.
 pub fn contest<const N: usize>(
     flags: &str,
     contenders: [Contender; N],
+    turn: Duration,
     time: Duration,
 ) -> Result<Contest<N>, Box<dyn Error>> {
     // Nobody reads it: the sender pays the same for a datagram that is dropped at the end.
@@ -65,11 +77,12 @@ pub fn contest<const N: usize>(
     let Command::Send(arguments) = Cli::parse_from(line.split(' ')).command else {
         return Err("the line is one of send".into());
     };
-    let plan = SendPlan::new(&arguments).map_err(|failure| failure.to_string())?;
-    let rounds = time.div_duration_f64(TURN * N as u32).ceil() as usize;
+    let plan = SendPlan::new(&arguments)?;
+    let rounds = time.div_duration_f64(turn * N as u32).ceil() as usize;
     let neighbours = Neighbours::watch();
-    let rounds = take_turns(&plan, contenders, TURN, rounds).map_err(|failure| failure.to_string())?;
-    Ok(Contest { rounds, disturbed: neighbours.so_far().inconclusive().map(|reason| reason.to_string()) })
+    let turns = take_turns(&plan, contenders, turn, rounds)?;
+    let disturbed = neighbours.so_far().inconclusive();
+    Ok(Contest { rounds: turns.rounds, disturbed, interrupted: turns.interrupted })
 }
 
 /// The lower quartile, the median and the upper quartile; NaN of nothing.
@@ -77,4 +90,15 @@ pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
     [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_leave_out_what_is_no_number() {
+        assert_eq!(quartiles([4.0, f64::NAN, 1.0, 3.0, 2.0].into_iter()), [2.0, 3.0, 4.0]);
+        assert!(quartiles(std::iter::empty()).iter().all(|value| value.is_nan()));
+    }
 }

@@ -11,7 +11,7 @@
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
 //! - the runs: [`send`], [`replay`], [`recv`], [`doctor`], [`echo`], ended early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
-//! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`failure`].
+//! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`mod@file`], [`failure`].
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
@@ -26,6 +26,7 @@ pub mod doctor;
 pub mod documents;
 pub mod echo;
 pub mod failure;
+pub mod file;
 pub mod gaps;
 pub mod handshake;
 pub mod interrupt;

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use softtimers_core::{CatchUp, PaceConfig, PaceError, Pattern, Rate, RateClock, Trace};
+use softtimers_core::{
+    CatchUp, PaceConfig, PaceError, Pattern, Rate, RateClock, Strategy, Trace, TriggerState,
+};
 
 use crate::address;
 use crate::args::{
@@ -66,6 +68,8 @@ pub struct SendPlan {
     pub sched_slice: Option<Duration>,
     /// What else the loop does.
     pub work: Work,
+    /// Whose trigger states the loop does without; only with [`Timer::Soft`], and never all that it has.
+    pub disabled_source: Option<TriggerState>,
     /// Where the loop is kept.
     pub cpu: Option<Processor>,
     /// Whether the user took the responsibility for a fast run to another machine.
@@ -90,6 +94,8 @@ pub enum Work {
     None,
     /// Computation without system calls.
     Compute,
+    /// The same, with trigger states as seldom as a [`WebServer`](softtimers::WebServer) has them.
+    Web,
     /// A saturated UDP echo server that takes up to `batch` (1 to 64) datagrams in one go.
     Echo {
         /// Datagrams per receive call.
@@ -133,7 +139,11 @@ impl SendPlan {
         engine: &EngineArgs,
         output: &StreamArgs,
     ) -> Result<Self, Failure> {
-        let Traffic { pattern, pace, trace, size, flows, quantum, gso, end } = traffic;
+        let Traffic { pattern, mut pace, trace, size, flows, quantum, gso, end } = traffic;
+        if engine.timer == Timer::Tick {
+            check_ticks(pattern, trace.as_ref())?;
+            pace = ticking(pace);
+        }
         if let Err(error) = clock(pace, trace.as_ref()) {
             let (given, most) = (pace.burst_interval.unwrap_or_default(), pace.rate.interval());
             return Err(Failure::usage(format_args!(
@@ -144,7 +154,7 @@ impl SendPlan {
         }
         let work = work(engine)?;
         check_timer(engine, flows, end.count)?;
-        Ok(SendPlan {
+        check_source(SendPlan {
             destination,
             pattern,
             pace,
@@ -160,6 +170,7 @@ impl SendPlan {
             idle: IdlePlan::new(engine)?,
             sched_slice: engine.sched_slice,
             work,
+            disabled_source: engine.disable_source,
             cpu: engine.cpu.map(Processor::new).transpose()?,
             no_handshake: engine.no_handshake,
             output: Output::from(output),
@@ -178,6 +189,16 @@ impl SendPlan {
     pub fn expected(&self) -> Option<Duration> {
         let recorded = self.trace.as_ref().map(Trace::span);
         [self.end.duration, recorded].into_iter().flatten().min()
+    }
+
+    /// Whether softtimers' loop still meets a trigger state where it always comes by, in its work or when it
+    /// is idle, without those of this source.
+    pub fn can_do_without(&self, source: TriggerState) -> bool {
+        match source {
+            TriggerState::Idle | TriggerState::Backup => false,
+            TriggerState::HandlerExit => !matches!(self.work, Work::Compute | Work::Web),
+            _ => true,
+        }
     }
 
     /// The number that decides a random pattern.
@@ -229,12 +250,14 @@ impl SendPlan {
             busy: match self.work {
                 Work::None => Busy::None,
                 Work::Compute => Busy::Compute,
+                Work::Web => Busy::Web,
                 Work::Echo { .. } => Busy::Echo,
             },
             echo_batch: match self.work {
                 Work::Echo { batch } => Some(batch),
                 _ => None,
             },
+            disabled_source: self.disabled_source.map(TriggerState::name),
             cpu: self.cpu.map(Processor::number),
         }
     }
@@ -295,6 +318,8 @@ pub struct SendConfig {
     pub busy: Busy,
     /// Datagrams the echo server takes in one go.
     pub echo_batch: Option<usize>,
+    /// Whose trigger states the loop did without; `null` if it had all.
+    pub disabled_source: Option<&'static str>,
     /// The processor the loop is kept on.
     pub cpu: Option<usize>,
 }
@@ -373,14 +398,14 @@ fn check_timer(engine: &EngineArgs, flows: u32, count: Option<u64>) -> Result<()
             show_duration(engine.slack)
         )));
     }
-    if flows > 1 && matches!(engine.timer, Timer::Signal | Timer::Off) {
+    if flows > 1 && matches!(engine.timer, Timer::Signal | Timer::Tick | Timer::Off) {
         return Err(Failure::usage(format_args!(
             "--flows {flows}: only --flows 1 is allowed with --timer {}",
             name(engine.timer)
         )));
     }
     match (engine.timer, engine.clock, count) {
-        (Timer::Signal | Timer::Thread | Timer::Kernel | Timer::Off, ClockName::Tsc, _) => {
+        (Timer::Signal | Timer::Tick | Timer::Thread | Timer::Kernel | Timer::Off, ClockName::Tsc, _) => {
             Err(Failure::usage(format_args!(
                 "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
                 name(engine.timer)
@@ -401,7 +426,7 @@ fn check_quantum(args: &SendArgs, traffic: &Traffic) -> Result<(), Failure> {
             args.quantum
         )));
     }
-    if traffic.quantum > 1 && matches!(args.engine.timer, Timer::Signal | Timer::Off) {
+    if traffic.quantum > 1 && matches!(args.engine.timer, Timer::Signal | Timer::Tick | Timer::Off) {
         return Err(Failure::usage(format_args!(
             "--quantum {}: only --quantum 1 is allowed with --timer {}",
             args.quantum,
@@ -411,8 +436,35 @@ fn check_quantum(args: &SendArgs, traffic: &Traffic) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a periodic timer makes of a pace: the ticks are its places, and what they lose is lost.
+pub(crate) fn ticking(pace: PaceConfig) -> PaceConfig {
+    PaceConfig { strategy: Strategy::FixedSeries, catch_up: CatchUp::NONE, ..pace }
+}
+
+/// A periodic timer has one interval.
+fn check_ticks(pattern: SendPattern, trace: Option<&Trace>) -> Result<(), Failure> {
+    if trace.is_some() || pattern != SendPattern::Constant {
+        let given = if trace.is_some() { "a recording".to_owned() } else { format!("--pattern {pattern}") };
+        return Err(Failure::usage(format_args!("--timer tick: it goes off evenly, {given} does not")));
+    }
+    Ok(())
+}
+
 fn name(timer: Timer) -> String {
     timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Refuses to disable what is not there, or all that there is.
+fn check_source(plan: SendPlan) -> Result<SendPlan, Failure> {
+    let Some(source) = plan.disabled_source else { return Ok(plan) };
+    let refuse = |why: &str| Err(Failure::usage(format_args!("--disable-source {}: {why}", source.name())));
+    if plan.timer != Timer::Soft {
+        return refuse("only --timer soft has trigger states to do without");
+    }
+    if !plan.can_do_without(source) {
+        return refuse("it is the only one of a loop that computes; --busy echo has others");
+    }
+    Ok(plan)
 }
 
 fn work(args: &EngineArgs) -> Result<Work, Failure> {
@@ -423,6 +475,7 @@ fn work(args: &EngineArgs) -> Result<Work, Failure> {
         }
         (Busy::None, None) => Ok(Work::None),
         (Busy::Compute, None) => Ok(Work::Compute),
+        (Busy::Web, None) => Ok(Work::Web),
     }
 }
 
@@ -460,6 +513,13 @@ mod tests {
         assert_eq!(config["catch_up_ns"], 10_000_000);
         assert_eq!((&config["timer"], &config["busy"]), (&"soft".into(), &"none".into()));
         assert_eq!(config["clock"], "monotonic");
+    }
+
+    #[test]
+    fn ticks_that_are_lost_are_not_made_up() {
+        let plan = send("127.0.0.1:9 --interval 40us --timer tick").unwrap();
+        assert_eq!((plan.pace.strategy, plan.pace.catch_up), (Strategy::FixedSeries, CatchUp::NONE));
+        assert_eq!(plan.config().catch_up_ns, Some(0));
     }
 
     #[test]
@@ -540,6 +600,14 @@ mod tests {
                 "127.0.0.1:9 --rate 1kpps --clock tsc --timer kernel",
                 "--timer kernel goes by the kernel's clock",
             ),
+            (
+                "127.0.0.1:9 --rate 1kpps --flows 2 --timer tick",
+                "only --flows 1 is allowed with --timer tick",
+            ),
+            ("127.0.0.1:9 --rate 1kpps --timer tick --pattern poisson", "--pattern poisson does not"),
+            ("127.0.0.1:9 --rate 1kpps --timer loop --disable-source send", "only --timer soft"),
+            ("127.0.0.1:9 --rate 1kpps --disable-source idle", "one of handler_exit, readiness, send"),
+            ("127.0.0.1:9 --rate 1kpps --busy web --disable-source handler_exit", "it is the only one"),
             ("224.0.0.1:9 --rate 1kpps", "multicast"),
             ("127.255.255.255:9 --rate 1kpps", "broadcast"),
         ] {

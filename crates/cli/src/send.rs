@@ -13,6 +13,7 @@
 //!   ms         when the wait returns                            the same, rounded up to whole ms
 //!   timerfd    when its descriptor is reported ready            the descriptor
 //!   signal     wherever its signal interrupts the loop          the signal
+//!   tick       wherever a periodic signal interrupts        the signal
 //!   thread     when a second thread wakes up                    clock_nanosleep, to the due time
 //!   spin       after every handler, by a heap and a clock       – it never sleeps
 //!   kernel     by the kernel's queue; the loop hands over ahead epoll_pwait2, to the next hand-over
@@ -22,7 +23,8 @@
 //! `soft` is softtimers; `loop` is what five lines achieve without it on one flow; the others are
 //! what programs do today. Each is at its best: absolute times, 1 ns of timer slack, the same rule
 //! for catching up; a signal's handler sends where it interrupts, for one that only sets a flag is
-//! noticed no sooner than a clock is read. To wake early by what a wake-up takes is softtimers' own:
+//! noticed no sooner than a clock is read. (`tick` is the exception: the paper's hardware timer, which makes up
+//! nothing.) To wake early by what a wake-up takes is softtimers' own:
 //! `soft` and `signal` do, the others aim at the due time itself, as programs do.
 //!
 //! `off` is the loop that people would have without pacing, so work is kept or lost against that one:
@@ -30,6 +32,7 @@
 
 mod account;
 mod beside;
+mod computation;
 mod flow;
 mod flows;
 mod kernel;
@@ -43,6 +46,7 @@ mod second;
 mod session;
 mod soft;
 mod tally;
+mod triggers;
 mod turns;
 mod work;
 mod work_loop;
@@ -67,7 +71,8 @@ pub use flows::ShareReport;
 pub use polled::PolledReport;
 pub use report::{LateReport, SendReport, SocketReport};
 use session::Session;
-pub use turns::{Contender, Share, take_turns};
+pub use triggers::Triggers;
+pub use turns::{Contender, Share, Turns, take_turns};
 
 /// What became of a run.
 #[derive(Debug)]

@@ -39,6 +39,8 @@ fn no_more_than_the_count_is_sent() {
         "--timer spin --busy compute",
         "--timer signal --busy echo",
         "--timer signal --busy compute",
+        "--timer tick --busy echo",
+        "--timer tick --busy web",
         "--timer thread --busy echo",
         "--timer thread --busy compute",
     ] {
@@ -67,6 +69,37 @@ fn both_accounts_agree_whatever_the_idle_policy() {
         let share = sent["polled"]["share"].as_f64().unwrap();
         assert!(share > 0.0 || !idle.starts_with("spin"), "{idle}: {share}");
     }
+}
+
+/// A periodic timer sends one datagram a signal: those that arrive and those that were lost make up the time.
+#[test]
+fn ticks_are_sent_or_counted_as_lost() {
+    let (sent, received) = pair("--interval 500us --count 200 --size 64 --timer tick --busy compute");
+    let count = |key: &str| sent[key].as_u64().unwrap();
+    assert_eq!((count("sent"), &received["received"], &received["lost"]), (200, &200.into(), &0.into()));
+    // A pause between the kernel's count and the handler's look at the clock may come in between.
+    assert!(count("forfeited").abs_diff(count("timer_overruns")) <= 3, "{sent}");
+    // Only the first one's lateness is not part of the time between the first and the last.
+    let intervals = |nanos: f64| nanos / 500_000.0;
+    let whole = intervals(sent["gap_ns"]["mean"].as_f64().unwrap() * 199.0);
+    let late = intervals(sent["late_ns"]["max"].as_f64().unwrap());
+    assert!(whole + late > (199 + count("forfeited")) as f64 - 2.0, "{whole} intervals: {sent}");
+}
+
+/// The trigger states of a source are gone, those of the others are not, and the flow goes on.
+#[test]
+fn a_loop_can_do_without_one_source() {
+    let passed = |flags: &str| {
+        let (sent, _) = pair(&format!("--interval 500us --count 300 {flags}"));
+        assert_eq!(sent["sent"], 300);
+        (sent["triggers"].clone(), sent["config"]["disabled_source"].clone())
+    };
+    let (all, none) = passed("--busy echo");
+    assert!(none.is_null() && all["syscall_exit"] != 0 && all["readiness"] != 0, "{all}");
+    let (left, disabled) = passed("--busy echo --disable-source syscall_exit");
+    assert!(disabled == "syscall_exit" && left["syscall_exit"] == 0 && left["readiness"] != 0, "{left}");
+    let (left, _) = passed("--disable-source readiness");
+    assert!(left["readiness"] == 0 && left["idle"] != 0, "{left}");
 }
 
 /// The slice is asked for whatever the timer; where there is none, the report says so.

@@ -7,9 +7,10 @@ use clap::Parser;
 use softtimers_cli::args::{Cli, Command, Timer};
 use softtimers_cli::failure::Failure;
 use softtimers_cli::plan::SendPlan;
-use softtimers_cli::send::{Contender, Share, take_turns};
+use softtimers_cli::send::{Contender, Share, Turns, take_turns};
+use softtimers_core::{PaceConfig, Rate, TriggerState};
 
-fn turns<const N: usize>(work: &str, contenders: [Contender; N]) -> Result<Vec<[Share; N]>, Failure> {
+fn turns<const N: usize>(work: &str, contenders: [Contender; N]) -> Result<Turns<N>, Failure> {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     let line = format!("softtimers send {} --interval 500us {work}", sink.local_addr().unwrap());
     let Command::Send(args) = Cli::parse_from(line.split(' ')).command else { panic!("{line}") };
@@ -25,10 +26,18 @@ fn each_contender_has_its_turn() {
         NobodyAsking,
         NobodySoft,
         Flow(Timer::Soft),
+        Flow(Timer::Signal),
+        Flow(Timer::Tick),
         NullEvents(Timer::Timerfd),
         NullEvents(Timer::Thread),
+        NullEvents(Timer::Signal),
+        NullEvents(Timer::Tick),
+        NullSignals,
+        Without(None),
+        Without(Some(TriggerState::Readiness)),
     ];
-    let rounds = turns("--busy compute", all).unwrap();
+    let Turns { rounds, interrupted } = turns("--busy compute", all).unwrap();
+    assert!(rounds.len() == 2 && !interrupted);
     let sum = |place: usize, of: fn(&Share) -> f64| rounds.iter().map(|round| of(&round[place])).sum::<f64>();
     for (place, contender) in all.iter().enumerate() {
         assert_eq!(sum(place, |share| share.event_rate) > 0.0, place >= 3, "{contender:?}: {rounds:?}");
@@ -36,12 +45,47 @@ fn each_contender_has_its_turn() {
     }
 }
 
+/// A contender may have another pace than the plan's 500 µs, and says what gaps came of it.
 #[test]
-fn a_signals_handler_takes_no_turns() {
-    for contender in [Contender::Flow(Timer::Signal), Contender::NullEvents(Timer::Signal)] {
-        let refused = turns("--busy none", [contender]).unwrap_err().to_string();
-        assert_eq!(refused, "--timer signal: it takes no turns with others");
+fn gaps_are_those_of_the_contenders_own_pace() {
+    let pace = PaceConfig::new(Rate::every(Duration::from_millis(2)).unwrap());
+    let all = [
+        Contender::Flow(Timer::Soft),
+        Contender::Paced(Timer::Soft, pace),
+        Contender::PacedNullEvents(Timer::Soft, pace),
+        Contender::Paced(Timer::Tick, pace),
+    ];
+    let rounds = turns("--busy web", all).unwrap().rounds;
+    for round in &rounds {
+        // Never closer than the burst interval of their own pace; the plan's is 281 µs.
+        for place in [1, 2] {
+            let mean = round[place].gaps.mean();
+            assert!(mean.is_none_or(|mean| mean >= 1_125_000.0), "{round:?}");
+        }
+        assert!(round[3].overruns.is_some() && round[0].overruns.is_none());
     }
+    let told = |place: usize| rounds.iter().any(|round| round[place].gaps.mean().is_some());
+    assert!((0..all.len()).all(told), "{rounds:?}");
+    let refused =
+        Contender::Paced(Timer::Soft, PaceConfig { burst_interval: Some(Duration::from_millis(3)), ..pace });
+    assert!(turns("--busy none", [refused]).unwrap_err().to_string().contains("at most the target interval"));
+}
+
+/// The trigger states of a turn are told, and what would be without each source. (That those of a disabled source
+/// are really gone is seen beside an echo server, whose clients this program cannot be.)
+#[test]
+fn a_turn_tells_its_trigger_states() {
+    use TriggerState::{Idle, Readiness};
+    for [all, without] in
+        turns("--busy none", [Contender::Without(None), Contender::Without(Some(Readiness))]).unwrap().rounds
+    {
+        let (all, without) = (all.triggers.unwrap(), without.triggers.unwrap());
+        assert!(all.passed[Idle] > 0 && without.passed[Idle] > 0 && without.passed[Readiness] == 0);
+        let calculated = &all.without.as_ref().unwrap()[Idle];
+        assert!(calculated.count() < all.intervals.count(), "{calculated:?} {all:?}");
+    }
+    let refused = turns("--busy web", [Contender::Without(Some(TriggerState::HandlerExit))]).unwrap_err();
+    assert_eq!(refused.to_string(), "without handler_exit: this loop meets no other trigger state");
 }
 
 #[test]

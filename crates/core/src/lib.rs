@@ -70,4 +70,4 @@ pub use time::{Clock, ManualClock, Timestamp};
 #[doc(inline)]
 pub use timers::{Config, Fired, NotPending, SoftTimers, Step, Turn};
 #[doc(inline)]
-pub use trigger::{Intervals, PerSource, TriggerState};
+pub use trigger::{Intervals, PerSource, TriggerState, WebServer};

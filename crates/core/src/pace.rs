@@ -56,7 +56,7 @@ mod ahead;
 mod capacity;
 mod clock;
 mod even;
-mod exponential;
+pub(crate) mod exponential;
 mod on_off;
 mod pattern;
 mod poisson;

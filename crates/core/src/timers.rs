@@ -33,7 +33,7 @@ use crate::heap::IndexedHeap;
 use crate::slack::Window;
 use crate::slots::Slots;
 use crate::time::saturating_nanos;
-use crate::{Histogram, Intervals, Slack, Stats, TimerId, Timestamp, TriggerState};
+use crate::{Histogram, Intervals, PerSource, Slack, Stats, TimerId, Timestamp, TriggerState};
 
 /// How a [`SoftTimers`] is set up.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,8 @@ pub struct Config {
     tick: Duration,
     clock_step: Duration,
     intervals: bool,
+    without_each: bool,
+    disabled: PerSource<bool>,
     first_generation: NonZeroU32,
 }
 
@@ -51,6 +53,8 @@ impl Default for Config {
             tick: Duration::from_micros(1),
             clock_step: Duration::ZERO,
             intervals: false,
+            without_each: false,
+            disabled: PerSource::default(),
             first_generation: NonZeroU32::MIN,
         }
     }
@@ -78,6 +82,27 @@ impl Config {
     pub fn intervals(mut self, keep: bool) -> Self {
         self.intervals = keep;
         self
+    }
+
+    /// Keep also what the intervals would be without each source ([`Intervals::without`]): some 20 ns more
+    /// at each trigger state. Implies [`intervals`](Self::intervals).
+    pub fn intervals_without_each(mut self, keep: bool) -> Self {
+        self.without_each = keep;
+        self
+    }
+
+    /// Do as if the program had no trigger states of this source: their turns are empty, and they are not
+    /// counted. An experiment (soft timers §5.4), not a way to save time: implies
+    /// [`intervals`](Self::intervals). May be called for several sources; with all that a program meets
+    /// disabled, nothing is handed out.
+    pub fn disable_source(mut self, source: TriggerState) -> Self {
+        self.disabled[source] = true;
+        self
+    }
+
+    /// Whether every trigger state is to be looked at.
+    fn watches(&self) -> bool {
+        self.intervals || self.without_each || self.disabled != PerSource::default()
     }
 
     /// The generation at which slots start. For tests that want to see slots retire.
@@ -183,7 +208,8 @@ impl core::error::Error for NotPending {}
 impl<E> SoftTimers<E> {
     /// An empty set of timers.
     pub fn new(config: Config) -> Self {
-        let intervals = config.intervals.then(|| Box::new(Intervals::new()));
+        let intervals =
+            config.watches().then(|| Box::new(Intervals::new(config.without_each, config.disabled)));
         SoftTimers {
             gate: if intervals.is_some() { Timestamp::ZERO } else { Timestamp::MAX },
             latest: Timestamp::ZERO,
@@ -420,7 +446,10 @@ impl<E> SoftTimers<E> {
     fn begin_turn(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         self.latest = self.latest.max(now);
         if let Some(intervals) = &mut self.intervals {
-            intervals.reached(source, self.latest);
+            if !intervals.reached(source, self.latest) {
+                self.stats.triggers[source] -= 1;
+                return Turn { limit: (Timestamp::ZERO, 0), source };
+            }
         }
         Turn { limit: (self.latest, self.sequence), source }
     }

@@ -6,10 +6,13 @@
 //! points. Which ones it passes, and how often, bounds how late an event can be: no descriptor can
 //! interrupt a handler.
 
-use alloc::boxed::Box;
+mod intervals;
+mod web_server;
+
 use core::ops::{Index, IndexMut};
 
-use crate::{Histogram, Timestamp};
+pub use intervals::Intervals;
+pub use web_server::WebServer;
 
 /// Where in the program the clock was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -67,6 +70,11 @@ impl TriggerState {
 pub struct PerSource<T>([T; TriggerState::ALL.len()]);
 
 impl<T> PerSource<T> {
+    /// What `value` says for each of them.
+    pub fn from_fn(value: impl FnMut(TriggerState) -> T) -> Self {
+        PerSource(TriggerState::ALL.map(value))
+    }
+
     /// Each trigger state with its value.
     pub fn iter(&self) -> impl Iterator<Item = (TriggerState, &T)> {
         TriggerState::ALL.into_iter().zip(&self.0)
@@ -96,44 +104,6 @@ impl<T> IndexMut<TriggerState> for PerSource<T> {
     }
 }
 
-/// Intervals between trigger states, by the source that ended each interval.
-///
-/// This is the measurement of soft timers §5.2 and §5.4. It is opt-in
-/// ([`Config::intervals`](crate::Config::intervals)) because it makes every trigger state take the
-/// slow path: about 5 ns instead of half a nanosecond.
-#[derive(Debug)]
-pub struct Intervals {
-    last: Option<Timestamp>,
-    by_source: PerSource<Box<Histogram>>,
-}
-
-impl Intervals {
-    pub(crate) fn new() -> Self {
-        Intervals { last: None, by_source: PerSource(core::array::from_fn(|_| Box::default())) }
-    }
-
-    /// Intervals in nanoseconds that ended at `source`.
-    pub fn ended_by(&self, source: TriggerState) -> &Histogram {
-        &self.by_source[source]
-    }
-
-    /// All intervals in nanoseconds.
-    pub fn all(&self) -> Histogram {
-        let mut all = Histogram::new();
-        for (_, histogram) in self.by_source.iter() {
-            all.merge(histogram);
-        }
-        all
-    }
-
-    pub(crate) fn reached(&mut self, source: TriggerState, now: Timestamp) {
-        if let Some(last) = self.last {
-            self.by_source[source].record(now.as_nanos().saturating_sub(last.as_nanos()));
-        }
-        self.last = Some(now);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,16 +114,5 @@ mod tests {
             assert_eq!(source as usize, at);
             assert!(!source.name().is_empty());
         }
-    }
-
-    #[test]
-    fn an_interval_belongs_to_the_source_that_ends_it() {
-        let mut intervals = Intervals::new();
-        intervals.reached(TriggerState::SyscallExit, Timestamp::from_micros(10));
-        intervals.reached(TriggerState::HandlerExit, Timestamp::from_micros(13));
-        intervals.reached(TriggerState::SyscallExit, Timestamp::from_micros(20));
-        assert_eq!(intervals.ended_by(TriggerState::HandlerExit).max(), Some(3_000));
-        assert_eq!(intervals.ended_by(TriggerState::SyscallExit).max(), Some(7_000));
-        assert_eq!(intervals.all().count(), 2);
     }
 }

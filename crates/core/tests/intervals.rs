@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use softtimers_core::{Config, Histogram, SoftTimers, Timestamp, TriggerState};
+use softtimers_core::{Config, Histogram, PerSource, Slack, SoftTimers, Timestamp, TriggerState};
 
 /// A program that waits, then sends sixteen packets of 3 µs each and runs its protocol's timers, over
 /// and over; the trigger states inside the send loop are there or not.
@@ -35,4 +35,74 @@ fn trigger_states_in_the_send_loop_shorten_the_intervals() {
     assert!(with.max() < without.max());
     let seen = timers.stats().triggers;
     assert_eq!((seen[TriggerState::Send], seen[TriggerState::ProtocolTimer]), (1_500, 100));
+}
+
+/// A server that meets the paper's sources: an interrupt brings sixteen requests, each costs a system call,
+/// and every second one a packet. Beside it a flow is paced at the trigger states that are left.
+struct Served {
+    timers: SoftTimers<()>,
+    triggers: PerSource<u64>,
+    /// Of the paced packets, in nanoseconds.
+    mean_gap: f64,
+}
+
+impl Served {
+    fn without(disabled: Option<TriggerState>) -> Self {
+        let config = Config::default().intervals_without_each(true);
+        let mut timers = SoftTimers::new(disabled.into_iter().fold(config, Config::disable_source));
+        let mut now = Timestamp::from_micros(1);
+        timers.schedule_at(now, now, Slack::DEFERRABLE, ());
+        let mut sent = Vec::new();
+        let mut visit = |source, micros| {
+            now += Duration::from_micros(micros);
+            let turn = timers.trigger(source, now);
+            while timers.next(&turn).is_some() {
+                sent.push(now);
+                // Shorter than most intervals: the gaps are those that the trigger states leave it.
+                timers.schedule(now, Duration::from_micros(2), Slack::DEFERRABLE, ());
+            }
+        };
+        for _ in 0..500 {
+            visit(TriggerState::Readiness, 9);
+            for request in 0..16 {
+                visit(TriggerState::SyscallExit, 4);
+                if request % 2 == 0 {
+                    visit(TriggerState::Send, 3);
+                }
+            }
+        }
+        let whole = sent[sent.len() - 1].saturating_duration_since(sent[0]);
+        let mean_gap = whole.as_nanos() as f64 / (sent.len() - 1) as f64;
+        let triggers = timers.stats().triggers;
+        Served { timers, triggers, mean_gap }
+    }
+
+    fn mean_interval(&self) -> f64 {
+        self.timers.intervals().unwrap().all().mean().unwrap()
+    }
+}
+
+/// Table V and figure 4: the source with the largest share is the one whose removal lengthens the
+/// intervals, and the gaps of what is paced, the most.
+#[test]
+fn removing_the_largest_source_lengthens_the_mean_interval_most() {
+    const SOURCES: [TriggerState; 3] =
+        [TriggerState::SyscallExit, TriggerState::Send, TriggerState::Readiness];
+    let all = Served::without(None);
+    assert!(
+        SOURCES.is_sorted_by_key(|&source| std::cmp::Reverse(all.triggers[source])),
+        "{:?}",
+        all.triggers
+    );
+    let mut means = Vec::new();
+    for source in SOURCES {
+        let removed = Served::without(Some(source));
+        assert_eq!(removed.triggers[source], 0);
+        // Nothing in this program depends on when its packets leave, so what is calculated is what is left.
+        let calculated = all.timers.intervals().unwrap().without(source).unwrap();
+        assert_eq!(calculated, &removed.timers.intervals().unwrap().all(), "{source:?}");
+        means.push((removed.mean_interval(), removed.mean_gap));
+    }
+    assert!(means.is_sorted_by(|more, less| more.0 > less.0 && more.1 > less.1), "{means:?}");
+    assert!(means.iter().all(|&(interval, gap)| interval > all.mean_interval() && gap >= all.mean_gap));
 }

@@ -1,7 +1,7 @@
 //! Tables VIII and IX of soft timers: the mean gap of a paced flow beside a busy web server, against the
 //! burst interval; and the baselines it is compared with.
 //!
-//! The trigger states come at the intervals of [`Random::web_server_gap`], whose fit uses how often a
+//! The trigger states come at the intervals of [`softtimers_core::WebServer`], whose fit uses how often a
 //! trigger state follows so long after another: where a cell is above its target it says that the rule
 //! costs nothing on top. The targets that are held, and relative re-arming, are not in the fit.
 

@@ -8,4 +8,4 @@
 //! trigger states.
 
 pub use crate::sys::posix_timer::SignalTimer;
-pub use crate::sys::signal_pacer::{Course, Departure, SignalCounts, SignalPacer, Stamps};
+pub use crate::sys::signal_pacer::{Course, Departure, SignalCounts, SignalPacer, Stamps, Ticks};

@@ -34,7 +34,7 @@ fn handler_and_mask_are_restored_whatever_was_pending() {
     let stamps = Stamps { sequence: 0, place: 8 };
     for _ in 0..20 {
         let start = Monotonic.now();
-        let course = Course { start, end: start + Duration::from_secs(30), limit: u64::MAX };
+        let course = Course::new(start, start + Duration::from_secs(30));
         let pacer = SignalPacer::start(&sender, vec![0; 32], stamps, clock.clone(), course).unwrap();
         assert!(SignalTimer::new().is_err(), "one a thread");
         let until = Monotonic.now() + Duration::from_micros(300);

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
 use super::figures::Bar;
 use crate::program::{self, cargo};
@@ -50,6 +51,36 @@ pub(super) fn handover(root: &Path, seconds: u32) -> Result<Vec<Bar>> {
 /// The column of eight at a time.
 const EIGHT: usize = 6;
 
+/// The pacing experiments of the soft timers paper, whose checks are their bars.
+pub(super) fn pacing(root: &Path, quick: bool) -> Result<Vec<Bar>> {
+    let file = std::env::temp_dir().join(format!("softtimers-pacing-{}.json", std::process::id()));
+    let path = file.to_str().context("the directory for temporary files has a name that is no text")?;
+    let flags: &[&str] = if quick { &["--quick"] } else { &[] };
+    let text = bench(root, "pacing", &[&["--json", path], flags].concat())?;
+    let findings = std::fs::read_to_string(&file).context("the bench wrote no findings")?;
+    std::fs::remove_file(&file)?;
+    // The bars are printed with all others.
+    println!("\n{}\n", text.split("### What is to hold").next().unwrap_or_default().trim());
+    Ok(checks(&serde_json::from_str(&findings)?))
+}
+
+/// The bars among its findings.
+fn checks(findings: &Value) -> Vec<Bar> {
+    let checks = findings["checks"].as_array().into_iter().flatten();
+    checks
+        .filter_map(|check| {
+            let figure = format!("pacing, {}", check["figure"].as_str()?);
+            let (bound, measured) = (check["bound"].as_f64()?, check["measured"].as_f64());
+            let at_least = check["at_least"].as_bool()?;
+            Some(if at_least {
+                Bar::at_least(figure, bound, measured)
+            } else {
+                Bar::at_most(figure, bound, measured)
+            })
+        })
+        .collect()
+}
+
 fn bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     let mut cargo = cargo(root);
     cargo.args(["bench", "--quiet", "--package", "softtimers-bench", "--bench", name, "--"]).args(arguments);
@@ -84,6 +115,15 @@ fn words<'a>(text: &'a str, first: &str, who: &str, column: usize) -> Option<&'a
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checks_become_bars() {
+        let check = |measured: Option<f64>, at_least| serde_json::json!({ "figure": "a", "bound": 1.0, "measured": measured, "at_least": at_least });
+        let found = [check(Some(2.0), true), check(Some(2.0), false), check(None, false)];
+        let bars = checks(&serde_json::json!({ "checks": found }));
+        assert!(bars[0].is_met() && bars[1].is_missed() && bars[2].is_inconclusive());
+        assert!(checks(&Value::Null).is_empty());
+    }
 
     #[test]
     fn figures_are_found_by_name() {

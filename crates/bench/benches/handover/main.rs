@@ -29,6 +29,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::udp::RecvBatch;
 use softtimers::{Clock, Monotonic};
+use softtimers_bench::arguments;
 use softtimers_bench::turns::{machine, quartiles};
 use softtimers_cli::machine::Neighbours;
 
@@ -44,8 +45,8 @@ const POLLS: &str = "--sink-polls";
 const NEVER_READS: &str = "--sink-never-reads";
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
-    let argument = arguments.next();
+    let Some(arguments) = arguments::of("handover") else { return ExitCode::SUCCESS };
+    let argument = arguments.into_iter().next();
     let outcome = match argument.as_deref() {
         Some(mode @ (POLLS | NEVER_READS)) => receive(mode == POLLS),
         _ => match argument.map_or(Ok(10), |seconds| seconds.parse::<u32>()) {

@@ -31,6 +31,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
+use softtimers_bench::arguments;
 use softtimers_cli::machine::{Machine, Neighbours};
 
 use contenders::Contest;
@@ -57,13 +58,11 @@ struct Arguments {
     /// Measure this one here, and print its figures as JSON: what the bench starts for each pair
     #[arg(long, hide = true, num_args = 2, value_names = ["CONTENDER", "WORKLOAD"])]
     one: Option<Vec<String>>,
-    /// What `cargo bench` adds
-    #[arg(long, hide = true)]
-    bench: bool,
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let Some(given) = arguments::of("timers") else { return ExitCode::SUCCESS };
+    let arguments = Arguments::parse_from(std::iter::once("timers".to_owned()).chain(given));
     let result = match &arguments.one {
         Some(pair) => measure_one(&pair[0], &pair[1], arguments.quick),
         None => measure_all(&arguments),

@@ -27,10 +27,9 @@ impl IdlePlan {
             if args.timer != Timer::Soft {
                 return Err(Failure::usage(format_args!("{given}: only --timer soft has an idle policy")));
             }
-            if args.busy == Busy::Compute {
-                return Err(Failure::usage(format_args!(
-                    "{given}: a loop with --busy compute is never idle"
-                )));
+            if let Busy::Compute | Busy::Web = args.busy {
+                let work = if args.busy == Busy::Web { "web" } else { "compute" };
+                return Err(Failure::usage(format_args!("{given}: a loop with --busy {work} is never idle")));
             }
         }
         Ok((args.timer == Timer::Soft).then_some(idle))

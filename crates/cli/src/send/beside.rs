@@ -1,5 +1,5 @@
 //! The timers that need nothing of the loop: it only works, while a signal's handler sends on top of
-//! it (`signal`) or a second thread beside it (`thread`).
+//! it (`signal`, and `tick` with a timer that is periodic) or a second thread beside it (`thread`).
 //!
 //! ```text
 //!   signal   work ──▶ work ─┐   ┌─▶ work …      handler: send, arm for the next
@@ -19,6 +19,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
+use softtimers::signal_timer::Ticks;
 use softtimers::{Clock, Monotonic, TimerSlack, Timestamp, TriggerState};
 
 use super::Session;
@@ -26,9 +27,9 @@ use super::account::Usage;
 use super::flow::Flow;
 use super::work_loop::WorkLoop;
 
-/// `--timer signal`: sends from the handler until the session is over.
-pub(super) fn signal(session: &mut Session) -> io::Result<()> {
-    let mut pacer = session.flow.hand_over(session.end)?;
+/// `--timer signal` and `--timer tick`: sends from the handler until the session is over.
+pub(super) fn signal(session: &mut Session, ticks: Ticks) -> io::Result<()> {
+    let mut pacer = session.flow.hand_over(session.end, ticks)?;
     let flow = &mut session.flow;
     let mut loop_ = WorkLoop::new(&mut session.work, &session.interrupt, session.end)?;
     // A signal that comes just before the wait does not end it, and it may be the last one.

@@ -3,11 +3,12 @@
 use std::io;
 use std::time::Duration;
 
-use softtimers::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps};
+use softtimers::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps, Ticks};
 use softtimers::udp::Retries;
 use softtimers::{RateClock, Timestamp, TriggerState, UdpSocket};
 
 use crate::args::Timer;
+use crate::distribution::Moments;
 use crate::failure::Failure;
 use crate::gaps::Train;
 use crate::plan::SendPlan;
@@ -51,6 +52,9 @@ pub(super) struct Flow {
     muted: bool,
     /// They have no number, and no receiver hears of them.
     null_events: u64,
+    /// The last departure of this train, and the gaps between all of them; of one flow.
+    last: Option<Timestamp>,
+    spacing: Moments,
     /// Several flows, or one of which several datagrams leave by one call, instead of the one that this is
     /// otherwise.
     flows: Option<Flows>,
@@ -89,6 +93,8 @@ impl Flow {
             overruns: None,
             muted: false,
             null_events: 0,
+            last: None,
+            spacing: Moments::default(),
         })
     }
 
@@ -97,10 +103,27 @@ impl Flow {
         self.tally.count_in(second);
     }
 
+    /// Departs by another clock from the next train on, which is not long in coming.
+    pub(super) fn follow(&mut self, clock: RateClock) {
+        self.clock = clock;
+    }
+
     /// Begins a new train at `now`: the time since the last departure is no delay.
     pub(super) fn restart(&mut self, now: Timestamp) {
         self.due = self.clock.start(now);
         self.train = Train::default();
+        (self.last, self.spacing, self.overruns) = (None, Moments::default(), None);
+    }
+
+    /// The gaps between the departures of this train, null events included.
+    pub(super) fn spacing(&self) -> Moments {
+        self.spacing
+    }
+
+    fn space(&mut self, now: Timestamp) {
+        if let Some(last) = self.last.replace(now) {
+            self.spacing.record(now.as_nanos().saturating_sub(last.as_nanos()));
+        }
     }
 
     /// Whether departures are null events from now on.
@@ -151,6 +174,7 @@ impl Flow {
     fn leave(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
         if self.muted {
             self.null_events += 1;
+            self.space(now);
             self.due = self.clock.departed(now);
             return Ok(self.due);
         }
@@ -178,6 +202,7 @@ impl Flow {
         }
         self.tally.turn();
         self.tally.departed(&mut self.train, Departure { sent: now, due: self.due, place }, source);
+        self.space(now);
         self.due = self.clock.departed(now);
         Ok(self.due)
     }
@@ -185,6 +210,11 @@ impl Flow {
     /// Counts a datagram that a signal's handler has sent, some time ago. Of a late one no cause is told:
     /// by now this thread's accounts say what it did since, not what held the signal up.
     pub(super) fn account(&mut self, departure: Departure) {
+        self.space(departure.sent);
+        if self.muted {
+            self.null_events += 1;
+            return;
+        }
         self.outlet.count_calls(1);
         self.tally.turn();
         self.tally.count(&mut self.train, departure, TriggerState::Backup);
@@ -195,8 +225,14 @@ impl Flow {
     ///
     /// # Errors
     /// If this thread cannot have such a timer.
-    pub(super) fn hand_over(&mut self, end: Timestamp) -> io::Result<SignalPacer> {
-        let course = Course { start: self.due, end, limit: self.limit };
+    pub(super) fn hand_over(&mut self, end: Timestamp, ticks: Ticks) -> io::Result<SignalPacer> {
+        let course = Course {
+            limit: self.limit.saturating_sub(self.departures()),
+            number: self.tally.sent(),
+            ticks,
+            silent: self.muted,
+            ..Course::new(self.due, end)
+        };
         let header = Datagram::Data { flow: 0, sequence: 0, scheduled: self.due, interval: self.interval };
         header.write(&mut self.packet);
         let stamps = Stamps { sequence: wire::SEQUENCE_AT, place: wire::SCHEDULED_AT };

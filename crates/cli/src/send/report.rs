@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use softtimers::PerSource;
 use softtimers::late::{LateCause, LateCounts};
 
 use crate::distribution::Distribution;
@@ -60,18 +61,20 @@ pub struct SendReport {
     /// Times between two looks for due datagrams, waits included: no datagram can be late by more while
     /// the loop runs. `--timer soft` keeps them to 3%; of timers that need no look there are none.
     pub trigger_interval_ns: Distribution,
+    /// Trigger states passed, by source; none of one that is disabled, and 0 unless `--timer soft`.
+    pub triggers: BTreeMap<&'static str, u64>,
     /// Handlers of the loop that took longer than a millisecond; `null` unless `--timer soft` with a
     /// loop that waits.
     pub long_handlers: Option<u64>,
     /// The longest of all handlers; `null` where they are not counted.
     pub longest_handler_ns: Option<u64>,
-    /// Expiries for which no signal of their own came; `null` unless `--timer signal`.
+    /// Expiries for which no signal of their own came; `null` unless `--timer signal` or `tick`.
     pub timer_overruns: Option<u64>,
     /// Departures by the trigger state that found them due, whatever the timer; together `sent`. What
     /// a wait found is `readiness` if a source was ready and `backup` if the wait ran out.
     pub fired: BTreeMap<&'static str, u64>,
     /// Departures more than a millisecond late, by cause; `catch_up` are those that left as soon as
-    /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal` and
+    /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal`, `tick` and
     /// `kernel` tell only these: what held a signal or the kernel up shows in no account of the thread.
     pub late: BTreeMap<&'static str, LateReport>,
     /// What the sockets refused for a while.
@@ -128,10 +131,11 @@ impl SendReport {
             cpu_ns_per_packet: (flow.sent() > 0).then(|| usage.cpu.as_nanos() as f64 / flow.sent() as f64),
             wakeups: usage.wakeups,
             trigger_interval_ns: session.trigger_intervals,
+            triggers: session.triggers.as_ref().map_or_else(no_triggers, |seen| by_name(&seen.passed)),
             long_handlers: session.handlers.map(|stats| stats.long_handlers),
             longest_handler_ns: session.handlers.map(|stats| nanos(stats.longest_handler)),
             timer_overruns: flow.overruns(),
-            fired: tally.fired().iter().map(|(source, &count)| (source.name(), count)).collect(),
+            fired: by_name(tally.fired()),
             late: tally.late_report().into_iter().collect(),
             socket: SocketReport { answers_dropped: session.work.answers_dropped(), ..flow.trouble() },
             work_rate: session.work.done().map(|done| done as f64 / seconds),
@@ -165,15 +169,24 @@ impl Default for SendReport {
             cpu_ns_per_packet: None,
             wakeups: 0,
             trigger_interval_ns: Distribution::default(),
+            triggers: no_triggers(),
             long_handlers: None,
             longest_handler_ns: None,
             timer_overruns: None,
-            fired: softtimers::TriggerState::ALL.map(|source| (source.name(), 0)).into(),
+            fired: no_triggers(),
             late: LateCause::ALL.map(|cause| (cause.name(), LateReport::default())).into(),
             socket: SocketReport::default(),
             work_rate: None,
         }
     }
+}
+
+fn by_name(counts: &PerSource<u64>) -> BTreeMap<&'static str, u64> {
+    counts.iter().map(|(source, &count)| (source.name(), count)).collect()
+}
+
+fn no_triggers() -> BTreeMap<&'static str, u64> {
+    by_name(&PerSource::default())
 }
 
 impl From<LateCounts> for LateReport {
@@ -212,6 +225,9 @@ impl Report for SendReport {
         table.row("found due by", counts(&self.fired));
         if self.trigger_interval_ns.count > 0 {
             table.distribution("looked for due", &self.trigger_interval_ns);
+        }
+        if self.triggers.values().any(|&count| count > 0) {
+            table.row("trigger states", counts(&self.triggers));
         }
         if let Some((count, longest)) = self.long_handlers.zip(self.longest_handler_ns) {
             let longest = show_duration(Duration::from_nanos(longest));

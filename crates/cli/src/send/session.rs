@@ -4,7 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 
 use softtimers::epoll::Waiting;
-use softtimers::{Clock, HeldBack, LoopClock, LoopStats, Monotonic, Polling, Slice, Timestamp, UdpSocket};
+use softtimers::signal_timer::Ticks;
+use softtimers::{
+    Clock, HeldBack, LoopClock, LoopStats, Monotonic, Polling, Slice, Timestamp, TriggerState, UdpSocket,
+};
 
 use crate::args::Timer;
 use crate::distribution::Distribution;
@@ -18,6 +21,7 @@ use crate::stream::Stream;
 use super::account::Usage;
 use super::flow::Flow;
 use super::second::Second;
+use super::triggers::Triggers;
 use super::work::Workload;
 use super::work_loop::{self, Descriptors};
 use super::{beside, own_loop, soft};
@@ -36,6 +40,12 @@ pub(super) struct Session {
     pub(super) beside: Usage,
     /// Times between two looks for due datagrams, of a timer that looks.
     pub(super) trigger_intervals: Distribution,
+    /// Whose trigger states the loop is to do without.
+    pub(super) disabled: Option<TriggerState>,
+    /// Whether the intervals without each source are wanted, too.
+    pub(super) without_each: bool,
+    /// What softtimers has seen of its trigger states.
+    pub(super) triggers: Option<Box<Triggers>>,
     /// What the loop's handlers took, if it is softtimers' loop.
     pub(super) handlers: Option<LoopStats>,
     /// What did not work as asked and what was done instead.
@@ -85,6 +95,9 @@ impl Session {
             anywhere,
             beside: Usage::default(),
             trigger_intervals: Distribution::default(),
+            disabled: plan.disabled_source,
+            without_each: false,
+            triggers: None,
             handlers: None,
             fallbacks: no_slice.into_iter().collect(),
             stream,
@@ -98,7 +111,8 @@ impl Session {
         match timer {
             Timer::Soft => soft::run(self, clock, plan),
             Timer::Off => work_loop::run(self, Descriptors::Unseen),
-            Timer::Signal => beside::signal(self),
+            Timer::Signal => beside::signal(self, Ticks::OneShot),
+            Timer::Tick => beside::signal(self, Ticks::Periodic),
             Timer::Thread => beside::thread(self),
             timer => own_loop::run(self, clock, timer),
         }

@@ -11,6 +11,7 @@ use crate::plan::SendPlan;
 
 use super::Session;
 use super::looks;
+use super::triggers::Triggers;
 use super::work::{VISIT, Workload};
 
 /// What is scheduled.
@@ -45,7 +46,8 @@ struct Engine<'a, C> {
 impl<'a, C: LoopClock> Engine<'a, C> {
     fn new(session: &'a mut Session, clock: &'a C, slack: Slack) -> Self {
         // The intervals between trigger states cost 5 ns each, and say how late an event can be.
-        let mut timers = SoftTimers::new(Config::default().intervals(true));
+        let config = Config::default().intervals(true).intervals_without_each(session.without_each);
+        let mut timers = SoftTimers::new(session.disabled.into_iter().fold(config, Config::disable_source));
         timers.schedule_at(clock.now(), session.end, Slack::EXACT, Event::End);
         Engine { session, clock, timers, slack }
     }
@@ -57,8 +59,9 @@ impl<'a, C: LoopClock> Engine<'a, C> {
     fn drive(&mut self, idle: Idle) -> io::Result<()> {
         let driven =
             if let Workload::Compute(_) = self.session.work { self.compute() } else { self.serve(idle) };
-        if let Some(intervals) = self.timers.intervals() {
-            self.session.trigger_intervals = looks::kept(&intervals.all());
+        if let Some(triggers) = Triggers::of(&self.timers) {
+            self.session.trigger_intervals = looks::kept(&triggers.intervals);
+            self.session.triggers = Some(Box::new(triggers));
         }
         driven
     }

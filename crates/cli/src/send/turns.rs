@@ -12,18 +12,20 @@ use std::io;
 use std::time::Duration;
 
 use softtimers::signal_timer::SignalTimer;
-use softtimers::{Clock, Monotonic};
+use softtimers::{Clock, Monotonic, PaceConfig, RateClock, TriggerState};
 
 use crate::args::Timer;
+use crate::distribution::Moments;
 use crate::failure::Failure;
 use crate::handshake::Permit;
-use crate::plan::SendPlan;
+use crate::plan::{SendPlan, ticking};
 
+use super::triggers::Triggers;
 use super::work_loop::{self, Descriptors};
 use super::{Session, soft};
 
 /// Who takes turns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Contender {
     /// The work alone, in a plain loop.
     Nobody,
@@ -32,46 +34,65 @@ pub enum Contender {
     NobodyAsking,
     /// The same in softtimers' loop, with nothing to send: its trigger states alone.
     NobodySoft,
-    /// The flow, by this timer; not by [`Timer::Signal`] or [`Timer::Kernel`].
+    /// The flow, by this timer; not by [`Timer::Kernel`].
     Flow(Timer),
-    /// The flow's events by this timer, with nothing sent: what remains is the price of the timer. Not by
-    /// [`Timer::Signal`], whose handler sends by itself.
+    /// The same at another pace.
+    Paced(Timer, PaceConfig),
+    /// The flow by softtimers, in a loop without the trigger states of this source. What the intervals
+    /// would be without each of the others is kept.
+    Without(Option<TriggerState>),
+    /// The flow's events by this timer, with nothing sent: what remains is the price of the timer.
     NullEvents(Timer),
+    /// The same at another pace.
+    PacedNullEvents(Timer, PaceConfig),
     /// A periodic signal at the flow's rate, whose handler only counts.
     NullSignals,
 }
 
 /// What one contender did in one turn.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Share {
     /// Requests answered or pieces computed, per second; 0 without work.
     pub work_rate: f64,
     /// Datagrams, null events or signals a second.
     pub event_rate: f64,
+    /// The gaps between datagrams or null events; none of [`Contender::NullSignals`].
+    pub gaps: Moments,
+    /// Expiries for which no signal of their own came; `None` for a timer that does not count them.
+    pub overruns: Option<u64>,
+    /// The trigger states of softtimers' loop; `None` for other loops.
+    pub triggers: Option<Box<Triggers>>,
+}
+
+/// What all of them did.
+#[derive(Clone, Debug)]
+pub struct Turns<const N: usize> {
+    /// For each whole round what each of them did, in their order.
+    pub rounds: Vec<[Share; N]>,
+    /// Whether a signal ended it before its time.
+    pub interrupted: bool,
 }
 
 /// Gives each contender a turn of this length in each of `rounds`; the flow begins anew in each.
-/// Returns for each round what each of them did, in their order. The plan's own timer and end do not
-/// count.
+/// The plan's own timer and end do not count. Interrupted by a signal, it returns the rounds until then.
 ///
 /// # Errors
-/// What keeps the run from starting, or breaks it off; a signal among them. A usage failure for a signal's
-/// handler, which counts from zero each time that it is given a flow, and cannot be told not to send; and for what
-/// leaves ahead of its time.
+/// What keeps the run from starting, or breaks it off. A usage failure for several flows, a quantum, a pace whose
+/// burst interval is longer than its interval, a source that the loop [cannot do without](
+/// SendPlan::can_do_without), and what leaves ahead of its time.
 pub fn take_turns<const N: usize>(
     plan: &SendPlan,
     contenders: [Contender; N],
     length: Duration,
     rounds: usize,
-) -> Result<Vec<[Share; N]>, Failure> {
-    for contender in contenders {
-        if let Contender::Flow(timer) | Contender::NullEvents(timer) = contender {
-            match timer {
-                Timer::Signal => return Err(Failure::usage("--timer signal: it takes no turns with others")),
-                Timer::Kernel => return Err(Failure::usage("--timer kernel: it takes no turns with others")),
-                _ => {}
-            }
-        }
+) -> Result<Turns<N>, Failure> {
+    let hands_over = |contender: &Contender| match *contender {
+        Contender::Flow(timer) | Contender::Paced(timer, _) => timer == Timer::Kernel,
+        Contender::NullEvents(timer) | Contender::PacedNullEvents(timer, _) => timer == Timer::Kernel,
+        _ => false,
+    };
+    if contenders.iter().any(hands_over) {
+        return Err(Failure::usage("--timer kernel: it takes no turns with others"));
     }
     if plan.quantum > 1 {
         return Err(Failure::usage(format_args!(
@@ -85,36 +106,80 @@ pub fn take_turns<const N: usize>(
             plan.flows
         )));
     }
+    for contender in contenders {
+        if let Contender::Without(Some(source)) = contender
+            && !plan.can_do_without(source)
+        {
+            let name = source.name();
+            return Err(Failure::usage(format_args!(
+                "without {name}: this loop meets no other trigger state"
+            )));
+        }
+    }
     let permit = Permit::obtain(plan)?;
     let mut session = Session::begin(plan)?;
-    let mut shares = vec![[Share::default(); N]; rounds];
-    for (round, shares) in shares.iter_mut().enumerate() {
+    let mut turns = Turns { rounds: Vec::with_capacity(rounds), interrupted: false };
+    'rounds: for round in 0..rounds {
+        let mut shares = std::array::from_fn(|_| Share::default());
         for place in 0..N {
             let place = if round % 2 == 0 { place } else { N - 1 - place };
             shares[place] = session.turn(contenders[place], length, plan)?;
+            if session.interrupt.arrived() {
+                turns.interrupted = true;
+                break 'rounds;
+            }
         }
+        turns.rounds.push(shares);
     }
     session.flow.mute(false);
     session.say_goodbye(permit);
     session.work.stop();
-    Ok(shares)
+    Ok(turns)
+}
+
+impl Contender {
+    /// The pace that it is to keep, if it is not the plan's.
+    fn pace(self, plan: &SendPlan) -> Option<PaceConfig> {
+        match self {
+            Contender::Paced(timer, pace) | Contender::PacedNullEvents(timer, pace) => {
+                Some(if timer == Timer::Tick { ticking(pace) } else { pace })
+            }
+            Contender::Flow(Timer::Tick) | Contender::NullEvents(Timer::Tick) => Some(ticking(plan.pace)),
+            _ => None,
+        }
+    }
+
+    fn is_silent(self) -> bool {
+        matches!(self, Contender::NullEvents(_) | Contender::PacedNullEvents(..))
+    }
 }
 
 impl Session {
     fn turn(&mut self, contender: Contender, length: Duration, plan: &SendPlan) -> Result<Share, Failure> {
+        let clock = contender
+            .pace(plan)
+            .map_or_else(|| plan.clock(), |pace| RateClock::new(pace).map_err(Failure::usage))?;
+        let without = if let Contender::Without(source) = contender { Some(source) } else { None };
+        self.without_each = without.is_some();
+        self.disabled = without.unwrap_or(plan.disabled_source);
+        self.triggers = None;
+        self.flow.follow(clock);
         let done = self.work.done();
         let start = Monotonic.now();
         self.flow.restart(start);
-        self.flow.mute(matches!(contender, Contender::NullEvents(_)));
+        self.flow.mute(contender.is_silent());
         self.end = start + length;
         let events =
             self.contend(contender, plan).map_err(|error| Failure::broke_off("taking turns", &error))?;
-        if self.interrupt.arrived() {
-            return Err(Failure::check("interrupted"));
-        }
         let took = Monotonic.now().saturating_duration_since(start).as_secs_f64();
         let work = self.work.done().unwrap_or(0) - done.unwrap_or(0);
-        Ok(Share { work_rate: work as f64 / took, event_rate: events as f64 / took })
+        Ok(Share {
+            work_rate: work as f64 / took,
+            event_rate: events as f64 / took,
+            gaps: self.flow.spacing(),
+            overruns: self.flow.overruns(),
+            triggers: self.triggers.take(),
+        })
     }
 
     /// Goes on until the end; how many events there were.
@@ -124,9 +189,11 @@ impl Session {
             Contender::Nobody => self.drive(Timer::Off, plan, &Monotonic)?,
             Contender::NobodyAsking => work_loop::run(self, Descriptors::Asked)?,
             Contender::NobodySoft => soft::idle(self, &Monotonic)?,
-            Contender::Flow(timer) | Contender::NullEvents(timer) => {
-                self.drive(timer, plan, &Monotonic)?;
-            }
+            Contender::Without(_) => self.drive(Timer::Soft, plan, &Monotonic)?,
+            Contender::Flow(timer)
+            | Contender::Paced(timer, _)
+            | Contender::NullEvents(timer)
+            | Contender::PacedNullEvents(timer, _) => self.drive(timer, plan, &Monotonic)?,
             Contender::NullSignals => {
                 let signals = SignalTimer::new()?;
                 let period = plan.pace.rate.interval();

@@ -16,6 +16,8 @@ use crate::interrupt::Interrupt;
 use crate::plan::Work;
 use crate::processor::Processor;
 
+use super::computation::Computation;
+
 /// Work in progress, with a count of what was done.
 #[derive(Debug)]
 pub(super) enum Workload {
@@ -29,7 +31,8 @@ impl Workload {
     pub(super) fn start(work: Work, cpu: Option<Processor>, interrupt: &Interrupt) -> io::Result<Self> {
         Ok(match work {
             Work::None => Workload::None,
-            Work::Compute => Workload::Compute(Computation::default()),
+            Work::Compute => Workload::Compute(Computation::even()),
+            Work::Web => Workload::Compute(Computation::web()),
             Work::Echo { batch } => Workload::Echo(Box::new(EchoServer::start(batch, cpu, interrupt)?)),
         })
     }
@@ -75,7 +78,7 @@ impl Workload {
     pub(super) fn done(&self) -> Option<u64> {
         match self {
             Workload::None => None,
-            Workload::Compute(computation) => Some(computation.pieces),
+            Workload::Compute(computation) => Some(computation.pieces()),
             Workload::Echo(echo) => Some(echo.answered),
         }
     }
@@ -89,31 +92,6 @@ impl Workload {
     pub(super) fn stop(&mut self) -> Option<String> {
         let Workload::Echo(echo) = self else { return None };
         echo.stop()
-    }
-}
-
-/// Integer work in pieces of a few microseconds.
-#[derive(Debug)]
-pub(super) struct Computation {
-    state: u64,
-    pieces: u64,
-}
-
-impl Default for Computation {
-    fn default() -> Self {
-        Computation { state: 1, pieces: 0 }
-    }
-}
-
-impl Computation {
-    #[inline]
-    fn piece(&mut self) {
-        for _ in 0..PIECE {
-            self.state =
-                self.state.wrapping_mul(0x5851_f42d_4c95_7f2d).rotate_left(23) ^ 0x1405_7b7e_f767_814f;
-        }
-        self.state = std::hint::black_box(self.state);
-        self.pieces += 1;
     }
 }
 
@@ -238,8 +216,6 @@ impl AsFd for EchoServer {
 /// Requests served per report of readiness before the loop looks at its other sources: enough to
 /// share the cost of the wait, few enough to be fair.
 pub(super) const VISIT: usize = 16;
-/// About 3 µs on a current core: the length of a small handler.
-const PIECE: u32 = 3_000;
 /// Requests under way, so that the server never waits for one.
 const CLIENT_WINDOW: &str = "64";
 const REQUEST_SIZE: &str = "64";

@@ -5,7 +5,9 @@
 
 use core::time::Duration;
 
-use softtimers_core::{Alarm, Clock, Command, Fired, ManualClock, SoftTimers, Timestamp, TriggerState};
+use softtimers_core::{
+    Alarm, Clock, Command, Fired, ManualClock, SoftTimers, Timestamp, TriggerState, WebServer,
+};
 
 /// The hardware behind the trigger states.
 pub(crate) enum Hardware {
@@ -119,20 +121,7 @@ impl Random {
     }
 
     /// The time between two trigger states of a busy web server, the paper's worst workload.
-    ///
-    /// Its table is lost. What the texts still say is a mean of 31.6 µs, a median of 18.5, a standard
-    /// deviation of 31.6, 5.1% above 100 µs, at most 1 ms (soft timers §5.2), and how long one waits for the
-    /// first trigger state that comes at least 12, 15, 20, 25, 30 and 35 µs after another: 36.1, 41.6, 50.3,
-    /// 55.5, 60.7 and 66.5 µs (the floors of Tables VIII and IX). These parameters are the best of 60 random
-    /// searches for the least squares over all ten; the waits come from the renewal equation. They give
-    /// 31.6, 18.5, 31.6, 5.2%, and 36.5, 41.6, 50.3, 55.4, 60.6 and 66.5.
     pub(crate) fn web_server_gap(&mut self) -> Duration {
-        let which = self.unit();
-        let micros = match which {
-            _ if which <= 0.403 => self.gamma(22, 16.05),
-            _ if which <= 0.806 => self.gamma(2, 23.99),
-            _ => self.gamma(4, 79.79),
-        };
-        Duration::from_nanos((micros.min(1_000.0) * 1_000.0) as u64)
+        WebServer::new(self.bits()).next().expect("it has no end")
     }
 }

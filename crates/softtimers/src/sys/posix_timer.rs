@@ -128,7 +128,7 @@ impl SignalTimer {
     /// # Errors
     /// None that a working kernel gives.
     pub fn disarm(&self) -> io::Result<()> {
-        self.id.set_raw(Duration::ZERO, Duration::ZERO)
+        self.id.disarm()
     }
 
     /// Signals handled since the timer was made.
@@ -211,6 +211,11 @@ impl Id {
     /// As [`SignalTimer::arm_at`]; may be called from the handler.
     pub(super) fn arm_at(self, due: Timestamp) -> io::Result<()> {
         self.set(due.as_nanos(), Duration::ZERO)
+    }
+
+    /// As [`SignalTimer::disarm`]; may be called from the handler.
+    pub(super) fn disarm(self) -> io::Result<()> {
+        self.set_raw(Duration::ZERO, Duration::ZERO)
     }
 
     fn set(self, first: u64, period: Duration) -> io::Result<()> {
@@ -360,6 +365,22 @@ pub(super) fn raise_own() {
     unsafe { libc::raise(signal()) };
 }
 
+/// Keeps the signal pending from here on.
+#[cfg(test)]
+fn block() {
+    // SAFETY: the set is initialised; the old one is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only_ours(), ptr::null_mut()) };
+}
+
+/// As a section of a program that must not be interrupted.
+#[cfg(test)]
+pub(super) fn with_own_blocked(section: impl FnOnce()) {
+    block();
+    section();
+    // SAFETY: the set is initialised; the old one is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &only_ours(), ptr::null_mut()) };
+}
+
 #[cfg(test)]
 mod tests {
     use softtimers_core::Clock;
@@ -383,11 +404,6 @@ mod tests {
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), now.as_mut_ptr()) };
         // SAFETY: filled in by the call.
         unsafe { libc::sigismember(now.as_ptr(), signal()) == 1 }
-    }
-
-    fn block() {
-        // SAFETY: the set is initialised; the old one is not asked for.
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only_ours(), ptr::null_mut()) };
     }
 
     fn pending() -> bool {

@@ -11,6 +11,9 @@
 //!   handler            └─▶ [stamp, send, clock.departed, arm anew] ─▶ ring of 4,096
 //! ```
 //!
+//! Or the timer is periodic, as a hardware clock is ([`Ticks::Periodic`]): armed once, one datagram for each of
+//! its signals. What expires while a signal is still pending is counted by the kernel and lost.
+//!
 //! All that it calls is allowed there: `clock_gettime`, `send`, `timer_settime`, and integer
 //! arithmetic of the core, which allocates nothing.
 
@@ -48,7 +51,7 @@ use ring::Ring;
 /// sender.connect(receiver.local_addr()?)?;
 /// let rate = Rate::every(Duration::from_millis(1))?;
 /// let start = Monotonic.now();
-/// let course = Course { start, end: start + Duration::from_secs(10), limit: 3 };
+/// let course = Course { limit: 3, ..Course::new(start, start + Duration::from_secs(10)) };
 /// let stamps = Stamps { sequence: 0, place: 8 };
 /// let mut pacer = SignalPacer::start(&sender, vec![0; 16], stamps, RateClock::new(PaceConfig::new(rate))?, course)?;
 /// while !pacer.is_over() && Monotonic.now() < course.end {} // busy with something else
@@ -82,6 +85,32 @@ pub struct Course {
     pub end: Timestamp,
     /// The most datagrams that leave.
     pub limit: u64,
+    /// The number of the first one.
+    pub number: u64,
+    /// How the timer goes off.
+    pub ticks: Ticks,
+    /// Nothing is sent: the departures are null events, whose cost is that of the timer alone.
+    pub silent: bool,
+}
+
+impl Course {
+    /// As many datagrams as leave in that time, counted from zero, each by its own expiry.
+    pub fn new(start: Timestamp, end: Timestamp) -> Self {
+        Course { start, end, limit: u64::MAX, number: 0, ticks: Ticks::OneShot, silent: false }
+    }
+}
+
+/// How the timer of a [`SignalPacer`] goes off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ticks {
+    /// Once for each datagram: the handler arms it for when the next one is due.
+    #[default]
+    OneShot,
+    /// At every interval of the clock's rate. Each signal that comes sends one datagram, whatever is due;
+    /// a tick that expires while another one's signal is pending is lost ([`SignalCounts::overruns`]). Give
+    /// it a clock of [`Strategy::FixedSeries`](crate::Strategy::FixedSeries) and
+    /// [`CatchUp::NONE`](crate::CatchUp::NONE), whose places are those of the ticks; what it forfeits is lost.
+    Periodic,
 }
 
 /// A datagram that has left.
@@ -115,7 +144,7 @@ impl SignalPacer {
     /// `course`.
     ///
     /// # Errors
-    /// `InvalidInput` if a stamp does not fit the packet; else as [`SignalTimer::new`].
+    /// `InvalidInput` if a stamp does not fit the packet, or the interval of periodic ticks is zero; else as [`SignalTimer::new`].
     pub fn start(
         socket: &UdpSocket,
         packet: Vec<u8>,
@@ -131,6 +160,7 @@ impl SignalPacer {
             ));
         }
         let socket = socket.as_ref().try_clone()?.into();
+        let interval = clock.rate().interval();
         // The first reading of a process finds out how clocks are read, which no handler may.
         let _ = Monotonic.now();
         let timer = SignalTimer::new()?;
@@ -155,7 +185,10 @@ impl SignalPacer {
         // SAFETY: both are freed in the destructor only, after the hook has been taken back, and
         // `on_expiry` does what is allowed in a handler.
         unsafe { pacer.timer.hook(pacer.hook.as_ptr()) };
-        pacer.timer.arm_at(course.start)?;
+        match course.ticks {
+            Ticks::OneShot => pacer.timer.arm_at(course.start)?,
+            Ticks::Periodic => pacer.timer.arm_periodic(course.start, interval)?,
+        }
         Ok(pacer)
     }
 
@@ -248,18 +281,24 @@ struct Sender {
 
 impl Sender {
     fn expired(&mut self) {
-        let now = Monotonic.now();
+        let mut now = Monotonic.now();
         if self.shared.over.load(Ordering::Relaxed) {
             return;
         }
+        let one_shot = self.course.ticks == Ticks::OneShot;
         // A stray signal, sent by somebody else, or an expiry before its time: in case it was that,
         // which would have been the last.
         if now < self.armed {
-            return self.arm_at(self.armed);
+            if one_shot {
+                self.arm_at(self.armed);
+            }
+            return;
         }
         count(&self.shared.overruns, self.timer.overruns());
-        self.idle.woke(self.armed, now);
-        let now = self.await_due(now);
+        if one_shot {
+            self.idle.woke(self.armed, now);
+            now = self.await_due(now);
+        }
         if now >= self.course.end {
             return self.end(0);
         }
@@ -275,7 +314,9 @@ impl Sender {
         if self.sent >= self.course.limit || self.clock.is_over() || self.due >= self.course.end {
             return self.end(0);
         }
-        self.arm();
+        if one_shot {
+            self.arm();
+        }
     }
 
     /// The rest of the way: at most what the timer was armed earlier, some microseconds.
@@ -309,9 +350,9 @@ impl Sender {
     /// One datagram, if the kernel takes it; when to come back.
     fn depart(&mut self, now: Timestamp) -> Result<Timestamp, i32> {
         let place = self.clock.place();
-        self.stamp(self.stamps.sequence, self.sent);
+        self.stamp(self.stamps.sequence, self.course.number.wrapping_add(self.sent));
         self.stamp(self.stamps.place, place.as_nanos());
-        match self.send() {
+        match if self.course.silent { Ok(()) } else { self.send() } {
             Ok(()) => {
                 self.retries.reached();
                 self.shared.ring.put(Departure { sent: now, due: self.due, place });
@@ -389,6 +430,10 @@ impl Sender {
     }
 
     fn end(&self, error: i32) {
+        if self.course.ticks == Ticks::Periodic {
+            // It would go on interrupting until the program comes by.
+            let _ = self.timer.disarm();
+        }
         self.shared.error.store(error, Ordering::Relaxed);
         self.shared.over.store(true, Ordering::Release);
     }

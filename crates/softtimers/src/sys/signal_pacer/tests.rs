@@ -1,8 +1,8 @@
 //! The pacer beside a thread that computes, on real sockets.
 
-use softtimers_core::{PaceConfig, Rate};
+use softtimers_core::{CatchUp, PaceConfig, Rate, Strategy};
 
-use super::super::posix_timer::raise_own;
+use super::super::posix_timer::{raise_own, with_own_blocked};
 use super::*;
 
 fn clock(micros: u64) -> RateClock {
@@ -19,7 +19,7 @@ fn pair() -> (UdpSocket, UdpSocket) {
 
 fn course(limit: u64) -> Course {
     let start = Monotonic.now();
-    Course { start, end: start + Duration::from_secs(30), limit }
+    Course { limit, ..Course::new(start, start + Duration::from_secs(30)) }
 }
 
 const STAMPS: Stamps = Stamps { sequence: 4, place: 16 };
@@ -59,7 +59,7 @@ fn a_computing_thread_sends_in_time_and_in_order() {
 fn a_rate_beyond_reach_leaves_the_program_some_time() {
     let (sender, _receiver) = pair();
     let start = Monotonic.now();
-    let course = Course { start, end: start + Duration::from_millis(100), limit: u64::MAX };
+    let course = Course::new(start, start + Duration::from_millis(100));
     let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(1), course).unwrap();
     let mut progress = 0_u64;
     compute_until_over(&mut pacer, |pacer| {
@@ -82,12 +82,66 @@ fn what_cannot_be_mended_ends_it() {
 fn an_expiry_before_its_time_does_not_stop_the_flow() {
     let (sender, _receiver) = pair();
     let start = Monotonic.now() + Duration::from_millis(50);
-    let course = Course { start, end: start + Duration::from_secs(30), limit: 2 };
+    let course = Course { limit: 2, ..Course::new(start, start + Duration::from_secs(30)) };
     let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(100), course).unwrap();
     pacer.timer.disarm().unwrap();
     raise_own();
     compute_until_over(&mut pacer, |_| {});
     assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 2);
+}
+
+/// A periodic timer's clock: its places are the ticks, and a tick that passes is lost.
+fn ticking(micros: u64) -> RateClock {
+    let rate = Rate::every(Duration::from_micros(micros)).unwrap();
+    let config =
+        PaceConfig { strategy: Strategy::FixedSeries, catch_up: CatchUp::NONE, ..PaceConfig::new(rate) };
+    RateClock::new(config).unwrap()
+}
+
+/// One datagram for each signal. With the signal blocked for a while, the ticks that pass meanwhile come to
+/// one signal, and the kernel's count of the others is the number of places that the clock gives up.
+#[test]
+fn ticks_that_find_a_signal_pending_are_lost_and_counted() {
+    let (sender, receiver) = pair();
+    let course = Course { ticks: Ticks::Periodic, number: 70, ..course(60) };
+    let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, ticking(500), course).unwrap();
+    compute_until_over(&mut pacer, |pacer| {
+        if pacer.timer.signals() == 20 {
+            with_own_blocked(|| {
+                let until = Monotonic.now() + Duration::from_millis(10);
+                while Monotonic.now() < until {}
+            });
+        }
+    });
+    let (lost, clock) = (pacer.counts().overruns, pacer.stop());
+    assert!(lost >= 18, "{lost} of the 20 ticks of 10 ms");
+    // A pause between the kernel's count and the handler's look at the clock may come in between.
+    assert!(clock.departures() == 60 && clock.forfeited().abs_diff(lost) <= 2, "{lost} {clock:?}");
+    let departures: Vec<_> = std::iter::from_fn(|| pacer.take()).collect();
+    assert!(departures.windows(2).all(|pair| pair[0].place < pair[1].place), "{departures:?}");
+    let taken = departures[59].place.saturating_duration_since(departures[0].place);
+    // What the handler sends says its number, from the first one on.
+    let mut packet = [0; 64];
+    assert_eq!(receiver.recv(&mut packet).unwrap(), 32);
+    assert_eq!(packet[4..12], u64::to_be_bytes(70));
+    // mean = target / (1 − p), to the places: 59 gaps and those that were lost.
+    let ticks = 59 + clock.forfeited() as u32;
+    assert!(
+        taken.abs_diff(Duration::from_micros(500) * ticks) <= Duration::from_micros(500) * 2,
+        "{taken:?} {lost}"
+    );
+}
+
+#[test]
+fn null_events_send_nothing() {
+    for ticks in [Ticks::OneShot, Ticks::Periodic] {
+        let (sender, receiver) = pair();
+        let course = Course { ticks, silent: true, ..course(10) };
+        let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, ticking(500), course).unwrap();
+        compute_until_over(&mut pacer, |_| {});
+        assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 10);
+        assert_eq!(receiver.recv(&mut [0; 64]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
 }
 
 /// Signals that somebody else sends come at any time; the flow neither leaves early nor stops.

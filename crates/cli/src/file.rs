@@ -1,0 +1,142 @@
+//! Files that a command writes: none of somebody else's is overwritten by a slip of the hand.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::failure::Failure;
+
+/// A file that is opened before a run and written at its end, so that a path that cannot be written is
+/// refused before anything was measured.
+///
+/// One that exists is refused, a dangling link included, unless overwriting was asked for; a link at the
+/// path's end is never followed. What a run that breaks off has made and not written is removed.
+///
+/// ```
+/// use softtimers_cli::file::OutputFile;
+///
+/// let path = std::env::temp_dir().join(format!("softtimers-doc-{}", std::process::id()));
+/// OutputFile::create(&path, "--csv", false)?.write("a,b\n")?;
+/// let refused = OutputFile::create(&path, "--csv", false).unwrap_err();
+/// assert!(refused.to_string().ends_with("exists; --force overwrites it"));
+/// std::fs::remove_file(&path).unwrap();
+/// # Ok::<(), softtimers_cli::failure::Failure>(())
+/// ```
+#[derive(Debug)]
+pub struct OutputFile {
+    file: File,
+    path: PathBuf,
+    /// Made here, and nothing is in it yet.
+    fresh: bool,
+}
+
+impl OutputFile {
+    /// Opens the file that `flag` names.
+    ///
+    /// # Errors
+    /// A usage failure if it exists and `force` is not given, or cannot be written.
+    pub fn create(path: &Path, flag: &str, force: bool) -> Result<Self, Failure> {
+        let mut options = OpenOptions::new();
+        options.write(true).custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
+        let opened = match options.clone().create_new(true).open(path) {
+            Ok(file) => Ok((file, true)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && force => {
+                options.open(path).map(|file| (file, false))
+            }
+            Err(error) => Err(error),
+        };
+        let (file, fresh) = opened.map_err(|error| {
+            let shown = path.display();
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => {
+                    Failure::usage(format_args!("{flag} '{shown}': exists; --force overwrites it"))
+                }
+                _ => Failure::usage(format_args!("{flag} '{shown}': {error}")),
+            }
+        })?;
+        Ok(OutputFile { file, path: path.to_owned(), fresh })
+    }
+
+    /// Writes the file's whole content.
+    ///
+    /// # Errors
+    /// A check failure, as for a full disk; then the file holds what fitted.
+    pub fn write(mut self, text: &str) -> Result<(), Failure> {
+        self.fresh = false;
+        // A device has no length to set.
+        let regular = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
+        let emptied = if regular { self.file.set_len(0) } else { Ok(()) };
+        emptied
+            .and_then(|()| self.file.write_all(text.as_bytes()))
+            .map_err(|error| Failure::broke_off(format_args!("writing '{}'", self.path.display()), &error))
+    }
+}
+
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if self.fresh {
+            // An empty file would only be in the way of the next run.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Exit;
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("softtimers-{}-{name}", std::process::id()))
+    }
+
+    #[test]
+    fn what_exists_is_kept_unless_forced() {
+        let path = path("kept");
+        fs::write(&path, "a long old text").unwrap();
+        let refused = OutputFile::create(&path, "--json", false).unwrap_err();
+        assert_eq!(refused.exit(), Exit::Usage);
+        assert!(refused.to_string().starts_with("--json '") && refused.to_string().contains("--force"));
+        let unwritten = OutputFile::create(&path, "--json", true).unwrap();
+        drop(unwritten);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a long old text");
+        OutputFile::create(&path, "--json", true).unwrap().write("new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let (target, link) = (path("target"), path("link"));
+        fs::write(&target, "theirs").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        for force in [false, true] {
+            assert_eq!(OutputFile::create(&link, "--csv", force).unwrap_err().exit(), Exit::Usage);
+        }
+        assert_eq!(fs::read_to_string(&target).unwrap(), "theirs");
+        fs::remove_file(&target).unwrap();
+        assert!(OutputFile::create(&link, "--csv", false).is_err(), "a dangling one neither");
+        assert!(!target.exists());
+        fs::remove_file(&link).unwrap();
+    }
+
+    #[test]
+    fn a_run_that_breaks_off_leaves_nothing() {
+        let path = path("fresh");
+        drop(OutputFile::create(&path, "--csv", false).unwrap());
+        assert!(!path.exists());
+        let nowhere = OutputFile::create(&path.join("x"), "--csv", false).unwrap_err();
+        assert!(nowhere.to_string().contains("No such file"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_full_disk_is_told() {
+        let Ok(full) = OutputFile::create(Path::new("/dev/full"), "--csv", true) else { return };
+        let failed = full.write("text").unwrap_err();
+        assert_eq!(failed.exit(), Exit::Check);
+        assert!(failed.to_string().contains("/dev/full"), "{failed}");
+    }
+}
