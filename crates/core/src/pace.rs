@@ -50,7 +50,6 @@ mod ack_rate;
 mod capacity;
 mod clock;
 mod even;
-mod exponential;
 mod on_off;
 mod pattern;
 mod poisson;
