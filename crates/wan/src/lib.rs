@@ -51,6 +51,8 @@ pub mod probability;
 pub mod properties;
 pub mod queue;
 pub mod trace;
+#[cfg(target_os = "linux")]
+pub mod udp;
 pub mod wan;
 
 #[doc(inline)]
