@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use softtimers::{Clock, LoopStats, Monotonic};
-use softtimers_wan::udp::{ClientLimits, Ended, Relay, RelayConfig, RelayStats};
+use softtimers_wan::udp::{Carried, ClientLimits, Ended, Relay, RelayConfig, RelayStats};
 use softtimers_wan::{Counters, PathConfig, Probability, Wan, WanBuilder, Way};
 
 /// A relay in a thread of its own, which ends with the test.
@@ -36,7 +36,16 @@ fn start(config: RelayConfig, path: WanBuilder) -> Running {
         relay.watch(&stopped, 7).unwrap();
         say.send(relay.local_addr()).unwrap();
         let until = relay.now() + Duration::from_secs(60);
-        assert_eq!(relay.run(Some(until)).unwrap(), Ended::Watched(7));
+        let mut carried = 0;
+        let observe = |packet: &Carried| {
+            assert!(packet.offered <= packet.due && packet.due <= packet.left);
+            carried += 1;
+        };
+        assert_eq!(relay.run_observed(Some(until), observe).unwrap(), Ended::Watched(7));
+        assert_eq!(
+            carried,
+            [Way::Up, Way::Down].map(|way| relay.counters(way).delivered).iter().sum::<u64>()
+        );
         let delays = [Way::Up, Way::Down].map(|way| {
             let delay = relay.measured(way).delay_ns();
             delay.min().zip(delay.max())
