@@ -169,6 +169,26 @@ fn a_change_neither_loses_nor_reorders() {
     assert_eq!(path.path().delay, micros(1_000));
 }
 
+/// A program that is held up, and hands out before it reads, changes nothing as long as the delay is longer.
+#[test]
+fn late_reading_within_the_delay_changes_nothing() {
+    let path = rough().jitter(Jitter::uniform(micros(3_000)).reordering());
+    let (mut prompt, mut tardy) = (direction(path.clone()), direction(path));
+    let (mut from_prompt, mut from_tardy) = (vec![], vec![]);
+    for packet in 0..3_000u64 {
+        // Nothing for a while, then 40 at once, at 10 Mbit/s with a queue of 30.
+        let now = at(packet / 40 * 40_000);
+        from_prompt.extend(std::iter::from_fn(|| prompt.pop_due(now)));
+        from_tardy.extend(std::iter::from_fn(|| tardy.pop_due(now + micros(17_000))));
+        assert_eq!(prompt.offer(now, 1_000, packet), tardy.offer(now, 1_000, packet));
+    }
+    from_prompt.extend(drain(&mut prompt));
+    from_tardy.extend(drain(&mut tardy));
+    assert_eq!(from_prompt, from_tardy);
+    assert_eq!(prompt.counters(), tardy.counters());
+    assert!(prompt.counters().queue_drops > 500 && prompt.counters().marked > 500);
+}
+
 /// A copy has no time on the link and a delay of its own; a flipped bit is one bit.
 #[test]
 fn copies_and_damage() {
