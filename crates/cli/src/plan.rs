@@ -45,6 +45,10 @@ pub struct SendPlan {
     pub size: usize,
     /// Flows side by side, each at that rate; more than one only by timers that can.
     pub flows: u32,
+    /// Datagrams of a flow that leave in one go; more than one only by timers that can, and of no recording.
+    pub quantum: u32,
+    /// Whether the kernel is asked to cut a quantum into its datagrams.
+    pub gso: bool,
     /// When the run ends: as soon as either bound is reached.
     pub end: End,
     /// Who says when the next datagram is due.
@@ -110,11 +114,14 @@ impl SendPlan {
             trace: None,
             size: args.size as usize,
             flows: args.flows,
+            quantum: args.quantum.at(rate),
+            gso: !args.no_gso,
             end: End {
                 duration: args.duration.or(args.count.is_none().then_some(DEFAULT_DURATION)),
                 count: args.count,
             },
         };
+        check_quantum(args, &traffic)?;
         SendPlan::driven(traffic, destination(&args.address)?, &args.engine, &args.output)
     }
 
@@ -124,7 +131,7 @@ impl SendPlan {
         engine: &EngineArgs,
         output: &OutputArgs,
     ) -> Result<Self, Failure> {
-        let Traffic { pattern, pace, trace, size, flows, end } = traffic;
+        let Traffic { pattern, pace, trace, size, flows, quantum, gso, end } = traffic;
         if let Err(error) = clock(pace, trace.as_ref()) {
             let (given, most) = (pace.burst_interval.unwrap_or_default(), pace.rate.interval());
             return Err(Failure::usage(format_args!(
@@ -142,6 +149,8 @@ impl SendPlan {
             trace,
             size,
             flows,
+            quantum,
+            gso,
             end,
             timer: engine.timer,
             clock: engine.clock,
@@ -205,6 +214,8 @@ impl SendPlan {
             catch_up_ns: catch_up.map(nanos),
             size_bytes: self.size,
             flows: self.flows,
+            quantum_packets: self.quantum,
+            gso: self.gso,
             duration_s: self.end.duration.map(|duration| duration.as_secs_f64()),
             count: self.end.count,
             timer: self.timer,
@@ -234,6 +245,8 @@ struct Traffic {
     trace: Option<Trace>,
     size: usize,
     flows: u32,
+    quantum: u32,
+    gso: bool,
     end: End,
 }
 
@@ -256,6 +269,10 @@ pub struct SendConfig {
     pub size_bytes: usize,
     /// Flows side by side.
     pub flows: u32,
+    /// Datagrams of a flow that leave in one go.
+    pub quantum_packets: u32,
+    /// Whether the kernel was asked to cut more than one of them out of one send.
+    pub gso: bool,
     /// The longest run; `null` for no bound.
     pub duration_s: Option<f64>,
     /// The most datagrams; `null` for no bound.
@@ -342,24 +359,46 @@ fn check_timer(engine: &EngineArgs, flows: u32, count: Option<u64>) -> Result<()
             show_duration(engine.slack)
         )));
     }
-    let timer =
-        || engine.timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     if flows > 1 && matches!(engine.timer, Timer::Signal | Timer::Off) {
         return Err(Failure::usage(format_args!(
             "--flows {flows}: only --flows 1 is allowed with --timer {}",
-            timer()
+            name(engine.timer)
         )));
     }
     match (engine.timer, engine.clock, count) {
-        (Timer::Signal | Timer::Thread | Timer::Off, ClockName::Tsc, _) => Err(Failure::usage(format_args!(
-            "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
-            timer()
-        ))),
+        (Timer::Signal | Timer::Thread | Timer::Kernel | Timer::Off, ClockName::Tsc, _) => {
+            Err(Failure::usage(format_args!(
+                "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
+                name(engine.timer)
+            )))
+        }
         (Timer::Off, _, Some(count)) => Err(Failure::usage(format_args!(
             "--count {count}: --timer off sends nothing to count; only --duration ends it"
         ))),
         _ => Ok(()),
     }
+}
+
+/// Refuses what a quantum cannot be, or what is nothing without one.
+fn check_quantum(args: &SendArgs, traffic: &Traffic) -> Result<(), Failure> {
+    if args.no_gso && traffic.quantum == 1 {
+        return Err(Failure::usage(format_args!(
+            "--no-gso: allowed with a --quantum of 2 datagrams or more; {} here is 1",
+            args.quantum
+        )));
+    }
+    if traffic.quantum > 1 && matches!(args.engine.timer, Timer::Signal | Timer::Off) {
+        return Err(Failure::usage(format_args!(
+            "--quantum {}: only --quantum 1 is allowed with --timer {}",
+            args.quantum,
+            name(args.engine.timer)
+        )));
+    }
+    Ok(())
+}
+
+fn name(timer: Timer) -> String {
+    timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn work(args: &EngineArgs) -> Result<Work, Failure> {
@@ -443,6 +482,16 @@ mod tests {
     }
 
     #[test]
+    fn a_quantum_is_one_datagram_unless_more_are_asked_for() {
+        let quantum = |flags: &str| {
+            let plan = send(format!("127.0.0.1:9 --rate 8kpps {flags}").trim_end()).unwrap();
+            (plan.quantum, plan.gso)
+        };
+        assert_eq!((quantum(""), quantum("--quantum 8")), ((1, true), (8, true)));
+        assert_eq!((quantum("--quantum 1ms --no-gso"), quantum("--quantum 1us")), ((8, false), (1, true)));
+    }
+
+    #[test]
     fn a_path_bears_all_flows_while_they_are_on() {
         let highest =
             |flags: &str| send(&format!("127.0.0.1:9 --interval 1ms {flags}")).unwrap().highest_pps();
@@ -464,6 +513,18 @@ mod tests {
             (
                 "127.0.0.1:9 --rate 1kpps --flows 2 --timer signal",
                 "only --flows 1 is allowed with --timer signal",
+            ),
+            (
+                "127.0.0.1:9 --rate 1kpps --quantum 2 --timer signal",
+                "--quantum 2: only --quantum 1 is allowed with --timer signal",
+            ),
+            (
+                "127.0.0.1:9 --rate 1kpps --quantum 1ms --no-gso",
+                "--no-gso: allowed with a --quantum of 2 datagrams or more; 1ms here is 1",
+            ),
+            (
+                "127.0.0.1:9 --rate 1kpps --clock tsc --timer kernel",
+                "--timer kernel goes by the kernel's clock",
             ),
             ("224.0.0.1:9 --rate 1kpps", "multicast"),
             ("127.255.255.255:9 --rate 1kpps", "broadcast"),

@@ -59,6 +59,8 @@ impl ReplayPlan {
             size: trace.iter().map(|(_, length)| usize::from(length)).max().unwrap_or(MIN_SIZE),
             trace: Some(trace),
             flows: 1,
+            quantum: 1,
+            gso: true,
             end: End { duration: args.duration, count: args.count },
         };
         Ok(ReplayPlan {
