@@ -127,7 +127,8 @@ mod tests {
             "softtimers-core: dev:proptest
              softtimers: softtimers-core, libc, dev:mio
              softtimers-sim: softtimers-core
-             softtimers-cli: softtimers-core, softtimers, softtimers-sim, clap
+             softtimers-wan: softtimers-core, softtimers, dev:proptest
+             softtimers-cli: softtimers-core, softtimers, softtimers-sim, softtimers-wan, clap
              xtask: anyhow",
         );
         assert!(found.is_empty(), "{found:?}");

@@ -34,6 +34,7 @@ pub mod histogram;
 pub mod idle;
 pub mod pace;
 pub mod percent;
+mod random;
 pub mod rate;
 pub mod slack;
 mod slots;
@@ -57,6 +58,8 @@ pub use pace::{
 pub use pace::{Speed, Trace, TraceBuilder};
 #[doc(inline)]
 pub use percent::{Percent, PercentError};
+#[doc(inline)]
+pub use random::Random;
 #[doc(inline)]
 pub use rate::{Rate, RateError};
 #[doc(inline)]

@@ -56,7 +56,6 @@ mod ahead;
 mod capacity;
 mod clock;
 mod even;
-pub(crate) mod exponential;
 mod on_off;
 mod pattern;
 mod poisson;

@@ -19,8 +19,7 @@
 
 use core::time::Duration;
 
-use super::exponential::{ONE, Random};
-use crate::{Rate, Timestamp};
+use crate::{Random, Rate, Timestamp};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Poisson {
@@ -37,13 +36,13 @@ pub(super) struct Poisson {
 impl Poisson {
     /// The first place is at `start`.
     pub(super) fn starting(rate: Rate, seed: u64, start: Timestamp) -> Self {
-        Poisson { rate, seed, start, at: start, stretch: 0, inside: 0, random: Random::stretch(seed, 0) }
+        Poisson { rate, seed, start, at: start, stretch: 0, inside: 0, random: Random::stream(seed, 0) }
     }
 
     /// The gaps of one train are not those of the train before it.
     pub(super) fn restart(&mut self, start: Timestamp) {
         let untouched = self.stretch == 0 && self.inside == 0;
-        let seed = if untouched { self.seed } else { Random::stretch(self.seed, u64::MAX).next() };
+        let seed = if untouched { self.seed } else { Random::stream(self.seed, u64::MAX).next_u64() };
         *self = Poisson::starting(self.rate, seed, start);
     }
 
@@ -121,7 +120,7 @@ impl Poisson {
 
     fn enter(&mut self, stretch: u64) {
         (self.stretch, self.inside) = (stretch, 0);
-        self.random = Random::stretch(self.seed, stretch);
+        self.random = Random::stream(self.seed, stretch);
     }
 
     /// Saturates, as all times do.
@@ -129,7 +128,7 @@ impl Poisson {
         let (numerator, denominator) = self.rate.fraction();
         let (numerator, denominator) = (u128::from(numerator), u128::from(denominator));
         let whole = (u128::from(stretch) * u128::from(STRETCH_PLACES)).saturating_mul(numerator);
-        let part = u128::from(inside) * numerator / u128::from(ONE);
+        let part = u128::from(inside) * numerator / u128::from(Random::ONE);
         let nanos = whole.saturating_add(part) / denominator;
         self.start + Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
@@ -142,14 +141,14 @@ impl Poisson {
         let length = u128::from(numerator) * u128::from(STRETCH_PLACES);
         let rest = units % length;
         // Less than 2⁷²: shifting in steps of 48 bits needs 120.
-        let inside = (rest << ONE.trailing_zeros()) / u128::from(numerator);
+        let inside = (rest << Random::ONE.trailing_zeros()) / u128::from(numerator);
         (u64::try_from(units / length).unwrap_or(u64::MAX), inside as u64)
     }
 }
 
 /// Mean intervals in a stretch: what a leap may have to walk, twice, at less than 0.1 µs each.
 const STRETCH_PLACES: u64 = 256;
-const STRETCH: u64 = STRETCH_PLACES * ONE;
+const STRETCH: u64 = STRETCH_PLACES * Random::ONE;
 
 #[cfg(test)]
 mod tests;

@@ -96,7 +96,7 @@ impl Schedule {
     /// keep the share of it that is left, and as many places behind as before. Others forget what was
     /// behind: Poisson draws a new gap from `now`, trains take their next place in the same periods.
     /// A recording keeps its times.
-    pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
+    pub fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
         match &mut self.0 {
             Kind::Even(even) => even.set_rate(now, rate, places),
             Kind::Trains(trains) => trains.set_rate(now, rate, places > 0),
@@ -178,7 +178,7 @@ impl Schedule {
     }
 
     /// Moves on by so many places; for Poisson step by step.
-    pub(super) fn leap(&mut self, places: u64) {
+    pub fn leap(&mut self, places: u64) {
         match &mut self.0 {
             Kind::Even(even) => even.advance(places),
             Kind::Trains(trains) => trains.advance(places),

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::pace::exponential::{ONE, Random};
+use crate::Random;
 
 /// Intervals between the trigger states of a saturated web server, the workload of soft timers §5.2 whose
 /// intervals were the longest (Apache on a Pentium II of 300 MHz): for tests, simulations, and experiments
@@ -35,11 +35,11 @@ pub struct WebServer {
 impl WebServer {
     /// The server whose intervals this seed decides.
     pub fn new(seed: u64) -> Self {
-        WebServer { random: Random::stretch(seed, 0) }
+        WebServer { random: Random::stream(seed, 0) }
     }
 
     fn gap(&mut self) -> Duration {
-        let which = self.random.next();
+        let which = self.random.next_u64();
         let part = PARTS.iter().find(|part| which <= part.up_to).unwrap_or(&PARTS[2]);
         let (mut sum, mut left) = (0u128, part.shape);
         while left > 0 {
@@ -47,7 +47,7 @@ impl WebServer {
             sum += u128::from(self.random.sum_of_exponentials(count));
             left -= count;
         }
-        let nanos = sum * u128::from(part.mean) / u128::from(part.shape) / u128::from(ONE);
+        let nanos = sum * u128::from(part.mean) / u128::from(part.shape) / u128::from(Random::ONE);
         Duration::from_nanos((nanos as u64).min(LONGEST))
     }
 }

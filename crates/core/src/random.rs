@@ -1,37 +1,53 @@
-//! Exponentially distributed numbers in integer arithmetic, the same on every machine.
-
-/// One in the fixed-point format of [`Random::exponential`]: 48 fractional bits.
-pub(crate) const ONE: u64 = 1 << 48;
+//! Numbers at random in integer arithmetic: for a seed the same on every machine, in every version.
 
 /// SplitMix64: a counter and a mixing function, so a seed is a state. 64 bits of state, passes the
-/// usual batteries.
+/// usual batteries. Not for secrets.
 ///
 /// Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014, figure 17.
+///
+/// ```
+/// use softtimers_core::Random;
+///
+/// let mut loss = Random::stream(42, 0);
+/// let mut delay = Random::stream(42, 1); // draws from one leave the other where it is
+/// let six = (0..6_000).filter(|_| loss.below(6) == 5).count();
+/// assert!((900..1_100).contains(&six));
+/// assert_ne!(loss.next_u64(), delay.next_u64());
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
+    /// One in the fixed-point format of [`exponential`](Self::exponential): 48 fractional bits.
+    pub const ONE: u64 = 1 << 48;
+
     /// One of the 2⁶⁴ generators of a seed. They are the same ring, entered at points that have
     /// nothing to do with each other.
-    pub(crate) fn stretch(seed: u64, number: u64) -> Self {
+    pub fn stream(seed: u64, number: u64) -> Self {
         Random(mix(mix(seed).wrapping_add(number.wrapping_mul(GOLDEN))))
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    /// A number of 64 bits, each as likely as the others.
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
-    /// A number of mean [`ONE`]: −ln u for u uniform in (0, 1], to 44 bits; at most 44.4.
-    pub(crate) fn exponential(&mut self) -> u64 {
-        minus_ln(self.next())
+    /// A number below `bound`, each as likely as the others to `bound` / 2⁶⁴; zero for a bound of zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number of mean [`ONE`](Self::ONE): −ln u for u uniform in (0, 1], to 44 bits; at most 44.4.
+    pub fn exponential(&mut self) -> u64 {
+        minus_ln(self.next_u64())
     }
 
     /// The sum of so many such numbers, at most 8, by one logarithm: that of the product of as many uniform
     /// ones. 64 bits hold the product, for a sum of 8 beyond 30 comes once in ten million times.
     pub(crate) fn sum_of_exponentials(&mut self, count: u32) -> u64 {
         let product = (0..count)
-            .fold(u64::MAX, |product, _| ((u128::from(product) * u128::from(self.next())) >> 64) as u64);
+            .fold(u64::MAX, |product, _| ((u128::from(product) * u128::from(self.next_u64())) >> 64) as u64);
         minus_ln(product)
     }
 }
@@ -91,7 +107,7 @@ mod tests {
     fn the_generator_is_the_published_one() {
         // The reference implementation from seed 1234567.
         let mut random = Random(1_234_567);
-        let first: [u64; 3] = core::array::from_fn(|_| random.next());
+        let first: [u64; 3] = core::array::from_fn(|_| random.next_u64());
         assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
@@ -100,7 +116,7 @@ mod tests {
         let (mut random, draws) = (Random(7), if cfg!(miri) { 100 } else { 100_000 });
         for count in [1, 4, 8] {
             let sums: std::vec::Vec<f64> =
-                (0..draws).map(|_| random.sum_of_exponentials(count) as f64 / ONE as f64).collect();
+                (0..draws).map(|_| random.sum_of_exponentials(count) as f64 / Random::ONE as f64).collect();
             let mean = sums.iter().sum::<f64>() / f64::from(draws);
             let variance = sums.iter().map(|sum| (sum - mean).powi(2)).sum::<f64>() / f64::from(draws);
             let terms = f64::from(count);
@@ -115,11 +131,11 @@ mod tests {
         let mut random = Random(5);
         let cases = if cfg!(miri) { 100 } else { 100_000 };
         let edges = [0, 1, 2, 3, 1 << 62, 1 << 63, (1 << 63) - 1, (1 << 63) + 1, u64::MAX - 1, u64::MAX];
-        for case in (0..cases).map(|shift| random.next() >> (shift % 60)).chain(edges) {
+        for case in (0..cases).map(|shift| random.next_u64() >> (shift % 60)).chain(edges) {
             let exact = -((case.max(1) as f64 / 2f64.powi(64)).ln());
-            let ours = minus_ln(case) as f64 / ONE as f64;
+            let ours = minus_ln(case) as f64 / Random::ONE as f64;
             assert!((ours - exact).abs() < 2f64.powi(-44), "{case}: {ours} is not {exact}");
         }
-        assert!(minus_ln(0) < 45 * ONE && minus_ln(u64::MAX) < 32);
+        assert!(minus_ln(0) < 45 * Random::ONE && minus_ln(u64::MAX) < 32);
     }
 }

@@ -1,0 +1,219 @@
+//! The slow link: [`Bottleneck`], and when each packet is through it.
+//!
+//! A link serves one packet after the other. The time that one takes is a fraction of a nanosecond off a
+//! whole number; rounded each for itself, 100 Mbit/s would be wrong by seconds in a year. So while the link
+//! is busy it walks along one exact schedule of bytes, which only an idle link leaves:
+//!
+//! ```text
+//!   arrivals   ↓↓↓                    ↓
+//!   link       ▐████████▐████████▐████████   ▐████████
+//!   through             t₀+T     t₀+2T    t₀+3T       t₁+T
+//! ```
+
+use softtimers_core::{Pattern, Rate, RateError, Schedule, Timestamp};
+
+use crate::DeliveryTrace;
+use crate::trace::Chances;
+
+/// How fast the slowest link of the path is.
+///
+/// ```
+/// use softtimers_wan::{Bottleneck, DeliveryTrace};
+///
+/// let cable = Bottleneck::bits_per_second(50_000_000)?;
+/// let radio = Bottleneck::trace(DeliveryTrace::parse(b"1\n1\n4\n")?);
+/// assert_eq!([cable.mean_bps(), radio.mean_bps()], [Some(50_000_000), Some(9_000_000)]);
+/// assert_eq!(Bottleneck::NONE.mean_bps(), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Bottleneck(Kind);
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+enum Kind {
+    #[default]
+    None,
+    Constant {
+        bits_per_second: u64,
+        /// Of bytes.
+        rate: Rate,
+    },
+    Trace(DeliveryTrace),
+}
+
+impl Bottleneck {
+    /// No link is slow: packets take no time, and none waits.
+    pub const NONE: Bottleneck = Bottleneck(Kind::None);
+
+    /// The same rate all the time.
+    ///
+    /// # Errors
+    /// [`RateError`] for zero.
+    pub fn bits_per_second(bits_per_second: u64) -> Result<Self, RateError> {
+        Ok(Bottleneck(Kind::Constant { bits_per_second, rate: Rate::bytes(bits_per_second)? }))
+    }
+
+    /// As recorded, over and over. It begins with the first packet.
+    pub fn trace(trace: DeliveryTrace) -> Self {
+        Bottleneck(Kind::Trace(trace))
+    }
+
+    /// The rate in the mean, in bits a second; `None` if there is no bottleneck.
+    pub fn mean_bps(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::None => None,
+            Kind::Constant { bits_per_second, .. } => Some(*bits_per_second),
+            Kind::Trace(trace) => Some(trace.mean_bps()),
+        }
+    }
+
+    /// The recording, if it is one.
+    pub fn recording(&self) -> Option<&DeliveryTrace> {
+        if let Kind::Trace(trace) = &self.0 { Some(trace) } else { None }
+    }
+}
+
+/// A link at work. It serves one packet after the other; whoever asks keeps them in order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Link {
+    None,
+    /// A schedule of bytes, whose place is when the last packet is through.
+    Constant(Schedule),
+    Trace(Chances),
+}
+
+impl Link {
+    pub(crate) fn new(bottleneck: &Bottleneck) -> Self {
+        match &bottleneck.0 {
+            Kind::None => Link::None,
+            Kind::Constant { rate, .. } => {
+                Link::Constant(Schedule::new(*rate, Pattern::Constant, Timestamp::ZERO))
+            }
+            Kind::Trace(trace) => Link::Trace(Chances::new(trace.clone())),
+        }
+    }
+
+    /// When a packet is through that the link turns to at `at`: no sooner than the one before it is.
+    pub(crate) fn serve(&mut self, at: Timestamp, bytes: u64) -> Timestamp {
+        match self {
+            Link::None => at,
+            Link::Constant(schedule) => {
+                // A packet that follows at once keeps the fraction of a nanosecond.
+                if schedule.place() < at {
+                    schedule.restart(at);
+                }
+                schedule.leap(bytes);
+                schedule.place()
+            }
+            Link::Trace(chances) => chances.serve(at, bytes),
+        }
+    }
+
+    /// When so many bytes more would be through, if the link went on with them at once.
+    pub(crate) fn through(&self, now: Timestamp, bytes: u64) -> Timestamp {
+        match self {
+            Link::None => now,
+            Link::Constant(schedule) => {
+                let mut ahead = schedule.clone();
+                ahead.leap(bytes);
+                ahead.place()
+            }
+            Link::Trace(chances) => chances.through(bytes),
+        }
+    }
+
+    /// Becomes another link at `now`, while a packet of so many bytes is on it that would be through at
+    /// `done`; returns when it is now. The same link goes on as if nothing had been said.
+    pub(crate) fn change(
+        &mut self,
+        now: Timestamp,
+        bottleneck: &Bottleneck,
+        serving: Option<(Timestamp, u64)>,
+    ) -> Option<Timestamp> {
+        match (&mut *self, &bottleneck.0) {
+            (Link::None, Kind::None) => return serving.map(|(done, _)| done),
+            (Link::Trace(chances), Kind::Trace(trace)) if chances.trace() == trace => {
+                return serving.map(|(done, _)| done);
+            }
+            // The part of the packet that has been sent has been sent.
+            (Link::Constant(schedule), Kind::Constant { rate, .. }) => {
+                schedule.set_rate(now, *rate, serving.map_or(0, |(_, bytes)| bytes));
+                return serving.map(|_| schedule.place());
+            }
+            _ => {}
+        }
+        let left = serving.map(|(_, bytes)| match self {
+            Link::None => 0,
+            // The bytes whose places are past.
+            Link::Constant(schedule) => {
+                let rest = schedule.place().saturating_duration_since(now);
+                let mut since = Schedule::new(schedule.rate(), Pattern::Constant, Timestamp::ZERO);
+                since.advance_to(Timestamp::ZERO + rest).min(bytes)
+            }
+            Link::Trace(chances) => chances.left(now, bytes),
+        });
+        *self = Link::new(bottleneck);
+        left.map(|bytes| self.serve(now, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICRO: u64 = 1_000;
+
+    fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    fn constant(bits_per_second: u64) -> Bottleneck {
+        Bottleneck::bits_per_second(bits_per_second).unwrap()
+    }
+
+    /// A year of packets of 1,499 bytes, at a rate that takes no whole number of nanoseconds for one.
+    #[test]
+    fn a_busy_link_does_not_drift() {
+        let mut link = Link::new(&constant(99_999_989));
+        let each = 8_000_000_000u128 * 1_499;
+        for packet in 1..=10_000u128 {
+            let done = link.serve(at(0), 1_499);
+            assert_eq!(u128::from(done.as_nanos()), packet * each / 99_999_989);
+        }
+        let ahead = link.through(at(0), 1_499 * 250_000_000_000);
+        assert_eq!(u128::from(ahead.as_nanos()), 250_000_010_000 * each / 99_999_989);
+    }
+
+    #[test]
+    fn a_change_takes_what_is_left_of_the_packet() {
+        // 12,000 bits: 120 µs at 100 Mbit/s, 60 at 200. Half of it has been sent.
+        let mut link = Link::new(&constant(100_000_000));
+        let done = link.serve(at(1_000), 1_500);
+        assert_eq!(done, at(1_120));
+        let mut faster = link.clone();
+        let done = faster.change(at(1_060), &constant(200_000_000), Some((done, 1_500)));
+        assert_eq!(done, Some(at(1_090)));
+        let mut to_trace = link.clone();
+        let trace = Bottleneck::trace(DeliveryTrace::parse(b"1\n").unwrap());
+        let done = to_trace.change(at(1_060), &trace, Some((at(1_120), 1_500)));
+        assert_eq!(done, Some(at(2_060)));
+        assert_eq!(to_trace.through(at(1_060), 750).as_nanos(), 2_060 * MICRO);
+        assert_eq!(link.change(at(1_060), &Bottleneck::NONE, Some((at(1_120), 1_500))), Some(at(1_060)));
+    }
+
+    /// Said with every packet, it is as if nothing had been said.
+    #[test]
+    fn the_same_bottleneck_again_changes_nothing() {
+        let trace = Bottleneck::trace(DeliveryTrace::parse(b"1\n3\n").unwrap());
+        for bottleneck in [constant(33_333_333), trace, Bottleneck::NONE] {
+            let (mut told, mut untold) = (Link::new(&bottleneck), Link::new(&bottleneck));
+            let mut now = at(7);
+            for bytes in [1_500, 1, 40, 65_535, 1_499] {
+                let done = told.serve(now, bytes);
+                assert_eq!(untold.serve(now, bytes), done);
+                assert_eq!(told.change(now, &bottleneck, Some((done, bytes))), Some(done));
+                now = done;
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! One direction of a path, as a state machine: [`Direction`].
+//!
+//! ```text
+//!   offer ──▶ queue ─────▶ link ──────▶ loss ──▶ copy ──▶ delay ──▶ pop_due
+//!             drop-tail,   rate or               × 1|2    jitter,
+//!             marks        trace                          late, flip
+//! ```
+//!
+//! Three things follow from the order. A lost packet has taken its time on the link, as on a radio link; a
+//! copy has not, since it is made behind it. And delay is added to what has left the link, not to what
+//! came in, so a queue in front is never mistaken for one.
+//!
+//! Nothing happens between two calls: each first works off what the link has finished by then. So
+//! **how often one looks changes nothing**: each packet's fate is decided by what was offered when and by the
+//! seed, and its times are written down before anybody asks. Each cause draws from numbers of its own, so
+//! that more loss does not change who is late.
+//!
+//! **Nor does it matter whether a program reads late.** What arrives by `now` left the link by `now` − delay,
+//! so to hand it out the link is worked off up to there and no further. A program that was held up for less
+//! than the delay, and hands out first and reads then, offers what it reads with the time when it came, and
+//! the queue drops what it would have dropped.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+use softtimers_core::{Random, Timestamp};
+
+use crate::account::Taken;
+use crate::bottleneck::Link;
+use crate::delay::Propagation;
+use crate::loss::LossProcess;
+use crate::queue::Ahead;
+use crate::{Counters, Measured, PathConfig, PathError};
+
+/// One direction of a path. Packets are values of yours; the model only knows how long they are.
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers_core::Timestamp;
+/// use softtimers_wan::{Admission, Bottleneck, Direction, PathConfig, Queue};
+///
+/// let path = PathConfig::default()
+///     .bottleneck(Bottleneck::bits_per_second(100_000_000)?)
+///     .queue(Queue::packets(20))
+///     .delay(Duration::from_millis(50));
+/// let mut direction = Direction::new(path, 1)?;
+///
+/// let start = Timestamp::ZERO;
+/// let admitted = (0..30).filter(|&n| direction.offer(start, 1_500, n) == Admission::Accepted).count();
+/// assert_eq!(admitted, 21); // one on the link, twenty wait
+///
+/// let mut arrivals = Vec::new();
+/// while let Some(now) = direction.poll_at() {
+///     while let Some(delivery) = direction.pop_due(now) {
+///         arrivals.push((delivery.packet, delivery.due.as_nanos() / 1_000));
+///     }
+/// }
+/// assert_eq!(arrivals[..3], [(0, 50_120), (1, 50_240), (2, 50_360)]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Cost
+/// O(log packets under way) for each packet, in whichever call works it off. Memory grows with what is
+/// held, up to [`PathConfig::most_packets`] and [`PathConfig::most_bytes`].
+#[derive(Debug)]
+pub struct Direction<T> {
+    path: PathConfig,
+    /// Up to where the link has been worked off. Packets and changes from before count from here.
+    latest: Timestamp,
+    /// When somebody looked last.
+    looked: Timestamp,
+    /// The packet on the link, and when it is through.
+    serving: Option<(Timestamp, Packet<T>)>,
+    waiting: VecDeque<Packet<T>>,
+    /// Of those that wait, overhead included.
+    waiting_bytes: u64,
+    link: Link,
+    loss: LossProcess,
+    propagation: Propagation,
+    duplicate: Random,
+    corrupt: Random,
+    /// Popped at its head only, so a plain heap serves: nothing is cancelled, nothing has slack.
+    under_way: BinaryHeap<Reverse<UnderWay<T>>>,
+    /// Packets accepted and copies made so far: the order among arrivals at the same time.
+    sequence: u64,
+    held_bytes: u64,
+    counters: Counters,
+    measured: Box<Measured>,
+}
+
+#[derive(Clone, Debug)]
+struct Packet<T> {
+    packet: T,
+    bytes: u32,
+    number: u64,
+    offered: Timestamp,
+    marked: bool,
+}
+
+#[derive(Debug)]
+struct UnderWay<T> {
+    due: Timestamp,
+    sequence: u64,
+    copy: bool,
+    flipped: Option<u64>,
+    packet: Packet<T>,
+}
+
+/// What became of a packet that was offered. What is lost is lost on the way, and this says nothing of it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Admission {
+    /// It is on the link or waits for it.
+    Accepted,
+    /// It waits, and the queue has marked it.
+    Marked,
+    /// The queue is full.
+    QueueFull,
+    /// More is held than [`PathConfig`] allows.
+    Overflow,
+}
+
+/// A packet that comes out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Delivery<T> {
+    /// What was offered.
+    pub packet: T,
+    /// Its length, as it was said to be.
+    pub bytes: u32,
+    /// When it was offered.
+    pub offered: Timestamp,
+    /// When it arrives.
+    pub due: Timestamp,
+    /// The queue has marked it: congestion experienced.
+    pub marked: bool,
+    /// It is the second copy.
+    pub copy: bool,
+    /// This bit of it is to be flipped, counted from the first byte's least significant one on. The model
+    /// does not see the bytes: see [`damaged`](Self::damaged).
+    pub flipped: Option<u64>,
+}
+
+impl<T: AsMut<[u8]>> Delivery<T> {
+    /// The packet, with the bit flipped if one is to be.
+    pub fn damaged(mut self) -> T {
+        if let Some(bit) = self.flipped {
+            let byte = usize::try_from(bit / 8).ok().and_then(|byte| self.packet.as_mut().get_mut(byte));
+            if let Some(byte) = byte {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
+        self.packet
+    }
+}
+
+impl<T: Clone> Direction<T> {
+    /// An empty path. The same seed, packets and times give the same deliveries, bit for bit.
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check`].
+    pub fn new(path: PathConfig, seed: u64) -> Result<Self, PathError> {
+        path.check()?;
+        let [loss, jitter, late, duplicate, corrupt] =
+            [0, 1, 2, 3, 4].map(|stream| Random::stream(seed, stream));
+        Ok(Direction {
+            latest: Timestamp::ZERO,
+            looked: Timestamp::ZERO,
+            serving: None,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            link: Link::new(&path.bottleneck),
+            loss: LossProcess::new(loss),
+            propagation: Propagation::new(jitter, late),
+            duplicate,
+            corrupt,
+            under_way: BinaryHeap::new(),
+            sequence: 0,
+            held_bytes: 0,
+            counters: Counters::default(),
+            measured: Box::default(),
+            path,
+        })
+    }
+
+    /// A packet of `bytes` comes in at `now`. What is dropped is gone.
+    ///
+    /// That may be before the last look by as much as the shortest delay, but not before the last packet: what
+    /// is earlier counts as of then.
+    pub fn offer(&mut self, now: Timestamp, bytes: u32, packet: T) -> Admission {
+        self.advance(now);
+        let number = self.counters.offered;
+        self.counters.offered += 1;
+        self.counters.offered_bytes += u64::from(bytes);
+        if !self.has_room(bytes) {
+            self.counters.overflowed += 1;
+            return Admission::Overflow;
+        }
+        let on_link = self.on_link(bytes);
+        let mut marked = false;
+        if self.serving.is_some() {
+            let ahead = self.ahead();
+            if !self.path.queue.limit.admits(on_link, &ahead) {
+                self.counters.queue_drops += 1;
+                return Admission::QueueFull;
+            }
+            marked = self.path.queue.mark.is_some_and(|mark| !mark.admits(on_link, &ahead));
+            self.counters.marked += u64::from(marked);
+        }
+        self.held_bytes += u64::from(bytes);
+        self.counters.held += 1;
+        let packet = Packet { packet, bytes, number, offered: self.latest, marked };
+        if self.serving.is_some() {
+            self.waiting_bytes += on_link;
+            self.waiting.push_back(packet);
+        } else {
+            self.serve(self.latest, packet);
+            self.advance(self.latest);
+        }
+        if marked { Admission::Marked } else { Admission::Accepted }
+    }
+
+    /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.
+    ///
+    /// It is the time of the next arrival, or one before it where that is not known yet.
+    ///
+    /// # Cost
+    /// O(1).
+    pub fn poll_at(&self) -> Option<Timestamp> {
+        let arrival = self.under_way.peek().map(|Reverse(next)| next.due);
+        let through = self.serving.as_ref().map(|(done, _)| *done + self.path.least_delay());
+        arrival.into_iter().chain(through).min()
+    }
+
+    /// The next packet that has arrived by `now`: in order of arrival, and among equal ones in the order in
+    /// which they left the link.
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<Delivery<T>> {
+        self.next_due(now)?;
+        let Reverse(UnderWay { due, copy, flipped, packet, .. }) = self.under_way.pop()?;
+        let Packet { packet, bytes, number, offered, marked } = packet;
+        self.held_bytes -= u64::from(bytes);
+        self.counters.held -= 1;
+        self.counters.delivered += 1;
+        self.counters.delivered_bytes += u64::from(bytes);
+        let taken = Taken { now: self.looked, offered, due, bytes, number, copy };
+        self.counters.reordered += u64::from(self.measured.note(&taken));
+        Some(Delivery { packet, bytes, offered, due, marked, copy, flipped })
+    }
+
+    /// Of what has arrived by `now`, when the first has.
+    pub(crate) fn next_due(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.looked = self.looked.max(now);
+        // What leaves the link later arrives later. Beyond the end of time nothing does.
+        let least = if self.looked == Timestamp::MAX { Duration::ZERO } else { self.path.least_delay() };
+        self.advance(self.looked.saturating_sub(least));
+        let Reverse(next) = self.under_way.peek()?;
+        (next.due <= self.looked).then_some(next.due)
+    }
+
+    /// Another path from `now` on.
+    ///
+    /// Nothing that is held is lost, and nothing changes its place. What waits, waits for the new link, and
+    /// of the packet on the link the same part is done; a limit that the queue exceeds now holds for what
+    /// comes. What is under way arrives when it would have, and unless packets may overtake each other,
+    /// those behind it wait for it. A trace begins anew unless it is the same. What was drawn at random
+    /// stays drawn.
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
+    pub fn set(&mut self, now: Timestamp, path: PathConfig) -> Result<(), PathError> {
+        path.check()?;
+        self.advance(now);
+        let serving = self.serving.as_ref().map(|(done, packet)| (*done, self.on_link(packet.bytes)));
+        let through = self.link.change(self.latest, &path.bottleneck, serving);
+        if let (Some((done, _)), Some(through)) = (&mut self.serving, through) {
+            *done = through;
+        }
+        let bytes = |packet: &Packet<T>| u64::from(packet.bytes) + u64::from(path.overhead);
+        if self.path.overhead != path.overhead {
+            self.waiting_bytes = self.waiting.iter().map(bytes).sum();
+        }
+        self.path = path;
+        Ok(())
+    }
+
+    /// What was set.
+    pub fn path(&self) -> &PathConfig {
+        &self.path
+    }
+
+    /// What became of the packets so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What was measured of those that came out.
+    pub fn measured(&self) -> &Measured {
+        &self.measured
+    }
+
+    /// Works off what the link has finished by `now`.
+    fn advance(&mut self, now: Timestamp) {
+        self.latest = self.latest.max(now);
+        while let Some((done, packet)) = self.serving.take_if(|(done, _)| *done <= self.latest) {
+            self.leave(done, packet);
+            if let Some(next) = self.waiting.pop_front() {
+                self.waiting_bytes -= self.on_link(next.bytes);
+                self.serve(done, next);
+            }
+        }
+    }
+
+    fn serve(&mut self, at: Timestamp, packet: Packet<T>) {
+        let done = self.link.serve(at, self.on_link(packet.bytes));
+        self.serving = Some((done, packet));
+    }
+
+    /// A packet is through the bottleneck.
+    fn leave(&mut self, done: Timestamp, packet: Packet<T>) {
+        let bytes = packet.bytes;
+        if self.loss.next(&self.path.loss) {
+            self.held_bytes -= u64::from(bytes);
+            self.counters.held -= 1;
+            self.counters.lost += 1;
+            return;
+        }
+        let copy = self.path.duplicate.happens(&mut self.duplicate).then(|| packet.clone());
+        self.send(done, packet, false);
+        let Some(copy) = copy else { return };
+        self.counters.duplicated += 1;
+        if self.has_room(bytes) {
+            self.held_bytes += u64::from(bytes);
+            self.counters.held += 1;
+            self.send(done, copy, true);
+        } else {
+            self.counters.overflowed += 1;
+        }
+    }
+
+    fn send(&mut self, done: Timestamp, packet: Packet<T>, copy: bool) {
+        let PathConfig { delay, ref jitter, late, corrupt, .. } = self.path;
+        let due = self.propagation.arrival(done, delay, jitter, late);
+        let hit = packet.bytes > 0 && corrupt.happens(&mut self.corrupt);
+        let flipped = hit.then(|| self.corrupt.below(u64::from(packet.bytes) * 8));
+        self.counters.corrupted += u64::from(hit);
+        self.under_way.push(Reverse(UnderWay { due, sequence: self.sequence, copy, flipped, packet }));
+        self.sequence += 1;
+    }
+
+    fn ahead(&self) -> Ahead {
+        let through = self.link.through(self.latest, self.waiting_bytes);
+        Ahead {
+            packets: self.waiting.len() as u64,
+            bytes: self.waiting_bytes,
+            wait: through.saturating_duration_since(self.latest),
+        }
+    }
+
+    fn has_room(&self, bytes: u32) -> bool {
+        self.counters.held < u64::from(self.path.most_packets)
+            && self.held_bytes + u64::from(bytes) <= self.path.most_bytes
+    }
+
+    fn on_link(&self, bytes: u32) -> u64 {
+        u64::from(bytes) + u64::from(self.path.overhead)
+    }
+}
+
+impl<T> UnderWay<T> {
+    fn key(&self) -> (Timestamp, u64) {
+        (self.due, self.sequence)
+    }
+}
+
+impl<T> PartialEq for UnderWay<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<T> Eq for UnderWay<T> {}
+
+impl<T> PartialOrd for UnderWay<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for UnderWay<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}

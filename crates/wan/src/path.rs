@@ -1,0 +1,195 @@
+//! What one direction of a path is like: [`PathConfig`].
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::{Bottleneck, Jitter, Late, Loss, Probability, Queue, Spread};
+
+/// The parameters of one direction. By default it is a perfect wire: no delay, no bottleneck, no loss.
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers_wan::{Bottleneck, GilbertElliott, Jitter, Loss, PathConfig, Probability, Queue};
+///
+/// let burst = GilbertElliott::bursts(Probability::once_in(500), Probability::once_in(3));
+/// let radio = PathConfig::default()
+///     .bottleneck(Bottleneck::bits_per_second(20_000_000)?)
+///     .queue(Queue::time(Duration::from_millis(80)))
+///     .delay(Duration::from_millis(25))
+///     .jitter(Jitter::uniform(Duration::from_millis(4)))
+///     .loss(Loss::GilbertElliott(burst));
+/// assert!(radio.check().is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathConfig {
+    /// The slowest link.
+    pub bottleneck: Bottleneck,
+    /// What waits for it.
+    pub queue: Queue,
+    /// What a packet takes on the link beyond the bytes it is offered with: 28 where those are the payload of
+    /// UDP over IPv4 and the rate is to be that of the network. At most 65,535.
+    pub overhead: u32,
+    /// What is lost behind the bottleneck, having taken its time there.
+    pub loss: Loss,
+    /// Which packets come twice. The second has a delay of its own, and no time on the link.
+    pub duplicate: Probability,
+    /// Which packets have one bit flipped.
+    pub corrupt: Probability,
+    /// How long a packet is under way once it is through the bottleneck.
+    pub delay: Duration,
+    /// How that varies.
+    pub jitter: Jitter,
+    /// Which packets come later, to be overtaken.
+    pub late: Option<Late>,
+    /// The most packets that are held, waiting and under way; what exceeds it is dropped and counted apart.
+    pub most_packets: u32,
+    /// The most bytes.
+    pub most_bytes: u64,
+}
+
+impl Default for PathConfig {
+    /// A perfect wire, which holds a quarter of a million packets and 256 MiB: a second of 2 Gbit/s.
+    fn default() -> Self {
+        PathConfig {
+            bottleneck: Bottleneck::NONE,
+            queue: Queue::default(),
+            overhead: 0,
+            loss: Loss::None,
+            duplicate: Probability::NEVER,
+            corrupt: Probability::NEVER,
+            delay: Duration::ZERO,
+            jitter: Jitter::default(),
+            late: None,
+            most_packets: 1 << 18,
+            most_bytes: 1 << 28,
+        }
+    }
+}
+
+impl PathConfig {
+    /// With this slowest link.
+    #[must_use]
+    pub fn bottleneck(mut self, bottleneck: Bottleneck) -> Self {
+        self.bottleneck = bottleneck;
+        self
+    }
+
+    /// With this queue in front of it.
+    #[must_use]
+    pub fn queue(mut self, queue: Queue) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// With so many bytes more for each packet on the link.
+    #[must_use]
+    pub fn overhead(mut self, bytes: u32) -> Self {
+        self.overhead = bytes;
+        self
+    }
+
+    /// With this loss.
+    #[must_use]
+    pub fn loss(mut self, loss: Loss) -> Self {
+        self.loss = loss;
+        self
+    }
+
+    /// With so many packets that come twice.
+    #[must_use]
+    pub fn duplicate(mut self, share: Probability) -> Self {
+        self.duplicate = share;
+        self
+    }
+
+    /// With so many packets damaged.
+    #[must_use]
+    pub fn corrupt(mut self, share: Probability) -> Self {
+        self.corrupt = share;
+        self
+    }
+
+    /// With this delay.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// With this jitter of the delay.
+    #[must_use]
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// With so many packets later by so much.
+    #[must_use]
+    pub fn late(mut self, share: Probability, by: Duration) -> Self {
+        self.late = Some(Late { share, by });
+        self
+    }
+
+    /// With room for so much, waiting and under way.
+    #[must_use]
+    pub fn hold(mut self, packets: u32, bytes: u64) -> Self {
+        (self.most_packets, self.most_bytes) = (packets, bytes);
+        self
+    }
+
+    /// Whether the parameters go together.
+    ///
+    /// # Errors
+    /// [`PathError`], which names the values.
+    pub fn check(&self) -> Result<(), PathError> {
+        let Jitter { size, spread, .. } = self.jitter;
+        if spread == Spread::Uniform && size > self.delay {
+            return Err(PathError::LongJitter { jitter: size, delay: self.delay });
+        }
+        if self.overhead > MOST_OVERHEAD {
+            return Err(PathError::Overhead { bytes: self.overhead });
+        }
+        Ok(())
+    }
+
+    /// The shortest time under way.
+    pub(crate) fn least_delay(&self) -> Duration {
+        self.delay.saturating_sub(Duration::from_nanos(self.jitter.earliest()))
+    }
+}
+
+/// Why a path was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PathError {
+    /// Some packets would have to arrive before they are sent.
+    LongJitter {
+        /// What was asked for.
+        jitter: Duration,
+        /// The delay, which it may not exceed.
+        delay: Duration,
+    },
+    /// More than any header.
+    Overhead {
+        /// What was asked for.
+        bytes: u32,
+    },
+}
+
+impl fmt::Display for PathError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PathError::LongJitter { jitter, delay } => {
+                write!(f, "a uniform jitter of {jitter:?} is longer than the delay of {delay:?}")
+            }
+            PathError::Overhead { bytes } => {
+                write!(f, "an overhead of {bytes} bytes; a packet's is at most {MOST_OVERHEAD}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PathError {}
+
+const MOST_OVERHEAD: u32 = 65_535;

@@ -1,0 +1,140 @@
+//! What must hold for any input at all: one body each, called by the property tests and the fuzzer.
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use crate::{
+    Bottleneck, Delivery, DeliveryTrace, Direction, GilbertElliott, Jitter, Limit, Loss, PathConfig,
+    Probability, Queue, Spread,
+};
+
+/// Any bytes are a trace or are refused at a line of theirs; and a link that follows it lets everything
+/// through in order.
+pub fn trace(file: &[u8]) {
+    let trace = match DeliveryTrace::parse(file) {
+        Ok(trace) => trace,
+        Err(error) => {
+            let lines = file.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+            assert!((1..=lines).contains(&error.line()), "{error}");
+            return assert!(!error.to_string().contains('\n'));
+        }
+    };
+    assert!(trace.chances() <= file.len() && trace.period() > Duration::ZERO);
+    let path = PathConfig::default().bottleneck(Bottleneck::trace(trace.clone()));
+    let Ok(mut direction) = Direction::new(path, 0) else { unreachable!("a trace goes with anything") };
+    let start = Timestamp::from_micros(17);
+    for number in 0..64u32 {
+        direction.offer(start + trace.period() * number / 16, number * 100, number);
+    }
+    let order: Vec<_> =
+        drain(&mut direction, Timestamp::MAX).into_iter().map(|(packet, ..)| packet).collect();
+    assert!(order.is_sorted() && order.len() == 64);
+    assert_eq!(direction.counters().held, 0);
+}
+
+/// Whatever is offered and set, three paths that are given the same agree, though one is looked at whenever
+/// something is due, one now and then, and one may hold little; and everything is accounted for. With an even
+/// seed nothing may overtake, and nothing does. Each eight bytes of `script` are one step.
+pub fn direction(seed: u64, script: &[u8]) {
+    let path = PathConfig::default();
+    let Ok(new) = Direction::new(path.clone(), seed) else { unreachable!("a perfect wire goes") };
+    let (mut busy, Ok(mut lazy)) = (new, Direction::new(path.clone(), seed)) else { unreachable!() };
+    let Ok(mut small) = Direction::new(path.hold(5, 4_000), seed) else { unreachable!() };
+    let (mut from_busy, mut from_lazy) = (Vec::new(), Vec::new());
+    let in_order = seed % 2 == 0;
+    let mut now = Timestamp::ZERO;
+    for (step, number) in script.chunks_exact(8).zip(0u32..) {
+        now += Duration::from_nanos(u64::from(step[1]) << (step[2] % 20));
+        from_busy.extend(drain(&mut busy, now));
+        match step[0] % 8 {
+            0 => {
+                let mut path = path_of(&step[2..]);
+                if in_order {
+                    (path.jitter.reorders, path.late) = (false, None);
+                }
+                let small_path = path.clone().hold(5, 4_000);
+                let set = [busy.set(now, path.clone()), lazy.set(now, path), small.set(now, small_path)];
+                assert!(set[0] == set[1] && set[1] == set[2]);
+            }
+            1 => from_lazy.extend(drain(&mut lazy, now)),
+            2 => drop(drain(&mut small, now)),
+            _ => {
+                let bytes = u32::from(step[3]) * 8;
+                assert_eq!(busy.offer(now, bytes, number), lazy.offer(now, bytes, number));
+                small.offer(now, bytes, number);
+                assert!(small.counters().held <= 5);
+            }
+        }
+        [&busy, &lazy, &small].into_iter().for_each(adds_up);
+    }
+    from_busy.extend(drain(&mut busy, Timestamp::MAX));
+    from_lazy.extend(drain(&mut lazy, Timestamp::MAX));
+    assert_eq!(from_busy, from_lazy);
+    assert!(from_busy.is_sorted_by_key(|(_, due, ..)| *due));
+    assert!(!in_order || from_busy.is_sorted_by_key(|(packet, ..)| *packet));
+    assert_eq!(busy.counters(), lazy.counters());
+    assert_eq!(busy.counters().held, 0);
+}
+
+type Fate = (u32, Timestamp, bool, bool, Option<u64>);
+
+/// All that arrives until `end`, taken out when it does.
+fn drain(direction: &mut Direction<u32>, end: Timestamp) -> Vec<Fate> {
+    let mut fates = vec![];
+    while let Some(at) = direction.poll_at().filter(|&at| at <= end) {
+        while let Some(Delivery { packet, bytes, offered, due, marked, copy, flipped }) =
+            direction.pop_due(at)
+        {
+            assert!(offered <= due && due <= end);
+            assert!(flipped.is_none_or(|bit| bit < u64::from(bytes) * 8));
+            fates.push((packet, due, marked, copy, flipped));
+        }
+        assert!(direction.poll_at().is_none_or(|next| next > at || at == Timestamp::MAX));
+        if at == Timestamp::MAX {
+            break;
+        }
+    }
+    fates
+}
+
+fn adds_up(direction: &Direction<u32>) {
+    let counters = direction.counters();
+    let gone = counters.delivered + counters.queue_drops + counters.overflowed + counters.lost;
+    assert_eq!(counters.offered + counters.duplicated, gone + counters.held, "{counters:?}");
+    assert_eq!(direction.poll_at().is_none(), counters.held == 0);
+}
+
+fn path_of(bytes: &[u8]) -> PathConfig {
+    let share = |byte: u8| Probability::per_million(u32::from(byte) * 3_921).unwrap_or(Probability::ALWAYS);
+    let micros = |byte: u8| Duration::from_micros(u64::from(byte));
+    let bottleneck = match bytes[0] % 4 {
+        0 => Bottleneck::NONE,
+        1 => Bottleneck::trace(
+            DeliveryTrace::parse(format!("0\n{}\n", 1 + bytes[1] % 3).as_bytes())
+                .unwrap_or_else(|_| unreachable!()),
+        ),
+        _ => Bottleneck::bits_per_second(u64::from(bytes[1]) * 12_345_678 + 1).unwrap_or_default(),
+    };
+    let limit = |byte: u8| match byte % 3 {
+        0 => Limit::Packets(u32::from(byte) / 16),
+        1 => Limit::Bytes(u64::from(byte) * 40),
+        _ => Limit::Time(micros(byte)),
+    };
+    let loss = match bytes[2] % 3 {
+        0 => Loss::None,
+        1 => Loss::Random(share(bytes[3])),
+        _ => Loss::GilbertElliott(GilbertElliott::bursts(share(bytes[2]), share(bytes[3]))),
+    };
+    let spread = [Spread::Uniform, Spread::Normal, Spread::Exponential][usize::from(bytes[4] % 3)];
+    let jitter = Jitter { size: micros(bytes[4] / 2), spread, reorders: bytes[5] % 2 == 0 };
+    PathConfig { duplicate: share(bytes[5] / 4), corrupt: share(bytes[5]), ..PathConfig::default() }
+        .bottleneck(bottleneck)
+        .queue(Queue { limit: limit(bytes[3]), mark: Some(limit(bytes[4])) })
+        .overhead(u32::from(bytes[1] % 32))
+        .loss(loss)
+        // Less than some uniform jitters: that is refused.
+        .delay(micros(bytes[0]))
+        .jitter(jitter)
+        .late(share(bytes[2] / 8), micros(bytes[1]))
+}

@@ -1,0 +1,84 @@
+//! The queue in front of the slow link: how much may wait, and from when on it is marked.
+//!
+//! First in, first out; what finds it full is dropped (drop-tail). The packet on the link no longer waits,
+//! so a burst of 30 that meets an idle link and a queue of 20 loses 9:
+//!
+//! ```text
+//!   ↓ 30 at once      ┌ 20 wait ┐   ┌ 1 on the link
+//!       9 dropped ◀── │▢▢▢▢ … ▢▢│──▶▐██▐──▶
+//! ```
+
+use std::time::Duration;
+
+/// How much may wait.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Limit {
+    /// So many packets, whatever their lengths.
+    Packets(u32),
+    /// So many bytes. A packet that does not fit is dropped; a shorter one behind it may fit.
+    Bytes(u64),
+    /// So long: a packet is dropped if it would wait longer than this before its turn on the link, at the
+    /// rate of now.
+    Time(Duration),
+}
+
+impl Limit {
+    /// Whether a packet may join.
+    pub(crate) fn admits(self, bytes: u64, ahead: &Ahead) -> bool {
+        match self {
+            Limit::Packets(most) => ahead.packets < u64::from(most),
+            Limit::Bytes(most) => ahead.bytes.saturating_add(bytes) <= most,
+            Limit::Time(most) => ahead.wait <= most,
+        }
+    }
+}
+
+/// What a packet finds in the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) wait: Duration,
+}
+
+/// A drop-tail queue.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Queue {
+    /// What finds no room is dropped.
+    pub limit: Limit,
+    /// What would find no room if this were the limit is marked: congestion experienced, with a threshold
+    /// as in DCTCP. The model does not know which packets can carry a mark; who takes them out writes it
+    /// where it belongs.
+    pub mark: Option<Limit>,
+}
+
+impl Queue {
+    /// So many packets, nothing marked.
+    pub const fn packets(packets: u32) -> Self {
+        Queue { limit: Limit::Packets(packets), mark: None }
+    }
+
+    /// So many bytes, nothing marked.
+    pub const fn bytes(bytes: u64) -> Self {
+        Queue { limit: Limit::Bytes(bytes), mark: None }
+    }
+
+    /// So long a wait, nothing marked.
+    pub const fn time(wait: Duration) -> Self {
+        Queue { limit: Limit::Time(wait), mark: None }
+    }
+
+    /// The same queue, marking what finds this much.
+    #[must_use]
+    pub const fn marking(mut self, mark: Limit) -> Self {
+        self.mark = Some(mark);
+        self
+    }
+}
+
+impl Default for Queue {
+    /// A thousand packets, as Linux's `pfifo` on an interface and its netem.
+    fn default() -> Self {
+        Queue::packets(1_000)
+    }
+}

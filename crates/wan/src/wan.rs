@@ -1,0 +1,168 @@
+//! Both directions of a path: [`Wan`].
+
+use std::fmt;
+
+use softtimers_core::{Random, Timestamp};
+
+use crate::{Admission, Delivery, Direction, PathConfig, PathError};
+
+/// A direction of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Way {
+    /// From the client to the server.
+    Up,
+    /// From the server to the client.
+    Down,
+}
+
+impl Way {
+    /// The other one.
+    #[must_use]
+    pub const fn back(self) -> Way {
+        match self {
+            Way::Up => Way::Down,
+            Way::Down => Way::Up,
+        }
+    }
+}
+
+/// `up` or `down`.
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Way::Up { "up" } else { "down" })
+    }
+}
+
+/// A path with two directions, each with parameters, a queue and numbers at random of its own.
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers_core::Timestamp;
+/// use softtimers_wan::{Bottleneck, Loss, PathConfig, Probability, Wan, Way};
+///
+/// let each = PathConfig::default().delay(Duration::from_millis(50));
+/// let mut wan = Wan::builder()
+///     .both(each.clone().bottleneck(Bottleneck::bits_per_second(100_000_000)?))
+///     .up(each.loss(Loss::Random(Probability::per_million(2_000)?)))
+///     .seed(7)
+///     .build()?;
+///
+/// // A request, and an answer as soon as it is there. Time is whatever you say it is.
+/// wan.offer(Timestamp::ZERO, Way::Up, 80, "request");
+/// let mut arrived = Vec::new();
+/// while let Some(now) = wan.poll_at() {
+///     while let Some((way, delivery)) = wan.pop_due(now) {
+///         arrived.push((now.as_nanos() / 1_000, delivery.packet));
+///         if way == Way::Up {
+///             wan.offer(now, Way::Down, 1_500, "answer");
+///         }
+///     }
+/// }
+/// assert_eq!(arrived, [(50_000, "request"), (100_120, "answer")]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Wan<T> {
+    up: Direction<T>,
+    down: Direction<T>,
+}
+
+impl Wan<()> {
+    /// A perfect wire both ways, to be changed.
+    pub fn builder() -> WanBuilder {
+        WanBuilder::default()
+    }
+}
+
+impl<T: Clone> Wan<T> {
+    /// A packet of `bytes` comes in at `now`.
+    pub fn offer(&mut self, now: Timestamp, way: Way, bytes: u32, packet: T) -> Admission {
+        self.direction_mut(way).offer(now, bytes, packet)
+    }
+
+    /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.
+    pub fn poll_at(&self) -> Option<Timestamp> {
+        self.up.poll_at().into_iter().chain(self.down.poll_at()).min()
+    }
+
+    /// The next packet that has arrived by `now`, in order of arrival; of equal times, the one up first.
+    pub fn pop_due(&mut self, now: Timestamp) -> Option<(Way, Delivery<T>)> {
+        let way = match (self.up.next_due(now), self.down.next_due(now)) {
+            (Some(up), Some(down)) if down < up => Way::Down,
+            (None, Some(_)) => Way::Down,
+            (None, None) => return None,
+            _ => Way::Up,
+        };
+        self.direction_mut(way).pop_due(now).map(|delivery| (way, delivery))
+    }
+
+    /// Another path in one direction from `now` on: see [`Direction::set`].
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
+    pub fn set(&mut self, now: Timestamp, way: Way, path: PathConfig) -> Result<(), PathError> {
+        self.direction_mut(way).set(now, path)
+    }
+
+    /// One direction: what was set, counted and measured.
+    pub fn direction(&self, way: Way) -> &Direction<T> {
+        match way {
+            Way::Up => &self.up,
+            Way::Down => &self.down,
+        }
+    }
+
+    fn direction_mut(&mut self, way: Way) -> &mut Direction<T> {
+        match way {
+            Way::Up => &mut self.up,
+            Way::Down => &mut self.down,
+        }
+    }
+}
+
+/// Makes a [`Wan`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WanBuilder {
+    up: PathConfig,
+    down: PathConfig,
+    seed: u64,
+}
+
+impl WanBuilder {
+    /// The same in both directions; each can be changed afterwards.
+    #[must_use]
+    pub fn both(mut self, path: PathConfig) -> Self {
+        (self.up, self.down) = (path.clone(), path);
+        self
+    }
+
+    /// From the client to the server.
+    #[must_use]
+    pub fn up(mut self, path: PathConfig) -> Self {
+        self.up = path;
+        self
+    }
+
+    /// From the server to the client.
+    #[must_use]
+    pub fn down(mut self, path: PathConfig) -> Self {
+        self.down = path;
+        self
+    }
+
+    /// Decides everything that is at random; zero if it is not called.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The path.
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check`].
+    pub fn build<T: Clone>(self) -> Result<Wan<T>, PathError> {
+        let [up, down] = [0, 1].map(|way| Random::stream(self.seed, way).next_u64());
+        Ok(Wan { up: Direction::new(self.up, up)?, down: Direction::new(self.down, down)? })
+    }
+}

@@ -1,0 +1,322 @@
+//! The relay between real sockets on loopback, with the clients and upstreams that it must survive.
+#![cfg(target_os = "linux")]
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use softtimers::{Clock, LoopStats, Monotonic};
+use softtimers_wan::udp::{Carried, ClientLimits, Ended, Relay, RelayConfig, RelayStats};
+use softtimers_wan::{Counters, PathConfig, Probability, Wan, WanBuilder, Way};
+
+/// A relay in a thread of its own, which ends with the test.
+struct Running {
+    address: SocketAddr,
+    stop: UnixStream,
+    thread: JoinHandle<Outcome>,
+}
+
+struct Outcome {
+    stats: RelayStats,
+    up: Counters,
+    down: Counters,
+    /// The shortest and the longest time on the way up and down, in nanoseconds.
+    delays: [Option<(u64, u64)>; 2],
+}
+
+fn start(config: RelayConfig, path: WanBuilder) -> Running {
+    let (stop, stopped) = UnixStream::pair().unwrap();
+    let (say, hear) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        let mut relay = Relay::bind(config, path).unwrap();
+        relay.watch(&stopped, 7).unwrap();
+        say.send(relay.local_addr()).unwrap();
+        let until = relay.now() + Duration::from_secs(60);
+        let mut carried = 0;
+        let observe = |packet: &Carried| {
+            assert!(packet.offered <= packet.due && packet.due <= packet.left);
+            carried += 1;
+        };
+        assert_eq!(relay.run_observed(Some(until), observe).unwrap(), Ended::Watched(7));
+        assert_eq!(
+            carried,
+            [Way::Up, Way::Down].map(|way| relay.counters(way).delivered).iter().sum::<u64>()
+        );
+        let delays = [Way::Up, Way::Down].map(|way| {
+            let delay = relay.measured(way).delay_ns();
+            delay.min().zip(delay.max())
+        });
+        let [up, down] = [Way::Up, Way::Down].map(|way| relay.counters(way));
+        Outcome { stats: relay.stats(), up, down, delays }
+    });
+    Running { address: hear.recv_timeout(WAIT).unwrap(), stop, thread }
+}
+
+impl Running {
+    fn finish(mut self) -> Outcome {
+        self.stop.write_all(b"x").unwrap();
+        let outcome = self.thread.join().unwrap();
+        let RelayStats { clients, opened, expired, evicted, .. } = outcome.stats;
+        assert_eq!(opened, u64::from(clients) + expired + evicted, "{:?}", outcome.stats);
+        for counters in [outcome.up, outcome.down] {
+            let gone = counters.delivered + counters.queue_drops + counters.overflowed + counters.lost;
+            assert_eq!(counters.offered + counters.duplicated, gone + counters.held);
+        }
+        outcome
+    }
+}
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(WAIT)).unwrap();
+    socket
+}
+
+fn perfect() -> WanBuilder {
+    Wan::builder()
+}
+
+fn receive(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
+    let mut buffer = vec![0; 65_536];
+    let (length, from) = socket.recv_from(&mut buffer).expect("a datagram within the time of a test");
+    buffer.truncate(length);
+    (buffer, from)
+}
+
+/// Long enough for any machine; what is waited for comes in milliseconds.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// Each client has a source of its own at the upstream, gets its own answers, and none of them early.
+#[test]
+fn clients_are_told_apart_and_delayed() {
+    let server = socket();
+    let delay = Duration::from_millis(15);
+    let relay = start(
+        RelayConfig::to(server.local_addr().unwrap()),
+        perfect().both(PathConfig::default().delay(delay)),
+    );
+    let clients = [socket(), socket(), socket()];
+    let begin = Monotonic.now();
+    for (client, name) in clients.iter().zip(["one", "two", "three"]) {
+        client.send_to(name.as_bytes(), relay.address).unwrap();
+    }
+    let mut sources = HashSet::new();
+    for _ in &clients {
+        let (name, from) = receive(&server);
+        assert!(Monotonic.now() >= begin + delay && sources.insert(from));
+        server.send_to(&[name.as_slice(), b"!"].concat(), from).unwrap();
+    }
+    for (client, name) in clients.iter().zip(["one!", "two!", "three!"]) {
+        assert_eq!(receive(client), (name.into(), relay.address));
+        assert!(Monotonic.now() >= begin + 2 * delay);
+    }
+    let outcome = relay.finish();
+    assert_eq!((outcome.stats.opened, outcome.up.delivered, outcome.down.delivered), (3, 3, 3));
+    for (least, _) in outcome.delays.map(Option::unwrap) {
+        assert!(least >= 15_000_000, "{least}");
+    }
+}
+
+/// The longest datagram that there is, the empty one, and between.
+#[test]
+fn datagrams_of_any_length_come_whole() {
+    let server = socket();
+    let relay = start(RelayConfig::to(server.local_addr().unwrap()), perfect());
+    let client = socket();
+    for length in [65_507, 0, 1, 9_000, 65_507] {
+        let sent: Vec<u8> = (0..length).map(|at: u32| at as u8).collect();
+        client.send_to(&sent, relay.address).unwrap();
+        let (got, from) = receive(&server);
+        assert!(got == sent);
+        server.send_to(&got, from).unwrap();
+        assert!(receive(&client).0 == sent);
+    }
+    let outcome = relay.finish();
+    assert_eq!((outcome.up.delivered_bytes, outcome.down.delivered_bytes), (140_015, 140_015));
+}
+
+/// IPv6, and clients of either family at one socket.
+#[test]
+fn both_families_pass() {
+    let Ok(six) = UdpSocket::bind("[::1]:0") else {
+        let name = thread::current().name().unwrap_or("?").to_owned();
+        let line = format!("skipped: {name}: there is no IPv6 on the loopback interface\n");
+        return std::io::stderr().write_all(line.as_bytes()).unwrap();
+    };
+    six.set_read_timeout(Some(WAIT)).unwrap();
+    let server = socket();
+    for (listen, upstream) in [("[::1]:0", &six), ("[::]:0", &server), ("127.0.0.1:0", &six)] {
+        let listen = listen.parse().unwrap();
+        let relay =
+            start(RelayConfig { listen, ..RelayConfig::to(upstream.local_addr().unwrap()) }, perfect());
+        let mut clients = vec![];
+        clients.extend(listen.is_ipv6().then(|| ("::1", UdpSocket::bind("[::1]:0").unwrap())));
+        clients.extend((!listen.ip().is_loopback() || listen.is_ipv4()).then(|| ("127.0.0.1", socket())));
+        for (address, client) in &clients {
+            client.set_read_timeout(Some(WAIT)).unwrap();
+            client.send_to(b"hello", (*address, relay.address.port())).unwrap();
+            let (hello, from) = receive(upstream);
+            upstream.send_to(&hello, from).unwrap();
+            assert_eq!(receive(client).0, b"hello");
+        }
+        assert_eq!(relay.finish().stats.opened, clients.len() as u64);
+    }
+}
+
+/// Nobody there: packets are sent in vain, the relay says so, and goes on when somebody is.
+#[test]
+fn an_upstream_that_is_away_is_counted_and_may_come_back() {
+    let server = socket();
+    let address = server.local_addr().unwrap();
+    drop(server);
+    let mut relay = Relay::bind(RelayConfig::to(address), perfect()).unwrap();
+    let client = socket();
+    let mut carry = |packets: u64| {
+        let all = relay.counters(Way::Up).delivered + packets;
+        (0..packets).for_each(|_| assert_eq!(client.send_to(b"packet", relay.local_addr()).unwrap(), 6));
+        for _ in 0..1_000 {
+            relay.run(Some(relay.now() + Duration::from_millis(2))).unwrap();
+            if relay.counters(Way::Up).delivered == all {
+                break;
+            }
+        }
+        assert_eq!(relay.counters(Way::Up).delivered, all);
+        relay.stats()
+    };
+    let stats = carry(50);
+    assert!(stats.upstream_refused > 0 && stats.opened == 1, "{stats:?}");
+    // Unless somebody else has taken the address meanwhile.
+    if let Ok(server) = UdpSocket::bind(address) {
+        server.set_read_timeout(Some(WAIT)).unwrap();
+        carry(2);
+        assert_eq!(receive(&server).0, b"packet");
+    }
+}
+
+/// A client that sends and goes: its answers reach nobody, and it is forgotten though they go on.
+#[test]
+fn a_vanished_client_is_forgotten() {
+    let server = socket();
+    let limits = ClientLimits { idle: Duration::from_millis(60), ..ClientLimits::default() };
+    let config = RelayConfig { clients: limits, ..RelayConfig::to(server.local_addr().unwrap()) };
+    // The answers are on the path for longer than the client is remembered.
+    let relay = start(config, perfect().down(PathConfig::default().delay(Duration::from_millis(150))));
+    let client = socket();
+    client.send_to(b"hello", relay.address).unwrap();
+    drop(client);
+    let (_, from) = receive(&server);
+    let begin = Monotonic.now();
+    let mut rounds = 0;
+    while rounds < 60 || Monotonic.now() < begin + Duration::from_millis(400) {
+        rounds += 1;
+        // Once the relay has closed its socket this is refused now and then.
+        let _ = server.send_to(b"still there?", from);
+        server.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        let _ = server.recv(&mut [0; 8]);
+    }
+    let outcome = relay.finish();
+    let RelayStats { clients, expired, stray, .. } = outcome.stats;
+    assert_eq!((clients, expired), (0, 1), "{:?}", outcome.stats);
+    assert!(stray > 0, "{:?}", outcome.stats);
+}
+
+/// More sources than clients may be: a bounded number of sockets, and each packet accounted for.
+#[test]
+fn a_scan_from_many_ports_is_bounded() {
+    let server = socket();
+    let limits = ClientLimits { most: 8, ..ClientLimits::default() };
+    let config = RelayConfig { clients: limits, ..RelayConfig::to(server.local_addr().unwrap()) };
+    let relay = start(config, perfect());
+    let honest = socket();
+    honest.send_to(b"honest", relay.address).unwrap();
+    let (_, from) = receive(&server);
+    server.send_to(b"answer", from).unwrap();
+    receive(&honest);
+
+    let scan: Vec<_> = (0..200).map(|_| socket()).collect();
+    for prober in &scan {
+        prober.send_to(b"probe", relay.address).unwrap();
+        thread::yield_now();
+    }
+    // Behind the scan, and still served.
+    honest.send_to(b"last", relay.address).unwrap();
+    let mut probes = 0;
+    loop {
+        match receive(&server) {
+            (probe, _) if probe == b"probe" => probes += 1,
+            (last, again) => break assert_eq!((last, again), (b"last".into(), from)),
+        }
+    }
+    let outcome = relay.finish();
+    let RelayStats { clients, evicted, refused, recv_drops, .. } = outcome.stats;
+    assert_eq!(clients, 8);
+    assert_eq!(7 + evicted + refused + recv_drops, 200, "{:?}", outcome.stats);
+    assert_eq!(probes, 7 + evicted - outcome.stats.stray);
+}
+
+/// Without trust in loopback: not a byte more than was sent, copies included, until the client sends again.
+#[test]
+fn nothing_is_amplified_for_a_source_that_may_be_spoofed() {
+    let server = socket();
+    let limits = ClientLimits { trust_loopback: false, ..ClientLimits::default() };
+    let config = RelayConfig { clients: limits, ..RelayConfig::to(server.local_addr().unwrap()) };
+    let relay = start(config, perfect().down(PathConfig::default().duplicate(Probability::ALWAYS)));
+    let client = socket();
+    client.send_to(&[1; 100], relay.address).unwrap();
+    let (_, from) = receive(&server);
+    // Too long; then one that may pass, though not twice.
+    server.send_to(&[2; 101], from).unwrap();
+    server.send_to(&[3; 100], from).unwrap();
+    assert_eq!(receive(&client).0, [3; 100]);
+    // It is there: now everything passes, and twice.
+    client.send_to(&[4], relay.address).unwrap();
+    let (_, from) = receive(&server);
+    server.send_to(&[5; 1_000], from).unwrap();
+    assert_eq!([receive(&client).0, receive(&client).0], [[5; 1_000], [5; 1_000]]);
+    let outcome = relay.finish();
+    assert_eq!((outcome.stats.withheld, outcome.down.delivered, outcome.down.duplicated), (3, 6, 3));
+}
+
+/// What seems to come from the upstream would go round for ever.
+#[test]
+fn loops_are_refused() {
+    let server = socket();
+    let relay = start(RelayConfig::to(server.local_addr().unwrap()), perfect());
+    server.send_to(b"round", relay.address).unwrap();
+    let client = socket();
+    client.send_to(b"straight", relay.address).unwrap();
+    assert_eq!(receive(&server).0, b"straight");
+    let outcome = relay.finish();
+    assert_eq!((outcome.stats.misdirected, outcome.stats.opened, outcome.up.offered), (1, 1, 1));
+
+    let taken = socket().local_addr().unwrap();
+    for listen in [taken, SocketAddr::from(([0, 0, 0, 0], taken.port()))] {
+        let error = Relay::bind(RelayConfig { listen, ..RelayConfig::to(taken) }, perfect()).unwrap_err();
+        assert_eq!(error.to_string(), format!("the upstream {taken} is the relay itself"));
+    }
+    let jitter = softtimers_wan::Jitter::uniform(Duration::from_millis(1));
+    let error =
+        Relay::bind(RelayConfig::to(taken), perfect().up(PathConfig::default().jitter(jitter))).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+}
+
+/// Nothing to do: it sleeps, and a change of the path in the meantime does not wake it.
+#[test]
+fn an_idle_relay_sleeps() {
+    let server = socket();
+    let mut relay = Relay::bind(RelayConfig::to(server.local_addr().unwrap()), perfect()).unwrap();
+    relay.set(Way::Up, PathConfig::default().delay(Duration::from_millis(1))).unwrap();
+    for _ in 0..3 {
+        let until = relay.now() + Duration::from_millis(50);
+        assert_eq!(relay.run(Some(until)).unwrap(), Ended::Time);
+        assert!(relay.now() >= until);
+    }
+    let LoopStats { waits, polls, .. } = relay.loop_stats();
+    // A sleep each, in stages at most, and what is polled at its end.
+    assert!(waits <= 30, "{waits} waits, {polls} polls");
+    assert_eq!(relay.path(Way::Up).delay, Duration::from_millis(1));
+}
