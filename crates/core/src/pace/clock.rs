@@ -152,7 +152,8 @@ impl RateClock {
     /// assert_eq!(clock.departed_together(at(1_120), 4, 4 * 1_500), at(1_600));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    #[inline]
+    // Always: of one packet at a time half of it is constant, which is 7% of what a queue's departure costs.
+    #[inline(always)]
     pub fn departed_together(&mut self, now: Timestamp, packets: u32, bytes: u32) -> Timestamp {
         self.departures += u64::from(packets);
         let places = if self.counts == Counts::Bytes { bytes } else { packets };

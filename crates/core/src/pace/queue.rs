@@ -46,12 +46,15 @@
 //! [`Popped::Expired`], without taking the place of a packet that can still be of use.
 
 mod account;
+mod calendar;
 mod config;
 mod flow;
 mod packets;
 mod releases;
+mod run;
 
 use alloc::vec::Vec;
+use core::hint::black_box;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
@@ -104,9 +107,12 @@ pub use config::{FlowConfig, Limits, Quantum, QueueConfig};
 /// ```
 ///
 /// # Cost
-/// O(log flows) for each packet; a packet that joins a [`Quantum`] is O(1). Nothing is allocated unless more
-/// flows or more packets are there than ever before. A flow takes some 300 bytes, a packet some 30 and its
-/// token.
+/// O(1) for each packet, amortised: flows whose release times lie within the same 256 ns are sorted together when
+/// that time has come. What ten thousand flows cost is cache misses, so a packet touches few lines: two of
+/// its flow, and one each of the packet and of the order (`cargo bench -p softtimers-core --bench departures`).
+///
+/// Nothing is allocated unless more flows or more packets are there than ever before. A queue takes 25 KB, a
+/// flow some 390 bytes with its first packet's place, a packet behind it some 20 and its token.
 #[derive(Debug)]
 pub struct DepartureQueue<T> {
     flows: Slots<Flow>,
@@ -178,6 +184,7 @@ impl<T> DepartureQueue<T> {
             None => self.terms.push(terms),
         }
         self.packets.add(index);
+        self.releases.add(index);
         self.stats.flows += 1;
         Ok(FlowId(id))
     }
@@ -185,12 +192,12 @@ impl<T> DepartureQueue<T> {
     /// Removes a flow; what it had waiting comes back, the oldest first. `None` if it was removed before.
     ///
     /// # Cost
-    /// O(log flows), and O(1) for each packet.
+    /// O(1), O(log flows) if it is due; and O(1) for each packet.
     pub fn remove_flow(&mut self, flow: FlowId) -> Option<Removed<'_, T>> {
         let index = self.flows.find(flow.0)?;
         self.leaving = self.leaving.filter(|batch| batch.flow != index);
         let (_, flow) = self.flows.take(index)?;
-        self.releases.file(index, None, self.latest);
+        self.releases.withdraw(index);
         self.stats.flows -= 1;
         self.stats.removed += u64::from(flow.waiting.packets);
         Some(Removed { packets: &mut self.packets, index, waiting: flow.waiting })
@@ -203,7 +210,7 @@ impl<T> DepartureQueue<T> {
     /// A quantum of which a part has been handed out ends here.
     ///
     /// # Cost
-    /// O(log flows).
+    /// O(1), O(log flows) if the flow is due.
     ///
     /// # Errors
     /// [`NoSuchFlow`] if it was removed.
@@ -222,7 +229,7 @@ impl<T> DepartureQueue<T> {
     /// after a pause of the program's own. The next packet leaves at once, but not sooner than it might have.
     ///
     /// # Cost
-    /// O(log flows).
+    /// O(1), O(log flows) if the flow is due.
     ///
     /// # Errors
     /// [`NoSuchFlow`] if it was removed.
@@ -237,8 +244,8 @@ impl<T> DepartureQueue<T> {
     /// Enqueues a packet of so many bytes that may leave from `now` on.
     ///
     /// # Cost
-    /// O(1), or O(log flows) if the flow has nothing waiting. Allocates only when more packets wait than
-    /// ever before.
+    /// O(1), or O(log flows) if the flow has nothing waiting and is overdue. Allocates only when more packets wait
+    /// than ever before.
     ///
     /// # Errors
     /// [`Rejected`], with the token and the reason. Nothing else changes.
@@ -278,7 +285,7 @@ impl<T> DepartureQueue<T> {
         }
         self.packets.push(index, &mut flow.waiting, Packet { ready, bytes, token });
         if flow.waiting.packets == 1 {
-            self.releases.file(index, Some(flow.head(ready)), self.latest);
+            self.releases.file(index, flow.head(ready), self.latest);
         }
         Ok(())
     }
@@ -302,22 +309,20 @@ impl<T> DepartureQueue<T> {
     /// its time has been counted.
     ///
     /// # Cost
-    /// O(log flows). Never allocates.
+    /// O(1) amortised; O(k log k) when k flows of the same 256 ns come due. Never allocates.
     #[inline]
     pub fn pop_due(&mut self, turn: &DepartureTurn) -> Option<Popped<T>> {
-        self.pop_due_at(turn, turn.limit.0)
+        self.pop_due_at(turn, turn.limit.time())
     }
 
     /// As [`pop_due`](Self::pop_due), where the packet leaves at `now`. For turns that take longer than
     /// a burst interval, because each packet is sent by itself: the flow's next one is then counted from
     /// there.
     pub fn pop_due_at(&mut self, turn: &DepartureTurn, now: Timestamp) -> Option<Popped<T>> {
-        let (filed, index) = self.releases.first()?;
-        if filed >= turn.limit {
-            return None;
-        }
+        let index = self.releases.before(turn.limit)?;
+        self.fetch_ahead();
         self.latest = self.latest.max(now);
-        let now = now.max(turn.limit.0);
+        let now = now.max(turn.limit.time());
         let id = FlowId(self.flows.id(index));
         let flow = self.flows.at_mut(index)?;
         let Packet { ready, bytes, token } = self.packets.pop(index, &mut flow.waiting)?;
@@ -333,8 +338,10 @@ impl<T> DepartureQueue<T> {
             self.departed_together(index, now, bytes)
         } else {
             flow.departed(now, 1, bytes);
-            let first = self.packets.first(index);
-            self.releases.file(index, first.map(|(ready, _)| flow.head(ready)), self.latest);
+            self.releases.take_first(index);
+            if let Some((ready, _)) = self.packets.first(index) {
+                self.releases.file(index, flow.head(ready), self.latest);
+            }
             false
         };
         let lateness = now.saturating_duration_since(place);
@@ -345,7 +352,7 @@ impl<T> DepartureQueue<T> {
     /// `None` when nothing waits. Looking earlier is harmless, looking later is late.
     ///
     /// # Cost
-    /// O(1).
+    /// O(1) after a turn; O(k) when the earliest of k flows in a slot of time has been moved or removed since.
     #[inline]
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.next_due().map(|due| due + self.slack)
@@ -354,10 +361,10 @@ impl<T> DepartureQueue<T> {
     /// The earliest time at which a turn would find a packet due.
     ///
     /// # Cost
-    /// O(1).
+    /// As [`poll_at`](Self::poll_at).
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.releases.first().map(|((release, _), _)| release)
+        self.releases.first()
     }
 
     /// Packets waiting.
@@ -401,8 +408,10 @@ impl<T> DepartureQueue<T> {
     #[inline]
     fn file(&mut self, index: u32) {
         let Some(flow) = self.flows.at_mut(index) else { return };
-        let first = self.packets.first(index);
-        self.releases.file(index, first.map(|(ready, _)| flow.head(ready)), self.latest);
+        match self.packets.first(index) {
+            Some((ready, _)) => self.releases.file(index, flow.head(ready), self.latest),
+            None => self.releases.withdraw(index),
+        }
     }
 
     /// The flow's first packet has expired: the next one takes its turn, unless it may not leave yet.
@@ -414,6 +423,16 @@ impl<T> DepartureQueue<T> {
         match self.packets.first(index) {
             Some((ready, _)) if ready <= now => _ = flow.head(ready),
             _ => self.file(index),
+        }
+    }
+
+    /// Reads what a packet soon to come will need. With many flows that is far away in memory, and arrives while
+    /// those before it are seen to: a prefetch, for which safe code has no other word.
+    #[inline]
+    fn fetch_ahead(&self) {
+        if let Some(flow) = self.releases.ahead() {
+            black_box(self.packets.first(flow).is_some());
+            black_box(self.flows.at(flow).map(Flow::place));
         }
     }
 

@@ -17,7 +17,7 @@ pub struct QueueConfig {
 }
 
 impl Default for QueueConfig {
-    /// A million packets, of which each takes some 30 bytes and its token; no slack.
+    /// A million packets, of which each takes some 20 bytes and its token; no slack.
     fn default() -> Self {
         QueueConfig { packets: 1_000_000, slack: Duration::ZERO }
     }

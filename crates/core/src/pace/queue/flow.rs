@@ -127,7 +127,7 @@ impl Flow {
         self.most_packets > 1
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn departed(&mut self, now: Timestamp, packets: u32, bytes: u32) {
         self.sent_bytes += u64::from(bytes);
         self.release = self.clock.departed_together(now, packets, bytes).max(now);
