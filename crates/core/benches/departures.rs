@@ -1,46 +1,166 @@
 //! What the departure queue costs for each packet, without sending it: `cargo bench -p softtimers-core
-//! --bench departures [-- PACKETS]`.
+//! --bench departures [-- PACKETS [FLOWS]...]`.
 //!
-//! Each flow has an interval of its own between 10 µs and 1 ms, drawn at random, and
-//! one packet waiting; each departure is answered by the next packet. Counted is all of it: the turn, the
-//! packet that it hands out, the pacing, and the packet that is enqueued. The clock is simulated and
-//! goes from one departure to the next (*apart*), or in the steps of a busy server's trigger states, in
-//! which many flows leave together (*together*). *Bits* paces lengths at a bit rate.
+//! Each flow has an interval of its own between 10 µs and 1 ms, drawn at random. The clock is simulated: it goes
+//! from one departure to the next (*apart*), or in the steps of a busy server's trigger states, in which many
+//! flows leave together (*together*; *bits* is that with lengths paced at a bit rate). At 10,000 flows that
+//! makes 47 departures each microsecond, more than any machine sends: it is the dearest mix there is, where
+//! nothing of a flow is in the nearest cache any more when it is its turn again.
 //!
-//! The least of the rounds is what the code costs; the median has what else went on in the machine.
+//! | column | a packet is |
+//! |---|---|
+//! | pop + enqueue | the look for the next time; the turn; the packet handed out with its place and lateness; the time of its flow's next one, filed; the counts; and the next packet enqueued in answer. One waits in each flow, so that each departure empties its flow and each answer fills it and files it again |
+//! | pop | the same without the answer: packets wait in all flows, and more are enqueued off the watch |
+//! | heap | what a program has without a queue, a `BinaryHeap` of (time, flow): look at the first, and sink it to its flow's next time. No packets, no burst interval, no catching up, no limits, no order among equal times, no counts |
+//!
+//! The three take turns. The least of their rounds is what the code costs; the median has what else went on in
+//! the machine. A round begins when the caches are warm, and one that allocates panics.
 #![forbid(unsafe_code)]
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use softtimers_core::pace::queue::{DepartureQueue, FlowConfig, Popped, QueueConfig};
+use softtimers_core::pace::queue::{
+    Departure, DepartureQueue, FlowConfig, FlowId, Limits, Popped, QueueConfig,
+};
 use softtimers_core::{PaceConfig, Rate, Timestamp};
 
 const FLOWS: [u64; 5] = [1, 64, 1_000, 10_000, 100_000];
-const ROUNDS: usize = 15;
-/// What a busy server's trigger states are apart.
-const STEP: Duration = Duration::from_micros(30);
+const ROUNDS: usize = 31;
+/// What a busy server's trigger states are apart, in nanoseconds.
+const STEP: u64 = 30_000;
+const LENGTH: u32 = 1_200;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
-    let packets = arguments.next().map_or(200_000, |argument| argument.parse().expect("a number of packets"));
+    let arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let numbers: Vec<u64> = arguments.map(|argument| argument.parse().expect("a number")).collect();
+    let packets = numbers.first().copied().unwrap_or(20_000);
+    let flows = if numbers.len() > 1 { &numbers[1..] } else { &FLOWS };
+    println!("ns a packet: least (median) of {ROUNDS} rounds of {packets} packets\n");
+    println!("| flows | clock | packets a turn | heap | pop + enqueue | heaps | pop | heaps |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for &flows in flows {
+        for mode in [Mode::Apart, Mode::Together, Mode::Bits] {
+            compare(flows, mode, packets);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Apart,
+    Together,
+    Bits,
+}
+
+fn compare(flows: u64, mode: Mode, packets: u64) {
+    let step = (mode != Mode::Apart).then_some(STEP);
+    let mut heap = Watched::new(Heap::new(flows), step, packets);
+    let mut answered = Watched::new(Answered(queue(flows, 1, mode).0), step, packets);
+    let mut backlog = Watched::new(Backlog::new(flows, mode), step, packets);
+    for round in 0..=ROUNDS {
+        let rounds = || {
+            heap.round();
+            answered.round();
+            backlog.round();
+        };
+        let allocated = allocation_counter::measure(rounds);
+        assert!(round == 0 || allocated.count_total == 0, "{flows} flows, {mode:?}: a round allocated");
+    }
+    let together = answered.done as f64 / answered.turns as f64;
+    let (heap, answered, backlog) = (heap.cost(), answered.cost(), backlog.cost());
     println!(
-        "| flows | apart: packets a turn | ns a packet, least (median) | together: packets a turn | ns a packet | bits, together: ns a packet |"
+        "| {flows} | {mode:?} | {together:.1} | {heap} | {answered} | {:.2} | {backlog} | {:.2} |",
+        answered.least / heap.least,
+        backlog.least / heap.least
     );
-    println!("|---|---|---|---|---|---|");
-    for flows in FLOWS {
-        let apart = measure(&mut queue(flows, false), None, packets);
-        let together = measure(&mut queue(flows, false), Some(STEP), packets);
-        let bits = measure(&mut queue(flows, true), Some(STEP), packets);
-        println!(
-            "| {flows} | {:.1} | {apart} | {:.1} | {together} | {bits} |",
-            apart.together, together.together
-        );
+}
+
+/// Something that decides which flow leaves next.
+trait Contender {
+    fn flows(&self) -> u64;
+    /// The earliest departure, in nanoseconds.
+    fn next(&self) -> u64;
+    /// Lets what is due leave; how many did.
+    fn turn(&mut self, now: u64) -> u64;
+    /// What may leave between two refills.
+    fn chunk(&self) -> u64 {
+        u64::MAX
+    }
+    /// Off the watch.
+    fn refill(&mut self) {}
+}
+
+/// One contender, its simulated clock, and what its rounds have cost.
+struct Watched<C> {
+    contender: C,
+    now: u64,
+    step: Option<u64>,
+    packets: u64,
+    costs: [f64; ROUNDS],
+    rounds: usize,
+    done: u64,
+    turns: u64,
+}
+
+impl<C: Contender> Watched<C> {
+    fn new(contender: C, step: Option<u64>, packets: u64) -> Self {
+        Watched { contender, now: 0, step, packets, costs: [0.0; ROUNDS], rounds: 0, done: 0, turns: 0 }
+    }
+
+    /// Lets at least so many packets leave. The first round does not count.
+    fn round(&mut self) {
+        self.warm();
+        let (mut took, mut done) = (Duration::ZERO, 0);
+        while done < self.packets {
+            #[expect(clippy::disallowed_methods, reason = "a stopwatch; the queue's own time is simulated")]
+            let start = Instant::now();
+            let (left, turns) = self.some(self.packets.min(self.contender.chunk()));
+            took += start.elapsed();
+            done += left;
+            self.contender.refill();
+            (self.done, self.turns) = (self.done + left, self.turns + turns);
+        }
+        if self.rounds > 0 {
+            self.costs[self.rounds - 1] = took.as_nanos() as f64 / done as f64;
+        }
+        self.rounds += 1;
+    }
+
+    /// Off the watch, until what the other contenders displaced is in the caches again.
+    fn warm(&mut self) {
+        let (mut left, chunk) = (3 * self.contender.flows(), self.contender.chunk());
+        while left > 0 {
+            let (done, _) = self.some(left.min(chunk));
+            left = left.saturating_sub(done);
+            self.contender.refill();
+        }
+    }
+
+    /// At least so many packets: how many, and in how many turns that found any.
+    fn some(&mut self, packets: u64) -> (u64, u64) {
+        let (mut done, mut turns) = (0, 0);
+        while done < packets {
+            self.now = match self.step {
+                Some(step) => self.now + step,
+                None => self.contender.next(),
+            };
+            let left = self.contender.turn(self.now);
+            done += left;
+            turns += u64::from(left > 0);
+        }
+        (done, turns)
+    }
+
+    fn cost(mut self) -> Cost {
+        self.costs.sort_by(f64::total_cmp);
+        Cost { least: self.costs[0], median: self.costs[ROUNDS / 2] }
     }
 }
 
 struct Cost {
-    together: f64,
     least: f64,
     median: f64,
 }
@@ -51,63 +171,155 @@ impl std::fmt::Display for Cost {
     }
 }
 
-fn queue(flows: u64, bits: bool) -> DepartureQueue<u64> {
+struct Heap {
+    order: BinaryHeap<Reverse<(u64, u32)>>,
+    intervals: Vec<u64>,
+}
+
+impl Heap {
+    fn new(flows: u64) -> Self {
+        let (intervals, phases): (Vec<u64>, Vec<u64>) = intervals(flows).unzip();
+        let order = phases.into_iter().zip(0..).map(Reverse).collect();
+        Heap { order, intervals }
+    }
+}
+
+impl Contender for Heap {
+    fn flows(&self) -> u64 {
+        self.intervals.len() as u64
+    }
+
+    fn next(&self) -> u64 {
+        self.order.peek().map_or(u64::MAX, |Reverse((time, _))| *time)
+    }
+
+    fn turn(&mut self, now: u64) -> u64 {
+        let mut left = 0;
+        while self.next() <= now {
+            let Some(mut first) = self.order.peek_mut() else { break };
+            let Reverse((time, flow)) = *first;
+            // Where the interval is shorter than a step, the next one is in the next turn, as in the queue.
+            let next = time + self.intervals[black_box(flow) as usize];
+            *first = Reverse((next.max(now + 1), flow));
+            left += 1;
+        }
+        left
+    }
+}
+
+/// Each departure is answered by the flow's next packet.
+struct Answered(DepartureQueue<u64>);
+
+impl Contender for Answered {
+    fn flows(&self) -> u64 {
+        u64::from(self.0.stats().flows)
+    }
+
+    fn next(&self) -> u64 {
+        self.0.next_due().map_or(u64::MAX, Timestamp::as_nanos)
+    }
+
+    fn turn(&mut self, now: u64) -> u64 {
+        let now = Timestamp::from_nanos(now);
+        let turn = self.0.turn(now);
+        let mut left = 0;
+        while let Some(popped) = self.0.pop_due(&turn) {
+            let (flow, token) = departure(popped);
+            self.0.enqueue(now, flow, LENGTH, token).expect("room");
+            left += 1;
+        }
+        left
+    }
+}
+
+/// Packets wait in each flow.
+struct Backlog {
+    queue: DepartureQueue<u64>,
+    ids: Vec<FlowId>,
+    depth: u64,
+}
+
+impl Backlog {
+    fn new(flows: u64, mode: Mode) -> Self {
+        let depth = (8_192 / flows).max(4);
+        let (queue, ids) = queue(flows, depth, mode);
+        Backlog { queue, ids, depth }
+    }
+}
+
+impl Contender for Backlog {
+    fn flows(&self) -> u64 {
+        self.ids.len() as u64
+    }
+
+    fn next(&self) -> u64 {
+        self.queue.next_due().map_or(u64::MAX, Timestamp::as_nanos)
+    }
+
+    fn turn(&mut self, now: u64) -> u64 {
+        let turn = self.queue.turn(Timestamp::from_nanos(now));
+        let mut left = 0;
+        while let Some(popped) = self.queue.pop_due(&turn) {
+            departure(popped);
+            left += 1;
+        }
+        left
+    }
+
+    /// So few that hardly the fastest flows run out.
+    fn chunk(&self) -> u64 {
+        (self.ids.len() as u64 * self.depth / 32).max(1)
+    }
+
+    fn refill(&mut self) {
+        for (token, &flow) in self.ids.iter().enumerate() {
+            let waiting = self.queue.flow_stats(flow).map_or(0, |stats| u64::from(stats.waiting));
+            for _ in waiting..self.depth {
+                self.queue.enqueue(Timestamp::ZERO, flow, LENGTH, token as u64).expect("room");
+            }
+        }
+    }
+}
+
+/// What a sender needs of it: whose it is, and the token.
+#[inline]
+fn departure(popped: Popped<u64>) -> (FlowId, u64) {
+    match popped {
+        Popped::Departure(Departure { flow, token, lateness, .. }) => {
+            black_box((token, lateness));
+            (flow, token)
+        }
+        Popped::Expired(expired) => unreachable!("{expired:?}"),
+    }
+}
+
+fn queue(flows: u64, depth: u64, mode: Mode) -> (DepartureQueue<u64>, Vec<FlowId>) {
     let mut queue = DepartureQueue::new(QueueConfig::default());
-    let mut random = 1u64;
-    for flow in 0..flows {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let nanos = 10_000 + (random >> 33) % 990_000;
-        let pace = if bits {
-            PaceConfig::bits_per_second(1_200 * 8 * 1_000_000_000 / nanos)
+    let flow = |(token, (nanos, phase))| {
+        let pace = if mode == Mode::Bits {
+            PaceConfig::bits_per_second(u64::from(LENGTH) * 8 * 1_000_000_000 / nanos)
         } else {
             Rate::every(Duration::from_nanos(nanos)).map(PaceConfig::new)
         };
-        let id = queue.add_flow(FlowConfig::new(pace.expect("a rate"))).expect("a pace");
-        let phase = Timestamp::from_nanos((random >> 20) % nanos);
-        queue.enqueue_at(Timestamp::ZERO, id, phase, 1_200, flow).expect("room");
-    }
-    queue
-}
-
-fn measure(queue: &mut DepartureQueue<u64>, step: Option<Duration>, packets: u64) -> Cost {
-    let mut now = Timestamp::ZERO;
-    run(queue, &mut now, step, packets);
-    let mut turns = 0;
-    let mut costs: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            #[expect(clippy::disallowed_methods, reason = "a stopwatch; the queue's own time is simulated")]
-            let start = Instant::now();
-            let (done, in_turns) = run(queue, &mut now, step, packets);
-            turns += in_turns;
-            start.elapsed().as_nanos() as f64 / done as f64
-        })
-        .collect();
-    costs.sort_by(f64::total_cmp);
-    let together = (packets * ROUNDS as u64) as f64 / turns as f64;
-    Cost { together, least: costs[0], median: costs[ROUNDS / 2] }
-}
-
-/// Lets at least so many packets leave; how many did, and in how many turns that handed out any.
-fn run(
-    queue: &mut DepartureQueue<u64>,
-    now: &mut Timestamp,
-    step: Option<Duration>,
-    packets: u64,
-) -> (u64, u64) {
-    let (mut done, mut turns) = (0, 0);
-    while done < packets {
-        *now = match step {
-            Some(step) => *now + step,
-            None => queue.next_due().expect("each flow has a packet waiting"),
-        };
-        let before = done;
-        let turn = queue.turn(*now);
-        while let Some(popped) = queue.pop_due(&turn) {
-            let Popped::Departure(departure) = black_box(popped) else { continue };
-            queue.enqueue(*now, departure.flow, departure.bytes, departure.token).expect("room");
-            done += 1;
+        let limits = Limits { packets: u32::MAX, ..Limits::default() };
+        let config = FlowConfig { limits, ..FlowConfig::new(pace.expect("a rate")) };
+        let id = queue.add_flow(config).expect("a pace");
+        let phase = Timestamp::from_nanos(phase);
+        for _ in 0..depth {
+            queue.enqueue_at(Timestamp::ZERO, id, phase, LENGTH, token).expect("room");
         }
-        turns += u64::from(done > before);
-    }
-    (done, turns)
+        id
+    };
+    let ids = (0..).zip(intervals(flows)).map(flow).collect();
+    (queue, ids)
+}
+
+/// For each flow its interval and when it begins, in nanoseconds.
+fn intervals(flows: u64) -> impl Iterator<Item = (u64, u64)> {
+    let mut random = 1u64;
+    (0..flows).map(move |_| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let nanos = 10_000 + (random >> 33) % 990_000;
+        (nanos, (random >> 20) % nanos)
+    })
 }

@@ -205,6 +205,7 @@ impl PaceConfig {
 }
 
 /// 9/16 of it.
+#[inline]
 fn nine_sixteenths(nanos: u64) -> u64 {
     nanos / 16 * 9 + nanos % 16 * 9 / 16
 }

@@ -116,8 +116,8 @@ impl Rate {
     }
 
     /// The time in which `departures` of them come, rounded down; at most 584 years.
-    pub(crate) fn span(self, departures: u64) -> Duration {
-        Duration::from_nanos(multiply_divide(self.numerator.get(), departures, self.denominator.get()))
+    pub(crate) fn span_nanos(self, departures: u64) -> u64 {
+        multiply_divide(self.numerator.get(), departures, self.denominator.get())
     }
 
     /// How many whole intervals there are in a time.
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn bytes_may_come_faster_than_nanoseconds() {
-        let of = |bits, bytes| Rate::bytes(bits).unwrap().span(bytes).as_nanos();
+        let of = |bits, bytes| Rate::bytes(bits).unwrap().span_nanos(bytes);
         assert_eq!(of(100_000_000, 1_500), 120_000);
         assert_eq!(of(400_000_000_000, 1_500), 30);
         assert_eq!(Rate::bytes(400_000_000_000).unwrap().interval(), Duration::ZERO);

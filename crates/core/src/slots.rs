@@ -20,19 +20,16 @@ pub struct TimerId {
     instance: u32,
 }
 
+/// Generations are kept apart from what they guard: whether a handle is good is asked of a dense array, and
+/// what is in a slot may be aligned to cache lines.
 #[derive(Debug)]
 pub(crate) struct Slots<E> {
-    slots: Vec<Slot<E>>,
+    generations: Vec<NonZeroU32>,
+    events: Vec<Option<E>>,
     free: Vec<u32>,
     first_generation: NonZeroU32,
     #[cfg(debug_assertions)]
     instance: u32,
-}
-
-#[derive(Debug)]
-struct Slot<E> {
-    generation: NonZeroU32,
-    event: Option<E>,
 }
 
 impl TimerId {
@@ -44,7 +41,8 @@ impl TimerId {
 impl<E> Slots<E> {
     pub(crate) fn new(first_generation: NonZeroU32) -> Self {
         Slots {
-            slots: Vec::new(),
+            generations: Vec::new(),
+            events: Vec::new(),
             free: Vec::new(),
             first_generation,
             #[cfg(debug_assertions)]
@@ -55,33 +53,35 @@ impl<E> Slots<E> {
     /// Puts `event` into a free slot, and says which: O(1) amortised.
     pub(crate) fn insert(&mut self, event: E) -> (TimerId, u32) {
         let index = self.free.pop().unwrap_or_else(|| {
-            let index = u32::try_from(self.slots.len()).ok().filter(|&index| index != u32::MAX);
+            let index = u32::try_from(self.events.len()).ok().filter(|&index| index != u32::MAX);
             let index = index.expect("more than 4,294,967,294 slots in use or retired");
-            self.slots.push(Slot { generation: self.first_generation, event: None });
+            self.generations.push(self.first_generation);
+            self.events.push(None);
             index
         });
-        self.slots[index as usize].event = Some(event);
+        self.events[index as usize] = Some(event);
         (self.id(index), index)
     }
 
     /// The slot that `id` names, while its event is pending.
+    #[inline]
     pub(crate) fn find(&self, id: TimerId) -> Option<u32> {
         #[cfg(debug_assertions)]
         assert_eq!(id.instance, self.instance, "a handle was used on a set that it does not belong to");
-        let slot = self.slots.get(id.index as usize)?;
-        (slot.generation == id.generation && slot.event.is_some()).then_some(id.index)
+        let generation = *self.generations.get(id.index as usize)?;
+        (generation == id.generation && self.at(id.index).is_some()).then_some(id.index)
     }
 
     /// What is in a slot, if anything is.
     #[inline]
     pub(crate) fn at(&self, index: u32) -> Option<&E> {
-        self.slots.get(index as usize)?.event.as_ref()
+        self.events.get(index as usize)?.as_ref()
     }
 
     /// What is in a slot, if anything is.
     #[inline]
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut E> {
-        self.slots.get_mut(index as usize)?.event.as_mut()
+        self.events.get_mut(index as usize)?.as_mut()
     }
 
     /// The handle of what is in a slot now.
@@ -89,7 +89,7 @@ impl<E> Slots<E> {
     pub(crate) fn id(&self, index: u32) -> TimerId {
         TimerId {
             index,
-            generation: self.slots[index as usize].generation,
+            generation: self.generations[index as usize],
             #[cfg(debug_assertions)]
             instance: self.instance,
         }
@@ -98,11 +98,10 @@ impl<E> Slots<E> {
     /// Empties a slot that holds an event; its handle is dead from here on.
     pub(crate) fn take(&mut self, index: u32) -> Option<(TimerId, E)> {
         let id = self.id(index);
-        let slot = &mut self.slots[index as usize];
-        let event = slot.event.take()?;
+        let event = self.events[index as usize].take()?;
         // The last generation is used once and then the slot is never handed out again.
-        if let Some(next) = slot.generation.checked_add(1) {
-            slot.generation = next;
+        if let Some(next) = id.generation.checked_add(1) {
+            self.generations[index as usize] = next;
             self.free.push(index);
         }
         Some((id, event))

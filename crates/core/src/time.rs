@@ -71,6 +71,19 @@ impl Timestamp {
         Timestamp(self.0.saturating_sub(saturating_nanos(duration)))
     }
 
+    /// `self + nanos`; saturates. For the paths on which a [`Duration`]'s seconds and nanoseconds, made and
+    /// taken apart, would cost more than the rest.
+    #[inline]
+    pub(crate) const fn after(self, nanos: u64) -> Timestamp {
+        Timestamp(self.0.saturating_add(nanos))
+    }
+
+    /// `self - earlier` in nanoseconds, or zero if `earlier` is later.
+    #[inline]
+    pub(crate) const fn nanos_since(self, earlier: Timestamp) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
     /// The first multiple of `tick` nanoseconds at or after `self`; saturates at [`Timestamp::MAX`].
     #[inline]
     pub(crate) const fn round_up(self, tick: u64) -> Timestamp {
@@ -174,8 +187,10 @@ impl Clock for ManualClock {
 /// A duration in whole nanoseconds, at most `u64::MAX` (584 years).
 #[inline]
 pub(crate) const fn saturating_nanos(duration: Duration) -> u64 {
-    let nanos = duration.as_nanos();
-    if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 }
+    match duration.as_secs().checked_mul(NANOS_PER_SEC) {
+        Some(nanos) => nanos.saturating_add(duration.subsec_nanos() as u64),
+        None => u64::MAX,
+    }
 }
 
 pub(crate) const NANOS_PER_SEC: u64 = 1_000_000_000;

@@ -8,7 +8,8 @@ use core::time::Duration;
 use proptest::prelude::*;
 use queue_model::{Model, ModelConfig, ModelFlow, ModelPopped, ModelQuantum};
 use softtimers_core::pace::queue::{
-    Departure, DepartureQueue, Expired, FlowConfig, FlowId, Limits, Popped, Quantum, QueueConfig, Reject,
+    Departure, DepartureQueue, Expired, FlowConfig, FlowId, FlowStats, Limits, Popped, Quantum, QueueConfig,
+    Reject,
 };
 use softtimers_core::{CatchUp, Counts, PaceConfig, Rate, Timestamp};
 
@@ -95,6 +96,18 @@ struct Pair {
     left: Vec<Option<(u64, bool)>>,
     popped: u64,
     removed: u64,
+    /// What was seen of the queue, to hold its own counts against; and of each flow.
+    seen: Account,
+    seen_of: Vec<Account>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Account {
+    enqueued: u64,
+    refused: u64,
+    sent: u64,
+    sent_bytes: u64,
+    expired: u64,
 }
 
 impl Pair {
@@ -109,6 +122,8 @@ impl Pair {
             left: vec![],
             popped: 0,
             removed: 0,
+            seen: Account::default(),
+            seen_of: vec![],
         }
     }
 
@@ -166,6 +181,7 @@ impl Pair {
         self.ids.push(self.queue.add_flow(FlowConfig { pace, quantum, limits }).unwrap());
         self.model.add(config);
         self.left.push(None);
+        self.seen_of.push(Account::default());
     }
 
     fn remove(&mut self, pick: usize) {
@@ -176,6 +192,7 @@ impl Pair {
         assert!(self.queue.remove_flow(self.ids[flow]).is_none());
         let refused = self.queue.enqueue(at(self.now), self.ids[flow], 1, 7).unwrap_err();
         self.model.see(self.now);
+        self.seen.refused += 1;
         assert_eq!((refused.reason, refused.token), (Reject::NoSuchFlow, 7));
     }
 
@@ -184,6 +201,10 @@ impl Pair {
         let enqueued = self.queue.enqueue_at(at(self.now), self.ids[flow], at(not_before), bytes, self.token);
         let accepted = self.model.enqueue(self.now, flow, not_before, u64::from(bytes), self.token);
         assert_eq!(enqueued.is_ok(), accepted, "{enqueued:?}");
+        for seen in [&mut self.seen, &mut self.seen_of[flow]] {
+            seen.enqueued += u64::from(accepted);
+            seen.refused += u64::from(!accepted);
+        }
         if let Err(refused) = enqueued {
             assert_eq!(refused.token, self.token);
         }
@@ -204,11 +225,19 @@ impl Pair {
             let expected = self.model.pop(model_turn);
             let popped = self.queue.pop_due(&turn);
             let as_model = popped.map(|popped| match popped {
-                Popped::Departure(Departure { flow, token, place, more, lateness, .. }) => {
+                Popped::Departure(Departure { flow, token, bytes, place, more, lateness, .. }) => {
                     assert_eq!(lateness, nanos(self.now.saturating_sub(place.as_nanos())));
+                    let of = self.index(flow);
+                    for seen in [&mut self.seen, &mut self.seen_of[of]] {
+                        seen.sent += 1;
+                        seen.sent_bytes += u64::from(bytes);
+                    }
                     ModelPopped::Departure { flow: self.index(flow), token, place: place.as_nanos(), more }
                 }
                 Popped::Expired(Expired { flow, token, waited, .. }) => {
+                    let of = self.index(flow);
+                    self.seen.expired += 1;
+                    self.seen_of[of].expired += 1;
                     ModelPopped::Expired { flow: self.index(flow), token, waited: waited.as_nanos() as u64 }
                 }
             });
@@ -245,15 +274,24 @@ impl Pair {
         assert_eq!(self.queue.poll_at(), poll_at);
         let stats = self.queue.stats();
         assert_eq!(self.queue.len(), self.model.waiting());
+        let Account { enqueued, refused, sent, expired, .. } = self.seen;
+        assert_eq!(
+            (stats.enqueued, stats.refused, stats.sent, stats.expired),
+            (enqueued, refused, sent, expired)
+        );
         assert_eq!(stats.sent + stats.expired, self.popped);
         assert_eq!(stats.removed, self.removed);
         assert_eq!(stats.enqueued, stats.sent + stats.expired + stats.removed + u64::from(stats.waiting));
-        for (flow, id) in self.model.flows.iter().zip(&self.ids) {
+        for ((flow, id), seen) in self.model.flows.iter().zip(&self.ids).zip(&self.seen_of) {
             let stats = self.queue.flow_stats(*id);
             assert_eq!(stats.is_some(), flow.is_some());
             if let (Some(stats), Some(flow)) = (stats, flow) {
                 assert_eq!(stats.waiting as usize, flow.waiting.len());
                 assert_eq!(stats.enqueued, stats.sent + stats.expired + u64::from(stats.waiting));
+                let FlowStats { enqueued, refused, sent, sent_bytes, expired, .. } = stats;
+                assert_eq!(&Account { enqueued, refused, sent, sent_bytes, expired }, seen);
+                let waiting_bytes = flow.waiting.iter().map(|packet| packet.bytes).sum::<u64>();
+                assert_eq!(stats.waiting_bytes, waiting_bytes);
                 assert_eq!(stats.forfeited, flow.forfeited);
             }
         }

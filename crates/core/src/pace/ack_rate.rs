@@ -78,8 +78,7 @@ impl AckRate {
     /// Starts from a rate that is known otherwise: given, estimated, or that of the last busy period (soft
     /// timers A.2). It counts as much as 64 packets and fades as they do.
     pub fn starting_at(rate: Rate) -> Self {
-        let mean = rate.span(ONE);
-        AckRate { mean: saturating_nanos(mean), seen: MEMORY, samples: ENOUGH, ..AckRate::default() }
+        AckRate { mean: rate.span_nanos(ONE), seen: MEMORY, samples: ENOUGH, ..AckRate::default() }
     }
 
     /// An ACK has come that acknowledges so many packets, or lets so many leave. None: it says nothing

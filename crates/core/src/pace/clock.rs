@@ -24,28 +24,37 @@ use crate::{Rate, Timestamp};
 /// ```
 ///
 /// # Cost
-/// 152 bytes, no allocation; each operation costs what the [`Schedule`]'s do.
+/// 112 bytes, and what its [`Schedule`] allocates; each operation costs what the [`Schedule`]'s do.
+// In this order in memory: first what each departure touches, then what only a change of the rate or a
+// flow that is behind needs. With ten thousand flows a departure costs the cache lines that it touches.
+#[repr(C)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateClock {
     schedule: Schedule,
     /// In nanoseconds, of one packet.
     burst_interval: u64,
-    /// The one that was asked for, which a higher rate may leave no room for.
-    asked: u64,
-    /// The longest delay that is made up, in nanoseconds.
-    most_late: u64,
-    /// Packets that may be behind before the rest is given up.
-    most_behind: u64,
+    departures: u64,
+    /// What left last, for a change of the rate.
+    latest: Batch,
     strategy: Strategy,
     counts: Counts,
     /// None was asked for: it is nine sixteenths of the gap.
     burst_by_rate: bool,
     /// A train has begun, and nothing of it has left.
     beginning: bool,
-    departures: u64,
+    seldom: Seldom,
+}
+
+/// What few departures need.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Seldom {
+    /// The burst interval that was asked for, which a higher rate may leave no room for.
+    asked: u64,
+    /// The longest delay that is made up, in nanoseconds.
+    most_late: u64,
+    /// Packets that may be behind before the rest is given up.
+    most_behind: u64,
     forfeited: u64,
-    /// What left last, for a change of the rate.
-    latest: Batch,
 }
 
 /// What leaves at once: one packet, or several as a batch.
@@ -58,6 +67,10 @@ struct Batch {
 }
 
 impl RateClock {
+    /// Where in memory what few departures need begins.
+    #[cfg(test)]
+    pub(super) const SELDOM: usize = core::mem::offset_of!(RateClock, seldom);
+
     /// A clock that has not started.
     ///
     /// # Errors
@@ -92,16 +105,18 @@ impl RateClock {
         Ok(RateClock {
             schedule,
             burst_interval: saturating_nanos(burst_interval),
-            asked: saturating_nanos(burst_interval),
-            most_late: saturating_nanos(catch_up.time),
-            most_behind: catch_up.packets,
+            departures: 0,
+            latest: Batch { at: Timestamp::ZERO, packets: 0, places: 0 },
             strategy,
             counts,
             burst_by_rate: config.burst_interval.is_none(),
             beginning: true,
-            departures: 0,
-            forfeited: 0,
-            latest: Batch { at: Timestamp::ZERO, packets: 0, places: 0 },
+            seldom: Seldom {
+                asked: saturating_nanos(burst_interval),
+                most_late: saturating_nanos(catch_up.time),
+                most_behind: catch_up.packets,
+                forfeited: 0,
+            },
         })
     }
 
@@ -137,6 +152,8 @@ impl RateClock {
     /// assert_eq!(clock.departed_together(at(1_120), 4, 4 * 1_500), at(1_600));
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
+    // Always: of one packet at a time half of it is constant, which is 7% of what a queue's departure costs.
+    #[inline(always)]
     pub fn departed_together(&mut self, now: Timestamp, packets: u32, bytes: u32) -> Timestamp {
         self.departures += u64::from(packets);
         let places = if self.counts == Counts::Bytes { bytes } else { packets };
@@ -144,20 +161,22 @@ impl RateClock {
         self.beginning = false;
         let last = self.schedule.place();
         self.schedule.leap(u64::from(places));
-        let gap = self.schedule.place().saturating_duration_since(last);
-        self.forfeit(now);
+        let gap = self.schedule.place().nanos_since(last);
+        if now > self.schedule.place() {
+            self.forfeit(now);
+        }
         if self.is_over() {
             return Timestamp::MAX;
         }
         let place = self.schedule.place();
-        let own_gap = place.saturating_duration_since(last);
+        let own_gap = place.nanos_since(last);
         let shortest = own_gap.min(self.shortest_after(packets, gap));
         match self.strategy {
-            Strategy::ExactDeadline => place.max(now + shortest),
-            Strategy::TwoSpeed if now <= last => now + own_gap,
-            Strategy::TwoSpeed => now + shortest,
+            Strategy::ExactDeadline => place.max(now.after(shortest)),
+            Strategy::TwoSpeed if now <= last => now.after(own_gap),
+            Strategy::TwoSpeed => now.after(shortest),
             Strategy::FixedSeries => place,
-            Strategy::Relative => now + gap,
+            Strategy::Relative => now.after(gap),
             Strategy::EveryTrigger => now,
         }
     }
@@ -199,8 +218,8 @@ impl RateClock {
         let interval = saturating_nanos(rate.interval());
         self.burst_interval = match self.counts {
             _ if self.burst_by_rate => nine_sixteenths(interval),
-            Counts::Packets => self.asked.min(interval),
-            Counts::Bytes => self.asked,
+            Counts::Packets => self.seldom.asked.min(interval),
+            Counts::Bytes => self.seldom.asked,
         };
         if self.is_over() {
             return Timestamp::MAX;
@@ -209,38 +228,36 @@ impl RateClock {
         let shortest = gap.min(self.shortest_after(packets, gap));
         match self.strategy {
             Strategy::EveryTrigger => now,
-            Strategy::Relative if !self.beginning => at + gap,
+            Strategy::Relative if !self.beginning => at.after(gap),
             Strategy::FixedSeries | Strategy::Relative => self.place(),
-            Strategy::ExactDeadline | Strategy::TwoSpeed => self.place().max(at + shortest),
+            Strategy::ExactDeadline | Strategy::TwoSpeed => self.place().max(at.after(shortest)),
         }
     }
 
-    /// The burst interval of so many packets, whose own gap this is.
-    fn shortest_after(&self, packets: u32, gap: Duration) -> Duration {
-        Duration::from_nanos(match self.counts {
+    /// The burst interval of so many packets, whose own gap this is; all in nanoseconds.
+    #[inline]
+    fn shortest_after(&self, packets: u32, gap: u64) -> u64 {
+        match self.counts {
             Counts::Packets => self.burst_interval.saturating_mul(u64::from(packets)),
-            Counts::Bytes if self.burst_by_rate => nine_sixteenths(saturating_nanos(gap)),
-            Counts::Bytes => {
-                self.burst_interval.saturating_mul(u64::from(packets)).min(saturating_nanos(gap))
-            }
-        })
+            Counts::Bytes if self.burst_by_rate => nine_sixteenths(gap),
+            Counts::Bytes => self.burst_interval.saturating_mul(u64::from(packets)).min(gap),
+        }
     }
 
     /// Gives up the places that lie further back than [`CatchUp`](super::CatchUp) allows.
+    #[inline(never)]
     fn forfeit(&mut self, now: Timestamp) {
-        if now <= self.schedule.place() {
-            return;
-        }
         // Bytes have no packets yet: those behind are taken to be as long as those that have just left.
         let Batch { packets, places, .. } = self.latest;
         let each = u64::from(places / packets.max(1));
-        let most = self.most_behind.saturating_mul(each.max(1));
-        let given_up = self.schedule.give_up(now, self.most_late, most);
-        self.forfeited = self.forfeited.saturating_add(given_up);
+        let most = self.seldom.most_behind.saturating_mul(each.max(1));
+        let given_up = self.schedule.give_up(now, self.seldom.most_late, most);
+        self.seldom.forfeited = self.seldom.forfeited.saturating_add(given_up);
     }
 
     /// Where the next departure belongs in the schedule: the intended time, against which lateness is
     /// measured. The time it may leave can be later, when the flow is catching up.
+    #[inline]
     pub fn place(&self) -> Timestamp {
         self.schedule.place()
     }
@@ -251,6 +268,7 @@ impl RateClock {
     }
 
     /// Whether no place is left: a recording is over.
+    #[inline]
     pub fn is_over(&self) -> bool {
         self.place() == Timestamp::MAX
     }
@@ -263,7 +281,7 @@ impl RateClock {
     /// Places, of packets or of bytes, given up because the flow fell behind by more than
     /// [`CatchUp`](super::CatchUp) allows, counted as by [`Schedule::advance_to`].
     pub fn forfeited(&self) -> u64 {
-        self.forfeited
+        self.seldom.forfeited
     }
 
     /// Places of the schedule that have passed unused and may still be made up.
@@ -274,7 +292,7 @@ impl RateClock {
     /// How long so many packets, of so many bytes in all, take at the rate; the mean of other patterns.
     pub fn time_of(&self, packets: u32, bytes: u64) -> Duration {
         let places = if self.counts == Counts::Bytes { bytes } else { u64::from(packets) };
-        self.schedule.rate().span(places)
+        Duration::from_nanos(self.schedule.rate().span_nanos(places))
     }
 
     /// The shortest gap after a packet that this clock asks for, except where the schedule's own are
@@ -301,6 +319,6 @@ mod tests {
     /// There may be a hundred thousand of them.
     #[test]
     fn a_clock_is_small_whatever_its_pattern() {
-        assert!(size_of::<Schedule>() <= 80 && size_of::<RateClock>() <= 152);
+        assert!(size_of::<Schedule>() <= 40 && size_of::<RateClock>() <= 112);
     }
 }

@@ -1,9 +1,6 @@
 //! Places at equal distances: start, start + T, start + 2 T, …, without rounding drift.
 
-use core::time::Duration;
-
 use crate::rate::multiply_divide;
-use crate::time::saturating_nanos;
 use crate::{Rate, Timestamp};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +20,7 @@ impl Even {
         *self = Even::starting(self.rate, at);
     }
 
+    #[inline]
     pub(super) fn place(&self) -> Timestamp {
         self.at
     }
@@ -32,6 +30,7 @@ impl Even {
     }
 
     /// Moves on by `places`. O(1).
+    #[inline]
     pub(super) fn advance(&mut self, places: u64) {
         let (numerator, denominator) = self.rate.fraction();
         let (nanos, remainder) = if denominator == 1 && places == 1 {
@@ -46,14 +45,14 @@ impl Even {
             let nanos = sum / u128::from(denominator);
             (u64::try_from(nanos).unwrap_or(u64::MAX), (sum % u128::from(denominator)) as u64)
         };
-        self.at += Duration::from_nanos(nanos);
+        self.at = self.at.after(nanos);
         self.remainder = remainder;
     }
 
     /// Another rate from `now` on. Of the gap of so many places that leads to this one, the same share
     /// is left as before; and as many places as were behind are. O(1).
     pub(super) fn set_rate(&mut self, now: Timestamp, rate: Rate, places: u64) {
-        let (old, new) = (saturating_nanos(self.rate.span(places)), saturating_nanos(rate.span(places)));
+        let (old, new) = (self.rate.span_nanos(places), rate.span_nanos(places));
         if rate == self.rate {
             return;
         }
@@ -66,7 +65,7 @@ impl Even {
         self.at = if at > now_nanos {
             // What has passed is rounded down: never early.
             let passed = old.saturating_sub(at - now_nanos);
-            now + Duration::from_nanos(new - scaled(passed))
+            now.after(new - scaled(passed))
         } else {
             Timestamp::from_nanos(now_nanos.saturating_sub(scaled(now_nanos - at)))
         };
@@ -74,8 +73,12 @@ impl Even {
 
     /// The least number of places after which this is at or past `time`. O(1).
     pub(super) fn places_before(&self, time: Timestamp) -> u64 {
-        let gap = u128::from(time.as_nanos().saturating_sub(self.at.as_nanos()));
+        let gap = time.nanos_since(self.at);
         let (numerator, denominator) = self.rate.fraction();
+        if let Some(units) = gap.checked_mul(denominator) {
+            return units.saturating_sub(self.remainder).div_ceil(numerator);
+        }
+        let gap = u128::from(gap);
         let units = (gap * u128::from(denominator)).saturating_sub(u128::from(self.remainder));
         u64::try_from(units.div_ceil(u128::from(numerator))).unwrap_or(u64::MAX)
     }
@@ -85,6 +88,7 @@ impl Even {
 mod tests {
     use super::*;
     use crate::time::NANOS_PER_SEC;
+    use core::time::Duration;
     use proptest::prelude::*;
 
     /// A controller that finds its rate unchanged says so with every packet.

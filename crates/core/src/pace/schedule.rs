@@ -1,6 +1,6 @@
 //! When packets should leave: [`Schedule`], a walk along places in time.
 
-use core::time::Duration;
+use alloc::boxed::Box;
 
 use super::even::Even;
 use super::on_off::Trains;
@@ -8,6 +8,7 @@ use super::pattern::Pattern;
 use super::poisson::Poisson;
 use super::recorded::Recorded;
 use super::trace::Trace;
+use crate::time::saturating_nanos;
 use crate::{Rate, Timestamp};
 
 /// A walk along the places of a [`Pattern`] or of a [`Trace`]: absolute times, which no departure and no
@@ -34,19 +35,20 @@ use crate::{Rate, Timestamp};
 /// ```
 ///
 /// # Cost
-/// 80 bytes, no allocation. Each operation is O(1) for constant and on/off patterns. For Poisson a step
+/// 40 bytes; a pattern other than constant has up to 80 more, allocated with it. Each operation is O(1) for constant and on/off patterns. For Poisson a step
 /// costs a logarithm in integers (about 0.1 µs), and a leap or a count some 500 of them at most. Along a
 /// recording a step is O(1), a leap or a count O(log n).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule(Kind);
 
-/// Each knows its rate and where it is.
+/// Each knows its rate and where it is. All but the one that most flows have are apart, so that those many
+/// stay small.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Kind {
     Even(Even),
-    Poisson(Poisson),
-    Trains(Trains),
-    Recorded(Recorded),
+    Poisson(Box<Poisson>),
+    Trains(Box<Trains>),
+    Recorded(Box<Recorded>),
 }
 
 impl Schedule {
@@ -54,14 +56,14 @@ impl Schedule {
     pub fn new(rate: Rate, pattern: Pattern, start: Timestamp) -> Self {
         Schedule(match pattern {
             Pattern::Constant => Kind::Even(Even::starting(rate, start)),
-            Pattern::Poisson { seed } => Kind::Poisson(Poisson::starting(rate, seed, start)),
-            Pattern::OnOff(on_off) => Kind::Trains(Trains::starting(rate, on_off, start)),
+            Pattern::Poisson { seed } => Kind::Poisson(Box::new(Poisson::starting(rate, seed, start))),
+            Pattern::OnOff(on_off) => Kind::Trains(Box::new(Trains::starting(rate, on_off, start))),
         })
     }
 
     /// The places of a recording, the first at `start`; after the last comes the end of time.
     pub fn replay(trace: Trace, start: Timestamp) -> Self {
-        Schedule(Kind::Recorded(Recorded::starting(trace, start)))
+        Schedule(Kind::Recorded(Box::new(Recorded::starting(trace, start))))
     }
 
     /// Begins again, with its first place at `start`. A Poisson schedule that has been walked along goes
@@ -76,7 +78,13 @@ impl Schedule {
     }
 
     /// The current place. [`Timestamp::MAX`] is the end of time, not a place.
+    #[inline]
     pub fn place(&self) -> Timestamp {
+        if let Kind::Even(even) = &self.0 { even.place() } else { self.uneven_place() }
+    }
+
+    #[inline(never)]
+    fn uneven_place(&self) -> Timestamp {
         match &self.0 {
             Kind::Even(even) => even.place(),
             Kind::Poisson(poisson) => poisson.place(),
@@ -105,12 +113,13 @@ impl Schedule {
         }
     }
 
-    /// How long the gap of so many places is that leads to the current one; of a pattern, in the mean.
-    pub(super) fn gap_behind(&self, places: u64) -> Duration {
+    /// How long the gap of so many places is that leads to the current one, in nanoseconds; of a pattern, in
+    /// the mean.
+    pub(super) fn gap_behind(&self, places: u64) -> u64 {
         if let Kind::Recorded(recorded) = &self.0 {
-            return recorded.gap_behind(places);
+            return saturating_nanos(recorded.gap_behind(places));
         }
-        self.rate().span(places)
+        self.rate().span_nanos(places)
     }
 
     /// Moves on to the first place at or after `time`, and returns how many that leaves behind.
@@ -162,12 +171,13 @@ impl Schedule {
     /// `most`. At even places as many as there are whole intervals in `most_late` are kept. Returns how
     /// many were lost.
     pub(super) fn give_up(&mut self, now: Timestamp, most_late: u64, most: u64) -> u64 {
-        let oldest = now.saturating_sub(Duration::from_nanos(most_late));
+        let oldest = Timestamp::from_nanos(now.as_nanos().saturating_sub(most_late));
         let most = match &mut self.0 {
             // Counting them would mean to walk along all of them at each departure.
             Kind::Poisson(poisson) => {
-                let span = poisson.rate().span(most);
-                return poisson.advance_to(oldest.max(now.saturating_sub(span)));
+                let span = poisson.rate().span_nanos(most);
+                return poisson
+                    .advance_to(oldest.max(Timestamp::from_nanos(now.as_nanos().saturating_sub(span))));
             }
             Kind::Even(even) => most.min(even.rate().intervals_in(most_late)),
             Kind::Trains(_) | Kind::Recorded(_) => most,
@@ -178,7 +188,13 @@ impl Schedule {
     }
 
     /// Moves on by so many places; for Poisson step by step.
+    #[inline]
     pub fn leap(&mut self, places: u64) {
+        if let Kind::Even(even) = &mut self.0 { even.advance(places) } else { self.leap_unevenly(places) }
+    }
+
+    #[inline(never)]
+    fn leap_unevenly(&mut self, places: u64) {
         match &mut self.0 {
             Kind::Even(even) => even.advance(places),
             Kind::Trains(trains) => trains.advance(places),

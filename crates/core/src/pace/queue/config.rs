@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{PaceConfig, Rate};
+use crate::{PaceConfig, Rate, Timestamp};
 
 use super::super::Counts;
 
@@ -17,7 +17,7 @@ pub struct QueueConfig {
 }
 
 impl Default for QueueConfig {
-    /// A million packets, of which each takes some 30 bytes and its token; no slack.
+    /// A million packets, of which each takes some 20 bytes and its token; no slack.
     fn default() -> Self {
         QueueConfig { packets: 1_000_000, slack: Duration::ZERO }
     }
@@ -131,6 +131,14 @@ pub struct Limits {
     /// The longest wait, from the time a packet could have left on. What is bound to wait longer is
     /// refused, what has waited longer is handed back as [expired](super::Popped::Expired).
     pub delay: Duration,
+}
+
+impl Limits {
+    /// Whether a packet that could have left at `ready` has waited too long.
+    #[inline]
+    pub(super) fn overstayed(&self, now: Timestamp, ready: Timestamp) -> bool {
+        now.saturating_duration_since(ready) > self.delay
+    }
 }
 
 impl Default for Limits {

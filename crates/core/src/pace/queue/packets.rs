@@ -1,12 +1,14 @@
-//! The packets of all flows in one array, each flow's in a list through it.
+//! The packets of all flows: each flow's first in a place of its own, those behind it in one array for all.
 //!
 //! ```text
-//!   slots   0: a1 ─▶ 3     1: b1 ─▶ 4     2: free     3: a2 ─▶ –     4: b2 ─▶ –
-//!   flow a  first 0, last 3               flow b  first 1, last 4    free  2
+//!   first    flow a  a1 ─▶ 2     flow b  b1 ─▶ 1     flow c  –
+//!   behind   0: free     1: b2 ─▶ –     2: a2 ─▶ 3     3: a3 ─▶ –         free  0
 //! ```
 //!
-//! So a flow costs no memory for packets that it does not have, and nothing is allocated while no
-//! more packets wait than ever before. A slot that became free last is used first: it is in the cache.
+//! A flow that is released hands out its first packet, and where that lies is known with the flow's index:
+//! the two are fetched from memory side by side, not one after the other. For packets that it does not have a
+//! flow costs no more than that one place, and nothing is allocated while no more wait than ever before.
+//! A place that became free last is used first: it is in the cache.
 
 use alloc::vec::Vec;
 
@@ -23,89 +25,121 @@ pub(super) struct Packet<T> {
 
 #[derive(Debug)]
 pub(super) struct Packets<T> {
-    slots: Vec<Slot<T>>,
+    /// By the flow's index.
+    first: Vec<Place<T>>,
+    behind: Vec<Place<T>>,
     free: u32,
     waiting: u32,
 }
 
+/// Where a packet waits, if the token is there. Half a cache line, for tokens of up to 8 bytes.
+#[repr(align(32))]
 #[derive(Debug)]
-struct Slot<T> {
+struct Place<T> {
+    ready: Timestamp,
+    bytes: u32,
+    /// Of those behind: the next one of the same flow, or the next free place.
     next: u32,
-    packet: Option<Packet<T>>,
+    token: Option<T>,
 }
 
 /// One flow's packets, first in first out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Fifo {
-    first: u32,
-    last: u32,
     pub(super) packets: u32,
+    /// The place of the last one, unless that is the first, too.
+    last: u32,
     pub(super) bytes: u64,
 }
 
 impl Fifo {
-    pub(super) const EMPTY: Fifo = Fifo { first: NONE, last: NONE, packets: 0, bytes: 0 };
+    pub(super) const EMPTY: Fifo = Fifo { packets: 0, last: NONE, bytes: 0 };
+}
+
+impl<T> Place<T> {
+    const EMPTY: Place<T> = Place { ready: Timestamp::ZERO, bytes: 0, next: NONE, token: None };
 }
 
 impl<T> Packets<T> {
     pub(super) const fn new() -> Self {
-        Packets { slots: Vec::new(), free: NONE, waiting: 0 }
+        Packets { first: Vec::new(), behind: Vec::new(), free: NONE, waiting: 0 }
+    }
+
+    /// Makes room for the first packet of a new flow. Those of the one that had this index before are gone,
+    /// whatever became of its [`Removed`](super::Removed).
+    pub(super) fn add(&mut self, flow: u32) {
+        match self.first.get_mut(flow as usize) {
+            Some(place) => *place = Place::EMPTY,
+            None => self.first.resize_with(flow as usize + 1, || Place::EMPTY),
+        }
     }
 
     /// How many there are, of all flows.
+    #[inline]
     pub(super) fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// Puts a packet at the end of a list. There are at most 2³² − 1 in all: the caller's limit.
-    pub(super) fn push(&mut self, fifo: &mut Fifo, packet: Packet<T>) {
-        let bytes = packet.bytes;
-        let slot = Slot { next: NONE, packet: Some(packet) };
-        let index = self.free;
-        let index = if let Some(free) = self.slots.get_mut(index as usize) {
-            self.free = free.next;
-            *free = slot;
-            index
+    /// Puts a packet at the end of a flow's. There are at most 2³² − 1 in all: the caller's limit.
+    #[inline]
+    pub(super) fn push(&mut self, flow: u32, fifo: &mut Fifo, packet: Packet<T>) {
+        let Packet { ready, bytes, token } = packet;
+        let place = Place { ready, bytes, next: NONE, token: Some(token) };
+        if fifo.packets == 0 {
+            self.first[flow as usize] = place;
         } else {
-            self.slots.push(slot);
-            (self.slots.len() - 1) as u32
-        };
-        match self.slots.get_mut(fifo.last as usize) {
-            Some(last) => last.next = index,
-            None => fifo.first = index,
+            self.append(flow, fifo, place);
         }
-        fifo.last = index;
         fifo.packets += 1;
         fifo.bytes += u64::from(bytes);
         self.waiting += 1;
     }
 
-    /// The first of a list.
-    #[inline]
-    pub(super) fn first(&self, fifo: &Fifo) -> Option<&Packet<T>> {
-        self.slots.get(fifo.first as usize)?.packet.as_ref()
+    fn append(&mut self, flow: u32, fifo: &mut Fifo, place: Place<T>) {
+        let index = self.free;
+        let index = if let Some(free) = self.behind.get_mut(index as usize) {
+            self.free = free.next;
+            *free = place;
+            index
+        } else {
+            self.behind.push(place);
+            (self.behind.len() - 1) as u32
+        };
+        let before = if fifo.packets == 1 {
+            &mut self.first[flow as usize]
+        } else {
+            &mut self.behind[fifo.last as usize]
+        };
+        before.next = index;
+        fifo.last = index;
     }
 
-    /// Takes the first of a list.
+    /// Since when a flow's first packet could leave, and its length.
     #[inline]
-    pub(super) fn pop(&mut self, fifo: &mut Fifo) -> Option<Packet<T>> {
-        let index = fifo.first;
-        let slot = self.slots.get_mut(index as usize)?;
-        let packet = slot.packet.take()?;
-        fifo.first = slot.next;
-        if fifo.first == NONE {
-            fifo.last = NONE;
-        }
+    pub(super) fn first(&self, flow: u32) -> Option<(Timestamp, u32)> {
+        let place = self.first.get(flow as usize)?;
+        place.token.is_some().then_some((place.ready, place.bytes))
+    }
+
+    /// Takes a flow's first packet.
+    #[inline]
+    pub(super) fn pop(&mut self, flow: u32, fifo: &mut Fifo) -> Option<Packet<T>> {
+        let first = self.first.get_mut(flow as usize)?;
+        let packet = Packet { ready: first.ready, bytes: first.bytes, token: first.token.take()? };
         fifo.packets -= 1;
         fifo.bytes -= u64::from(packet.bytes);
-        slot.next = self.free;
-        self.free = index;
         self.waiting -= 1;
+        if fifo.packets > 0 {
+            let index = first.next;
+            let second = &mut self.behind[index as usize];
+            core::mem::swap(first, second);
+            second.next = core::mem::replace(&mut self.free, index);
+        }
         Some(packet)
     }
 }
 
-/// No slot has this index: there are fewer than 2³² of them.
+/// No place has this index: there are fewer than 2³² of them.
 const NONE: u32 = u32::MAX;
 
 #[cfg(test)]
@@ -117,32 +151,33 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Each list is a queue of its own, and no slot is taken while one is free.
+        /// Each list is a queue of its own, and no place is added while one is free.
         #[test]
         fn lists_are_queues(ops in prop::collection::vec((0usize..5, prop::option::of(0u32..2_000)), 1..300)) {
             let mut packets = Packets::new();
-            let mut lists = [Fifo::EMPTY; 5];
+            let mut lists = [const { Fifo::EMPTY }; 5];
+            (0..5).for_each(|list| packets.add(list));
             let mut model: [VecDeque<(u32, usize)>; 5] = Default::default();
             let mut most = 0;
             for (token, (list, op)) in ops.into_iter().enumerate() {
                 match op {
                     Some(bytes) => {
-                        packets.push(&mut lists[list], Packet { ready: Timestamp::ZERO, bytes, token });
+                        packets.push(list as u32, &mut lists[list], Packet { ready: Timestamp::ZERO, bytes, token });
                         model[list].push_back((bytes, token));
                     }
                     None => {
-                        let popped = packets.pop(&mut lists[list]).map(|packet| (packet.bytes, packet.token));
+                        let popped = packets.pop(list as u32, &mut lists[list]).map(|packet| (packet.bytes, packet.token));
                         prop_assert_eq!(popped, model[list].pop_front());
                     }
                 }
-                let first = packets.first(&lists[list]).map(|packet| packet.token);
-                prop_assert_eq!(first, model[list].front().map(|(_, token)| *token));
+                let first = packets.first(list as u32).map(|(_, bytes)| bytes);
+                prop_assert_eq!(first, model[list].front().map(|(bytes, _)| *bytes));
                 prop_assert_eq!(lists[list].packets as usize, model[list].len());
                 prop_assert_eq!(lists[list].bytes, model[list].iter().map(|(bytes, _)| u64::from(*bytes)).sum::<u64>());
                 let waiting = model.iter().map(VecDeque::len).sum::<usize>();
                 prop_assert_eq!(packets.waiting() as usize, waiting);
-                most = most.max(waiting);
-                prop_assert_eq!(packets.slots.len(), most);
+                most = most.max(waiting - model.iter().filter(|list| !list.is_empty()).count());
+                prop_assert_eq!(packets.behind.len(), most);
             }
         }
     }

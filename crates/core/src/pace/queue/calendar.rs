@@ -1,0 +1,381 @@
+//! Which flows are released in which slot of time: lists through the flows, in levels of slots.
+//!
+//! ```text
+//!   level 0   a slot is 256 ns     │▣│ │▣▣│ │▣│ │ …   two blocks of 2,048: the horizon's and the next
+//!   level 1   a slot is a block of level 0            two blocks of 128 slots
+//!   …         each 128 times as wide, up to the end of time
+//! ```
+//!
+//! Of two slots of a level the earlier is the one whose bit comes first, so what is released next is found by
+//! counting zeros. A flow is filed on the lowest level that reaches its time. While the horizon goes through
+//! a block, the slot of the level above that is the next block is *open*: what is in it moves down a few flows
+//! at a time, whenever a flow is filed, so that nobody waits for all of them when the horizon gets there.
+//!
+//! Departures are few, and they all come: there are no more than flows, their times are mostly within some
+//! milliseconds, and next to none is called off. So one short list a slot, with room for nothing, does here.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::releases::{Node, Place};
+
+/// All slots, and the flows in them by their numbers.
+#[derive(Debug)]
+pub(super) struct Calendar {
+    /// Everything here is at or after this, in units of the width of a slot of level 0.
+    horizon: u64,
+    heads: Box<[u32]>,
+    /// Of level 0: which slots are occupied, 64 a word, and of each block which words.
+    occupied: Box<[u64]>,
+    words: [u64; 2],
+    /// Of the levels above, two words for each block.
+    above: [[u64; 4]; LEVELS - 1],
+    /// Levels whose open slot is occupied, by bit.
+    open: u32,
+    flows: u32,
+}
+
+/// A slot: the level, and there the time in units of the slot's width.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Slot {
+    level: usize,
+    unit: u64,
+}
+
+impl Slot {
+    fn index(self) -> usize {
+        match self.level {
+            0 => self.unit as usize % (2 * BLOCK),
+            level => 2 * BLOCK + (level - 1) * 2 * BLOCK_ABOVE + self.unit as usize % (2 * BLOCK_ABOVE),
+        }
+    }
+
+    fn start(self) -> u64 {
+        self.unit << shift(self.level)
+    }
+}
+
+/// The flows of a slot that was taken out, by the first of them.
+#[derive(Debug)]
+pub(super) struct List(u32);
+
+/// Of the width of a level's slots, the logarithm, in slots of level 0.
+fn shift(level: usize) -> u32 {
+    if level == 0 { 0 } else { BLOCK_BITS + (level as u32 - 1) * BLOCK_BITS_ABOVE }
+}
+
+/// The block of a level that a time is in.
+fn block(level: usize, granule: u64) -> u64 {
+    granule >> shift(level + 1).min(u64::BITS - 1)
+}
+
+impl Calendar {
+    pub(super) fn new() -> Self {
+        Calendar {
+            horizon: 0,
+            heads: vec![NIL; 2 * BLOCK + (LEVELS - 1) * 2 * BLOCK_ABOVE].into_boxed_slice(),
+            occupied: vec![0; 2 * BLOCK / 64].into_boxed_slice(),
+            words: [0; 2],
+            above: [[0; 4]; LEVELS - 1],
+            open: 0,
+            flows: 0,
+        }
+    }
+
+    /// Nothing is here: the horizon may as well be at the present, so that what is filed next is near.
+    #[inline]
+    pub(super) fn begin(&mut self, now: u64) {
+        if self.flows == 0 && granule(now) > self.horizon {
+            (self.horizon, self.open) = (granule(now), 0);
+        }
+    }
+
+    /// Whether a time is before everything here.
+    #[inline]
+    pub(super) fn is_past(&self, time: u64) -> bool {
+        granule(time) < self.horizon
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.flows == 0
+    }
+
+    /// Files a flow whose time is not [past](Self::is_past): O(1).
+    #[inline]
+    pub(super) fn link(&mut self, flow: u32, nodes: &mut [Node]) {
+        let granule = granule(nodes[flow as usize].time);
+        let slot = if (granule >> BLOCK_BITS) - (self.horizon >> BLOCK_BITS) <= 1 {
+            Slot { level: 0, unit: granule }
+        } else {
+            self.slot_above(granule)
+        };
+        let index = slot.index();
+        let head = core::mem::replace(&mut self.heads[index], flow);
+        let node = &mut nodes[flow as usize];
+        (node.next, node.prev, node.place) = (head, NIL, Place(index as u32));
+        if head == NIL {
+            self.mark(slot);
+        } else {
+            nodes[head as usize].prev = flow;
+        }
+        self.flows += 1;
+    }
+
+    /// The slot of a time that level 0 does not reach.
+    #[inline(never)]
+    fn slot_above(&self, granule: u64) -> Slot {
+        let mut level = 1;
+        while block(level, granule) - block(level, self.horizon) > 1 {
+            level += 1;
+        }
+        Slot { level, unit: granule >> shift(level) }
+    }
+
+    /// Takes a flow out: O(1).
+    pub(super) fn unlink(&mut self, flow: u32, nodes: &mut [Node]) {
+        let Node { next, prev, place, .. } = nodes[flow as usize];
+        if next != NIL {
+            nodes[next as usize].prev = prev;
+        }
+        if prev != NIL {
+            nodes[prev as usize].next = next;
+        } else {
+            self.heads[place.0 as usize] = next;
+            if next == NIL {
+                self.unmark(place.0 as usize);
+            }
+        }
+        self.flows -= 1;
+    }
+
+    /// Takes out the first slot that begins by `until`, and puts the horizon behind it. None if there is no such
+    /// slot; then the horizon is behind `until`.
+    #[inline]
+    pub(super) fn next(&mut self, until: u64, nodes: &mut [Node]) -> Option<List> {
+        let until = granule(until);
+        while until >= self.horizon && self.flows > 0 {
+            let first = match self.here() {
+                Some(unit) => Slot { level: 0, unit },
+                None => self.first(nodes),
+            };
+            if first.start() > until {
+                break;
+            }
+            if first.level == 0 {
+                let list = self.take(first);
+                self.move_to(first.unit + 1, nodes);
+                return Some(list);
+            }
+            self.move_to(first.start(), nodes);
+        }
+        if until >= self.horizon {
+            self.move_to(until + 1, nodes);
+        }
+        None
+    }
+
+    /// Moves a few flows of open slots to where they belong by now.
+    #[inline]
+    pub(super) fn tidy(&mut self, nodes: &mut [Node]) {
+        if self.open != 0 {
+            self.move_some(nodes);
+        }
+    }
+
+    #[inline(never)]
+    fn move_some(&mut self, nodes: &mut [Node]) {
+        for _ in 0..MOVES {
+            if self.open == 0 {
+                return;
+            }
+            let level = self.open.trailing_zeros() as usize;
+            let flow = self.heads[self.open_slot(level).index()];
+            self.unlink(flow, nodes);
+            self.link(flow, nodes);
+        }
+    }
+
+    /// The least time here; [`u64::MAX`] if there is none. O(flows in the slots that may hold it).
+    pub(super) fn least(&self, nodes: &[Node]) -> u64 {
+        match self.here() {
+            Some(unit) => self.least_of(Slot { level: 0, unit }, nodes),
+            None if self.flows == 0 => u64::MAX,
+            None => self.least_beyond(nodes),
+        }
+    }
+
+    #[inline(never)]
+    fn least_beyond(&self, nodes: &[Node]) -> u64 {
+        for level in 0..LEVELS {
+            let block = block(level, self.horizon);
+            if let Some(slot) = self.first_in(level, block) {
+                return self.least_of(slot, nodes);
+            }
+            let open = (level + 1 < LEVELS).then(|| self.open_slot(level + 1));
+            let slots = [self.first_in(level, block + 1), open];
+            let least = slots.into_iter().flatten().map(|slot| self.least_of(slot, nodes)).min();
+            if let Some(least) = least.filter(|&least| least != u64::MAX) {
+                return least;
+            }
+        }
+        u64::MAX
+    }
+
+    fn least_of(&self, slot: Slot, nodes: &[Node]) -> u64 {
+        let (mut least, mut at) = (u64::MAX, self.heads[slot.index()]);
+        while let Some(node) = nodes.get(at as usize) {
+            (least, at) = (least.min(node.time), node.next);
+        }
+        least
+    }
+
+    /// The first occupied slot. There is one.
+    #[inline(never)]
+    fn first(&mut self, nodes: &mut [Node]) -> Slot {
+        let mut level = 0;
+        loop {
+            let block = block(level, self.horizon);
+            if let Some(slot) = self.first_in(level, block) {
+                return slot;
+            }
+            if level + 1 < LEVELS {
+                self.pour(self.open_slot(level + 1), nodes);
+            }
+            if let Some(slot) = self.first_in(level, block + 1) {
+                return slot;
+            }
+            level += 1;
+        }
+    }
+
+    /// The first occupied slot in the horizon's block of level 0.
+    #[inline]
+    fn here(&self) -> Option<u64> {
+        let block = self.horizon >> BLOCK_BITS;
+        self.first_of_half(block as usize % 2).map(|at| (block << BLOCK_BITS) + at as u64)
+    }
+
+    #[inline]
+    fn first_of_half(&self, half: usize) -> Option<usize> {
+        let words = self.words[half];
+        let word = (words != 0).then(|| words.trailing_zeros() as usize)?;
+        let bit = self.occupied[half * BLOCK / 64 + word].trailing_zeros() as usize;
+        Some(word * 64 + bit)
+    }
+
+    /// The first occupied slot in a block of a level, the horizon's or the next.
+    fn first_in(&self, level: usize, block: u64) -> Option<Slot> {
+        let half = block as usize % 2;
+        if level == 0 {
+            let at = self.first_of_half(half)?;
+            return Some(Slot { level, unit: (block << BLOCK_BITS) + at as u64 });
+        }
+        let words = &self.above[level - 1][2 * half..];
+        let word = (0..2).find(|&word| words[word] != 0)?;
+        let at = word * 64 + words[word].trailing_zeros() as usize;
+        Some(Slot { level, unit: (block << BLOCK_BITS_ABOVE) + at as u64 })
+    }
+
+    /// The slot of a level that is the next block of the level below.
+    fn open_slot(&self, level: usize) -> Slot {
+        Slot { level, unit: (self.horizon >> shift(level)) + 1 }
+    }
+
+    /// Moves all of a slot to the levels below.
+    fn pour(&mut self, slot: Slot, nodes: &mut [Node]) {
+        let mut list = self.take(slot);
+        while let Some(flow) = self.pop(&mut list, nodes) {
+            self.link(flow, nodes);
+        }
+    }
+
+    fn take(&mut self, slot: Slot) -> List {
+        let index = slot.index();
+        let head = core::mem::replace(&mut self.heads[index], NIL);
+        if head != NIL {
+            self.unmark(index);
+        }
+        List(head)
+    }
+
+    /// Takes a flow out of a slot that was taken out.
+    #[inline]
+    pub(super) fn pop(&mut self, list: &mut List, nodes: &[Node]) -> Option<u32> {
+        let flow = list.0;
+        list.0 = nodes.get(flow as usize)?.next;
+        self.flows -= 1;
+        Some(flow)
+    }
+
+    /// Puts the horizon where nothing is before it.
+    #[inline]
+    fn move_to(&mut self, horizon: u64, nodes: &mut [Node]) {
+        let from = core::mem::replace(&mut self.horizon, horizon);
+        if (from ^ horizon) >> BLOCK_BITS != 0 {
+            self.enter(from, nodes);
+        }
+    }
+
+    /// The horizon has come into another block: what its slots of higher levels hold belongs further down.
+    #[inline(never)]
+    fn enter(&mut self, from: u64, nodes: &mut [Node]) {
+        let entered = |level: &usize| (from ^ self.horizon) >> shift(*level) != 0;
+        let above = (1..LEVELS).take_while(entered).count() + 1;
+        for level in (1..above).rev() {
+            self.pour(Slot { level, unit: self.horizon >> shift(level) }, nodes);
+        }
+        for level in 1..above {
+            let occupied = self.heads[self.open_slot(level).index()] != NIL;
+            self.open = self.open & !(1 << level) | u32::from(occupied) << level;
+        }
+    }
+
+    #[inline]
+    fn mark(&mut self, slot: Slot) {
+        let index = slot.index();
+        if slot.level == 0 {
+            self.occupied[index / 64] |= 1 << (index % 64);
+            self.words[index / BLOCK] |= 1 << (index % BLOCK / 64);
+        } else {
+            let at = index - 2 * BLOCK;
+            self.above[slot.level - 1][at / 64 % 4] |= 1 << (at % 64);
+        }
+    }
+
+    #[inline]
+    fn unmark(&mut self, index: usize) {
+        if index < 2 * BLOCK {
+            let word = &mut self.occupied[index / 64];
+            *word &= !(1 << (index % 64));
+            if *word == 0 {
+                self.words[index / BLOCK] &= !(1 << (index % BLOCK / 64));
+            }
+        } else {
+            let at = index - 2 * BLOCK;
+            let level = at / (2 * BLOCK_ABOVE) + 1;
+            self.above[level - 1][at / 64 % 4] &= !(1 << (at % 64));
+            if self.open_slot(level).index() == index {
+                self.open &= !(1 << level);
+            }
+        }
+    }
+}
+
+fn granule(time: u64) -> u64 {
+    time >> GRANULE_BITS
+}
+
+/// A slot of level 0 is 256 ns: at 10,000 flows of 1,000 packets/s there are two or three flows in it.
+const GRANULE_BITS: u32 = 8;
+/// Level 0 reaches 0.5 to 1 ms.
+const BLOCK_BITS: u32 = 11;
+const BLOCK: usize = 1 << BLOCK_BITS;
+const BLOCK_BITS_ABOVE: u32 = 7;
+const BLOCK_ABOVE: usize = 1 << BLOCK_BITS_ABOVE;
+/// 8 + 11 + 7 · 7 bits: all of time.
+const LEVELS: usize = 8;
+/// Each flow that is filed moves down once or twice before it comes out.
+const MOVES: usize = 2;
+/// No flow.
+pub(super) const NIL: u32 = u32::MAX;
