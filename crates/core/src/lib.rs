@@ -54,7 +54,7 @@ pub use pace::{
     PaceError, PacketPairs, Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
 };
 #[doc(inline)]
-pub use pace::{Speed, Trace, TraceBuilder};
+pub use pace::{Speed, Trace, TraceBuilder, TrainLimit};
 #[doc(inline)]
 pub use percent::{Percent, PercentError};
 #[doc(inline)]

@@ -35,7 +35,8 @@
 //! # Many flows
 //!
 //! A [`DepartureQueue`] holds the packets of as many flows as there are and hands out those whose time has
-//! come, each flow by a `RateClock` of its own.
+//! come, each flow by a `RateClock` of its own. After a stall that is all of them: a [`TrainLimit`] keeps them
+//! from leaving in one burst.
 //!
 //! # Where the rate comes from
 //!
@@ -59,6 +60,7 @@ mod recorded;
 mod schedule;
 mod start;
 mod trace;
+mod train;
 
 use core::fmt;
 use core::time::Duration;
@@ -76,6 +78,7 @@ pub use queue::DepartureQueue;
 pub use schedule::Schedule;
 pub use start::StartRate;
 pub use trace::{Speed, Trace, TraceBuilder};
+pub use train::TrainLimit;
 
 /// What a rate counts, and so which gap follows a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
