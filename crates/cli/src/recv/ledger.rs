@@ -9,7 +9,7 @@ use softtimers_core::Timestamp;
 use crate::distribution::{Moments, Recorder};
 use crate::gaps::{Gaps, Train};
 use crate::handshake::Consent;
-use crate::recv::report::{FlowReport, FlowsReport, RecvReport};
+use crate::recv::report::{FlowReport, FlowsReport, RateReport, RecvReport};
 use crate::recv::sequence::{Arrival, Sequence};
 use crate::recv::strip::Strip;
 use crate::wire::Datagram;
@@ -37,6 +37,7 @@ pub struct Ledger {
     /// The flow of the last datagram: mostly that of the next one too.
     latest: usize,
     gaps: Gaps,
+    together: Together,
     consent: Consent,
     /// All but the gaps and what the flows know themselves.
     totals: RecvReport,
@@ -54,6 +55,8 @@ struct Flow {
     sequence: Sequence,
     train: Train,
     gaps: Moments,
+    first: Timestamp,
+    last: Timestamp,
     received: u64,
     reordered: u64,
     duplicated: u64,
@@ -69,6 +72,7 @@ impl Ledger {
             places: HashMap::new(),
             latest: 0,
             gaps: Gaps::new(expect_interval),
+            together: Together::default(),
             consent: Consent::new(),
             totals: RecvReport::default(),
             first: None,
@@ -146,7 +150,9 @@ impl Ledger {
     /// What all flows have in common and where they differ, however many there are.
     fn over_flows(&self) -> FlowsReport {
         let (mut received, mut lost, mut stddev) = (Recorder::new(), Recorder::new(), Recorder::new());
+        let mut rate = RateReport::default();
         for flow in &self.flows {
+            rate.include(flow.rate());
             received.record(flow.received);
             lost.record(flow.sequence.lost());
             if let Some(deviation) = flow.gaps.stddev() {
@@ -159,6 +165,8 @@ impl Ledger {
             received: received.distribution(),
             lost: lost.distribution(),
             gap_stddev_ns: stddev.distribution(),
+            rate_pps: rate,
+            longest_train: self.gaps.target().map(|_| self.together.longest),
         }
     }
 
@@ -180,6 +188,7 @@ impl Ledger {
             self.totals.unsorted += 1;
             return;
         };
+        let flows = self.flows.len();
         let flow = &mut self.flows[at];
         match flow.sequence.arrive(sequence) {
             Arrival::InOrder => {}
@@ -202,7 +211,11 @@ impl Ledger {
         }
         if let Some(gap) = self.gaps.record(&mut flow.train, time) {
             flow.gaps.record(u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX));
+        } else {
+            flow.first = time;
         }
+        flow.last = flow.last.max(time);
+        self.together.record(self.gaps.target(), flows, time);
         flow.received += 1;
         self.totals.received += 1;
         self.totals.received_bytes += bytes as u64;
@@ -241,11 +254,20 @@ impl Flow {
             sequence: Sequence::default(),
             train: Train::default(),
             gaps: Moments::default(),
+            first: Timestamp::ZERO,
+            last: Timestamp::ZERO,
             received: 0,
             reordered: 0,
             duplicated: 0,
             ended: false,
         }
+    }
+
+    /// Datagrams a second from its first to its last; `None` for fewer than two.
+    fn rate(&self) -> Option<f64> {
+        let span = self.last.saturating_duration_since(self.first);
+        // n datagrams span the time of n - 1 intervals.
+        (!span.is_zero()).then(|| (self.received - 1) as f64 / span.as_secs_f64())
     }
 
     fn report(&self) -> FlowReport {
@@ -260,6 +282,33 @@ impl Flow {
             gap_stddev_ns: self.gaps.stddev(),
             ended: self.ended,
         }
+    }
+}
+
+/// The datagrams of all flows as they follow each other on the path that they share.
+///
+/// Two of them stick together if they are closer than half the interval that the flows have together, which
+/// nobody knows before all of them have been heard. So what was counted before a new flow came is forgotten.
+#[derive(Debug, Default)]
+struct Together {
+    flows: usize,
+    last: Timestamp,
+    train: u64,
+    longest: u64,
+}
+
+impl Together {
+    #[inline]
+    fn record(&mut self, interval: Option<Duration>, flows: usize, time: Timestamp) {
+        let gap = time.saturating_duration_since(self.last);
+        let close =
+            interval.is_some_and(|interval| gap.as_nanos() * 2 * (flows as u128) < interval.as_nanos());
+        if flows != self.flows {
+            *self = Together { flows, ..Together::default() };
+        }
+        self.train = if close && self.train > 0 { self.train + 1 } else { 1 };
+        self.longest = self.longest.max(self.train);
+        self.last = self.last.max(time);
     }
 }
 
@@ -313,7 +362,7 @@ mod tests {
         let report = ledger.report();
         assert_eq!((report.flows, report.lost, report.duplicated), (3, 3, 0));
         assert_eq!(report.per_flow[2].peer, "127.0.0.1:2");
-        let FlowsReport { count, ended, received, lost, gap_stddev_ns } = report.over_flows;
+        let FlowsReport { count, ended, received, lost, gap_stddev_ns, .. } = report.over_flows;
         assert_eq!((count, ended, received.min, received.max), (3, 0, Some(2), Some(2)));
         assert_eq!((lost.max, gap_stddev_ns.max), (Some(1), Some(0)));
     }
@@ -332,6 +381,26 @@ mod tests {
         // Gaps of 20, 20; and of 20, 20, 10.
         assert_eq!((per_flow[0].gap_mean_ns, per_flow[0].gap_stddev_ns), (Some(20_000.0), Some(0.0)));
         assert!((per_flow[1].gap_stddev_ns.unwrap() - 4_714.0).abs() < 1.0, "{per_flow:?}");
+    }
+
+    /// Four flows 10 µs apart, once all have been heard; then one pause that makes five of them late.
+    #[test]
+    fn trains_and_rates_are_those_of_all_flows() {
+        let mut ledger = Ledger::new(None);
+        let mut take = |flow: u32, turn: u64, micros| {
+            ledger.take(peer(1), &data(flow, turn), Timestamp::from_micros(micros));
+        };
+        for turn in 0..100 {
+            for flow in 0..4 {
+                // The first of the flows come close behind each other, as if they were one.
+                let at = if turn == 0 { u64::from(flow) } else { turn * 40 + u64::from(flow) * 10 };
+                take(flow, turn, if (2_000..2_050).contains(&at) { 2_050 + u64::from(flow) } else { at });
+            }
+        }
+        let FlowsReport { longest_train, rate_pps: RateReport { min, max }, .. } = ledger.report().over_flows;
+        assert_eq!(longest_train, Some(5));
+        // 99 intervals, from 0 to 3,960 µs; and from 3 to 3,990.
+        assert_eq!((min.map(f64::round), max.map(f64::round)), (Some(24_831.0), Some(25_000.0)));
     }
 
     #[test]

@@ -88,6 +88,11 @@ impl Flow {
         self.due
     }
 
+    /// How much later than [`due`](Flow::due) the next datagram may leave, if each may be late by `slack`.
+    pub(super) fn slack(&self, slack: Duration) -> Duration {
+        self.flows.as_ref().map_or(slack, |flows| flows.slack_left(self.due, slack))
+    }
+
     /// Whether all that was asked for has left, or was given up.
     pub(super) fn finished(&self) -> bool {
         self.departures() >= self.limit || self.clock.is_over()

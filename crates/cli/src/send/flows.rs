@@ -1,7 +1,7 @@
 //! Several flows side by side from one socket, each at its own place in its own schedule.
 //!
-//! Their starts are spread over one interval. What is due when the engine looks leaves in one turn, in one
-//! system call:
+//! Their starts are spread over one interval, unless another phase is asked for. What is due when the engine
+//! looks leaves in one turn, in one system call:
 //!
 //! ```text
 //!   flow 0   ●           ●           ●           ●
@@ -11,7 +11,8 @@
 //!                                             └ one turn, three flows
 //! ```
 //!
-//! A flow is at most once in a turn, for its own datagrams stay a burst interval apart.
+//! A flow is at most once in a turn, for its own datagrams stay a burst interval apart. Of all together a
+//! [`TrainLimit`] makes trains, so that a stall of the loop is no burst of as many as there are flows.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers::signal_timer::Departure;
 use softtimers::udp::{Retries, SendBatch};
-use softtimers::{PaceConfig, PaceError, Pattern, Timestamp, TriggerState};
+use softtimers::{Clock, Monotonic, PaceConfig, PaceError, Pattern, Timestamp, TrainLimit, TriggerState};
 
 use crate::args::Timer;
 use crate::gaps::{GapReport, Gaps, Train};
@@ -41,6 +42,9 @@ pub(super) struct Flows {
     staged: VecDeque<Due>,
     packet: Vec<u8>,
     pace: PaceConfig,
+    limit: TrainLimit,
+    /// When the next would be due without that limit.
+    ready: Timestamp,
     /// All flows together, as if they were one.
     gaps: Gaps,
     train: Train,
@@ -67,7 +71,7 @@ pub struct ShareReport {
 }
 
 impl Flows {
-    /// Flows of which the first begins at `start`, and the last just less than an interval later.
+    /// Flows that begin at `start`, or within an interval from there.
     pub(super) fn new(plan: &SendPlan, start: Timestamp) -> Result<Self, PaceError> {
         let (pace, interval) = (plan.pace, plan.pace.rate.interval());
         let mut order = match plan.timer {
@@ -75,7 +79,7 @@ impl Flows {
             _ => Order::heap(),
         };
         let starts: Vec<Timestamp> =
-            (0..plan.flows).map(|flow| start + spread(interval, flow, plan.flows)).collect();
+            (0..plan.flows).map(|flow| start + plan.phase.offset(flow, plan.flows, pace.rate)).collect();
         for (flow, &start) in starts.iter().enumerate() {
             order.add(PaceConfig { pattern: own(pace.pattern, flow as u64), ..pace }, start)?;
         }
@@ -87,6 +91,8 @@ impl Flows {
             staged: VecDeque::with_capacity(MOST_IN_ONE_TURN),
             packet: vec![0; plan.size],
             pace,
+            limit: plan.train_limit(),
+            ready: start,
             gaps: Gaps::new(Some(interval / plan.flows)),
             train: Train::default(),
             latest: start,
@@ -98,7 +104,7 @@ impl Flows {
         self.lanes.len() as u32
     }
 
-    /// Sends what is due at `now`, of at most `left` datagrams, and returns when the next is due. What the
+    /// Sends what is due at `now`, of at most `left` datagrams, and returns when the next may leave. What the
     /// kernel has no room for is tried again a burst interval later, before anything else.
     ///
     /// # Errors
@@ -111,12 +117,15 @@ impl Flows {
         now: Timestamp,
         source: TriggerState,
     ) -> io::Result<Timestamp> {
+        let entered = Monotonic.now();
         if self.staged.is_empty() {
             self.stage(now, left)?;
         }
         let (taken, outcome) = outlet.transmit_batch(&mut self.batch, now);
         if taken > 0 {
             tally.turn();
+            let took = Monotonic.now().saturating_duration_since(entered);
+            self.limit.departed(now, now + took, taken as u32);
             self.latest = now;
         }
         for Due { flow, place, due } in self.staged.drain(..taken) {
@@ -127,17 +136,27 @@ impl Flows {
         }
         outcome?;
         if self.staged.is_empty() {
-            return Ok(self.order.next_due().unwrap_or(Timestamp::MAX));
+            self.ready = self.order.next_due().unwrap_or(Timestamp::MAX);
+            return Ok(self.ready.max(self.limit.earliest()));
         }
         let again = now + Retries::after(self.pace.shortest_gap());
+        self.ready = again;
         self.staged.iter_mut().for_each(|staged| staged.due = again);
         Ok(again)
     }
 
+    /// How much later than `due`, when the next may leave, it may be if it is to be no later than that
+    /// after it is ready: what waits behind a full train has waited already.
+    pub(super) fn slack_left(&self, due: Timestamp, slack: Duration) -> Duration {
+        slack.saturating_sub(due.saturating_duration_since(self.ready))
+    }
+
     /// Puts what is due into the batch.
     fn stage(&mut self, now: Timestamp, left: u64) -> io::Result<()> {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(MOST_IN_ONE_TURN);
-        let Flows { order, lanes, batch, staged, packet, pace, .. } = self;
+        let room = self.limit.room(now) as usize;
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(MOST_IN_ONE_TURN).min(room);
+        let Flows { order, lanes, batch, staged, packet, pace, limit, .. } = self;
+        let earliest = limit.earliest();
         let interval = pace.rate.interval();
         let mut pushed = Ok(());
         order.take(now, most, |due| {
@@ -146,7 +165,8 @@ impl Flows {
             Datagram::Data { flow, sequence, scheduled, interval }.write(packet);
             pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| batch.push(packet, None));
             lane.numbered += 1;
-            staged.push_back(due);
+            // Behind a full train it is not the loop that is late.
+            staged.push_back(Due { due: due.due.max(earliest), ..due });
         })?;
         pushed.map_err(io::Error::other)
     }
@@ -180,11 +200,6 @@ impl Flows {
             max: Some(so_far.max.map_or(share, |max| max.max(share))),
         })
     }
-}
-
-/// How much later than the first one a flow begins.
-fn spread(interval: Duration, flow: u32, flows: u32) -> Duration {
-    Duration::from_nanos((interval.as_nanos() * u128::from(flow) / u128::from(flows)) as u64)
 }
 
 /// Random flows must not be random in the same way. The first one is that of the seed itself.

@@ -35,7 +35,7 @@ use crate::time::saturating_nanos;
 /// let (mut now, mut due) = (at(100), 6); // a stall has left six
 /// while due > 0 {
 ///     let leaving = limit.room(now).min(due);
-///     limit.departed(now, leaving);
+///     limit.departed(now, now, leaving);
 ///     sent.push((now, leaving));
 ///     due -= leaving;
 ///     now = limit.earliest().max(now);
@@ -83,17 +83,22 @@ impl TrainLimit {
         if self.in_train < self.most { Timestamp::ZERO } else { self.ends }
     }
 
-    /// So many have left at `now`. More than there was [`room`](Self::room) for count as a full train, and
-    /// the pause is as long as all of them ask for.
+    /// So many have left, the first at `from` and the last at `to`. More than there was [`room`](Self::room)
+    /// for count as a full train, and the pause is as long as all of them ask for.
     ///
-    /// Times must not go backwards.
+    /// To send takes time, and a sender that loses its processor meanwhile sends the rest later than it
+    /// thinks: there is a burst interval behind `to` whatever `from` was. Times must not go backwards.
     #[inline]
-    pub fn departed(&mut self, now: Timestamp, packets: u32) {
-        if now >= self.ends {
-            (self.in_train, self.ends) = (0, now);
+    pub fn departed(&mut self, from: Timestamp, to: Timestamp, packets: u32) {
+        if packets == 0 {
+            return;
+        }
+        if from >= self.ends {
+            (self.in_train, self.ends) = (0, from);
         }
         self.in_train = self.in_train.saturating_add(packets).min(self.most);
-        self.ends = self.ends + Duration::from_nanos(self.burst_interval.saturating_mul(u64::from(packets)));
+        let pause = |packets| Duration::from_nanos(self.burst_interval.saturating_mul(packets));
+        self.ends = (self.ends + pause(u64::from(packets))).max(to + pause(1));
     }
 }
 
@@ -133,7 +138,7 @@ mod tests {
                 leaving += 1;
                 next = arrivals.next();
             }
-            limit.departed(Timestamp::from_micros(now), leaving);
+            limit.departed(Timestamp::from_micros(now), Timestamp::from_micros(now), leaving);
         }
         left
     }
@@ -159,23 +164,35 @@ mod tests {
         let mut none = TrainLimit::NONE;
         for packets in [1, 64, u32::MAX, 5] {
             assert_eq!((none.room(Timestamp::ZERO), none.earliest()), (u32::MAX, Timestamp::ZERO));
-            none.departed(Timestamp::ZERO, packets);
+            none.departed(Timestamp::ZERO, Timestamp::ZERO, packets);
         }
     }
 
     #[test]
     fn more_than_there_was_room_for_is_paid_for() {
         let mut limit = limit(2);
-        limit.departed(Timestamp::ZERO, 10);
+        limit.departed(Timestamp::ZERO, Timestamp::ZERO, 10);
         assert_eq!((limit.room(Timestamp::from_micros(49)), limit.room(Timestamp::from_micros(50))), (0, 2));
-        limit.departed(Timestamp::MAX, u32::MAX);
+        limit.departed(Timestamp::MAX, Timestamp::MAX, u32::MAX);
         assert_eq!(limit.earliest(), Timestamp::MAX);
+    }
+
+    /// The second of two lost its processor for a while: what comes next is as close behind it as anything.
+    #[test]
+    fn there_is_a_pause_behind_what_was_held_up() {
+        let at = Timestamp::from_micros;
+        let mut limit = limit(2);
+        limit.departed(at(0), at(1_000), 2);
+        assert_eq!((limit.room(at(1_004)), limit.earliest()), (0, at(1_005)));
+        let mut limit = super::tests::limit(3);
+        limit.departed(at(0), at(1_000), 2);
+        assert_eq!((limit.room(at(1_004)), limit.room(at(1_005))), (1, 3));
     }
 
     #[test]
     fn nothing_that_leaves_changes_nothing() {
         let mut limit = limit(2);
-        limit.departed(Timestamp::from_micros(7), 0);
+        limit.departed(Timestamp::from_micros(7), Timestamp::from_micros(7), 0);
         assert_eq!((limit.room(Timestamp::from_micros(7)), limit.earliest()), (2, Timestamp::ZERO));
     }
 

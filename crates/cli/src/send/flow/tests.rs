@@ -133,6 +133,43 @@ fn several_flows_are_spread_and_leave_together() {
     }
 }
 
+/// After a stall all flows are due: they leave in trains, with a pause behind each, and none has slack left.
+#[test]
+fn a_stall_of_all_flows_is_no_burst() {
+    let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
+    for timer in ["soft", "loop"] {
+        let flags = format!("--interval 1s --flows 1000 --count 20 --train 4 --catch-up all --timer {timer}");
+        let (mut flow, receiver) = flow(&flags, start);
+        let mut now = start + micros(100_000);
+        let mut trains = Vec::new();
+        while !flow.finished() {
+            let before = flow.sent();
+            let due = flow.depart(now, TriggerState::HandlerExit).unwrap();
+            trains.push(flow.sent() - before);
+            // Four burst intervals of 1,000 flows, or what sending them really took and one more.
+            assert!(due >= now + micros(4 * 562), "{timer}: {due:?} after {now:?}");
+            assert_eq!(flow.slack(micros(500)), Duration::ZERO, "{timer}");
+            assert_eq!(flow.depart(due - Duration::from_nanos(1), TriggerState::HandlerExit).unwrap(), due);
+            now = due;
+        }
+        assert_eq!(trains, [4; 5], "{timer}");
+        let places: Vec<Timestamp> = (0..20).map(|_| scheduled(&receiver)).collect();
+        assert_eq!(places, (0..20).map(|place| start + place * micros(1_000)).collect::<Vec<_>>(), "{timer}");
+    }
+}
+
+/// Flows that begin together leave together, in as many turns as it takes.
+#[test]
+fn flows_that_begin_together_have_no_trains() {
+    let start = Timestamp::from_micros(1_000_000);
+    for (flags, first_turn) in [("--flows 100", 64), ("--flows 10", 10), ("--flows 10 --train 3", 3)] {
+        let (mut flow, _receiver) =
+            flow(&format!("--interval 1ms --size 64 --phase together {flags}"), start);
+        flow.depart(start, TriggerState::Readiness).unwrap();
+        assert_eq!(flow.sent(), first_turn, "{flags}");
+    }
+}
+
 /// Random flows have a seed each, so they do not leave in step.
 #[test]
 fn random_flows_are_not_random_alike() {
