@@ -67,6 +67,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("idle") {
         bars.extend(program.idle(rounds.min(5))?);
     }
+    if wanted("flows") {
+        bars.extend(benches::flows(root, if quick { [2, 1] } else { [30, 3] })?);
+    }
     println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
     for bar in &bars {
         println!("{bar}");
@@ -82,7 +85,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 7] = ["batch-4", "batch-1", "batch-16", "turns", "events", "disturbed", "idle"];
+const SECTIONS: [&str; 8] =
+    ["batch-4", "batch-1", "batch-16", "turns", "events", "disturbed", "idle", "flows"];
 
 /// Builds the command as users do, and finds it.
 fn build(root: &Path) -> Result<Program> {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use serde_json::Value;
 
 use super::figures::Bar;
 use crate::program::{self, cargo};
@@ -31,6 +32,80 @@ pub(super) fn null_events(root: &Path, seconds: u32) -> Result<Vec<Bar>> {
     Ok(vec![Bar::at_most("null events, 20,000/s: cost of a soft one, against a signal's".into(), 0.5, ratio)])
 }
 
+/// Many flows from one thread, for so many seconds and rounds.
+pub(super) fn flows(root: &Path, [seconds, rounds]: [u32; 2]) -> Result<Vec<Bar>> {
+    let text = bench(root, "flows", &["--json", &seconds.to_string(), &rounds.to_string()])?;
+    let found: Value = serde_json::from_str(&text).context("the bench of many flows prints an object")?;
+    let mut bars = Vec::new();
+    println!("\n### Many flows\n\n{}\n", found["machine"].as_str().unwrap_or_default());
+    for load in found["loads"].as_array().into_iter().flatten() {
+        println!("{}", flows_table(load));
+        bars.extend(flows_bars(load));
+    }
+    Ok(bars)
+}
+
+/// What is asked of softtimers under one load; nothing is measured where no round was quiet.
+fn flows_bars(load: &Value) -> Vec<Bar> {
+    let name = load["load"].as_str().unwrap_or_default();
+    let called = |what: &str| format!("{name}: {what}");
+    let of =
+        |who: &str, key: &str| load["medians"][who][key].as_f64().filter(|_| load["inconclusive"].is_null());
+    let soft = |key: &str| of("soft", key);
+    match (load["flows"].as_u64(), load["rate_pps"].as_u64()) {
+        (Some(1), Some(1)) => vec![Bar::at_most(called("CPU"), 0.001, soft("cpu_share"))],
+        (Some(1), _) => vec![Bar::at_most(called("back-to-back share"), 0.03, soft("back_to_back"))],
+        _ => {
+            let cpu = |who| of(who, "cpu_us_per_packet");
+            let of_each = soft("cpu_us_per_packet").zip(cpu("timerfd each")).map(|(soft, each)| soft / each);
+            vec![
+                Bar::at_least(called("rate of the slowest flow"), 0.999, soft("rate_min")),
+                Bar::at_most(called("rate of the fastest flow"), 1.001, soft("rate_max")),
+                Bar::at_most(called("gap deviation of the median flow, µs"), 20.0, soft("gap_stddev_p50_us")),
+                Bar::at_most(called("gap deviation of the worst flow, µs"), 20.0, soft("gap_stddev_max_us")),
+                Bar::at_most(called("longest train over all flows"), 8.0, soft("longest_train")),
+                Bar::at_most(called("CPU per packet, against the heap loop's"), 1.1, soft("cpu_of_heap")),
+                Bar::at_most(called("CPU per packet, against one timerfd a flow"), 1.0, of_each),
+            ]
+        }
+    }
+}
+
+fn flows_table(load: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut table = format!(
+        "{}: {} quiet rounds of {} s ({} noisy ones set aside)\n\n| by | rate of the flows | gap deviation, \
+         median / worst flow µs | longest train | back to back | left in a turn | CPU | CPU µs/packet | of heap's |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+        text(&load["load"]),
+        load["quiet_rounds"],
+        load["seconds"],
+        load["noisy_rounds"]
+    );
+    for (who, figures) in load["medians"].as_object().into_iter().flatten() {
+        let get = |key: &str| figures[key].as_f64();
+        let number = |key, digits: usize| get(key).map_or("–".into(), |value| format!("{value:.digits$}"));
+        let percent = |key| get(key).map_or("–".into(), |share| format!("{:.2}%", share * 100.0));
+        table += &format!(
+            "| {who} | {} to {} | {} / {} | {} | {} | {} | {} | {} | {} |\n",
+            percent("rate_min"),
+            percent("rate_max"),
+            number("gap_stddev_p50_us", 1),
+            number("gap_stddev_max_us", 1),
+            number("longest_train", 0),
+            percent("back_to_back"),
+            number("packets_per_turn", 2),
+            percent("cpu_share"),
+            number("cpu_us_per_packet", 2),
+            number("cpu_of_heap", 3),
+        );
+    }
+    for note in [&load["inconclusive"], &load["skipped"]].into_iter().filter(|note| !note.is_null()) {
+        table += &format!("\n{}\n", text(note));
+    }
+    table
+}
+
 fn bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     let mut cargo = cargo(root);
     cargo.args(["bench", "--quiet", "--package", "softtimers-bench", "--bench", name, "--"]).args(arguments);
@@ -55,6 +130,24 @@ fn cell(text: &str, rate: &str, who: &str, column: usize) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_flows_are_judged_by_what_was_quiet() {
+        let soft = serde_json::json!({
+            "rate_min": 0.9995, "rate_max": 1.0, "gap_stddev_p50_us": 12.0, "gap_stddev_max_us": 21.0,
+            "longest_train": 8.0, "cpu_of_heap": 0.8, "cpu_us_per_packet": 4.0
+        });
+        let mut load = serde_json::json!({
+            "load": "many", "flows": 64, "rate_pps": 1000, "inconclusive": null, "skipped": "skipped: iperf3",
+            "medians": { "soft": soft, "timerfd each": { "cpu_us_per_packet": 5.0 } }
+        });
+        let missed = |load: &Value| flows_bars(load).iter().filter(|bar| bar.is_missed()).count();
+        assert_eq!((flows_bars(&load).len(), missed(&load)), (7, 1));
+        assert!(flows_table(&load).contains("| soft | 99.95% to 100.00% | 12.0 / 21.0 | 8 |"));
+        assert!(flows_table(&load).contains("\nskipped: iperf3\n"));
+        load["inconclusive"] = "busy".into();
+        assert!(flows_bars(&load).iter().all(Bar::is_inconclusive));
+    }
 
     #[test]
     fn figures_are_found_by_name() {
