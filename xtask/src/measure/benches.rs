@@ -35,14 +35,10 @@ pub(super) fn null_events(root: &Path, seconds: u32) -> Result<Vec<Bar>> {
 /// Many flows from one thread, for so many seconds and rounds.
 pub(super) fn flows(root: &Path, [seconds, rounds]: [u32; 2]) -> Result<Vec<Bar>> {
     let text = bench(root, "flows", &["--json", &seconds.to_string(), &rounds.to_string()])?;
-    let found: Value = serde_json::from_str(&text).context("the bench of many flows prints an object")?;
-    let mut bars = Vec::new();
-    println!("\n### Many flows\n\n{}\n", found["machine"].as_str().unwrap_or_default());
-    for load in found["loads"].as_array().into_iter().flatten() {
-        println!("{}", flows_table(load));
-        bars.extend(flows_bars(load));
-    }
-    Ok(bars)
+    let (table, object) = text.trim().rsplit_once('\n').context("a table, and an object in the last line")?;
+    let found: Value = serde_json::from_str(object).context("the last line is an object")?;
+    println!("\n### Many flows: medians of {rounds} rounds\n\n{}\n", table.trim());
+    Ok(found["loads"].as_array().into_iter().flatten().flat_map(flows_bars).collect())
 }
 
 /// What is asked of softtimers under one load; nothing is measured where no round was quiet.
@@ -69,41 +65,6 @@ fn flows_bars(load: &Value) -> Vec<Bar> {
             ]
         }
     }
-}
-
-fn flows_table(load: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut table = format!(
-        "{}: {} quiet rounds of {} s ({} noisy ones set aside)\n\n| by | rate of the flows | gap deviation, \
-         median / worst flow µs | longest train | back to back | left in a turn | CPU | CPU µs/packet | of heap's |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
-        text(&load["load"]),
-        load["quiet_rounds"],
-        load["seconds"],
-        load["noisy_rounds"]
-    );
-    for (who, figures) in load["medians"].as_object().into_iter().flatten() {
-        let get = |key: &str| figures[key].as_f64();
-        let number = |key, digits: usize| get(key).map_or("–".into(), |value| format!("{value:.digits$}"));
-        let percent = |key| get(key).map_or("–".into(), |share| format!("{:.2}%", share * 100.0));
-        table += &format!(
-            "| {who} | {} to {} | {} / {} | {} | {} | {} | {} | {} | {} |\n",
-            percent("rate_min"),
-            percent("rate_max"),
-            number("gap_stddev_p50_us", 1),
-            number("gap_stddev_max_us", 1),
-            number("longest_train", 0),
-            percent("back_to_back"),
-            number("packets_per_turn", 2),
-            percent("cpu_share"),
-            number("cpu_us_per_packet", 2),
-            number("cpu_of_heap", 3),
-        );
-    }
-    for note in [&load["inconclusive"], &load["skipped"]].into_iter().filter(|note| !note.is_null()) {
-        table += &format!("\n{}\n", text(note));
-    }
-    table
 }
 
 fn bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
@@ -138,13 +99,11 @@ mod tests {
             "longest_train": 8.0, "cpu_of_heap": 0.8, "cpu_us_per_packet": 4.0
         });
         let mut load = serde_json::json!({
-            "load": "many", "flows": 64, "rate_pps": 1000, "inconclusive": null, "skipped": "skipped: iperf3",
+            "load": "many", "flows": 64, "rate_pps": 1000, "inconclusive": null,
             "medians": { "soft": soft, "timerfd each": { "cpu_us_per_packet": 5.0 } }
         });
         let missed = |load: &Value| flows_bars(load).iter().filter(|bar| bar.is_missed()).count();
         assert_eq!((flows_bars(&load).len(), missed(&load)), (7, 1));
-        assert!(flows_table(&load).contains("| soft | 99.95% to 100.00% | 12.0 / 21.0 | 8 |"));
-        assert!(flows_table(&load).contains("\nskipped: iperf3\n"));
         load["inconclusive"] = "busy".into();
         assert!(flows_bars(&load).iter().all(Bar::is_inconclusive));
     }

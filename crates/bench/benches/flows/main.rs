@@ -1,5 +1,6 @@
 //! Many flows from one thread, by softtimers and by what programs use today: `cargo bench -p softtimers-bench
-//! --bench flows [-- [--json] [SECONDS [ROUNDS]]]`, 30 seconds and 3 rounds unless given.
+//! --bench flows [-- [--json] [SECONDS [ROUNDS]]]`, 30 seconds and 3 rounds unless given. It prints a table, and
+//! with `--json` an object in the last line.
 //!
 //! All send the same datagrams to the same receiver, `softtimers recv`, in another process on another
 //! processor, and are judged by what came there. They differ in who knows when the next of all flows is due:
@@ -102,12 +103,11 @@ fn measure() -> Result<()> {
         eprintln!("one processor only: sender and receiver share it");
     }
     let mut objects = Vec::new();
-    if !as_json {
-        println!("{}\n\n{}", turns::machine(), HEADER);
-    }
+    println!("{}\n\n{}", turns::machine(), HEADER);
     for load in loads(seconds) {
         let made = made(&load, rounds, processors)?;
-        if as_json { objects.push(made.json(&load)) } else { print!("{}", made.table(&load)) }
+        print!("{}", made.table(&load));
+        objects.push(made.json(&load));
     }
     if as_json {
         println!("{}", json!({ "machine": turns::machine(), "seconds": seconds, "loads": objects }));

@@ -394,7 +394,7 @@ mod tests {
             for flow in 0..4 {
                 // The first of the flows come close behind each other, as if they were one.
                 let at = if turn == 0 { u64::from(flow) } else { turn * 40 + u64::from(flow) * 10 };
-                take(flow, turn, if (2_000..2_050).contains(&at) { 2_050 + u64::from(flow) } else { at });
+                take(flow, turn, if (2_000..2_050).contains(&at) { 2_040 + (at - 2_000) / 10 } else { at });
             }
         }
         let FlowsReport { longest_train, rate_pps: RateReport { min, max }, .. } = ledger.report().over_flows;

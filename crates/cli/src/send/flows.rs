@@ -117,15 +117,14 @@ impl Flows {
         now: Timestamp,
         source: TriggerState,
     ) -> io::Result<Timestamp> {
-        let entered = Monotonic.now();
         if self.staged.is_empty() {
             self.stage(now, left)?;
         }
         let (taken, outcome) = outlet.transmit_batch(&mut self.batch, now);
         if taken > 0 {
             tally.turn();
-            let took = Monotonic.now().saturating_duration_since(entered);
-            self.limit.departed(now, now + took, taken as u32);
+            // The engine's clock is this one, or kept to it.
+            self.limit.departed(now, now.max(Monotonic.now()), taken as u32);
             self.latest = now;
         }
         for Due { flow, place, due } in self.staged.drain(..taken) {
