@@ -477,13 +477,13 @@ mod tests {
             (kept.join(" "), plan.seed())
         };
         assert_eq!(config("--flows 1"), (r#""spread" null 0"#.into(), None));
-        assert_eq!(config("--flows 2"), (r#""spread" 8 30000"#.into(), None));
-        assert_eq!(config("--flows 2 --pattern onoff:10ms/90ms").0, r#""spread" 8 30000"#);
-        assert_eq!(config("--flows 2 --pattern poisson --seed 3").0, r#""spread" null 30000"#);
+        assert_eq!(config("--flows 2"), (r#""spread" 8 20000"#.into(), None));
+        assert_eq!(config("--flows 2 --pattern onoff:10ms/90ms").0, r#""spread" 8 20000"#);
+        assert_eq!(config("--flows 2 --pattern poisson --seed 3").0, r#""spread" null 20000"#);
         assert_eq!(config("--flows 2 --phase together --slack 0ns"), (r#""together" null 0"#.into(), None));
         assert_eq!(config("--flows 2 --phase random --seed 5").1, Some(5));
         assert_eq!(config("--flows 2 --train none --timer loop").0, r#""spread" null 0"#);
-        assert_eq!(config("--flows 2 --phase together --train 3").0, r#""together" 3 30000"#);
+        assert_eq!(config("--flows 2 --phase together --train 3").0, r#""together" 3 20000"#);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub struct EngineArgs {
     /// How late a datagram may be before the backup timer is used (--timer soft only) [default: 0ns]
     ///
     /// What falls due within it leaves together, by one wake-up. Several flows have a 32nd of their interval
-    /// unless given, at most 30 us.
+    /// unless given, at most 20 us.
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub slack: Option<Duration>,
 
