@@ -8,7 +8,7 @@ use crate::features::{self, Features, claims};
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
-use crate::{dependencies, licences, sizes, testing, toolchains, words};
+use crate::{dependencies, licences, sizes, stacks, testing, toolchains, words};
 
 /// `cargo xtask ci`.
 ///
@@ -46,6 +46,7 @@ fn without_building(workspace: &Workspace, report: &mut Report) -> Result<()> {
     let root = workspace.root();
     let files = workspace::text_files(root)?;
     report.step("format", || program::check(cargo(root).args(["fmt", "--all", "--check"])));
+    report.step("examples/ fits", || stacks::fits(root));
     report.step("sizes", || Ok(sizes::check(&files)));
     report.step("words", || Ok(words::check(&files)));
     report.step("features", || features::check_page(root));

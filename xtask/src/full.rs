@@ -11,6 +11,7 @@ use crate::ci;
 use crate::program::{self, cargo, cargo_of, program as command};
 use crate::report::{Outcome, Report};
 use crate::source;
+use crate::stacks;
 use crate::toolchains::{NIGHTLY, toolchain};
 use crate::workspace::{self, TextFile, Workspace};
 
@@ -37,6 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let (root, files) = (workspace.root(), workspace::text_files(workspace.root())?);
     let mut report = Report::default();
     ci::checks(&workspace, &mut report)?;
+    report.step("examples/", || stacks::test(&workspace));
     report.step("Miri", || miri(root));
     report.step("loom", || loom(&workspace, &files));
     report.step("fuzzing", || fuzz(root));

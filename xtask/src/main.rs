@@ -7,7 +7,7 @@
 //! ```text
 //!   ci ───▶ format, sizes, words, features, dependencies, licences, …      seconds: no build
 //!           clippy ─▶ tests ─▶ claims (docs/features.toml) ─▶ docs ─▶ …    minutes: one build
-//!   full ─▶ ci, then Miri, loom, fuzzing, mutation, measurement            nightly tools, an hour
+//!   full ─▶ ci, then the examples of examples/, Miri, loom, fuzzing, …       nightly tools, an hour
 //! ```
 
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ mod program;
 mod report;
 mod sizes;
 mod source;
+mod stacks;
 mod testing;
 mod toolchains;
 mod words;
@@ -41,7 +42,11 @@ struct Command {
 
 const COMMANDS: &[Command] = &[
     Command { name: "ci", about: "every check a change must pass; what CI runs", run: ci::run },
-    Command { name: "full", about: "ci, then Miri, loom, fuzzing, mutation and measurement", run: full::run },
+    Command {
+        name: "full",
+        about: "ci, then examples/, Miri, loom, fuzzing, mutation and measurement",
+        run: full::run,
+    },
     Command {
         name: "measure",
         about: "the figures of docs/benchmarks.md, made anew, or some of them by name; --quick: one short round",

@@ -59,6 +59,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("events") {
         bars.extend(benches::null_events(root, if quick { 1 } else { 6 })?);
     }
+    if wanted("handover") {
+        bars.extend(benches::handover(root, if quick { 1 } else { 10 })?);
+    }
     if wanted("disturbed") {
         bars.extend(program.stall(rounds.min(5))?);
         bars.extend(program.hog(rounds.min(5))?);
@@ -85,8 +88,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 8] =
-    ["batch-4", "batch-1", "batch-16", "turns", "events", "disturbed", "idle", "flows"];
+const SECTIONS: [&str; 9] =
+    ["batch-4", "batch-1", "batch-16", "turns", "events", "handover", "disturbed", "idle", "flows"];
 
 /// Builds the command as users do, and finds it.
 fn build(root: &Path) -> Result<Program> {

@@ -6,9 +6,14 @@
 //! | bench | question |
 //! |---|---|
 //! | `work_kept` | how much work does a saturated loop keep beside a paced flow? |
+//! | `timers` | what do setting, moving and expiring cost, by each structure of timers? |
+//! | `callouts` | do set and cancel cost more, the more timers are outstanding (the BSD timers' Table I)? |
+//! | `handover` | what does it cost to hand datagrams to the kernel, by each way and number at a time? |
 //! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
 //!
 //! Nothing depends on this crate and it is never published: nobody else builds the peers.
 #![forbid(unsafe_code)]
 
+pub mod callouts;
+pub mod random;
 pub mod turns;

@@ -93,7 +93,7 @@ mod tests {
         let timer = message(&["softtimers", "send", "127.0.0.1:9", "--rate", "1pps", "--timer", "hourglass"]);
         assert_eq!(
             timer,
-            "invalid value 'hourglass' for '--timer <TIMER>' [possible values: soft, loop, pwait2, ms, timerfd, signal, thread, spin, off]"
+            "invalid value 'hourglass' for '--timer <TIMER>' [possible values: soft, loop, pwait2, ms, timerfd, signal, thread, spin, kernel, off]"
         );
         let newline = message(&["softtimers", "recv", "127.0.0.1:9", "--duration", "1\n2"]);
         assert!(!newline.contains('\n'));

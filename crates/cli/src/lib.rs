@@ -36,6 +36,7 @@ pub mod plan;
 pub mod processor;
 pub mod progress;
 pub mod properties;
+pub mod quantum;
 pub mod recording;
 pub mod recv;
 pub mod replay;

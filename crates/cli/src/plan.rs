@@ -52,6 +52,10 @@ pub struct SendPlan {
     pub phase: Phase,
     /// The most datagrams of several flows in a row; `None` for no limit.
     pub train: Option<NonZeroU32>,
+    /// Datagrams of a flow that leave in one go; more than one only by timers that can, and of no recording.
+    pub quantum: u32,
+    /// Whether the kernel is asked to cut a quantum into its datagrams.
+    pub gso: bool,
     /// When the run ends: as soon as either bound is reached.
     pub end: End,
     /// Who says when the next datagram is due.
@@ -112,7 +116,8 @@ impl SendPlan {
             catch_up: args.engine.catch_up,
             ..PaceConfig::new(rate)
         };
-        let (phase, train) = flows::together(args, pace.pattern, seed)?;
+        let quantum = args.quantum.at(rate);
+        let (phase, train) = flows::together(args, pace.pattern, quantum, seed)?;
         let traffic = Traffic {
             pattern: args.pattern,
             pace,
@@ -121,11 +126,14 @@ impl SendPlan {
             flows: args.flows,
             phase,
             train,
+            quantum,
+            gso: !args.no_gso,
             end: End {
                 duration: args.duration.or(args.count.is_none().then_some(DEFAULT_DURATION)),
                 count: args.count,
             },
         };
+        check_quantum(args, &traffic)?;
         SendPlan::driven(traffic, destination(&args.address)?, &args.engine, &args.output)
     }
 
@@ -135,7 +143,7 @@ impl SendPlan {
         engine: &EngineArgs,
         output: &OutputArgs,
     ) -> Result<Self, Failure> {
-        let Traffic { pattern, pace, trace, size, flows, phase, train, end } = traffic;
+        let Traffic { pattern, pace, trace, size, flows, phase, train, quantum, gso, end } = traffic;
         if let Err(error) = clock(pace, trace.as_ref()) {
             let (given, most) = (pace.burst_interval.unwrap_or_default(), pace.rate.interval());
             return Err(Failure::usage(format_args!(
@@ -156,6 +164,8 @@ impl SendPlan {
             flows,
             phase,
             train,
+            quantum,
+            gso,
             end,
             timer: engine.timer,
             clock: engine.clock,
@@ -226,6 +236,8 @@ impl SendPlan {
             flows: self.flows,
             phase: self.phase,
             train: self.train,
+            quantum_packets: self.quantum,
+            gso: self.gso,
             duration_s: self.end.duration.map(|duration| duration.as_secs_f64()),
             count: self.end.count,
             timer: self.timer,
@@ -257,6 +269,8 @@ struct Traffic {
     flows: u32,
     phase: Phase,
     train: Option<NonZeroU32>,
+    quantum: u32,
+    gso: bool,
     end: End,
 }
 
@@ -283,6 +297,10 @@ pub struct SendConfig {
     pub phase: Phase,
     /// The most datagrams of several flows in a row; `null` for no limit.
     pub train: Option<NonZeroU32>,
+    /// Datagrams of a flow that leave in one go.
+    pub quantum_packets: u32,
+    /// Whether the kernel was asked to cut more than one of them out of one send.
+    pub gso: bool,
     /// The longest run; `null` for no bound.
     pub duration_s: Option<f64>,
     /// The most datagrams; `null` for no bound.
@@ -368,24 +386,46 @@ fn seed(args: &SendArgs) -> Result<u64, Failure> {
 
 /// Refuses what the timer would silently ignore.
 fn check_timer(engine: &EngineArgs, flows: u32, count: Option<u64>) -> Result<(), Failure> {
-    let timer =
-        || engine.timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     if flows > 1 && matches!(engine.timer, Timer::Signal | Timer::Off) {
         return Err(Failure::usage(format_args!(
             "--flows {flows}: only --flows 1 is allowed with --timer {}",
-            timer()
+            name(engine.timer)
         )));
     }
     match (engine.timer, engine.clock, count) {
-        (Timer::Signal | Timer::Thread | Timer::Off, ClockName::Tsc, _) => Err(Failure::usage(format_args!(
-            "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
-            timer()
-        ))),
+        (Timer::Signal | Timer::Thread | Timer::Kernel | Timer::Off, ClockName::Tsc, _) => {
+            Err(Failure::usage(format_args!(
+                "--clock tsc: --timer {} goes by the kernel's clock; only --clock monotonic is allowed with it",
+                name(engine.timer)
+            )))
+        }
         (Timer::Off, _, Some(count)) => Err(Failure::usage(format_args!(
             "--count {count}: --timer off sends nothing to count; only --duration ends it"
         ))),
         _ => Ok(()),
     }
+}
+
+/// Refuses what a quantum cannot be, or what is nothing without one.
+fn check_quantum(args: &SendArgs, traffic: &Traffic) -> Result<(), Failure> {
+    if args.no_gso && traffic.quantum == 1 {
+        return Err(Failure::usage(format_args!(
+            "--no-gso: allowed with a --quantum of 2 datagrams or more; {} here is 1",
+            args.quantum
+        )));
+    }
+    if traffic.quantum > 1 && matches!(args.engine.timer, Timer::Signal | Timer::Off) {
+        return Err(Failure::usage(format_args!(
+            "--quantum {}: only --quantum 1 is allowed with --timer {}",
+            args.quantum,
+            name(args.engine.timer)
+        )));
+    }
+    Ok(())
+}
+
+fn name(timer: Timer) -> String {
+    timer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn work(args: &EngineArgs) -> Result<Work, Failure> {
@@ -483,7 +523,19 @@ mod tests {
         assert_eq!(config("--flows 2 --phase together --slack 0ns"), (r#""together" null 0"#.into(), None));
         assert_eq!(config("--flows 2 --phase random --seed 5").1, Some(5));
         assert_eq!(config("--flows 2 --train none --timer loop").0, r#""spread" null 0"#);
+        assert_eq!(config("--flows 2 --quantum 4").0, r#""spread" null 20000"#);
+        assert_eq!(config("--flows 2 --timer kernel").0, r#""spread" null 0"#);
         assert_eq!(config("--flows 2 --phase together --train 3").0, r#""together" 3 20000"#);
+    }
+
+    #[test]
+    fn a_quantum_is_one_datagram_unless_more_are_asked_for() {
+        let quantum = |flags: &str| {
+            let plan = send(format!("127.0.0.1:9 --rate 8kpps {flags}").trim_end()).unwrap();
+            (plan.quantum, plan.gso)
+        };
+        assert_eq!((quantum(""), quantum("--quantum 8")), ((1, true), (8, true)));
+        assert_eq!((quantum("--quantum 1ms --no-gso"), quantum("--quantum 1us")), ((8, false), (1, true)));
     }
 
     #[test]
@@ -512,6 +564,18 @@ mod tests {
             ("127.0.0.1:9 --rate 1kpps --phase together", "--phase together: one flow has none"),
             ("127.0.0.1:9 --rate 1kpps --train 4", "--train 4: one flow has none"),
             ("127.0.0.1:9 --rate 1kpps --flows 2 --seed 3", "or --phase random only"),
+            (
+                "127.0.0.1:9 --rate 1kpps --quantum 2 --timer signal",
+                "--quantum 2: only --quantum 1 is allowed with --timer signal",
+            ),
+            (
+                "127.0.0.1:9 --rate 1kpps --quantum 1ms --no-gso",
+                "--no-gso: allowed with a --quantum of 2 datagrams or more; 1ms here is 1",
+            ),
+            (
+                "127.0.0.1:9 --rate 1kpps --clock tsc --timer kernel",
+                "--timer kernel goes by the kernel's clock",
+            ),
             ("224.0.0.1:9 --rate 1kpps", "multicast"),
             ("127.255.255.255:9 --rate 1kpps", "broadcast"),
         ] {

@@ -15,6 +15,7 @@
 //!   signal     wherever its signal interrupts the loop          the signal
 //!   thread     when a second thread wakes up                    clock_nanosleep, to the due time
 //!   spin       after every handler, by a heap and a clock       – it never sleeps
+//!   kernel     by the kernel's queue; the loop hands over ahead epoll_pwait2, to the next hand-over
 //!   off        never: a plain epoll loop does only the work     –
 //! ```
 //!
@@ -31,6 +32,7 @@ mod account;
 mod beside;
 mod flow;
 mod flows;
+mod kernel;
 mod looks;
 mod order;
 mod outlet;
@@ -144,6 +146,9 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     }
     // Without a timer nothing is sent: no question, no goodbye.
     let permit = (plan.timer != Timer::Off).then(|| Permit::obtain(plan)).transpose()?;
+    if plan.timer == Timer::Kernel {
+        kernel::check(plan)?;
+    }
     let progress = Progress::start("sending", plan.expected());
     let mut session = Session::begin(plan)?;
     let before = Usage::now();
@@ -157,6 +162,7 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         session.say_goodbye(permit);
     }
     session.fallbacks.extend(session.work.stop());
+    session.fallbacks.extend(session.flow.fallback());
     let disagreement = tsc.and_then(|clock| clock.disagreement());
     session
         .fallbacks

@@ -1,8 +1,9 @@
-//! Several flows from one socket: all of them arrive, and each has its share.
+//! Several flows from one socket, and several datagrams in one go: all of them arrive, and each flow has its
+//! share.
 
 mod common;
 
-use common::pair;
+use common::{pair, refusal, run, skipped, stderr};
 use serde_json::Value;
 
 /// 20 × 500 a second. Nothing is given up, so whatever the machine does meanwhile, all of it is sent.
@@ -57,7 +58,6 @@ fn what_is_due_of_many_flows_leaves_in_short_trains() {
         assert_eq!(sent["config"]["train"], most, "{flags}");
         assert!(sent["longest_train"].as_u64().unwrap() <= most, "{flags}: {}", sent["longest_train"]);
         assert!(sent["packets_per_turn"].as_f64().unwrap() <= most as f64, "{flags}");
-        assert_alike(&sent);
     }
 }
 
@@ -109,4 +109,84 @@ fn one_flow_shares_with_nobody() {
     assert_eq!((&sent["config"]["flows"], &sent["packets_per_turn"]), (&1.into(), &1.0.into()));
     assert_eq!(sent["flow_share"], serde_json::json!({ "min": null, "max": null }));
     assert_eq!(sent["longest_train"], sent["longest_burst"]);
+}
+
+/// Eight at a time take an eighth of the calls, by whatever way, and are the same datagrams.
+#[test]
+fn a_quantum_takes_fewer_calls_and_loses_nothing() {
+    for (flags, segmented) in [
+        ("--timer soft", true),
+        ("--timer loop", true),
+        ("--timer thread", true),
+        ("--timer soft --no-gso", false),
+    ] {
+        let (sent, received) =
+            pair(&format!("--rate 2kpps --quantum 8 --count 800 --size 200 --catch-up all {flags}"));
+        assert_eq!((&sent["sent"], &sent["forfeited"]), (&800.into(), &0.into()), "{flags}");
+        assert_eq!((&received["received"], &received["lost"]), (&800.into(), &0.into()), "{flags}");
+        assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()), "{flags}");
+        assert_eq!((&sent["system_calls"], &sent["packets_per_call"]), (&100.into(), &8.0.into()), "{flags}");
+        assert_eq!(sent["packets_per_turn"], 8.0, "{flags}");
+        assert_eq!(sent["segmented"], if segmented { 800 } else { 0 }, "{flags}: {}", sent["fallbacks"]);
+        assert_eq!(
+            (&sent["config"]["quantum_packets"], &sent["config"]["gso"]),
+            (&8.into(), &segmented.into())
+        );
+        // Seven of eight gaps are within a train, which the report does not hide.
+        assert_eq!((&sent["gap_ns"]["count"], &sent["longest_burst"]), (&799.into(), &8.into()), "{flags}");
+        assert!(sent["back_to_back"].as_f64().unwrap() > 0.85, "{flags}: {}", sent["back_to_back"]);
+        assert_eq!(sent["flow_share"], serde_json::json!({ "min": null, "max": null }), "{flags}");
+    }
+}
+
+/// Unless one is asked for, each datagram of a flow is a call of its own, as it always was.
+#[test]
+fn without_a_quantum_each_datagram_of_a_flow_is_a_call() {
+    for timer in ["soft", "timerfd", "signal"] {
+        let (sent, _) = pair(&format!("--rate 1kpps --count 100 --size 200 --catch-up all --timer {timer}"));
+        assert_eq!((&sent["sent"], &sent["system_calls"]), (&100.into(), &100.into()), "{timer}");
+        assert_eq!((&sent["packets_per_call"], &sent["segmented"]), (&1.0.into(), &0.into()), "{timer}");
+        assert_eq!(sent["config"]["quantum_packets"], 1, "{timer}");
+    }
+}
+
+/// A time is worth what the rate makes of it, 4 of 400 a second in 10 ms, and each of several flows has its own
+/// quantum.
+#[test]
+fn flows_have_a_quantum_each() {
+    for timer in ["soft", "loop"] {
+        let (sent, received) = pair(&format!(
+            "--rate 400pps --flows 20 --count 4000 --size 64 --quantum 10ms --catch-up all --timer {timer}"
+        ));
+        assert_eq!(sent["config"]["quantum_packets"], 4, "{timer}");
+        assert_eq!((&received["received"], &received["lost"]), (&4_000.into(), &0.into()), "{timer}");
+        assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()), "{timer}");
+        assert!(sent["system_calls"].as_u64().unwrap() <= 1_000, "{timer}: {}", sent["system_calls"]);
+        assert_eq!(sent["segmented"], 4_000, "{timer}");
+        for flow in received["per_flow"].as_array().unwrap() {
+            let count = flow["received"].as_u64().unwrap();
+            assert!((192..=208).contains(&count), "{timer}: {flow}");
+        }
+    }
+}
+
+/// On loopback nothing keeps release times, unless somebody gave it a queue that does. The refusal is one
+/// line, and nothing but a few questions is sent.
+#[test]
+fn the_kernel_paces_only_where_it_was_seen_to() {
+    let receiver = common::Receiver::start("--once");
+    let output = run(&format!("send {} --rate 1kpps --count 50 --timer kernel", receiver.address));
+    if output.status.success() {
+        let (_, received, _) = receiver.finish();
+        assert_eq!((&received["received"], &received["lost"]), (&50.into(), &0.into()));
+        return skipped("release times are kept on loopback here: nothing is refused");
+    }
+    let message = refusal(&output, 77);
+    for part in ["--timer kernel", &receiver.address.to_string(), "too early", "fq"] {
+        assert!(message.contains(part), "{part:?} is not in {message:?}");
+    }
+    let sent = run(&format!("send {} --rate 1kpps --count 50 --size 64", receiver.address));
+    assert_eq!(sent.status.code(), Some(0), "{}", stderr(&sent));
+    let (exit, received, _) = receiver.finish();
+    assert_eq!((exit, &received["received"], &received["lost"]), (Some(0), &50.into(), &0.into()));
 }

@@ -243,3 +243,47 @@ fn a_destination_that_goes_out_of_reach_ends_the_run_with_its_summary() {
         assert!(sent["sent"].as_u64() >= Some(5) && sent["socket"]["refused"].as_u64() > Some(0), "{sent}");
     });
 }
+
+/// Segments have to fit the packets of the device; where they do not, each datagram is a send of its own, and
+/// the report says so.
+#[test]
+fn what_the_kernel_does_not_cut_leaves_all_the_same() {
+    with_cable("uncut", |cable| {
+        let receiver = cable.receiver("recv 10.98.0.2:9000 --once --duration 60s --json");
+        let sent = cable.send(
+            "send 10.98.0.2:9000 --rate 800pps --count 80 --size 2000 --quantum 4 --catch-up all --json",
+        );
+        assert_eq!(sent.status.code(), Some(0), "{}", common::stderr(&sent));
+        let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+        let received = report_of(receiver);
+        assert_eq!((&received["received"], &received["lost"]), (&80.into(), &0.into()));
+        assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()));
+        // One attempt more than there are turns.
+        assert_eq!(
+            (&sent["sent"], &sent["segmented"], &sent["system_calls"]),
+            (&80.into(), &0.into(), &21.into())
+        );
+        let fallbacks = sent["fallbacks"].to_string();
+        assert!(fallbacks.contains("UDP_SEGMENT"), "{fallbacks}");
+    });
+}
+
+/// Full queues and buffers delay trains; what is sent in the end is sent once.
+#[test]
+fn a_narrow_path_takes_each_datagram_of_a_quantum_once() {
+    with_cable("trains", |cable| {
+        if let Err(reason) = cable.narrow("2mbit") {
+            return common::skipped(&format!("no token bucket: {reason}"));
+        }
+        let receiver = cable.receiver("recv 10.98.0.2:9000 --duration 20s --count 200 --json");
+        let sent = cable.send(
+            "send 10.98.0.2:9000 --rate 800pps --count 200 --size 1200 --quantum 4 --no-gso --catch-up all --json",
+        );
+        assert_eq!(sent.status.code(), Some(0), "{}", common::stderr(&sent));
+        let sent: Value = serde_json::from_slice(&sent.stdout).unwrap();
+        let received = report_of(receiver);
+        assert_eq!((&sent["sent"], &received["received"]), (&200.into(), &200.into()), "{}", sent["socket"]);
+        assert_eq!((&received["reordered"], &received["duplicated"]), (&0.into(), &0.into()));
+        assert!(sent["socket"]["no_buffers"].as_u64() > Some(0), "{}", sent["socket"]);
+    });
+}

@@ -50,8 +50,8 @@ pub use histogram::Histogram;
 pub use idle::{Idle, PollBudget, Polling, Wait};
 #[doc(inline)]
 pub use pace::{
-    AckConfig, AckPacer, AckRate, Arrival, Capacity, CatchUp, Counts, DepartureQueue, OnOff, PaceConfig,
-    PaceError, PacketPairs, Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
+    AckConfig, AckPacer, AckRate, Ahead, Arrival, Capacity, CatchUp, Counts, DepartureQueue, Lead, OnOff,
+    PaceConfig, PaceError, PacketPairs, Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
 };
 #[doc(inline)]
 pub use pace::{Speed, Trace, TraceBuilder, TrainLimit};

@@ -38,6 +38,10 @@
 //! come, each flow by a `RateClock` of its own. After a stall that is all of them: a [`TrainLimit`] keeps them
 //! from leaving in one burst.
 //!
+//! # When a kernel keeps release times
+//!
+//! Then packets are handed to it before they are due: [`Ahead`] says how far before, and when to look again.
+//!
 //! # Where the rate comes from
 //!
 //! From you, if you know it; soft timers §5.7 takes it as known. Else [`PacketPairs`] estimates the
@@ -48,6 +52,7 @@
 
 mod ack;
 mod ack_rate;
+mod ahead;
 mod capacity;
 mod clock;
 mod even;
@@ -70,6 +75,7 @@ use crate::{Rate, RateError};
 
 pub use ack::{AckConfig, AckPacer};
 pub use ack_rate::{AckRate, Arrival};
+pub use ahead::{Ahead, Lead};
 pub use capacity::{Capacity, PacketPairs};
 pub use clock::RateClock;
 pub use pattern::{OnOff, Pattern, PatternError};

@@ -10,6 +10,9 @@
 //!     └────▶ accepted ─▶ uses it ──▶ seen?  works : does not work, and what happened instead
 //! ```
 //!
+//! These are findings about the machine. Whether release times are kept on the way to one destination is
+//! another question, and has [a probe of its own](release_times).
+//!
 //! Nothing is changed that others could notice. Each probe runs on a thread of its own, which takes
 //! what it sets with it; what needs an interface of its own ([`Feature::Netem`], [`Feature::AfXdp`])
 //! gets the loopback of an empty network namespace, and that ends with the thread, also when the
@@ -28,6 +31,7 @@ mod departure;
 mod network;
 mod packets;
 mod programs;
+mod release;
 mod rtnetlink;
 mod slice;
 mod triggers;
@@ -42,6 +46,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::sys::namespace;
+
+pub use release::release_times;
 
 /// A feature of the kernel that timing or pacing can use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

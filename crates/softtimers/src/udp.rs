@@ -16,6 +16,7 @@
 //! |---|---|
 //! | send buffer full | [`Stopped::WouldBlock`]; the datagram is still in the batch |
 //! | queue of the local device full | **not at all**, unless [`report_queue_drops`] is on: then [`Stopped::NoBuffers`], and the datagram is still in the batch |
+//! | the same queue has room for some [segments](SendBatch::set_segmentation) of a send | **not at all** |
 //! | nobody listens at the other end | an ICMP error on a *connected* socket, met by a later call: see [`SendOutcome::retried`] |
 //! | receive buffer full | [`UdpSocket::drops`], or with each batch [`RecvBatch::drops`] |
 //! | buffer of the [`RecvBatch`] too short | [`Datagram::truncated`] |
@@ -57,7 +58,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 pub use recv::{Datagram, Datagrams, RecvBatch};
 pub use retries::Retries;
-pub use send::{PushError, SendBatch, SendOutcome, Stopped, is_about_an_earlier_datagram};
+pub use send::{PushError, Segmentation, SendBatch, SendOutcome, Stopped, is_about_an_earlier_datagram};
 
 use crate::sys::sockopt;
 
@@ -158,7 +159,8 @@ impl UdpSocket {
     /// # Cost
     ///
     /// One `sendmmsg` for a batch that goes through, two if it wraps around its ring, and one more
-    /// to learn why it stopped. No allocation.
+    /// to learn why it stopped: [`SendOutcome::calls`]. No allocation. A batch with
+    /// [segmentation](SendBatch::set_segmentation) asks the kernel once whether it knows how.
     pub fn send_batch(&self, batch: &mut SendBatch) -> SendOutcome {
         batch.send(self.as_fd())
     }
@@ -252,6 +254,19 @@ impl UdpSocket {
     /// What the system says.
     pub fn report_queue_drops(&self, on: bool) -> io::Result<()> {
         sockopt::set_queue_errors(self.as_fd(), on)
+    }
+
+    /// Lets each datagram carry the time before which the kernel keeps it: [`SendBatch::push_at`]. For the
+    /// life of the socket; datagrams without one leave at once, as before.
+    ///
+    /// **That this succeeds says nothing**: release times are kept by a queue on the way, on Linux `fq`, and
+    /// ignored without. [`probe::release_times`](crate::probe::release_times) sees what becomes of them.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; Linux older than 4.19 does not know it.
+    pub fn enable_release_times(&self) -> io::Result<()> {
+        sockopt::enable_release_times(self.as_fd())
     }
 
     /// Throws away the queued ICMP errors, at most 4096, and returns how many there were.

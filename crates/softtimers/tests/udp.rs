@@ -3,6 +3,8 @@
 
 #[path = "udp/network.rs"]
 mod network;
+#[path = "udp/segments.rs"]
+mod segments;
 #[path = "../src/skipped.rs"]
 mod skipped;
 

@@ -67,6 +67,25 @@ fn flows_bars(load: &Value) -> Vec<Bar> {
     }
 }
 
+/// What it costs to hand datagrams to the kernel.
+pub(super) fn handover(root: &Path, seconds: u32) -> Result<Vec<Bar>> {
+    let text = bench(root, "handover", &[&seconds.to_string()])?;
+    println!("\n### Handing datagrams over\n\n{}\n", text.trim());
+    let quiet =
+        |who: &str| in_brackets(&text, "polls", who, EIGHT).filter(|_| !text.contains("inconclusive"));
+    Ok(vec![
+        Bar::at_most("eight datagrams as one send, against as many".into(), 0.5, quiet("gso")),
+        Bar::at_most(
+            "eight datagrams by one sendmmsg, against as many sends".into(),
+            0.95,
+            quiet("sendmmsg"),
+        ),
+    ])
+}
+
+/// The column of eight at a time.
+const EIGHT: usize = 6;
+
 fn bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     let mut cargo = cargo(root);
     cargo.args(["bench", "--quiet", "--package", "softtimers-bench", "--bench", name, "--"]).args(arguments);
@@ -81,10 +100,20 @@ fn figure(text: &str, name: &str) -> Option<f64> {
 
 /// A number of the table's row for this rate and contender.
 fn cell(text: &str, rate: &str, who: &str, column: usize) -> Option<f64> {
+    words(text, rate, who, column)?.parse().ok()
+}
+
+/// The number in brackets that follows another one.
+fn in_brackets(text: &str, first: &str, who: &str, column: usize) -> Option<f64> {
+    let (_, rest) = words(text, first, who, column)?.split_once('(')?;
+    rest.trim_end_matches(')').parse().ok()
+}
+
+fn words<'a>(text: &'a str, first: &str, who: &str, column: usize) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let wanted = cells.get(1) == Some(&rate) && cells.get(2) == Some(&who);
-        if wanted { cells.get(column)?.parse().ok() } else { None }
+        let wanted = cells.get(1) == Some(&first) && cells.get(2) == Some(&who);
+        if wanted { cells.get(column).copied() } else { None }
     })
 }
 
@@ -116,5 +145,10 @@ mod tests {
         let table = "| 20000 | soft | 19990 | 2.0% | 900 | 800 | 100 |\n| 100 | soft | 1 | 0% | 7 | 8 | 9 |";
         assert_eq!(cell(table, "20000", "soft", 5), Some(900.0));
         assert_eq!(cell(table, "20000", "signal", 5), None);
+        let table = "| polls | gso | 3034 (1.14) | 2152 (0.80) | 1296 (0.48) | 928 (0.32) | 564 (0.19) |";
+        assert_eq!(
+            (in_brackets(table, "polls", "gso", EIGHT), cell(table, "polls", "gso", EIGHT)),
+            (Some(0.32), None)
+        );
     }
 }

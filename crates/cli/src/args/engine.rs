@@ -88,6 +88,8 @@ pub enum Timer {
     Thread,
     /// The loop of --timer loop, which never sleeps
     Spin,
+    /// The kernel, given each datagram up to 10 ms ahead of its time: needs the queue fq on the way (SO_TXTIME)
+    Kernel,
     /// Nobody: a plain epoll loop does only the work, as a baseline for the other timers
     Off,
 }

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::{EngineArgs, OutputArgs, datagram_size};
 use crate::pattern::SendPattern;
+use crate::quantum::SendQuantum;
 use crate::units::{self, SendRate};
 
 /// `softtimers send`.
@@ -75,6 +76,18 @@ pub struct SendArgs {
     /// of --pattern poisson.
     #[arg(long, value_name = "N|none", value_parser = train)]
     pub train: Option<Train>,
+
+    /// How much of a flow leaves in one go: N datagrams, or as many as take TIME at the rate; at most 64
+    ///
+    /// They leave ahead of their places as one train, in one system call and, where the kernel can, in one send
+    /// that it cuts (UDP_SEGMENT); the next ones leave when the places of all have passed. Several lower the CPU
+    /// time of a high rate and undo its pacing by as much. Not with --timer signal or off.
+    #[arg(long, value_name = "N|TIME", default_value = "1", value_parser = SendQuantum::parse)]
+    pub quantum: SendQuantum,
+
+    /// Hand a quantum over as sends of one datagram each, still in one system call (sendmmsg)
+    #[arg(long)]
+    pub no_gso: bool,
 
     /// End after this time [default: 10s, unless --count is given]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
@@ -164,6 +177,7 @@ Examples:
   softtimers send 127.0.0.1:9000 --rate 10kpps --pattern onoff:10ms/90ms
   softtimers send 127.0.0.1:9000 --rate 100pps --flows 1000 --size 200
   softtimers send 127.0.0.1:9000 --rate 50pps --flows 200 --phase random --seed 7
+  softtimers send 127.0.0.1:9000 --rate 2Gbit --quantum 8 --cpu-budget 100%
   softtimers send 192.0.2.7:9000 --rate 10kpps   # asks a `softtimers recv` there first
 
 Exit codes:

@@ -72,6 +72,7 @@ impl Serialize for Phase {
 pub(super) fn together(
     args: &SendArgs,
     pattern: Pattern,
+    quantum: u32,
     seed: u64,
 ) -> Result<(Phase, Option<NonZeroU32>), Failure> {
     let given = args.phase.map(|phase| format!("--phase {phase}"));
@@ -81,16 +82,23 @@ pub(super) fn together(
             "{given}: one flow has none; allowed with --flows 2 or more"
         )));
     }
+    if let Some(train) = args.train.filter(|_| args.engine.timer == Timer::Kernel) {
+        return Err(Failure::usage(format_args!(
+            "--train {train}: not with --timer kernel, which hands datagrams over ahead of their times"
+        )));
+    }
     let phase = match args.phase.unwrap_or_default() {
         PhaseName::Spread => Phase::Spread,
         PhaseName::Together => Phase::Together,
         PhaseName::Random => Phase::Random { seed },
     };
-    let even = phase == Phase::Spread && !matches!(pattern, Pattern::Poisson { .. });
+    // A quantum is a train that was asked for.
+    let even = phase == Phase::Spread && !matches!(pattern, Pattern::Poisson { .. }) && quantum == 1;
+    let kernel = args.engine.timer == Timer::Kernel;
     let train = match args.train {
         Some(Train::AtMost(most)) => Some(most),
         Some(Train::None) => None,
-        None => (args.flows > 1 && even).then_some(SHORT_TRAIN),
+        None => (args.flows > 1 && even && !kernel).then_some(SHORT_TRAIN),
     };
     Ok((phase, train))
 }

@@ -61,6 +61,8 @@ impl ReplayPlan {
             flows: 1,
             phase: Phase::default(),
             train: None,
+            quantum: 1,
+            gso: true,
             end: End { duration: args.duration, count: args.count },
         };
         Ok(ReplayPlan {

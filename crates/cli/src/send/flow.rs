@@ -7,13 +7,15 @@ use softtimers::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Sta
 use softtimers::udp::Retries;
 use softtimers::{RateClock, Timestamp, TriggerState, UdpSocket};
 
+use crate::args::Timer;
 use crate::failure::Failure;
 use crate::gaps::Train;
 use crate::plan::SendPlan;
 use crate::wire::{self, Datagram, Token};
 
 use super::flows::Flows;
-use super::outlet::Outlet;
+use super::kernel::HandOver;
+use super::outlet::{HandedOver, Outlet};
 use super::report::SocketReport;
 use super::tally::Tally;
 
@@ -47,8 +49,11 @@ pub(super) struct Flow {
     muted: bool,
     /// They have no number, and no receiver hears of them.
     null_events: u64,
-    /// Several flows instead of the one that this is otherwise.
+    /// Several flows, or one of which several datagrams leave by one call, instead of the one that this is
+    /// otherwise.
     flows: Option<Flows>,
+    /// Only for a timer that hands datagrams over ahead of their times.
+    hand_over: Option<HandOver>,
 }
 
 impl Flow {
@@ -56,16 +61,29 @@ impl Flow {
     pub(super) fn new(plan: &SendPlan, socket: UdpSocket, start: Timestamp) -> Result<Self, Failure> {
         let mut clock = plan.clock()?;
         let interval = plan.pace.rate.interval();
+        let ahead = plan.timer == Timer::Kernel;
+        let flows = (ahead || plan.flows > 1 || plan.quantum > 1).then(|| Flows::new(plan, start));
+        let mut outlet = Outlet::new(socket);
+        let mut tally = Tally::new(interval, start);
+        if ahead {
+            outlet
+                .keep_times()
+                .map_err(|error| Failure::not_possible(format_args!("--timer kernel: SO_TXTIME: {error}")))?;
+            tally.foretell();
+        }
+        let end = plan.end.duration.map_or(Timestamp::MAX, |duration| start + duration);
+        let hand_over = ahead.then(|| HandOver::new(start, end));
         Ok(Flow {
-            flows: (plan.flows > 1).then(|| Flows::new(plan, start)).transpose().map_err(Failure::usage)?,
-            outlet: Outlet::new(socket),
+            flows: flows.transpose().map_err(Failure::usage)?,
+            hand_over,
+            outlet,
             due: clock.start(start),
             clock,
             packet: vec![0; plan.size],
             interval,
             limit: plan.end.count.unwrap_or(u64::MAX),
             train: Train::default(),
-            tally: Tally::new(interval, start),
+            tally,
             overruns: None,
             muted: false,
             null_events: 0,
@@ -83,9 +101,9 @@ impl Flow {
         self.muted = muted;
     }
 
-    /// When the next datagram may leave.
+    /// When the next datagram may leave, or is to be handed over.
     pub(super) fn due(&self) -> Timestamp {
-        self.due
+        self.hand_over.as_ref().map_or(self.due, HandOver::wake)
     }
 
     /// How much later than [`due`](Flow::due) the next datagram may leave, if each may be late by `slack`.
@@ -95,7 +113,8 @@ impl Flow {
 
     /// Whether all that was asked for has left, or was given up.
     pub(super) fn finished(&self) -> bool {
-        self.departures() >= self.limit || self.clock.is_over()
+        let over = self.flows.as_ref().map_or(self.clock.is_over(), Flows::is_over);
+        self.departures() >= self.limit || over
     }
 
     /// Datagrams that have left, and null events.
@@ -109,7 +128,8 @@ impl Flow {
     }
 
     /// Sends the due datagram at `now` and returns when the next one is due. `source` noticed it. Of several
-    /// flows it sends what is due of all, up to a batch.
+    /// flows it sends what is due of all, up to a batch. Where datagrams are handed over ahead, it does that
+    /// with all that may be.
     ///
     /// A datagram that the kernel does not take for want of room keeps its place and is tried again a
     /// burst interval later; the schedule runs on, so what it delays is made up for or forfeited.
@@ -123,10 +143,18 @@ impl Flow {
             self.due = self.clock.departed(now);
             return Ok(self.due);
         }
-        if let Some(flows) = &mut self.flows {
-            let left = self.limit - self.tally.sent();
-            self.due = flows.depart(&mut self.outlet, &mut self.tally, left, now, source)?;
-            return Ok(self.due);
+        let left = self.limit - self.tally.sent();
+        let Flow { outlet, tally, flows, hand_over, .. } = self;
+        match (flows, hand_over) {
+            (Some(flows), Some(hand_over)) => {
+                flows.hand_over(hand_over, outlet, tally, left, now, source)?;
+                return Ok(hand_over.wake());
+            }
+            (Some(flows), None) => {
+                self.due = flows.depart(outlet, tally, left, now, source)?;
+                return Ok(self.due);
+            }
+            (None, _) => {}
         }
         let place = self.clock.place();
         let sequence = self.tally.sent();
@@ -146,6 +174,7 @@ impl Flow {
     /// Counts a datagram that a signal's handler has sent, some time ago. Of a late one no cause is told:
     /// by now this thread's accounts say what it did since, not what held the signal up.
     pub(super) fn account(&mut self, departure: Departure) {
+        self.outlet.count_calls(1);
         self.tally.turn();
         self.tally.count(&mut self.train, departure, TriggerState::Backup);
     }
@@ -172,6 +201,7 @@ impl Flow {
         trouble.would_block += would_block;
         trouble.no_buffers += no_buffers;
         trouble.refused += refused;
+        self.outlet.count_calls(would_block + no_buffers + refused);
         self.overruns = Some(overruns);
         unread
     }
@@ -183,7 +213,10 @@ impl Flow {
 
     /// Sends each flow's goodbye a few times. Whether any has left.
     pub(super) fn say_goodbye(&mut self, token: Option<Token>) -> bool {
-        let Flow { outlet, tally, flows, .. } = self;
+        let Flow { outlet, tally, flows, hand_over, .. } = self;
+        if let Some(hand_over) = hand_over {
+            hand_over.settle();
+        }
         match flows {
             Some(flows) => outlet.say_goodbye(flows.count(), |flow| flows.bye(flow, token)),
             None => outlet.say_goodbye(1, |flow| Datagram::Bye { flow, sent: tally.sent(), token }),
@@ -201,7 +234,7 @@ impl Flow {
 
     /// What several flows know beyond that; `None` if there is one.
     pub(super) fn flows(&self) -> Option<&Flows> {
-        self.flows.as_ref()
+        self.flows.as_ref().filter(|flows| flows.count() > 1)
     }
 
     /// Expiries for which no signal came; `None` for a timer without signals.
@@ -211,6 +244,20 @@ impl Flow {
 
     pub(super) fn trouble(&self) -> SocketReport {
         self.outlet.trouble()
+    }
+
+    /// How it was handed to the kernel.
+    pub(super) fn handed_over(&self) -> HandedOver {
+        self.outlet.handed_over()
+    }
+
+    /// What did not work as asked, and what was done instead.
+    pub(super) fn fallback(&self) -> Option<String> {
+        let why = self.outlet.uncut()?;
+        Some(format!(
+            "the kernel does not cut sends into datagrams on this way (UDP_SEGMENT: {why}); those of a quantum \
+             left in one system call, each as a send of its own"
+        ))
     }
 }
 

@@ -11,8 +11,13 @@
 //!                                             └ one turn, three flows
 //! ```
 //!
-//! A flow is at most once in a turn, for its own datagrams stay a burst interval apart. Of all together a
-//! [`TrainLimit`] makes trains, so that a stall of the loop is no burst of as many as there are flows.
+//! A flow is at most once in a turn, for its own datagrams stay a burst interval apart. With a quantum it is
+//! there with several at once, which are alike, and so leave as one send that the kernel cuts. A single
+//! flow with a quantum is a case of it, and so is one that is handed over ahead of its times: then what is due
+//! at several times leaves by one call.
+//!
+//! Of all together a [`TrainLimit`] makes trains, so that a stall of the loop is no burst of as many as there are
+//! flows.
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,6 +33,7 @@ use crate::gaps::{GapReport, Gaps, Train};
 use crate::plan::SendPlan;
 use crate::wire::{Datagram, Token};
 
+use super::kernel::HandOver;
 use super::order::{Due, Order};
 use super::outlet::Outlet;
 use super::tally::Tally;
@@ -37,9 +43,9 @@ use super::tally::Tally;
 pub(super) struct Flows {
     order: Order,
     lanes: Vec<Lane>,
-    /// What leaves next, or could not leave yet; `staged` says the same of it.
+    /// What leaves next, or could not leave yet; `staged` says the same of it, and when it is to leave.
     batch: SendBatch,
-    staged: VecDeque<Due>,
+    staged: VecDeque<(Due, Timestamp)>,
     packet: Vec<u8>,
     pace: PaceConfig,
     limit: TrainLimit,
@@ -74,20 +80,23 @@ impl Flows {
     /// Flows that begin at `start`, or within an interval from there.
     pub(super) fn new(plan: &SendPlan, start: Timestamp) -> Result<Self, PaceError> {
         let (pace, interval) = (plan.pace, plan.pace.rate.interval());
-        let mut order = match plan.timer {
-            Timer::Soft => Order::queue(plan.size as u32),
-            _ => Order::heap(),
+        let mut order = match (plan.timer, &plan.trace) {
+            (Timer::Soft, None) => Order::queue(plan.size as u32, plan.quantum),
+            _ => Order::heap(plan.quantum),
         };
+        let mut batch = SendBatch::new(MOST_IN_ONE_TURN, plan.size);
+        batch.set_segmentation(plan.gso && plan.quantum > 1);
         let starts: Vec<Timestamp> =
             (0..plan.flows).map(|flow| start + plan.phase.offset(flow, plan.flows, pace.rate)).collect();
         for (flow, &start) in starts.iter().enumerate() {
-            order.add(PaceConfig { pattern: own(pace.pattern, flow as u64), ..pace }, start)?;
+            let pattern = own(pace.pattern, flow as u64);
+            order.add(PaceConfig { pattern, ..pace }, plan.trace.as_ref(), start)?;
         }
         let lane = |start| Lane { start, numbered: 0, sent: 0, train: Train::default() };
         Ok(Flows {
             order,
             lanes: starts.into_iter().map(lane).collect(),
-            batch: SendBatch::new(MOST_IN_ONE_TURN, plan.size),
+            batch,
             staged: VecDeque::with_capacity(MOST_IN_ONE_TURN),
             packet: vec![0; plan.size],
             pace,
@@ -118,29 +127,21 @@ impl Flows {
         source: TriggerState,
     ) -> io::Result<Timestamp> {
         if self.staged.is_empty() {
-            self.stage(now, left)?;
+            let room = u64::from(self.limit.room(now));
+            self.stage(outlet, now, left.min(room))?;
         }
-        let (taken, outcome) = outlet.transmit_batch(&mut self.batch, now);
-        if taken > 0 {
-            tally.turn();
-            // The engine's clock is this one, or kept to it.
-            self.limit.departed(now, now.max(Monotonic.now()), taken as u32);
-            self.latest = now;
-        }
-        for Due { flow, place, due } in self.staged.drain(..taken) {
-            let lane = &mut self.lanes[flow as usize];
-            lane.sent += 1;
-            tally.departed(&mut lane.train, Departure { sent: now, due, place }, source);
-            self.gaps.record(&mut self.train, now);
-        }
-        outcome?;
-        if self.staged.is_empty() {
-            self.ready = self.order.next_due().unwrap_or(Timestamp::MAX);
+        let before = self.staged.len();
+        let flushed = self.flush(outlet, tally, now, source);
+        let taken = before - self.staged.len();
+        // The engine's clock is this one, or kept to it.
+        self.limit.departed(now, now.max(Monotonic.now()), taken as u32);
+        if flushed? {
+            self.ready = self.next_due();
             return Ok(self.ready.max(self.limit.earliest()));
         }
         let again = now + Retries::after(self.pace.shortest_gap());
         self.ready = again;
-        self.staged.iter_mut().for_each(|staged| staged.due = again);
+        self.staged.iter_mut().for_each(|(staged, _)| staged.due = again);
         Ok(again)
     }
 
@@ -150,24 +151,39 @@ impl Flows {
         slack.saturating_sub(due.saturating_duration_since(self.ready))
     }
 
-    /// Puts what is due into the batch.
-    fn stage(&mut self, now: Timestamp, left: u64) -> io::Result<()> {
-        let room = self.limit.room(now) as usize;
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(MOST_IN_ONE_TURN).min(room);
-        let Flows { order, lanes, batch, staged, packet, pace, limit, .. } = self;
-        let earliest = limit.earliest();
-        let interval = pace.rate.interval();
-        let mut pushed = Ok(());
-        order.take(now, most, |due| {
-            let lane = &mut lanes[due.flow as usize];
-            let (flow, sequence, scheduled) = (due.flow, lane.numbered, due.place);
-            Datagram::Data { flow, sequence, scheduled, interval }.write(packet);
-            pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| batch.push(packet, None));
-            lane.numbered += 1;
-            // Behind a full train it is not the loop that is late.
-            staged.push_back(Due { due: due.due.max(earliest), ..due });
-        })?;
-        pushed.map_err(io::Error::other)
+    /// Hands over what may be ahead of its time, of at most `left` datagrams; what the kernel had no room for
+    /// comes first.
+    ///
+    /// # Errors
+    /// As for one flow.
+    pub(super) fn hand_over(
+        &mut self,
+        ahead: &mut HandOver,
+        outlet: &mut Outlet,
+        tally: &mut Tally,
+        left: u64,
+        now: Timestamp,
+        source: TriggerState,
+    ) -> io::Result<()> {
+        if self.staged.is_empty() {
+            let due = |flows: &Flows| Some(flows.next_due()).filter(|_| flows.staged.len() as u64 != left);
+            ahead.fill(now, due(self), |release| {
+                let staged = self.stage(outlet, release, left)?;
+                Ok((staged, due(self)))
+            })?;
+        } else {
+            // There may be more; the next look comes at once.
+            ahead.again(now);
+        }
+        if !self.flush(outlet, tally, now, source)? {
+            ahead.refused(now);
+        }
+        Ok(())
+    }
+
+    /// Whether a recording is over, and all of it has left.
+    pub(super) fn is_over(&self) -> bool {
+        self.staged.is_empty() && self.next_due() == Timestamp::MAX
     }
 
     /// What a flow says at its end.
@@ -198,6 +214,56 @@ impl Flows {
             min: Some(so_far.min.map_or(share, |min| min.min(share))),
             max: Some(so_far.max.map_or(share, |max| max.max(share))),
         })
+    }
+
+    /// Puts what is due at `time` into the batch, as much as there is room for and `left` allows with what is
+    /// in it already; how much that is.
+    fn stage(&mut self, outlet: &Outlet, time: Timestamp, left: u64) -> io::Result<u32> {
+        let before = self.staged.len();
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
+        let Flows { order, lanes, batch, staged, packet, pace, limit, .. } = self;
+        let (interval, earliest) = (pace.rate.interval(), limit.earliest());
+        let mut pushed = Ok(());
+        order.take(time, most, |due| {
+            let lane = &mut lanes[due.flow as usize];
+            let (flow, sequence, scheduled) = (due.flow, lane.numbered, due.place);
+            Datagram::Data { flow, sequence, scheduled, interval }.write(packet);
+            let packet = &packet[..due.length.map_or(packet.len(), usize::from)];
+            pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| outlet.put(batch, packet, time));
+            lane.numbered += 1;
+            // Behind a full train it is not the loop that is late.
+            staged.push_back((Due { due: due.due.max(earliest), ..due }, time));
+        })?;
+        pushed.map_err(io::Error::other)?;
+        Ok((self.staged.len() - before) as u32)
+    }
+
+    /// Sends what is in the batch at `now`; whether the kernel took all of it.
+    fn flush(
+        &mut self,
+        outlet: &mut Outlet,
+        tally: &mut Tally,
+        now: Timestamp,
+        source: TriggerState,
+    ) -> io::Result<bool> {
+        let (taken, outcome) = outlet.transmit_batch(&mut self.batch, now);
+        if taken > 0 {
+            tally.turn();
+        }
+        for (Due { flow, place, due, .. }, time) in self.staged.drain(..taken) {
+            let (lane, sent) = (&mut self.lanes[flow as usize], time.max(now));
+            lane.sent += 1;
+            tally.departed(&mut lane.train, Departure { sent, due, place }, source);
+            self.gaps.record(&mut self.train, sent);
+            self.latest = sent;
+        }
+        outcome.map(|()| self.staged.is_empty())
+    }
+
+    /// When the next datagram may leave that is not in the batch; the end of time if there is none.
+    fn next_due(&self) -> Timestamp {
+        self.order.next_due().unwrap_or(Timestamp::MAX)
     }
 }
 

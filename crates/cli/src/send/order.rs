@@ -1,14 +1,16 @@
 //! Which of several flows leaves next: softtimers' departure queue, or the heap that programs keep.
 //!
 //! Both have one [`RateClock`](softtimers::RateClock) a flow and hand out the same datagrams at the same
-//! times. `--timer soft` takes the queue, all others the heap.
+//! times, each flow's a quantum at a time. `--timer soft` takes the queue, all others the heap.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-use softtimers::pace::queue::{Departure, DepartureQueue, FlowConfig, FlowId, Popped, QueueConfig};
-use softtimers::{PaceConfig, PaceError, RateClock, Timestamp};
+use std::time::Duration;
+
+use softtimers::pace::queue::{Departure, DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
+use softtimers::{PaceConfig, PaceError, RateClock, Timestamp, Trace};
 
 /// A datagram whose time has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,39 +19,54 @@ pub(super) struct Due {
     pub(super) place: Timestamp,
     /// When it might have left at the earliest.
     pub(super) due: Timestamp,
+    /// How long it is, if a recording says so.
+    pub(super) length: Option<u16>,
 }
 
 #[derive(Debug)]
 pub(super) enum Order {
-    /// Each flow always has its next datagram waiting, so it is never idle.
-    Queue { queue: Box<DepartureQueue<u32>>, flows: Vec<FlowId>, bytes: u32 },
+    /// Each flow always has its next datagram waiting, so it is never idle; and if several may leave
+    /// together, the one after it.
+    Queue { queue: Box<DepartureQueue<u32>>, flows: Vec<FlowId>, bytes: u32, quantum: u32 },
     /// Each flow is in it once, with the time at which it may go on.
-    Heap { next: BinaryHeap<Reverse<(Timestamp, u32)>>, clocks: Vec<RateClock> },
+    Heap { next: BinaryHeap<Reverse<(Timestamp, u32)>>, clocks: Vec<RateClock>, quantum: u32 },
 }
 
 impl Order {
-    /// The departure queue, with no flows yet; all datagrams have so many bytes.
-    pub(super) fn queue(bytes: u32) -> Self {
+    /// The departure queue, with no flows yet; all datagrams have so many bytes, and so many of a flow
+    /// leave together.
+    pub(super) fn queue(bytes: u32, quantum: u32) -> Self {
         let config = QueueConfig { packets: u32::MAX, ..QueueConfig::default() };
-        Order::Queue { queue: Box::new(DepartureQueue::new(config)), flows: Vec::new(), bytes }
+        Order::Queue { queue: Box::new(DepartureQueue::new(config)), flows: Vec::new(), bytes, quantum }
     }
 
-    pub(super) fn heap() -> Self {
-        Order::Heap { next: BinaryHeap::new(), clocks: Vec::new() }
+    pub(super) fn heap(quantum: u32) -> Self {
+        Order::Heap { next: BinaryHeap::new(), clocks: Vec::new(), quantum }
     }
 
-    /// Adds the next flow, whose first datagram is due at `start`.
-    pub(super) fn add(&mut self, pace: PaceConfig, start: Timestamp) -> Result<(), PaceError> {
+    /// Adds the next flow, whose first datagram is due at `start`. A heap may follow a recording.
+    pub(super) fn add(
+        &mut self,
+        pace: PaceConfig,
+        trace: Option<&Trace>,
+        start: Timestamp,
+    ) -> Result<(), PaceError> {
         match self {
-            Order::Queue { queue, flows, bytes } => {
-                let id = queue.add_flow(FlowConfig::new(pace))?;
+            Order::Queue { queue, flows, bytes, quantum } => {
+                let together = Quantum { packets: *quantum, ..Quantum::within(Duration::MAX) };
+                let id = queue.add_flow(FlowConfig { quantum: together, ..FlowConfig::new(pace) })?;
                 let number = flows.len() as u32;
                 flows.push(id);
-                let taken = queue.enqueue_at(Timestamp::ZERO, id, start, *bytes, number);
-                debug_assert!(taken.is_ok(), "{taken:?}");
+                for _ in 0..(*quantum).min(2) {
+                    let taken = queue.enqueue_at(Timestamp::ZERO, id, start, *bytes, number);
+                    debug_assert!(taken.is_ok(), "{taken:?}");
+                }
             }
-            Order::Heap { next, clocks } => {
-                let mut clock = RateClock::new(pace)?;
+            Order::Heap { next, clocks, .. } => {
+                let mut clock = match trace {
+                    Some(trace) => RateClock::replay(trace.clone(), pace)?,
+                    None => RateClock::new(pace)?,
+                };
                 next.push(Reverse((clock.start(start), clocks.len() as u32)));
                 clocks.push(clock);
             }
@@ -66,7 +83,8 @@ impl Order {
         }
     }
 
-    /// Gives `leave` up to `most` datagrams that are due at `now`, the earliest first.
+    /// Gives `leave` up to `most` datagrams that are due at `now`, the earliest first. A quantum that this
+    /// cuts short ends there.
     ///
     /// # Cost
     /// O(log flows) for each, whichever it is.
@@ -74,23 +92,32 @@ impl Order {
         match self {
             Order::Queue { queue, bytes, .. } => {
                 let turn = queue.turn(now);
+                let mut cut = false;
                 for _ in 0..most {
                     let Some(popped) = queue.pop_due(&turn) else { break };
                     // Without a limit on the delay nothing expires.
-                    let Popped::Departure(Departure { flow, token, place, due, .. }) = popped else {
+                    let Popped::Departure(Departure { flow, token, place, due, more, .. }) = popped else {
                         continue;
                     };
                     queue.enqueue(now, flow, *bytes, token).map_err(io::Error::other)?;
-                    leave(Due { flow: token, place, due });
+                    leave(Due { flow: token, place, due, length: None });
+                    cut = more;
+                }
+                if cut {
+                    // Another turn ends what the last one left open.
+                    let _ = queue.turn(now);
                 }
             }
-            Order::Heap { next, clocks } => {
-                for _ in 0..most {
+            Order::Heap { next, clocks, quantum } => {
+                let mut left = u32::try_from(most).unwrap_or(u32::MAX);
+                while left > 0 {
                     let Some(mut first) = next.peek_mut().filter(|first| first.0.0 <= now) else { break };
                     let Reverse((due, flow)) = *first;
                     let clock = &mut clocks[flow as usize];
-                    leave(Due { flow, place: clock.place(), due });
-                    first.0.0 = clock.departed(now);
+                    let (place, length, together) = (clock.place(), clock.length(), left.min(*quantum));
+                    (0..together).for_each(|_| leave(Due { flow, place, due, length }));
+                    first.0.0 = clock.departed_together(now, together, together);
+                    left -= together;
                 }
             }
         }
@@ -123,25 +150,47 @@ mod tests {
             catch_up: CatchUp::within(Duration::from_millis(5)),
             ..PaceConfig::new(Rate::every(Duration::from_millis(1)).unwrap())
         };
-        let run = |mut order: Order| {
+        let run = |mut order: Order, quantum: usize| {
             for flow in 0..7 {
-                order.add(pace, Timestamp::from_micros(1_000 + flow * 142)).unwrap();
+                order.add(pace, None, Timestamp::from_micros(1_000 + flow * 142)).unwrap();
             }
             let mut left = Vec::new();
             let mut now = Timestamp::from_micros(1_000);
             for step in 0..500u64 {
-                order.take(now, 7, |due| left.push((now, due))).unwrap();
+                order.take(now, 7 * quantum, |due| left.push((now, due))).unwrap();
                 // Mostly on time, now and then after a stall that is made up or given up.
-                let pause = if step % 97 == 96 { 11_000 } else { step % 3 * 40 };
+                let pause = if step % 97 == 96 { 31_000 } else { step % 3 * 40 };
                 now = order.next_due().unwrap().max(now) + Duration::from_micros(pause);
             }
             // Those that are due at the same time leave in either order, all of them in one turn.
             left.sort_by_key(|&(at, due)| (due.flow, at));
             (left, order.forfeited())
         };
-        let (queue, heap) = (run(Order::queue(100)), run(Order::heap()));
-        assert!(queue.1 > 0 && queue.0.len() > 500, "{} {}", queue.1, queue.0.len());
-        assert_eq!(queue.0.iter().zip(&heap.0).find(|(queue, heap)| queue != heap), None);
-        assert_eq!((queue.0.len(), queue.1), (heap.0.len(), heap.1));
+        for quantum in [1, 2, 3, 8] {
+            let (queue, heap) = (Order::queue(100, quantum), Order::heap(quantum));
+            let (queue, heap) = (run(queue, quantum as usize), run(heap, quantum as usize));
+            assert!(queue.1 > 0 && queue.0.len() > 500, "{quantum}: {} {}", queue.1, queue.0.len());
+            assert_eq!(queue.0.iter().zip(&heap.0).find(|(queue, heap)| queue != heap), None, "{quantum}");
+            assert_eq!((queue.0.len(), queue.1), (heap.0.len(), heap.1), "{quantum}");
+        }
+    }
+
+    /// What a turn, or the end of the run, has no room for leaves in the next one, after the gap of what left.
+    #[test]
+    fn a_quantum_that_is_cut_short_counts_as_what_left() {
+        let at = Timestamp::from_micros;
+        let pace = PaceConfig::new(Rate::every(Duration::from_micros(100)).unwrap());
+        for mut order in [Order::queue(100, 8), Order::heap(8)] {
+            order.add(pace, None, at(1_000)).unwrap();
+            let mut take = |now, most| {
+                let mut left = Vec::new();
+                order.take(at(now), most, |due| left.push((due.place, due.due))).unwrap();
+                (left, order.next_due())
+            };
+            assert_eq!(take(1_000, 8), (vec![(at(1_000), at(1_000)); 8], Some(at(1_800))));
+            assert_eq!(take(1_800, 3), (vec![(at(1_800), at(1_800)); 3], Some(at(2_100))));
+            assert_eq!(take(2_100, 64), (vec![(at(2_100), at(2_100)); 8], Some(at(2_900))));
+            assert_eq!(take(2_899, 64), (vec![], Some(at(2_900))));
+        }
     }
 }

@@ -1,27 +1,73 @@
-//! Where the datagrams of a run leave: one socket, and what it refused for a while.
+//! Where the datagrams of a run leave: one socket, what it refused for a while, and what it took at once.
 
 use std::io;
 use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
-use softtimers::udp::{Retries, SendBatch, Stopped, is_about_an_earlier_datagram};
+use softtimers::udp::{PushError, Retries, Segmentation, SendBatch, Stopped, is_about_an_earlier_datagram};
 use softtimers::{Clock, Monotonic, Timestamp, UdpSocket};
 
 use crate::wire::Datagram;
 
 use super::report::SocketReport;
 
+/// How datagrams were handed to the kernel, goodbyes not counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct HandedOver {
+    /// Calls that send, also those that the kernel refused.
+    pub(super) calls: u64,
+    /// Datagrams that left as segments of a longer send.
+    pub(super) segments: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Outlet {
     socket: UdpSocket,
     trouble: SocketReport,
     retries: Retries,
+    handed_over: HandedOver,
+    /// Why the kernel did not cut a send into datagrams, if it was to.
+    uncut: Option<io::Error>,
+    /// The kernel keeps what is put into a batch until the time at which it is to leave.
+    keeps_times: bool,
 }
 
 impl Outlet {
     pub(super) fn new(socket: UdpSocket) -> Self {
-        Outlet { socket, trouble: SocketReport::default(), retries: Retries::default() }
+        Outlet {
+            socket,
+            trouble: SocketReport::default(),
+            retries: Retries::default(),
+            handed_over: HandedOver::default(),
+            uncut: None,
+            keeps_times: false,
+        }
+    }
+
+    /// Has the kernel keep each datagram of a batch until the time at which it is to leave.
+    ///
+    /// # Errors
+    /// If it does not know how.
+    pub(super) fn keep_times(&mut self) -> io::Result<()> {
+        self.socket.enable_release_times()?;
+        self.keeps_times = true;
+        Ok(())
+    }
+
+    /// What was handed over, and how.
+    pub(super) fn handed_over(&self) -> HandedOver {
+        self.handed_over
+    }
+
+    /// Counts a call that somebody else made on this socket.
+    pub(super) fn count_calls(&mut self, calls: u64) {
+        self.handed_over.calls += calls;
+    }
+
+    /// Why what was to leave in one send did not, if so.
+    pub(super) fn uncut(&self) -> Option<&io::Error> {
+        self.uncut.as_ref()
     }
 
     pub(super) fn socket(&self) -> &UdpSocket {
@@ -34,6 +80,11 @@ impl Outlet {
 
     pub(super) fn trouble_mut(&mut self) -> &mut SocketReport {
         &mut self.trouble
+    }
+
+    /// Puts a packet into a batch that is to leave at `time`: now, unless the kernel keeps it.
+    pub(super) fn put(&self, batch: &mut SendBatch, packet: &[u8], time: Timestamp) -> Result<(), PushError> {
+        if self.keeps_times { batch.push_at(packet, None, time) } else { batch.push(packet, None) }
     }
 
     /// Whether the kernel took the packet; `false` if it has no room for it now.
@@ -56,6 +107,7 @@ impl Outlet {
     }
 
     fn attempt(&mut self, packet: &[u8]) -> io::Result<bool> {
+        self.handed_over.calls += 1;
         let Err(error) = self.socket.send(packet) else { return Ok(true) };
         match Errno::from_io_error(&error) {
             Some(Errno::AGAIN) => self.trouble.would_block += 1,
@@ -83,6 +135,12 @@ impl Outlet {
     ) -> (usize, io::Result<()>) {
         let outcome = self.socket.send_batch(batch);
         self.trouble.refused += outcome.retried as u64;
+        self.handed_over.calls += outcome.calls as u64;
+        self.handed_over.segments += outcome.segments as u64;
+        if let (Segmentation::Refused(why), None) = (batch.segmentation(), &self.uncut) {
+            self.uncut =
+                Some(why.raw_os_error().map_or_else(|| why.kind().into(), io::Error::from_raw_os_error));
+        }
         if outcome.sent > 0 {
             self.retries.reached();
         }

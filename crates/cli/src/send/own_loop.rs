@@ -13,6 +13,8 @@
 //!               └───────────────────────── time-out, from the last reading ────────┘
 //!   pwait2    wait ─▶ read, check ─▶ group ─▶ group ─▶ read ─▶ time-out
 //! ```
+//!
+//! `kernel` is `loop` with another due time: that at which more is to be handed over.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -42,7 +44,7 @@ pub(super) fn run(session: &mut Session, clock: &impl LoopClock, timer: Timer) -
     let computes = matches!(session.work, Workload::Compute(_));
     let mut own = OwnLoop::new(session, clock, timer)?;
     let served = match timer {
-        Timer::Loop | Timer::Spin if computes => own.compute(),
+        _ if computes && looks_after_handlers(timer) => own.compute(),
         _ => own.serve(),
     };
     let (waiting, intervals) = (own.epoll.waiting(), own.looks.distribution());
@@ -162,7 +164,7 @@ impl<'a, C: LoopClock> OwnLoop<'a, C> {
         let mut more = true;
         while more {
             more = self.session.work.serve_group(&mut left)?;
-            if matches!(self.timer, Timer::Loop | Timer::Spin) {
+            if looks_after_handlers(self.timer) {
                 self.check(self.clock.now(), TriggerState::HandlerExit)?;
             }
         }
@@ -192,6 +194,11 @@ impl<'a, C: LoopClock> OwnLoop<'a, C> {
     fn next_due(&self) -> Timestamp {
         self.due.peek().map_or(Timestamp::MAX, |&Reverse((due, _))| due)
     }
+}
+
+/// Whether it reads the clock after each handler, and not only when a wait returns.
+fn looks_after_handlers(timer: Timer) -> bool {
+    matches!(timer, Timer::Loop | Timer::Spin | Timer::Kernel)
 }
 
 /// A timer descriptor, armed for an absolute time.

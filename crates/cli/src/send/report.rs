@@ -42,6 +42,12 @@ pub struct SendReport {
     pub flow_share: ShareReport,
     /// The mean number of datagrams that left when something was found due; `null` if none did.
     pub packets_per_turn: Option<f64>,
+    /// System calls that sent datagrams or tried to; goodbyes do not count.
+    pub system_calls: u64,
+    /// Datagrams sent for each of those; `null` if there was none.
+    pub packets_per_call: Option<f64>,
+    /// Datagrams that left as segments of a longer send, which the kernel cut (`UDP_SEGMENT`).
+    pub segmented: u64,
     /// CPU time of the loop's thread, and of the pacing thread if there is one, as a share of one
     /// processor.
     pub cpu_share: f64,
@@ -65,8 +71,8 @@ pub struct SendReport {
     /// a wait found is `readiness` if a source was ready and `backup` if the wait ran out.
     pub fired: BTreeMap<&'static str, u64>,
     /// Departures more than a millisecond late, by cause; `catch_up` are those that left as soon as
-    /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal` tells
-    /// only these: what held a signal up shows in no account of the thread.
+    /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal` and
+    /// `kernel` tell only these: what held a signal or the kernel up shows in no account of the thread.
     pub late: BTreeMap<&'static str, LateReport>,
     /// What the sockets refused for a while.
     pub socket: SocketReport,
@@ -103,6 +109,7 @@ impl SendReport {
         let tally = flow.tally();
         let gaps = tally.gap_report();
         let together = flow.flows().map_or(gaps, Flows::gap_report);
+        let handed_over = flow.handed_over();
         SendReport {
             target_pps: plan.target_pps(),
             achieved_pps: achieved(&together),
@@ -113,6 +120,9 @@ impl SendReport {
             longest_train: together.longest_burst,
             flow_share: flow.flows().map(Flows::shares).unwrap_or_default(),
             packets_per_turn: tally.packets_per_turn(),
+            system_calls: handed_over.calls,
+            packets_per_call: (handed_over.calls > 0).then(|| flow.sent() as f64 / handed_over.calls as f64),
+            segmented: handed_over.segments,
             cpu_share: usage.cpu.as_secs_f64() / seconds,
             polled: PolledReport::new(session.polled, plan.config().cpu_budget, usage.wall),
             cpu_ns_per_packet: (flow.sent() > 0).then(|| usage.cpu.as_nanos() as f64 / flow.sent() as f64),
@@ -147,6 +157,9 @@ impl Default for SendReport {
             longest_train: None,
             flow_share: ShareReport::default(),
             packets_per_turn: None,
+            system_calls: 0,
+            packets_per_call: None,
+            segmented: 0,
             cpu_share: 0.0,
             polled: PolledReport::default(),
             cpu_ns_per_packet: None,
@@ -192,6 +205,7 @@ impl Report for SendReport {
             let mean = self.packets_per_turn.map_or("-".to_owned(), |mean| format!("{mean:.2} packets"));
             table.row("left in a turn", mean);
         }
+        self.handed_over(&mut table);
         table.share("cpu of one core", Some(self.cpu_share));
         self.polled.row(&mut table);
         table.row("wake-ups", self.wakeups);
@@ -229,6 +243,18 @@ impl Report for SendReport {
             table.row("work", format!("{rate:.0}/s"));
         }
         table
+    }
+}
+
+impl SendReport {
+    /// Only where a system call took more than one datagram.
+    fn handed_over(&self, table: &mut Table) {
+        let Some(per_call) = self.packets_per_call.filter(|_| self.sent > self.system_calls) else { return };
+        let cut = match self.segmented {
+            0 => String::new(),
+            segments => format!("; {segments} by UDP_SEGMENT"),
+        };
+        table.row("handed over", format!("{per_call:.2} packets per system call{cut}"));
     }
 }
 

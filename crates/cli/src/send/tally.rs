@@ -22,6 +22,8 @@ pub(super) struct Tally {
     /// How late the last datagram was.
     skew: Option<Duration>,
     causes: LateLog,
+    /// Departures are times asked of the kernel, of which the thread's accounts know nothing.
+    foretold: bool,
 }
 
 impl Tally {
@@ -35,7 +37,13 @@ impl Tally {
             late: Recorder::new(),
             skew: None,
             causes: LateLog::new(LATE_FROM, now),
+            foretold: false,
         }
+    }
+
+    /// From now on departures are times that the kernel is asked to keep.
+    pub(super) fn foretell(&mut self) {
+        self.foretold = true;
     }
 
     /// Makes this thread the one whose accounts tell why a departure was late.
@@ -53,7 +61,9 @@ impl Tally {
     #[inline]
     pub(super) fn departed(&mut self, train: &mut Train, departure: Departure, source: TriggerState) {
         self.count(train, departure, source);
-        self.causes.ran(departure.sent, pause(&departure), source);
+        if !self.foretold {
+            self.causes.ran(departure.sent, pause(&departure), source);
+        }
     }
 
     /// Counts a datagram that has left. Lateness counts from the place. A pause just before it made it so

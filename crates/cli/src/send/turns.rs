@@ -32,7 +32,7 @@ pub enum Contender {
     NobodyAsking,
     /// The same in softtimers' loop, with nothing to send: its trigger states alone.
     NobodySoft,
-    /// The flow, by this timer; not by [`Timer::Signal`].
+    /// The flow, by this timer; not by [`Timer::Signal`] or [`Timer::Kernel`].
     Flow(Timer),
     /// The flow's events by this timer, with nothing sent: what remains is the price of the timer. Not by
     /// [`Timer::Signal`], whose handler sends by itself.
@@ -56,18 +56,28 @@ pub struct Share {
 ///
 /// # Errors
 /// What keeps the run from starting, or breaks it off; a signal among them. A usage failure for a signal's
-/// handler, which counts from zero each time that it is given a flow, and cannot be told not to send.
+/// handler, which counts from zero each time that it is given a flow, and cannot be told not to send; and for what
+/// leaves ahead of its time.
 pub fn take_turns<const N: usize>(
     plan: &SendPlan,
     contenders: [Contender; N],
     length: Duration,
     rounds: usize,
 ) -> Result<Vec<[Share; N]>, Failure> {
-    let by_signal = |contender| {
-        matches!(contender, Contender::Flow(Timer::Signal) | Contender::NullEvents(Timer::Signal))
-    };
-    if contenders.into_iter().any(by_signal) {
-        return Err(Failure::usage("--timer signal: it takes no turns with others"));
+    for contender in contenders {
+        if let Contender::Flow(timer) | Contender::NullEvents(timer) = contender {
+            match timer {
+                Timer::Signal => return Err(Failure::usage("--timer signal: it takes no turns with others")),
+                Timer::Kernel => return Err(Failure::usage("--timer kernel: it takes no turns with others")),
+                _ => {}
+            }
+        }
+    }
+    if plan.quantum > 1 {
+        return Err(Failure::usage(format_args!(
+            "--quantum {}: only 1 takes turns with other timers",
+            plan.quantum
+        )));
     }
     if plan.flows > 1 {
         return Err(Failure::usage(format_args!(

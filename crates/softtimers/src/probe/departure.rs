@@ -3,19 +3,16 @@
 //! Whether a packet was held is read off its receive timestamp, so that a late probe cannot mistake its
 //! own lateness for the kernel's doing.
 
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, TxTimeFlags, sendmsg, sockopt};
-use rustix::time::ClockId;
 use softtimers_core::{Clock, Timestamp};
 
 use super::network::{self, LOOPBACK, Pair};
 use super::{Outcome, Trying, rtnetlink, shown};
 use crate::clock::{Monotonic, RealtimeOffset};
 use crate::sys;
+use crate::sys::sendmmsg::SendBuffers;
 
 /// Sends a packet with a release time, and sees when it leaves: as things are, and in a network whose
 /// loopback has the queue that keeps release times.
@@ -60,16 +57,11 @@ pub(super) fn netem() -> Outcome {
 
 fn held_by_release_time() -> Result<Duration, String> {
     held(|pair| {
-        sockopt::set_txtime(&pair.sender, ClockId::Monotonic, TxTimeFlags::empty()).trying("SO_TXTIME")?;
-        let release = Monotonic.now() + AHEAD;
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(TxTime(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !control.push(SendAncillaryMessage::TxTime(release.as_nanos())) {
-            return Err("no room for a release time".to_owned());
-        }
-        sendmsg(&pair.sender, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())
-            .trying("SO_TXTIME accepted, but a send with it")
-            .map(drop)
+        sys::sockopt::enable_release_times(pair.sender.as_fd()).trying("SO_TXTIME")?;
+        let mut buffers = SendBuffers::new(1, 1);
+        buffers.push(&[0], None, Some(Monotonic.now() + AHEAD));
+        let sent = buffers.send(pair.sender.as_fd(), false).map_err(|refused| refused.error);
+        sent.trying("SO_TXTIME accepted, but a send with it").map(drop)
     })
 }
 

@@ -5,21 +5,47 @@
 //!   │ usize    │ i32   │ i32  │        │ to usize ││
 //! ```
 //!
-//! They are read as bytes with checked bounds instead of through the `CMSG_` macros: nothing here
-//! can be `unsafe`, and nothing the kernel (or a test) puts here can panic.
+//! They are read and written as bytes with checked bounds instead of through the `CMSG_` macros: nothing
+//! here can be `unsafe`, and nothing the kernel (or a test) puts here can panic.
 
 use std::time::Duration;
 
+use softtimers_core::Timestamp;
+
 /// Room for the control messages of one datagram.
 ///
-/// A time stamp takes 32 bytes, a drop counter or a segment's size 24, and nobody asks for all three. Whatever else was switched on behind our back
-/// is cut off by the kernel.
+/// A receive time takes 32 bytes, a drop counter or a segment's size 24, and nobody asks for all three; the
+/// three times of a transmission take 64; a send has a segment's size and a release time, 24 each. Whatever
+/// else was switched on behind our back is cut off by the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct ControlBuffer(pub(crate) [u8; 64]);
 
 impl ControlBuffer {
     pub(crate) const EMPTY: Self = Self([0; 64]);
+
+    /// Writes what the kernel is to know of a send: the bytes of each segment if it is to cut it, and the
+    /// time before which it is to keep it. Returns how many bytes that takes.
+    pub(crate) fn write(&mut self, segment: Option<u16>, release: Option<Timestamp>) -> usize {
+        let mut length = 0;
+        if let Some(bytes) = segment {
+            length += self.append(length, (libc::SOL_UDP, libc::UDP_SEGMENT), &bytes.to_ne_bytes());
+        }
+        if let Some(release) = release {
+            let nanos = release.as_nanos().to_ne_bytes();
+            length += self.append(length, (libc::SOL_SOCKET, libc::SCM_TXTIME), &nanos);
+        }
+        length
+    }
+
+    /// Writes one message at `at`; how far it reaches, with its padding.
+    fn append(&mut self, at: usize, (level, kind): (libc::c_int, libc::c_int), data: &[u8]) -> usize {
+        let length = HEADER + data.len();
+        let parts = [&length.to_ne_bytes()[..], &level.to_ne_bytes(), &kind.to_ne_bytes(), data];
+        let bytes = parts.into_iter().flatten();
+        self.0.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
+        length.next_multiple_of(size_of::<usize>())
+    }
 }
 
 /// What we understand of a datagram's control messages.
@@ -31,6 +57,8 @@ pub(crate) struct Control {
     pub(crate) drops: Option<u32>,
     /// The size of the datagrams that the kernel joined to this one.
     pub(crate) segment: Option<u32>,
+    /// When a packet of ours was handed to the device, since 1970 on the realtime clock.
+    pub(crate) departed: Option<Duration>,
 }
 
 impl Control {
@@ -42,6 +70,10 @@ impl Control {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => control.received = timespec(message.data),
                 (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                     control.drops = message.data.first_chunk().copied().map(u32::from_ne_bytes);
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => {
+                    // The software's, and two of the device's.
+                    control.departed = message.data.get(..message.data.len() / 3).and_then(timespec);
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     control.segment = message.data.first_chunk().copied().map(u32::from_ne_bytes);
@@ -118,7 +150,7 @@ mod tests {
     #[test]
     fn messages_are_found_in_any_order_and_beside_others() {
         let other = message(libc::IPPROTO_IP, libc::IP_TTL, &64i32.to_ne_bytes());
-        let both = Control { received: Some(Duration::new(5, 7)), drops: Some(9), segment: None };
+        let both = Control { received: Some(Duration::new(5, 7)), drops: Some(9), ..Control::default() };
         for parts in [[stamp(5, 7), drops(9), other.clone()], [other, drops(9), stamp(5, 7)]] {
             assert_eq!(Control::parse(&parts.concat()), both);
         }
@@ -131,6 +163,36 @@ mod tests {
         let joined = message(libc::SOL_UDP, libc::UDP_GRO, &1_200i32.to_ne_bytes());
         assert_eq!(Control::parse(&joined).segment, Some(1_200));
         assert_eq!(Control::parse(&stamp(5, 7)).segment, None);
+    }
+
+    #[test]
+    fn times_of_transmission_are_the_softwares() {
+        let times: Vec<u8> = [5i64, 7, 0, 0, 9, 9].iter().flat_map(|part| part.to_ne_bytes()).collect();
+        let stamped = message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &times);
+        assert_eq!(Control::parse(&stamped).departed, Some(Duration::new(5, 7)));
+        assert!(stamped.len() <= ControlBuffer::EMPTY.0.len());
+    }
+
+    #[test]
+    fn a_send_says_its_segments_and_its_time() {
+        let segments = message(libc::SOL_UDP, libc::UDP_SEGMENT, &1_200u16.to_ne_bytes());
+        let release = message(libc::SOL_SOCKET, libc::SCM_TXTIME, &7_000u64.to_ne_bytes());
+        let mut buffer = ControlBuffer([0xff; 64]);
+        let mut written = |segment, release| {
+            let length = buffer.write(segment, release);
+            buffer.0[..length].to_vec()
+        };
+        let at = Timestamp::from_micros(7);
+        assert!(written(None, None).is_empty());
+        assert_eq!(written(None, Some(at)), release);
+        for (written, expected) in [
+            (written(Some(1_200), None), segments.clone()),
+            (written(Some(1_200), Some(at)), [segments, release].concat()),
+        ] {
+            // Padding is whatever was there.
+            assert_eq!(written.len(), expected.len());
+            assert_eq!((&written[..HEADER + 2], &written[24..]), (&expected[..HEADER + 2], &expected[24..]));
+        }
     }
 
     #[test]

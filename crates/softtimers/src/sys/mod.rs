@@ -15,7 +15,7 @@
 //! | `stages` | long waits that end on time | – |
 //! | `recvmmsg`, `sendmmsg` | many datagrams per system call | not in rustix |
 //! | `control`, `sockaddr` | the bytes those two exchange with the kernel | – (parsed as bytes) |
-//! | `sockopt` | time stamps, drops, queue errors | not in rustix |
+//! | `sockopt` | time stamps, drops, queue errors, offloads, release times | not in rustix |
 //! | `tsc` | the time stamp counter | three instructions of x86-64 |
 //! | `sched` | timer slack and slice of a thread | – |
 //! | `sched_attr` | the kernel's record of a thread's class, nice value and slice | not in rustix |

@@ -69,10 +69,19 @@ impl RecvBuffers {
     /// Receives what is there, up to the capacity, and returns how many. Waits for the first one
     /// only, and only on a blocking socket.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        self.receive_with(socket, libc::MSG_WAITFORONE)
+    }
+
+    /// The same from the socket's error queue, without waiting: ICMP errors, and times of transmission.
+    pub(crate) fn receive_errors(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        self.receive_with(socket, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
+    }
+
+    fn receive_with(&mut self, socket: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<usize> {
         self.prepare();
         let (headers, room) = (self.headers.as_mut_ptr(), self.headers.len() as libc::c_uint);
         // The type of flags differs between C libraries.
-        let flags = libc::MSG_WAITFORONE as _;
+        let flags = flags as _;
         // SAFETY: `headers` is valid for `room` headers. Each one points to an i/o vector, a payload
         // buffer, an address buffer and a control buffer that this value owns, that no reference
         // uses during the call (we hold `&mut self`), and whose lengths the header states.

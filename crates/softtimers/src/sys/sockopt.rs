@@ -1,9 +1,10 @@
-//! Socket options that rustix lacks: receive times, drop counts, errors of the local queue.
+//! Socket options, most of which rustix lacks: times, drop counts, errors of the local queue, offloads.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::net::{AddressFamily, RecvFlags, recv, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, TxTimeFlags, recv, sockopt};
+use rustix::time::ClockId;
 
 /// Asks for a receive time with each datagram.
 pub(crate) fn set_timestamps(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
@@ -49,13 +50,32 @@ pub(crate) fn request_recv_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::R
 /// How many datagrams the socket has dropped so far, modulo 2³².
 pub(crate) fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut counters = [0; MEMINFO_COUNTERS];
-    get_numbers(socket, libc::SO_MEMINFO, &mut counters)?;
+    get_numbers(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut counters)?;
     Ok(counters[libc::SK_MEMINFO_DROPS as usize])
 }
 
 /// Has the kernel cut each send into datagrams of `bytes` (segmentation offload); 0: as they are.
 pub(crate) fn set_segment_size(socket: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
     set_number(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
+}
+
+/// Whether the kernel can cut sends of this socket at all. An older one would take what is to be cut for
+/// one long datagram.
+pub(crate) fn knows_segments(socket: BorrowedFd<'_>) -> io::Result<()> {
+    get_numbers(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &mut [0])
+}
+
+/// Lets each send say when it may leave, by the monotonic clock; for good.
+pub(crate) fn enable_release_times(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(sockopt::set_txtime(socket, ClockId::Monotonic, TxTimeFlags::empty())?)
+}
+
+/// Asks for the time at which each packet is handed to the device, on the error queue.
+pub(crate) fn set_transmit_times(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_SOFTWARE
+        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    set_number(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as libc::c_int)
 }
 
 /// Has the kernel hand out datagrams of one size that came together as one (receive offload).
@@ -72,7 +92,7 @@ pub(crate) fn set_busy_poll(socket: BorrowedFd<'_>, micros: u16) -> io::Result<(
 /// can be polled.
 pub(crate) fn napi_id(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut number = [0];
-    get_numbers(socket, libc::SO_INCOMING_NAPI_ID, &mut number)?;
+    get_numbers(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID, &mut number)?;
     Ok(number[0])
 }
 
@@ -104,18 +124,17 @@ fn set_number(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// An option of the socket level that is one or several numbers.
-fn get_numbers(socket: BorrowedFd<'_>, option: libc::c_int, numbers: &mut [u32]) -> io::Result<()> {
+/// An option that is one or several numbers.
+fn get_numbers(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    numbers: &mut [u32],
+) -> io::Result<()> {
     let mut length = size_of_val(numbers) as libc::socklen_t;
     // SAFETY: `numbers` is valid for writes of `length` bytes, and any bytes make valid `u32`s.
     let outcome = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            option,
-            numbers.as_mut_ptr().cast(),
-            &mut length,
-        )
+        libc::getsockopt(socket.as_raw_fd(), level, option, numbers.as_mut_ptr().cast(), &mut length)
     };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

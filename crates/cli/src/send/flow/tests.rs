@@ -195,3 +195,79 @@ fn random_flows_are_not_random_alike() {
     assert!(first.len() > 2 && second.len() > 2, "{first:?} {second:?}");
     assert!(first.iter().zip(&second).skip(1).all(|(first, second)| first != second), "{first:?} {second:?}");
 }
+
+/// Each datagram has its own number, all of a quantum the same place, and the next ones leave when the places of
+/// all have passed.
+#[test]
+fn a_quantum_leaves_in_one_call_and_takes_its_places() {
+    let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
+    for timer in ["soft", "loop"] {
+        for (flags, segments) in [("--quantum 4", 8), ("--quantum 400us --no-gso", 0)] {
+            let (mut flow, receiver) =
+                flow(&format!("--interval 100us --size 100 --count 10 {flags} --timer {timer}"), start);
+            let mut due = flow.due();
+            for turn in 0..3 {
+                assert_eq!(due, start + turn * micros(400), "{timer} {flags}");
+                due = flow.depart(due, TriggerState::Readiness).unwrap();
+            }
+            assert_eq!((flow.sent(), flow.finished(), flow.forfeited()), (10, true, 0), "{timer} {flags}");
+            // Four, four and the two that are left of the count.
+            let HandedOver { calls, segments: cut } = flow.handed_over();
+            let expected = if segments > 0 { segments + 2 } else { 0 };
+            assert_eq!((calls, cut), (3, expected), "{timer} {flags}");
+            assert!(flow.flows().is_none() && flow.fallback().is_none());
+            let mut packet = [0; 2048];
+            for number in 0..10u32 {
+                let length = receiver.recv(&mut packet).unwrap();
+                let expected = Datagram::Data {
+                    flow: 0,
+                    sequence: number.into(),
+                    scheduled: start + number / 4 * micros(400),
+                    interval: micros(100),
+                };
+                assert_eq!((length, Datagram::parse(&packet[..length])), (100, Ok(expected)));
+            }
+        }
+    }
+}
+
+/// Handed over 10 ms ahead: on loopback, where no queue keeps them, they arrive at once, each once. A
+/// departure is the time that was asked for, so none is late.
+#[test]
+fn a_kernel_that_keeps_release_times_gets_datagrams_ahead_of_them() {
+    let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
+    for flags in ["", "--flows 4", "--quantum 4"] {
+        let flags = format!("--interval 2ms --count 40 --size 100 --timer kernel {flags}");
+        let (mut flow, receiver) = flow(flags.trim_end(), start);
+        let mut looks = 0;
+        while !flow.finished() {
+            let now = flow.due();
+            assert!(now < Timestamp::MAX, "{flags}");
+            flow.depart(now, TriggerState::Backup).unwrap();
+            looks += 1;
+        }
+        assert_eq!(flow.sent(), 40, "{flags}");
+        // Each look is one call, whatever the number of release times.
+        assert!(
+            looks <= 16 && flow.handed_over().calls == looks,
+            "{flags}: {looks} {:?}",
+            flow.handed_over()
+        );
+        assert_eq!(flow.tally().lateness().distribution().max, Some(0), "{flags}");
+        assert!(flow.tally().late_report().iter().all(|(_, late)| late.count == 0), "{flags}");
+        let mut numbers = [0; 4];
+        let mut packet = [0; 2048];
+        for _ in 0..40 {
+            let length = receiver.recv(&mut packet).unwrap();
+            let Ok(Datagram::Data { flow, sequence, scheduled, .. }) = Datagram::parse(&packet[..length])
+            else {
+                panic!("{flags}")
+            };
+            let number = &mut numbers[flow as usize];
+            assert_eq!(sequence, *number, "{flags}");
+            *number += 1;
+            assert!(scheduled < start + micros(80_000), "{flags}");
+        }
+        assert_eq!(numbers.iter().sum::<u64>(), 40, "{flags}");
+    }
+}

@@ -70,6 +70,14 @@ impl Quantum {
     /// One packet at a time.
     pub const ONE: Quantum = Quantum { packets: 1, bytes: u32::MAX, time: Duration::ZERO, alike: false };
 
+    /// The most packets of one send with generic segmentation offload: `UDP_MAX_SEGMENTS` of the older
+    /// kernels, of which newer ones take twice as many.
+    pub const MOST_SEGMENTS: u32 = 64;
+
+    /// The most bytes of one such send: the payload of the longest datagram over IPv4, which it is until it is
+    /// cut.
+    pub const MOST_SEGMENTED_BYTES: u32 = 65_507;
+
     /// As much as takes this time, whatever the packets: for a batch of sends.
     pub const fn within(time: Duration) -> Self {
         Quantum { packets: u32::MAX, bytes: u32::MAX, time, alike: false }
@@ -77,7 +85,22 @@ impl Quantum {
 
     /// As much as takes this time and fits one send with generic segmentation offload.
     pub const fn segments(time: Duration) -> Self {
-        Quantum { packets: MOST_SEGMENTS, bytes: MOST_SEGMENTED_BYTES, time, alike: true }
+        Quantum { packets: Self::MOST_SEGMENTS, bytes: Self::MOST_SEGMENTED_BYTES, time, alike: true }
+    }
+
+    /// The most packets in one go of a flow that counts packets at this rate: at least one.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use softtimers_core::Rate;
+    /// use softtimers_core::pace::queue::Quantum;
+    ///
+    /// let quantum = Quantum { packets: 64, ..Quantum::within(Duration::from_millis(1)) };
+    /// let at = |packets_per_second| Rate::per_second(packets_per_second).map(|rate| quantum.packets_at(rate));
+    /// assert_eq!([at(100), at(8_000), at(1_000_000)], [Ok(1), Ok(8), Ok(64)]);
+    /// ```
+    pub fn packets_at(&self, rate: Rate) -> u32 {
+        self.at(rate, Counts::Packets).0.max(1)
     }
 
     /// The most packets and bytes at this rate.
@@ -116,8 +139,3 @@ impl Default for Limits {
         Limits { packets: 100, bytes: u64::MAX, delay: Duration::MAX }
     }
 }
-
-/// `UDP_MAX_SEGMENTS` of the older kernels; newer ones take twice as many.
-const MOST_SEGMENTS: u32 = 64;
-/// The payload of the longest datagram over IPv4.
-const MOST_SEGMENTED_BYTES: u32 = 65_507;

@@ -1,0 +1,255 @@
+//! How far ahead of their release times packets are handed to a queue that keeps them: [`Ahead`].
+//!
+//! A kernel that keeps release times (`SO_TXTIME` and the queue `fq`, or a device that paces) sends each
+//! packet when it is due while the program sleeps. So the program may look seldom and late, as long as what is
+//! due next has been handed over before. How far before has two bounds, in time and in packets:
+//!
+//! ```text
+//!   release times      │  ●  ●  ●  ●  ●  ●  ●  ●  ●  ○  ○  ○
+//!                     now          └─ half ─┘        └ beyond the lead: not yet
+//!                      ├────────── lead ──────────┤
+//!                      └ handed over until here ──┘   and woken up when half of that has left
+//! ```
+//!
+//! - Too far ahead, and packets wait in the kernel that a change of mind cannot recall, whose queue drops what it
+//!   has no room for: `fq` takes 100 packets of a flow.
+//! - Too short, and a program that is late by a scheduler's slice leaves the queue empty: what it hands over
+//!   then is late.
+//!
+//! Between two wake-ups half of what is held leaves, so a wake-up may be late by the other half.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use crate::Timestamp;
+
+/// The bounds of what is handed over ahead of its time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Lead {
+    /// No packet is handed over longer before its release time.
+    pub time: Duration,
+    /// The most packets that are held at once.
+    pub packets: u32,
+}
+
+impl Default for Lead {
+    /// 10 ms, so that a wake-up may be late by a scheduler's slice of 4 ms; 64 packets, of the 100
+    /// that `fq` takes of a flow and the 90 or so of 1,200 bytes that the usual send buffer holds.
+    fn default() -> Self {
+        Lead { time: Duration::from_millis(10), packets: 64 }
+    }
+}
+
+/// Says what may be handed over now, with which release time, and when to look again.
+///
+/// A pure state machine beside the clock of a flow, or of several: ask it with the time at which the next
+/// packet is due, hand over what it lets, and tell it.
+///
+/// ```
+/// use core::time::Duration;
+/// use softtimers_core::pace::{Ahead, Lead};
+/// use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
+///
+/// let mut ahead = Ahead::new(Lead { time: Duration::from_millis(4), packets: 64 });
+/// let mut clock = RateClock::new(PaceConfig::new(Rate::every(Duration::from_millis(1))?))?;
+/// let now = Timestamp::from_micros(1_000);
+/// let mut due = clock.start(now);
+///
+/// let mut handed_over = 0;
+/// while let Some(release) = ahead.release(now, due) {
+///     // Send it with this release time.
+///     ahead.handed(release, 1);
+///     due = clock.departed(release);
+///     handed_over += 1;
+/// }
+/// assert_eq!(handed_over, 5); // now, and each millisecond up to 4 ms ahead
+/// assert_eq!(ahead.wake_at(due), now + Duration::from_millis(3)); // 5 ms ahead is next, less 2
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
+/// # Cost
+/// O(1) for each packet, in the mean. Allocates up to the bound in packets and not again.
+#[derive(Clone, Debug)]
+pub struct Ahead {
+    lead: Lead,
+    /// What has been handed over and not left, the earliest first: when how many leave.
+    held: VecDeque<(Timestamp, u32)>,
+    packets: u32,
+    /// Nothing is handed over before.
+    closed_until: Timestamp,
+}
+
+impl Ahead {
+    /// Nothing has been handed over.
+    pub fn new(lead: Lead) -> Self {
+        let room = usize::try_from(lead.packets).unwrap_or(usize::MAX).min(MOST_ROOM);
+        Ahead { lead, held: VecDeque::with_capacity(room), packets: 0, closed_until: Timestamp::ZERO }
+    }
+
+    /// The release time for what is due at `due`, if it may be handed over `now`: the due time, or `now` if
+    /// that has passed. `None` while it is too far ahead, or too much is held.
+    ///
+    /// `now` must not go backwards.
+    pub fn release(&mut self, now: Timestamp, due: Timestamp) -> Option<Timestamp> {
+        while let Some(&(_, packets)) = self.held.front().filter(|&&(release, _)| release <= now) {
+            self.held.pop_front();
+            self.packets = self.packets.saturating_sub(packets);
+        }
+        let release = due.max(now);
+        let open = now >= self.closed_until && self.packets < self.lead.packets.max(1);
+        (open && release <= now + self.lead.time).then_some(release)
+    }
+
+    /// So many packets have been handed over, to leave at `release`, which [`release`](Self::release) gave. The
+    /// bound in packets may be passed by this once.
+    pub fn handed(&mut self, release: Timestamp, packets: u32) {
+        self.packets = self.packets.saturating_add(packets);
+        match self.held.back_mut() {
+            Some((last, together)) if *last >= release => *together = together.saturating_add(packets),
+            _ => self.held.push_back((release, packets)),
+        }
+    }
+
+    /// The kernel had no room `now`: nothing more is handed over until half of what is held has left.
+    pub fn refused(&mut self, now: Timestamp) {
+        self.closed_until = self.half_left().unwrap_or(now + self.lead.time / 2);
+    }
+
+    /// When to look again, if the next packet is due at `due`: as soon as half of what may be held has left,
+    /// in time or in packets.
+    pub fn wake_at(&self, due: Timestamp) -> Timestamp {
+        let in_time = due.saturating_sub(self.lead.time / 2);
+        let full = self.packets >= self.lead.packets.max(1);
+        let in_packets = self.half_left().filter(|_| full).unwrap_or(Timestamp::ZERO);
+        in_time.max(in_packets).max(self.closed_until)
+    }
+
+    /// How many packets were held when [`release`](Self::release) was asked last.
+    pub fn held(&self) -> u32 {
+        self.packets
+    }
+
+    /// When half of what is held has left.
+    fn half_left(&self) -> Option<Timestamp> {
+        let mut left = 0u32;
+        let half = self.held.iter().find(|&&(_, packets)| {
+            left = left.saturating_add(packets);
+            left >= self.packets.div_ceil(2)
+        });
+        half.map(|&(release, _)| release)
+    }
+}
+
+/// More would be more than any queue holds; it grows if it must.
+const MOST_ROOM: usize = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PaceConfig, Rate, RateClock};
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    const fn micros(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    /// What a program does that wakes up late by `late`, in turn, and whose kernel never refuses: when each
+    /// packet was handed over, when it was due, and when it is to leave.
+    fn run(
+        lead: Lead,
+        interval: Duration,
+        together: u32,
+        late: &[u64],
+    ) -> (Vec<(Timestamp, Timestamp, Timestamp)>, u32) {
+        let mut ahead = Ahead::new(lead);
+        let mut clock = RateClock::new(PaceConfig::new(Rate::every(interval).unwrap())).unwrap();
+        let (mut now, mut most_held) = (Timestamp::from_micros(1_000_000), 0);
+        let mut due = clock.start(now);
+        let mut handed = Vec::new();
+        for &late in late {
+            while let Some(release) = ahead.release(now, due) {
+                handed.push((now, due, release));
+                ahead.handed(release, together);
+                most_held = most_held.max(ahead.held());
+                due = clock.departed_together(release, together, 100 * together);
+            }
+            now = ahead.wake_at(due).max(now) + micros(late);
+        }
+        (handed, most_held)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever the rate and however late the program: in order, never before it is due, never further
+        /// ahead nor more at once than allowed, and each wake-up has something to do.
+        #[test]
+        fn bounds_hold(
+            lead in (1u64..20_000, 1u32..100),
+            interval in 1u64..5_000,
+            together in 1u32..9,
+            late in prop::collection::vec(prop_oneof![Just(0u64), 0u64..30_000], 1..60),
+        ) {
+            let lead = Lead { time: micros(lead.0), packets: lead.1 };
+            let (handed, most_held) = run(lead, micros(interval), together, &late);
+            prop_assert!(handed.len() >= late.len(), "{} for {} wake-ups", handed.len(), late.len());
+            prop_assert!(most_held < lead.packets + together);
+            for (index, &(at, due, release)) in handed.iter().enumerate() {
+                prop_assert!(release >= due && release <= at + lead.time);
+                prop_assert!(release == due || at >= due, "only what comes late is put off");
+                prop_assert!(index == 0 || release >= handed[index - 1].2);
+            }
+        }
+
+        /// A program that is late by no more than half of the lead is never late with a packet.
+        #[test]
+        fn half_of_the_lead_may_be_overslept(
+            lead in 100u64..20_000,
+            interval in 1u64..5_000,
+            late in prop::collection::vec(0u64..10_000, 1..60),
+        ) {
+            let late: Vec<u64> = late.into_iter().map(|late| late % (lead / 2)).collect();
+            let (handed, _) = run(Lead { time: micros(lead), packets: u32::MAX }, micros(interval), 1, &late);
+            prop_assert!(handed.iter().all(|&(_, due, release)| release == due));
+        }
+    }
+
+    /// 25,000 packets/s: 64 packets reach 2.56 ms ahead, and each wake-up is for half of them.
+    #[test]
+    fn a_fast_flow_is_bounded_by_packets() {
+        let (handed, most_held) = run(Lead::default(), micros(40), 1, &[0; 100]);
+        assert_eq!(most_held, 64);
+        // The first one leaves at once, and so makes room for one more.
+        assert_eq!(handed.len(), 65 + 99 * 32);
+        let ahead_of = |index: usize| handed[index].2.saturating_duration_since(handed[index].0);
+        // From then on 32 are held when a wake-up is due, so it may be late by 1.28 ms.
+        assert_eq!((ahead_of(64), ahead_of(65)), (micros(64 * 40), micros(33 * 40)));
+    }
+
+    #[test]
+    fn a_kernel_without_room_is_left_alone_until_half_has_left() {
+        let at = Timestamp::from_micros;
+        let mut ahead = Ahead::new(Lead { time: micros(1_000), packets: 64 });
+        for release in [100, 200, 300, 400] {
+            assert_eq!(ahead.release(at(50), at(release)), Some(at(release)));
+            ahead.handed(at(release), 1);
+        }
+        ahead.refused(at(50));
+        assert_eq!(ahead.release(at(50), at(500)), None);
+        assert_eq!(ahead.wake_at(at(500)), at(200));
+        assert_eq!(ahead.release(at(199), at(500)), None);
+        assert_eq!((ahead.release(at(200), at(500)), ahead.held()), (Some(at(500)), 2));
+        // With nothing held it is others that filled the kernel.
+        let mut empty = Ahead::new(Lead { time: micros(1_000), packets: 64 });
+        empty.refused(at(50));
+        assert_eq!((empty.release(at(549), at(50)), empty.wake_at(at(50))), (None, at(550)));
+        assert_eq!(empty.release(at(550), at(50)), Some(at(550)));
+    }
+
+    #[test]
+    fn no_room_at_all_is_room_for_one() {
+        let (handed, most_held) = run(Lead { time: Duration::ZERO, packets: 0 }, micros(10), 1, &[0, 3, 0]);
+        assert_eq!((handed.len(), most_held), (3, 1));
+    }
+}

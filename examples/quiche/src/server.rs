@@ -1,0 +1,263 @@
+//! The subject: a server that lets each packet leave when quiche says that it should.
+//!
+//! quiche reads clocks and decides, but it cannot wait: [`quiche::SendInfo::at`] says when a packet should
+//! leave, and leaves the rest to the program. Here the rest is a [`DepartureQueue`], looked at after whatever
+//! happened, and one timer for when nothing happens:
+//!
+//! ```text
+//!   socket readable ─▶ quic.recv ─┐                                  ┌─ the packets whose time has come
+//!   its timeout     ─▶ on_timeout ┼─▶ quic.send ─▶ enqueue_at(at) ─▶ turn, pop_due ─▶ send_to
+//!   a release time  ──────────────┘   up to `max_release_into_future`   │
+//!          ▲                                                            ▼
+//!          └────────────────────────── one alarm at `next_due` ─────────┘
+//! ```
+//!
+//! The queue adds a rate of its own, the most that quiche may ask for. It changes no time that quiche gives,
+//! but two things that quiche leaves open: the ten packets that it lets go at once whenever the connection has
+//! been idle, and what is overdue after a stall, leave nine sixteenths of an interval apart.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use example_harness::{Alarm, Sorted};
+use softtimers::pace::queue::{DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
+use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers::{
+    Clock, Config, EventLoop, Happening, Interest, LoopConfig, Monotonic, PaceConfig, SoftTimers, Timestamp,
+    Token,
+};
+
+use crate::connection::{Failure, PACKET, STREAM, byte_at, limits};
+
+/// What becomes of a packet that quiche has made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Release {
+    /// It is sent, and its time ignored: as in quiche's own examples.
+    AtOnce,
+    /// It waits for its time, in a loop whose timer counts whole milliseconds.
+    Milliseconds,
+    /// It waits for its time.
+    OnTime,
+}
+
+/// What left, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    /// Against `SendInfo::at`, of every packet.
+    pub(crate) lateness: Sorted,
+    /// Packets that the socket had no room for. QUIC sends again what was in them.
+    pub(crate) dropped: u64,
+}
+
+/// A server that waits for its one client.
+pub(crate) struct Server {
+    socket: UdpSocket,
+    local: SocketAddr,
+    config: quiche::Config,
+    release: Release,
+    megabits: u64,
+    bytes: u64,
+}
+
+impl Server {
+    /// Serves so many `bytes` at no more than `megabits` a second, with the certificate and the key of these
+    /// files.
+    pub(crate) fn new(release: Release, megabits: u64, bytes: u64, pem: &Path) -> Result<Self, Failure> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        socket.set_nonblocking(true)?;
+        let local = socket.local_addr()?;
+        let mut config = limits::config()?;
+        let pem = pem.to_str().ok_or("the temporary directory has a name that is not UTF-8")?;
+        config.load_cert_chain_from_pem_file(pem)?;
+        config.load_priv_key_from_pem_file(pem)?;
+        // Of quiche's algorithms only this one gives times to come; Reno and CUBIC say «now» of every packet.
+        config.set_cc_algorithm(quiche::CongestionControlAlgorithm::Bbr2Gcongestion);
+        config.enable_pacing(true);
+        config.set_max_pacing_rate(megabits); // Mbit/s for this algorithm; the documentation gives no unit.
+        Ok(Server { socket, local, config, release, megabits, bytes })
+    }
+
+    /// Where to find it.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Serves until the client closes the connection.
+    pub(crate) fn serve(mut self) -> Result<Sent, Failure> {
+        let mut events = EventLoop::new(LoopConfig::default())?;
+        events.register(&self.socket, Token(0), Interest::Readable)?;
+        let mut timers = SoftTimers::new(Config::default());
+        timers.schedule(events.now(), limits::GIVE_UP, softtimers::Slack::millis(10), Event::GiveUp);
+        let mut release = match self.release {
+            Release::Milliseconds => Alarm::in_steps(Event::Release, Duration::from_millis(1)),
+            Release::AtOnce | Release::OnTime => Alarm::exact(Event::Release),
+        };
+        let mut protocol = Alarm::within(Event::Protocol, Duration::from_millis(1));
+
+        let mut batch = RecvBatch::new(64, PACKET);
+        let mut transfer: Option<Transfer> = None;
+        loop {
+            match events.next(&mut timers)? {
+                Happening::Ready { .. } => self.receive(&mut batch, &mut transfer)?,
+                Happening::Due(fired) => match (fired.event, &mut transfer) {
+                    (Event::Protocol, Some(transfer)) => transfer.quic.on_timeout(),
+                    (Event::GiveUp, _) => return Err("the transfer did not end in time".into()),
+                    // Whatever happened, what is due leaves below.
+                    (Event::Release | Event::Protocol, _) => {}
+                },
+            }
+            let Some(transfer) = &mut transfer else { continue };
+            transfer.answer()?;
+            transfer.depart(&self.socket, events.now())?;
+            transfer.produce(&self.socket, events.now())?;
+            release.set(&mut timers, events.now(), transfer.queue.next_due());
+            let timeout = transfer.quic.timeout_instant().map(Monotonic::timestamp_of);
+            protocol.set(&mut timers, events.now(), timeout);
+            if transfer.quic.is_closed() || transfer.quic.is_draining() {
+                return Ok(std::mem::take(&mut transfer.sent));
+            }
+        }
+    }
+
+    /// Gives QUIC what has arrived. The first packet opens the connection.
+    fn receive(&mut self, batch: &mut RecvBatch, transfer: &mut Option<Transfer>) -> Result<(), Failure> {
+        match self.socket.recv_batch(batch) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            other => other?,
+        };
+        for datagram in &*batch {
+            let transfer = match transfer {
+                Some(transfer) => transfer,
+                None => transfer.insert(self.accept(datagram.from)?),
+            };
+            let info = quiche::RecvInfo { from: datagram.from, to: self.local };
+            transfer.quic.recv(&mut datagram.payload.to_owned(), info)?;
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, client: SocketAddr) -> Result<Transfer, Failure> {
+        // A server on a real network draws it at random.
+        let id = quiche::ConnectionId::from_ref(b"the server's id!");
+        let mut queue = DepartureQueue::new(QueueConfig::default());
+        let pace = PaceConfig::bits_per_second(self.megabits * 1_000_000)?;
+        let config = match self.release {
+            Release::AtOnce | Release::OnTime => FlowConfig::new(pace),
+            // No rate but quiche's times: all that has become due since the last look leaves together.
+            Release::Milliseconds => FlowConfig {
+                quantum: Quantum::within(Duration::from_millis(1)),
+                ..FlowConfig::new(PaceConfig::bits_per_second(UNPACED)?)
+            },
+        };
+        let flow = queue.add_flow(config)?;
+        Ok(Transfer {
+            quic: quiche::accept(&id, None, self.local, client, &mut self.config)?,
+            client,
+            release: self.release,
+            answer: (0..self.bytes).map(byte_at).collect(),
+            answered: None,
+            queue,
+            flow,
+            latest: Timestamp::ZERO,
+            sent: Sent::default(),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A packet may leave.
+    Release,
+    /// quiche wants to be called.
+    Protocol,
+    GiveUp,
+}
+
+/// A packet that waits for its time.
+struct Packet {
+    at: Timestamp,
+    bytes: Vec<u8>,
+}
+
+/// The one connection, and its packets on their way out.
+struct Transfer {
+    quic: quiche::Connection,
+    client: SocketAddr,
+    release: Release,
+    answer: Vec<u8>,
+    /// How much of the answer quiche has taken; `None` before it is asked for.
+    answered: Option<usize>,
+    queue: DepartureQueue<Packet>,
+    flow: FlowId,
+    /// The latest release time that quiche has given.
+    latest: Timestamp,
+    sent: Sent,
+}
+
+impl Transfer {
+    /// Gives quiche as much of the answer as it takes.
+    fn answer(&mut self) -> Result<(), Failure> {
+        if self.answered.is_none() && self.quic.stream_readable(STREAM) {
+            let (_, fin) = self.quic.stream_recv(STREAM, &mut [0; 64])?;
+            self.answered = fin.then_some(0);
+        }
+        let Some(answered) = &mut self.answered else { return Ok(()) };
+        while *answered < self.answer.len() {
+            match self.quic.stream_send(STREAM, &self.answer[*answered..], true) {
+                Ok(taken) => *answered += taken,
+                Err(quiche::Error::Done) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets quiche make packets: not further ahead than it says, since they carry what it knows now and
+    /// count as sent, and not while many of them wait because of a stall.
+    fn produce(&mut self, socket: &UdpSocket, now: Timestamp) -> Result<(), Failure> {
+        let horizon = now + self.quic.max_release_into_future();
+        while self.release == Release::AtOnce || (self.latest <= horizon && self.queue.len() < MOST_WAITING) {
+            let mut bytes = vec![0; PACKET];
+            let (length, info) = match self.quic.send(&mut bytes) {
+                Ok(made) => made,
+                Err(quiche::Error::Done) => break,
+                Err(error) => return Err(error.into()),
+            };
+            bytes.truncate(length);
+            self.latest = Monotonic::timestamp_of(info.at);
+            let packet = Packet { at: self.latest, bytes };
+            if self.release == Release::AtOnce {
+                self.send(socket, packet)?;
+            } else {
+                let queued = self.queue.enqueue_at(now, self.flow, packet.at, length as u32, packet);
+                queued.map_err(|refused| refused.reason)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what is due.
+    fn depart(&mut self, socket: &UdpSocket, now: Timestamp) -> Result<(), Failure> {
+        let turn = self.queue.turn(now);
+        while let Some(Popped::Departure(departure)) = self.queue.pop_due(&turn) {
+            self.send(socket, departure.token)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, socket: &UdpSocket, packet: Packet) -> Result<(), Failure> {
+        self.sent.lateness.add_lateness(packet.at, Monotonic.now());
+        match socket.send_to(&packet.bytes, self.client) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.sent.dropped += 1,
+            other => drop(other?),
+        }
+        Ok(())
+    }
+}
+
+/// Packets; a flow takes a hundred, and this much ahead of a path is no use to anybody.
+const MOST_WAITING: usize = 64;
+/// Bits a second that no loopback carries.
+const UNPACED: u64 = 1_000_000_000_000;
