@@ -73,6 +73,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("idle") {
         bars.extend(program.idle(rounds.min(5))?);
     }
+    if wanted("flows") {
+        bars.extend(benches::flows(root, if quick { [2, 1] } else { [30, 3] })?);
+    }
     println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
     for bar in &bars {
         println!("{bar}");
@@ -88,8 +91,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 9] =
-    ["batch-4", "batch-1", "batch-16", "turns", "events", "handover", "pacing", "disturbed", "idle"];
+const SECTIONS: [&str; 10] =
+    ["batch-4", "batch-1", "batch-16", "turns", "events", "handover", "pacing", "disturbed", "idle", "flows"];
 
 /// Builds the command as users do, and finds it.
 fn build(root: &Path) -> Result<Program> {

@@ -25,7 +25,7 @@ pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
-pub use send::SendArgs;
+pub use send::{PhaseName, SendArgs, Train};
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
 ///

@@ -40,7 +40,8 @@ pub(crate) fn command() -> io::Result<Command> {
 }
 
 /// A running child that is killed and waited for when dropped.
-pub(crate) struct Process {
+#[derive(Debug)]
+pub struct Process {
     what: String,
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -48,7 +49,10 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts this program with `words`; `what` names the child in messages.
-    pub(crate) fn start(what: String, words: &[String]) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// A check failure if the system refuses.
+    pub fn start(what: String, words: &[String]) -> Result<Self, Failure> {
         let broke = |error| Failure::broke_off(format_args!("{what}: starting the process"), &error);
         let mut command = command().map_err(broke)?;
         command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -63,7 +67,10 @@ impl Process {
     }
 
     /// What follows `prefix` in the first line on its stderr.
-    pub(crate) fn announced(mut self, prefix: &str) -> Result<(Self, String), Failure> {
+    ///
+    /// # Errors
+    /// A check failure with what it says instead.
+    pub fn announced(mut self, prefix: &str) -> Result<(Self, String), Failure> {
         let mut line = String::new();
         self.stderr
             .read_line(&mut line)
@@ -79,7 +86,10 @@ impl Process {
     }
 
     /// Waits for its end and reads its object.
-    pub(crate) fn finish<T: DeserializeOwned>(mut self) -> Result<T, Failure> {
+    ///
+    /// # Errors
+    /// A check failure if it fails, or prints no such object.
+    pub fn finish<T: DeserializeOwned>(mut self) -> Result<T, Failure> {
         let mut object = String::new();
         if let Some(mut stdout) = self.child.stdout.take() {
             stdout.read_to_string(&mut object).map_err(|error| {

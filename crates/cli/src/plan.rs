@@ -4,23 +4,25 @@
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
 mod echo_client;
+mod flows;
 mod idle;
 mod recv;
 mod replay;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
 use softtimers_core::{
-    CatchUp, PaceConfig, PaceError, Pattern, Rate, RateClock, Strategy, Trace, TriggerState,
+    CatchUp, PaceConfig, PaceError, Pattern, Rate, RateClock, Strategy, Trace, TrainLimit, TriggerState,
 };
 
 use crate::address;
 use crate::args::{
-    Busy, ClockName, EndArgs, EngineArgs, IdlePolicy, OutputArgs, SendArgs, StreamArgs, Timer,
+    Busy, ClockName, EndArgs, EngineArgs, IdlePolicy, OutputArgs, PhaseName, SendArgs, StreamArgs, Timer,
 };
 use crate::failure::Failure;
 use crate::output::Output;
@@ -29,6 +31,7 @@ use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
 
 pub use echo_client::EchoClientPlan;
+pub use flows::Phase;
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};
@@ -49,6 +52,10 @@ pub struct SendPlan {
     pub size: usize,
     /// Flows side by side, each at that rate; more than one only by timers that can.
     pub flows: u32,
+    /// When each of several begins.
+    pub phase: Phase,
+    /// The most datagrams of several flows in a row; `None` for no limit.
+    pub train: Option<NonZeroU32>,
     /// Datagrams of a flow that leave in one go; more than one only by timers that can, and of no recording.
     pub quantum: u32,
     /// Whether the kernel is asked to cut a quantum into its datagrams.
@@ -110,19 +117,24 @@ impl SendPlan {
     /// A usage failure that names the value and what is allowed.
     pub fn new(args: &SendArgs) -> Result<Self, Failure> {
         let rate = target(args)?;
+        let seed = seed(args)?;
         let pace = PaceConfig {
-            pattern: pattern(args)?,
+            pattern: pattern(args.pattern, seed),
             burst_interval: args.burst_interval,
             catch_up: args.engine.catch_up,
             ..PaceConfig::new(rate)
         };
+        let quantum = args.quantum.at(rate);
+        let (phase, train) = flows::together(args, pace.pattern, quantum, seed)?;
         let traffic = Traffic {
             pattern: args.pattern,
             pace,
             trace: None,
             size: args.size as usize,
             flows: args.flows,
-            quantum: args.quantum.at(rate),
+            phase,
+            train,
+            quantum,
             gso: !args.no_gso,
             end: End {
                 duration: args.end.duration.or(args.end.count.is_none().then_some(DEFAULT_DURATION)),
@@ -139,7 +151,7 @@ impl SendPlan {
         engine: &EngineArgs,
         output: &StreamArgs,
     ) -> Result<Self, Failure> {
-        let Traffic { pattern, mut pace, trace, size, flows, quantum, gso, end } = traffic;
+        let Traffic { pattern, mut pace, trace, size, flows, phase, train, quantum, gso, end } = traffic;
         if engine.timer == Timer::Tick {
             check_ticks(pattern, trace.as_ref())?;
             pace = ticking(pace);
@@ -153,6 +165,7 @@ impl SendPlan {
             )));
         }
         let work = work(engine)?;
+        let slack = flows::slack(engine.slack, engine.timer, flows, pace.rate.interval())?;
         check_timer(engine, flows, end.count)?;
         check_source(SendPlan {
             destination,
@@ -161,12 +174,14 @@ impl SendPlan {
             trace,
             size,
             flows,
+            phase,
+            train,
             quantum,
             gso,
             end,
             timer: engine.timer,
             clock: engine.clock,
-            slack: engine.slack,
+            slack,
             idle: IdlePlan::new(engine)?,
             sched_slice: engine.sched_slice,
             work,
@@ -201,9 +216,14 @@ impl SendPlan {
         }
     }
 
-    /// The number that decides a random pattern.
+    /// What keeps all flows together from leaving in one burst.
+    pub fn train_limit(&self) -> TrainLimit {
+        flows::limit(self.train, &self.pace, self.flows)
+    }
+
+    /// The number that decides what is random.
     pub fn seed(&self) -> Option<u64> {
-        if let Pattern::Poisson { seed } = self.pace.pattern { Some(seed) } else { None }
+        if let Pattern::Poisson { seed } = self.pace.pattern { Some(seed) } else { self.phase.seed() }
     }
 
     /// Departures a second, of all flows together.
@@ -237,6 +257,8 @@ impl SendPlan {
             catch_up_ns: catch_up.map(nanos),
             size_bytes: self.size,
             flows: self.flows,
+            phase: self.phase,
+            train: self.train,
             quantum_packets: self.quantum,
             gso: self.gso,
             duration_s: self.end.duration.map(|duration| duration.as_secs_f64()),
@@ -270,6 +292,8 @@ struct Traffic {
     trace: Option<Trace>,
     size: usize,
     flows: u32,
+    phase: Phase,
+    train: Option<NonZeroU32>,
     quantum: u32,
     gso: bool,
     end: End,
@@ -294,6 +318,10 @@ pub struct SendConfig {
     pub size_bytes: usize,
     /// Flows side by side.
     pub flows: u32,
+    /// When each of several begins: `spread`, `together` or `random`.
+    pub phase: Phase,
+    /// The most datagrams of several flows in a row; `null` for no limit.
+    pub train: Option<NonZeroU32>,
     /// Datagrams of a flow that leave in one go.
     pub quantum_packets: u32,
     /// Whether the kernel was asked to cut more than one of them out of one send.
@@ -374,30 +402,29 @@ fn target(args: &SendArgs) -> Result<Rate, Failure> {
     }
 }
 
-/// A seed that is not given is chosen, short enough to be typed.
-fn pattern(args: &SendArgs) -> Result<Pattern, Failure> {
-    match (args.pattern, args.seed) {
-        (SendPattern::Poisson, seed) => Ok(Pattern::Poisson { seed: seed.unwrap_or_else(any_seed) }),
-        (pattern, Some(seed)) => Err(Failure::usage(format_args!(
-            "--seed {seed}: allowed with --pattern poisson only; {pattern} has nothing random"
-        ))),
-        (SendPattern::Constant, None) => Ok(Pattern::Constant),
-        (SendPattern::OnOff(lengths), None) => Ok(Pattern::OnOff(lengths)),
+fn pattern(pattern: SendPattern, seed: u64) -> Pattern {
+    match pattern {
+        SendPattern::Poisson => Pattern::Poisson { seed },
+        SendPattern::Constant => Pattern::Constant,
+        SendPattern::OnOff(lengths) => Pattern::OnOff(lengths),
     }
 }
 
-fn any_seed() -> u64 {
-    RandomState::new().hash_one("seed") >> 32
+/// The number for all that is random. One that is not given is chosen, short enough to be typed.
+fn seed(args: &SendArgs) -> Result<u64, Failure> {
+    let random = args.pattern == SendPattern::Poisson || args.phase == Some(PhaseName::Random);
+    match args.seed {
+        Some(seed) if !random => Err(Failure::usage(format_args!(
+            "--seed {seed}: allowed with --pattern poisson or --phase random only; {} has nothing random",
+            args.pattern
+        ))),
+        Some(seed) => Ok(seed),
+        None => Ok(RandomState::new().hash_one("seed") >> 32),
+    }
 }
 
 /// Refuses what the timer would silently ignore.
 fn check_timer(engine: &EngineArgs, flows: u32, count: Option<u64>) -> Result<(), Failure> {
-    if engine.slack > Duration::ZERO && engine.timer != Timer::Soft {
-        return Err(Failure::usage(format_args!(
-            "--slack {}: only --timer soft has slack; the other timers aim at the due time",
-            show_duration(engine.slack)
-        )));
-    }
     if flows > 1 && matches!(engine.timer, Timer::Signal | Timer::Tick | Timer::Off) {
         return Err(Failure::usage(format_args!(
             "--flows {flows}: only --flows 1 is allowed with --timer {}",
@@ -556,6 +583,26 @@ mod tests {
     }
 
     #[test]
+    fn flows_go_together_as_their_sum_allows() {
+        let config = |flags: &str| {
+            let plan = send(&format!("127.0.0.1:9 --interval 1ms {flags}")).unwrap();
+            let config = serde_json::to_value(plan.config()).unwrap();
+            let kept = ["phase", "train", "slack_ns"].map(|key| config[key].to_string());
+            (kept.join(" "), plan.seed())
+        };
+        assert_eq!(config("--flows 1"), (r#""spread" null 0"#.into(), None));
+        assert_eq!(config("--flows 2"), (r#""spread" 8 20000"#.into(), None));
+        assert_eq!(config("--flows 2 --pattern onoff:10ms/90ms").0, r#""spread" 8 20000"#);
+        assert_eq!(config("--flows 2 --pattern poisson --seed 3").0, r#""spread" null 20000"#);
+        assert_eq!(config("--flows 2 --phase together --slack 0ns"), (r#""together" null 0"#.into(), None));
+        assert_eq!(config("--flows 2 --phase random --seed 5").1, Some(5));
+        assert_eq!(config("--flows 2 --train none --timer loop").0, r#""spread" null 0"#);
+        assert_eq!(config("--flows 2 --quantum 4").0, r#""spread" null 20000"#);
+        assert_eq!(config("--flows 2 --timer kernel").0, r#""spread" null 0"#);
+        assert_eq!(config("--flows 2 --phase together --train 3").0, r#""together" 3 20000"#);
+    }
+
+    #[test]
     fn a_quantum_is_one_datagram_unless_more_are_asked_for() {
         let quantum = |flags: &str| {
             let plan = send(format!("127.0.0.1:9 --rate 8kpps {flags}").trim_end()).unwrap();
@@ -588,6 +635,9 @@ mod tests {
                 "127.0.0.1:9 --rate 1kpps --flows 2 --timer signal",
                 "only --flows 1 is allowed with --timer signal",
             ),
+            ("127.0.0.1:9 --rate 1kpps --phase together", "--phase together: one flow has none"),
+            ("127.0.0.1:9 --rate 1kpps --train 4", "--train 4: one flow has none"),
+            ("127.0.0.1:9 --rate 1kpps --flows 2 --seed 3", "or --phase random only"),
             (
                 "127.0.0.1:9 --rate 1kpps --quantum 2 --timer signal",
                 "--quantum 2: only --quantum 1 is allowed with --timer signal",

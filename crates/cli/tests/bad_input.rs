@@ -93,6 +93,10 @@ fn sizes_counts_and_words() {
         ("--flows 10001", &["'10001'", "from 1 to 10000"]),
         ("--flows 2 --timer signal", &["--flows 2", "--timer signal", "only --flows 1"]),
         ("--flows 2 --timer off", &["--flows 2", "--timer off", "only --flows 1"]),
+        ("--flows 2 --phase apart", &["'apart'", "spread, together, random"]),
+        ("--phase together", &["--phase together", "--flows 2 or more"]),
+        ("--flows 2 --train 65", &["'65'", "from 1 to 64, or none"]),
+        ("--train none", &["--train none", "--flows 2 or more"]),
         ("--count 0", &["'0'", "1.."]),
         ("--echo-batch 65 --busy echo", &["'65'", "1..=64"]),
         ("--echo-batch 4", &["--echo-batch 4", "--busy echo only"]),
@@ -142,7 +146,7 @@ fn patterns_and_seeds() {
         ("--pattern onoff:10000000000s/10000000000s", &["at most 584 years"]),
         ("--pattern poisson --seed -1", &["'-1'"]),
         ("--pattern poisson --seed many", &["'many'"]),
-        ("--seed 5", &["--seed 5", "--pattern poisson only"]),
+        ("--seed 5", &["--seed 5", "--pattern poisson or --phase random only"]),
         ("--pattern onoff:1ms/9ms --seed 5", &["--seed 5", "onoff:1ms/9ms has nothing random"]),
     ] {
         refused(&format!("send 127.0.0.1:9 --rate 1kpps {flags}"), parts);

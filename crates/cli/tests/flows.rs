@@ -46,11 +46,44 @@ fn what_is_due_of_several_flows_leaves_in_one_turn() {
     assert_alike(&sent);
 }
 
+/// Fifty are due in each turn that the slack allows, and none of them is in a longer train for it, whatever else
+/// holds the sender up: trains are apart by the sender's own clock.
+#[test]
+fn what_is_due_of_many_flows_leaves_in_short_trains() {
+    for (flags, most) in [("", 8), (" --train 3 --timer loop", 3)] {
+        let slack = if most == 8 { " --slack 5ms" } else { "" };
+        let (sent, received) =
+            pair(&format!("--rate 50pps --flows 200 --count 3000 --size 64 --catch-up all{slack}{flags}"));
+        assert_eq!((&received["received"], &received["lost"]), (&3_000.into(), &0.into()), "{flags}");
+        assert_eq!(sent["config"]["train"], most, "{flags}");
+        assert!(sent["longest_train"].as_u64().unwrap() <= most, "{flags}: {}", sent["longest_train"]);
+        assert!(sent["packets_per_turn"].as_f64().unwrap() <= most as f64, "{flags}");
+    }
+}
+
+/// Flows that begin together are due together, and the receiver sees them as one train; others are not.
+#[test]
+fn the_phase_decides_what_leaves_together() {
+    let flags = "--rate 50pps --flows 40 --count 800 --size 64 --catch-up all";
+    let (sent, received) = pair(&format!("{flags} --phase together"));
+    assert_eq!((&sent["config"]["phase"], &sent["config"]["train"]), (&"together".into(), &Value::Null));
+    assert!(sent["packets_per_turn"].as_f64().unwrap() > 30.0, "{}", sent["packets_per_turn"]);
+    assert!(received["over_flows"]["longest_train"].as_u64().unwrap() >= 30, "{}", received["over_flows"]);
+    assert_eq!((&received["received"], &received["lost"]), (&800.into(), &0.into()));
+
+    let (sent, received) = pair(&format!("{flags} --phase random --seed 7"));
+    assert_eq!((&sent["config"]["phase"], &sent["seed"]), (&"random".into(), &7.into()));
+    assert!(sent["packets_per_turn"].as_f64().unwrap() < 30.0, "{}", sent["packets_per_turn"]);
+    let rate = &received["over_flows"]["rate_pps"];
+    let [slowest, fastest] = ["min", "max"].map(|end| rate[end].as_f64().unwrap());
+    assert!(slowest > 25.0 && slowest <= fastest && fastest < 100.0, "{rate}");
+}
+
 /// Whatever stalls the machine stalls all flows alike, so their shares differ by a datagram or two of 500.
 /// How far all of them are behind at the end is the machine's affair.
 fn assert_alike(sent: &Value) {
     let [min, max] = ["min", "max"].map(|end| sent["flow_share"][end].as_f64().unwrap());
-    assert!(min > 0.98 * max && min > 0.0 && max < 1.01, "{}", sent["flow_share"]);
+    assert!(min > 0.95 * max && min > 0.0 && max < 1.01, "{}", sent["flow_share"]);
 }
 
 /// More are due in each moment than one turn takes, and more than the receiver shows one by one.

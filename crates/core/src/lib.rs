@@ -55,7 +55,7 @@ pub use pace::{
     PaceConfig, PaceError, PacketPairs, Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
 };
 #[doc(inline)]
-pub use pace::{Speed, Trace, TraceBuilder};
+pub use pace::{Speed, Trace, TraceBuilder, TrainLimit};
 #[doc(inline)]
 pub use percent::{Percent, PercentError};
 #[doc(inline)]

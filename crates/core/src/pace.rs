@@ -35,7 +35,8 @@
 //! # Many flows
 //!
 //! A [`DepartureQueue`] holds the packets of as many flows as there are and hands out those whose time has
-//! come, each flow by a `RateClock` of its own.
+//! come, each flow by a `RateClock` of its own. After a stall that is all of them: a [`TrainLimit`] keeps them
+//! from leaving in one burst.
 //!
 //! # When a kernel keeps release times
 //!
@@ -65,6 +66,7 @@ mod schedule;
 mod slow_start;
 mod start;
 mod trace;
+mod train;
 
 use core::fmt;
 use core::time::Duration;
@@ -84,6 +86,7 @@ pub use schedule::Schedule;
 pub use slow_start::{Growth, SlowStart};
 pub use start::StartRate;
 pub use trace::{Speed, Trace, TraceBuilder};
+pub use train::TrainLimit;
 
 /// What a rate counts, and so which gap follows a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

@@ -32,6 +32,41 @@ pub(super) fn null_events(root: &Path, seconds: u32) -> Result<Vec<Bar>> {
     Ok(vec![Bar::at_most("null events, 20,000/s: cost of a soft one, against a signal's".into(), 0.5, ratio)])
 }
 
+/// Many flows from one thread, for so many seconds and rounds.
+pub(super) fn flows(root: &Path, [seconds, rounds]: [u32; 2]) -> Result<Vec<Bar>> {
+    let text = bench(root, "flows", &["--json", &seconds.to_string(), &rounds.to_string()])?;
+    let (table, object) = text.trim().rsplit_once('\n').context("a table, and an object in the last line")?;
+    let found: Value = serde_json::from_str(object).context("the last line is an object")?;
+    println!("\n### Many flows: medians of {rounds} rounds\n\n{}\n", table.trim());
+    Ok(found["loads"].as_array().into_iter().flatten().flat_map(flows_bars).collect())
+}
+
+/// What is asked of softtimers under one load; nothing is measured where no round was quiet.
+fn flows_bars(load: &Value) -> Vec<Bar> {
+    let name = load["load"].as_str().unwrap_or_default();
+    let called = |what: &str| format!("{name}: {what}");
+    let of =
+        |who: &str, key: &str| load["medians"][who][key].as_f64().filter(|_| load["inconclusive"].is_null());
+    let soft = |key: &str| of("soft", key);
+    match (load["flows"].as_u64(), load["rate_pps"].as_u64()) {
+        (Some(1), Some(1)) => vec![Bar::at_most(called("CPU"), 0.001, soft("cpu_share"))],
+        (Some(1), _) => vec![Bar::at_most(called("back-to-back share"), 0.03, soft("back_to_back"))],
+        _ => {
+            let cpu = |who| of(who, "cpu_us_per_packet");
+            let of_each = soft("cpu_us_per_packet").zip(cpu("timerfd each")).map(|(soft, each)| soft / each);
+            vec![
+                Bar::at_least(called("rate of the slowest flow"), 0.999, soft("rate_min")),
+                Bar::at_most(called("rate of the fastest flow"), 1.001, soft("rate_max")),
+                Bar::at_most(called("gap deviation of the median flow, µs"), 20.0, soft("gap_stddev_p50_us")),
+                Bar::at_most(called("gap deviation of the worst flow, µs"), 20.0, soft("gap_stddev_max_us")),
+                Bar::at_most(called("longest train over all flows"), 8.0, soft("longest_train")),
+                Bar::at_most(called("CPU per packet, against the heap loop's"), 1.1, soft("cpu_of_heap")),
+                Bar::at_most(called("CPU per packet, against one timerfd a flow"), 1.0, of_each),
+            ]
+        }
+    }
+}
+
 /// What it costs to hand datagrams to the kernel.
 pub(super) fn handover(root: &Path, seconds: u32) -> Result<Vec<Bar>> {
     let text = bench(root, "handover", &[&seconds.to_string()])?;
@@ -123,6 +158,22 @@ mod tests {
         let bars = checks(&serde_json::json!({ "checks": found }));
         assert!(bars[0].is_met() && bars[1].is_missed() && bars[2].is_inconclusive());
         assert!(checks(&Value::Null).is_empty());
+    }
+
+    #[test]
+    fn many_flows_are_judged_by_what_was_quiet() {
+        let soft = serde_json::json!({
+            "rate_min": 0.9995, "rate_max": 1.0, "gap_stddev_p50_us": 12.0, "gap_stddev_max_us": 21.0,
+            "longest_train": 8.0, "cpu_of_heap": 0.8, "cpu_us_per_packet": 4.0
+        });
+        let mut load = serde_json::json!({
+            "load": "many", "flows": 64, "rate_pps": 1000, "inconclusive": null,
+            "medians": { "soft": soft, "timerfd each": { "cpu_us_per_packet": 5.0 } }
+        });
+        let missed = |load: &Value| flows_bars(load).iter().filter(|bar| bar.is_missed()).count();
+        assert_eq!((flows_bars(&load).len(), missed(&load)), (7, 1));
+        load["inconclusive"] = "busy".into();
+        assert!(flows_bars(&load).iter().all(Bar::is_inconclusive));
     }
 
     #[test]

@@ -24,9 +24,12 @@ pub struct EngineArgs {
     #[arg(long, value_enum, value_name = "CLOCK", default_value_t = ClockName::Monotonic)]
     pub clock: ClockName,
 
-    /// How late a datagram may be before the backup timer is used (--timer soft only)
-    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = units::duration)]
-    pub slack: Duration,
+    /// How late a datagram may be before the backup timer is used (--timer soft only) [default: 0ns]
+    ///
+    /// What falls due within it leaves together, by one wake-up. Several flows have a 32nd of their interval
+    /// unless given, at most 20 us.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub slack: Option<Duration>,
 
     /// What the loop does when nothing is due (--timer soft only) [default: park]
     #[arg(long, value_enum, value_name = "POLICY")]

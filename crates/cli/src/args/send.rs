@@ -1,8 +1,10 @@
 //! What `send` is asked for.
 
+use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{EndArgs, EngineArgs, StreamArgs, datagram_size};
 use crate::pattern::SendPattern;
@@ -40,7 +42,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "PATTERN", default_value = "constant")]
     pub pattern: SendPattern,
 
-    /// Repeat a random pattern: the same number, the same schedule (--pattern poisson only)
+    /// Repeat what is random: the same number, the same schedule (--pattern poisson, --phase random)
     ///
     /// Without it a number is chosen and printed.
     #[arg(long, value_name = "N")]
@@ -59,10 +61,22 @@ pub struct SendArgs {
 
     /// Flows sent side by side from one socket, each at the rate: 1 to 10000
     ///
-    /// Their starts are spread over one interval; --count is that of all together. Datagrams of several flows
-    /// that are due leave in one turn (not with --timer signal or off).
+    /// Their starts are spread over one interval (see --phase); --count is that of all together. Datagrams of
+    /// several flows that are due leave in one turn (not with --timer signal or off).
     #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
     pub flows: u32,
+
+    /// When each of several flows begins [default: spread]
+    #[arg(long, value_enum, value_name = "PHASE")]
+    pub phase: Option<PhaseName>,
+
+    /// The most datagrams of all flows in a row: 1 to 64, or none for no limit [default: 8 if their sum is even]
+    ///
+    /// After a pause of the loop all flows are due. They then leave in trains of so many, with pauses in which the
+    /// flows still catch up as fast as --burst-interval lets them. The sum of spread flows is even, but not that
+    /// of --pattern poisson.
+    #[arg(long, value_name = "N|none", value_parser = train)]
+    pub train: Option<Train>,
 
     /// How much of a flow leaves in one go: N datagrams, or as many as take TIME at the rate; at most 64
     ///
@@ -89,10 +103,62 @@ pub struct SendArgs {
     pub output: StreamArgs,
 }
 
+/// When each of several flows begins.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PhaseName {
+    /// One after the other within an interval, so that the sum of even flows is even
+    #[default]
+    Spread,
+    /// All at once: each interval begins with a datagram of every flow
+    Together,
+    /// Anywhere within an interval, as unrelated senders do; --seed decides where
+    Random,
+}
+
+impl fmt::Display for PhaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PhaseName::Spread => "spread",
+            PhaseName::Together => "together",
+            PhaseName::Random => "random",
+        })
+    }
+}
+
+/// How many datagrams of all flows may follow each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Train {
+    /// As many as are due.
+    None,
+    /// So many.
+    AtMost(NonZeroU32),
+}
+
+impl fmt::Display for Train {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Train::None => f.write_str("none"),
+            Train::AtMost(most) => most.fmt(f),
+        }
+    }
+}
+
+fn train(text: &str) -> Result<Train, String> {
+    if text == "none" {
+        return Ok(Train::None);
+    }
+    let most = text.parse().ok().filter(|most: &NonZeroU32| most.get() <= LONGEST_TRAIN);
+    most.map(Train::AtMost).ok_or_else(|| format!("a number from 1 to {LONGEST_TRAIN}, or none, is allowed"))
+}
+
 fn flow_count(text: &str) -> Result<u32, String> {
     let flows = text.parse().ok().filter(|flows| (1..=MOST_FLOWS).contains(flows));
     flows.ok_or_else(|| format!("a number of flows from 1 to {MOST_FLOWS} is allowed"))
 }
+
+/// As many leave in one turn, limit or not.
+const LONGEST_TRAIN: u32 = 64;
 
 /// `recv` tells as many apart.
 const MOST_FLOWS: u32 = 10_000;
@@ -107,6 +173,7 @@ Examples:
   softtimers send 127.0.0.1:9000 --rate 10kpps --pattern poisson --seed 7
   softtimers send 127.0.0.1:9000 --rate 10kpps --pattern onoff:10ms/90ms
   softtimers send 127.0.0.1:9000 --rate 100pps --flows 1000 --size 200
+  softtimers send 127.0.0.1:9000 --rate 50pps --flows 200 --phase random --seed 7
   softtimers send 127.0.0.1:9000 --rate 2Gbit --quantum 8 --cpu-budget 100%
   softtimers send 192.0.2.7:9000 --rate 10kpps   # asks a `softtimers recv` there first
 
@@ -119,6 +186,15 @@ Exit codes:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_train_is_a_number_or_none() {
+        let at_most = |most| Ok(Train::AtMost(NonZeroU32::new(most).unwrap()));
+        assert_eq!((train("1"), train("64"), train("none")), (at_most(1), at_most(64), Ok(Train::None)));
+        for text in ["0", "65", "-1", "all", ""] {
+            assert_eq!(train(text).unwrap_err(), "a number from 1 to 64, or none, is allowed", "{text}");
+        }
+    }
 
     #[test]
     fn flows_are_counted() {

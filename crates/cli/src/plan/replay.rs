@@ -14,7 +14,7 @@ use crate::recording::{self, Changed, Fit};
 use crate::replay::Summary;
 use crate::wire::{MAX_SIZE, MIN_SIZE};
 
-use super::{End, SendConfig, SendPlan, Traffic, destination};
+use super::{End, Phase, SendConfig, SendPlan, Traffic, destination};
 
 /// A run of `replay`.
 #[derive(Clone, PartialEq, Debug)]
@@ -59,6 +59,8 @@ impl ReplayPlan {
             size: trace.iter().map(|(_, length)| usize::from(length)).max().unwrap_or(MIN_SIZE),
             trace: Some(trace),
             flows: 1,
+            phase: Phase::default(),
+            train: None,
             quantum: 1,
             gso: true,
             end: End::from(&args.end),

@@ -10,7 +10,7 @@ use softtimers_core::{Histogram, Timestamp};
 use crate::distribution::{Moments, Recorder};
 use crate::gaps::{Gaps, Train};
 use crate::handshake::Consent;
-use crate::recv::report::{FlowReport, FlowsReport, RecvReport};
+use crate::recv::report::{FlowReport, FlowsReport, RateReport, RecvReport};
 use crate::recv::second::Second;
 use crate::recv::sequence::{Arrival, Sequence};
 use crate::recv::strip::Strip;
@@ -42,6 +42,7 @@ pub struct Ledger {
     latest: usize,
     gaps: Gaps,
     variation: Histogram,
+    together: Together,
     consent: Consent,
     /// All but the gaps and what the flows know themselves.
     totals: RecvReport,
@@ -62,6 +63,8 @@ struct Flow {
     train: Train,
     gaps: Moments,
     variation: Variation,
+    first: Timestamp,
+    last: Timestamp,
     received: u64,
     reordered: u64,
     duplicated: u64,
@@ -78,6 +81,7 @@ impl Ledger {
             latest: 0,
             gaps: Gaps::new(expect_interval),
             variation: Histogram::new(),
+            together: Together::default(),
             consent: Consent::new(),
             totals: RecvReport::default(),
             first: None,
@@ -182,6 +186,8 @@ impl Ledger {
             values.distribution()
         };
         let rounded = |value: f64| value.round() as u64;
+        let mut rate = RateReport::default();
+        self.flows.iter().for_each(|flow| rate.include(flow.rate()));
         FlowsReport {
             count: self.flows.len() as u64,
             ended: self.ended as u64,
@@ -189,6 +195,8 @@ impl Ledger {
             lost: over(&|flow| Some(flow.sequence.lost())),
             gap_stddev_ns: over(&|flow| flow.gaps.stddev().map(rounded)),
             one_way_variation_mean_ns: over(&|flow| flow.variation.mean().map(rounded)),
+            rate_pps: rate,
+            longest_train: self.gaps.target().map(|_| self.together.longest),
         }
     }
 
@@ -202,6 +210,7 @@ impl Ledger {
             self.totals.unsorted += 1;
             return;
         };
+        let flows = self.flows.len();
         let flow = &mut self.flows[at];
         let lost = flow.sequence.lost();
         let arrival = flow.sequence.arrive(came.sequence);
@@ -219,7 +228,11 @@ impl Ledger {
         let gap = self.gaps.record(&mut flow.train, came.time);
         if let Some(gap) = gap {
             flow.gaps.record(u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX));
+        } else {
+            flow.first = came.time;
         }
+        flow.last = flow.last.max(came.time);
+        self.together.record(self.gaps.target(), flows, came.time);
         // What came before has had its delay.
         let first = matches!(arrival, Arrival::InOrder | Arrival::Reordered);
         let variation =
@@ -284,11 +297,20 @@ impl Flow {
             train: Train::default(),
             gaps: Moments::default(),
             variation,
+            first: Timestamp::ZERO,
+            last: Timestamp::ZERO,
             received: 0,
             reordered: 0,
             duplicated: 0,
             ended: false,
         }
+    }
+
+    /// Datagrams a second from its first to its last; `None` for fewer than two.
+    fn rate(&self) -> Option<f64> {
+        let span = self.last.saturating_duration_since(self.first);
+        // n datagrams span the time of n - 1 intervals.
+        (!span.is_zero()).then(|| (self.received - 1) as f64 / span.as_secs_f64())
     }
 
     fn report(&self) -> FlowReport {
@@ -309,6 +331,33 @@ impl Flow {
     /// Flows are worse the more they lost, and then the more their delay varied.
     fn badness(&self) -> (u64, u64) {
         (self.sequence.lost(), self.variation.mean().map_or(0, |mean| mean as u64))
+    }
+}
+
+/// The datagrams of all flows as they follow each other on the path that they share.
+///
+/// Two of them stick together if they are closer than half the interval that the flows have together, which
+/// nobody knows before all of them have been heard. So what was counted before a new flow came is forgotten.
+#[derive(Debug, Default)]
+struct Together {
+    flows: usize,
+    last: Timestamp,
+    train: u64,
+    longest: u64,
+}
+
+impl Together {
+    #[inline]
+    fn record(&mut self, interval: Option<Duration>, flows: usize, time: Timestamp) {
+        let gap = time.saturating_duration_since(self.last);
+        let close =
+            interval.is_some_and(|interval| gap.as_nanos() * 2 * (flows as u128) < interval.as_nanos());
+        if flows != self.flows {
+            *self = Together { flows, ..Together::default() };
+        }
+        self.train = if close && self.train > 0 { self.train + 1 } else { 1 };
+        self.longest = self.longest.max(self.train);
+        self.last = self.last.max(time);
     }
 }
 
@@ -432,6 +481,26 @@ mod tests {
         let all = report.one_way_variation_ns;
         assert_eq!((all.count, all.p50, all.p999, all.max), (20_000 - 3, Some(0), Some(0), Some(10_000_000)));
         assert_eq!(report.over_flows.one_way_variation_mean_ns.max, Some(2_000_000));
+    }
+
+    /// Four flows 10 µs apart, once all have been heard; then one pause that makes five of them late.
+    #[test]
+    fn trains_and_rates_are_those_of_all_flows() {
+        let mut ledger = Ledger::new(None);
+        let mut take = |flow: u32, turn: u64, micros| {
+            ledger.take(peer(1), &data(flow, turn), Timestamp::from_micros(micros));
+        };
+        for turn in 0..100 {
+            for flow in 0..4 {
+                // The first of the flows come close behind each other, as if they were one.
+                let at = if turn == 0 { u64::from(flow) } else { turn * 40 + u64::from(flow) * 10 };
+                take(flow, turn, if (2_000..2_050).contains(&at) { 2_040 + (at - 2_000) / 10 } else { at });
+            }
+        }
+        let FlowsReport { longest_train, rate_pps: RateReport { min, max }, .. } = ledger.report().over_flows;
+        assert_eq!(longest_train, Some(5));
+        // 99 intervals, from 0 to 3,960 µs; and from 3 to 3,990.
+        assert_eq!((min.map(f64::round), max.map(f64::round)), (Some(24_831.0), Some(25_000.0)));
     }
 
     #[test]

@@ -100,6 +100,29 @@ pub struct FlowsReport {
     pub gap_stddev_ns: Distribution,
     /// The mean of a flow's one-way variation.
     pub one_way_variation_mean_ns: Distribution,
+    /// Datagrams a second of a flow, from its first to its last.
+    pub rate_pps: RateReport,
+    /// The longest burst of all flows together: gaps between their datagrams, judged by half the interval that
+    /// they have together. Counted since the last new flow was heard; `null` without an interval.
+    pub longest_train: Option<u64>,
+}
+
+/// The slowest and the fastest flow.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct RateReport {
+    /// Of the slowest; `null` if no flow has two datagrams.
+    pub min: Option<f64>,
+    /// Of the fastest.
+    pub max: Option<f64>,
+}
+
+impl RateReport {
+    /// Counts one more flow, if it has a rate.
+    pub(super) fn include(&mut self, rate: Option<f64>) {
+        let Some(rate) = rate else { return };
+        self.min = Some(self.min.map_or(rate, |min| min.min(rate)));
+        self.max = Some(self.max.map_or(rate, |max| max.max(rate)));
+    }
 }
 
 impl RecvReport {
@@ -152,6 +175,7 @@ impl Report for RecvReport {
             table.row("of each flow", format!("{min} to {max} received"));
             table.distribution("deviation", &self.over_flows.gap_stddev_ns);
             table.distribution("mean variation", &self.over_flows.one_way_variation_mean_ns);
+            table.number("longest train", self.over_flows.longest_train);
         }
         for (place, flow) in self.worst_flows.iter().take(WORST_IN_TABLE).enumerate() {
             table.row(if place == 0 { "worst flows" } else { "" }, flow.line());

@@ -136,6 +136,11 @@ impl Flow {
         self.hand_over.as_ref().map_or(self.due, HandOver::wake)
     }
 
+    /// How much later than [`due`](Flow::due) the next datagram may leave, if each may be late by `slack`.
+    pub(super) fn slack(&self, slack: Duration) -> Duration {
+        self.flows.as_ref().map_or(slack, |flows| flows.slack_left(self.due, slack))
+    }
+
     /// Whether all that was asked for has left, or was given up.
     pub(super) fn finished(&self) -> bool {
         let over = self.flows.as_ref().map_or(self.clock.is_over(), Flows::is_over);

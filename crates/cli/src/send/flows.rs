@@ -1,7 +1,7 @@
 //! Several flows side by side from one socket, each at its own place in its own schedule.
 //!
-//! Their starts are spread over one interval. What is due when the engine looks leaves in one turn, in one
-//! system call:
+//! Their starts are spread over one interval, unless another phase is asked for. What is due when the engine
+//! looks leaves in one turn, in one system call:
 //!
 //! ```text
 //!   flow 0   ●           ●           ●           ●
@@ -15,6 +15,9 @@
 //! there with several at once, which are alike, and so leave as one send that the kernel cuts. A single
 //! flow with a quantum is a case of it, and so is one that is handed over ahead of its times: then what is due
 //! at several times leaves by one call.
+//!
+//! Of all together a [`TrainLimit`] makes trains, so that a stall of the loop is no burst of as many as there are
+//! flows.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +26,7 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers::signal_timer::Departure;
 use softtimers::udp::{Retries, SendBatch};
-use softtimers::{PaceConfig, PaceError, Pattern, Timestamp, TriggerState};
+use softtimers::{Clock, Monotonic, PaceConfig, PaceError, Pattern, Timestamp, TrainLimit, TriggerState};
 
 use crate::args::Timer;
 use crate::gaps::{GapReport, Gaps, Train};
@@ -47,6 +50,9 @@ pub(super) struct Flows {
     pace: PaceConfig,
     /// Places that are given up, as far as the datagrams that were due since have told.
     forfeited: u64,
+    limit: TrainLimit,
+    /// When the next would be due without that limit.
+    ready: Timestamp,
     /// All flows together, as if they were one.
     gaps: Gaps,
     train: Train,
@@ -74,7 +80,7 @@ pub struct ShareReport {
 }
 
 impl Flows {
-    /// Flows of which the first begins at `start`, and the last just less than an interval later.
+    /// Flows that begin at `start`, or within an interval from there.
     pub(super) fn new(plan: &SendPlan, start: Timestamp) -> Result<Self, PaceError> {
         let (pace, interval) = (plan.pace, plan.pace.rate.interval());
         let mut order = match (plan.timer, &plan.trace) {
@@ -84,7 +90,7 @@ impl Flows {
         let mut batch = SendBatch::new(MOST_IN_ONE_TURN, plan.size);
         batch.set_segmentation(plan.gso && plan.quantum > 1);
         let starts: Vec<Timestamp> =
-            (0..plan.flows).map(|flow| start + spread(interval, flow, plan.flows)).collect();
+            (0..plan.flows).map(|flow| start + plan.phase.offset(flow, plan.flows, pace.rate)).collect();
         for (flow, &start) in starts.iter().enumerate() {
             let pattern = own(pace.pattern, flow as u64);
             order.add(PaceConfig { pattern, ..pace }, plan.trace.as_ref(), start)?;
@@ -98,6 +104,8 @@ impl Flows {
             packet: vec![0; plan.size],
             pace,
             forfeited: 0,
+            limit: plan.train_limit(),
+            ready: start,
             gaps: Gaps::new(Some(interval / plan.flows)),
             train: Train::default(),
             latest: start,
@@ -109,7 +117,7 @@ impl Flows {
         self.lanes.len() as u32
     }
 
-    /// Sends what is due at `now`, of at most `left` datagrams, and returns when the next is due. What the
+    /// Sends what is due at `now`, of at most `left` datagrams, and returns when the next may leave. What the
     /// kernel has no room for is tried again a burst interval later, before anything else.
     ///
     /// # Errors
@@ -123,14 +131,28 @@ impl Flows {
         source: TriggerState,
     ) -> io::Result<Timestamp> {
         if self.staged.is_empty() {
-            self.stage(outlet, now, left)?;
+            let room = u64::from(self.limit.room(now));
+            self.stage(outlet, now, left.min(room))?;
         }
-        if self.flush(outlet, tally, now, source)? {
-            return Ok(self.next_due());
+        let before = self.staged.len();
+        let flushed = self.flush(outlet, tally, now, source);
+        let taken = before - self.staged.len();
+        // The engine's clock is this one, or kept to it.
+        self.limit.departed(now, now.max(Monotonic.now()), taken as u32);
+        if flushed? {
+            self.ready = self.next_due();
+            return Ok(self.ready.max(self.limit.earliest()));
         }
         let again = now + Retries::after(self.pace.shortest_gap());
+        self.ready = again;
         self.staged.iter_mut().for_each(|(staged, _)| staged.due = again);
         Ok(again)
+    }
+
+    /// How much later than `due`, when the next may leave, it may be if it is to be no later than that
+    /// after it is ready: what waits behind a full train has waited already.
+    pub(super) fn slack_left(&self, due: Timestamp, slack: Duration) -> Duration {
+        slack.saturating_sub(due.saturating_duration_since(self.ready))
     }
 
     /// Hands over what may be ahead of its time, of at most `left` datagrams; what the kernel had no room for
@@ -209,8 +231,8 @@ impl Flows {
         let before = self.staged.len();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
-        let Flows { order, lanes, batch, staged, packet, pace, forfeited, .. } = self;
-        let interval = pace.rate.interval();
+        let Flows { order, lanes, batch, staged, packet, pace, limit, forfeited, .. } = self;
+        let (interval, earliest) = (pace.rate.interval(), limit.earliest());
         let mut pushed = Ok(());
         order.take(time, most, |due| {
             let lane = &mut lanes[due.flow as usize];
@@ -220,7 +242,8 @@ impl Flows {
             pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| outlet.put(batch, packet, time));
             lane.numbered += 1;
             *forfeited += due.forfeited - std::mem::replace(&mut lane.forfeited, due.forfeited);
-            staged.push_back((due, time));
+            // Behind a full train it is not the loop that is late.
+            staged.push_back((Due { due: due.due.max(earliest), ..due }, time));
         })?;
         pushed.map_err(io::Error::other)?;
         Ok((self.staged.len() - before) as u32)
@@ -252,11 +275,6 @@ impl Flows {
     fn next_due(&self) -> Timestamp {
         self.order.next_due().unwrap_or(Timestamp::MAX)
     }
-}
-
-/// How much later than the first one a flow begins.
-fn spread(interval: Duration, flow: u32, flows: u32) -> Duration {
-    Duration::from_nanos((interval.as_nanos() * u128::from(flow) / u128::from(flows)) as u64)
 }
 
 /// Random flows must not be random in the same way. The first one is that of the seed itself.

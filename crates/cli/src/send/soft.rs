@@ -1,10 +1,11 @@
 //! `--timer soft`: the flow as an event of [`SoftTimers`] in an [`EventLoop`].
 
 use std::io;
+use std::time::Duration;
 
 use softtimers::{
-    Config, EventLoop, Fired, Happening, Idle, Interest, LoopClock, LoopConfig, Slack, SoftTimers, Token,
-    TriggerState,
+    Config, EventLoop, Fired, Happening, Idle, Interest, LoopClock, LoopConfig, Slack, SoftTimers, Timestamp,
+    Token, TriggerState,
 };
 
 use crate::plan::SendPlan;
@@ -25,26 +26,26 @@ enum Event {
 
 /// Sends until the session is over.
 pub(super) fn run(session: &mut Session, clock: &impl LoopClock, plan: &SendPlan) -> io::Result<()> {
-    let mut engine = Engine::new(session, clock, Slack::within(plan.slack));
-    engine.schedule_departure();
+    let mut engine = Engine::new(session, clock, plan.slack);
+    engine.schedule_departure(clock.now());
     engine.drive(plan.idle.unwrap_or_default().idle())
 }
 
 /// Does only the work, in the same loop with nothing to send: what its trigger states cost by
 /// themselves. Not a baseline for work kept, for that loop is softtimers' own.
 pub(super) fn idle(session: &mut Session, clock: &impl LoopClock) -> io::Result<()> {
-    Engine::new(session, clock, Slack::EXACT).drive(Idle::park())
+    Engine::new(session, clock, Duration::ZERO).drive(Idle::park())
 }
 
 struct Engine<'a, C> {
     session: &'a mut Session,
     clock: &'a C,
     timers: SoftTimers<Event>,
-    slack: Slack,
+    slack: Duration,
 }
 
 impl<'a, C: LoopClock> Engine<'a, C> {
-    fn new(session: &'a mut Session, clock: &'a C, slack: Slack) -> Self {
+    fn new(session: &'a mut Session, clock: &'a C, slack: Duration) -> Self {
         // The intervals between trigger states cost 5 ns each, and say how late an event can be.
         let config = Config::default().intervals(true).intervals_without_each(session.without_each);
         let mut timers = SoftTimers::new(session.disabled.into_iter().fold(config, Config::disable_source));
@@ -52,8 +53,9 @@ impl<'a, C: LoopClock> Engine<'a, C> {
         Engine { session, clock, timers, slack }
     }
 
-    fn schedule_departure(&mut self) {
-        self.timers.schedule_at(self.clock.now(), self.session.flow.due(), self.slack, Event::Departure);
+    fn schedule_departure(&mut self, now: Timestamp) {
+        let flow = &self.session.flow;
+        self.timers.schedule_at(now, flow.due(), Slack::within(flow.slack(self.slack)), Event::Departure);
     }
 
     fn drive(&mut self, idle: Idle) -> io::Result<()> {
@@ -135,8 +137,8 @@ impl<'a, C: LoopClock> Engine<'a, C> {
         if fired.event == Event::End {
             return Ok(true);
         }
-        let due = self.session.flow.depart(now, fired.source)?;
-        self.timers.schedule_at(now, due, self.slack, Event::Departure);
+        self.session.flow.depart(now, fired.source)?;
+        self.schedule_departure(now);
         Ok(self.session.flow.finished() || self.session.interrupt.arrived())
     }
 }

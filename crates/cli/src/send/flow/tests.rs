@@ -16,6 +16,9 @@ fn flow(flags: &str, start: Timestamp) -> (Flow, UdpSocket) {
     (Flow::new(&SendPlan::new(&args).unwrap(), socket, start).unwrap(), receiver)
 }
 
+/// For several flows, which look at the clock after they have sent: none of these times has come yet.
+const AHEAD: Timestamp = Timestamp::from_micros(1 << 50);
+
 fn scheduled(receiver: &UdpSocket) -> Timestamp {
     let mut packet = [0; 2048];
     let length = receiver.recv(&mut packet).unwrap();
@@ -112,7 +115,7 @@ fn a_departure_of_a_handler_is_late_without_a_cause() {
 /// count.
 #[test]
 fn several_flows_are_spread_and_leave_together() {
-    let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
+    let (micros, start) = (Duration::from_micros, AHEAD);
     for timer in ["soft", "loop"] {
         let (mut flow, receiver) =
             flow(&format!("--interval 1ms --flows 4 --count 10 --timer {timer}"), start);
@@ -133,10 +136,48 @@ fn several_flows_are_spread_and_leave_together() {
     }
 }
 
+/// After a stall all flows are due: they leave in trains, with a pause behind each, and none has slack left.
+#[test]
+fn a_stall_of_all_flows_is_no_burst() {
+    let (micros, start) = (Duration::from_micros, AHEAD);
+    for timer in ["soft", "loop"] {
+        let flags = format!("--interval 1s --flows 1000 --count 20 --train 4 --catch-up all --timer {timer}");
+        let (mut flow, receiver) = flow(&flags, start);
+        let mut now = start + micros(100_000);
+        let mut trains = Vec::new();
+        while !flow.finished() {
+            let before = flow.sent();
+            let due = flow.depart(now, TriggerState::HandlerExit).unwrap();
+            trains.push(flow.sent() - before);
+            // Four burst intervals of 1,000 flows, or what sending them really took and one more.
+            assert!(due >= now + micros(4 * 562), "{timer}: {due:?} after {now:?}");
+            assert_eq!(flow.slack(micros(500)), Duration::ZERO, "{timer}");
+            let early = due.saturating_sub(Duration::from_nanos(1));
+            assert_eq!(flow.depart(early, TriggerState::HandlerExit).unwrap(), due, "{timer}");
+            now = due;
+        }
+        assert_eq!(trains, [4; 5], "{timer}");
+        let places: Vec<Timestamp> = (0..20).map(|_| scheduled(&receiver)).collect();
+        assert_eq!(places, (0..20).map(|place| start + place * micros(1_000)).collect::<Vec<_>>(), "{timer}");
+    }
+}
+
+/// Flows that begin together leave together, in as many turns as it takes.
+#[test]
+fn flows_that_begin_together_have_no_trains() {
+    let start = AHEAD;
+    for (flags, first_turn) in [("--flows 100", 64), ("--flows 10", 10), ("--flows 10 --train 3", 3)] {
+        let (mut flow, _receiver) =
+            flow(&format!("--interval 1ms --size 64 --phase together {flags}"), start);
+        flow.depart(start, TriggerState::Readiness).unwrap();
+        assert_eq!(flow.sent(), first_turn, "{flags}");
+    }
+}
+
 /// Random flows have a seed each, so they do not leave in step.
 #[test]
 fn random_flows_are_not_random_alike() {
-    let start = Timestamp::from_micros(1_000_000);
+    let start = AHEAD;
     let (mut flow, receiver) = flow("--interval 1ms --flows 2 --pattern poisson --seed 5", start);
     let mut due = flow.due();
     let mut gaps = [(); 2].map(|()| Vec::new());
