@@ -32,6 +32,7 @@ pub mod bound;
 mod heap;
 pub mod histogram;
 pub mod idle;
+pub mod keyed;
 pub mod pace;
 pub mod percent;
 pub mod rate;
@@ -41,6 +42,7 @@ pub mod stats;
 pub mod time;
 pub mod timers;
 pub mod trigger;
+mod wheel;
 
 #[doc(inline)]
 pub use alarm::{Alarm, Command};
@@ -48,6 +50,8 @@ pub use alarm::{Alarm, Command};
 pub use histogram::Histogram;
 #[doc(inline)]
 pub use idle::{Idle, PollBudget, Polling, Wait};
+#[doc(inline)]
+pub use keyed::{KeyedStep, KeyedTimers, KeyedTurn};
 #[doc(inline)]
 pub use pace::{
     AckConfig, AckPacer, AckRate, Arrival, Capacity, CatchUp, Counts, DepartureQueue, OnOff, PaceConfig,

@@ -113,7 +113,7 @@ pub(crate) struct Window {
     /// The order it comes out in: `due` on the tick, after rounding.
     pub(crate) effective: Timestamp,
     /// Due + slack; `None` for a deferrable event.
-    last: Option<Timestamp>,
+    pub(crate) last: Option<Timestamp>,
 }
 
 impl Window {

@@ -25,8 +25,7 @@ pub(crate) struct Slots<E> {
     slots: Vec<Slot<E>>,
     free: Vec<u32>,
     first_generation: NonZeroU32,
-    #[cfg(debug_assertions)]
-    instance: u32,
+    instance: Instance,
 }
 
 #[derive(Debug)]
@@ -36,20 +35,31 @@ struct Slot<E> {
 }
 
 impl TimerId {
+    #[inline]
+    pub(crate) fn new(index: u32, generation: NonZeroU32, instance: &Instance) -> Self {
+        let _ = instance;
+        TimerId {
+            index,
+            generation,
+            #[cfg(debug_assertions)]
+            instance: instance.0,
+        }
+    }
+
+    #[inline]
     pub(crate) fn index(self) -> u32 {
         self.index
+    }
+
+    #[inline]
+    pub(crate) fn generation(self) -> NonZeroU32 {
+        self.generation
     }
 }
 
 impl<E> Slots<E> {
     pub(crate) fn new(first_generation: NonZeroU32) -> Self {
-        Slots {
-            slots: Vec::new(),
-            free: Vec::new(),
-            first_generation,
-            #[cfg(debug_assertions)]
-            instance: instance::next(),
-        }
+        Slots { slots: Vec::new(), free: Vec::new(), first_generation, instance: Instance::new() }
     }
 
     /// Puts `event` into a free slot, and says which: O(1) amortised.
@@ -66,8 +76,7 @@ impl<E> Slots<E> {
 
     /// The slot that `id` names, while its event is pending.
     pub(crate) fn find(&self, id: TimerId) -> Option<u32> {
-        #[cfg(debug_assertions)]
-        assert_eq!(id.instance, self.instance, "a handle was used on a set that it does not belong to");
+        self.instance.check(id);
         let slot = self.slots.get(id.index as usize)?;
         (slot.generation == id.generation && slot.event.is_some()).then_some(id.index)
     }
@@ -87,12 +96,7 @@ impl<E> Slots<E> {
     /// The handle of what is in a slot now.
     #[inline]
     pub(crate) fn id(&self, index: u32) -> TimerId {
-        TimerId {
-            index,
-            generation: self.slots[index as usize].generation,
-            #[cfg(debug_assertions)]
-            instance: self.instance,
-        }
+        TimerId::new(index, self.slots[index as usize].generation, &self.instance)
     }
 
     /// Empties a slot that holds an event; its handle is dead from here on.
@@ -109,14 +113,29 @@ impl<E> Slots<E> {
     }
 }
 
-#[cfg(debug_assertions)]
-mod instance {
-    use core::sync::atomic::{AtomicU32, Ordering};
+/// Which set a handle is from. Debug builds number the sets, release builds do not.
+#[derive(Debug)]
+pub(crate) struct Instance(#[cfg(debug_assertions)] u32);
 
-    static NEXT: AtomicU32 = AtomicU32::new(0);
+impl Instance {
+    pub(crate) fn new() -> Self {
+        #[cfg(debug_assertions)]
+        {
+            use core::sync::atomic::{AtomicU32, Ordering};
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            Instance(NEXT.fetch_add(1, Ordering::Relaxed))
+        }
+        #[cfg(not(debug_assertions))]
+        Instance()
+    }
 
-    pub(super) fn next() -> u32 {
-        NEXT.fetch_add(1, Ordering::Relaxed)
+    /// # Panics
+    /// In debug builds, if the handle is from another set.
+    #[inline]
+    pub(crate) fn check(&self, id: TimerId) {
+        let _ = id;
+        #[cfg(debug_assertions)]
+        assert_eq!(id.instance, self.0, "a handle was used on a set that it does not belong to");
     }
 }
 

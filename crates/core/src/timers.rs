@@ -20,19 +20,24 @@
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
 //!        │                                          │
 //!        ▼                                          ▼
-//!   slots: [event, due, generation]     next(&turn): the least (effective due, sequence) < limit?
-//!   due order:      heap of (effective due, sequence)          yes: hand it out   no: the turn is over
-//!   deadline order: heap of due + slack ──▶ poll_at()
+//!   records, filed in the wheel         next(&turn): the least (effective due, sequence) < limit?
+//!        │                                   yes: hand it out        no: the turn is over
+//!        └─▶ the least due + slack ──▶ poll_at()
 //! ```
 
+mod handles;
+
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use crate::heap::IndexedHeap;
 use crate::slack::Window;
-use crate::slots::Slots;
 use crate::time::saturating_nanos;
+use crate::wheel::record::Late;
+use crate::wheel::{Pull, Segments, Wheel, small};
+use handles::Handles;
+
 use crate::{Histogram, Intervals, Slack, Stats, TimerId, Timestamp, TriggerState};
 
 /// How a [`SoftTimers`] is set up.
@@ -42,6 +47,7 @@ pub struct Config {
     clock_step: Duration,
     intervals: bool,
     first_generation: NonZeroU32,
+    few: usize,
 }
 
 impl Default for Config {
@@ -52,6 +58,7 @@ impl Default for Config {
             clock_step: Duration::ZERO,
             intervals: false,
             first_generation: NonZeroU32::MIN,
+            few: small::MOST,
         }
     }
 }
@@ -80,7 +87,14 @@ impl Config {
         self
     }
 
-    /// The generation at which slots start. For tests that want to see slots retire.
+    /// The most timers that are kept in a heap alone, without a wheel. For tests that want a wheel at once.
+    #[doc(hidden)]
+    pub fn few(mut self, most: usize) -> Self {
+        self.few = most;
+        self
+    }
+
+    /// The generation at which records start. For tests that want to see records retire.
     #[doc(hidden)]
     pub fn first_generation(mut self, generation: NonZeroU32) -> Self {
         self.first_generation = generation;
@@ -109,26 +123,20 @@ impl Config {
 /// ```
 #[derive(Debug)]
 pub struct SoftTimers<E> {
-    /// The cached word behind "anything due?": the earliest effective due, [`Timestamp::MAX`] when
-    /// nothing is pending, zero when every trigger state is to be recorded.
-    gate: Timestamp,
+    wheel: Wheel,
+    /// Of each record, its event.
+    events: Segments<Option<E>>,
+    handles: Handles,
+    /// Of the few events scheduled more than four seconds too late, when they were asked for.
+    overdue: BTreeMap<u32, Timestamp>,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
     sequence: u64,
     tick: u64,
     clock_step: Duration,
-    slots: Slots<Waiting<E>>,
-    due: IndexedHeap<(Timestamp, u64)>,
-    deadlines: IndexedHeap<Timestamp>,
     stats: Stats,
     lateness: Box<Histogram>,
     intervals: Option<Box<Intervals>>,
-}
-
-#[derive(Debug)]
-struct Waiting<E> {
-    due: Timestamp,
-    event: E,
 }
 
 /// One visit to a trigger state: the line drawn by [`SoftTimers::trigger`].
@@ -183,19 +191,19 @@ impl core::error::Error for NotPending {}
 impl<E> SoftTimers<E> {
     /// An empty set of timers.
     pub fn new(config: Config) -> Self {
-        let intervals = config.intervals.then(|| Box::new(Intervals::new()));
+        let tick = saturating_nanos(config.tick).max(1);
         SoftTimers {
-            gate: if intervals.is_some() { Timestamp::ZERO } else { Timestamp::MAX },
+            wheel: Wheel::new(tick, config.few),
+            events: Segments::new(),
+            handles: Handles::new(config.first_generation),
+            overdue: BTreeMap::new(),
             latest: Timestamp::ZERO,
             sequence: 0,
-            tick: saturating_nanos(config.tick).max(1),
+            tick,
             clock_step: config.clock_step,
-            slots: Slots::new(config.first_generation),
-            due: IndexedHeap::new(),
-            deadlines: IndexedHeap::new(),
             stats: Stats::default(),
             lateness: Box::default(),
-            intervals,
+            intervals: config.intervals.then(|| Box::new(Intervals::new())),
         }
     }
 
@@ -267,15 +275,15 @@ impl<E> SoftTimers<E> {
     /// # Cost
     /// O(log n). Never allocates.
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
-        let index = self.slots.find(id)?;
-        let (_, waiting) = self.remove(index)?;
+        let index = self.find(id)?;
+        self.wheel.remove(index);
         self.stats.cancelled += 1;
-        Some(waiting.event)
+        self.give_back(index)
     }
 
     /// Whether the event is still waiting.
     pub fn is_pending(&self, id: TimerId) -> bool {
-        self.slots.find(id).is_some()
+        self.find(id).is_some()
     }
 
     /// Visits a trigger state: the returned turn hands out what is due at `now`.
@@ -285,7 +293,7 @@ impl<E> SoftTimers<E> {
     #[inline]
     pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         self.stats.triggers[source] += 1;
-        if now < self.gate {
+        if now.as_nanos() < self.wheel.gate() && self.intervals.is_none() {
             return Turn { limit: (Timestamp::ZERO, 0), source };
         }
         self.begin_turn(source, now)
@@ -297,7 +305,7 @@ impl<E> SoftTimers<E> {
     /// O(log n). Never allocates.
     #[inline]
     pub fn next(&mut self, turn: &Turn) -> Option<Fired<E>> {
-        if turn.limit.0 < self.gate {
+        if turn.limit.0.as_nanos() < self.wheel.gate() {
             return None;
         }
         loop {
@@ -312,12 +320,15 @@ impl<E> SoftTimers<E> {
     /// As [`next`](Self::next), in pieces: each call does at most a few microseconds of work, however
     /// many timers are pending and however far time has jumped.
     pub fn step(&mut self, turn: &Turn) -> Step<E> {
-        match self.due.peek() {
-            Some((key, index)) if key < turn.limit => match self.remove(index) {
-                Some((id, waiting)) => Step::Fired(self.fired(turn, id, waiting)),
+        let now = turn.limit.0.as_nanos();
+        match self.wheel.pull(now) {
+            Pull::Least(key, index) if key < (now, turn.limit.1) => match self.fire(turn, index) {
+                Some(fired) => Step::Fired(fired),
                 None => Step::Done,
             },
-            _ => Step::Done,
+            Pull::More => Step::MoreWork,
+            Pull::Least(..) | Pull::Idle if self.wheel.tidy(now) => Step::MoreWork,
+            Pull::Least(..) | Pull::Idle => Step::Done,
         }
     }
 
@@ -330,7 +341,10 @@ impl<E> SoftTimers<E> {
     /// O(1).
     #[inline]
     pub fn poll_at(&self) -> Option<Timestamp> {
-        self.deadlines.peek().map(|(deadline, _)| deadline)
+        match self.wheel.earliest_deadline() {
+            u64::MAX => None,
+            nanos => Some(Timestamp::from_nanos(nanos)),
+        }
     }
 
     /// The earliest time at which a trigger state would find an event due.
@@ -339,22 +353,22 @@ impl<E> SoftTimers<E> {
     /// O(1).
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.due.peek().map(|((effective, _), _)| effective)
+        (!self.is_empty()).then(|| Timestamp::from_nanos(self.wheel.next_due()))
     }
 
     /// Events waiting.
     pub fn len(&self) -> usize {
-        self.due.len()
+        self.wheel.len()
     }
 
     /// Whether no event is waiting.
     pub fn is_empty(&self) -> bool {
-        self.due.len() == 0
+        self.wheel.len() == 0
     }
 
     /// Counters since the beginning.
     pub fn stats(&self) -> Stats {
-        Stats { pending: self.due.len() as u64, ..self.stats }
+        Stats { pending: self.wheel.len() as u64, ..self.stats }
     }
 
     /// Lateness of the events handed out, in nanoseconds.
@@ -367,53 +381,82 @@ impl<E> SoftTimers<E> {
         self.intervals.as_deref()
     }
 
-    fn insert(&mut self, window: Window, event: E) -> TimerId {
-        let (id, index) = self.slots.insert(Waiting { due: window.due, event });
-        self.file(index, &window);
-        self.stats.scheduled += 1;
-        id
+    #[inline]
+    fn find(&self, id: TimerId) -> Option<u32> {
+        self.handles.find(&self.wheel.records, id)
     }
 
+    #[inline]
+    fn insert(&mut self, window: Window, event: E) -> TimerId {
+        let index = self.handles.take(&mut self.wheel.records);
+        match self.events.get_mut(index) {
+            Some(place) => *place = Some(event),
+            None => self.events.push(Some(event)),
+        }
+        self.file(index, &window);
+        self.stats.scheduled += 1;
+        self.handles.id(&self.wheel.records, index)
+    }
+
+    #[inline]
     fn rearm(&mut self, id: TimerId, window: Window) -> Result<(), NotPending> {
-        let index = self.slots.find(id).ok_or(NotPending)?;
-        self.slots.at_mut(index).ok_or(NotPending)?.due = window.due;
+        let index = self.find(id).ok_or(NotPending)?;
+        let record = &self.wheel.records[index];
+        let filed = Timestamp::from_nanos(record.due);
         self.stats.rearmed += 1;
-        match self.due.key(index) {
-            Some((filed, _)) if window.contains(filed) => {
-                self.stats.rearmed_in_place += 1;
-                self.file_deadline(index, window.deadline(filed));
-            }
-            _ => self.file(index, &window),
+        if window.contains(filed) {
+            self.stats.rearmed_in_place += 1;
+            let sequence = record.sequence;
+            self.file_at(index, &Window { effective: filed, ..window }, sequence);
+        } else {
+            self.file(index, &window);
         }
         Ok(())
     }
 
+    #[inline]
     fn file(&mut self, index: u32, window: &Window) {
-        self.due.set(index, (window.effective, self.sequence));
+        self.file_at(index, window, self.sequence);
         self.sequence += 1;
-        self.file_deadline(index, window.deadline(window.effective));
-        self.set_gate();
     }
 
-    fn file_deadline(&mut self, index: u32, deadline: Timestamp) {
-        if deadline == Timestamp::MAX {
-            self.deadlines.remove(index);
-        } else {
-            self.deadlines.set(index, deadline);
+    #[inline]
+    fn file_at(&mut self, index: u32, window: &Window, sequence: u64) {
+        let due = window.effective.as_nanos();
+        let late = match window.deadline(window.effective) {
+            Timestamp::MAX => Late::NEVER,
+            deadline => Late::from_nanos(deadline.as_nanos() - due),
+        };
+        self.wheel.set(self.latest.as_nanos(), index, (due, sequence), late);
+        if self.wheel.records[index].early == OVERDUE {
+            self.overdue.remove(&index);
         }
+        self.wheel.records[index].early = match u32::try_from(due - window.due.as_nanos()) {
+            Ok(early) if early != OVERDUE => early,
+            _ => {
+                self.overdue.insert(index, window.due);
+                OVERDUE
+            }
+        };
     }
 
-    fn remove(&mut self, index: u32) -> Option<(TimerId, Waiting<E>)> {
-        self.due.remove(index);
-        self.deadlines.remove(index);
-        self.set_gate();
-        self.slots.take(index)
-    }
-
-    fn set_gate(&mut self) {
-        if self.intervals.is_none() {
-            self.gate = self.next_due().unwrap_or(Timestamp::MAX);
+    /// The time an event was asked for.
+    #[inline]
+    fn asked_for(&mut self, index: u32) -> Timestamp {
+        let record = &self.wheel.records[index];
+        if record.early == OVERDUE {
+            return self.overdue.get(&index).copied().unwrap_or(Timestamp::ZERO);
         }
+        Timestamp::from_nanos(record.due - u64::from(record.early))
+    }
+
+    #[inline]
+    fn give_back(&mut self, index: u32) -> Option<E> {
+        if self.wheel.records[index].early == OVERDUE {
+            self.overdue.remove(&index);
+        }
+        self.handles.give_back(&mut self.wheel.records, index);
+        self.events[index].take()
     }
 
     #[inline(never)]
@@ -425,11 +468,18 @@ impl<E> SoftTimers<E> {
         Turn { limit: (self.latest, self.sequence), source }
     }
 
-    fn fired(&mut self, turn: &Turn, id: TimerId, waiting: Waiting<E>) -> Fired<E> {
-        let Waiting { due, event } = waiting;
+    #[inline]
+    fn fire(&mut self, turn: &Turn, index: u32) -> Option<Fired<E>> {
+        self.wheel.remove(index);
+        let id = self.handles.id(&self.wheel.records, index);
+        let due = self.asked_for(index);
+        let event = self.give_back(index)?;
         let lateness = turn.limit.0.saturating_duration_since(due);
         self.stats.fired[turn.source] += 1;
         self.lateness.record(saturating_nanos(lateness));
-        Fired { event, id, due, lateness, source: turn.source }
+        Some(Fired { event, id, due, lateness, source: turn.source })
     }
 }
+
+/// As a record's `early`: what it stands for does not fit.
+const OVERDUE: u32 = u32::MAX;

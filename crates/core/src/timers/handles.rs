@@ -1,0 +1,72 @@
+//! Handles for the wheel's records: index and generation, and which records are free.
+//!
+//! A record's generation changes each time it is given back, so a handle kept too long finds nothing instead of
+//! somebody else's event. A 32-bit generation would wrap after four thousand million uses of one
+//! record; the record is retired before that, at the price of its 32 bytes (Costello & Varghese keep a
+//! similar count in their handles, §"Interfaces").
+
+use core::num::NonZeroU32;
+
+use crate::TimerId;
+use crate::slots::Instance;
+use crate::wheel::record::{MOST, Record, Records};
+
+#[derive(Debug)]
+pub(super) struct Handles {
+    /// The first free record. The next is in its field `early`.
+    free: u32,
+    first_generation: NonZeroU32,
+    instance: Instance,
+}
+
+impl Handles {
+    pub(super) fn new(first_generation: NonZeroU32) -> Self {
+        Handles { free: NONE, first_generation, instance: Instance::new() }
+    }
+
+    /// A free record: O(1).
+    ///
+    /// # Panics
+    /// If there are [`MOST`] records.
+    #[inline]
+    pub(super) fn take(&mut self, records: &mut Records) -> u32 {
+        match records.get_mut(self.free) {
+            Some(record) => core::mem::replace(&mut self.free, core::mem::take(&mut record.early)),
+            None => {
+                let index = records.len();
+                assert!(index < MOST, "more than {MOST} timers pending or retired");
+                records.push(Record::new(self.first_generation.get()));
+                index as u32
+            }
+        }
+    }
+
+    /// Gives a record back; its handle is dead from here on.
+    #[inline]
+    pub(super) fn give_back(&mut self, records: &mut Records, index: u32) {
+        let record = &mut records[index];
+        // The last generation is used once, and then the record is never handed out again.
+        record.generation = record.generation.wrapping_add(1);
+        if record.generation != RETIRED {
+            record.early = core::mem::replace(&mut self.free, index);
+        }
+    }
+
+    /// The record that a handle names, while its event is pending.
+    #[inline]
+    pub(super) fn find(&self, records: &Records, id: TimerId) -> Option<u32> {
+        self.instance.check(id);
+        (records.get(id.index())?.generation == id.generation().get()).then_some(id.index())
+    }
+
+    /// The handle of a record that is in use.
+    #[inline]
+    pub(super) fn id(&self, records: &Records, index: u32) -> TimerId {
+        let generation = NonZeroU32::new(records[index].generation).unwrap_or(NonZeroU32::MAX);
+        TimerId::new(index, generation, &self.instance)
+    }
+}
+
+const NONE: u32 = u32::MAX;
+/// No handle has this generation.
+const RETIRED: u32 = 0;
