@@ -63,6 +63,14 @@ pub enum KeyedStep {
     Done,
 }
 
+impl KeyedTurn {
+    /// The time of the turn.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.limit.0)
+    }
+}
+
 impl KeyedTimers {
     /// No timers. `grain` is about how far due times lie apart, 1 µs where there is no better idea: cost
     /// depends on it, order and exactness do not.
