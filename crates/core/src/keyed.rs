@@ -16,7 +16,7 @@ use core::time::Duration;
 
 use crate::Timestamp;
 use crate::time::saturating_nanos;
-use crate::wheel::record::{Late, MOST, Record};
+use crate::wheel::record::{Late, MOST, Record, Terms};
 use crate::wheel::{Key, Pull, Wheel, small};
 
 /// One timer for each key, which is a small number of the caller's. See the [module documentation](self).
@@ -93,8 +93,13 @@ impl KeyedTimers {
             self.grow(key);
         }
         let due = due.as_nanos().max(self.latest);
-        self.wheel.set(self.latest, key, (due, self.sequence), Late::NEVER);
+        let terms = Terms { due, sequence: self.sequence, early: 0, late: Late::NEVER };
         self.sequence += 1;
+        if self.wheel.records[key].is_filed() {
+            self.wheel.move_to(self.latest, key, &terms);
+        } else {
+            self.wheel.insert(self.latest, key, &terms);
+        }
     }
 
     /// Cancels the timer of `key`; false if it is not pending.
@@ -103,7 +108,7 @@ impl KeyedTimers {
     /// O(1). Never allocates.
     #[inline]
     pub fn cancel(&mut self, key: u32) -> bool {
-        (key as usize) < self.wheel.records.len() && self.wheel.remove(key)
+        (key as usize) < self.wheel.records.len() && self.wheel.remove(key).is_some()
     }
 
     /// When the timer of `key` is due, if it is pending.
@@ -203,6 +208,20 @@ impl KeyedTimers {
     /// Whether no timer is pending.
     pub fn is_empty(&self) -> bool {
         self.wheel.len() == 0
+    }
+
+    /// Gives back the memory that the pending timers do not need, as after a peak.
+    ///
+    /// # Cost
+    /// O(n), with n the largest key: not for a busy moment.
+    pub fn shrink_to_fit(&mut self) {
+        let records = &mut self.wheel.records;
+        let mut len = records.len();
+        while len > 0 && !records[len as u32 - 1].is_filed() {
+            len -= 1;
+        }
+        records.truncate(len);
+        self.wheel.shrink();
     }
 
     #[inline(never)]

@@ -33,8 +33,8 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 
 use crate::slack::Window;
-use crate::time::saturating_nanos;
-use crate::wheel::record::Late;
+use crate::time::{Tick, saturating_nanos};
+use crate::wheel::record::{Late, Record, Terms};
 use crate::wheel::{Pull, Segments, Wheel, small};
 use handles::Handles;
 
@@ -132,7 +132,7 @@ pub struct SoftTimers<E> {
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
     sequence: u64,
-    tick: u64,
+    tick: Tick,
     clock_step: Duration,
     stats: Stats,
     lateness: Box<Histogram>,
@@ -191,9 +191,9 @@ impl core::error::Error for NotPending {}
 impl<E> SoftTimers<E> {
     /// An empty set of timers.
     pub fn new(config: Config) -> Self {
-        let tick = saturating_nanos(config.tick).max(1);
+        let tick = Tick::new(saturating_nanos(config.tick));
         SoftTimers {
-            wheel: Wheel::new(tick, config.few),
+            wheel: Wheel::new(tick.as_nanos(), config.few),
             events: Segments::new(),
             handles: Handles::new(config.first_generation),
             overdue: BTreeMap::new(),
@@ -215,6 +215,7 @@ impl<E> SoftTimers<E> {
     /// # Panics
     /// If 2³² − 1 timers are pending or retired.
     #[doc(alias = "schedule_soft_event")]
+    #[inline]
     pub fn schedule(&mut self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
         self.latest = self.latest.max(now);
         let due = now + delay.saturating_add(self.clock_step);
@@ -228,6 +229,7 @@ impl<E> SoftTimers<E> {
     ///
     /// # Panics
     /// As [`schedule`](Self::schedule).
+    #[inline]
     pub fn schedule_at(&mut self, now: Timestamp, due: Timestamp, slack: Slack, event: E) -> TimerId {
         self.latest = self.latest.max(now);
         let delay = due.saturating_duration_since(now);
@@ -242,6 +244,7 @@ impl<E> SoftTimers<E> {
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
+    #[inline]
     pub fn reschedule(
         &mut self,
         now: Timestamp,
@@ -258,6 +261,7 @@ impl<E> SoftTimers<E> {
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
+    #[inline]
     pub fn reschedule_at(
         &mut self,
         now: Timestamp,
@@ -274,11 +278,14 @@ impl<E> SoftTimers<E> {
     ///
     /// # Cost
     /// O(log n). Never allocates.
+    #[inline]
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let index = self.find(id)?;
-        self.wheel.remove(index);
+        let event = self.events[index].take();
+        let record = self.wheel.remove(index)?;
         self.stats.cancelled += 1;
-        self.give_back(index)
+        self.give_back(index, &record);
+        event
     }
 
     /// Whether the event is still waiting.
@@ -319,6 +326,7 @@ impl<E> SoftTimers<E> {
 
     /// As [`next`](Self::next), in pieces: each call does at most a few microseconds of work, however
     /// many timers are pending and however far time has jumped.
+    #[inline]
     pub fn step(&mut self, turn: &Turn) -> Step<E> {
         let now = turn.limit.0.as_nanos();
         match self.wheel.pull(now) {
@@ -381,6 +389,17 @@ impl<E> SoftTimers<E> {
         self.intervals.as_deref()
     }
 
+    /// Gives back the memory that the pending events do not need, as after a peak. What is given back has to be
+    /// allocated again when it is needed again.
+    ///
+    /// # Cost
+    /// O(n), with n the most events there ever were: not for a busy moment.
+    pub fn shrink_to_fit(&mut self) {
+        self.handles.shrink(&mut self.wheel.records);
+        self.events.truncate(self.wheel.records.len());
+        self.wheel.shrink();
+    }
+
     #[inline]
     fn find(&self, id: TimerId) -> Option<u32> {
         self.handles.find(&self.wheel.records, id)
@@ -393,57 +412,54 @@ impl<E> SoftTimers<E> {
             Some(place) => *place = Some(event),
             None => self.events.push(Some(event)),
         }
-        self.file(index, &window);
+        let terms = self.terms(index, &window, self.sequence);
+        self.sequence += 1;
         self.stats.scheduled += 1;
-        self.handles.id(&self.wheel.records, index)
+        let generation = self.wheel.insert(self.latest.as_nanos(), index, &terms);
+        self.handles.id(index, generation)
     }
 
     #[inline]
-    fn rearm(&mut self, id: TimerId, window: Window) -> Result<(), NotPending> {
+    fn rearm(&mut self, id: TimerId, mut window: Window) -> Result<(), NotPending> {
         let index = self.find(id).ok_or(NotPending)?;
         let record = &self.wheel.records[index];
-        let filed = Timestamp::from_nanos(record.due);
+        let (filed, mut sequence) = (Timestamp::from_nanos(record.due), record.sequence);
+        if record.early == OVERDUE {
+            self.overdue.remove(&index);
+        }
         self.stats.rearmed += 1;
         if window.contains(filed) {
             self.stats.rearmed_in_place += 1;
-            let sequence = record.sequence;
-            self.file_at(index, &Window { effective: filed, ..window }, sequence);
+            window.effective = filed;
         } else {
-            self.file(index, &window);
+            sequence = self.sequence;
+            self.sequence += 1;
         }
+        let terms = self.terms(index, &window, sequence);
+        self.wheel.move_to(self.latest.as_nanos(), index, &terms);
         Ok(())
     }
 
     #[inline]
-    fn file(&mut self, index: u32, window: &Window) {
-        self.file_at(index, window, self.sequence);
-        self.sequence += 1;
-    }
-
-    #[inline]
-    fn file_at(&mut self, index: u32, window: &Window, sequence: u64) {
+    fn terms(&mut self, index: u32, window: &Window, sequence: u64) -> Terms {
         let due = window.effective.as_nanos();
         let late = match window.deadline(window.effective) {
             Timestamp::MAX => Late::NEVER,
             deadline => Late::from_nanos(deadline.as_nanos() - due),
         };
-        self.wheel.set(self.latest.as_nanos(), index, (due, sequence), late);
-        if self.wheel.records[index].early == OVERDUE {
-            self.overdue.remove(&index);
-        }
-        self.wheel.records[index].early = match u32::try_from(due - window.due.as_nanos()) {
-            Ok(early) if early != OVERDUE => early,
+        let early = match due - window.due.as_nanos() {
+            early if early < u64::from(OVERDUE) => early as u32,
             _ => {
                 self.overdue.insert(index, window.due);
                 OVERDUE
             }
         };
+        Terms { due, sequence, early, late }
     }
 
     /// The time an event was asked for.
     #[inline]
-    fn asked_for(&mut self, index: u32) -> Timestamp {
-        let record = &self.wheel.records[index];
+    fn asked_for(&self, index: u32, record: &Record) -> Timestamp {
         if record.early == OVERDUE {
             return self.overdue.get(&index).copied().unwrap_or(Timestamp::ZERO);
         }
@@ -451,12 +467,11 @@ impl<E> SoftTimers<E> {
     }
 
     #[inline]
-    fn give_back(&mut self, index: u32) -> Option<E> {
-        if self.wheel.records[index].early == OVERDUE {
+    fn give_back(&mut self, index: u32, record: &Record) {
+        if record.early == OVERDUE {
             self.overdue.remove(&index);
         }
         self.handles.give_back(&mut self.wheel.records, index);
-        self.events[index].take()
     }
 
     #[inline(never)]
@@ -470,10 +485,12 @@ impl<E> SoftTimers<E> {
 
     #[inline]
     fn fire(&mut self, turn: &Turn, index: u32) -> Option<Fired<E>> {
-        self.wheel.remove(index);
-        let id = self.handles.id(&self.wheel.records, index);
-        let due = self.asked_for(index);
-        let event = self.give_back(index)?;
+        // First, since it comes from far: the rest is done while it is on its way.
+        let event = self.events[index].take()?;
+        let record = self.wheel.remove(index)?;
+        let id = self.handles.id(index, record.generation);
+        let due = self.asked_for(index, &record);
+        self.give_back(index, &record);
         let lateness = turn.limit.0.saturating_duration_since(due);
         self.stats.fired[turn.source] += 1;
         self.lateness.record(saturating_nanos(lateness));

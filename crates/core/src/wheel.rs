@@ -47,15 +47,17 @@ mod level;
 mod migration;
 pub(crate) mod record;
 mod segments;
+mod shrink;
 pub(crate) mod small;
+#[cfg(test)]
+mod tests;
 
-use chunk::{Chunks, Handful, Home};
+use chunk::{Chunks, Handful, Home, Kept};
 use deadline::Earliest;
 use front::Front;
-use heap::Entry;
 use level::{BLOCK_BITS, LEVELS, Level, SlotId, Spare};
 use migration::Migrations;
-use record::{Filed, Late, Place, Record, Records};
+use record::{Filed, Place, Record, Records, Terms};
 
 pub(crate) use segments::Segments;
 
@@ -76,11 +78,12 @@ pub(crate) struct Wheel {
     small: u32,
     pub(crate) records: Records,
     chunks: Chunks,
+    kept: Kept,
     levels: [Level; LEVELS],
     spare: Spare,
     migrations: Migrations,
     front: Front,
-    /// Records of chunks that were gone through: what bounds a call.
+    /// Records that were fetched: what bounds a call.
     #[cfg(test)]
     touched: usize,
 }
@@ -110,6 +113,7 @@ impl Wheel {
             small: small as u32,
             records: Records::new(),
             chunks: Chunks::new(),
+            kept: Kept::NONE,
             levels: [const { Level::EMPTY }; LEVELS],
             spare: Spare::new(),
             migrations: Migrations::new(),
@@ -131,48 +135,50 @@ impl Wheel {
         self.gate
     }
 
-    /// Files a record, or moves it if it is filed: O(1), O(log n) while there are few.
+    /// Files a record that is not filed: O(1), O(log n) while there are few. Its generation.
     ///
     /// Of two timers with equal due times the one with the lower sequence comes out first.
     #[inline]
-    pub(crate) fn set(&mut self, now: u64, timer: u32, (due, sequence): Key, late: Late) {
-        let record = &mut self.records[timer];
-        let old = record.deadline();
-        let put_off = due >= record.due && record.due >> self.shift >= self.horizon;
-        let filed = record.is_filed();
-        let old_place = record.place;
-        (record.due, record.sequence, record.late) = (due, sequence, late);
-        if filed {
-            self.earliest.exclude(old);
-            if put_off && record::deadline(due, late) >= old {
-                return;
-            }
-            self.take_out(timer, old_place);
-        } else {
-            self.len += 1;
-        }
-        self.file(now, timer);
+    pub(crate) fn insert(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
+        self.len += 1;
+        self.file(now, timer, terms)
     }
 
-    /// Takes a record out: O(1), O(log n) while there are few. False if it is not filed.
+    /// Moves a record that is filed: O(1), O(log n) while there are few.
     #[inline]
-    pub(crate) fn remove(&mut self, timer: u32) -> bool {
+    pub(crate) fn move_to(&mut self, now: u64, timer: u32, terms: &Terms) {
+        let record = &mut self.records[timer];
+        let (before, place) = (record.deadline(), record.place);
+        self.earliest.exclude(before);
+        let put_off = terms.due >= record.due && record.due >> self.shift >= self.horizon;
+        if put_off && terms.deadline() >= before {
+            // It moves when its old slot comes up.
+            record.agree(terms);
+            return;
+        }
+        self.take_out(timer, place);
+        self.file(now, timer, terms);
+    }
+
+    /// Takes a record out: O(1), O(log n) while there are few. What it was, if it was filed.
+    #[inline]
+    pub(crate) fn remove(&mut self, timer: u32) -> Option<Record> {
         let record = &mut self.records[timer];
         if !record.is_filed() {
-            return false;
+            return None;
         }
-        let (place, deadline) = (record.place, record.deadline());
+        let before = *record;
         record.place = Place::NOWHERE;
-        self.earliest.exclude(deadline);
-        self.take_out(timer, place);
+        self.earliest.exclude(before.deadline());
+        self.take_out(timer, before.place);
         self.len -= 1;
         if self.len == 0 {
             (self.gate, self.earliest) = (u64::MAX, Earliest::new());
         }
-        true
+        Some(before)
     }
 
-    /// The least timer, if it can be told: one quantum of work, a chunk of 13 timers at most.
+    /// The least timer, if it can be told: one quantum of work, four chunks of 13 timers at most.
     ///
     /// Timers beyond `until`, in nanoseconds, may be found as well.
     #[inline]
@@ -264,10 +270,10 @@ impl Wheel {
     #[inline]
     fn come_due(&mut self, granule: u64, id: SlotId) {
         let Some(slot) = self.levels[0].slot(id.index) else { return };
-        let list = slot.list;
+        let (list, chunks) = (slot.list, slot.chunks);
         self.levels[0].clear(id.index, &mut self.spare);
         self.move_horizon(granule + 1);
-        self.ripen(list, id.home(granule), granule << self.shift);
+        self.ripen(list, chunks, id.home(granule), granule << self.shift);
     }
 
     /// Where the first occupied slot begins, in granules. Of several that begin there, the highest level's:
@@ -307,50 +313,63 @@ impl Wheel {
     }
 
     /// Files a record that has just been set.
-    #[inline]
-    fn file(&mut self, now: u64, timer: u32) {
-        let Record { due, sequence, late, .. } = self.records[timer];
-        self.gate = self.gate.min(due);
-        let deadline = record::deadline(due, late);
+    #[inline(always)]
+    fn file(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
+        let deadline = terms.deadline();
+        self.gate = self.gate.min(terms.due);
         self.earliest.include(deadline);
-        if due >> self.shift < self.horizon {
-            self.front.heap.push(Entry { due, sequence, timer }, &mut self.records);
-            if self.is_small() && self.len > self.small {
-                self.spread(now);
-            }
-            return;
+        if terms.due >> self.shift < self.horizon {
+            return self.file_in_heap(now, timer, terms);
         }
         if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
             self.catch_up(now >> self.shift);
         }
-        self.link(timer, due, deadline);
+        let place = self.link(timer, terms.due, deadline);
+        let record = &mut self.records[timer];
+        record.agree(terms);
+        record.place = place;
+        record.generation
+    }
+
+    #[inline(never)]
+    fn file_in_heap(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
+        let record = &mut self.records[timer];
+        record.agree(terms);
+        let generation = record.generation;
+        let entry = record.entry(timer);
+        self.front.heap.push(entry, &mut self.records);
+        if self.is_small() && self.len > self.small {
+            self.spread(now);
+        }
+        generation
     }
 
     /// Files a record where it belongs by now.
-    #[inline]
+    #[inline(never)]
     fn refile(&mut self, timer: u32) {
         let record = &self.records[timer];
-        let (due, sequence, deadline) = (record.due, record.sequence, record.deadline());
-        if due >> self.shift < self.horizon {
-            self.front.heap.push(Entry { due, sequence, timer }, &mut self.records);
+        if record.due >> self.shift < self.horizon {
+            let entry = record.entry(timer);
+            self.front.heap.push(entry, &mut self.records);
         } else {
-            self.link(timer, due, deadline);
+            let (due, deadline) = (record.due, record.deadline());
+            self.records[timer].place = self.link(timer, due, deadline);
         }
     }
 
-    /// Puts a record that is not below the horizon into its slot.
-    #[inline]
-    fn link(&mut self, timer: u32, due: u64, deadline: u64) {
+    /// Puts a timer that is not below the horizon into its slot.
+    #[inline(always)]
+    fn link(&mut self, timer: u32, due: u64, deadline: u64) -> Place {
         let granule = due >> self.shift;
         let id = SlotId::filing(granule, self.horizon);
         let slot = self.levels[id.level].fill(id.index, due, deadline, &mut self.spare);
-        let (chunk, at, new) = self.chunks.append(&mut slot.list, id.home(granule), timer);
+        let (chunk, at, new) = self.chunks.append(&mut slot.list, || id.home(granule), timer);
         slot.chunks += u32::from(new);
-        self.records[timer].place = Place::in_chunk(chunk, at);
+        Place::in_chunk(chunk, at)
     }
 
     /// Takes a record out of where it is filed.
-    #[inline]
+    #[inline(always)]
     fn take_out(&mut self, timer: u32, place: Place) {
         match place.filed() {
             Filed::Chunk { chunk, at } => {
@@ -364,8 +383,19 @@ impl Wheel {
         }
     }
 
-    /// The last timer of a chunk is gone: the chunk goes, too.
+    /// The last timer of a chunk is gone: the chunk goes, too, but not at once.
+    #[inline]
     fn release(&mut self, chunk: u32, home: Home) {
+        if let Some(before) = self.kept.keep(chunk, home) {
+            if let Some(home) = self.chunks.idle(before) {
+                self.unlink(before, home);
+            }
+        }
+    }
+
+    /// Takes an empty chunk out of its list.
+    #[inline(never)]
+    fn unlink(&mut self, chunk: u32, home: Home) {
         let chain = &mut self.front.chain;
         if !chain.is_empty() && chain.home == home {
             chain.leaves(chunk, self.chunks.next(chunk));
@@ -393,9 +423,12 @@ impl Wheel {
         }
     }
 
+    /// Brings the records of a chunk near, all at once. Worked on one after the other, each would be waited for
+    /// by itself: that is half of what a migration costs.
     #[inline]
-    fn touched(&mut self, handful: &Handful) {
-        let _ = handful;
+    fn fetch(&mut self, handful: &Handful) {
+        let near = handful.iter().fold(0, |near, timer| near ^ self.records[timer].due);
+        core::hint::black_box(near);
         #[cfg(test)]
         {
             self.touched += handful.iter().count();

@@ -30,8 +30,8 @@ impl Handles {
     /// If there are [`MOST`] records.
     #[inline]
     pub(super) fn take(&mut self, records: &mut Records) -> u32 {
-        match records.get_mut(self.free) {
-            Some(record) => core::mem::replace(&mut self.free, core::mem::take(&mut record.early)),
+        match records.get(self.free) {
+            Some(record) => core::mem::replace(&mut self.free, record.early),
             None => {
                 let index = records.len();
                 assert!(index < MOST, "more than {MOST} timers pending or retired");
@@ -52,6 +52,31 @@ impl Handles {
         }
     }
 
+    /// Drops the records at the end that are free, and puts the others in order. O(n).
+    ///
+    /// What is dropped may come back, and handles to it may still be around: it comes back with a generation that
+    /// none of them has.
+    pub(super) fn shrink(&mut self, records: &mut Records) {
+        let mut len = records.len();
+        while let Some(record) = len.checked_sub(1).and_then(|last| records.get(last as u32)) {
+            match NonZeroU32::new(record.generation) {
+                Some(generation) if !record.is_filed() => {
+                    self.first_generation = self.first_generation.max(generation);
+                }
+                _ => break,
+            }
+            len -= 1;
+        }
+        records.truncate(len);
+        self.free = NONE;
+        for index in (0..len as u32).rev() {
+            let record = &mut records[index];
+            if !record.is_filed() && record.generation != RETIRED {
+                record.early = core::mem::replace(&mut self.free, index);
+            }
+        }
+    }
+
     /// The record that a handle names, while its event is pending.
     #[inline]
     pub(super) fn find(&self, records: &Records, id: TimerId) -> Option<u32> {
@@ -59,11 +84,10 @@ impl Handles {
         (records.get(id.index())?.generation == id.generation().get()).then_some(id.index())
     }
 
-    /// The handle of a record that is in use.
+    /// The handle of a record in use.
     #[inline]
-    pub(super) fn id(&self, records: &Records, index: u32) -> TimerId {
-        let generation = NonZeroU32::new(records[index].generation).unwrap_or(NonZeroU32::MAX);
-        TimerId::new(index, generation, &self.instance)
+    pub(super) fn id(&self, index: u32, generation: u32) -> TimerId {
+        TimerId::new(index, NonZeroU32::new(generation).unwrap_or(NonZeroU32::MAX), &self.instance)
     }
 }
 

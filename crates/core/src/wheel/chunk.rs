@@ -12,7 +12,8 @@
 //!
 //! Removal empties the timer's place in its own chunk. Nothing else moves, so that a slot keeps the order
 //! in which it was filled, and no neighbour's cache line is touched. A chunk without a live timer goes
-//! back to the pool, so there are never more chunks than timers.
+//! back to the pool, so there are never many more chunks than timers: a few of those that were emptied last are
+//! [kept](Kept) in their slots, for the timer that is set and cancelled over and over.
 
 use super::segments::Segments;
 
@@ -49,7 +50,7 @@ impl List {
     }
 }
 
-/// Up to 13 timers, taken out of a chunk.
+/// Up to 13 timers, taken out of a chunk or named by it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handful {
     timers: [u32; ROOM],
@@ -60,6 +61,24 @@ impl Handful {
     #[inline]
     pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.timers.iter().take(usize::from(self.used)).copied().filter(|&timer| timer != NIL)
+    }
+}
+
+/// Chunks that were emptied last and are still in their slots.
+///
+/// A request sets its time-out and cancels it, and so does the next one. Its slot would get a chunk and lose
+/// it each time.
+#[derive(Debug)]
+pub(super) struct Kept([u32; KEPT]);
+
+impl Kept {
+    pub(super) const NONE: Kept = Kept([NIL; KEPT]);
+
+    /// Keeps a chunk; the one that is no longer kept for that.
+    #[inline]
+    pub(super) fn keep(&mut self, chunk: u32, home: Home) -> Option<u32> {
+        let before = core::mem::replace(&mut self.0[usize::from(home.0) % KEPT], chunk);
+        (before != chunk && before != NIL).then_some(before)
     }
 }
 
@@ -76,8 +95,13 @@ impl Chunks {
     }
 
     /// Appends a timer to a list: its chunk, its place in there, and whether the chunk is a new one.
-    #[inline]
-    pub(super) fn append(&mut self, list: &mut List, home: Home, timer: u32) -> (u32, usize, bool) {
+    #[inline(always)]
+    pub(super) fn append(
+        &mut self,
+        list: &mut List,
+        home: impl FnOnce() -> Home,
+        timer: u32,
+    ) -> (u32, usize, bool) {
         if list.tail != NIL {
             let tail = &mut self.chunks[list.tail];
             let at = usize::from(tail.used);
@@ -88,10 +112,11 @@ impl Chunks {
                 return (list.tail, at, false);
             }
         }
-        (self.begin(list, home, timer), 0, true)
+        (self.begin(list, home(), timer), 0, true)
     }
 
     /// Appends a new chunk with one timer in it.
+    #[inline(never)]
     fn begin(&mut self, list: &mut List, home: Home, timer: u32) -> u32 {
         let index = self.free;
         let index = if index == NIL {
@@ -114,17 +139,24 @@ impl Chunks {
         index
     }
 
-    /// Empties a place. If that was the chunk's last timer, its home: it must be [unlinked](Self::unlink).
+    /// Empties a place; whether that was the chunk's last timer.
     #[inline]
     pub(super) fn remove(&mut self, chunk: u32, at: usize) -> Option<Home> {
         let chunk = &mut self.chunks[chunk];
         chunk.live -= 1;
         if chunk.live == 0 {
+            chunk.used = 0;
             return Some(chunk.home);
         }
         chunk.timers[at] = NIL;
         chunk.used -= u8::from(at + 1 == usize::from(chunk.used));
         None
+    }
+
+    /// The list that a chunk is in, if it is in one without a timer.
+    #[inline]
+    pub(super) fn idle(&self, index: u32) -> Option<Home> {
+        self.chunks.get(index).filter(|chunk| chunk.live == 0).map(|chunk| chunk.home)
     }
 
     /// Takes a chunk out of its list and gives it back to the pool.
@@ -138,7 +170,8 @@ impl Chunks {
             NIL => list.tail = prev,
             next => self.chunks[next].prev = prev,
         }
-        self.chunks[index].next = self.free;
+        let chunk = &mut self.chunks[index];
+        (chunk.next, chunk.live) = (self.free, FREE);
         self.free = index;
     }
 
@@ -168,6 +201,10 @@ impl Chunk {
 
 /// What fits a cache line beside the chunk's own fields.
 pub(super) const ROOM: usize = 13;
+/// As many neighbouring slots keep a chunk.
+const KEPT: usize = 4;
+/// The mark of a chunk that is in no list.
+const FREE: u8 = u8::MAX;
 /// No chunk, no timer.
 pub(super) const NIL: u32 = u32::MAX;
 

@@ -15,6 +15,7 @@
 
 use super::Wheel;
 use super::chunk::NIL;
+use super::heap::Entry;
 use super::level::{BLOCK, BLOCK_BITS, Level};
 
 #[derive(Debug)]
@@ -70,14 +71,8 @@ impl Wheel {
 
     fn earliest_in_front(&self) -> u64 {
         let front = &self.front;
-        let heap = front.heap.entries();
-        if heap.len() > MOST_SLOTS {
-            return front.least_due();
-        }
-        let mut best = u64::MAX;
-        for entry in heap.iter().chain(front.run.entries()) {
-            best = best.min(self.records[entry.timer].deadline());
-        }
+        let Some(best) = front.heap.earliest_deadline(MOST_SLOTS) else { return front.least_due() };
+        let mut best = front.run.entries().iter().map(Entry::deadline).fold(best, u64::min);
         let mut chunk = front.chain.list.head;
         for _ in 0..MOST_CHUNKS {
             if chunk == NIL {

@@ -5,7 +5,7 @@
 //! there by way of level 1. Order is therefore not kept but made, when a slot comes due:
 //!
 //! ```text
-//!                        one chunk: sorted ─────────────────▶ run, up to 13 entries ─┐
+//!                        up to 4 chunks: sorted ────────────▶ run, up to 52 entries ─┐
 //!   slot that came due ─┤                                      ▲                     ├─▶ the least of both
 //!                        more: looked through, chunk by chunk ─┤ in order: a chunk   │
 //!                                                              │ at a time           │
@@ -20,7 +20,7 @@
 use super::Wheel;
 use super::chunk::{Home, List, NIL, ROOM};
 use super::heap::{Entry, Heap};
-use super::record::Place;
+use super::record::{Late, Place};
 
 #[derive(Debug)]
 pub(super) struct Front {
@@ -29,10 +29,10 @@ pub(super) struct Front {
     pub(super) chain: Chain,
 }
 
-/// Up to a chunk of entries in order.
+/// A few chunks of entries in order.
 #[derive(Debug)]
 pub(super) struct Run {
-    entries: [Entry; ROOM],
+    entries: [Entry; MOST_IN_RUN],
     from: usize,
     to: usize,
 }
@@ -61,10 +61,10 @@ enum Order {
 
 impl Front {
     pub(super) const fn new() -> Self {
-        const NONE: Entry = Entry { due: 0, sequence: 0, timer: NIL };
+        const NONE: Entry = Entry { due: 0, sequence: 0, timer: NIL, late: Late::NEVER };
         Front {
             heap: Heap::new(),
-            run: Run { entries: [NONE; ROOM], from: 0, to: 0 },
+            run: Run { entries: [NONE; MOST_IN_RUN], from: 0, to: 0 },
             chain: Chain { list: List::EMPTY, home: Home(0), start: 0, order: Order::Ordered },
         }
     }
@@ -117,7 +117,7 @@ impl Run {
         }
     }
 
-    /// Inserts an entry into a run that has been [begun](Self::begin) and got fewer than a chunk.
+    /// Inserts an entry into a run that has been [begun](Self::begin). Most come in order.
     #[inline]
     fn insert(&mut self, entry: Entry) {
         let mut at = self.to;
@@ -153,9 +153,12 @@ impl Chain {
 impl Wheel {
     /// A slot has come due: the front takes what it holds.
     #[inline]
-    pub(super) fn ripen(&mut self, mut list: List, home: Home, start: u64) {
-        if list.head == list.tail {
-            self.load(&mut list);
+    pub(super) fn ripen(&mut self, mut list: List, chunks: u32, home: Home, start: u64) {
+        if chunks as usize * ROOM <= MOST_IN_RUN {
+            self.front.run.begin();
+            while !list.is_empty() {
+                self.load(&mut list);
+            }
         } else {
             let order = Order::Looking { next: list.head, highest: (0, 0) };
             self.front.chain = Chain { list, home, start, order };
@@ -169,6 +172,7 @@ impl Wheel {
             Order::Ordered if !self.front.run.is_empty() => true,
             Order::Ordered => {
                 let mut list = self.front.chain.list;
+                self.front.run.begin();
                 self.load(&mut list);
                 self.front.chain.list = list;
                 !self.front.run.is_empty() || list.is_empty()
@@ -188,18 +192,16 @@ impl Wheel {
         }
     }
 
-    /// Moves the first chunk of a list into the run, which is empty.
+    /// Moves the first chunk of a list into the run.
     #[inline]
     fn load(&mut self, list: &mut List) {
         let handful = self.chunks.take_first(list);
-        self.touched(&handful);
-        self.front.run.begin();
+        self.fetch(&handful);
         for timer in handful.iter() {
             let record = &mut self.records[timer];
-            let (due, sequence) = (record.due, record.sequence);
-            if due >> self.shift < self.horizon {
+            if record.due >> self.shift < self.horizon {
                 record.place = Place::RUN;
-                self.front.run.insert(Entry { due, sequence, timer });
+                self.front.run.insert(record.entry(timer));
             } else {
                 // Put off after it was filed.
                 self.refile(timer);
@@ -211,7 +213,7 @@ impl Wheel {
         let mut least = (u64::MAX, u64::MAX);
         let before = highest;
         let handful = self.chunks.handful(chunk);
-        self.touched(&handful);
+        self.fetch(&handful);
         for timer in handful.iter() {
             let record = &self.records[timer];
             if record.due >> self.shift < self.horizon {
@@ -230,10 +232,13 @@ impl Wheel {
     fn pour(&mut self) {
         let mut list = self.front.chain.list;
         let handful = self.chunks.take_first(&mut list);
-        self.touched(&handful);
+        self.fetch(&handful);
         self.front.chain.list = list;
         for timer in handful.iter() {
             self.refile(timer);
         }
     }
 }
+
+/// Entries of the run: what is sorted in a microsecond at the worst.
+pub(super) const MOST_IN_RUN: usize = 4 * ROOM;

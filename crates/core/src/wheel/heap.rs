@@ -7,20 +7,32 @@
 
 use alloc::vec::Vec;
 
-use super::record::{Place, Records};
+use super::record::{Late, Place, Records, deadline};
 
 /// What decides the order, and the record that has it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) due: u64,
     pub(super) sequence: u64,
     pub(super) timer: u32,
+    pub(super) late: Late,
 }
 
 impl Entry {
+    /// Both in one number, which is compared without a branch.
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.due) << 64 | u128::from(self.sequence)
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> u64 {
+        deadline(self.due, self.late)
+    }
+
     #[inline]
     pub(super) fn is_before(&self, other: &Entry) -> bool {
-        (self.due, self.sequence) < (other.due, other.sequence)
+        self.key() < other.key()
     }
 }
 
@@ -39,11 +51,6 @@ impl Heap {
         self.entries.first()
     }
 
-    /// In no particular order.
-    pub(super) fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
     /// O(log n).
     #[inline]
     pub(super) fn push(&mut self, entry: Entry, records: &mut Records) {
@@ -52,16 +59,59 @@ impl Heap {
     }
 
     /// Removes the entry at a place: O(log n).
+    ///
+    /// The gap goes down to a leaf, past the lesser child each time, and the last entry up from there: it
+    /// belongs near the leaves, so that most of the way costs one comparison a level.
     #[inline]
     pub(super) fn remove(&mut self, at: usize, records: &mut Records) {
         let Some(last) = self.entries.pop() else { return };
-        if at < self.entries.len() {
-            if at > 0 && last.is_before(&self.entries[(at - 1) / 2]) {
-                self.sift_up(at, last, records);
-            } else {
-                self.sift_down(at, last, records);
+        let (mut gap, end) = (at, self.entries.len());
+        if gap >= end {
+            return;
+        }
+        while let Some(&[left, right]) =
+            self.entries.get(2 * gap + 1..2 * gap + 3).and_then(|two| two.first_chunk())
+        {
+            let right_is_less = right.is_before(&left);
+            self.put(gap, if right_is_less { right } else { left }, records);
+            gap = 2 * gap + 1 + usize::from(right_is_less);
+        }
+        if let Some(&left) = self.entries.get(2 * gap + 1) {
+            self.put(gap, left, records);
+            gap = 2 * gap + 1;
+        }
+        self.sift_up(gap, last, records);
+    }
+
+    /// The earliest deadline of all entries; as many are looked at as are due before it. `None` if those are more
+    /// than `most`.
+    pub(super) fn earliest_deadline(&self, most: usize) -> Option<u64> {
+        let (mut best, mut looked_at) = (u64::MAX, 0);
+        // In the order of a walk through the tree: down to the left, else to the next one on the right.
+        let mut at = 0;
+        loop {
+            match self.entries.get(at).filter(|entry| entry.due < best) {
+                Some(entry) => {
+                    looked_at += 1;
+                    if looked_at > most {
+                        return None;
+                    }
+                    best = best.min(entry.deadline());
+                    at = 2 * at + 1;
+                }
+                None => {
+                    // Up while on the right, then over to the right. Counted from 1, right children are odd.
+                    at = (at + 1) >> (at + 1).trailing_ones();
+                    if at == 0 {
+                        return Some(best);
+                    }
+                }
             }
         }
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
     }
 
     /// Takes all entries out; their records do not know it yet.
@@ -76,8 +126,8 @@ impl Heap {
         self.entries = taken;
     }
 
-    // An entry on its way is held, not swapped: each that it passes is written once.
-
+    /// The entry on its way is held, not swapped: each that it passes is written once.
+    #[inline]
     fn sift_up(&mut self, mut at: usize, entry: Entry, records: &mut Records) {
         while at > 0 {
             let parent = (at - 1) / 2;
@@ -87,23 +137,6 @@ impl Heap {
             }
             self.put(at, above, records);
             at = parent;
-        }
-        self.put(at, entry, records);
-    }
-
-    fn sift_down(&mut self, mut at: usize, entry: Entry, records: &mut Records) {
-        loop {
-            let left = 2 * at + 1;
-            let Some(&(mut below)) = self.entries.get(left) else { break };
-            let mut least = left;
-            if let Some(&right) = self.entries.get(left + 1).filter(|right| right.is_before(&below)) {
-                (least, below) = (left + 1, right);
-            }
-            if !below.is_before(&entry) {
-                break;
-            }
-            self.put(at, below, records);
-            at = least;
         }
         self.put(at, entry, records);
     }

@@ -125,7 +125,7 @@ impl Level {
     }
 
     /// The slot to put a timer in: it is occupied from here on, and its bounds hold for the timer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fill(&mut self, index: usize, due: u64, deadline: u64, spare: &mut Spare) -> &mut Slot {
         let at = index / SLOTS_IN_ROW;
         let row = match &mut self.rows[at] {
@@ -137,13 +137,19 @@ impl Level {
         };
         let bit = 1 << (index % SLOTS_IN_ROW);
         let slot = &mut row.slots[index % SLOTS_IN_ROW];
-        row.least_deadline = row.least_deadline.min(deadline);
         if row.occupied & bit == 0 {
             row.occupied |= bit;
             *slot = Slot { list: List::EMPTY, chunks: 0, least_due: due, least_deadline: deadline };
-        } else {
-            slot.least_due = slot.least_due.min(due);
-            slot.least_deadline = slot.least_deadline.min(deadline);
+            row.least_deadline = row.least_deadline.min(deadline);
+            return slot;
+        }
+        // Both seldom: a store less is worth a branch.
+        if due < slot.least_due {
+            slot.least_due = due;
+        }
+        if deadline < slot.least_deadline {
+            slot.least_deadline = deadline;
+            row.least_deadline = row.least_deadline.min(deadline);
         }
         slot
     }
@@ -202,6 +208,7 @@ impl Spare {
         Spare(Vec::new())
     }
 
+    #[inline(never)]
     fn take(&mut self) -> Box<Row> {
         if self.0.is_empty() {
             // A few at a time: how many a steady load needs at once varies a little as time goes on.
@@ -210,11 +217,6 @@ impl Spare {
         let mut row = self.0.pop().unwrap_or_else(|| Box::new(Row::EMPTY));
         row.least_deadline = u64::MAX;
         row
-    }
-
-    /// Gives their memory back.
-    pub(super) fn clear(&mut self) {
-        self.0 = Vec::new();
     }
 }
 

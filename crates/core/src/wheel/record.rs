@@ -12,6 +12,7 @@
 //!                             └─ where it is filed, or the next free record
 //! ```
 
+use super::heap::Entry;
 use super::segments::Segments;
 
 /// One timer. Times are nanoseconds.
@@ -28,6 +29,22 @@ pub(crate) struct Record {
     pub(crate) early: u32,
     /// How long after `due` the backup must look.
     pub(crate) late: Late,
+}
+
+/// What an owner says of a timer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) due: u64,
+    pub(crate) sequence: u64,
+    pub(crate) early: u32,
+    pub(crate) late: Late,
+}
+
+impl Terms {
+    #[inline]
+    pub(super) fn deadline(&self) -> u64 {
+        deadline(self.due, self.late)
+    }
 }
 
 /// The least time from a timer's due time to its deadline, in 32 bits: up to 4.29 s, or no deadline at all.
@@ -106,6 +123,17 @@ impl Record {
     #[inline]
     pub(super) fn deadline(&self) -> u64 {
         deadline(self.due, self.late)
+    }
+
+    #[inline]
+    pub(super) fn entry(&self, timer: u32) -> Entry {
+        Entry { due: self.due, sequence: self.sequence, timer, late: self.late }
+    }
+
+    #[inline]
+    pub(super) fn agree(&mut self, terms: &Terms) {
+        (self.due, self.sequence) = (terms.due, terms.sequence);
+        (self.early, self.late) = (terms.early, terms.late);
     }
 }
 

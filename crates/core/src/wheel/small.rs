@@ -55,7 +55,7 @@ impl Wheel {
     fn gather_list(&mut self, mut list: List) {
         while !list.is_empty() {
             let handful = self.chunks.take_first(&mut list);
-            self.touched(&handful);
+            self.fetch(&handful);
             for timer in handful.iter() {
                 self.refile(timer);
             }
