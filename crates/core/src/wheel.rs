@@ -212,7 +212,8 @@ impl Wheel {
             if self.len as usize <= small::few(self.small as usize) && self.front.chain.is_empty() {
                 self.gather();
             }
-            self.gate = self.next_due().min(self.migrations.next);
+            let (due, opening) = self.look_ahead();
+            self.gate = due.min(opening).min(self.front.least_due()).min(self.migrations.next);
         }
         self.refresh_earliest(now);
         false
@@ -226,20 +227,39 @@ impl Wheel {
         if front != u64::MAX || self.is_small() {
             return front;
         }
+        self.look_ahead().0
+    }
+
+    /// Of what is in slots, the least due time, and when the next of them is to be made ready for migration: both
+    /// no later than the truth.
+    fn look_ahead(&self) -> (u64, u64) {
         if self.migrations.is_overdue() {
-            return self.horizon << self.shift;
+            return (self.horizon << self.shift, u64::MAX);
         }
-        let mut least = u64::MAX;
+        let (mut due, mut opening) = (u64::MAX, u64::MAX);
         for level in 0..LEVELS {
-            let Some((start, slot)) = self.first_in(level) else { continue };
-            if let Some(slot) = self.levels[level].slot(slot.index) {
-                least = least.min(slot.least_due.max(start << self.shift));
+            let Some((start, id)) = self.first_in(level) else { continue };
+            if let Some(slot) = self.levels[level].slot(id.index) {
+                due = due.min(slot.least_due.max(start << self.shift));
             }
             if self.is_present(level, start) {
                 break;
             }
+            opening = opening.min(self.opening(level, start));
         }
-        least
+        (due, opening)
+    }
+
+    /// When the horizon has to be in the slot before the one that begins at `start`, so that it can be emptied in
+    /// time.
+    #[inline]
+    fn opening(&self, level: usize, start: u64) -> u64 {
+        if level == 0 {
+            return u64::MAX;
+        }
+        let bits = BLOCK_BITS as usize * level;
+        let before = ((start >> bits) - 1) << bits;
+        if before > self.horizon { before << self.shift } else { u64::MAX }
     }
 
     /// Looks for the next slot up to the granule `until`, and deals with it; false if there is none.
@@ -362,6 +382,7 @@ impl Wheel {
     fn link(&mut self, timer: u32, due: u64, deadline: u64) -> Place {
         let granule = due >> self.shift;
         let id = SlotId::filing(granule, self.horizon);
+        self.gate = self.gate.min(self.opening(id.level, granule));
         let slot = self.levels[id.level].fill(id.index, due, deadline, &mut self.spare);
         let (chunk, at, new) = self.chunks.append(&mut slot.list, || id.home(granule), timer);
         slot.chunks += u32::from(new);

@@ -90,16 +90,45 @@ fn a_turn_moves_a_few_chunks_whichever_boundary_it_passes() {
         for timer in 0..timers {
             driver.set(timer, start + random.below(boundary + 2 * block - start) / TICK * TICK + TICK);
         }
-        // Nobody has looked for long: now what lies here on all levels comes down at once.
+        // Nobody has looked for long: what lies here on all levels comes down at once.
         let mut out = driver.turn(start).len();
         driver.most_in_turn = 0;
         let step = if cfg!(miri) { 64 * TICK } else { TICK };
-        for now in (start..=boundary + 2 * block + TICK).step_by(step as usize) {
+        for now in (start + TICK..=boundary + 2 * block + TICK).step_by(step as usize) {
             out += driver.turn(now).len();
         }
         assert_eq!(out, timers as usize);
         assert!(driver.most_in_quantum <= MOST, "{} records in a quantum", driver.most_in_quantum);
         // A slot of level 1 holds some 12,000 here.
+        let most = if cfg!(miri) { usize::MAX } else { 4 * MOST };
+        assert!(driver.most_in_turn <= most, "{} records in a turn, level {level}", driver.most_in_turn);
+    }
+}
+
+/// A slot far ahead is made ready in time although nothing else is to be done until then.
+#[test]
+fn pacing_begins_a_slot_ahead_also_after_a_quiet_time() {
+    let timers = if cfg!(miri) { 200 } else { 20_000 };
+    for level in 1..=3 {
+        let slot = 1u64 << (9 + 12 * level);
+        let (mut driver, mut random) = (Driver::new(0), Random(level));
+        let start = 40 * slot;
+        let width = 1_000_000;
+        (0..timers).for_each(|timer| driver.set(timer, start + random.below(width) + TICK));
+        // A program that looks a thousand times in each slot of each level below, and every tick at the end.
+        let mut out = 0;
+        let mut look = |driver: &mut Driver, from: u64, to: u64, steps: u64| {
+            for at in 1..=steps {
+                out += driver.turn(from + (to - from) / steps * at).len();
+            }
+        };
+        look(&mut driver, 0, start - slot, 100);
+        for below in (0..level).rev() {
+            let (wide, narrow) = (1u64 << (9 + 12 * (below + 1)), 1u64 << (9 + 12 * below));
+            look(&mut driver, start - wide, start - narrow, if cfg!(miri) { 50 } else { 4_096 });
+        }
+        look(&mut driver, start, start + 2 * width, if cfg!(miri) { 50 } else { 2_000 });
+        assert_eq!(out, timers as usize);
         let most = if cfg!(miri) { usize::MAX } else { 4 * MOST };
         assert!(driver.most_in_turn <= most, "{} records in a turn, level {level}", driver.most_in_turn);
     }
