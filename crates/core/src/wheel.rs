@@ -215,7 +215,7 @@ impl Wheel {
             let (due, opening) = self.look_ahead();
             self.gate = due.min(opening).min(self.front.least_due()).min(self.migrations.next);
         }
-        self.refresh_earliest(now);
+        self.refresh_earliest();
         false
     }
 
@@ -227,7 +227,8 @@ impl Wheel {
         if front != u64::MAX || self.is_small() {
             return front;
         }
-        self.look_ahead().0
+        // What was cancelled may still count in a slot; the gate has not opened for it.
+        self.look_ahead().0.max(self.gate)
     }
 
     /// Of what is in slots, the least due time, and when the next of them is to be made ready for migration: both

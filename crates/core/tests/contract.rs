@@ -2,6 +2,8 @@
 //! schedule, cancel and panic, and slots near the end of their generations, all against the model.
 
 mod model;
+#[path = "model/spans.rs"]
+mod spans;
 
 use core::time::Duration;
 
@@ -68,6 +70,23 @@ proptest! {
         program in prop::collection::vec(ops(), 1..80),
     ) {
         Pair::new(tick, clock_step, first_generation, few).run(&program);
+    }
+}
+
+/// Handles and keys over spans from 50 ticks to 2⁴⁰, with jumps, cancels, re-arms, slack, growth and shrinking,
+/// and records near the end of their generations. `SOFTTIMERS_OPERATIONS` says how many (`cargo xtask full`:
+/// 10⁸).
+#[test]
+fn many_timers_agree_with_a_map_over_every_span() {
+    let asked = std::env::var("SOFTTIMERS_OPERATIONS").ok();
+    let default = if cfg!(miri) { 1_500 } else { 300_000 };
+    let operations: u64 = asked.map_or(default, |count| count.parse().expect("a number of operations"));
+    const SPANS: [u64; 7] = [50, 1_000, 5_000, 500_000, 20_000_000, 3_000_000_000, 1 << 40];
+    let round = if cfg!(miri) { 200 } else { 20_000 };
+    for seed in 0..operations.div_ceil(round) {
+        let most = [100, 3_000, 30_000][seed as usize % 3];
+        let first_generation = if seed % 4 == 0 { u32::MAX - 3 } else { 1 };
+        spans::Spans::new(seed, first_generation).run(round, most, SPANS[seed as usize % SPANS.len()]);
     }
 }
 

@@ -50,10 +50,11 @@ impl Wheel {
         if self.earliest.gone && self.is_small() { self.earliest_in_front() } else { self.earliest.at }
     }
 
-    /// Looks for the earliest deadline anew, if the timer that had it is gone or it has passed.
+    /// Looks for the earliest deadline anew, if the timer that had it is gone, or no timer can have had it: it is
+    /// before the gate, which would not open for a look.
     #[inline]
-    pub(super) fn refresh_earliest(&mut self, now: u64) {
-        if self.earliest.gone || self.earliest.at <= now {
+    pub(super) fn refresh_earliest(&mut self) {
+        if self.earliest.gone || self.earliest.at < self.gate {
             self.earliest = Earliest { at: self.find_earliest(), gone: false };
         }
     }
