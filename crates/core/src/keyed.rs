@@ -89,17 +89,13 @@ impl KeyedTimers {
     #[inline]
     pub fn set(&mut self, now: Timestamp, key: u32, due: Timestamp) {
         self.latest = self.latest.max(now.as_nanos());
-        if key as usize >= self.wheel.records.len() {
+        if self.wheel.records.get(key).is_none() {
             self.grow(key);
         }
         let due = due.as_nanos().max(self.latest);
         let terms = Terms { due, sequence: self.sequence, early: 0, late: Late::NEVER };
         self.sequence += 1;
-        if self.wheel.records[key].is_filed() {
-            self.wheel.move_to(self.latest, key, &terms);
-        } else {
-            self.wheel.insert(self.latest, key, &terms);
-        }
+        self.wheel.set(self.latest, key, &terms);
     }
 
     /// Cancels the timer of `key`; false if it is not pending.
@@ -108,7 +104,7 @@ impl KeyedTimers {
     /// O(1). Never allocates.
     #[inline]
     pub fn cancel(&mut self, key: u32) -> bool {
-        (key as usize) < self.wheel.records.len() && self.wheel.remove(key).is_some()
+        self.wheel.records.get(key).is_some() && self.wheel.remove(key)
     }
 
     /// When the timer of `key` is due, if it is pending.

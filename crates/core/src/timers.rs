@@ -281,11 +281,10 @@ impl<E> SoftTimers<E> {
     #[inline]
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let index = self.find(id)?;
-        let event = self.events[index].take();
-        let record = self.wheel.remove(index)?;
         self.stats.cancelled += 1;
-        self.give_back(index, &record);
-        event
+        self.wheel.remove(index);
+        self.give_back(index);
+        self.events[index].take()
     }
 
     /// Whether the event is still waiting.
@@ -415,7 +414,7 @@ impl<E> SoftTimers<E> {
         let terms = self.terms(index, &window, self.sequence);
         self.sequence += 1;
         self.stats.scheduled += 1;
-        let generation = self.wheel.insert(self.latest.as_nanos(), index, &terms);
+        let generation = self.wheel.set(self.latest.as_nanos(), index, &terms);
         self.handles.id(index, generation)
     }
 
@@ -436,7 +435,7 @@ impl<E> SoftTimers<E> {
             self.sequence += 1;
         }
         let terms = self.terms(index, &window, sequence);
-        self.wheel.move_to(self.latest.as_nanos(), index, &terms);
+        self.wheel.set(self.latest.as_nanos(), index, &terms);
         Ok(())
     }
 
@@ -467,8 +466,8 @@ impl<E> SoftTimers<E> {
     }
 
     #[inline]
-    fn give_back(&mut self, index: u32, record: &Record) {
-        if record.early == OVERDUE {
+    fn give_back(&mut self, index: u32) {
+        if self.wheel.records[index].early == OVERDUE {
             self.overdue.remove(&index);
         }
         self.handles.give_back(&mut self.wheel.records, index);
@@ -487,10 +486,11 @@ impl<E> SoftTimers<E> {
     fn fire(&mut self, turn: &Turn, index: u32) -> Option<Fired<E>> {
         // First, since it comes from far: the rest is done while it is on its way.
         let event = self.events[index].take()?;
-        let record = self.wheel.remove(index)?;
+        let record = &self.wheel.records[index];
         let id = self.handles.id(index, record.generation);
-        let due = self.asked_for(index, &record);
-        self.give_back(index, &record);
+        let due = self.asked_for(index, record);
+        self.wheel.remove(index);
+        self.give_back(index);
         let lateness = turn.limit.0.saturating_duration_since(due);
         self.stats.fired[turn.source] += 1;
         self.lateness.record(saturating_nanos(lateness));

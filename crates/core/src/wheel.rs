@@ -55,9 +55,9 @@ mod tests;
 use chunk::{Chunks, Handful, Home, Kept};
 use deadline::Earliest;
 use front::Front;
-use level::{BLOCK_BITS, LEVELS, Level, SlotId, Spare};
+use level::{BLOCK_BITS, LEVELS, Level, Reach, SlotId, Spare};
 use migration::Migrations;
-use record::{Filed, Place, Record, Records, Terms};
+use record::{Filed, Place, Records, Terms};
 
 pub(crate) use segments::Segments;
 
@@ -70,6 +70,7 @@ pub(crate) struct Wheel {
     gate: u64,
     /// Granules below this are in the front, others in slots.
     horizon: u64,
+    reach: Reach,
     earliest: Earliest,
     /// Of the width of a granule, the logarithm.
     shift: u32,
@@ -107,6 +108,7 @@ impl Wheel {
         Wheel {
             gate: u64::MAX,
             horizon: u64::MAX,
+            reach: Reach::from(0),
             earliest: Earliest::new(),
             shift: tick.max(1).ilog2().clamp(LEAST_SHIFT, MOST_SHIFT),
             len: 0,
@@ -135,47 +137,43 @@ impl Wheel {
         self.gate
     }
 
-    /// Files a record that is not filed: O(1), O(log n) while there are few. Its generation.
+    /// Files a record, or moves it if it is filed: O(1), O(log n) while there are few. Its generation.
     ///
     /// Of two timers with equal due times the one with the lower sequence comes out first.
     #[inline]
-    pub(crate) fn insert(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
-        self.len += 1;
+    pub(crate) fn set(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
+        let record = &mut self.records[timer];
+        if record.is_filed() {
+            let (before, place) = (record.deadline(), record.place);
+            self.earliest.exclude(before);
+            let put_off = terms.due >= record.due && record.due >> self.shift >= self.horizon;
+            if put_off && terms.deadline() >= before {
+                // It moves when its old slot comes up.
+                record.agree(terms);
+                return record.generation;
+            }
+            self.take_out(timer, place);
+        } else {
+            self.len += 1;
+        }
         self.file(now, timer, terms)
     }
 
-    /// Moves a record that is filed: O(1), O(log n) while there are few.
+    /// Takes a record out: O(1), O(log n) while there are few. False if it is not filed.
     #[inline]
-    pub(crate) fn move_to(&mut self, now: u64, timer: u32, terms: &Terms) {
+    pub(crate) fn remove(&mut self, timer: u32) -> bool {
         let record = &mut self.records[timer];
-        let (before, place) = (record.deadline(), record.place);
-        self.earliest.exclude(before);
-        let put_off = terms.due >= record.due && record.due >> self.shift >= self.horizon;
-        if put_off && terms.deadline() >= before {
-            // It moves when its old slot comes up.
-            record.agree(terms);
-            return;
+        let place = core::mem::replace(&mut record.place, Place::NOWHERE);
+        if place == Place::NOWHERE {
+            return false;
         }
+        self.earliest.exclude(record.deadline());
         self.take_out(timer, place);
-        self.file(now, timer, terms);
-    }
-
-    /// Takes a record out: O(1), O(log n) while there are few. What it was, if it was filed.
-    #[inline]
-    pub(crate) fn remove(&mut self, timer: u32) -> Option<Record> {
-        let record = &mut self.records[timer];
-        if !record.is_filed() {
-            return None;
-        }
-        let before = *record;
-        record.place = Place::NOWHERE;
-        self.earliest.exclude(before.deadline());
-        self.take_out(timer, before.place);
         self.len -= 1;
         if self.len == 0 {
             (self.gate, self.earliest) = (u64::MAX, Earliest::new());
         }
-        Some(before)
+        true
     }
 
     /// The least timer, if it can be told: one quantum of work, four chunks of 13 timers at most.
@@ -382,12 +380,16 @@ impl Wheel {
     #[inline(always)]
     fn link(&mut self, timer: u32, due: u64, deadline: u64) -> Place {
         let granule = due >> self.shift;
-        let id = SlotId::filing(granule, self.horizon);
-        self.gate = self.gate.min(self.opening(id.level, granule));
+        let id = SlotId::filing(granule, &self.reach);
         let slot = self.levels[id.level].fill(id.index, due, deadline, &mut self.spare);
-        let (chunk, at, new) = self.chunks.append(&mut slot.list, || id.home(granule), timer);
-        slot.chunks += u32::from(new);
-        Place::in_chunk(chunk, at)
+        if let Some((chunk, at)) = self.chunks.append(slot.list, timer) {
+            return Place::in_chunk(chunk, at);
+        }
+        let chunk = self.chunks.begin(&mut slot.list, id.home(granule), timer);
+        slot.chunks += 1;
+        // The first of a slot, for one.
+        self.gate = self.gate.min(self.opening(id.level, granule));
+        Place::in_chunk(chunk, 0)
     }
 
     /// Takes a record out of where it is filed.

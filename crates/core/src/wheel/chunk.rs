@@ -94,30 +94,20 @@ impl Chunks {
         Chunks { chunks: Segments::new(), free: NIL }
     }
 
-    /// Appends a timer to a list: its chunk, its place in there, and whether the chunk is a new one.
+    /// Appends a timer to the last chunk of a list: its chunk and its place in there. `None` if that is full.
     #[inline(always)]
-    pub(super) fn append(
-        &mut self,
-        list: &mut List,
-        home: impl FnOnce() -> Home,
-        timer: u32,
-    ) -> (u32, usize, bool) {
-        if list.tail != NIL {
-            let tail = &mut self.chunks[list.tail];
-            let at = usize::from(tail.used);
-            if let Some(place) = tail.timers.get_mut(at) {
-                *place = timer;
-                tail.used += 1;
-                tail.live += 1;
-                return (list.tail, at, false);
-            }
-        }
-        (self.begin(list, home(), timer), 0, true)
+    pub(super) fn append(&mut self, list: List, timer: u32) -> Option<(u32, usize)> {
+        let tail = self.chunks.get_mut(list.tail)?;
+        let at = usize::from(tail.used);
+        *tail.timers.get_mut(at)? = timer;
+        tail.used += 1;
+        tail.live += 1;
+        Some((list.tail, at))
     }
 
     /// Appends a new chunk with one timer in it.
     #[inline(never)]
-    fn begin(&mut self, list: &mut List, home: Home, timer: u32) -> u32 {
+    pub(super) fn begin(&mut self, list: &mut List, home: Home, timer: u32) -> u32 {
         let index = self.free;
         let index = if index == NIL {
             self.chunks.push(Chunk::EMPTY);

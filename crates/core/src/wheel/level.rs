@@ -65,6 +65,19 @@ pub(super) struct SlotId {
     pub(super) index: usize,
 }
 
+/// Of each level but the highest, the first granule beyond its two blocks.
+#[derive(Debug)]
+pub(super) struct Reach([u64; LEVELS - 1]);
+
+impl Reach {
+    pub(super) fn from(horizon: u64) -> Reach {
+        Reach(core::array::from_fn(|level| {
+            let bits = BLOCK_BITS as usize * (level + 1);
+            ((horizon >> bits) + 2) << bits
+        }))
+    }
+}
+
 impl SlotId {
     /// The slot of `granule` on `level`.
     #[inline]
@@ -72,17 +85,11 @@ impl SlotId {
         SlotId { level, index: (granule >> (BLOCK_BITS as usize * level)) as usize % SLOTS }
     }
 
-    /// The slot in which a timer of `granule` belongs while the horizon is at `horizon`, which is not later.
+    /// The slot in which a timer of `granule` belongs, which is not before the horizon.
     #[inline]
-    pub(super) fn filing(granule: u64, horizon: u64) -> SlotId {
-        let mut level = 0;
-        let (mut slot, mut at) = (granule, horizon);
-        while level < LEVELS - 1 && (slot >> BLOCK_BITS) - (at >> BLOCK_BITS) > 1 {
-            level += 1;
-            slot >>= BLOCK_BITS;
-            at >>= BLOCK_BITS;
-        }
-        SlotId { level, index: slot as usize % SLOTS }
+    pub(super) fn filing(granule: u64, reach: &Reach) -> SlotId {
+        let level = reach.0.iter().position(|&end| granule < end).unwrap_or(LEVELS - 1);
+        SlotId::of(level, granule)
     }
 
     /// What the chunks in this slot call it.

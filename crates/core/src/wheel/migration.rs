@@ -16,7 +16,7 @@
 //! looked in time, what is left is moved when it is needed, still one chunk a step.
 
 use super::Wheel;
-use super::level::{BLOCK_BITS, LEVELS, SlotId};
+use super::level::{BLOCK_BITS, LEVELS, Reach, SlotId};
 
 /// Of each level, when its next slot is to be moved down.
 #[derive(Debug)]
@@ -54,6 +54,7 @@ impl Wheel {
 
     #[inline(never)]
     fn enter_blocks(&mut self, from: u64) {
+        self.reach = Reach::from(self.horizon);
         for level in 1..LEVELS {
             if (from ^ self.horizon) >> (BLOCK_BITS as usize * level) == 0 {
                 break;

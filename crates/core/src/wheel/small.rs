@@ -10,7 +10,8 @@
 
 use super::Wheel;
 use super::chunk::List;
-use super::level::BLOCK;
+use super::level::{BLOCK, Reach};
+use super::migration::Migrations;
 
 impl Wheel {
     /// Whether all timers are in the heap.
@@ -25,8 +26,8 @@ impl Wheel {
     #[inline(never)]
     pub(super) fn spread(&mut self, now: u64) {
         let horizon = (now >> self.shift) + 1;
-        self.horizon = horizon;
-        self.migrations = super::migration::Migrations::new();
+        (self.horizon, self.reach) = (horizon, Reach::from(horizon));
+        self.migrations = Migrations::new();
         let entries = self.front.heap.take();
         for entry in &entries {
             self.refile(entry.timer);

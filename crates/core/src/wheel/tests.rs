@@ -28,11 +28,7 @@ impl Driver {
         }
         let terms = Terms { due, sequence: self.sequence, early: 0, late: Late::from_nanos(0) };
         self.sequence += 1;
-        if self.wheel.records[timer].is_filed() {
-            self.wheel.move_to(self.now, timer, &terms);
-        } else {
-            self.wheel.insert(self.now, timer, &terms);
-        }
+        self.wheel.set(self.now, timer, &terms);
     }
 
     /// A turn at `now`: what comes out.
@@ -173,7 +169,7 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
                 for timer in (quanta as u32 * 13..quanta as u32 * 13 + 40)
                     .filter(|&timer| timer < timers && timer > 50)
                 {
-                    cancelled += u32::from(driver.wheel.remove(timer).is_some());
+                    cancelled += u32::from(driver.wheel.remove(timer));
                 }
             }
             Pull::Idle => break,
