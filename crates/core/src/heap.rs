@@ -1,5 +1,5 @@
-//! The ordered store behind [`SoftTimers`](crate::SoftTimers): a binary heap that knows where each
-//! slot sits, so that any timer can be cancelled or re-armed in place.
+//! The ordered store behind [`DepartureQueue`](crate::DepartureQueue): a binary heap that knows where each
+//! slot sits, so that any of them can be moved or removed.
 //!
 //! ```text
 //!   entries   (key, slot)   0: (12, s7)          position[s7] = 0
@@ -7,8 +7,7 @@
 //!                  1: (40, s2)      2: (15, s9)  position[s9] = 2
 //! ```
 //!
-//! It is kept deliberately plain: the contract is fixed by `SoftTimers`, and a timing wheel takes
-//! this file's place without a caller noticing.
+//! It is kept deliberately plain: [`KeyedTimers`](crate::KeyedTimers) can take this file's place.
 
 use alloc::vec::Vec;
 
@@ -25,6 +24,7 @@ impl<K: Copy + Ord> IndexedHeap<K> {
         IndexedHeap { entries: Vec::new(), position: Vec::new() }
     }
 
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -36,7 +36,7 @@ impl<K: Copy + Ord> IndexedHeap<K> {
     }
 
     /// The key of `slot`, if it is stored: O(1).
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn key(&self, slot: u32) -> Option<K> {
         self.find(slot).map(|at| self.entries[at].0)
     }

@@ -14,6 +14,7 @@
 //!
 //! 1. [`SoftTimers`]: schedule, trigger, next, `poll_at`; the invariants every driver relies on.
 //! 2. [`Slack`]: how late is still good, and what that buys.
+//!    [`KeyedTimers`]: the same wheel for programs whose timers have numbers already.
 //! 3. [`RateClock`]: one flow's departures at a target rate, catching up without bursts.
 //! 4. [`DepartureQueue`]: the packets of many flows, each at its own rate.
 //! 5. [`bound`]: the paper's bound on lateness, as code.

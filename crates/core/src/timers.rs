@@ -14,7 +14,8 @@
 //! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
 //!    does at most a few microseconds of work.
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
-//!    it is `None` when nothing needs it.
+//!    it is `None` when nothing needs it. It is never too late; among more than 64 events it may be too
+//!    early by one that was cancelled or put off, once.
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
@@ -210,10 +211,10 @@ impl<E> SoftTimers<E> {
     /// Schedules `event` for at least `delay` after `now`, at most `slack` later than that.
     ///
     /// # Cost
-    /// O(log n). Allocates only when more timers are pending than ever before.
+    /// O(1). Allocates only when more timers are pending than ever before, and then copies nothing.
     ///
     /// # Panics
-    /// If 2³² − 1 timers are pending or retired.
+    /// If 2²⁸ − 1 timers are pending or retired.
     #[doc(alias = "schedule_soft_event")]
     #[inline]
     pub fn schedule(&mut self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
@@ -240,7 +241,7 @@ impl<E> SoftTimers<E> {
     /// `[due, due + slack]` keeps it, and its turn among equal ones; otherwise it queues anew.
     ///
     /// # Cost
-    /// O(log n), O(1) in place. Never allocates.
+    /// O(1); to a later time, one write. Never allocates.
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
@@ -277,7 +278,7 @@ impl<E> SoftTimers<E> {
     /// Takes a pending event back; `None` if it was handed out or cancelled before.
     ///
     /// # Cost
-    /// O(log n). Never allocates.
+    /// O(1). Never allocates.
     #[inline]
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let index = self.find(id)?;
@@ -308,7 +309,8 @@ impl<E> SoftTimers<E> {
     /// The next event of the turn, or `None` when the turn is over.
     ///
     /// # Cost
-    /// O(log n). Never allocates.
+    /// O(1) for an event, and for each of the (few) times that it is moved nearer before it is due.
+    /// Never allocates.
     #[inline]
     pub fn next(&mut self, turn: &Turn) -> Option<Fired<E>> {
         if turn.limit.0.as_nanos() < self.wheel.gate() {
@@ -342,10 +344,12 @@ impl<E> SoftTimers<E> {
     /// The earliest deadline: the time at which a backup must look even if no trigger state is met.
     /// `None` when nothing pending needs that.
     ///
-    /// Looking earlier is harmless, looking later is late.
+    /// Looking earlier is harmless, looking later is late. Up to 64 events this is the deadline exactly; beyond,
+    /// one that was cancelled or put off may still count until its time has been looked at. Of a slack, 4.29 s
+    /// count.
     ///
     /// # Cost
-    /// O(1).
+    /// One load beyond 64 events; up to 64, a look at those due before it, if the one that had it is gone.
     #[inline]
     pub fn poll_at(&self) -> Option<Timestamp> {
         match self.wheel.earliest_deadline() {
@@ -354,7 +358,8 @@ impl<E> SoftTimers<E> {
         }
     }
 
-    /// The earliest time at which a trigger state would find an event due.
+    /// The earliest time at which a trigger state would find an event due; among more than 64 of them, possibly
+    /// a time before it, as with [`poll_at`](Self::poll_at).
     ///
     /// # Cost
     /// O(1).

@@ -94,3 +94,41 @@ impl Handles {
 const NONE: u32 = u32::MAX;
 /// No handle has this generation.
 const RETIRED: u32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_retired_before_its_generation_wraps() {
+        let mut records = Records::new();
+        let mut handles = Handles::new(NonZeroU32::new(u32::MAX - 1).unwrap());
+        let mut ids = alloc::vec::Vec::new();
+        for index in [0, 0, 1, 1, 2] {
+            assert_eq!(handles.take(&mut records), index);
+            ids.push(handles.id(index, records[index].generation));
+            assert_eq!(handles.find(&records, ids[ids.len() - 1]), Some(index));
+            handles.give_back(&mut records, index);
+            assert!(ids.iter().all(|&id| handles.find(&records, id).is_none()));
+        }
+        assert!(ids.iter().enumerate().all(|(at, id)| !ids[..at].contains(id)), "a handle came twice");
+    }
+
+    /// A record that was dropped and comes back has no generation that it had before.
+    #[test]
+    fn shrinking_brings_no_handle_back_to_life() {
+        let mut records = Records::new();
+        let mut handles = Handles::new(NonZeroU32::MIN);
+        let mut dead = alloc::vec::Vec::new();
+        for round in 0..5 {
+            let taken: alloc::vec::Vec<u32> = (0..10).map(|_| handles.take(&mut records)).collect();
+            dead.extend(taken.iter().map(|&index| handles.id(index, records[index].generation)));
+            taken.iter().for_each(|&index| handles.give_back(&mut records, index));
+            handles.shrink(&mut records);
+            assert_eq!((records.len(), round), (0, round));
+            let index = handles.take(&mut records);
+            assert!(dead.iter().all(|&id| handles.find(&records, id).is_none()));
+            handles.give_back(&mut records, index);
+        }
+    }
+}

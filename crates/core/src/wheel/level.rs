@@ -256,3 +256,45 @@ const ROWS_IN_HALF: usize = ROWS / 2;
 const ROWS_AT_ONCE: usize = 4;
 
 const _: () = assert!(size_of::<Slot>() == 32 && (LEVELS + 1) * SLOTS <= 1 << u16::BITS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slot's index is its time modulo the size, and the level the lowest that reaches so far.
+    #[test]
+    fn a_timer_lies_in_the_slot_of_its_time_modulo_the_size() {
+        assert!(SLOTS.is_power_of_two());
+        for horizon in [0u64, 1, 4_095, 4_096, 5_000, (1 << 24) - 1, 1 << 24, (1 << 36) + 77, (1 << 57) - 9] {
+            let reach = Reach::from(horizon);
+            for ahead in (0..57).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]) {
+                let granule = horizon + ahead;
+                let id = SlotId::filing(granule, &reach);
+                let width = 1u64 << (12 * id.level);
+                assert_eq!(id.index as u64, granule / width % SLOTS as u64);
+                // Two blocks of its level, and not of the level below.
+                let blocks = |level: usize| (granule >> (12 * (level + 1))) - (horizon >> (12 * (level + 1)));
+                assert!(id.level == LEVELS - 1 || blocks(id.level) <= 1);
+                assert!(id.level == 0 || blocks(id.level - 1) > 1);
+                assert_eq!(SlotId::of_home(id.home(granule)), id);
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_occupied_slot_is_found_and_empty_rows_go_back() {
+        let (mut level, mut spare) = (Level::EMPTY, Spare::new());
+        let filled = [5_000, 64, 4_097, 63, 8_191, 4_096];
+        for index in filled {
+            level.fill(index, 7, 9, &mut spare);
+        }
+        for (first, half) in [(63, 0), (64, 0), (4_096, 1), (4_097, 1), (5_000, 1), (8_191, 1)] {
+            assert_eq!(level.first(half), Some(first));
+            assert!(level.slot(first).is_some());
+            level.clear(first, &mut spare);
+            assert!(level.slot(first).is_none());
+        }
+        assert!(level.is_empty());
+        assert!(spare.0.len() >= 4);
+    }
+}

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::front::MOST_IN_RUN as MOST;
-use super::record::{Late, Record, Terms};
+use super::record::{Late, Place, Record, Terms};
 use super::{Pull, Wheel};
 
 /// A wheel with a clock and its own sequence.
@@ -216,6 +216,47 @@ fn putting_off_touches_no_chunk() {
     assert_eq!(driver.turn(5_899 * TICK), []);
     assert!(driver.wheel.touched <= 3 * 200, "looked at, handed on to level 1, and down again");
     assert_eq!(driver.turn(5_900 * TICK), (0..200).collect::<Vec<_>>());
+}
+
+/// A look at times at which nothing is due finds a closed gate: no slot is visited, however many are passed.
+#[test]
+fn empty_slots_are_passed_without_a_look() {
+    let mut driver = Driver::new(0);
+    driver.set(0, 1_000 * TICK);
+    driver.set(1, 1_200 * TICK);
+    assert_eq!((1..1_000).filter(|now| now * TICK >= driver.wheel.gate()).count(), 0);
+    assert_eq!(driver.turn(1_000 * TICK), [0]);
+    assert_eq!((1_001..1_200).filter(|now| now * TICK >= driver.wheel.gate()).count(), 0);
+    assert_eq!(driver.turn(1_200 * TICK), [1]);
+    assert_eq!(driver.wheel.gate(), u64::MAX);
+}
+
+/// Taking a timer out changes no other timer, and its place in the chunk is all that it touches.
+#[test]
+fn removal_leaves_every_other_timer_where_it_is() {
+    let mut driver = Driver::new(0);
+    (0..1_000).for_each(|timer| driver.set(timer, (1 + u64::from(timer) % 7) * 100 * TICK));
+    let places: Vec<_> = (0..1_000).map(|timer| driver.wheel.records[timer].place).collect();
+    (0..1_000).filter(|timer| timer % 3 == 0).for_each(|timer| assert!(driver.wheel.remove(timer)));
+    for timer in 0..1_000u32 {
+        let place = driver.wheel.records[timer].place;
+        assert_eq!(place, if timer % 3 == 0 { Place::NOWHERE } else { places[timer as usize] });
+        assert!(timer % 3 != 0 || !driver.wheel.remove(timer), "removed twice");
+    }
+    assert_eq!(driver.wheel.touched, 0);
+}
+
+/// Growth has no limit but the records' own, and what is in a slot is in chunks: none is longer than 13.
+#[test]
+fn it_grows_a_million_beyond_where_it_began() {
+    let timers = if cfg!(miri) { 500 } else { 1_000_000 };
+    let mut driver = Driver::new(0);
+    let mut random = Random(9);
+    (0..timers).for_each(|timer| driver.set(timer, (1 + random.below(1 << 30)) * TICK));
+    assert_eq!(driver.wheel.len(), timers as usize);
+    (0..timers).for_each(|timer| assert!(driver.wheel.remove(timer)));
+    assert_eq!((driver.wheel.len(), driver.wheel.gate()), (0, u64::MAX));
+    assert_eq!(driver.turn(1 << 50), []);
 }
 
 /// Nothing is filed twice and nothing lost when a wheel shrinks at any moment of a turn.

@@ -33,8 +33,9 @@ struct Pending {
 const TICK: u64 = 1_000;
 
 impl Spans {
-    pub(crate) fn new(seed: u64, first_generation: u32) -> Self {
-        let mut random = Random(seed);
+    /// What is done is drawn from `choices`, and when they are used up from their number.
+    pub(crate) fn new(choices: &[u8], seed: u64, first_generation: u32) -> Self {
+        let mut random = Random { choices: choices.to_vec().into_iter(), state: seed };
         let few = [0, 16, 64][random.below(3) as usize];
         let config = Config::default().few(few).first_generation(NonZeroU32::new(first_generation).unwrap());
         let now = [0, 1, 1 << 33, 1 << 45, u64::MAX >> 1][random.below(5) as usize];
@@ -228,11 +229,20 @@ fn at_tick(due: Timestamp, now: u64) -> Timestamp {
     Timestamp::from_nanos(effective)
 }
 
-struct Random(u64);
+/// Numbers out of the bytes of a fuzzer, and without an end.
+struct Random {
+    choices: std::vec::IntoIter<u8>,
+    state: u64,
+}
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((u128::from(self.0) * u128::from(limit)) >> 64) as u64
+        if let Some(choice) = self.choices.next() {
+            let more = if limit > 256 { self.choices.next().unwrap_or(0) } else { 0 };
+            return ((u128::from(choice) << 8 | u128::from(more)) * u128::from(limit) >> 16) as u64;
+        }
+        self.state =
+            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(self.state) * u128::from(limit)) >> 64) as u64
     }
 }
