@@ -73,9 +73,10 @@ fuzz_target!(|input: &[u8]| {
     let tick = [1, 1_000, 4_096, 777][usize::from(bytes.byte() % 4)];
     let step = [0, 1_000][usize::from(bytes.byte() % 2)];
     let generation = [1, u32::MAX - 1][usize::from(bytes.byte() % 2)];
+    let few = usize::from(bytes.byte() % 8) * 10;
     let mut program = Vec::new();
     while !bytes.0.is_empty() {
         program.push(bytes.op());
     }
-    Pair::new(tick, step, generation).run(&program);
+    Pair::new(tick, step, generation, few).run(&program);
 });

@@ -21,6 +21,9 @@ const CORE: &str = "softtimers-core";
 /// thousand inputs.
 const FUZZ_SECONDS: u32 = 20;
 
+/// Some minutes on one core, and every span of time a few hundred times.
+const OPERATIONS: u64 = 100_000_000;
+
 /// Mutants are shared out over this many runs; all of them take an hour or more on two cores.
 const SHARDS: u64 = 8;
 
@@ -40,6 +43,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     ci::checks(&workspace, &mut report)?;
     report.step("examples/", || stacks::test(&workspace));
     report.step("Miri", || miri(root));
+    report.step("many timers", || many_timers(root));
     report.step("loom", || loom(&workspace, &files));
     report.step("fuzzing", || fuzz(root));
     report.step("mutation", || mutation(&workspace, mutants));
@@ -59,6 +63,23 @@ fn miri(root: &Path) -> Result<Outcome> {
     let mut cargo = cargo_of(&nightly, root);
     cargo.env("MIRIFLAGS", "-Zmiri-disable-isolation");
     program::check(cargo.args(["miri", "test", "--no-fail-fast", "--package", CORE]))
+}
+
+/// The timers against a map, a hundred million operations long.
+fn many_timers(root: &Path) -> Result<Outcome> {
+    let mut cargo = cargo(root);
+    cargo.env("SOFTTIMERS_OPERATIONS", OPERATIONS.to_string());
+    program::check(cargo.args([
+        "test",
+        "--release",
+        "--package",
+        CORE,
+        "--test",
+        "contract",
+        "--",
+        "many_timers",
+        "stale",
+    ]))
 }
 
 /// Every interleaving of the packages whose tests know loom. It replaces the atomics under

@@ -14,6 +14,7 @@
 //!
 //! 1. [`SoftTimers`]: schedule, trigger, next, `poll_at`; the invariants every driver relies on.
 //! 2. [`Slack`]: how late is still good, and what that buys.
+//!    [`KeyedTimers`]: the same wheel for programs whose timers have numbers already.
 //! 3. [`RateClock`]: one flow's departures at a target rate, catching up without bursts.
 //! 4. [`DepartureQueue`]: the packets of many flows, each at its own rate.
 //! 5. [`bound`]: the paper's bound on lateness, as code.
@@ -29,9 +30,9 @@ extern crate alloc;
 
 pub mod alarm;
 pub mod bound;
-mod heap;
 pub mod histogram;
 pub mod idle;
+pub mod keyed;
 pub mod pace;
 pub mod percent;
 mod random;
@@ -42,6 +43,7 @@ pub mod stats;
 pub mod time;
 pub mod timers;
 pub mod trigger;
+mod wheel;
 
 #[doc(inline)]
 pub use alarm::{Alarm, Command};
@@ -49,6 +51,8 @@ pub use alarm::{Alarm, Command};
 pub use histogram::Histogram;
 #[doc(inline)]
 pub use idle::{Idle, PollBudget, Polling, Wait};
+#[doc(inline)]
+pub use keyed::{KeyedStep, KeyedTimers, KeyedTurn};
 #[doc(inline)]
 pub use pace::{
     AckConfig, AckPacer, AckRate, Ahead, Arrival, Capacity, CatchUp, Counts, DepartureQueue, Lead, OnOff,

@@ -14,7 +14,7 @@
 use core::time::Duration;
 
 use crate::Timestamp;
-use crate::time::saturating_nanos;
+use crate::time::{Tick, saturating_nanos};
 
 /// The lateness an event tolerates. Larger slack means fewer hardware timer events and wake-ups.
 ///
@@ -87,16 +87,17 @@ impl Slack {
     /// The times that this slack gives an event due at `due`, asked for `delay` ahead, when the
     /// latest time seen is `latest`. What is already due takes its place there, behind everything
     /// due so far; this is what ends a turn.
-    pub(crate) fn resolve(self, due: Timestamp, delay: Duration, tick: u64, latest: Timestamp) -> Window {
-        let exact = if due <= latest { latest } else { due.round_up(tick) };
+    #[inline]
+    pub(crate) fn resolve(self, due: Timestamp, delay: Duration, tick: Tick, latest: Timestamp) -> Window {
+        let exact = if due <= latest { latest } else { tick.round_up(due) };
         let (effective, slack) = match self.0 {
             Kind::Proportional => {
                 let tenth = saturating_nanos(delay) / 10;
-                (exact, Some(tenth.min(MOST_PROPORTIONAL).max(tick)))
+                (exact, Some(tenth.min(MOST_PROPORTIONAL).max(tick.as_nanos())))
             }
             Kind::Window(slack) => (exact, Some(slack)),
             Kind::Rounded(slack) if due > latest => {
-                (roundest(due, slack / 2, tick).unwrap_or(exact), Some(slack))
+                (roundest(due, slack / 2, tick.as_nanos()).unwrap_or(exact), Some(slack))
             }
             Kind::Rounded(slack) => (exact, Some(slack)),
             Kind::Deferrable => (exact, None),
@@ -113,17 +114,19 @@ pub(crate) struct Window {
     /// The order it comes out in: `due` on the tick, after rounding.
     pub(crate) effective: Timestamp,
     /// Due + slack; `None` for a deferrable event.
-    last: Option<Timestamp>,
+    pub(crate) last: Option<Timestamp>,
 }
 
 impl Window {
     /// When the backup must look, if the event is filed at `filed`; [`Timestamp::MAX`] means never.
+    #[inline]
     pub(crate) fn deadline(&self, filed: Timestamp) -> Timestamp {
         self.last.map_or(Timestamp::MAX, |last| last.max(filed))
     }
 
     /// Whether an event that is filed at `filed` already need not move. A deferrable one must, since
     /// it has no deadline that would make up for being late.
+    #[inline]
     pub(crate) fn contains(&self, filed: Timestamp) -> bool {
         self.due <= filed && filed <= self.last.unwrap_or(self.due)
     }
@@ -150,8 +153,8 @@ mod tests {
     use super::*;
 
     fn window(slack: Slack, due: u64, delay: u64, tick: u64) -> (u64, u64) {
-        let window =
-            slack.resolve(Timestamp::from_nanos(due), Duration::from_nanos(delay), tick, Timestamp::ZERO);
+        let (due, delay) = (Timestamp::from_nanos(due), Duration::from_nanos(delay));
+        let window = slack.resolve(due, delay, Tick::new(tick), Timestamp::ZERO);
         (window.effective.as_nanos(), window.deadline(window.effective).as_nanos())
     }
 

@@ -28,13 +28,29 @@ pub(crate) struct Slots<E> {
     events: Vec<Option<E>>,
     free: Vec<u32>,
     first_generation: NonZeroU32,
-    #[cfg(debug_assertions)]
-    instance: u32,
+    instance: Instance,
 }
 
 impl TimerId {
+    #[inline]
+    pub(crate) fn new(index: u32, generation: NonZeroU32, instance: &Instance) -> Self {
+        let _ = instance;
+        TimerId {
+            index,
+            generation,
+            #[cfg(debug_assertions)]
+            instance: instance.0,
+        }
+    }
+
+    #[inline]
     pub(crate) fn index(self) -> u32 {
         self.index
+    }
+
+    #[inline]
+    pub(crate) fn generation(self) -> NonZeroU32 {
+        self.generation
     }
 }
 
@@ -45,8 +61,7 @@ impl<E> Slots<E> {
             events: Vec::new(),
             free: Vec::new(),
             first_generation,
-            #[cfg(debug_assertions)]
-            instance: instance::next(),
+            instance: Instance::new(),
         }
     }
 
@@ -66,8 +81,7 @@ impl<E> Slots<E> {
     /// The slot that `id` names, while its event is pending.
     #[inline]
     pub(crate) fn find(&self, id: TimerId) -> Option<u32> {
-        #[cfg(debug_assertions)]
-        assert_eq!(id.instance, self.instance, "a handle was used on a set that it does not belong to");
+        self.instance.check(id);
         let generation = *self.generations.get(id.index as usize)?;
         (generation == id.generation && self.at(id.index).is_some()).then_some(id.index)
     }
@@ -87,12 +101,7 @@ impl<E> Slots<E> {
     /// The handle of what is in a slot now.
     #[inline]
     pub(crate) fn id(&self, index: u32) -> TimerId {
-        TimerId {
-            index,
-            generation: self.generations[index as usize],
-            #[cfg(debug_assertions)]
-            instance: self.instance,
-        }
+        TimerId::new(index, self.generations[index as usize], &self.instance)
     }
 
     /// Empties a slot that holds an event; its handle is dead from here on.
@@ -108,14 +117,29 @@ impl<E> Slots<E> {
     }
 }
 
-#[cfg(debug_assertions)]
-mod instance {
-    use core::sync::atomic::{AtomicU32, Ordering};
+/// Which set a handle is from. Debug builds number the sets, release builds do not.
+#[derive(Debug)]
+pub(crate) struct Instance(#[cfg(debug_assertions)] u32);
 
-    static NEXT: AtomicU32 = AtomicU32::new(0);
+impl Instance {
+    pub(crate) fn new() -> Self {
+        #[cfg(debug_assertions)]
+        {
+            use core::sync::atomic::{AtomicU32, Ordering};
+            static NEXT: AtomicU32 = AtomicU32::new(0);
+            Instance(NEXT.fetch_add(1, Ordering::Relaxed))
+        }
+        #[cfg(not(debug_assertions))]
+        Instance()
+    }
 
-    pub(super) fn next() -> u32 {
-        NEXT.fetch_add(1, Ordering::Relaxed)
+    /// # Panics
+    /// In debug builds, if the handle is from another set.
+    #[inline]
+    pub(crate) fn check(&self, id: TimerId) {
+        let _ = id;
+        #[cfg(debug_assertions)]
+        assert_eq!(id.instance, self.0, "a handle was used on a set that it does not belong to");
     }
 }
 

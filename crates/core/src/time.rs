@@ -83,14 +83,43 @@ impl Timestamp {
     pub(crate) const fn nanos_since(self, earlier: Timestamp) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
+}
 
-    /// The first multiple of `tick` nanoseconds at or after `self`; saturates at [`Timestamp::MAX`].
+/// A tick: the unit to which due times are rounded up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tick {
+    nanos: u64,
+    /// ⌊(2⁶⁴ − 1) ÷ nanos⌋. A division by a variable would be half of what it costs to schedule a timer.
+    reciprocal: u64,
+}
+
+impl Tick {
+    /// A tick of so many nanoseconds, at least one.
+    pub(crate) const fn new(nanos: u64) -> Self {
+        let nanos = if nanos == 0 { 1 } else { nanos };
+        Tick { nanos, reciprocal: u64::MAX / nanos }
+    }
+
+    pub(crate) const fn as_nanos(self) -> u64 {
+        self.nanos
+    }
+
+    /// The first multiple of the tick at or after `time`; saturates at [`Timestamp::MAX`].
     #[inline]
-    pub(crate) const fn round_up(self, tick: u64) -> Timestamp {
-        match self.0.checked_next_multiple_of(tick) {
-            Some(nanos) => Timestamp(nanos),
-            None => Timestamp::MAX,
+    pub(crate) const fn round_up(self, time: Timestamp) -> Timestamp {
+        match self.since(time.0) {
+            0 => time,
+            since => Timestamp(time.0.saturating_add(self.nanos - since)),
         }
+    }
+
+    /// The time since the last multiple of the tick.
+    #[inline]
+    const fn since(self, time: u64) -> u64 {
+        // The estimate of the quotient is right or one too small.
+        let estimate = ((time as u128 * self.reciprocal as u128) >> 64) as u64;
+        let since = time - estimate * self.nanos;
+        if since >= self.nanos { since - self.nanos } else { since }
     }
 }
 
@@ -213,7 +242,7 @@ mod tests {
 
     #[test]
     fn rounding_up_keeps_multiples_and_saturates() {
-        let up = |nanos, tick| Timestamp::from_nanos(nanos).round_up(tick).as_nanos();
+        let up = |nanos, tick| Tick::new(tick).round_up(Timestamp::from_nanos(nanos)).as_nanos();
         assert_eq!([up(0, 8), up(1, 8), up(8, 8), up(9, 8)], [0, 8, 8, 16]);
         assert_eq!(up(u64::MAX - 1, 1_000), u64::MAX);
         assert_eq!(up(123, 1), 123);

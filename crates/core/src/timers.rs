@@ -14,25 +14,31 @@
 //! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
 //!    does at most a few microseconds of work.
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
-//!    it is `None` when nothing needs it.
+//!    it is `None` when nothing needs it. It is never too late; among more than 64 events it may be too
+//!    early by one that was cancelled or put off, once.
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
 //!        │                                          │
 //!        ▼                                          ▼
-//!   slots: [event, due, generation]     next(&turn): the least (effective due, sequence) < limit?
-//!   due order:      heap of (effective due, sequence)          yes: hand it out   no: the turn is over
-//!   deadline order: heap of due + slack ──▶ poll_at()
+//!   records, filed in the wheel         next(&turn): the least (effective due, sequence) < limit?
+//!        │                                   yes: hand it out        no: the turn is over
+//!        └─▶ the least due + slack ──▶ poll_at()
 //! ```
 
+mod handles;
+
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use crate::heap::IndexedHeap;
 use crate::slack::Window;
-use crate::slots::Slots;
-use crate::time::saturating_nanos;
+use crate::time::{Tick, saturating_nanos};
+use crate::wheel::record::{Late, Record, Terms};
+use crate::wheel::{Pull, Segments, Wheel, small};
+use handles::Handles;
+
 use crate::{Histogram, Intervals, PerSource, Slack, Stats, TimerId, Timestamp, TriggerState};
 
 /// How a [`SoftTimers`] is set up.
@@ -44,6 +50,7 @@ pub struct Config {
     without_each: bool,
     disabled: PerSource<bool>,
     first_generation: NonZeroU32,
+    few: usize,
 }
 
 impl Default for Config {
@@ -56,6 +63,7 @@ impl Default for Config {
             without_each: false,
             disabled: PerSource::default(),
             first_generation: NonZeroU32::MIN,
+            few: small::MOST,
         }
     }
 }
@@ -105,7 +113,14 @@ impl Config {
         self.intervals || self.without_each || self.disabled != PerSource::default()
     }
 
-    /// The generation at which slots start. For tests that want to see slots retire.
+    /// The most timers that are kept in a heap alone, without a wheel. For tests that want a wheel at once.
+    #[doc(hidden)]
+    pub fn few(mut self, most: usize) -> Self {
+        self.few = most;
+        self
+    }
+
+    /// The generation at which records start. For tests that want to see records retire.
     #[doc(hidden)]
     pub fn first_generation(mut self, generation: NonZeroU32) -> Self {
         self.first_generation = generation;
@@ -134,26 +149,20 @@ impl Config {
 /// ```
 #[derive(Debug)]
 pub struct SoftTimers<E> {
-    /// The cached word behind "anything due?": the earliest effective due, [`Timestamp::MAX`] when
-    /// nothing is pending, zero when every trigger state is to be recorded.
-    gate: Timestamp,
+    wheel: Wheel,
+    /// Of each record, its event.
+    events: Segments<Option<E>>,
+    handles: Handles,
+    /// Of the few events scheduled more than four seconds too late, when they were asked for.
+    overdue: BTreeMap<u32, Timestamp>,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
     sequence: u64,
-    tick: u64,
+    tick: Tick,
     clock_step: Duration,
-    slots: Slots<Waiting<E>>,
-    due: IndexedHeap<(Timestamp, u64)>,
-    deadlines: IndexedHeap<Timestamp>,
     stats: Stats,
     lateness: Box<Histogram>,
     intervals: Option<Box<Intervals>>,
-}
-
-#[derive(Debug)]
-struct Waiting<E> {
-    due: Timestamp,
-    event: E,
 }
 
 /// One visit to a trigger state: the line drawn by [`SoftTimers::trigger`].
@@ -210,15 +219,16 @@ impl<E> SoftTimers<E> {
     pub fn new(config: Config) -> Self {
         let intervals =
             config.watches().then(|| Box::new(Intervals::new(config.without_each, config.disabled)));
+        let tick = Tick::new(saturating_nanos(config.tick));
         SoftTimers {
-            gate: if intervals.is_some() { Timestamp::ZERO } else { Timestamp::MAX },
+            wheel: Wheel::new(tick.as_nanos(), config.few),
+            events: Segments::new(),
+            handles: Handles::new(config.first_generation),
+            overdue: BTreeMap::new(),
             latest: Timestamp::ZERO,
             sequence: 0,
-            tick: saturating_nanos(config.tick).max(1),
+            tick,
             clock_step: config.clock_step,
-            slots: Slots::new(config.first_generation),
-            due: IndexedHeap::new(),
-            deadlines: IndexedHeap::new(),
             stats: Stats::default(),
             lateness: Box::default(),
             intervals,
@@ -228,11 +238,12 @@ impl<E> SoftTimers<E> {
     /// Schedules `event` for at least `delay` after `now`, at most `slack` later than that.
     ///
     /// # Cost
-    /// O(log n). Allocates only when more timers are pending than ever before.
+    /// O(1). Allocates only when more timers are pending than ever before, and then copies nothing.
     ///
     /// # Panics
-    /// If 2³² − 1 timers are pending or retired.
+    /// If 2²⁸ − 1 timers are pending or retired.
     #[doc(alias = "schedule_soft_event")]
+    #[inline]
     pub fn schedule(&mut self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
         self.latest = self.latest.max(now);
         let due = now + delay.saturating_add(self.clock_step);
@@ -246,6 +257,7 @@ impl<E> SoftTimers<E> {
     ///
     /// # Panics
     /// As [`schedule`](Self::schedule).
+    #[inline]
     pub fn schedule_at(&mut self, now: Timestamp, due: Timestamp, slack: Slack, event: E) -> TimerId {
         self.latest = self.latest.max(now);
         let delay = due.saturating_duration_since(now);
@@ -256,10 +268,11 @@ impl<E> SoftTimers<E> {
     /// `[due, due + slack]` keeps it, and its turn among equal ones; otherwise it queues anew.
     ///
     /// # Cost
-    /// O(log n), O(1) in place. Never allocates.
+    /// O(1); to a later time, one write. Never allocates.
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
+    #[inline]
     pub fn reschedule(
         &mut self,
         now: Timestamp,
@@ -276,6 +289,7 @@ impl<E> SoftTimers<E> {
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
+    #[inline]
     pub fn reschedule_at(
         &mut self,
         now: Timestamp,
@@ -291,17 +305,19 @@ impl<E> SoftTimers<E> {
     /// Takes a pending event back; `None` if it was handed out or cancelled before.
     ///
     /// # Cost
-    /// O(log n). Never allocates.
+    /// O(1). Never allocates.
+    #[inline]
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
-        let index = self.slots.find(id)?;
-        let (_, waiting) = self.remove(index)?;
+        let index = self.find(id)?;
         self.stats.cancelled += 1;
-        Some(waiting.event)
+        self.wheel.remove(index);
+        self.give_back(index);
+        self.events[index].take()
     }
 
     /// Whether the event is still waiting.
     pub fn is_pending(&self, id: TimerId) -> bool {
-        self.slots.find(id).is_some()
+        self.find(id).is_some()
     }
 
     /// Visits a trigger state: the returned turn hands out what is due at `now`.
@@ -311,7 +327,7 @@ impl<E> SoftTimers<E> {
     #[inline]
     pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Turn {
         self.stats.triggers[source] += 1;
-        if now < self.gate {
+        if now.as_nanos() < self.wheel.gate() && self.intervals.is_none() {
             return Turn { limit: (Timestamp::ZERO, 0), source };
         }
         self.begin_turn(source, now)
@@ -320,10 +336,11 @@ impl<E> SoftTimers<E> {
     /// The next event of the turn, or `None` when the turn is over.
     ///
     /// # Cost
-    /// O(log n). Never allocates.
+    /// O(1) for an event, and for each of the (few) times that it is moved nearer before it is due.
+    /// Never allocates.
     #[inline]
     pub fn next(&mut self, turn: &Turn) -> Option<Fired<E>> {
-        if turn.limit.0 < self.gate {
+        if turn.limit.0.as_nanos() < self.wheel.gate() {
             return None;
         }
         loop {
@@ -337,50 +354,60 @@ impl<E> SoftTimers<E> {
 
     /// As [`next`](Self::next), in pieces: each call does at most a few microseconds of work, however
     /// many timers are pending and however far time has jumped.
+    #[inline]
     pub fn step(&mut self, turn: &Turn) -> Step<E> {
-        match self.due.peek() {
-            Some((key, index)) if key < turn.limit => match self.remove(index) {
-                Some((id, waiting)) => Step::Fired(self.fired(turn, id, waiting)),
+        let now = turn.limit.0.as_nanos();
+        match self.wheel.pull(now) {
+            Pull::Least(key, index) if key < (now, turn.limit.1) => match self.fire(turn, index) {
+                Some(fired) => Step::Fired(fired),
                 None => Step::Done,
             },
-            _ => Step::Done,
+            Pull::More => Step::MoreWork,
+            Pull::Least(..) | Pull::Idle if self.wheel.tidy(now) => Step::MoreWork,
+            Pull::Least(..) | Pull::Idle => Step::Done,
         }
     }
 
     /// The earliest deadline: the time at which a backup must look even if no trigger state is met.
     /// `None` when nothing pending needs that.
     ///
-    /// Looking earlier is harmless, looking later is late.
+    /// Looking earlier is harmless, looking later is late. Up to 64 events this is the deadline exactly; beyond,
+    /// one that was cancelled or put off may still count until its time has been looked at. Of a slack, 4.29 s
+    /// count.
     ///
     /// # Cost
-    /// O(1).
+    /// One load beyond 64 events; up to 64, a look at those due before it, if the one that had it is gone.
     #[inline]
     pub fn poll_at(&self) -> Option<Timestamp> {
-        self.deadlines.peek().map(|(deadline, _)| deadline)
+        match self.wheel.earliest_deadline() {
+            u64::MAX => None,
+            nanos => Some(Timestamp::from_nanos(nanos)),
+        }
     }
 
-    /// The earliest time at which a trigger state would find an event due.
+    /// The earliest time at which a trigger state would find an event due; among more than 64 of them, possibly
+    /// a time before it, as with [`poll_at`](Self::poll_at).
     ///
     /// # Cost
     /// O(1).
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.due.peek().map(|((effective, _), _)| effective)
+        (!self.is_empty()).then(|| Timestamp::from_nanos(self.wheel.next_due()))
     }
 
     /// Events waiting.
     pub fn len(&self) -> usize {
-        self.due.len()
+        self.wheel.len()
     }
 
     /// Whether no event is waiting.
     pub fn is_empty(&self) -> bool {
-        self.due.len() == 0
+        self.wheel.len() == 0
     }
 
     /// Counters since the beginning.
     pub fn stats(&self) -> Stats {
-        Stats { pending: self.due.len() as u64, ..self.stats }
+        Stats { pending: self.wheel.len() as u64, ..self.stats }
     }
 
     /// Lateness of the events handed out, in nanoseconds.
@@ -393,53 +420,89 @@ impl<E> SoftTimers<E> {
         self.intervals.as_deref()
     }
 
-    fn insert(&mut self, window: Window, event: E) -> TimerId {
-        let (id, index) = self.slots.insert(Waiting { due: window.due, event });
-        self.file(index, &window);
-        self.stats.scheduled += 1;
-        id
+    /// Gives back the memory that the pending events do not need, as after a peak. What is given back has to be
+    /// allocated again when it is needed again.
+    ///
+    /// # Cost
+    /// O(n), with n the most events there ever were: not for a busy moment.
+    pub fn shrink_to_fit(&mut self) {
+        self.handles.shrink(&mut self.wheel.records);
+        self.events.truncate(self.wheel.records.len());
+        self.wheel.shrink();
     }
 
-    fn rearm(&mut self, id: TimerId, window: Window) -> Result<(), NotPending> {
-        let index = self.slots.find(id).ok_or(NotPending)?;
-        self.slots.at_mut(index).ok_or(NotPending)?.due = window.due;
-        self.stats.rearmed += 1;
-        match self.due.key(index) {
-            Some((filed, _)) if window.contains(filed) => {
-                self.stats.rearmed_in_place += 1;
-                self.file_deadline(index, window.deadline(filed));
-            }
-            _ => self.file(index, &window),
+    #[inline]
+    fn find(&self, id: TimerId) -> Option<u32> {
+        self.handles.find(&self.wheel.records, id)
+    }
+
+    #[inline]
+    fn insert(&mut self, window: Window, event: E) -> TimerId {
+        let index = self.handles.take(&mut self.wheel.records);
+        match self.events.get_mut(index) {
+            Some(place) => *place = Some(event),
+            None => self.events.push(Some(event)),
         }
+        let terms = self.terms(index, &window, self.sequence);
+        self.sequence += 1;
+        self.stats.scheduled += 1;
+        let generation = self.wheel.set(self.latest.as_nanos(), index, &terms);
+        self.handles.id(index, generation)
+    }
+
+    #[inline]
+    fn rearm(&mut self, id: TimerId, mut window: Window) -> Result<(), NotPending> {
+        let index = self.find(id).ok_or(NotPending)?;
+        let record = &self.wheel.records[index];
+        let (filed, mut sequence) = (Timestamp::from_nanos(record.due), record.sequence);
+        if record.early == OVERDUE {
+            self.overdue.remove(&index);
+        }
+        self.stats.rearmed += 1;
+        if window.contains(filed) {
+            self.stats.rearmed_in_place += 1;
+            window.effective = filed;
+        } else {
+            sequence = self.sequence;
+            self.sequence += 1;
+        }
+        let terms = self.terms(index, &window, sequence);
+        self.wheel.set(self.latest.as_nanos(), index, &terms);
         Ok(())
     }
 
-    fn file(&mut self, index: u32, window: &Window) {
-        self.due.set(index, (window.effective, self.sequence));
-        self.sequence += 1;
-        self.file_deadline(index, window.deadline(window.effective));
-        self.set_gate();
+    #[inline]
+    fn terms(&mut self, index: u32, window: &Window, sequence: u64) -> Terms {
+        let due = window.effective.as_nanos();
+        let late = match window.deadline(window.effective) {
+            Timestamp::MAX => Late::NEVER,
+            deadline => Late::from_nanos(deadline.as_nanos() - due),
+        };
+        let early = match due - window.due.as_nanos() {
+            early if early < u64::from(OVERDUE) => early as u32,
+            _ => {
+                self.overdue.insert(index, window.due);
+                OVERDUE
+            }
+        };
+        Terms { due, sequence, early, late }
     }
 
-    fn file_deadline(&mut self, index: u32, deadline: Timestamp) {
-        if deadline == Timestamp::MAX {
-            self.deadlines.remove(index);
-        } else {
-            self.deadlines.set(index, deadline);
+    /// The time an event was asked for.
+    #[inline]
+    fn asked_for(&self, index: u32, record: &Record) -> Timestamp {
+        if record.early == OVERDUE {
+            return self.overdue.get(&index).copied().unwrap_or(Timestamp::ZERO);
         }
+        Timestamp::from_nanos(record.due - u64::from(record.early))
     }
 
-    fn remove(&mut self, index: u32) -> Option<(TimerId, Waiting<E>)> {
-        self.due.remove(index);
-        self.deadlines.remove(index);
-        self.set_gate();
-        self.slots.take(index)
-    }
-
-    fn set_gate(&mut self) {
-        if self.intervals.is_none() {
-            self.gate = self.next_due().unwrap_or(Timestamp::MAX);
+    #[inline]
+    fn give_back(&mut self, index: u32) {
+        if self.wheel.records[index].early == OVERDUE {
+            self.overdue.remove(&index);
         }
+        self.handles.give_back(&mut self.wheel.records, index);
     }
 
     #[inline(never)]
@@ -454,11 +517,21 @@ impl<E> SoftTimers<E> {
         Turn { limit: (self.latest, self.sequence), source }
     }
 
-    fn fired(&mut self, turn: &Turn, id: TimerId, waiting: Waiting<E>) -> Fired<E> {
-        let Waiting { due, event } = waiting;
+    #[inline]
+    fn fire(&mut self, turn: &Turn, index: u32) -> Option<Fired<E>> {
+        // First, since it comes from far: the rest is done while it is on its way.
+        let event = self.events[index].take()?;
+        let record = &self.wheel.records[index];
+        let id = self.handles.id(index, record.generation);
+        let due = self.asked_for(index, record);
+        self.wheel.remove(index);
+        self.give_back(index);
         let lateness = turn.limit.0.saturating_duration_since(due);
         self.stats.fired[turn.source] += 1;
         self.lateness.record(saturating_nanos(lateness));
-        Fired { event, id, due, lateness, source: turn.source }
+        Some(Fired { event, id, due, lateness, source: turn.source })
     }
 }
+
+/// As a record's `early`: what it stands for does not fit.
+const OVERDUE: u32 = u32::MAX;

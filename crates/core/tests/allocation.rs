@@ -1,11 +1,12 @@
 //! After warm-up nothing allocates: not an empty turn, not scheduling, firing, re-arming, cancelling,
 //! and not pacing, of one flow or of ten thousand.
 
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 use softtimers_core::pace::queue::{FlowConfig, FlowId, Popped, QueueConfig};
 use softtimers_core::{
-    Config, DepartureQueue, PaceConfig, Rate, RateClock, Slack, SoftTimers, Timestamp, TriggerState,
+    Config, DepartureQueue, PaceConfig, Rate, RateClock, Slack, SoftTimers, TimerId, Timestamp, TriggerState,
 };
 
 /// Everything a busy program does with its timers, for a while.
@@ -53,6 +54,74 @@ fn an_empty_turn_does_not_allocate() {
         }
     });
     assert_eq!(allocated.count_total, 0);
+}
+
+/// Everything a server with thousands of connections does, for a while: the wheel, not the heap of a few.
+fn churn(timers: &mut SoftTimers<u64>, ids: &mut [TimerId], now: &mut Timestamp, random: &mut u64) {
+    let mut below = |limit: u64| {
+        *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*random >> 33) % limit
+    };
+    for _ in 0..100_000 {
+        *now += Duration::from_micros(1);
+        let turn = timers.trigger(TriggerState::HandlerExit, *now);
+        while let Some(fired) = timers.next(&turn) {
+            let delay = Duration::from_micros(2_000 + below(40_000));
+            ids[fired.event as usize] = timers.schedule(*now, delay, Slack::DEFAULT, fired.event);
+        }
+        let delay = Duration::from_micros(2_000 + below(40_000));
+        let index = below(ids.len() as u64);
+        if index % 3 == 0 {
+            timers.cancel(ids[index as usize]).unwrap();
+            ids[index as usize] = timers.schedule(*now, delay, Slack::EXACT, index);
+        } else {
+            timers.reschedule(*now, ids[index as usize], delay, Slack::DEFAULT).unwrap();
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn a_wheel_of_thousands_does_not_allocate_after_warm_up() {
+    let mut timers = SoftTimers::new(Config::default());
+    let (mut now, mut random) = (Timestamp::from_micros(7), 1);
+    let mut ids: Vec<TimerId> = (0..5_000)
+        .map(|event| timers.schedule(now, Duration::from_micros(1 + event * 8), Slack::DEFAULT, event))
+        .collect();
+    churn(&mut timers, &mut ids, &mut now, &mut random);
+    churn(&mut timers, &mut ids, &mut now, &mut random);
+    let after_warm_up = allocation_counter::measure(|| churn(&mut timers, &mut ids, &mut now, &mut random));
+    assert_eq!(after_warm_up.count_total, 0);
+}
+
+/// Thirty-two bytes for the record and five in a chunk, beside the event, and no copy while it grows.
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn a_timer_takes_less_than_forty_bytes_and_gives_them_back() {
+    const TIMERS: u64 = 200_000;
+    let mut timers = None;
+    let peak = allocation_counter::measure(|| {
+        let mut filled = SoftTimers::new(Config::default());
+        for event in 0..TIMERS {
+            let delay = Duration::from_micros(event * 7_919 % 1_000_000);
+            filled.schedule(Timestamp::ZERO, delay, Slack::DEFAULT, NonZeroU64::MIN);
+        }
+        timers = Some(filled);
+    });
+    let each = peak.bytes_max as f64 / TIMERS as f64 - size_of::<Option<NonZeroU64>>() as f64;
+    assert!(each < 40.0, "{each} bytes for each timer");
+    let mut timers = timers.unwrap();
+    let freed = allocation_counter::measure(|| {
+        let turn = timers.trigger(TriggerState::Backup, Timestamp::from_micros(1_000_000));
+        while timers.next(&turn).is_some() {}
+        timers.shrink_to_fit();
+    });
+    assert!(
+        peak.bytes_current + freed.bytes_current < 20_000,
+        "{} kept",
+        peak.bytes_current + freed.bytes_current
+    );
+    timers.schedule(Timestamp::ZERO, Duration::ZERO, Slack::EXACT, NonZeroU64::MIN);
 }
 
 /// Turns of many flows, each departure answered by the flow's next packet; rates change meanwhile.

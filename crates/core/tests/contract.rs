@@ -2,6 +2,8 @@
 //! schedule, cancel and panic, and slots near the end of their generations, all against the model.
 
 mod model;
+#[path = "model/spans.rs"]
+mod spans;
 
 use core::time::Duration;
 
@@ -64,9 +66,72 @@ proptest! {
         tick in prop_oneof![Just(1u64), Just(1_000), 1u64..5_000],
         clock_step in prop_oneof![Just(0u64), Just(1_000)],
         first_generation in prop_oneof![Just(1u32), u32::MAX - 3..=u32::MAX],
+        few in prop_oneof![Just(64usize), 0usize..12],
         program in prop::collection::vec(ops(), 1..80),
     ) {
-        Pair::new(tick, clock_step, first_generation).run(&program);
+        Pair::new(tick, clock_step, first_generation, few).run(&program);
+    }
+}
+
+/// How many operations a long test does: as many as the environment says, or so many.
+fn operations(default: u64) -> u64 {
+    let default = if cfg!(miri) { 1_500 } else { default };
+    let asked = std::env::var("SOFTTIMERS_OPERATIONS").ok();
+    asked.map_or(default, |count| count.parse().expect("a number of operations"))
+}
+
+/// Handles and keys over spans from 50 ticks to 2⁴⁰, with jumps, cancels, re-arms, slack, growth and shrinking,
+/// and records near the end of their generations. `SOFTTIMERS_OPERATIONS` says how many (`cargo xtask full`:
+/// 10⁸).
+#[test]
+fn many_timers_agree_with_a_map_over_every_span() {
+    let operations = operations(300_000);
+    const SPANS: [u64; 7] = [50, 1_000, 5_000, 500_000, 20_000_000, 3_000_000_000, 1 << 40];
+    let round = if cfg!(miri) { 200 } else { 20_000 };
+    for seed in 0..operations.div_ceil(round) {
+        let most = [100, 3_000, 30_000][seed as usize % 3];
+        let first_generation = if seed % 4 == 0 { u32::MAX - 3 } else { 1 };
+        spans::Spans::new(&[], seed, first_generation).run(round, most, SPANS[seed as usize % SPANS.len()]);
+    }
+}
+
+/// Many timers in one record (`cargo xtask full`: 10⁷), and a handle of each: none ever reaches the next.
+#[test]
+fn a_stale_handle_never_reaches_the_next_timer() {
+    let mut timers = SoftTimers::new(Config::default());
+    let (now, delay) = (Timestamp::from_micros(5), Duration::from_micros(9));
+    let mut stale = timers.schedule(now, delay, Slack::EXACT, 0);
+    timers.cancel(stale);
+    for event in 1..operations(1_000_000).min(10_000_000) as u32 {
+        let id = timers.schedule(now, delay, Slack::EXACT, event);
+        assert_eq!((timers.cancel(stale), timers.is_pending(id)), (None, true));
+        assert_eq!(timers.cancel(id), Some(event));
+        stale = id;
+    }
+}
+
+/// When handlers take longer than a tick, what falls due meanwhile is late by that much, and in order.
+#[test]
+fn work_beyond_a_tick_makes_later_timers_late_in_order() {
+    for few in [0, 64] {
+        let mut timers = SoftTimers::new(Config::default().few(few));
+        let at = Timestamp::from_micros;
+        for event in 0..100u64 {
+            timers.schedule_at(at(0), at(10 + event), Slack::EXACT, event);
+        }
+        let (mut now, mut expected) = (at(10), 0);
+        while !timers.is_empty() {
+            let turn = timers.trigger(TriggerState::HandlerExit, now);
+            let began = now;
+            while let Some(fired) = timers.next(&turn) {
+                assert_eq!((fired.event, fired.due), (expected, at(10 + expected)));
+                assert_eq!(fired.lateness, began.saturating_duration_since(fired.due));
+                expected += 1;
+                now += Duration::from_micros(3);
+            }
+        }
+        assert_eq!(expected, 100);
+        assert!(timers.lateness().max() > Some(20_000), "three times too slow, and not late");
     }
 }
 

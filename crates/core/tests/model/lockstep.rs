@@ -60,14 +60,18 @@ pub(crate) struct Pair {
     ids: HashMap<u32, TimerId>,
     next_event: u32,
     outcomes: HashMap<u32, &'static str>,
+    /// Up to so many timers all times are exact; beyond, they are lower bounds.
+    few: usize,
+    exact: bool,
 }
 
 impl Pair {
-    pub(crate) fn new(tick: u64, clock_step: u64, first_generation: u32) -> Self {
+    pub(crate) fn new(tick: u64, clock_step: u64, first_generation: u32, few: usize) -> Self {
         let config = Config::default()
             .tick(Duration::from_nanos(tick))
             .clock_step(Duration::from_nanos(clock_step))
-            .first_generation(NonZeroU32::new(first_generation).unwrap());
+            .first_generation(NonZeroU32::new(first_generation).unwrap())
+            .few(few);
         Pair {
             real: SoftTimers::new(config),
             model: Model::new(tick, clock_step),
@@ -75,6 +79,8 @@ impl Pair {
             ids: HashMap::new(),
             next_event: 0,
             outcomes: HashMap::new(),
+            few,
+            exact: true,
         }
     }
 
@@ -196,10 +202,11 @@ impl Pair {
         }
     }
 
-    fn compare(&self) {
+    fn compare(&mut self) {
         assert_eq!(self.real.len(), self.model.len());
-        assert_eq!(self.real.poll_at(), self.model.poll_at());
-        assert_eq!(self.real.next_due(), self.model.next_due());
+        self.exact &= self.model.len() <= self.few;
+        compare_times(self.real.poll_at(), self.model.poll_at(), self.exact);
+        compare_times(self.real.next_due(), self.model.next_due(), self.exact);
         for (&event, &id) in &self.ids {
             assert_eq!(self.real.is_pending(id), self.model.is_pending(event));
         }
@@ -215,6 +222,15 @@ impl Pair {
         self.compare();
         assert!(self.real.is_empty());
         assert_eq!(self.outcomes.len(), self.next_event as usize);
+    }
+}
+
+/// Looking earlier is harmless, looking later is late.
+fn compare_times(real: Option<Timestamp>, model: Option<Timestamp>, exact: bool) {
+    match (real, model) {
+        (Some(real), Some(model)) if !exact => assert!(real <= model, "{real:?} is after {model:?}"),
+        (Some(_), None) if !exact => {}
+        (real, model) => assert_eq!(real, model),
     }
 }
 

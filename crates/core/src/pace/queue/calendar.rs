@@ -155,10 +155,8 @@ impl Calendar {
     pub(super) fn next(&mut self, until: u64, nodes: &mut [Node]) -> Option<List> {
         let until = granule(until);
         while until >= self.horizon && self.flows > 0 {
-            let first = match self.here() {
-                Some(unit) => Slot { level: 0, unit },
-                None => self.first(nodes),
-            };
+            let here = self.here().map(|unit| Slot { level: 0, unit });
+            let Some(first) = here.or_else(|| self.first(nodes)) else { break };
             if first.start() > until {
                 break;
             }
@@ -205,21 +203,13 @@ impl Calendar {
         }
     }
 
+    /// Each level has its least in its first slot, and no slot has times before its beginning.
     #[inline(never)]
     fn least_beyond(&self, nodes: &[Node]) -> u64 {
-        for level in 0..LEVELS {
-            let block = block(level, self.horizon);
-            if let Some(slot) = self.first_in(level, block) {
-                return self.least_of(slot, nodes);
-            }
-            let open = (level + 1 < LEVELS).then(|| self.open_slot(level + 1));
-            let slots = [self.first_in(level, block + 1), open];
-            let least = slots.into_iter().flatten().map(|slot| self.least_of(slot, nodes)).min();
-            if let Some(least) = least.filter(|&least| least != u64::MAX) {
-                return least;
-            }
-        }
-        u64::MAX
+        let slots = (0..LEVELS).filter_map(|level| self.first_of(level));
+        slots.fold(u64::MAX, |least, slot| {
+            if granule(least) < slot.start() { least } else { least.min(self.least_of(slot, nodes)) }
+        })
     }
 
     fn least_of(&self, slot: Slot, nodes: &[Node]) -> u64 {
@@ -230,23 +220,24 @@ impl Calendar {
         least
     }
 
-    /// The first occupied slot. There is one.
+    /// The first occupied slot.
+    ///
+    /// What is in open slots moves down first: shortly before a boundary of several levels, the next block of the lowest
+    /// level lies in the open slots of all of them. With those empty, what is on a level comes before all that is
+    /// above it.
     #[inline(never)]
-    fn first(&mut self, nodes: &mut [Node]) -> Slot {
-        let mut level = 0;
-        loop {
-            let block = block(level, self.horizon);
-            if let Some(slot) = self.first_in(level, block) {
-                return slot;
-            }
-            if level + 1 < LEVELS {
-                self.pour(self.open_slot(level + 1), nodes);
-            }
-            if let Some(slot) = self.first_in(level, block + 1) {
-                return slot;
-            }
-            level += 1;
+    fn first(&mut self, nodes: &mut [Node]) -> Option<Slot> {
+        while self.open != 0 {
+            let highest = self.open.ilog2() as usize;
+            self.pour(self.open_slot(highest), nodes);
         }
+        (0..LEVELS).find_map(|level| self.first_of(level))
+    }
+
+    /// The first occupied slot of a level.
+    fn first_of(&self, level: usize) -> Option<Slot> {
+        let block = block(level, self.horizon);
+        self.first_in(level, block).or_else(|| self.first_in(level, block + 1))
     }
 
     /// The first occupied slot in the horizon's block of level 0.

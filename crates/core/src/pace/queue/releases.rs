@@ -263,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 512 }, failure_persistence: None, ..ProptestConfig::default() })]
 
         /// Against a map: the same flows at the same times in the same order, whatever is moved or called off.
         #[test]
@@ -271,6 +271,22 @@ mod tests {
             let mut pair = Pair { releases: Releases::new(), order: BTreeMap::new(), now: Timestamp::from_nanos(start) };
             (0..60).for_each(|flow| pair.releases.add(flow));
             ops.into_iter().for_each(|op| pair.apply(op));
+        }
+    }
+
+    /// Just before a boundary of all levels: what moves down from the highest comes to lie on the lowest, and is the
+    /// next nevertheless.
+    #[test]
+    fn what_moves_down_several_levels_is_not_passed_over() {
+        for boundary in [1u64 << 26, 1 << 33, 1 << 40, 1 << 47, 1 << 54, 1 << 61] {
+            let mut pair = Pair { releases: Releases::new(), order: BTreeMap::new(), now: Timestamp::ZERO };
+            (0..60).for_each(|flow| pair.releases.add(flow));
+            // One at the boundary, filed from afar, one long after it, and one that leads the horizon close to it.
+            for (flow, time) in [(1, boundary), (2, boundary + boundary / 2), (3, boundary - 100_000)] {
+                pair.apply(Op::File(flow, Some(time)));
+            }
+            (0..3).for_each(|_| pair.apply(Op::Turn(0, 60, None)));
+            assert!(pair.order.is_empty(), "{boundary:#x}");
         }
     }
 

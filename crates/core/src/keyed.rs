@@ -1,0 +1,230 @@
+//! [`KeyedTimers`]: one timer for each of the caller's own numbers.
+//!
+//! A server that keeps its connections in an array has one time-out for each of them, and a number that names
+//! it. A handle table would be a second array beside that. Here the number *is* the timer: setting
+//! connection 17 moves its timer if it is pending, and what comes due is "17".
+//!
+//! ```text
+//!   connections   [0] [1] [2] …            set(now, 1, due) ─▶ records[1], filed in the wheel
+//!   records       [0] [1] [2] …            turn(now), next ──▶ 1
+//! ```
+//!
+//! Numbers should be dense: memory is 32 bytes for each up to the largest ever set, and 5 more for each that is
+//! pending. Due times are exact to the nanosecond, and first come first served among equal ones.
+
+use core::time::Duration;
+
+use crate::Timestamp;
+use crate::time::saturating_nanos;
+use crate::wheel::record::{Late, MOST, Record, Terms};
+use crate::wheel::{Key, Pull, Wheel, small};
+
+/// One timer for each key, which is a small number of the caller's. See the [module documentation](self).
+///
+/// ```
+/// use core::time::Duration;
+/// use softtimers_core::{KeyedTimers, Timestamp};
+///
+/// let mut timeouts = KeyedTimers::new(Duration::from_micros(1));
+/// let at = Timestamp::from_micros;
+/// timeouts.set(at(0), 7, at(300));
+/// timeouts.set(at(0), 3, at(200));
+/// timeouts.set(at(10), 7, at(310)); // connection 7 was heard of: put off
+///
+/// let turn = timeouts.turn(at(250));
+/// assert_eq!(timeouts.next(&turn), Some((3, at(200))));
+/// assert_eq!(timeouts.next(&turn), None);
+/// assert!(timeouts.cancel(7));
+/// assert_eq!(timeouts.next_due(), None);
+/// ```
+#[derive(Debug)]
+pub struct KeyedTimers {
+    wheel: Wheel,
+    sequence: u64,
+    /// The latest time seen. Time that goes backwards is taken as standing still.
+    latest: u64,
+}
+
+/// One visit: the line drawn by [`KeyedTimers::turn`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a turn hands out keys only through `next` or `step`"]
+pub struct KeyedTurn {
+    limit: Key,
+}
+
+/// What one [`KeyedTimers::step`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyedStep {
+    /// A key of the turn, and its due time.
+    Due(u32, Timestamp),
+    /// Some structural work was done and more is left before the next key; call again.
+    MoreWork,
+    /// The turn is over.
+    Done,
+}
+
+impl KeyedTurn {
+    /// The time of the turn.
+    #[inline]
+    pub fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.limit.0)
+    }
+}
+
+impl KeyedTimers {
+    /// No timers. `grain` is about how far due times lie apart, 1 µs where there is no better idea: cost
+    /// depends on it, order and exactness do not.
+    pub fn new(grain: Duration) -> Self {
+        KeyedTimers { wheel: Wheel::new(saturating_nanos(grain), small::MOST), sequence: 0, latest: 0 }
+    }
+
+    /// Sets the timer of `key` to the time `due`, whether it is pending or not. What is due already queues
+    /// behind all that is due by now.
+    ///
+    /// # Cost
+    /// O(1). Allocates only for keys above all earlier ones, and when more are pending than ever before.
+    ///
+    /// # Panics
+    /// If `key` is 2²⁸ − 1 or more.
+    #[inline]
+    pub fn set(&mut self, now: Timestamp, key: u32, due: Timestamp) {
+        self.latest = self.latest.max(now.as_nanos());
+        if self.wheel.records.get(key).is_none() {
+            self.grow(key);
+        }
+        let due = due.as_nanos().max(self.latest);
+        let terms = Terms { due, sequence: self.sequence, early: 0, late: Late::NEVER };
+        self.sequence += 1;
+        self.wheel.set(self.latest, key, &terms);
+    }
+
+    /// Cancels the timer of `key`; false if it is not pending.
+    ///
+    /// # Cost
+    /// O(1). Never allocates.
+    #[inline]
+    pub fn cancel(&mut self, key: u32) -> bool {
+        self.wheel.records.get(key).is_some() && self.wheel.remove(key)
+    }
+
+    /// When the timer of `key` is due, if it is pending.
+    #[inline]
+    pub fn due(&self, key: u32) -> Option<Timestamp> {
+        let record = self.wheel.records.get(key)?;
+        record.is_filed().then(|| Timestamp::from_nanos(record.due))
+    }
+
+    /// Begins a turn: [`next`](Self::next) hands out what is due at `now`. What is set meanwhile belongs to a
+    /// later turn.
+    ///
+    /// # Cost
+    /// O(1).
+    #[inline]
+    pub fn turn(&mut self, now: Timestamp) -> KeyedTurn {
+        self.latest = self.latest.max(now.as_nanos());
+        KeyedTurn { limit: (self.latest, self.sequence) }
+    }
+
+    /// The next key of the turn and its due time, or `None` when the turn is over. Its timer is no longer
+    /// pending.
+    ///
+    /// # Cost
+    /// O(1), and one compare when nothing is due. Never allocates.
+    #[inline]
+    pub fn next(&mut self, turn: &KeyedTurn) -> Option<(u32, Timestamp)> {
+        if turn.limit.0 < self.wheel.gate() {
+            return None;
+        }
+        loop {
+            match self.step(turn) {
+                KeyedStep::Due(key, due) => return Some((key, due)),
+                KeyedStep::MoreWork => {}
+                KeyedStep::Done => return None,
+            }
+        }
+    }
+
+    /// As [`next`](Self::next), but the timer stays pending, and the next one of the turn: until it is
+    /// [set](Self::set) anew or [cancelled](Self::cancel).
+    ///
+    /// # Cost
+    /// As [`next`](Self::next).
+    #[inline]
+    pub fn peek(&mut self, turn: &KeyedTurn) -> Option<(u32, Timestamp)> {
+        if turn.limit.0 < self.wheel.gate() {
+            return None;
+        }
+        loop {
+            match self.look(turn) {
+                KeyedStep::Due(key, due) => return Some((key, due)),
+                KeyedStep::MoreWork => {}
+                KeyedStep::Done => return None,
+            }
+        }
+    }
+
+    /// As [`next`](Self::next), in pieces: each call does at most a few microseconds of work, however
+    /// many timers are pending and however far time has jumped.
+    #[inline]
+    pub fn step(&mut self, turn: &KeyedTurn) -> KeyedStep {
+        let step = self.look(turn);
+        if let KeyedStep::Due(key, _) = step {
+            self.wheel.remove(key);
+        }
+        step
+    }
+
+    #[inline]
+    fn look(&mut self, turn: &KeyedTurn) -> KeyedStep {
+        match self.wheel.pull(turn.limit.0) {
+            Pull::Least(found, key) if found < turn.limit => {
+                KeyedStep::Due(key, Timestamp::from_nanos(found.0))
+            }
+            Pull::More => KeyedStep::MoreWork,
+            Pull::Least(..) | Pull::Idle if self.wheel.tidy(turn.limit.0) => KeyedStep::MoreWork,
+            Pull::Least(..) | Pull::Idle => KeyedStep::Done,
+        }
+    }
+
+    /// The earliest due time, or a time before it: a timer that was cancelled or put off may still count until
+    /// its time has been looked at. `None` when none is pending. Looking earlier is harmless.
+    ///
+    /// # Cost
+    /// O(1).
+    #[inline]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        (!self.is_empty()).then(|| Timestamp::from_nanos(self.wheel.next_due()))
+    }
+
+    /// Timers pending.
+    pub fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    /// Whether no timer is pending.
+    pub fn is_empty(&self) -> bool {
+        self.wheel.len() == 0
+    }
+
+    /// Gives back the memory that the pending timers do not need, as after a peak.
+    ///
+    /// # Cost
+    /// O(n), with n the largest key: not for a busy moment.
+    pub fn shrink_to_fit(&mut self) {
+        let records = &mut self.wheel.records;
+        let mut len = records.len();
+        while len > 0 && !records[len as u32 - 1].is_filed() {
+            len -= 1;
+        }
+        records.truncate(len);
+        self.wheel.shrink();
+    }
+
+    #[inline(never)]
+    fn grow(&mut self, key: u32) {
+        assert!((key as usize) < MOST, "key {key} is not below {MOST}");
+        while self.wheel.records.len() <= key as usize {
+            self.wheel.records.push(Record::new(0));
+        }
+    }
+}

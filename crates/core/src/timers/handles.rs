@@ -1,0 +1,134 @@
+//! Handles for the wheel's records: index and generation, and which records are free.
+//!
+//! A record's generation changes each time it is given back, so a handle kept too long finds nothing instead of
+//! somebody else's event. A 32-bit generation would wrap after four thousand million uses of one
+//! record; the record is retired before that, at the price of its 32 bytes (Costello & Varghese keep a
+//! similar count in their handles, §"Interfaces").
+
+use core::num::NonZeroU32;
+
+use crate::TimerId;
+use crate::slots::Instance;
+use crate::wheel::record::{MOST, Record, Records};
+
+#[derive(Debug)]
+pub(super) struct Handles {
+    /// The first free record. The next is in its field `early`.
+    free: u32,
+    first_generation: NonZeroU32,
+    instance: Instance,
+}
+
+impl Handles {
+    pub(super) fn new(first_generation: NonZeroU32) -> Self {
+        Handles { free: NONE, first_generation, instance: Instance::new() }
+    }
+
+    /// A free record: O(1).
+    ///
+    /// # Panics
+    /// If there are [`MOST`] records.
+    #[inline]
+    pub(super) fn take(&mut self, records: &mut Records) -> u32 {
+        match records.get(self.free) {
+            Some(record) => core::mem::replace(&mut self.free, record.early),
+            None => {
+                let index = records.len();
+                assert!(index < MOST, "more than {MOST} timers pending or retired");
+                records.push(Record::new(self.first_generation.get()));
+                index as u32
+            }
+        }
+    }
+
+    /// Gives a record back; its handle is dead from here on.
+    #[inline]
+    pub(super) fn give_back(&mut self, records: &mut Records, index: u32) {
+        let record = &mut records[index];
+        // The last generation is used once, and then the record is never handed out again.
+        record.generation = record.generation.wrapping_add(1);
+        if record.generation != RETIRED {
+            record.early = core::mem::replace(&mut self.free, index);
+        }
+    }
+
+    /// Drops the records at the end that are free, and puts the others in order. O(n).
+    ///
+    /// What is dropped may come back, and handles to it may still be around: it comes back with a generation that
+    /// none of them has.
+    pub(super) fn shrink(&mut self, records: &mut Records) {
+        let mut len = records.len();
+        while let Some(record) = len.checked_sub(1).and_then(|last| records.get(last as u32)) {
+            match NonZeroU32::new(record.generation) {
+                Some(generation) if !record.is_filed() => {
+                    self.first_generation = self.first_generation.max(generation);
+                }
+                _ => break,
+            }
+            len -= 1;
+        }
+        records.truncate(len);
+        self.free = NONE;
+        for index in (0..len as u32).rev() {
+            let record = &mut records[index];
+            if !record.is_filed() && record.generation != RETIRED {
+                record.early = core::mem::replace(&mut self.free, index);
+            }
+        }
+    }
+
+    /// The record that a handle names, while its event is pending.
+    #[inline]
+    pub(super) fn find(&self, records: &Records, id: TimerId) -> Option<u32> {
+        self.instance.check(id);
+        (records.get(id.index())?.generation == id.generation().get()).then_some(id.index())
+    }
+
+    /// The handle of a record in use.
+    #[inline]
+    pub(super) fn id(&self, index: u32, generation: u32) -> TimerId {
+        TimerId::new(index, NonZeroU32::new(generation).unwrap_or(NonZeroU32::MAX), &self.instance)
+    }
+}
+
+const NONE: u32 = u32::MAX;
+/// No handle has this generation.
+const RETIRED: u32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_retired_before_its_generation_wraps() {
+        let mut records = Records::new();
+        let mut handles = Handles::new(NonZeroU32::new(u32::MAX - 1).unwrap());
+        let mut ids = alloc::vec::Vec::new();
+        for index in [0, 0, 1, 1, 2] {
+            assert_eq!(handles.take(&mut records), index);
+            ids.push(handles.id(index, records[index].generation));
+            assert_eq!(handles.find(&records, ids[ids.len() - 1]), Some(index));
+            handles.give_back(&mut records, index);
+            assert!(ids.iter().all(|&id| handles.find(&records, id).is_none()));
+        }
+        assert!(ids.iter().enumerate().all(|(at, id)| !ids[..at].contains(id)), "a handle came twice");
+    }
+
+    /// A record that was dropped and comes back has no generation that it had before.
+    #[test]
+    fn shrinking_brings_no_handle_back_to_life() {
+        let mut records = Records::new();
+        let mut handles = Handles::new(NonZeroU32::MIN);
+        let mut dead = alloc::vec::Vec::new();
+        for round in 0..5 {
+            let taken: alloc::vec::Vec<u32> = (0..10).map(|_| handles.take(&mut records)).collect();
+            dead.extend(taken.iter().map(|&index| handles.id(index, records[index].generation)));
+            taken.iter().for_each(|&index| handles.give_back(&mut records, index));
+            handles.shrink(&mut records);
+            assert_eq!((records.len(), round), (0, round));
+            let index = handles.take(&mut records);
+            assert!(dead.iter().all(|&id| handles.find(&records, id).is_none()));
+            handles.give_back(&mut records, index);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The earliest deadline: when hardware must look, out of the same slots that keep the due times.
+//!
+//! A deadline is never before its due time. So the slots are looked through in the order of time for the least
+//! deadline they promise, only until one begins after the best found:
+//!
+//! ```text
+//!   slots        │  ·  │ 1 │  · │ 2 │   │ 3 │ 4 │        begins
+//!   least        │     │ 90│    │ 60│   │ 75│ …          of 4: 62, so no deadline from there on is before 60
+//!   deadline       ─────────▶ best = 90, 60, stop
+//! ```
+//!
+//! The answer is kept. It is looked for again when the timer that had it is gone. What is kept is a lower
+//! bound: a slot does not raise its own when a timer leaves it. The look is bounded as well, and says the
+//! time up to which it came; to ask the hardware for too early a time costs one more look, then.
+
+use super::Wheel;
+use super::chunk::NIL;
+use super::heap::Entry;
+use super::level::{BLOCK, BLOCK_BITS, Level};
+
+#[derive(Debug)]
+pub(super) struct Earliest {
+    /// No deadline is before this.
+    pub(super) at: u64,
+    /// The timer that had it is gone.
+    pub(super) gone: bool,
+}
+
+impl Earliest {
+    pub(super) const fn new() -> Self {
+        Earliest { at: u64::MAX, gone: false }
+    }
+
+    #[inline]
+    pub(super) fn include(&mut self, deadline: u64) {
+        self.at = self.at.min(deadline);
+    }
+
+    #[inline]
+    pub(super) fn exclude(&mut self, deadline: u64) {
+        self.gone |= deadline == self.at && deadline != u64::MAX;
+    }
+}
+
+impl Wheel {
+    /// No deadline is before this; exactly the earliest one while everything is in the heap. [`u64::MAX`] is
+    /// never.
+    #[inline]
+    pub(crate) fn earliest_deadline(&self) -> u64 {
+        if self.earliest.gone && self.is_small() { self.earliest_in_front() } else { self.earliest.at }
+    }
+
+    /// Looks for the earliest deadline anew, if the timer that had it is gone, or no timer can have had it: it is
+    /// before the gate, which would not open for a look.
+    #[inline]
+    pub(super) fn refresh_earliest(&mut self) {
+        if self.earliest.gone || self.earliest.at < self.gate {
+            self.earliest = Earliest { at: self.find_earliest(), gone: false };
+        }
+    }
+
+    #[inline(never)]
+    fn find_earliest(&self) -> u64 {
+        let mut best = self.earliest_in_front();
+        if !self.is_small() {
+            for level in 0..self.levels.len() {
+                best = self.earliest_in_level(level, best);
+            }
+        }
+        best
+    }
+
+    fn earliest_in_front(&self) -> u64 {
+        let front = &self.front;
+        let Some(best) = front.heap.earliest_deadline(MOST_SLOTS) else { return front.least_due() };
+        let mut best = front.run.entries().iter().map(Entry::deadline).fold(best, u64::min);
+        let mut chunk = front.chain.list.head;
+        for _ in 0..MOST_CHUNKS {
+            if chunk == NIL {
+                return best;
+            }
+            for timer in self.chunks.handful(chunk).iter() {
+                best = best.min(self.records[timer].deadline());
+            }
+            chunk = self.chunks.next(chunk);
+        }
+        best.min(front.least_due())
+    }
+
+    fn earliest_in_level(&self, at: usize, mut best: u64) -> u64 {
+        let level: &Level = &self.levels[at];
+        if level.is_empty() {
+            return best;
+        }
+        let bits = BLOCK_BITS as usize * at;
+        let block = self.horizon >> bits >> BLOCK_BITS;
+        let mut looked_at = 0;
+        for block in [block, block + 1] {
+            for (first, row) in level.rows(block as usize % 2) {
+                let start = |slot: usize| (block << BLOCK_BITS | (slot % BLOCK) as u64) << bits << self.shift;
+                if start(first) >= best {
+                    return best;
+                }
+                if row.least_deadline >= best {
+                    continue;
+                }
+                for (slot, bounds) in row.slots() {
+                    let start = start(first + slot);
+                    if start >= best {
+                        return best;
+                    }
+                    looked_at += 1;
+                    if looked_at > MOST_SLOTS {
+                        return start;
+                    }
+                    best = best.min(bounds.least_deadline.max(start));
+                }
+            }
+        }
+        best
+    }
+}
+
+/// Slots of a level, or entries of the heap, that one look goes through: about a microsecond.
+const MOST_SLOTS: usize = 128;
+/// Chunks of the chain that one look goes through.
+const MOST_CHUNKS: usize = 16;

@@ -1,0 +1,244 @@
+//! The front of the wheel: every timer below the horizon, in exact order.
+//!
+//! Slots say nothing about the order within them, and that order is to the nanosecond and, among equal
+//! times, first come first served: also where a timer went straight to level 0 and an older one got
+//! there by way of level 1. Order is therefore not kept but made, when a slot comes due:
+//!
+//! ```text
+//!                        up to 4 chunks: sorted ────────────▶ run, up to 52 entries ─┐
+//!   slot that came due ─┤                                      ▲                     ├─▶ the least of both
+//!                        more: looked through, chunk by chunk ─┤ in order: a chunk   │
+//!                                                              │ at a time           │
+//!                                                              └ not: poured into ─▶ heap ─┘
+//!                                              timers set below the horizon ────────▲
+//! ```
+//!
+//! A slot of a hundred thousand timers that fall due together is handed out chunk by chunk from where it
+//! lies, after one look through it. Nothing is handed out before that look is over; each chunk of it is a
+//! quantum of work.
+
+use super::Wheel;
+use super::chunk::{Home, List, NIL, ROOM};
+use super::heap::{Entry, Heap};
+use super::record::{Late, Place};
+
+#[derive(Debug)]
+pub(super) struct Front {
+    pub(super) heap: Heap,
+    pub(super) run: Run,
+    pub(super) chain: Chain,
+}
+
+/// A few chunks of entries in order.
+#[derive(Debug)]
+pub(super) struct Run {
+    entries: [Entry; MOST_IN_RUN],
+    from: usize,
+    to: usize,
+}
+
+/// The chunks of a slot that has come due.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub(super) list: List,
+    /// What its chunks call their slot.
+    pub(super) home: Home,
+    /// Where the slot begins, in nanoseconds.
+    pub(super) start: u64,
+    order: Order,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// Chunks before `next` are in order, and `highest` is the last of what they hold.
+    Looking {
+        next: u32,
+        highest: (u64, u64),
+    },
+    Ordered,
+    Disordered,
+}
+
+impl Front {
+    pub(super) const fn new() -> Self {
+        const NONE: Entry = Entry { due: 0, sequence: 0, timer: NIL, late: Late::NEVER };
+        Front {
+            heap: Heap::new(),
+            run: Run { entries: [NONE; MOST_IN_RUN], from: 0, to: 0 },
+            chain: Chain { list: List::EMPTY, home: Home(0), start: 0, order: Order::Ordered },
+        }
+    }
+
+    /// The least entry, provided that the chain has been seen to.
+    #[inline]
+    pub(super) fn least(&self) -> Option<&Entry> {
+        match (self.run.first(), self.heap.first()) {
+            (Some(run), Some(heap)) => Some(if heap.is_before(run) { heap } else { run }),
+            (Some(run), None) => Some(run),
+            (None, heap) => heap,
+        }
+    }
+}
+
+impl Front {
+    /// No timer of the front is due before this, and exactly one is if the chain has been seen to.
+    #[inline]
+    pub(super) fn least_due(&self) -> u64 {
+        let least = self.least().map_or(u64::MAX, |least| least.due);
+        let ready =
+            self.chain.is_empty() || (matches!(self.chain.order, Order::Ordered) && !self.run.is_empty());
+        if ready { least } else { least.min(self.chain.start) }
+    }
+}
+
+impl Run {
+    #[inline]
+    fn first(&self) -> Option<&Entry> {
+        self.entries[..self.to].get(self.from)
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.from == self.to
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries[self.from..self.to]
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, timer: u32) {
+        if self.first().is_some_and(|entry| entry.timer == timer) {
+            self.from += 1;
+        } else if let Some(at) = self.entries().iter().position(|entry| entry.timer == timer) {
+            let at = self.from + at;
+            self.entries.copy_within(at + 1..self.to, at);
+            self.to -= 1;
+        }
+    }
+
+    /// Inserts an entry into a run that has been [begun](Self::begin). Most come in order.
+    #[inline]
+    fn insert(&mut self, entry: Entry) {
+        let mut at = self.to;
+        while at > 0 && entry.is_before(&self.entries[at - 1]) {
+            self.entries[at] = self.entries[at - 1];
+            at -= 1;
+        }
+        self.entries[at] = entry;
+        self.to += 1;
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        (self.from, self.to) = (0, 0);
+    }
+}
+
+impl Chain {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// A chunk is about to leave the list: the look through it goes on behind.
+    pub(super) fn leaves(&mut self, chunk: u32, behind: u32) {
+        match &mut self.order {
+            Order::Looking { next, .. } if *next == chunk => *next = behind,
+            _ => {}
+        }
+    }
+}
+
+impl Wheel {
+    /// A slot has come due: the front takes what it holds.
+    #[inline]
+    pub(super) fn ripen(&mut self, mut list: List, chunks: u32, home: Home, start: u64) {
+        if chunks as usize * ROOM <= MOST_IN_RUN {
+            self.front.run.begin();
+            while !list.is_empty() {
+                self.load(&mut list);
+            }
+        } else {
+            let order = Order::Looking { next: list.head, highest: (0, 0) };
+            self.front.chain = Chain { list, home, start, order };
+        }
+    }
+
+    /// One quantum of work on the chain; true if the front's least entry is the least of all it has.
+    #[inline]
+    pub(super) fn see_to_chain(&mut self) -> bool {
+        match self.front.chain.order {
+            Order::Ordered if !self.front.run.is_empty() => true,
+            Order::Ordered => {
+                let mut list = self.front.chain.list;
+                self.front.run.begin();
+                self.load(&mut list);
+                self.front.chain.list = list;
+                !self.front.run.is_empty() || list.is_empty()
+            }
+            Order::Looking { next: NIL, .. } => {
+                self.front.chain.order = Order::Ordered;
+                false
+            }
+            Order::Looking { next, highest } => {
+                self.look(next, highest);
+                false
+            }
+            Order::Disordered => {
+                self.pour();
+                self.front.chain.is_empty()
+            }
+        }
+    }
+
+    /// Moves the first chunk of a list into the run.
+    #[inline]
+    fn load(&mut self, list: &mut List) {
+        let handful = self.chunks.take_first(list);
+        self.fetch(&handful);
+        for timer in handful.iter() {
+            let record = &mut self.records[timer];
+            if record.due >> self.shift < self.horizon {
+                record.place = Place::RUN;
+                self.front.run.insert(record.entry(timer));
+            } else {
+                // Put off after it was filed.
+                self.refile(timer);
+            }
+        }
+    }
+
+    fn look(&mut self, chunk: u32, mut highest: (u64, u64)) {
+        let mut least = (u64::MAX, u64::MAX);
+        let before = highest;
+        let handful = self.chunks.handful(chunk);
+        self.fetch(&handful);
+        for timer in handful.iter() {
+            let record = &self.records[timer];
+            if record.due >> self.shift < self.horizon {
+                least = least.min((record.due, record.sequence));
+                highest = highest.max((record.due, record.sequence));
+            }
+        }
+        self.front.chain.order = if least < before {
+            Order::Disordered
+        } else {
+            Order::Looking { next: self.chunks.next(chunk), highest }
+        };
+    }
+
+    /// Moves a chunk of the chain into the heap.
+    fn pour(&mut self) {
+        let mut list = self.front.chain.list;
+        let handful = self.chunks.take_first(&mut list);
+        self.fetch(&handful);
+        self.front.chain.list = list;
+        for timer in handful.iter() {
+            self.refile(timer);
+        }
+    }
+}
+
+/// Entries of the run: what is sorted in a microsecond at the worst.
+pub(super) const MOST_IN_RUN: usize = 4 * ROOM;

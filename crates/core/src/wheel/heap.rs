@@ -1,0 +1,161 @@
+//! A binary heap that each record knows its place in: what is due very soon, and everything while that is
+//! little.
+//!
+//! No wheel is as quick as a heap of a few timers, and a slot of the wheel says nothing about the order
+//! within it. So the wheel has a heap in front ([`front`](super::front)); below some dozens of timers there is
+//! nothing else.
+
+use alloc::vec::Vec;
+
+use super::record::{Late, Place, Records, deadline};
+
+/// What decides the order, and the record that has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) due: u64,
+    pub(super) sequence: u64,
+    pub(super) timer: u32,
+    pub(super) late: Late,
+}
+
+impl Entry {
+    /// Both in one number, which is compared without a branch.
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.due) << 64 | u128::from(self.sequence)
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> u64 {
+        deadline(self.due, self.late)
+    }
+
+    #[inline]
+    pub(super) fn is_before(&self, other: &Entry) -> bool {
+        self.key() < other.key()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Heap {
+    entries: Vec<Entry>,
+}
+
+impl Heap {
+    pub(super) const fn new() -> Self {
+        Heap { entries: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn first(&self) -> Option<&Entry> {
+        self.entries.first()
+    }
+
+    /// O(log n).
+    #[inline]
+    pub(super) fn push(&mut self, entry: Entry, records: &mut Records) {
+        self.entries.push(entry);
+        self.sift_up(self.entries.len() - 1, entry, records);
+    }
+
+    /// Removes the entry at a place: O(log n).
+    ///
+    /// The gap goes down to a leaf, past the lesser child each time, and the last entry up from there: it
+    /// belongs near the leaves, so that most of the way costs one comparison a level.
+    #[inline]
+    pub(super) fn remove(&mut self, at: usize, records: &mut Records) {
+        let Some(last) = self.entries.pop() else { return };
+        let (mut gap, end) = (at, self.entries.len());
+        if gap >= end {
+            return;
+        }
+        while let Some(&[left, right]) =
+            self.entries.get(2 * gap + 1..2 * gap + 3).and_then(|two| two.first_chunk())
+        {
+            let right_is_less = right.is_before(&left);
+            self.put(gap, if right_is_less { right } else { left }, records);
+            gap = 2 * gap + 1 + usize::from(right_is_less);
+        }
+        if let Some(&left) = self.entries.get(2 * gap + 1) {
+            self.put(gap, left, records);
+            gap = 2 * gap + 1;
+        }
+        self.sift_up(gap, last, records);
+    }
+
+    /// The earliest deadline of all entries. `None` if it takes a look at more than `most` to tell.
+    pub(super) fn earliest_deadline(&self, most: usize) -> Option<u64> {
+        self.walk_to_deadline(A_FEW).or_else(|| {
+            // One after the other is quicker than a walk that goes nearly everywhere.
+            let all = || self.entries.iter().map(Entry::deadline).fold(u64::MAX, u64::min);
+            (self.entries.len() <= most).then(all)
+        })
+    }
+
+    /// The earliest deadline, by a look at those entries that are due before it; `None` if they are more than
+    /// `most`.
+    fn walk_to_deadline(&self, most: usize) -> Option<u64> {
+        let (mut best, mut looked_at) = (u64::MAX, 0);
+        // In the order of a walk through the tree: down to the left, else to the next one on the right.
+        let mut at = 0;
+        loop {
+            match self.entries.get(at).filter(|entry| entry.due < best) {
+                Some(entry) => {
+                    looked_at += 1;
+                    if looked_at > most {
+                        return None;
+                    }
+                    best = best.min(entry.deadline());
+                    at = 2 * at + 1;
+                }
+                None => {
+                    // Up while on the right, then over to the right. Counted from 1, right children are odd.
+                    at = (at + 1) >> (at + 1).trailing_ones();
+                    if at == 0 {
+                        return Some(best);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.entries.shrink_to_fit();
+    }
+
+    /// Takes all entries out; their records do not know it yet.
+    pub(super) fn take(&mut self) -> Vec<Entry> {
+        core::mem::take(&mut self.entries)
+    }
+
+    /// Takes back the memory of what was [taken](Self::take).
+    pub(super) fn reuse(&mut self, mut taken: Vec<Entry>) {
+        taken.clear();
+        taken.extend_from_slice(&self.entries);
+        self.entries = taken;
+    }
+
+    /// The entry on its way is held, not swapped: each that it passes is written once.
+    #[inline]
+    fn sift_up(&mut self, mut at: usize, entry: Entry, records: &mut Records) {
+        while at > 0 {
+            let parent = (at - 1) / 2;
+            let above = self.entries[parent];
+            if !entry.is_before(&above) {
+                break;
+            }
+            self.put(at, above, records);
+            at = parent;
+        }
+        self.put(at, entry, records);
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, entry: Entry, records: &mut Records) {
+        self.entries[at] = entry;
+        records[entry.timer].place = Place::in_heap(at);
+    }
+}
+
+/// Entries due before the earliest deadline, where slack is small against the time between timers.
+const A_FEW: usize = 6;

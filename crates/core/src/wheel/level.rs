@@ -1,0 +1,300 @@
+//! Levels of slots: where in time a slot lies, and which slot is the first that is not empty.
+//!
+//! A *granule* is the slot width of level 0. Level `l` has slots of 4,096^l granules, and 8,192 of them: two
+//! blocks of 4,096, the one in which the horizon is and the one after. A timer goes to the lowest level
+//! that reaches it, so that a slot of a higher level never starts within the block of the level below in
+//! which the horizon is.
+//!
+//! ```text
+//!    level 1   │ slot │ slot │ slot │ …                        one slot = one block of level 0
+//!              ╱      ╲
+//!    level 0  │ block, │ block  │                  blocks take turns in the two halves:
+//!             │ 4,096  │ after  │                  half = block number mod 2
+//!                 ▲
+//!              horizon
+//!
+//!    a level:  which rows of a half are occupied     [ 64 bits ] [ 64 bits ]
+//!              128 rows, each there while occupied   [ row ][ – ][ row ] …
+//!    a row:    which slots are occupied [ 64 bits ], 64 slots: first and last chunk, least due, least deadline
+//! ```
+//!
+//! The first occupied slot is found by counting trailing zeros twice. Rows come from a pool and go back when
+//! empty: a wheel of a hundred timers touches a few of them, again and again.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::chunk::{Home, List};
+
+/// One slot of a level: its timers and lower bounds of what they hold.
+///
+/// The bounds are not raised when a timer leaves; a stale one costs a look too early.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(32))]
+pub(super) struct Slot {
+    pub(super) list: List,
+    pub(super) chunks: u32,
+    pub(super) least_due: u64,
+    pub(super) least_deadline: u64,
+}
+
+/// 64 slots.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    occupied: u64,
+    /// A lower bound of its slots' least deadlines.
+    pub(super) least_deadline: u64,
+    slots: [Slot; SLOTS_IN_ROW],
+}
+
+#[derive(Debug)]
+pub(super) struct Level {
+    /// Of each half, the rows that are occupied.
+    occupied: [u64; 2],
+    rows: [Option<Box<Row>>; ROWS],
+}
+
+/// Rows that no level uses.
+#[derive(Debug)]
+pub(super) struct Spare(#[expect(clippy::vec_box, reason = "what is handed on is the box")] Vec<Box<Row>>);
+
+/// The level and the index of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SlotId {
+    pub(super) level: usize,
+    pub(super) index: usize,
+}
+
+/// Of each level but the highest, the first granule beyond its two blocks.
+#[derive(Debug)]
+pub(super) struct Reach([u64; LEVELS - 1]);
+
+impl Reach {
+    pub(super) fn from(horizon: u64) -> Reach {
+        Reach(core::array::from_fn(|level| {
+            let bits = BLOCK_BITS as usize * (level + 1);
+            ((horizon >> bits) + 2) << bits
+        }))
+    }
+}
+
+impl SlotId {
+    /// The slot of `granule` on `level`.
+    #[inline]
+    pub(super) fn of(level: usize, granule: u64) -> SlotId {
+        SlotId { level, index: (granule >> (BLOCK_BITS as usize * level)) as usize % SLOTS }
+    }
+
+    /// The slot in which a timer of `granule` belongs, which is not before the horizon.
+    #[inline]
+    pub(super) fn filing(granule: u64, reach: &Reach) -> SlotId {
+        let level = reach.0.iter().position(|&end| granule < end).unwrap_or(LEVELS - 1);
+        SlotId::of(level, granule)
+    }
+
+    /// What the chunks in this slot call it.
+    ///
+    /// On level 0 one more bit of the granule is in it: a list that has come due and is being handed out
+    /// is told apart from the one that a later block has meanwhile begun in the same slot.
+    #[inline]
+    pub(super) fn home(self, granule: u64) -> Home {
+        let again = self.level == 0 && granule as usize & SLOTS != 0;
+        Home(((if again { LEVELS } else { self.level }) * SLOTS + self.index) as u16)
+    }
+
+    #[inline]
+    pub(super) fn of_home(home: Home) -> SlotId {
+        let home = usize::from(home.0);
+        SlotId { level: home / SLOTS % LEVELS, index: home % SLOTS }
+    }
+}
+
+impl Level {
+    pub(super) const EMPTY: Level = Level { occupied: [0; 2], rows: [const { None }; ROWS] };
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.occupied == [0; 2]
+    }
+
+    /// The slot, if it is occupied.
+    #[inline]
+    pub(super) fn slot(&self, index: usize) -> Option<&Slot> {
+        let row = self.rows[index / SLOTS_IN_ROW].as_deref()?;
+        (row.occupied >> (index % SLOTS_IN_ROW) & 1 != 0).then(|| &row.slots[index % SLOTS_IN_ROW])
+    }
+
+    /// The slot, if it is occupied.
+    #[inline]
+    pub(super) fn slot_mut(&mut self, index: usize) -> Option<&mut Slot> {
+        let row = self.rows[index / SLOTS_IN_ROW].as_deref_mut()?;
+        (row.occupied >> (index % SLOTS_IN_ROW) & 1 != 0).then(|| &mut row.slots[index % SLOTS_IN_ROW])
+    }
+
+    /// The slot to put a timer in: it is occupied from here on, and its bounds hold for the timer.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, index: usize, due: u64, deadline: u64, spare: &mut Spare) -> &mut Slot {
+        let at = index / SLOTS_IN_ROW;
+        let row = match &mut self.rows[at] {
+            Some(row) => row,
+            none => {
+                self.occupied[index / BLOCK] |= 1 << (at % ROWS_IN_HALF);
+                none.insert(spare.take())
+            }
+        };
+        let bit = 1 << (index % SLOTS_IN_ROW);
+        let slot = &mut row.slots[index % SLOTS_IN_ROW];
+        if row.occupied & bit == 0 {
+            row.occupied |= bit;
+            *slot = Slot { list: List::EMPTY, chunks: 0, least_due: due, least_deadline: deadline };
+            row.least_deadline = row.least_deadline.min(deadline);
+            return slot;
+        }
+        // Both seldom: a store less is worth a branch.
+        if due < slot.least_due {
+            slot.least_due = due;
+        }
+        if deadline < slot.least_deadline {
+            slot.least_deadline = deadline;
+            row.least_deadline = row.least_deadline.min(deadline);
+        }
+        slot
+    }
+
+    /// Marks a slot as empty.
+    #[inline]
+    pub(super) fn clear(&mut self, index: usize, spare: &mut Spare) {
+        let at = index / SLOTS_IN_ROW;
+        let Some(row) = self.rows[at].as_deref_mut() else { return };
+        row.occupied &= !(1 << (index % SLOTS_IN_ROW));
+        if row.occupied == 0 {
+            self.occupied[index / BLOCK] &= !(1 << (at % ROWS_IN_HALF));
+            if let Some(row) = self.rows[at].take() {
+                spare.0.push(row);
+            }
+        }
+    }
+
+    /// The index of the first occupied slot of a half.
+    #[inline]
+    pub(super) fn first(&self, half: usize) -> Option<usize> {
+        let rows = self.occupied[half];
+        if rows == 0 {
+            return None;
+        }
+        let at = half * ROWS_IN_HALF + rows.trailing_zeros() as usize;
+        let row = self.rows[at].as_deref()?;
+        Some(at * SLOTS_IN_ROW + row.occupied.trailing_zeros() as usize)
+    }
+
+    /// The occupied rows of a half in the order of time, and where their slots begin.
+    pub(super) fn rows(&self, half: usize) -> impl Iterator<Item = (usize, &Row)> {
+        Bits(self.occupied[half]).filter_map(move |bit| {
+            let at = half * ROWS_IN_HALF + bit;
+            Some((at * SLOTS_IN_ROW, self.rows[at].as_deref()?))
+        })
+    }
+}
+
+impl Row {
+    const EMPTY: Row = Row {
+        occupied: 0,
+        least_deadline: u64::MAX,
+        slots: [Slot { list: List::EMPTY, chunks: 0, least_due: u64::MAX, least_deadline: u64::MAX };
+            SLOTS_IN_ROW],
+    };
+
+    /// The occupied slots in the order of time, with their index in the row.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        Bits(self.occupied).map(|at| (at, &self.slots[at]))
+    }
+}
+
+impl Spare {
+    pub(super) const fn new() -> Self {
+        Spare(Vec::new())
+    }
+
+    #[inline(never)]
+    fn take(&mut self) -> Box<Row> {
+        if self.0.is_empty() {
+            // A few at a time: how many a steady load needs at once varies a little as time goes on.
+            self.0.resize_with(ROWS_AT_ONCE, || Box::new(Row::EMPTY));
+        }
+        let mut row = self.0.pop().unwrap_or_else(|| Box::new(Row::EMPTY));
+        row.least_deadline = u64::MAX;
+        row
+    }
+}
+
+/// The set bits of a word, lowest first.
+struct Bits(u64);
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let bit = self.0.trailing_zeros() as usize;
+        (self.0 != 0).then(|| {
+            self.0 &= self.0 - 1;
+            bit
+        })
+    }
+}
+
+/// A block is 2¹² slots: any timer up to a block ahead is filed once; each factor of 4,096 beyond is one move.
+pub(super) const BLOCK_BITS: u32 = 12;
+pub(super) const BLOCK: usize = 1 << BLOCK_BITS;
+/// Two blocks: the one of the horizon, and the next.
+pub(super) const SLOTS: usize = 2 * BLOCK;
+/// 60 bits of granules, and a granule is at least 16 ns: all of time.
+pub(super) const LEVELS: usize = 5;
+pub(super) const SLOTS_IN_ROW: usize = 64;
+const ROWS: usize = SLOTS / SLOTS_IN_ROW;
+const ROWS_IN_HALF: usize = ROWS / 2;
+const ROWS_AT_ONCE: usize = 4;
+
+const _: () = assert!(size_of::<Slot>() == 32 && (LEVELS + 1) * SLOTS <= 1 << u16::BITS);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A slot's index is its time modulo the size, and the level the lowest that reaches so far.
+    #[test]
+    fn a_timer_lies_in_the_slot_of_its_time_modulo_the_size() {
+        assert!(SLOTS.is_power_of_two());
+        for horizon in [0u64, 1, 4_095, 4_096, 5_000, (1 << 24) - 1, 1 << 24, (1 << 36) + 77, (1 << 57) - 9] {
+            let reach = Reach::from(horizon);
+            for ahead in (0..57).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]) {
+                let granule = horizon + ahead;
+                let id = SlotId::filing(granule, &reach);
+                let width = 1u64 << (12 * id.level);
+                assert_eq!(id.index as u64, granule / width % SLOTS as u64);
+                // Two blocks of its level, and not of the level below.
+                let blocks = |level: usize| (granule >> (12 * (level + 1))) - (horizon >> (12 * (level + 1)));
+                assert!(id.level == LEVELS - 1 || blocks(id.level) <= 1);
+                assert!(id.level == 0 || blocks(id.level - 1) > 1);
+                assert_eq!(SlotId::of_home(id.home(granule)), id);
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_occupied_slot_is_found_and_empty_rows_go_back() {
+        let (mut level, mut spare) = (Level::EMPTY, Spare::new());
+        let filled = [5_000, 64, 4_097, 63, 8_191, 4_096];
+        for index in filled {
+            level.fill(index, 7, 9, &mut spare);
+        }
+        for (first, half) in [(63, 0), (64, 0), (4_096, 1), (4_097, 1), (5_000, 1), (8_191, 1)] {
+            assert_eq!(level.first(half), Some(first));
+            assert!(level.slot(first).is_some());
+            level.clear(first, &mut spare);
+            assert!(level.slot(first).is_none());
+        }
+        assert!(level.is_empty());
+        assert!(spare.0.len() >= 4);
+    }
+}

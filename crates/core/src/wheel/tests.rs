@@ -1,0 +1,305 @@
+//! What only the wheel itself can show: how much one call does, and which way timers go.
+
+use alloc::vec::Vec;
+
+use super::front::MOST_IN_RUN as MOST;
+use super::record::{Late, Place, Record, Terms};
+use super::{Pull, Wheel};
+
+/// A wheel with a clock and its own sequence.
+struct Driver {
+    wheel: Wheel,
+    now: u64,
+    sequence: u64,
+    /// The most records touched by one quantum, and by one turn beyond those that came out.
+    most_in_quantum: usize,
+    most_in_turn: usize,
+}
+
+impl Driver {
+    fn new(now: u64) -> Self {
+        let wheel = Wheel::new(TICK, 0);
+        Driver { wheel, now, sequence: 0, most_in_quantum: 0, most_in_turn: 0 }
+    }
+
+    fn set(&mut self, timer: u32, due: u64) {
+        while self.wheel.records.len() <= timer as usize {
+            self.wheel.records.push(Record::new(1));
+        }
+        let terms = Terms { due, sequence: self.sequence, early: 0, late: Late::from_nanos(0) };
+        self.sequence += 1;
+        self.wheel.set(self.now, timer, &terms);
+    }
+
+    /// A turn at `now`: what comes out.
+    fn turn(&mut self, now: u64) -> Vec<u32> {
+        self.now = now;
+        let mut out = Vec::new();
+        let before = self.wheel.touched;
+        if now < self.wheel.gate() {
+            return out;
+        }
+        loop {
+            let quantum = self.wheel.touched;
+            let more = match self.wheel.pull(now) {
+                Pull::Least((due, _), timer) if due <= now => {
+                    self.wheel.remove(timer);
+                    out.push(timer);
+                    true
+                }
+                Pull::More => true,
+                _ => self.wheel.tidy(now),
+            };
+            self.most_in_quantum = self.most_in_quantum.max(self.wheel.touched - quantum);
+            if !more {
+                break;
+            }
+        }
+        self.most_in_turn = self.most_in_turn.max((self.wheel.touched - before).saturating_sub(out.len()));
+        out
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((u128::from(self.0 >> 11) * u128::from(limit)) >> 53) as u64
+    }
+}
+
+/// A server that looks every tick never moves more than a few chunks at a time, whichever level boundary it
+/// passes and however many timers wait behind it. Without pacing it would be all those of a slot.
+#[test]
+fn a_turn_moves_a_few_chunks_whichever_boundary_it_passes() {
+    let timers = if cfg!(miri) { 300 } else { 50_000 };
+    for level in 1..=4 {
+        let boundary = 1u64 << (9 + 12 * level);
+        // From two blocks of level 0 before the boundary to two after.
+        let (block, mut random) = (1u64 << (9 + 12), Random(level));
+        let start = boundary - (2 * block).min(boundary);
+        let mut driver = Driver::new(start);
+        // Set long ago, so that they lie on every level that leads here.
+        driver.now = start - start.min(boundary / 2);
+        driver.turn(driver.now);
+        for timer in 0..timers {
+            driver.set(timer, start + random.below(boundary + 2 * block - start) / TICK * TICK + TICK);
+        }
+        // Nobody has looked for long: what lies here on all levels comes down at once.
+        let mut out = driver.turn(start).len();
+        driver.most_in_turn = 0;
+        let step = if cfg!(miri) { 512 * TICK } else { TICK };
+        for now in (start + TICK..=boundary + 2 * block + TICK).step_by(step as usize) {
+            out += driver.turn(now).len();
+        }
+        out += driver.turn(boundary + 2 * block + TICK).len();
+        assert_eq!(out, timers as usize);
+        assert!(driver.most_in_quantum <= MOST, "{} records in a quantum", driver.most_in_quantum);
+        // A slot of level 1 holds some 12,000 here.
+        let most = if cfg!(miri) { usize::MAX } else { 4 * MOST };
+        assert!(driver.most_in_turn <= most, "{} records in a turn, level {level}", driver.most_in_turn);
+    }
+}
+
+/// A slot far ahead is made ready in time although nothing else is to be done until then.
+#[test]
+fn pacing_begins_a_slot_ahead_also_after_a_quiet_time() {
+    let timers = if cfg!(miri) { 200 } else { 20_000 };
+    for level in 1..=3 {
+        let slot = 1u64 << (9 + 12 * level);
+        let (mut driver, mut random) = (Driver::new(0), Random(level));
+        let start = 40 * slot;
+        let width = 1_000_000;
+        (0..timers).for_each(|timer| driver.set(timer, start + random.below(width) + TICK));
+        // A program that looks a thousand times in each slot of each level below, and every tick at the end.
+        let mut out = 0;
+        let mut look = |driver: &mut Driver, from: u64, to: u64, steps: u64| {
+            for at in 1..=steps {
+                out += driver.turn(from + (to - from) / steps * at).len();
+            }
+        };
+        look(&mut driver, 0, start - slot, 100);
+        for below in (0..level).rev() {
+            let (wide, narrow) = (1u64 << (9 + 12 * (below + 1)), 1u64 << (9 + 12 * below));
+            look(&mut driver, start - wide, start - narrow, if cfg!(miri) { 50 } else { 4_096 });
+        }
+        look(&mut driver, start, start + 2 * width, if cfg!(miri) { 50 } else { 2_000 });
+        assert_eq!(out, timers as usize);
+        let most = if cfg!(miri) { usize::MAX } else { 4 * MOST };
+        assert!(driver.most_in_turn <= most, "{} records in a turn, level {level}", driver.most_in_turn);
+    }
+}
+
+/// After a jump a quantum is still one chunk, and everything comes out in order.
+#[test]
+fn a_jump_is_worked_off_in_quanta() {
+    let timers = if cfg!(miri) { 300 } else { 100_000 };
+    let mut random = Random(1);
+    let mut driver = Driver::new(0);
+    let due: Vec<u64> = (0..timers).map(|_| random.below(1_000_000) * TICK).collect();
+    (0..timers).for_each(|timer| driver.set(timer, due[timer as usize]));
+    let out = driver.turn(1_000_000_000);
+    assert_eq!(out.len(), timers as usize);
+    assert!(out.is_sorted_by_key(|&timer| (due[timer as usize], timer)));
+    assert!(driver.most_in_quantum <= MOST);
+}
+
+/// Timers that fall due together come out in the order they were set, from a slot however full, while others of
+/// that slot are cancelled and new ones set for the same time.
+#[test]
+fn a_full_slot_is_handed_out_in_order_while_it_changes() {
+    let timers = if cfg!(miri) { 100 } else { 100_000 };
+    let mut driver = Driver::new(0);
+    let due = 700 * TICK;
+    (0..timers).for_each(|timer| driver.set(timer, due));
+    driver.now = due;
+    let (mut out, mut cancelled, mut quanta) = (Vec::new(), 0, 0);
+    loop {
+        quanta += 1;
+        match driver.wheel.pull(due) {
+            Pull::Least(_, timer) => {
+                driver.wheel.remove(timer);
+                out.push(timer);
+                if timer == 50 {
+                    driver.set(timers, due);
+                }
+            }
+            Pull::More => {
+                // The cursor is somewhere within: everything about it goes.
+                for timer in (quanta as u32 * 13..quanta as u32 * 13 + 40)
+                    .filter(|&timer| timer < timers && timer > 50)
+                {
+                    cancelled += u32::from(driver.wheel.remove(timer));
+                }
+            }
+            Pull::Idle => break,
+        }
+    }
+    assert!(out.is_sorted(), "not in the order they were set");
+    assert_eq!(out.len() as u32 + cancelled, timers + 1);
+    assert!(cancelled > timers / 4);
+    assert_eq!(driver.wheel.len(), 0);
+}
+
+/// A timer that went straight to level 0 does not overtake an older one with the same due time that came by
+/// way of higher levels, or was put off to it.
+#[test]
+fn equal_times_come_out_in_the_order_they_were_set_whatever_way_they_came() {
+    for level in 1..=3 {
+        let due = (3u64 << (9 + 12 * level)) + 5 * TICK / TICK * TICK;
+        let due = due.next_multiple_of(TICK);
+        let mut driver = Driver::new(0);
+        driver.set(0, due);
+        driver.set(1, due - TICK * 4);
+        driver.set(1, due);
+        for (timer, before) in [(2, 1 << 25), (3, 1 << 20), (4, 1 << 12)] {
+            let now = due - before.min(due);
+            for now in [now - now.min(1_000_000), now] {
+                driver.turn(now);
+            }
+            driver.set(timer, due);
+        }
+        assert_eq!(driver.turn(due - 1), []);
+        assert_eq!(driver.turn(due), [0, 1, 2, 3, 4], "level {level}");
+    }
+}
+
+/// Putting off writes the record; the timer moves when its slot comes up, and does not come out before.
+#[test]
+fn putting_off_touches_no_chunk() {
+    let mut driver = Driver::new(0);
+    (0..200).for_each(|timer| driver.set(timer, 1_000 * TICK));
+    for round in 1..50 {
+        (0..200).for_each(|timer| driver.set(timer, (1_000 + 100 * round) * TICK));
+    }
+    assert_eq!(driver.wheel.touched, 0);
+    assert_eq!(driver.turn(5_899 * TICK), []);
+    assert!(driver.wheel.touched <= 3 * 200, "looked at, handed on to level 1, and down again");
+    assert_eq!(driver.turn(5_900 * TICK), (0..200).collect::<Vec<_>>());
+}
+
+/// A look at times at which nothing is due finds a closed gate: no slot is visited, however many are passed.
+#[test]
+fn empty_slots_are_passed_without_a_look() {
+    let mut driver = Driver::new(0);
+    driver.set(0, 1_000 * TICK);
+    driver.set(1, 1_200 * TICK);
+    assert_eq!((1..1_000).filter(|now| now * TICK >= driver.wheel.gate()).count(), 0);
+    assert_eq!(driver.turn(1_000 * TICK), [0]);
+    assert_eq!((1_001..1_200).filter(|now| now * TICK >= driver.wheel.gate()).count(), 0);
+    assert_eq!(driver.turn(1_200 * TICK), [1]);
+    assert_eq!(driver.wheel.gate(), u64::MAX);
+}
+
+/// Taking a timer out changes no other timer, and its place in the chunk is all that it touches.
+#[test]
+fn removal_leaves_every_other_timer_where_it_is() {
+    let mut driver = Driver::new(0);
+    (0..1_000).for_each(|timer| driver.set(timer, (1 + u64::from(timer) % 7) * 100 * TICK));
+    let places: Vec<_> = (0..1_000).map(|timer| driver.wheel.records[timer].place).collect();
+    (0..1_000).filter(|timer| timer % 3 == 0).for_each(|timer| assert!(driver.wheel.remove(timer)));
+    for timer in 0..1_000u32 {
+        let place = driver.wheel.records[timer].place;
+        assert_eq!(place, if timer % 3 == 0 { Place::NOWHERE } else { places[timer as usize] });
+        assert!(timer % 3 != 0 || !driver.wheel.remove(timer), "removed twice");
+    }
+    assert_eq!(driver.wheel.touched, 0);
+}
+
+/// Growth has no limit but the records' own, and what is in a slot is in chunks: none is longer than 13.
+#[test]
+fn it_grows_a_million_beyond_where_it_began() {
+    let timers = if cfg!(miri) { 500 } else { 1_000_000 };
+    let mut driver = Driver::new(0);
+    let mut random = Random(9);
+    (0..timers).for_each(|timer| driver.set(timer, (1 + random.below(1 << 30)) * TICK));
+    assert_eq!(driver.wheel.len(), timers as usize);
+    (0..timers).for_each(|timer| assert!(driver.wheel.remove(timer)));
+    assert_eq!((driver.wheel.len(), driver.wheel.gate()), (0, u64::MAX));
+    assert_eq!(driver.turn(1 << 50), []);
+}
+
+/// Nothing is filed twice and nothing lost when a wheel shrinks at any moment of a turn.
+#[test]
+fn shrinking_loses_nothing() {
+    for moment in 0..if cfg!(miri) { 3 } else { 60 } {
+        let mut random = Random(moment);
+        let mut driver = Driver::new(0);
+        for timer in 0..300 {
+            driver.set(timer, (random.below(1 << (5 + timer % 30)) + 1) * TICK);
+        }
+        (0..100).for_each(|timer| driver.set(timer, 900_000 * TICK));
+        driver.turn(1_000 * TICK);
+        let before = driver.wheel.len();
+        let mut out = 0;
+        for _ in 0..moment {
+            if let Pull::Least((due, _), timer) = driver.wheel.pull(900_000 * TICK) {
+                if due > 900_000 * TICK {
+                    break;
+                }
+                driver.wheel.remove(timer);
+                out += 1;
+            }
+        }
+        driver.wheel.shrink();
+        let mut last = (0, 0);
+        let end = 1 << 60;
+        loop {
+            match driver.wheel.pull(end) {
+                Pull::Least(key, timer) => {
+                    assert!(key > last);
+                    last = key;
+                    driver.wheel.remove(timer);
+                    out += 1;
+                }
+                Pull::More => {}
+                Pull::Idle => break,
+            }
+        }
+        assert_eq!((out, driver.wheel.len()), (before, 0));
+    }
+}
+
+/// A microsecond, as multiples of which the tests set timers.
+const TICK: u64 = 1_000;
