@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! core ◄── softtimers ◄── tokio ◄── quinn      core ◄── sim ◄┐
-//! core ◄── wan (real time: + softtimers)       core ◄── bpf ◄┴── cli (depends on all; nothing depends on cli)
-//! core, softtimers ◄── capi                    bench, examples: on anything but cli
+//! core ◄── wan (real time: + softtimers)       core ◄── bpf ◄┴── cli (depends on all)
+//! core, softtimers ◄── capi                    bench: on anything, and nothing on it
 //! ```
+//!
+//! Only bench depends on the command, for it drives the same engines; it is never published.
 //!
 //! The simulator never sees `softtimers`, so it cannot read a real clock by accident; core sees no
 //! crate at all, so it can be used where nothing else can. Dev-dependencies count: a test that needs
@@ -30,7 +32,15 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-cli", &[CORE, LINUX, "softtimers-wan", "softtimers-bpf", "softtimers-sim"]),
     (
         "softtimers-bench",
-        &[CORE, LINUX, "softtimers-tokio", "softtimers-quinn", "softtimers-wan", "softtimers-sim"],
+        &[
+            CORE,
+            LINUX,
+            "softtimers-tokio",
+            "softtimers-quinn",
+            "softtimers-wan",
+            "softtimers-sim",
+            "softtimers-cli",
+        ],
     ),
     ("xtask", &[]),
 ];

@@ -12,7 +12,7 @@
 //! - [`Backup`]: a file descriptor to register with the loop you have (mio, libuv, glib, your own);
 //! - [`EventLoop`]: the shortest way for a new program.
 //!
-//! Beside them: [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and [`TimerSlack`], what a
+//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and [`TimerSlack`], what a
 //! thread can ask of the scheduler; [`late`], why something was late; [`udp`], datagrams in batches;
 //! [`probe`], what this machine's kernel really does; [`signal_timer`], what all this exists to avoid.
 //!
@@ -37,6 +37,7 @@ pub mod event_loop;
 pub mod idle;
 pub mod late;
 pub mod probe;
+pub mod shared;
 pub mod signal_timer;
 #[cfg(test)]
 mod skipped;

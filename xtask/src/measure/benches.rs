@@ -33,7 +33,7 @@ pub(super) fn null_events(root: &Path, seconds: u32) -> Result<Vec<Bar>> {
 
 fn bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     let mut cargo = cargo(root);
-    cargo.args(["bench", "--quiet", "--package", "softtimers-cli", "--bench", name, "--"]).args(arguments);
+    cargo.args(["bench", "--quiet", "--package", "softtimers-bench", "--bench", name, "--"]).args(arguments);
     program::output(&mut cargo)
 }
 

@@ -1,5 +1,5 @@
 //! What an event costs that does nothing, by each kind of timer, on a loop that is busy: `cargo bench
-//! -p softtimers-cli --bench null_events [-- SECONDS]` (soft timers §5.1 and §5.5, Tables I, VI, VII).
+//! -p softtimers-bench --bench null_events [-- SECONDS]` (soft timers §5.1 and §5.5, Tables I, VI, VII).
 //!
 //! The cost is the work that the loop does not do: the same saturated echo server with events and
 //! without, in turns of 10 ms. Beside a loop that only computes, with nothing in the caches to lose, the
@@ -17,15 +17,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod turns;
-
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use softtimers_bench::turns::{self, quartiles};
 use softtimers_cli::args::Timer;
 use softtimers_cli::send::{Contender, Share};
-use turns::quartiles;
 
 const CONTENDERS: [Contender; 6] = [
     Contender::Nobody,

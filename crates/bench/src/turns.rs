@@ -1,4 +1,7 @@
-//! What the benches share that give several timers turns of 10 ms in one process.
+//! Several timers take turns of 10 ms in one process.
+//!
+//! Runs after each other would compare the machine with itself a second ago. Turns that are short beside
+//! its drift resolve one percent where such runs do not resolve five.
 
 use std::error::Error;
 use std::net::UdpSocket;
@@ -14,10 +17,10 @@ use softtimers_cli::processor::Processor;
 use softtimers_cli::send::{Contender, Share, take_turns};
 
 /// Short beside the drift of the machine, long beside the 10 µs that it takes to change turns.
-pub(crate) const TURN: Duration = Duration::from_millis(10);
+pub const TURN: Duration = Duration::from_millis(10);
 
 /// Runs `measure`; or the command, if this process is to be an echo server's clients.
-pub(crate) fn main(measure: fn() -> Result<(), Box<dyn Error>>) -> ExitCode {
+pub fn main(measure: fn() -> Result<(), Box<dyn Error>>) -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("--with-parent") {
         return command::run(std::env::args_os()).into();
     }
@@ -31,19 +34,25 @@ pub(crate) fn main(measure: fn() -> Result<(), Box<dyn Error>>) -> ExitCode {
 }
 
 /// The machine, in one line.
-pub(crate) fn machine() -> String {
+pub fn machine() -> String {
     let Machine { kernel, cpu, cores, .. } = Machine::read();
     format!("{kernel}, {cores} x {cpu}")
 }
 
 /// What each contender did in each round, and what disturbed the whole.
-pub(crate) struct Contest<const N: usize> {
-    pub(crate) rounds: Vec<[Share; N]>,
-    pub(crate) disturbed: Option<String>,
+#[derive(Debug)]
+pub struct Contest<const N: usize> {
+    /// A share of each contender, in their order, for each round.
+    pub rounds: Vec<[Share; N]>,
+    /// Why the comparison is inconclusive, if it is.
+    pub disturbed: Option<String>,
 }
 
-/// Rounds of turns of a loop with these flags, for about `time`.
-pub(crate) fn contest<const N: usize>(
+/// Rounds of turns of a loop with these flags of `send`, for about `time`.
+///
+/// # Errors
+/// What the command would say; on this way usage errors end the process, as clap does.
+pub fn contest<const N: usize>(
     flags: &str,
     contenders: [Contender; N],
     time: Duration,
@@ -63,8 +72,8 @@ pub(crate) fn contest<const N: usize>(
     Ok(Contest { rounds, disturbed: neighbours.so_far().inconclusive().map(|reason| reason.to_string()) })
 }
 
-/// The lower quartile, the median and the upper quartile.
-pub(crate) fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
+/// The lower quartile, the median and the upper quartile; NaN of nothing.
+pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
     [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))

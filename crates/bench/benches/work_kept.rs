@@ -1,5 +1,5 @@
 //! How much work a saturated loop keeps beside pacing, by each way to notice a due time:
-//! `cargo bench -p softtimers-cli --bench work_kept [-- ECHO_BATCH [SECONDS]]`. Kept is what is left of the
+//! `cargo bench -p softtimers-bench --bench work_kept [-- ECHO_BATCH [SECONDS]]`. Kept is what is left of the
 //! work of a plain epoll loop, which has no timers at all.
 //!
 //! Turns of 10 ms in one process, because runs after each other would compare the machine with
@@ -7,15 +7,13 @@
 //! are printed. What takes the processor away for longer than a round spoils few of them.
 #![forbid(unsafe_code)]
 
-mod turns;
-
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use softtimers_bench::turns::{self, Contest, quartiles};
 use softtimers_cli::args::Timer;
 use softtimers_cli::send::{Contender, Share};
-use turns::{Contest, quartiles};
 
 const CONTENDERS: [Contender; 3] =
     [Contender::Nobody, Contender::Flow(Timer::Soft), Contender::Flow(Timer::Loop)];

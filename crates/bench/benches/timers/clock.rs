@@ -1,0 +1,64 @@
+//! The simulated clock of contenders that read one themselves, and the real one of the stopwatch.
+//!
+//! tokio and libuv ask `clock_gettime`. This program has one of its own, which the linker prefers to
+//! the C library's; the price of a read is then a load, for nobody's disadvantage. The stopwatch asks the
+//! kernel, past the C library (rustix).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::time::{ClockId, clock_gettime as kernels};
+
+/// Any time that leaves room to subtract from.
+const START: u64 = 1_000_000_000_000;
+
+static NANOS: AtomicU64 = AtomicU64::new(START);
+
+/// Sets the simulated clock, in nanoseconds since the contender was made.
+pub(crate) fn set(nanos: u64) {
+    NANOS.store(START + nanos, Ordering::Relaxed);
+}
+
+/// What the C library's function of this name would do, from the simulated clock.
+///
+/// # Safety
+/// As that function: `time` must point to a `timespec` that may be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn clock_gettime(
+    _clock: libc::clockid_t,
+    time: *mut libc::timespec,
+) -> libc::c_int {
+    let nanos = NANOS.load(Ordering::Relaxed);
+    let now =
+        libc::timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+    // SAFETY: the caller promises that it points to a timespec.
+    unsafe { time.write(now) };
+    0
+}
+
+/// Processor time of this thread, in nanoseconds.
+pub(crate) fn spent() -> u64 {
+    nanos(kernels(ClockId::ThreadCPUTime))
+}
+
+/// The real clock, in nanoseconds.
+pub(crate) fn real() -> u64 {
+    nanos(kernels(ClockId::Monotonic))
+}
+
+fn nanos(time: rustix::time::Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// No huge pages in this process from now on.
+pub(crate) fn small_pages() {
+    if rustix::thread::disable_transparent_huge_pages(true).is_err() {
+        eprintln!("huge pages could not be switched off");
+    }
+}
+
+/// Bytes of this process that are in memory.
+pub(crate) fn resident() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}

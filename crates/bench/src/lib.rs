@@ -1,0 +1,18 @@
+//! softtimers beside what programs use today: what the benches of `cargo bench -p softtimers-bench` share.
+//!
+//! Each bench compares in one run, for this machine's speed is another one a second later. The engines are
+//! those of the command, so what is measured is what ships; what a peer needs only a bench sees.
+//!
+//! | bench | question |
+//! |---|---|
+//! | `work_kept` | how much work does a saturated loop keep beside a paced flow? |
+//! | `timers` | what do setting, moving and expiring cost, by each structure of timers? |
+//! | `callouts` | do set and cancel cost more, the more timers are outstanding (the BSD timers' Table I)? |
+//! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
+//!
+//! Nothing depends on this crate and it is never published: nobody else builds the peers.
+#![forbid(unsafe_code)]
+
+pub mod callouts;
+pub mod random;
+pub mod turns;

@@ -1,0 +1,234 @@
+//! [`Shared`]: timers that any thread may set and cancel, and one thread expires.
+//!
+//! Most programs give each thread its own timers and need none of this. It is for the others: a worker
+//! that sets a time-out on a connection of the loop's, a computation that must not delay what others wait
+//! for. The *owner* visits trigger states; everybody else has a [`Remote`].
+//!
+//! ```text
+//!   Remote ─ schedule, cancel ─┐                       ┌─ trigger: one load, one compare, no lock
+//!   Remote ─ schedule, cancel ─┤  lock ▢ timers ▢ lock ├─ next:    a lock for each event
+//!   Remote ─ schedule, cancel ─┘     │ earliest due    └─ arm:     before the owner sleeps
+//!                                    ▼                                    │
+//!                       gate (atomic)   backup's descriptor ◀── a Remote moves it earlier, if the owner sleeps
+//! ```
+//!
+//! 1. **Bounded lock-out.** The lock is held for one operation, or for one [`step`](SoftTimers::step) of
+//!    expiry: a few microseconds, however many timers fall due together (Costello & Varghese, figure 5).
+//!    Between two steps anybody may cancel what would have come next; it then does not come.
+//! 2. **Handlers run unlocked.** Events are values. A handler may schedule and cancel anything, may take
+//!    as long as it likes, and may panic: nothing else is lost.
+//! 3. **No wake-up is lost.** A deadline that a remote sets reaches the owner: at its next trigger state if
+//!    it runs, by its [`arm`](Shared::arm) if it is about to sleep, by the backup if it sleeps.
+//! 4. **Exactly once**, whoever is first: an event is handed to the owner, or to the helper, or returned by one
+//!    cancel.
+//!
+//! # When the owner is stuck
+//!
+//! No descriptor can interrupt a long computation, so the owner's lateness is bounded only by the time
+//! between its trigger states. Events that are `Send` can be bounded further: a [`Helper`] is a thread
+//! that sleeps until the earliest deadline has passed by more than a grace period, and
+//! then runs what is due itself. It costs a sleeping thread, and a wake-up for each grace period in which
+//! something was pending; while the owner is in time it does nothing else.
+//!
+//! # When not to use this
+//!
+//! When one thread has all the timers: [`SoftTimers`] needs no lock at all.
+
+mod common;
+mod helper;
+mod sync;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use softtimers_core::{
+    Config, Fired, NotPending, Slack, SoftTimers, Stats, TimerId, Timestamp, TriggerState, Turn,
+};
+
+use crate::Backup;
+use common::Common;
+use sync::Arc;
+
+pub use helper::Helper;
+
+/// The owner's side of timers that other threads share. See the [module documentation](self).
+///
+/// ```
+/// use std::thread;
+/// use std::time::Duration;
+/// use softtimers::shared::Shared;
+/// use softtimers::{Clock, Config, Monotonic, Slack, TriggerState};
+///
+/// let mut timers = Shared::new(Config::default())?;
+/// let remote = timers.remote();
+/// let other = thread::spawn(move || {
+///     remote.schedule(Monotonic.now(), Duration::from_micros(300), Slack::EXACT, "from afar");
+/// });
+///
+/// let mut seen = None;
+/// while seen.is_none() {
+///     timers.arm(Monotonic.now())?; // before each sleep
+///     timers.wait(Duration::from_secs(1))?; // in a real loop: your own poll, epoll, mio …
+///     if let Some(turn) = timers.trigger(TriggerState::Backup, Monotonic.now()) {
+///         while let Some(fired) = timers.next(&turn) {
+///             seen = Some(fired.event);
+///         }
+///     }
+/// }
+/// assert_eq!(seen, Some("from afar"));
+/// # other.join().unwrap();
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Shared<E> {
+    common: Arc<Common<E>>,
+    /// The backup's, for loops: the backup itself is behind the lock.
+    descriptor: OwnedFd,
+}
+
+/// Sets and cancels timers of a [`Shared`] from any thread.
+#[derive(Debug)]
+pub struct Remote<E>(Arc<Common<E>>);
+
+impl<E> Shared<E> {
+    /// No timers yet.
+    ///
+    /// # Errors
+    /// If the kernel refuses two descriptors.
+    pub fn new(config: Config) -> io::Result<Self> {
+        let backup = Backup::deadline()?;
+        let descriptor = backup.as_fd().try_clone_to_owned()?;
+        Ok(Shared { common: Arc::new(Common::new(SoftTimers::new(config), backup)), descriptor })
+    }
+
+    /// Another way to set and cancel timers, for another thread.
+    pub fn remote(&self) -> Remote<E> {
+        Remote(self.common.clone())
+    }
+
+    /// As [`SoftTimers::schedule`], under the lock.
+    pub fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
+        self.common.schedule(now, delay, slack, event)
+    }
+
+    /// As [`SoftTimers::reschedule`], under the lock.
+    ///
+    /// # Errors
+    /// [`NotPending`] if the event was handed out or cancelled before.
+    pub fn reschedule(
+        &self,
+        now: Timestamp,
+        id: TimerId,
+        delay: Duration,
+        slack: Slack,
+    ) -> Result<(), NotPending> {
+        self.common.reschedule(now, id, delay, slack)
+    }
+
+    /// As [`SoftTimers::cancel`], under the lock.
+    pub fn cancel(&self, id: TimerId) -> Option<E> {
+        self.common.cancel(id)
+    }
+
+    /// Visits a trigger state: a turn if something is due at `now`.
+    ///
+    /// # Cost
+    /// When nothing is due: one load and one compare; no lock.
+    #[inline]
+    pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Option<Turn> {
+        if now < self.common.gate() { None } else { Some(self.common.begin_turn(source, now)) }
+    }
+
+    /// The next event of the turn, or `None` when the turn is over.
+    ///
+    /// # Cost
+    /// As [`SoftTimers::next`]. The lock is taken for each step and free between them.
+    pub fn next(&mut self, turn: &Turn) -> Option<Fired<E>> {
+        self.common.next(turn)
+    }
+
+    /// The owner is about to sleep: the descriptor becomes readable at the earliest deadline, also if a
+    /// remote sets that while the owner sleeps. To be called before each sleep.
+    ///
+    /// # Cost
+    /// As [`Backup::arm`].
+    ///
+    /// # Errors
+    /// None that a working kernel gives; that of a remote's arming, if it had one.
+    pub fn arm(&mut self, now: Timestamp) -> io::Result<()> {
+        self.common.arm(now)
+    }
+
+    /// Call this when the descriptor was reported readable, as [`Backup::expired`].
+    ///
+    /// # Errors
+    /// None that a working kernel gives.
+    pub fn expired(&mut self) -> io::Result<u64> {
+        self.common.expired()
+    }
+
+    /// Sleeps until the descriptor is readable, `longest` at most. For programs without a loop.
+    ///
+    /// # Errors
+    /// None that a working kernel gives.
+    pub fn wait(&mut self, longest: Duration) -> io::Result<()> {
+        if crate::sys::wait::wait_readable(self.descriptor.as_fd(), Some(longest))? {
+            self.expired()?;
+        }
+        Ok(())
+    }
+
+    /// As [`SoftTimers::poll_at`], under the lock.
+    pub fn poll_at(&self) -> Option<Timestamp> {
+        self.common.poll_at()
+    }
+
+    /// Counters since the beginning. Trigger states at which nothing was due are not among them.
+    pub fn stats(&self) -> Stats {
+        self.common.stats()
+    }
+}
+
+impl<E> AsFd for Shared<E> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl<E> Remote<E> {
+    /// As [`SoftTimers::schedule`]. An owner that sleeps is woken at the new deadline.
+    ///
+    /// # Cost
+    /// The lock, and what `schedule` costs; a system call if the owner sleeps beyond the deadline.
+    pub fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
+        self.0.schedule(now, delay, slack, event)
+    }
+
+    /// As [`SoftTimers::reschedule`].
+    ///
+    /// # Errors
+    /// [`NotPending`] if the event was handed out or cancelled before.
+    pub fn reschedule(
+        &self,
+        now: Timestamp,
+        id: TimerId,
+        delay: Duration,
+        slack: Slack,
+    ) -> Result<(), NotPending> {
+        self.0.reschedule(now, id, delay, slack)
+    }
+
+    /// As [`SoftTimers::cancel`]: the event, if nobody had it yet.
+    pub fn cancel(&self, id: TimerId) -> Option<E> {
+        self.0.cancel(id)
+    }
+}
+
+impl<E> Clone for Remote<E> {
+    fn clone(&self) -> Self {
+        Remote(self.0.clone())
+    }
+}

@@ -1,0 +1,159 @@
+//! What all sides share: the timers and the backup behind one lock, and beside it the time before which
+//! nothing is due.
+//!
+//! Whoever changes the timers publishes the gate before the lock is free again, so a gate that is read is
+//! never later than what the last holder left. It may be earlier, for somebody may just have taken the event: that
+//! costs one lock for nothing.
+
+use std::io;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use softtimers_core::{
+    Fired, NotPending, Slack, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn,
+};
+
+use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::Backup;
+
+#[derive(Debug)]
+pub(super) struct Common<E> {
+    /// The earliest due time in nanoseconds: before it no trigger state need take the lock.
+    gate: AtomicU64,
+    state: Mutex<State<E>>,
+    /// For the helper: the earliest deadline has moved before the time at which it looks, or it is to stop.
+    pub(super) moved: Condvar,
+}
+
+#[derive(Debug)]
+pub(super) struct State<E> {
+    pub(super) timers: SoftTimers<E>,
+    backup: Backup,
+    /// Whether the owner may be asleep, so that only the backup can reach it.
+    asleep: bool,
+    /// What went wrong when a remote armed the backup: the owner is told.
+    failed: Option<io::Error>,
+    pub(super) watch: Option<Watch>,
+}
+
+/// What the helper waits for.
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// How far a deadline must have passed.
+    pub(super) grace: Duration,
+    /// When it looks again.
+    pub(super) looks_at: Timestamp,
+    pub(super) stop: bool,
+}
+
+impl<E> Common<E> {
+    pub(super) fn new(timers: SoftTimers<E>, backup: Backup) -> Self {
+        let state = State { timers, backup, asleep: false, failed: None, watch: None };
+        Common { gate: AtomicU64::new(u64::MAX), state: Mutex::new(state), moved: Condvar::new() }
+    }
+
+    /// The time before which nothing is due.
+    #[inline]
+    pub(super) fn gate(&self) -> Timestamp {
+        Timestamp::from_nanos(self.gate.load(Ordering::Acquire))
+    }
+
+    /// The lock. What it guards is whole between any two operations, whoever panicked meanwhile.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State<E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the others in, and tells them when something is due.
+    pub(super) fn publish(&self, state: MutexGuard<'_, State<E>>) {
+        let due = state.timers.next_due().map_or(u64::MAX, Timestamp::as_nanos);
+        self.gate.store(due, Ordering::Release);
+    }
+
+    pub(super) fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
+        let mut state = self.lock();
+        let id = state.timers.schedule(now, delay, slack, event);
+        self.changed(state, now);
+        id
+    }
+
+    pub(super) fn reschedule(
+        &self,
+        now: Timestamp,
+        id: TimerId,
+        delay: Duration,
+        slack: Slack,
+    ) -> Result<(), NotPending> {
+        let mut state = self.lock();
+        let done = state.timers.reschedule(now, id, delay, slack);
+        self.changed(state, now);
+        done
+    }
+
+    pub(super) fn cancel(&self, id: TimerId) -> Option<E> {
+        let mut state = self.lock();
+        let event = state.timers.cancel(id);
+        self.publish(state);
+        event
+    }
+
+    /// A deadline may have become the earliest: whoever sleeps beyond it is told.
+    fn changed(&self, mut state: MutexGuard<'_, State<E>>, now: Timestamp) {
+        let mut wake_helper = false;
+        if let Some(deadline) = state.timers.poll_at() {
+            let beyond = |looks_at: Option<Timestamp>| looks_at.is_none_or(|time| deadline < time);
+            if state.asleep && beyond(state.backup.armed()) {
+                state.failed = state.backup.arm(now, Some(deadline)).err();
+            }
+            wake_helper = state.watch.as_ref().is_some_and(|watch| deadline + watch.grace < watch.looks_at);
+        }
+        self.publish(state);
+        if wake_helper {
+            self.moved.notify_one();
+        }
+    }
+
+    pub(super) fn begin_turn(&self, source: TriggerState, now: Timestamp) -> Turn {
+        let mut state = self.lock();
+        state.asleep = false;
+        state.timers.trigger(source, now)
+    }
+
+    pub(super) fn next(&self, turn: &Turn) -> Option<Fired<E>> {
+        loop {
+            let mut state = self.lock();
+            let step = state.timers.step(turn);
+            self.publish(state);
+            match step {
+                Step::Fired(fired) => return Some(fired),
+                Step::MoreWork => {}
+                Step::Done => return None,
+            }
+        }
+    }
+
+    pub(super) fn arm(&self, now: Timestamp) -> io::Result<()> {
+        let mut state = self.lock();
+        state.asleep = true;
+        let poll_at = state.timers.poll_at();
+        let armed = state.backup.arm(now, poll_at);
+        state.failed.take().map_or(armed, Err)
+    }
+
+    pub(super) fn expired(&self) -> io::Result<u64> {
+        self.lock().backup.expired()
+    }
+
+    pub(super) fn poll_at(&self) -> Option<Timestamp> {
+        self.lock().timers.poll_at()
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        self.lock().timers.stats()
+    }
+
+    /// The time for which the backup is armed.
+    #[cfg(all(test, loom))]
+    pub(super) fn armed(&self) -> Option<Timestamp> {
+        self.lock().backup.armed()
+    }
+}

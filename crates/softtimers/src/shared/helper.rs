@@ -1,0 +1,133 @@
+//! [`Helper`]: the thread that runs what an owner stuck in a computation leaves overdue.
+//!
+//! ```text
+//!   owner     ─trigger──trigger────────── computes ──────────────────trigger──▶
+//!   deadline         ✓        ✓       d
+//!   helper            sleeps           ├ grace ┤ runs what is due     sleeps
+//! ```
+//!
+//! It is the periodic interrupt of soft timers §3 without the period: it looks only when a deadline may
+//! have passed unserved.
+
+use std::sync::PoisonError;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use softtimers_core::{Clock, Fired, Timestamp, TriggerState};
+
+use super::Shared;
+use super::common::{Common, Watch};
+use super::sync::Arc;
+use crate::Monotonic;
+
+/// A thread that runs overdue events of a [`Shared`]; dropping it stops it, after the handler it is in.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use softtimers::shared::{Helper, Shared};
+/// use softtimers::{Clock, Config, Monotonic, Slack};
+///
+/// let timers = Shared::new(Config::default())?;
+/// let (sender, receiver) = mpsc::channel();
+/// let helper = Helper::start(&timers, Duration::from_millis(1), move |fired| {
+///     sender.send(fired.event).unwrap();
+/// })?;
+/// timers.schedule(Monotonic.now(), Duration::from_micros(100), Slack::EXACT, "overdue");
+/// // This thread visits no trigger state.
+/// assert_eq!(receiver.recv(), Ok("overdue"));
+/// assert!(helper.stop().is_ok());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping the helper stops it"]
+pub struct Helper<E> {
+    /// None once it has ended.
+    common: Option<Arc<Common<E>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<E: Send + 'static> Helper<E> {
+    /// Starts the thread. `handler` gets what is due once the earliest deadline has passed by more than
+    /// `grace`, which is to be longer than the owner's usual time between trigger states: a millisecond
+    /// for a loop that serves requests.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the timers have a helper; whatever the system says about another thread.
+    pub fn start<F>(timers: &Shared<E>, grace: Duration, mut handler: F) -> std::io::Result<Self>
+    where
+        F: FnMut(Fired<E>) + Send + 'static,
+    {
+        let common = timers.common.clone();
+        {
+            let mut state = common.lock();
+            if state.watch.is_some() {
+                let reason = "these timers have a helper already";
+                return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, reason));
+            }
+            state.watch = Some(Watch { grace, looks_at: Timestamp::ZERO, stop: false });
+        }
+        let mut helper = Helper { common: Some(common.clone()), thread: None };
+        let run = move || while common.rescue(&mut handler) {};
+        // Should this fail, the helper is dropped, and with it the watch.
+        helper.thread = Some(thread::Builder::new().name("softtimers-helper".into()).spawn(run)?);
+        Ok(helper)
+    }
+
+    /// Stops the thread and waits for it.
+    ///
+    /// # Errors
+    /// What the handler panicked with, if it did.
+    pub fn stop(mut self) -> thread::Result<()> {
+        self.end()
+    }
+}
+
+impl<E> Helper<E> {
+    fn end(&mut self) -> thread::Result<()> {
+        let Some(common) = self.common.take() else { return Ok(()) };
+        if let Some(watch) = &mut common.lock().watch {
+            watch.stop = true;
+        }
+        common.moved.notify_one();
+        let ended = self.thread.take().map_or(Ok(()), JoinHandle::join);
+        common.lock().watch = None;
+        ended
+    }
+}
+
+impl<E> Drop for Helper<E> {
+    fn drop(&mut self) {
+        // A handler's panic has been printed; there is nobody to give it to.
+        let _ = self.end();
+    }
+}
+
+impl<E> Common<E> {
+    /// Waits until something is overdue, and runs what is due then. `false` when it is to stop.
+    fn rescue(&self, handler: &mut impl FnMut(Fired<E>)) -> bool {
+        let now = Monotonic.now();
+        let mut state = self.lock();
+        let poll_at = state.timers.poll_at();
+        let Some(watch) = state.watch.as_mut().filter(|watch| !watch.stop) else { return false };
+        match poll_at.map(|deadline| deadline + watch.grace) {
+            None => {
+                watch.looks_at = Timestamp::MAX;
+                drop(self.moved.wait(state).unwrap_or_else(PoisonError::into_inner));
+            }
+            Some(looks_at) if looks_at > now => {
+                watch.looks_at = looks_at;
+                let wait = looks_at.saturating_duration_since(now);
+                drop(self.moved.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner));
+            }
+            Some(_) => {
+                let turn = state.timers.trigger(TriggerState::Backup, now);
+                drop(state);
+                while let Some(fired) = self.next(&turn) {
+                    handler(fired);
+                }
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,230 @@
+//! Interleavings by loom (`RUSTFLAGS="--cfg loom"`), and the same on real threads.
+
+#[cfg(loom)]
+mod every_interleaving {
+    use std::time::Duration;
+
+    use loom::thread;
+    use softtimers_core::{Config, Slack, Timestamp, TriggerState};
+
+    use crate::shared::Shared;
+
+    const START: Timestamp = Timestamp::from_micros(1_000);
+    const DELAY: Duration = Duration::from_micros(40);
+
+    fn later() -> Timestamp {
+        START + DELAY + Duration::from_micros(5)
+    }
+
+    fn timers() -> Shared<u32> {
+        Shared::new(Config::default()).unwrap()
+    }
+
+    /// What the owner sees at one trigger state.
+    fn served(timers: &mut Shared<u32>) -> Vec<u32> {
+        let Some(turn) = timers.trigger(TriggerState::HandlerExit, later()) else { return Vec::new() };
+        std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event).collect()
+    }
+
+    /// An owner that goes to sleep while a remote schedules: either it has seen the event, or the backup
+    /// is armed for it.
+    #[test]
+    fn no_wake_up_is_lost() {
+        loom::model(|| {
+            let mut timers = timers();
+            let remote = timers.remote();
+            let other = thread::spawn(move || {
+                remote.schedule(START, DELAY, Slack::EXACT, 1);
+            });
+            let seen = served(&mut timers);
+            timers.arm(START).unwrap();
+            other.join().unwrap();
+            assert!(seen == [1] || timers.common.armed() == Some(START + DELAY));
+        });
+    }
+
+    /// The same event is wanted by a cancel and by an expiry.
+    #[test]
+    fn an_event_goes_to_one_of_two() {
+        loom::model(|| {
+            let mut timers = timers();
+            let ids = [1, 2].map(|event| timers.schedule(START, DELAY, Slack::EXACT, event));
+            let remote = timers.remote();
+            let other = thread::spawn(move || remote.cancel(ids[1]));
+            let seen = served(&mut timers);
+            let cancelled = other.join().unwrap();
+            let mut all: Vec<u32> = seen.into_iter().chain(cancelled).collect();
+            all.sort_unstable();
+            assert_eq!(all, [1, 2]);
+            assert!(served(&mut timers).is_empty());
+        });
+    }
+
+    /// Two parties expire at once: the owner, and what a helper does when it finds something overdue.
+    #[test]
+    fn owner_and_helper_share_what_is_due() {
+        loom::model(|| {
+            let mut timers = timers();
+            for event in [1, 2] {
+                timers.schedule(START, DELAY, Slack::EXACT, event);
+            }
+            let common = timers.common.clone();
+            let helper = thread::spawn(move || {
+                let turn = common.begin_turn(TriggerState::Backup, later());
+                std::iter::from_fn(|| common.next(&turn)).map(|fired| fired.event).collect::<Vec<_>>()
+            });
+            let mut all = served(&mut timers);
+            all.extend(helper.join().unwrap());
+            all.sort_unstable();
+            assert_eq!(all, [1, 2]);
+        });
+    }
+}
+
+#[cfg(not(loom))]
+mod threads {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use softtimers_core::{Clock, Config, Slack, TimerId, TriggerState};
+
+    use crate::Monotonic;
+    use crate::shared::{Helper, Remote, Shared};
+
+    const EACH: u64 = 2_000;
+
+    fn timers<E>() -> Shared<E> {
+        Shared::new(Config::default()).unwrap()
+    }
+
+    /// Schedules events of its own numbers and cancels a third of them; returns what it got back.
+    fn disturb(remote: &Remote<u64>, first: u64) -> Vec<u64> {
+        let mut mine: Vec<TimerId> = Vec::new();
+        let mut cancelled = Vec::new();
+        for number in first..first + EACH {
+            // Many in the same microsecond, so that cancels meet what is being expired.
+            let delay = Duration::from_micros(number % 7 * 10);
+            mine.push(remote.schedule(Monotonic.now(), delay, Slack::EXACT, number));
+            if number % 3 == 0 {
+                let at = (number as usize * 7) % mine.len();
+                cancelled.extend(remote.cancel(mine.swap_remove(at)));
+            }
+        }
+        cancelled
+    }
+
+    /// Three threads set and cancel while the owner expires: every event comes to one place, once, and
+    /// none early.
+    #[test]
+    fn everything_happens_once() {
+        let mut timers = timers();
+        let threads: Vec<_> = (0..3)
+            .map(|thread| {
+                let remote = timers.remote();
+                thread::spawn(move || disturb(&remote, thread * EACH))
+            })
+            .collect();
+        let mut seen = BTreeMap::<u64, u32>::new();
+        let mut serve = |timers: &mut Shared<u64>| {
+            let now = Monotonic.now();
+            let Some(turn) = timers.trigger(TriggerState::Idle, now) else { return };
+            while let Some(fired) = timers.next(&turn) {
+                assert!(fired.due <= now);
+                *seen.entry(fired.event).or_default() += 1;
+            }
+        };
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            serve(&mut timers);
+        }
+        while timers.poll_at().is_some() {
+            serve(&mut timers);
+        }
+        for number in threads.into_iter().flat_map(|thread| thread.join().unwrap()) {
+            *seen.entry(number).or_default() += 1;
+        }
+        assert_eq!(seen.len() as u64, 3 * EACH);
+        assert!(seen.values().all(|&times| times == 1));
+    }
+
+    /// The owner sleeps with nothing armed; a remote's event wakes it.
+    #[test]
+    fn a_remote_wakes_a_sleeping_owner() {
+        let mut timers = timers();
+        timers.arm(Monotonic.now()).unwrap();
+        let remote = timers.remote();
+        let other = thread::spawn(move || {
+            remote.schedule(Monotonic.now(), Duration::from_millis(2), Slack::EXACT, ());
+        });
+        timers.wait(Duration::from_secs(100)).unwrap();
+        let turn = timers.trigger(TriggerState::Backup, Monotonic.now()).expect("it is due");
+        assert!(timers.next(&turn).is_some());
+        other.join().unwrap();
+    }
+
+    /// The owner meets no trigger state at all: each event comes nevertheless, in order, none before
+    /// it is due.
+    #[test]
+    fn the_helper_runs_what_a_stuck_owner_leaves() {
+        let timers = timers();
+        let (sender, receiver) = mpsc::channel();
+        let grace = Duration::from_micros(200);
+        let helper = Helper::start(&timers, grace, move |fired| {
+            assert!(fired.due <= Monotonic.now());
+            sender.send(fired.event).unwrap();
+        })
+        .unwrap();
+        assert!(Helper::start(&timers, grace, |_| {}).is_err());
+        for number in 0..20u32 {
+            let delay = Duration::from_micros(100 * u64::from(20 - number));
+            timers.schedule(Monotonic.now(), delay, Slack::EXACT, number);
+        }
+        let mut came: Vec<u32> =
+            (0..20).map(|_| receiver.recv_timeout(Duration::from_secs(100)).unwrap()).collect();
+        came.sort_unstable();
+        assert_eq!(came, Vec::from_iter(0..20));
+        helper.stop().unwrap();
+        assert_eq!(timers.stats().pending, 0);
+    }
+
+    /// While the owner is in time, the helper runs nothing.
+    #[test]
+    fn the_helper_leaves_an_owner_alone_that_is_in_time() {
+        let mut timers = timers();
+        let rescued = std::sync::Arc::new(AtomicU64::new(0));
+        let counter = rescued.clone();
+        let helper = Helper::start(&timers, Duration::from_secs(100), move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        })
+        .unwrap();
+        let mut served = 0;
+        while served < 100 {
+            timers.schedule(Monotonic.now(), Duration::from_micros(20), Slack::EXACT, ());
+            timers.arm(Monotonic.now()).unwrap();
+            timers.wait(Duration::from_secs(100)).unwrap();
+            while let Some(turn) = timers.trigger(TriggerState::Backup, Monotonic.now()) {
+                served += std::iter::from_fn(|| timers.next(&turn)).count();
+            }
+        }
+        helper.stop().unwrap();
+        assert_eq!((served, rescued.load(Ordering::Relaxed)), (100, 0));
+    }
+
+    /// A handler that panics ends its helper, and nothing else.
+    #[test]
+    fn a_handler_may_panic() {
+        let timers = timers();
+        let helper = Helper::start(&timers, Duration::ZERO, |_| panic!("the handler's own")).unwrap();
+        timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, 1);
+        let kept = timers.schedule(Monotonic.now(), Duration::from_secs(1_000), Slack::EXACT, 2);
+        while timers.stats().pending > 1 {
+            thread::yield_now();
+        }
+        assert!(helper.stop().is_err());
+        assert_eq!(timers.cancel(kept), Some(2));
+        let again = AtomicBool::new(Helper::start(&timers, Duration::ZERO, |_| {}).is_ok());
+        assert!(again.into_inner());
+    }
+}
