@@ -41,4 +41,5 @@ pub mod recv;
 pub mod replay;
 pub mod send;
 pub mod units;
+pub mod wan;
 pub mod wire;

@@ -7,6 +7,7 @@ mod echo_client;
 mod idle;
 mod recv;
 mod replay;
+mod wan;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ pub use echo_client::EchoClientPlan;
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};
+pub use wan::WanPlan;
 
 /// A run of `send`, or of `replay`.
 #[derive(Clone, PartialEq, Debug)]

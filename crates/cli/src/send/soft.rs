@@ -10,7 +10,6 @@ use softtimers::{
 use crate::plan::SendPlan;
 
 use super::Session;
-use super::looks;
 use super::work::{VISIT, Workload};
 
 /// What is scheduled.
@@ -58,7 +57,7 @@ impl<'a, C: LoopClock> Engine<'a, C> {
         let driven =
             if let Workload::Compute(_) = self.session.work { self.compute() } else { self.serve(idle) };
         if let Some(intervals) = self.timers.intervals() {
-            self.session.trigger_intervals = looks::kept(&intervals.all());
+            self.session.trigger_intervals = (&intervals.all()).into();
         }
         driven
     }
