@@ -10,13 +10,19 @@
 //! copy has not, since it is made behind it. And delay is added to what has left the link, not to what
 //! came in, so a queue in front is never mistaken for one.
 //!
-//! Nothing happens between two calls: each first works off what the link has finished by `now`. So
+//! Nothing happens between two calls: each first works off what the link has finished by then. So
 //! **how often one looks changes nothing**: each packet's fate is decided by what was offered when and by the
 //! seed, and its times are written down before anybody asks. Each cause draws from numbers of its own, so
 //! that more loss does not change who is late.
+//!
+//! **Nor does it matter whether a program reads late.** What arrives by `now` left the link by `now` − delay,
+//! so to hand it out the link is worked off up to there and no further. A program that was held up for less
+//! than the delay, and hands out first and reads then, offers what it reads with the time when it came, and
+//! the queue drops what it would have dropped.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
 
 use softtimers_core::{Random, Timestamp};
 
@@ -60,8 +66,10 @@ use crate::{Counters, Measured, PathConfig, PathError};
 #[derive(Debug)]
 pub struct Direction<T> {
     path: PathConfig,
-    /// The latest time seen. Time that goes backwards is taken as standing still.
+    /// Up to where the link has been worked off. Packets and changes from before count from here.
     latest: Timestamp,
+    /// When somebody looked last.
+    looked: Timestamp,
     /// The packet on the link, and when it is through.
     serving: Option<(Timestamp, Packet<T>)>,
     waiting: VecDeque<Packet<T>>,
@@ -156,6 +164,7 @@ impl<T: Clone> Direction<T> {
             [0, 1, 2, 3, 4].map(|stream| Random::stream(seed, stream));
         Ok(Direction {
             latest: Timestamp::ZERO,
+            looked: Timestamp::ZERO,
             serving: None,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
@@ -174,6 +183,9 @@ impl<T: Clone> Direction<T> {
     }
 
     /// A packet of `bytes` comes in at `now`. What is dropped is gone.
+    ///
+    /// That may be before the last look by as much as the shortest delay, but not before the last packet: what
+    /// is earlier counts as of then.
     pub fn offer(&mut self, now: Timestamp, bytes: u32, packet: T) -> Admission {
         self.advance(now);
         let number = self.counters.offered;
@@ -229,16 +241,19 @@ impl<T: Clone> Direction<T> {
         self.counters.held -= 1;
         self.counters.delivered += 1;
         self.counters.delivered_bytes += u64::from(bytes);
-        let taken = Taken { now: self.latest, offered, due, bytes, number, copy };
+        let taken = Taken { now: self.looked, offered, due, bytes, number, copy };
         self.counters.reordered += u64::from(self.measured.note(&taken));
         Some(Delivery { packet, bytes, offered, due, marked, copy, flipped })
     }
 
     /// Of what has arrived by `now`, when the first has.
     pub(crate) fn next_due(&mut self, now: Timestamp) -> Option<Timestamp> {
-        self.advance(now);
+        self.looked = self.looked.max(now);
+        // What leaves the link later arrives later. Beyond the end of time nothing does.
+        let least = if self.looked == Timestamp::MAX { Duration::ZERO } else { self.path.least_delay() };
+        self.advance(self.looked.saturating_sub(least));
         let Reverse(next) = self.under_way.peek()?;
-        (next.due <= self.latest).then_some(next.due)
+        (next.due <= self.looked).then_some(next.due)
     }
 
     /// Another path from `now` on.

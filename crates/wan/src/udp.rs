@@ -31,4 +31,4 @@ mod relay;
 mod sessions;
 
 pub use config::{ClientLimits, RelayConfig, RelayStats};
-pub use relay::{Ended, Relay};
+pub use relay::{Carried, Ended, Relay};

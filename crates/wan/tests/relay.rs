@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use softtimers::{Clock, LoopStats, Monotonic};
-use softtimers_wan::udp::{ClientLimits, Ended, Relay, RelayConfig, RelayStats};
+use softtimers_wan::udp::{Carried, ClientLimits, Ended, Relay, RelayConfig, RelayStats};
 use softtimers_wan::{Counters, PathConfig, Probability, Wan, WanBuilder, Way};
 
 /// A relay in a thread of its own, which ends with the test.
@@ -36,7 +36,16 @@ fn start(config: RelayConfig, path: WanBuilder) -> Running {
         relay.watch(&stopped, 7).unwrap();
         say.send(relay.local_addr()).unwrap();
         let until = relay.now() + Duration::from_secs(60);
-        assert_eq!(relay.run(Some(until)).unwrap(), Ended::Watched(7));
+        let mut carried = 0;
+        let observe = |packet: &Carried| {
+            assert!(packet.offered <= packet.due && packet.due <= packet.left);
+            carried += 1;
+        };
+        assert_eq!(relay.run_observed(Some(until), observe).unwrap(), Ended::Watched(7));
+        assert_eq!(
+            carried,
+            [Way::Up, Way::Down].map(|way| relay.counters(way).delivered).iter().sum::<u64>()
+        );
         let delays = [Way::Up, Way::Down].map(|way| {
             let delay = relay.measured(way).delay_ns();
             delay.min().zip(delay.max())
@@ -128,6 +137,34 @@ fn datagrams_of_any_length_come_whole() {
     }
     let outcome = relay.finish();
     assert_eq!((outcome.up.delivered_bytes, outcome.down.delivered_bytes), (140_015, 140_015));
+}
+
+/// IPv6, and clients of either family at one socket.
+#[test]
+fn both_families_pass() {
+    let Ok(six) = UdpSocket::bind("[::1]:0") else {
+        let name = thread::current().name().unwrap_or("?").to_owned();
+        let line = format!("skipped: {name}: there is no IPv6 on the loopback interface\n");
+        return std::io::stderr().write_all(line.as_bytes()).unwrap();
+    };
+    six.set_read_timeout(Some(WAIT)).unwrap();
+    let server = socket();
+    for (listen, upstream) in [("[::1]:0", &six), ("[::]:0", &server), ("127.0.0.1:0", &six)] {
+        let listen = listen.parse().unwrap();
+        let relay =
+            start(RelayConfig { listen, ..RelayConfig::to(upstream.local_addr().unwrap()) }, perfect());
+        let mut clients = vec![];
+        clients.extend(listen.is_ipv6().then(|| ("::1", UdpSocket::bind("[::1]:0").unwrap())));
+        clients.extend((!listen.ip().is_loopback() || listen.is_ipv4()).then(|| ("127.0.0.1", socket())));
+        for (address, client) in &clients {
+            client.set_read_timeout(Some(WAIT)).unwrap();
+            client.send_to(b"hello", (*address, relay.address.port())).unwrap();
+            let (hello, from) = receive(upstream);
+            upstream.send_to(&hello, from).unwrap();
+            assert_eq!(receive(client).0, b"hello");
+        }
+        assert_eq!(relay.finish().stats.opened, clients.len() as u64);
+    }
 }
 
 /// Nobody there: packets are sent in vain, the relay says so, and goes on when somebody is.

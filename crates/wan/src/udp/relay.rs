@@ -10,7 +10,7 @@ use softtimers::{Happening, Interest, LoopStats, Slack, TimerId, Timestamp, Toke
 use super::clients::ClientId;
 use super::config::{RelayConfig, RelayStats};
 use super::sessions::{Event, Sessions, prepare};
-use crate::{Counters, Measured, PathConfig, PathError, Wan, WanBuilder, Way};
+use crate::{Counters, Delivery, Measured, PathConfig, PathError, Wan, WanBuilder, Way};
 
 /// A UDP relay whose two sides are a [`Wan`] apart. See the [module documentation](super).
 ///
@@ -80,6 +80,21 @@ pub enum Ended {
     Watched(u32),
 }
 
+/// A packet that has left the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carried {
+    /// In this direction.
+    pub way: Way,
+    /// Its length.
+    pub bytes: u32,
+    /// When the kernel received it.
+    pub offered: Timestamp,
+    /// When it was to be sent.
+    pub due: Timestamp,
+    /// When it was.
+    pub left: Timestamp,
+}
+
 impl Relay {
     /// Listens, on a path that is empty. Packets flow while it [runs](Self::run).
     ///
@@ -125,10 +140,23 @@ impl Relay {
     /// # Errors
     /// None that a working system gives: what goes wrong with a packet is counted.
     pub fn run(&mut self, until: Option<Timestamp>) -> io::Result<Ended> {
+        self.run_observed(until, |_| {})
+    }
+
+    /// As [`run`](Self::run), and `observe` sees each packet that leaves the path: for a distribution finer
+    /// than [`Measured`]'s, or a record of the run.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_observed(
+        &mut self,
+        until: Option<Timestamp>,
+        observe: impl FnMut(&Carried),
+    ) -> io::Result<Ended> {
         let now = self.now();
         let timers = &mut self.sessions.timers;
         let stop = until.map(|until| timers.schedule_at(now, until, Slack::EXACT, Event::Stop));
-        let ended = self.run_until_stopped();
+        let ended = self.run_until_stopped(observe);
         stop.map(|stop| self.sessions.timers.cancel(stop));
         ended
     }
@@ -176,7 +204,7 @@ impl Relay {
         self.sessions.events.stats()
     }
 
-    fn run_until_stopped(&mut self) -> io::Result<Ended> {
+    fn run_until_stopped(&mut self, mut observe: impl FnMut(&Carried)) -> io::Result<Ended> {
         loop {
             self.arm();
             match self.sessions.events.next(&mut self.sessions.timers)? {
@@ -191,7 +219,7 @@ impl Relay {
                     Event::Expiry(client) => self.sessions.expire(client),
                 },
             }
-            self.deliver();
+            self.deliver(&mut observe);
         }
     }
 
@@ -221,7 +249,7 @@ impl Relay {
         self.drops_seen = drops;
         for datagram in &*incoming {
             let (source, length) = (datagram.from, datagram.payload.len());
-            if source.port() == 0 || source == *upstream || is_same_socket(source, *local) {
+            if source.port() == 0 || is_same(source, *upstream) || is_same_socket(source, *local) {
                 sessions.clients.stats.misdirected += 1;
             } else if let Some(client) = sessions.client_of(now, source, length) {
                 offer(wan, now, Way::Up, client, &datagram);
@@ -242,10 +270,13 @@ impl Relay {
     }
 
     /// Sends what has arrived, at most a batch: the rest is due after another look at the sources.
-    fn deliver(&mut self) {
+    fn deliver(&mut self, observe: &mut impl FnMut(&Carried)) {
         let Relay { sessions, wan, listen, .. } = self;
         for _ in 0..BATCH {
-            let Some((way, delivery)) = wan.pop_due(sessions.events.now()) else { return };
+            let now = sessions.events.now();
+            let Some((way, delivery)) = wan.pop_due(now) else { return };
+            let Delivery { bytes, offered, due, .. } = delivery;
+            observe(&Carried { way, bytes, offered, due, left: now });
             let Packet { client, payload } = delivery.damaged();
             let clients = &mut sessions.clients;
             let result = match way {
@@ -292,6 +323,11 @@ fn send_twice(send: impl Fn() -> io::Result<usize>) -> Sent {
         Err(error) if is_about_an_earlier_datagram(&error) => Sent { refused: true, error: send().err() },
         other => Sent { refused: false, error: other.err() },
     }
+}
+
+/// Whether two addresses are one, however it is written.
+fn is_same(a: SocketAddr, b: SocketAddr) -> bool {
+    a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
 }
 
 /// Whether a packet from or to `address` meets the socket that is bound to `local`.

@@ -169,6 +169,26 @@ fn a_change_neither_loses_nor_reorders() {
     assert_eq!(path.path().delay, micros(1_000));
 }
 
+/// A program that is held up, and hands out before it reads, changes nothing as long as the delay is longer.
+#[test]
+fn late_reading_within_the_delay_changes_nothing() {
+    let path = rough().jitter(Jitter::uniform(micros(3_000)).reordering());
+    let (mut prompt, mut tardy) = (direction(path.clone()), direction(path));
+    let (mut from_prompt, mut from_tardy) = (vec![], vec![]);
+    for packet in 0..3_000u64 {
+        // Nothing for a while, then 40 at once, at 10 Mbit/s with a queue of 30.
+        let now = at(packet / 40 * 40_000);
+        from_prompt.extend(std::iter::from_fn(|| prompt.pop_due(now)));
+        from_tardy.extend(std::iter::from_fn(|| tardy.pop_due(now + micros(17_000))));
+        assert_eq!(prompt.offer(now, 1_000, packet), tardy.offer(now, 1_000, packet));
+    }
+    from_prompt.extend(drain(&mut prompt));
+    from_tardy.extend(drain(&mut tardy));
+    assert_eq!(from_prompt, from_tardy);
+    assert_eq!(prompt.counters(), tardy.counters());
+    assert!(prompt.counters().queue_drops > 500 && prompt.counters().marked > 500);
+}
+
 /// A copy has no time on the link and a delay of its own; a flipped bit is one bit.
 #[test]
 fn copies_and_damage() {
@@ -233,8 +253,63 @@ fn directions_are_apart() {
     assert_eq!([Way::Up, Way::Down].map(|way| way.back().to_string()), ["down", "up"]);
 }
 
+/// A queue and a link, worked out from all packets before: when each is through, in units of a nanosecond
+/// over the rate, so that nothing is rounded.
+struct Plain {
+    rate: u128,
+    limit: Limit,
+    /// Of those that were accepted: length, when the link is free for it, and when it is through.
+    accepted: Vec<(u64, u128, u128)>,
+}
+
+impl Plain {
+    fn offer(&mut self, now: u64, bytes: u64) -> bool {
+        let free = self.accepted.last().map_or(0, |(_, _, through)| *through);
+        let waits_at = |from: u128| from / self.rate > u128::from(now);
+        let waiting = self.accepted.iter().filter(|(_, from, _)| waits_at(*from));
+        let admitted = !waits_at(free)
+            || match self.limit {
+                Limit::Packets(most) => waiting.count() < most as usize,
+                Limit::Bytes(most) => waiting.map(|(bytes, ..)| bytes).sum::<u64>() + bytes <= most,
+                Limit::Time(most) => free / self.rate - u128::from(now) <= most.as_nanos(),
+            };
+        if admitted {
+            let from = free.max(u128::from(now) * self.rate);
+            self.accepted.push((bytes, free, from + u128::from(bytes) * 8_000_000_000));
+        }
+        admitted
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each packet is dropped or through when the plain model has it, to the nanosecond.
+    #[test]
+    fn the_queue_is_exact(
+        bits_per_second in 1_000_000u64..1_000_000_000,
+        limit in prop_oneof![
+            (0u32..8).prop_map(Limit::Packets),
+            (0u64..12_000).prop_map(Limit::Bytes),
+            (0u64..400_000).prop_map(|nanos| Limit::Time(Duration::from_nanos(nanos))),
+        ],
+        packets in prop::collection::vec((0u64..200_000, 1u64..1_501), 1..60),
+    ) {
+        let bottleneck = Bottleneck::bits_per_second(bits_per_second).unwrap();
+        let queue = Queue { limit, mark: None };
+        let mut path = direction(PathConfig::default().bottleneck(bottleneck).queue(queue));
+        let mut plain = Plain { rate: bits_per_second.into(), limit, accepted: vec![] };
+        let mut now = 0;
+        for (number, (gap, bytes)) in packets.into_iter().enumerate() {
+            // Often at the same time as the one before.
+            now += gap.saturating_sub(100_000);
+            let admission = path.offer(Timestamp::from_nanos(now), bytes as u32, number);
+            prop_assert_eq!(admission == Admission::Accepted, plain.offer(now, bytes));
+        }
+        let due: Vec<u128> = drain(&mut path).iter().map(|d| u128::from(d.due.as_nanos())).collect();
+        let through: Vec<u128> = plain.accepted.iter().map(|(_, _, through)| through / plain.rate).collect();
+        prop_assert_eq!(due, through);
+    }
 
     /// However often one looks, whatever is set: the same, and all accounted for.
     #[test]
