@@ -90,16 +90,18 @@ impl Connection {
         };
         for &byte in &buffer[..read] {
             if byte != b'\n' {
-                self.line.push(byte);
-                if self.line.len() > LONGEST_LINE {
-                    let _ = self.stream.write_all(b"error: the line is too long\n");
-                    return false;
+                // One byte more than allowed is kept, as the sign that there were.
+                if self.line.len() <= LONGEST_LINE {
+                    self.line.push(byte);
                 }
                 continue;
             }
-            let line = String::from_utf8_lossy(&self.line).into_owned();
+            let text = if self.line.len() > LONGEST_LINE {
+                format!("error: a line has at most {LONGEST_LINE} bytes")
+            } else {
+                answer(request(&String::from_utf8_lossy(&self.line)))
+            };
             self.line.clear();
-            let text = answer(request(&line));
             if self.stream.write_all(format!("{text}\n").as_bytes()).is_err() {
                 return false;
             }
