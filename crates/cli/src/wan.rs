@@ -10,6 +10,7 @@
 
 pub mod control;
 pub mod report;
+pub mod self_test;
 pub mod setting;
 
 use std::io;

@@ -163,6 +163,8 @@ fn what_makes_no_sense_is_refused() {
     std::fs::write(&existing, "kept").unwrap();
     let base = "wan --listen 127.0.0.1:0 --to 127.0.0.1:9";
     for (line, part) in [
+        ("wan --listen 127.0.0.1:0".to_owned(), "--to"),
+        ("wan --self-test --control x".to_owned(), "--control"),
         ("wan --listen 0.0.0.0:0 --to 127.0.0.1:9".to_owned(), "--public"),
         ("wan --listen 127.0.0.1:0 --to 127.0.0.1:0".to_owned(), "port"),
         (format!("{base} --rtt 1ms --delay 1ms"), "--delay"),

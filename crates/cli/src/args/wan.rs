@@ -22,12 +22,16 @@ pub struct WanArgs {
     /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
     ///
     /// Only addresses of the loopback interface, unless --public is given.
-    #[arg(long, value_name = "ADDR")]
-    pub listen: String,
+    #[arg(long, value_name = "ADDR", required_unless_present = "self_test")]
+    pub listen: Option<String>,
 
     /// Where their packets go
-    #[arg(long, value_name = "ADDR")]
-    pub to: String,
+    #[arg(long, value_name = "ADDR", required_unless_present = "self_test")]
+    pub to: Option<String>,
+
+    /// Find out how fast and how exact this is here, between processes of its own; some 15 s
+    #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
+    pub self_test: bool,
 
     /// Listen where other machines can reach it
     #[arg(long)]

@@ -39,7 +39,8 @@ impl WanPlan {
     /// # Errors
     /// A usage failure that names the value and what is allowed.
     pub fn new(args: &WanArgs) -> Result<Self, Failure> {
-        let (listen, upstream) = (address::resolve(&args.listen)?, address::resolve(&args.to)?);
+        let given = |address: &Option<String>| address::resolve(address.as_deref().unwrap_or_default());
+        let (listen, upstream) = (given(&args.listen)?, given(&args.to)?);
         address::check_local(listen)?;
         if !args.public && !is_local(listen) {
             let message = format!("--listen {listen}: other machines could use it; --public allows that");
