@@ -17,6 +17,8 @@
 //!   I/O. [`PathConfig`] has the parameters, [`Counters`] and [`Measured`] what became of them.
 //! - `udp::Relay` (Linux) is the same model between sockets, for any number of clients.
 //!
+//! In the repository, `examples/wan` has QUIC of quinn-proto and TCP of smoltcp over such a path.
+//!
 //! # What holds
 //!
 //! 1. **By the seed.** The same packets at the same times give the same deliveries, bit for bit, on every
