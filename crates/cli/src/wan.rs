@@ -1,4 +1,4 @@
-//! `softtimers wan`: a network path between two addresses of this machine, without root.
+//! `softtimers wan`: a network path between two addresses, without root; with privileges, between two interfaces.
 //!
 //! The path is that of [`softtimers_wan`]; here are the flags, the control socket and the summary.
 //!
@@ -8,6 +8,7 @@
 //!                 --control: set up delay 50ms │ SIGTERM: the summary
 //! ```
 
+pub mod carrier;
 pub mod control;
 pub mod report;
 pub mod self_test;
@@ -18,16 +19,16 @@ use std::io;
 use serde::Serialize;
 use softtimers::Timestamp;
 use softtimers::late::cpu_time;
-use softtimers_wan::udp::{Ended, Relay};
+use softtimers_wan::live::Ended;
 use softtimers_wan::{PathConfig, Wan, Way};
 
-use crate::address::bind_failure;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine::{Interference, Machine, Neighbours};
 use crate::output::{Run, say};
 use crate::plan::WanPlan;
 use crate::progress::Progress;
+use carrier::{Carrier, Ends};
 use control::{Control, MOST_CONNECTIONS, Request};
 use report::{DirectionReport, WanReport};
 
@@ -39,15 +40,10 @@ use report::{DirectionReport, WanReport};
 pub fn run(plan: &WanPlan) -> Result<(), Failure> {
     let machine = Machine::read();
     let path = Wan::builder().up(plan.up.clone()).down(plan.down.clone()).seed(plan.seed);
-    let listen = plan.relay.listen;
-    let relay = Relay::bind(plan.relay, path).map_err(|error| bind_failure(listen, &error))?;
-    let mut session = Session::new(plan, relay)?;
+    let mut session = Session::new(plan, Carrier::start(&plan.ends, path)?)?;
     let config = WanConfig {
-        listen: session.relay.local_addr().to_string(),
-        to: plan.relay.upstream.to_string(),
-        clients: plan.relay.clients.most,
-        client_timeout_s: plan.relay.clients.idle.as_secs_f64(),
         duration_s: plan.duration.map(|duration| duration.as_secs_f64()),
+        ..session.carrier.config(&plan.ends)
     };
     let neighbours = Neighbours::watch();
     let printed = |report: &WanReport, interference: Interference, finish: bool| {
@@ -61,7 +57,7 @@ pub fn run(plan: &WanPlan) -> Result<(), Failure> {
         };
         if finish { plan.output.finish(&run) } else { plan.output.line(&run) }
     };
-    let example = WanReport::default();
+    let example = session.report();
     let kind = Run {
         machine: &machine,
         seed: None,
@@ -71,7 +67,14 @@ pub fn run(plan: &WanPlan) -> Result<(), Failure> {
         report: &example,
     };
     plan.output.check_keys(&kind)?;
-    say(format_args!("listening on {}, relaying to {}", config.listen, config.to));
+    match config.kind {
+        "interfaces" => say(format_args!("relaying between {} and {}", config.listen, config.to)),
+        "tcp" => say(format_args!(
+            "listening on {}, relaying to {}: streams, so delay and rate only",
+            config.listen, config.to
+        )),
+        _ => say(format_args!("listening on {}, relaying to {}", config.listen, config.to)),
+    }
     let progress = Progress::start("relaying", plan.duration);
     session.run(plan, |report| printed(report, Interference::default(), false))?;
     drop(progress);
@@ -81,41 +84,44 @@ pub fn run(plan: &WanPlan) -> Result<(), Failure> {
 /// The `config` object of `wan`; what is set of the path stands with what was measured.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct WanConfig {
-    /// The address that was bound, with the port in use.
+    /// `udp`, `tcp` or `interfaces`.
+    pub kind: &'static str,
+    /// The address that was bound, with the port in use; the first interface.
     pub listen: String,
-    /// Where packets go.
+    /// Where packets go; the second interface.
     pub to: String,
     /// The most clients at once.
     pub clients: u32,
-    /// When a silent client is forgotten.
-    pub client_timeout_s: f64,
+    /// When a silent client is forgotten; `null` where there are none.
+    pub client_timeout_s: Option<f64>,
     /// The longest run; `null` for no bound.
     pub duration_s: Option<f64>,
 }
 
-/// A relay, and who may interrupt it.
+/// What carries, and who may interrupt it.
 struct Session {
-    relay: Relay,
+    ends: Ends,
+    carrier: Carrier,
     interrupt: Interrupt,
     control: Option<Control>,
     start: Timestamp,
 }
 
 impl Session {
-    fn new(plan: &WanPlan, mut relay: Relay) -> Result<Self, Failure> {
+    fn new(plan: &WanPlan, mut carrier: Carrier) -> Result<Self, Failure> {
         let broke_off = |error: io::Error| Failure::broke_off("watching for changes", &error);
         let interrupt = Interrupt::listen().map_err(broke_off)?;
-        relay.watch(&interrupt, SIGNAL).map_err(broke_off)?;
+        carrier.watch(&interrupt, SIGNAL).map_err(broke_off)?;
         let control = plan.control.as_deref().map(|path| {
             Control::bind(path)
                 .map_err(|error| Failure::usage(format_args!("--control {}: {error}", path.display())))
         });
         let control = control.transpose()?;
         if let Some(control) = &control {
-            relay.watch(control, CONTROL).map_err(broke_off)?;
+            carrier.watch(control, CONTROL).map_err(broke_off)?;
         }
-        let start = relay.now();
-        Ok(Session { relay, interrupt, control, start })
+        let start = carrier.now();
+        Ok(Session { ends: plan.ends.clone(), carrier, interrupt, control, start })
     }
 
     fn run(
@@ -127,8 +133,8 @@ impl Session {
         let mut next_line = plan.output.stream.then(|| self.start + SECOND);
         loop {
             let until = [end, next_line].into_iter().flatten().min();
-            let ended = self.relay.run(until).map_err(|error| Failure::broke_off("relaying", &error))?;
-            let now = self.relay.now();
+            let ended = self.carrier.run(until)?;
+            let now = self.carrier.now();
             match ended {
                 Ended::Time => {}
                 Ended::Watched(SIGNAL) => return Ok(()),
@@ -150,7 +156,7 @@ impl Session {
         let Some(control) = &mut self.control else { return };
         if let Some((number, stream)) = control.accept() {
             // Without a descriptor in the loop it is never served, and its client sees nothing.
-            let _ = self.relay.watch(&stream, FIRST_CONNECTION + number as u32);
+            let _ = self.carrier.watch(&stream, FIRST_CONNECTION + number as u32);
         }
     }
 
@@ -163,16 +169,16 @@ impl Session {
                 let ways = [Way::Up, Way::Down].into_iter().filter(|&each| way.is_none_or(|way| way == each));
                 let paths: Vec<(Way, PathConfig)> = ways
                     .map(|way| {
-                        let mut path = self.relay.path(way).clone();
+                        let mut path = self.carrier.path(way).clone();
                         changes.iter().for_each(|change| change.apply(&mut path));
                         (way, path)
                     })
                     .collect();
                 // Both or none.
-                if let Some(error) = paths.iter().find_map(|(_, path)| path.check().err()) {
+                if let Some(error) = paths.iter().find_map(|(_, path)| self.ends.check(path).err()) {
                     return format!("error: {error}");
                 }
-                match paths.into_iter().try_for_each(|(way, path)| self.relay.set(way, path)) {
+                match paths.into_iter().try_for_each(|(way, path)| self.carrier.set(way, path)) {
                     Ok(()) => "ok".into(),
                     Err(error) => format!("error: {error}"),
                 }
@@ -183,16 +189,21 @@ impl Session {
 
     fn report(&self) -> WanReport {
         let direction = |way| {
-            DirectionReport::of(self.relay.path(way), &self.relay.counters(way), self.relay.measured(way))
+            DirectionReport::of(
+                self.carrier.path(way),
+                &self.carrier.counters(way),
+                self.carrier.measured(way),
+            )
         };
-        let span = self.relay.now().saturating_duration_since(self.start).as_secs_f64();
+        let span = self.carrier.now().saturating_duration_since(self.start).as_secs_f64();
         WanReport {
             up: direction(Way::Up),
             down: direction(Way::Down),
-            clients: self.relay.stats().into(),
+            clients: self.carrier.clients(),
+            interfaces: self.carrier.interfaces(),
             span_s: span,
             cpu_share: (span > 0.0).then(|| cpu_time().as_secs_f64() / span),
-            wakeups: self.relay.loop_stats().waits,
+            wakeups: self.carrier.loop_stats().waits,
         }
     }
 }

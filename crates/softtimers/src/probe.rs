@@ -25,10 +25,9 @@
 
 mod datagrams;
 mod departure;
-mod network;
+pub(crate) mod network;
 mod packets;
 mod programs;
-mod rtnetlink;
 mod slice;
 mod triggers;
 mod waits;
@@ -220,7 +219,7 @@ impl fmt::Display for Feature {
 type Outcome = Result<String, String>;
 
 /// An error as the end of a sentence that says what was tried.
-trait Trying<T> {
+pub(crate) trait Trying<T> {
     /// `{what}: {error}`.
     fn trying(self, what: &str) -> Result<T, String>;
 

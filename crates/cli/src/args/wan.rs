@@ -15,18 +15,35 @@ use crate::wan::setting::{Change, SETTINGS};
 ///
 /// A network path without root: what comes in at --listen goes out to --to, after the rate, delay,
 /// queue and loss of the path, and answers come back the same way. --up-… is from the clients to --to,
-/// --down-… back. Without a setting the path is a perfect wire.
+/// --down-… back. Without a setting the path is a perfect wire. Datagrams of UDP; with --tcp, streams,
+/// which have delay and rate only; with --ifaces and CAP_NET_RAW, everything that crosses two interfaces.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = WAN_EXAMPLES)]
 pub struct WanArgs {
+    /// Relay TCP streams instead of UDP datagrams: delay, rate and queue only
+    ///
+    /// What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption and marks are
+    /// refused. A queue that is full stops the reading. For the rest, and for TCP's own answer to the path, see
+    /// --ifaces.
+    #[arg(long, conflicts_with_all = ["self_test", "ifaces"])]
+    pub tcp: bool,
+
+    /// Join these two Ethernet interfaces by the path, up from A to B; needs CAP_NET_RAW
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, conflicts_with_all = ["self_test", "listen", "to", "public"])]
+    pub ifaces: Option<Vec<String>>,
+
+    /// Take interfaces that have an address, the default route or a bridge
+    #[arg(long, requires = "ifaces")]
+    pub take: bool,
+
     /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
     ///
     /// Only addresses of the loopback interface, unless --public is given.
-    #[arg(long, value_name = "ADDR", required_unless_present = "self_test")]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
     pub listen: Option<String>,
 
     /// Where their packets go
-    #[arg(long, value_name = "ADDR", required_unless_present = "self_test")]
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
     pub to: Option<String>,
 
     /// Find out how fast and how exact this is here, between processes of its own; some 15 s
@@ -128,9 +145,12 @@ Examples:
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --rtt 100ms --rate 100Mbit --queue 20packets
   softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --delay 20ms --loss 1% --seed 7 --json
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --up-rate 10Mbit --down-trace LTE.down
+  softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms --rate 20Mbit
+  sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms --rate 100Mbit --queue 50ms --loss 0.1%
 
 Values:
-  RATE   10Mbit, 1.5Gbit; of the network: 28 bytes more than the payload for each packet over IPv4
+  RATE   10Mbit, 1.5Gbit; of the network: 28 bytes more than the payload for each packet over IPv4,
+         52 for each segment of TCP, 0 for frames, which have their headers; see --overhead
   LIMIT  20packets, 64KiB, 50ms
   LOSS   1%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
 

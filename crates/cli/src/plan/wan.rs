@@ -1,9 +1,10 @@
 //! What a run of `wan` will do.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use softtimers_wan::interfaces::BridgeConfig;
+use softtimers_wan::tcp::{StreamConfig, StreamLimits};
 use softtimers_wan::udp::{ClientLimits, RelayConfig};
 use softtimers_wan::{PathConfig, Way};
 
@@ -13,12 +14,13 @@ use crate::args::WanArgs;
 use crate::args::wan::is_local;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::wan::carrier::Ends;
 
 /// A run of `wan`.
 #[derive(Clone, Debug)]
 pub struct WanPlan {
-    /// The relay's two ends and its limits.
-    pub relay: RelayConfig,
+    /// What the path lies between, and the limits.
+    pub ends: Ends,
     /// To the upstream; it can be built.
     pub up: PathConfig,
     /// Back.
@@ -39,22 +41,12 @@ impl WanPlan {
     /// # Errors
     /// A usage failure that names the value and what is allowed.
     pub fn new(args: &WanArgs) -> Result<Self, Failure> {
-        let given = |address: &Option<String>| address::resolve(address.as_deref().unwrap_or_default());
-        let (listen, upstream) = (given(&args.listen)?, given(&args.to)?);
-        address::check_local(listen)?;
-        if !args.public && !is_local(listen) {
-            let message = format!("--listen {listen}: other machines could use it; --public allows that");
-            return Err(Failure::usage(message));
-        }
-        address::check_destination(upstream)?;
-        address::check_route(upstream)?;
-        let clients =
-            ClientLimits { most: args.clients, idle: args.client_timeout, ..ClientLimits::default() };
-        let [up, down] = [Way::Up, Way::Down].map(|way| path(args, way, upstream));
+        let (ends, overhead) = ends(args)?;
+        let [up, down] = [Way::Up, Way::Down].map(|way| path(args, way, &ends, overhead));
         Ok(WanPlan {
-            relay: RelayConfig { listen, clients, ..RelayConfig::to(upstream) },
             up: up?,
             down: down?,
+            ends,
             seed: args.seed.unwrap_or_else(any_seed),
             control: args.control.clone(),
             duration: args.duration,
@@ -63,8 +55,37 @@ impl WanPlan {
     }
 }
 
-fn path(args: &WanArgs, way: Way, upstream: SocketAddr) -> Result<PathConfig, Failure> {
-    let mut path = PathConfig::default().overhead(if upstream.is_ipv4() { 28 } else { 48 });
+/// What the path lies between, and what a packet there has beyond what is offered.
+fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
+    if let Some(names) = &args.ifaces {
+        let Ok(interfaces) = <[String; 2]>::try_from(names.clone()) else {
+            let given = names.join(",");
+            return Err(Failure::usage(format_args!("--ifaces {given}: two interfaces, such as eth1,eth2")));
+        };
+        return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: args.take }), 0));
+    }
+    let given = |address: &Option<String>| address::resolve(address.as_deref().unwrap_or_default());
+    let (listen, upstream) = (given(&args.listen)?, given(&args.to)?);
+    address::check_local(listen)?;
+    if !args.public && !is_local(listen) {
+        let message = format!("--listen {listen}: other machines could use it; --public allows that");
+        return Err(Failure::usage(message));
+    }
+    address::check_destination(upstream)?;
+    address::check_route(upstream)?;
+    let network = if upstream.is_ipv4() { 20 } else { 40 };
+    if args.tcp {
+        let limits =
+            StreamLimits { most: args.clients, idle: args.client_timeout, ..StreamLimits::default() };
+        // With time stamps, as nearly all of it.
+        return Ok((Ends::Tcp(StreamConfig { listen, limits, ..StreamConfig::to(upstream) }), network + 32));
+    }
+    let clients = ClientLimits { most: args.clients, idle: args.client_timeout, ..ClientLimits::default() };
+    Ok((Ends::Udp(RelayConfig { listen, clients, ..RelayConfig::to(upstream) }), network + 8))
+}
+
+fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConfig, Failure> {
+    let mut path = PathConfig::default().overhead(overhead);
     if let Some(rtt) = args.rtt {
         // What half a nanosecond is lost is found in no network.
         path.delay = rtt / 2;
@@ -74,6 +95,6 @@ fn path(args: &WanArgs, way: Way, upstream: SocketAddr) -> Result<PathConfig, Fa
             change.apply(&mut path);
         }
     }
-    path.check().map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
+    ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
     Ok(path)
 }

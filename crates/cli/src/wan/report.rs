@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use softtimers_wan::interfaces::BridgeStats;
+use softtimers_wan::tcp::StreamStats;
 use softtimers_wan::udp::RelayStats;
 use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability};
 
@@ -19,6 +21,8 @@ pub struct WanReport {
     pub down: DirectionReport,
     /// Who used it.
     pub clients: ClientsReport,
+    /// What interfaces did beside; `null` between sockets.
+    pub interfaces: Option<InterfacesReport>,
     /// How long it ran.
     pub span_s: f64,
     /// The share of a processor that it used.
@@ -96,13 +100,18 @@ pub struct MeasuredReport {
     pub held: u64,
 }
 
-/// Who used the relay, and what became of packets that never were on the path.
+/// Who used the relay, and what became of packets that never were on the path. Of streams, clients are
+/// connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct ClientsReport {
     /// There at the end.
     pub now: u32,
     /// There have been.
     pub opened: u64,
+    /// Connections ended by both sides.
+    pub closed: u64,
+    /// Connections reset by one.
+    pub reset: u64,
     /// Forgotten after their time.
     pub expired: u64,
     /// Forgotten for want of room.
@@ -118,6 +127,23 @@ pub struct ClientsReport {
     /// Packets dropped because the relay did not read in time: its own loss, not the path's.
     pub recv_drops: u64,
     /// Packets that could not be sent: its own loss, not the path's.
+    pub send_drops: u64,
+}
+
+/// What became of frames beside the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct InterfacesReport {
+    /// Frames that the kernel had joined, cut again.
+    pub joined: u64,
+    /// Frames dropped because they could not be cut.
+    pub unsplit: u64,
+    /// Frames dropped because they were longer than the other interface sends.
+    pub too_long: u64,
+    /// Marks written into packets.
+    pub marks_written: u64,
+    /// Frames dropped because they were not read in time: the emulator's own loss, not the path's.
+    pub recv_drops: u64,
+    /// Frames that could not be sent: the emulator's own loss, not the path's.
     pub send_drops: u64,
 }
 
@@ -179,12 +205,43 @@ impl From<RelayStats> for ClientsReport {
         ClientsReport {
             now: stats.clients,
             opened: stats.opened,
+            closed: 0,
+            reset: 0,
             expired: stats.expired,
             evicted: stats.evicted,
             refused: stats.refused + stats.no_socket + stats.misdirected,
             withheld: stats.withheld,
             stray: stats.stray,
             upstream_refused: stats.upstream_refused,
+            recv_drops: stats.recv_drops,
+            send_drops: stats.send_full + stats.send_failed,
+        }
+    }
+}
+
+impl From<StreamStats> for ClientsReport {
+    fn from(stats: StreamStats) -> Self {
+        ClientsReport {
+            now: stats.connections,
+            opened: stats.opened,
+            closed: stats.closed,
+            reset: stats.reset,
+            expired: stats.expired,
+            refused: stats.refused + stats.no_socket,
+            stray: stats.stray,
+            upstream_refused: stats.upstream_refused,
+            ..ClientsReport::default()
+        }
+    }
+}
+
+impl From<BridgeStats> for InterfacesReport {
+    fn from(stats: BridgeStats) -> Self {
+        InterfacesReport {
+            joined: stats.joined,
+            unsplit: stats.unsplit,
+            too_long: stats.too_long,
+            marks_written: stats.marks_written,
             recv_drops: stats.recv_drops,
             send_drops: stats.send_full + stats.send_failed,
         }
@@ -221,8 +278,18 @@ impl Report for WanReport {
                 }
             }
         }
-        table.row("clients", format!("{} of {} there have been", self.clients.now, self.clients.opened));
+        if self.interfaces.is_none() {
+            table.row("clients", format!("{} of {} there have been", self.clients.now, self.clients.opened));
+        }
+        let frames = self.interfaces.unwrap_or_default();
         for (what, count) in [
+            ("joined frames cut", frames.joined),
+            ("not to be cut", frames.unsplit),
+            ("too long", frames.too_long),
+            ("marks written", frames.marks_written),
+            ("dropped unread", frames.recv_drops),
+            ("dropped unsent", frames.send_drops),
+            ("reset", self.clients.reset),
             ("refused", self.clients.refused),
             ("answers withheld", self.clients.withheld),
             ("for clients that were gone", self.clients.stray),

@@ -59,7 +59,7 @@ pub const SETTINGS: [Setting; 11] = [
     Setting {
         flags: flags!("mark"),
         value: "LIMIT",
-        help: "Count what waits beyond this as marked (ECN); datagrams cannot carry the mark",
+        help: "Mark what waits beyond this (ECN): written into packets with --ifaces, else only counted",
         parse: mark,
     },
     Setting { flags: flags!("loss"), value: "LOSS", help: "What is lost behind the bottleneck", parse: loss },
@@ -79,7 +79,7 @@ pub const SETTINGS: [Setting; 11] = [
     Setting {
         flags: flags!("overhead"),
         value: "SIZE",
-        help: "What a packet takes on the bottleneck beyond its payload [default: its IP and UDP headers]",
+        help: "What a packet takes on the bottleneck beyond its payload [default: its IP and UDP or TCP headers; none with --ifaces]",
         parse: overhead,
     },
 ];

@@ -13,8 +13,9 @@ use rustix::time::ClockId;
 use softtimers_core::{Clock, Timestamp};
 
 use super::network::{self, LOOPBACK, Pair};
-use super::{Outcome, Trying, rtnetlink, shown};
+use super::{Outcome, Trying, shown};
 use crate::clock::{Monotonic, RealtimeOffset};
+use crate::rtnetlink;
 use crate::sys;
 
 /// Sends a packet with a release time, and sees when it leaves: as things are, and in a network whose

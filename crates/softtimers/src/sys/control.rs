@@ -12,14 +12,14 @@ use std::time::Duration;
 
 /// Room for the control messages of one datagram.
 ///
-/// A time stamp takes 32 bytes, a drop counter or a segment's size 24, and nobody asks for all three. Whatever else was switched on behind our back
-/// is cut off by the kernel.
+/// A time stamp takes 32 bytes, a drop counter or a segment's size 24, a packet socket's word 40; nobody asks
+/// for more than three. Whatever else was switched on behind our back is cut off by the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(crate) struct ControlBuffer(pub(crate) [u8; 64]);
+pub(crate) struct ControlBuffer(pub(crate) [u8; 96]);
 
 impl ControlBuffer {
-    pub(crate) const EMPTY: Self = Self([0; 64]);
+    pub(crate) const EMPTY: Self = Self([0; 96]);
 }
 
 /// What we understand of a datagram's control messages.
@@ -31,6 +31,8 @@ pub(crate) struct Control {
     pub(crate) drops: Option<u32>,
     /// The size of the datagrams that the kernel joined to this one.
     pub(crate) segment: Option<u32>,
+    /// The tag of a virtual network that the kernel took out of a frame: its ethertype and its value.
+    pub(crate) vlan: Option<[u16; 2]>,
 }
 
 impl Control {
@@ -46,6 +48,7 @@ impl Control {
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     control.segment = message.data.first_chunk().copied().map(u32::from_ne_bytes);
                 }
+                (libc::SOL_PACKET, libc::PACKET_AUXDATA) => control.vlan = vlan(message.data),
                 _ => {}
             }
             bytes = rest;
@@ -91,6 +94,17 @@ fn timespec(data: &[u8]) -> Option<Duration> {
     Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
 }
 
+/// The tag in a `struct tpacket_auxdata`: status, two lengths, two offsets, value, ethertype.
+fn vlan(data: &[u8]) -> Option<[u16; 2]> {
+    let half = |at: usize| data.get(at..)?.first_chunk().map(|half| u16::from_ne_bytes(*half));
+    let status = u32::from_ne_bytes(*data.first_chunk()?);
+    if status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let kind = half(18).filter(|_| status & libc::TP_STATUS_VLAN_TPID_VALID != 0);
+    Some([kind.unwrap_or(libc::ETH_P_8021Q as u16), half(16)?])
+}
+
 const HEADER: usize = size_of::<usize>() + 2 * size_of::<libc::c_int>();
 
 #[cfg(test)]
@@ -118,7 +132,7 @@ mod tests {
     #[test]
     fn messages_are_found_in_any_order_and_beside_others() {
         let other = message(libc::IPPROTO_IP, libc::IP_TTL, &64i32.to_ne_bytes());
-        let both = Control { received: Some(Duration::new(5, 7)), drops: Some(9), segment: None };
+        let both = Control { received: Some(Duration::new(5, 7)), drops: Some(9), ..Control::default() };
         for parts in [[stamp(5, 7), drops(9), other.clone()], [other, drops(9), stamp(5, 7)]] {
             assert_eq!(Control::parse(&parts.concat()), both);
         }
@@ -131,6 +145,18 @@ mod tests {
         let joined = message(libc::SOL_UDP, libc::UDP_GRO, &1_200i32.to_ne_bytes());
         assert_eq!(Control::parse(&joined).segment, Some(1_200));
         assert_eq!(Control::parse(&stamp(5, 7)).segment, None);
+    }
+
+    #[test]
+    fn a_tag_that_was_taken_out_is_told() {
+        let told = |status: u32| {
+            let numbers = [status.to_ne_bytes(), [0; 4], [0; 4], [0; 4]].concat();
+            let tag = [0x0123u16.to_ne_bytes(), 0x88a8u16.to_ne_bytes()].concat();
+            Control::parse(&message(libc::SOL_PACKET, libc::PACKET_AUXDATA, &[numbers, tag].concat())).vlan
+        };
+        let (valid, kind) = (libc::TP_STATUS_VLAN_VALID, libc::TP_STATUS_VLAN_TPID_VALID);
+        assert_eq!([told(0), told(valid)], [None, Some([0x8100, 0x0123])]);
+        assert_eq!(told(valid | kind), Some([0x88a8, 0x0123]));
     }
 
     #[test]
