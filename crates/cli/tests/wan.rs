@@ -2,9 +2,11 @@
 //! socket changes a path while packets flow.
 
 mod common;
+#[path = "wan/interfaces.rs"]
+mod interfaces;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -68,6 +70,40 @@ fn carried(packets: u16, flags: &str) -> (Vec<u16>, Value) {
     }
     came.retain(|&number| number != u16::MAX);
     (came, emulator.finish())
+}
+
+/// Streams come whole, both ways and no sooner than set, and the control socket knows what they cannot have.
+#[test]
+fn streams_are_delayed_and_whole() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = scratch("tcp.sock");
+    let flags = format!("--tcp --rtt 20ms --rate 50Mbit --control {}", path.display());
+    let emulator = Emulator::start(listener.local_addr().unwrap(), &flags);
+    let mut client = TcpStream::connect(emulator.address).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let sent: Vec<u8> = (0..300_000u32).map(|byte| (byte * 7 >> 5) as u8).collect();
+    let copy = sent.clone();
+    let server = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut all = Vec::new();
+        socket.read_to_end(&mut all).unwrap();
+        socket.write_all(&all).unwrap();
+        all
+    });
+    client.write_all(&copy).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut back = Vec::new();
+    client.read_to_end(&mut back).unwrap();
+    assert!(back == sent && server.join().unwrap() == sent);
+    assert!(ask(&path, "set up loss 1%\n")[0].contains("cannot have loss"));
+    assert_eq!(ask(&path, "set up delay 1ms\n"), ["ok"]);
+    let report = emulator.finish();
+    assert_eq!((&report["config"]["kind"], &report["clients"]["closed"]), (&"tcp".into(), &1.into()));
+    for way in ["up", "down"] {
+        let measured = &report[way]["measured"];
+        assert!(measured["delay_ns"]["min"].as_u64().unwrap() >= 10_000_000, "{measured}");
+        assert_eq!((&measured["queue_drops"], &measured["overflowed"]), (&0.into(), &0.into()));
+    }
 }
 
 /// Who is lost is the seed's affair alone: the same packets twice, and others with another seed.
@@ -167,6 +203,15 @@ fn what_makes_no_sense_is_refused() {
         ("wan --self-test --control x".to_owned(), "--control"),
         ("wan --listen 0.0.0.0:0 --to 127.0.0.1:9".to_owned(), "--public"),
         ("wan --listen 127.0.0.1:0 --to 127.0.0.1:0".to_owned(), "port"),
+        (format!("{base} --tcp --loss 1%"), "cannot have loss"),
+        (format!("{base} --tcp --delay 9ms --jitter 1ms:reordering"), "cannot have jitter that reorders"),
+        (format!("{base} --tcp --up-reorder 1%:5ms"), "cannot have reordering"),
+        (format!("{base} --tcp --duplicate 1%"), "cannot have duplicates"),
+        (format!("{base} --tcp --corrupt 1%"), "cannot have corruption"),
+        (format!("{base} --tcp --mark 5ms"), "cannot have marks"),
+        (format!("{base} --take"), "--take"),
+        ("wan --ifaces one".to_owned(), "two interfaces"),
+        ("wan --ifaces nosuch0,nosuch1".to_owned(), "no such interface"),
         (format!("{base} --rtt 1ms --delay 1ms"), "--delay"),
         (format!("{base} --jitter 5ms"), "jitter"),
         (format!("{base} --loss 101%"), "100%"),

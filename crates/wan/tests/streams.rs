@@ -189,7 +189,7 @@ fn a_reset_and_a_refusal_are_passed_on() {
 #[test]
 fn connections_are_limited_in_number_and_in_idleness() {
     let (listener, mut config) = listener();
-    let idle = Duration::from_millis(400);
+    let idle = Duration::from_secs(1);
     config.limits = StreamLimits { most: 2, idle, ..StreamLimits::default() };
     let relay = start(config, Wan::builder());
     let mut two = [relay.connect(), relay.connect()];

@@ -33,7 +33,7 @@ pub struct WanArgs {
     pub ifaces: Option<Vec<String>>,
 
     /// Take interfaces that have an address, the default route or a bridge
-    #[arg(long, requires = "ifaces")]
+    #[arg(long, conflicts_with = "listen")]
     pub take: bool,
 
     /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
