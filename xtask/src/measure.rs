@@ -13,6 +13,7 @@ mod benches;
 mod figures;
 mod idle;
 mod trials;
+mod wan;
 
 use std::path::Path;
 
@@ -67,6 +68,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("idle") {
         bars.extend(program.idle(rounds.min(5))?);
     }
+    if wanted("wan") {
+        bars.extend(program.wan(if quick { 10 } else { 100 })?);
+    }
     println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
     for bar in &bars {
         println!("{bar}");
@@ -82,7 +86,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 7] = ["batch-4", "batch-1", "batch-16", "turns", "events", "disturbed", "idle"];
+const SECTIONS: [&str; 8] = ["batch-4", "batch-1", "batch-16", "turns", "events", "disturbed", "idle", "wan"];
 
 /// Builds the command as users do, and finds it.
 fn build(root: &Path) -> Result<Program> {
