@@ -81,7 +81,7 @@ fn streams_are_delayed_and_whole() {
     let emulator = Emulator::start(listener.local_addr().unwrap(), &flags);
     let mut client = TcpStream::connect(emulator.address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let sent: Vec<u8> = (0..300_000u32).map(|byte| (byte * 7 >> 5) as u8).collect();
+    let sent: Vec<u8> = (0..300_000u32).map(|byte| ((byte * 7) >> 5) as u8).collect();
     let copy = sent.clone();
     let server = std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();

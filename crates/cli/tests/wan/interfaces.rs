@@ -220,9 +220,9 @@ fn marks_reach_the_other_host() {
             let text = String::from_utf8(output.stdout).unwrap();
             let mut lines =
                 text.lines().filter(|line| line.starts_with("IpExt: ")).map(|line| line.split(' '));
-            let (mut names, values) = (lines.next().unwrap(), lines.next().unwrap());
+            let (mut names, mut values) = (lines.next().unwrap(), lines.next().unwrap());
             let at = names.position(|word| word == name).unwrap();
-            values.skip(at).next().unwrap().parse::<u64>().unwrap()
+            values.nth(at).unwrap().parse::<u64>().unwrap()
         };
         let marked = counter("InCEPkts");
         let report = bridge.finish();

@@ -189,7 +189,7 @@ mod tests {
     /// Whatever the pieces, on the path and in each write, the bytes come out whole, in order, and then the end.
     #[test]
     fn bytes_keep_their_order_and_the_end_comes_last() {
-        let sent: Vec<u8> = (0..200_000u32).map(|byte| (byte * 31 >> 3) as u8).collect();
+        let sent: Vec<u8> = (0..200_000u32).map(|byte| ((byte * 31) >> 3) as u8).collect();
         let (mut flow, mut got, mut offset) = (Flow::default(), Vec::new(), 0);
         let window = 1 << 20;
         while !flow.is_over {
