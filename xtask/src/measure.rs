@@ -13,6 +13,7 @@ mod benches;
 mod figures;
 mod idle;
 mod trials;
+mod wan;
 
 use std::path::Path;
 
@@ -76,6 +77,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("flows") {
         bars.extend(benches::flows(root, if quick { [2, 1] } else { [30, 3] })?);
     }
+    if wanted("wan") {
+        bars.extend(program.wan(if quick { 10 } else { 100 })?);
+    }
     println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
     for bar in &bars {
         println!("{bar}");
@@ -91,8 +95,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 10] =
-    ["batch-4", "batch-1", "batch-16", "turns", "events", "handover", "pacing", "disturbed", "idle", "flows"];
+const SECTIONS: [&str; 11] = [
+    "batch-4",
+    "batch-1",
+    "batch-16",
+    "turns",
+    "events",
+    "handover",
+    "pacing",
+    "disturbed",
+    "idle",
+    "flows",
+    "wan",
+];
 
 /// Builds the command as users do, and finds it.
 fn build(root: &Path) -> Result<Program> {

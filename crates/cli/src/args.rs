@@ -8,6 +8,7 @@ mod probe_feature;
 mod recv;
 mod replay;
 mod send;
+pub(crate) mod wan;
 
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
 pub use send::{PhaseName, SendArgs, Train};
+pub use wan::WanArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
 ///
@@ -52,6 +54,8 @@ pub enum Command {
     Recv(RecvArgs),
     /// Send with the times and lengths of a recording: pcap, pcapng or lines of t_us,len
     Replay(ReplayArgs),
+    /// Emulate a network path between two addresses: delay, rate, queue, loss; no root
+    Wan(Box<WanArgs>),
     /// Measure what timers cost on this machine, and whether softtimers would help
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

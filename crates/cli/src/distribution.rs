@@ -36,6 +36,25 @@ pub struct Distribution {
     pub stddev: Option<f64>,
 }
 
+/// Of what softtimers keeps by itself: percentiles to 3%, no deviation.
+impl From<&softtimers::Histogram> for Distribution {
+    fn from(histogram: &softtimers::Histogram) -> Self {
+        let at = |quantile| histogram.quantile(quantile);
+        Distribution {
+            count: histogram.count(),
+            min: histogram.min(),
+            p1: at(0.01),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: histogram.max(),
+            mean: histogram.mean(),
+            stddev: None,
+        }
+    }
+}
+
 /// Collects values for a [`Distribution`].
 ///
 /// ```

@@ -44,4 +44,5 @@ pub mod replay;
 pub mod send;
 pub mod stream;
 pub mod units;
+pub mod wan;
 pub mod wire;

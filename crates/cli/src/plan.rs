@@ -8,6 +8,7 @@ mod flows;
 mod idle;
 mod recv;
 mod replay;
+mod wan;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -35,6 +36,7 @@ pub use flows::Phase;
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};
+pub use wan::WanPlan;
 
 /// A run of `send`, or of `replay`.
 #[derive(Clone, PartialEq, Debug)]
@@ -410,7 +412,7 @@ fn pattern(pattern: SendPattern, seed: u64) -> Pattern {
     }
 }
 
-/// The number for all that is random. One that is not given is chosen, short enough to be typed.
+/// The number for all that is random. One that is not given is chosen.
 fn seed(args: &SendArgs) -> Result<u64, Failure> {
     let random = args.pattern == SendPattern::Poisson || args.phase == Some(PhaseName::Random);
     match args.seed {
@@ -419,8 +421,13 @@ fn seed(args: &SendArgs) -> Result<u64, Failure> {
             args.pattern
         ))),
         Some(seed) => Ok(seed),
-        None => Ok(RandomState::new().hash_one("seed") >> 32),
+        None => Ok(any_seed()),
     }
+}
+
+/// Short enough to be typed.
+fn any_seed() -> u64 {
+    RandomState::new().hash_one("seed") >> 32
 }
 
 /// Refuses what the timer would silently ignore.

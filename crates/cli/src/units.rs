@@ -102,6 +102,20 @@ pub fn percent(text: &str) -> Result<Percent, UnitError> {
     u32::try_from(value).ok().and_then(|value| Percent::new(value).ok()).ok_or(beyond)
 }
 
+/// A share in parts of a billion: `1%`, `0.05%`, up to `100%`.
+///
+/// ```
+/// assert_eq!(softtimers_cli::units::share("0.05%"), Ok(500_000));
+/// ```
+///
+/// # Errors
+/// [`UnitError`] for anything else.
+pub fn share(text: &str) -> Result<u32, UnitError> {
+    let billionths = SHARE.parse(text)?;
+    let beyond = UnitError { problem: Problem::TooLarge, allowed: &SHARE };
+    u32::try_from(billionths).ok().filter(|&share| share <= 1_000_000_000).ok_or(beyond)
+}
+
 /// How fast a recording is replayed, in thousandths of its own speed: `2x`, `0.5x`, up to `1000x`.
 ///
 /// # Errors
@@ -301,6 +315,14 @@ static BYTES: Quantity = Quantity {
 
 static PERCENT: Quantity =
     Quantity { noun: "a share", base: "percent", most: "100%", example: "25%", units: &[("%", 1)] };
+
+static SHARE: Quantity = Quantity {
+    noun: "a share",
+    base: "parts of a billion",
+    most: "100%",
+    example: "1% or 0.05%",
+    units: &[("%", 10_000_000)],
+};
 
 static SPEED: Quantity = Quantity {
     noun: "a speed",

@@ -8,6 +8,7 @@ mod common;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
+use common::hosts::{ip, run};
 use serde_json::Value;
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_softtimers");
@@ -72,18 +73,6 @@ impl Drop for Cable {
             let _ = ip(&["netns", "del", host]);
         }
     }
-}
-
-fn ip(words: &[&str]) -> Result<(), String> {
-    run("ip", words)
-}
-
-fn run(program: &str, words: &[&str]) -> Result<(), String> {
-    let output = Command::new(program).args(words).output().map_err(|error| format!("{program}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{program} {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
 }
 
 /// Waits for a receiver's end and takes its object.

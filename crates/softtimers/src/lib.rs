@@ -13,7 +13,7 @@
 //! - [`EventLoop`]: the shortest way for a new program.
 //!
 //! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and [`TimerSlack`], what a
-//! thread can ask of the scheduler; [`late`], why something was late; [`udp`], datagrams in batches;
+//! thread can ask of the scheduler; [`late`], why something was late; [`udp`], datagrams in batches; [`packet`], frames below the protocols;
 //! [`probe`], what this machine's kernel really does; [`signal_timer`], what all this exists to avoid.
 //!
 //! The timers themselves, [`SoftTimers`], and [`RateClock`] for pacing are re-exported from
@@ -36,7 +36,9 @@ pub mod epoll;
 pub mod event_loop;
 pub mod idle;
 pub mod late;
+pub mod packet;
 pub mod probe;
+mod rtnetlink;
 pub mod shared;
 pub mod signal_timer;
 #[cfg(test)]

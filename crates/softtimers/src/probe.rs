@@ -28,11 +28,10 @@
 
 mod datagrams;
 mod departure;
-mod network;
+pub(crate) mod network;
 mod packets;
 mod programs;
 mod release;
-mod rtnetlink;
 mod slice;
 mod triggers;
 mod waits;
@@ -226,7 +225,7 @@ impl fmt::Display for Feature {
 type Outcome = Result<String, String>;
 
 /// An error as the end of a sentence that says what was tried.
-trait Trying<T> {
+pub(crate) trait Trying<T> {
     /// `{what}: {error}`.
     fn trying(self, what: &str) -> Result<T, String>;
 

@@ -219,6 +219,21 @@ impl<T: Clone> Direction<T> {
         if marked { Admission::Marked } else { Admission::Accepted }
     }
 
+    /// Whether a packet of `bytes` would be accepted at `now`: for who can wait with it instead of losing it.
+    ///
+    /// If not, it is worth another look at [`next_departure`](Self::next_departure), or when something has
+    /// been taken out.
+    pub fn has_room_for(&mut self, now: Timestamp, bytes: u32) -> bool {
+        self.advance(now);
+        let queued = self.serving.is_some();
+        self.has_room(bytes) && (!queued || self.path.queue.limit.admits(self.on_link(bytes), &self.ahead()))
+    }
+
+    /// When the packet on the link is through it; `None` if it is idle.
+    pub fn next_departure(&self) -> Option<Timestamp> {
+        self.serving.as_ref().map(|(done, _)| *done)
+    }
+
     /// When to look next: `None` if nothing is held. Sooner is harmless, later is late.
     ///
     /// It is the time of the next arrival, or one before it where that is not known yet.

@@ -15,7 +15,8 @@
 //!
 //! - [`Wan`] and [`Direction`] are the model: packets in, packets out, time as an argument, no clock and no
 //!   I/O. [`PathConfig`] has the parameters, [`Counters`] and [`Measured`] what became of them.
-//! - `udp::Relay` (Linux) is the same model between sockets, for any number of clients.
+//! - `udp::Relay` and `tcp::Relay` (Linux) are the same model between sockets, for any number of clients;
+//!   `interfaces::Bridge` is, with privileges, between two interfaces, for whatever crosses them.
 //!
 //! In the repository, `examples/wan` has QUIC of quinn-proto and TCP of smoltcp over such a path.
 //!
@@ -46,12 +47,18 @@ pub mod account;
 pub mod bottleneck;
 pub mod delay;
 pub mod direction;
+#[cfg(target_os = "linux")]
+pub mod interfaces;
+#[cfg(target_os = "linux")]
+pub mod live;
 pub mod loss;
 pub mod path;
 pub mod probability;
 #[doc(hidden)]
 pub mod properties;
 pub mod queue;
+#[cfg(target_os = "linux")]
+pub mod tcp;
 pub mod trace;
 #[cfg(target_os = "linux")]
 pub mod udp;

@@ -153,6 +153,26 @@ impl PathConfig {
         Ok(())
     }
 
+    /// Whether a stream of bytes can cross it, which a program has already been promised whole and in order: it can
+    /// be late and slow, and that is all.
+    ///
+    /// # Errors
+    /// [`PathError::Stream`], which names what it cannot have; else as [`check`](Self::check).
+    pub fn check_stream(&self) -> Result<(), PathError> {
+        let unfit = [
+            (self.loss != Loss::None, "loss"),
+            (self.jitter.reorders, "jitter that reorders"),
+            (self.late.is_some(), "reordering"),
+            (self.duplicate != Probability::NEVER, "duplicates"),
+            (self.corrupt != Probability::NEVER, "corruption"),
+            (self.queue.mark.is_some(), "marks"),
+        ];
+        match unfit.into_iter().find(|&(is_set, _)| is_set) {
+            Some((_, what)) => Err(PathError::Stream { what }),
+            None => self.check(),
+        }
+    }
+
     /// The shortest time under way.
     pub(crate) fn least_delay(&self) -> Duration {
         self.delay.saturating_sub(Duration::from_nanos(self.jitter.earliest()))
@@ -170,6 +190,11 @@ pub enum PathError {
         /// The delay, which it may not exceed.
         delay: Duration,
     },
+    /// A stream of bytes can be late and slow, and that is all.
+    Stream {
+        /// What was asked for.
+        what: &'static str,
+    },
     /// More than any header.
     Overhead {
         /// What was asked for.
@@ -182,6 +207,12 @@ impl fmt::Display for PathError {
         match self {
             PathError::LongJitter { jitter, delay } => {
                 write!(f, "a uniform jitter of {jitter:?} is longer than the delay of {delay:?}")
+            }
+            PathError::Stream { what } => {
+                write!(
+                    f,
+                    "a TCP stream cannot have {what}: delay, jitter in order, rate and queue are what it can have"
+                )
             }
             PathError::Overhead { bytes } => {
                 write!(f, "an overhead of {bytes} bytes; a packet's is at most {MOST_OVERHEAD}")

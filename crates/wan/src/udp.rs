@@ -31,4 +31,6 @@ mod relay;
 mod sessions;
 
 pub use config::{ClientLimits, RelayConfig, RelayStats};
-pub use relay::{Carried, Ended, Relay};
+pub use relay::Relay;
+
+pub use crate::live::{Carried, Ended};

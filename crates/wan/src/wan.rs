@@ -112,7 +112,7 @@ impl<T: Clone> Wan<T> {
         }
     }
 
-    fn direction_mut(&mut self, way: Way) -> &mut Direction<T> {
+    pub(crate) fn direction_mut(&mut self, way: Way) -> &mut Direction<T> {
         match way {
             Way::Up => &mut self.up,
             Way::Down => &mut self.down,

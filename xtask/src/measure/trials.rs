@@ -1,7 +1,7 @@
 //! The trials: rounds of `doctor`, a sender that is stopped, and a sender beside a CPU hog.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -26,6 +26,10 @@ impl Program {
     pub(super) fn at(path: PathBuf) -> Result<Self> {
         ensure!(path.exists(), "{} was not built", path.display());
         Ok(Program { path })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Adds `rounds` quiet rounds, if they are to be had in three times as many tries.
@@ -192,7 +196,7 @@ pub(super) fn median<T>(streams: &[T], figure: impl Fn(&T) -> Option<f64>) -> Op
     values.get(values.len() / 2).copied()
 }
 
-fn object(command: &mut Command) -> Result<Value> {
+pub(super) fn object(command: &mut Command) -> Result<Value> {
     read(command.stdout(Stdio::piped()).spawn()?)
 }
 
@@ -202,7 +206,7 @@ fn read(child: Child) -> Result<Value> {
     serde_json::from_slice(&output.stdout).context("a trial printed no object")
 }
 
-fn signal(process: u32, name: &str) -> Result<()> {
+pub(super) fn signal(process: u32, name: &str) -> Result<()> {
     let status = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status()?;
     ensure!(status.success(), "SIG{name} could not be sent");
     Ok(())

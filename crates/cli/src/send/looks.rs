@@ -3,7 +3,7 @@
 //! They bound how late a datagram can be while the loop is busy, since no descriptor can interrupt a
 //! handler (soft timers §5.2). A method that looks only when its wait returns shows it here.
 
-use softtimers::{Histogram, Timestamp};
+use softtimers::Timestamp;
 
 use crate::distribution::{Distribution, Recorder};
 
@@ -32,23 +32,6 @@ impl Looks {
     }
 }
 
-/// The same of what softtimers has kept by itself, to 3% ([`softtimers::Config::intervals`]).
-pub(super) fn kept(intervals: &Histogram) -> Distribution {
-    let at = |quantile| intervals.quantile(quantile);
-    Distribution {
-        count: intervals.count(),
-        min: intervals.min(),
-        p1: at(0.01),
-        p50: at(0.5),
-        p90: at(0.9),
-        p99: at(0.99),
-        p999: at(0.999),
-        max: intervals.max(),
-        mean: intervals.mean(),
-        stddev: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,9 +43,9 @@ mod tests {
         [10, 13, 20].into_iter().for_each(|micros| looks.look(Timestamp::from_micros(micros)));
         let intervals = looks.distribution();
         assert_eq!((intervals.count, intervals.min, intervals.max), (2, Some(3_000), Some(7_000)));
-        let mut histogram = Histogram::new();
+        let mut histogram = softtimers::Histogram::new();
         [3_000, 7_000].into_iter().for_each(|nanos| histogram.record(nanos));
-        let kept = kept(&histogram);
+        let kept = Distribution::from(&histogram);
         assert_eq!(
             (kept.count, kept.min, kept.max, kept.mean),
             (2, Some(3_000), Some(7_000), intervals.mean)

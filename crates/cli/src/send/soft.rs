@@ -11,7 +11,6 @@ use softtimers::{
 use crate::plan::SendPlan;
 
 use super::Session;
-use super::looks;
 use super::triggers::Triggers;
 use super::work::{VISIT, Workload};
 
@@ -62,7 +61,7 @@ impl<'a, C: LoopClock> Engine<'a, C> {
         let driven =
             if let Workload::Compute(_) = self.session.work { self.compute() } else { self.serve(idle) };
         if let Some(triggers) = Triggers::of(&self.timers) {
-            self.session.trigger_intervals = looks::kept(&triggers.intervals);
+            self.session.trigger_intervals = (&triggers.intervals).into();
             self.session.triggers = Some(Box::new(triggers));
         }
         driven

@@ -1,6 +1,8 @@
 //! Runs the real command.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod hosts;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};

@@ -9,8 +9,9 @@ use std::time::Duration;
 use softtimers_core::{Clock, Timestamp};
 
 use super::network::{self, LOOPBACK, Pair};
-use super::{Outcome, Trying, rtnetlink, shown};
+use super::{Outcome, Trying, shown};
 use crate::clock::{Monotonic, RealtimeOffset};
+use crate::rtnetlink;
 use crate::sys;
 use crate::sys::sendmmsg::SendBuffers;
 

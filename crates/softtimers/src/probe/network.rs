@@ -4,20 +4,21 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::{Trying, rtnetlink};
+use super::Trying;
+use crate::rtnetlink;
 use crate::sys::control::Control;
 use crate::sys::namespace;
 use crate::sys::recvmmsg::RecvBuffers;
 use crate::sys::wait::wait_readable;
 
 /// A sender, connected to a receiver.
-pub(super) struct Pair {
-    pub(super) sender: UdpSocket,
-    pub(super) receiver: UdpSocket,
+pub(crate) struct Pair {
+    pub(crate) sender: UdpSocket,
+    pub(crate) receiver: UdpSocket,
 }
 
 impl Pair {
-    pub(super) fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let bind = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).trying("a UDP socket on loopback");
         let pair = Self { sender: bind()?, receiver: bind()? };
         pair.receiver.set_nonblocking(true).trying("a non-blocking socket")?;
@@ -28,7 +29,7 @@ impl Pair {
 
     /// The lengths of the next `count` datagrams, with what the kernel says about each; fewer if one
     /// does not arrive within `patience`.
-    pub(super) fn received(&self, count: usize, patience: Duration) -> Result<Vec<(usize, Control)>, String> {
+    pub(crate) fn received(&self, count: usize, patience: Duration) -> Result<Vec<(usize, Control)>, String> {
         let mut buffers = RecvBuffers::new(8, 2_048);
         let mut all = Vec::new();
         while all.len() < count && wait_readable(self.receiver.as_fd(), Some(patience)).trying("waiting")? {
@@ -41,10 +42,10 @@ impl Pair {
 }
 
 /// Moves the calling thread into an empty network, whose loopback is up.
-pub(super) fn enter_empty() -> Result<(), String> {
+pub(crate) fn enter_empty() -> Result<(), String> {
     namespace::unshare_network().needing("CAP_SYS_ADMIN", "a network namespace to try it in")?;
     rtnetlink::set_up(LOOPBACK)
 }
 
 /// The index of `lo`, in every network.
-pub(super) const LOOPBACK: u32 = 1;
+pub(crate) const LOOPBACK: u32 = 1;

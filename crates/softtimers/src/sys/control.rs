@@ -14,15 +14,15 @@ use softtimers_core::Timestamp;
 
 /// Room for the control messages of one datagram.
 ///
-/// A receive time takes 32 bytes, a drop counter or a segment's size 24, and nobody asks for all three; the
-/// three times of a transmission take 64; a send has a segment's size and a release time, 24 each. Whatever
-/// else was switched on behind our back is cut off by the kernel.
+/// A receive time takes 32 bytes, a drop counter or a segment's size 24, a packet socket's word 40, and nobody asks
+/// for more than three; the three times of a transmission take 64; a send has a segment's size and a release time,
+/// 24 each. Whatever else was switched on behind our back is cut off by the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(crate) struct ControlBuffer(pub(crate) [u8; 64]);
+pub(crate) struct ControlBuffer(pub(crate) [u8; 96]);
 
 impl ControlBuffer {
-    pub(crate) const EMPTY: Self = Self([0; 64]);
+    pub(crate) const EMPTY: Self = Self([0; 96]);
 
     /// Writes what the kernel is to know of a send: the bytes of each segment if it is to cut it, and the
     /// time before which it is to keep it. Returns how many bytes that takes.
@@ -59,6 +59,8 @@ pub(crate) struct Control {
     pub(crate) segment: Option<u32>,
     /// When a packet of ours was handed to the device, since 1970 on the realtime clock.
     pub(crate) departed: Option<Duration>,
+    /// The tag of a virtual network that the kernel took out of a frame: its ethertype and its value.
+    pub(crate) vlan: Option<[u16; 2]>,
 }
 
 impl Control {
@@ -78,6 +80,7 @@ impl Control {
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     control.segment = message.data.first_chunk().copied().map(u32::from_ne_bytes);
                 }
+                (libc::SOL_PACKET, libc::PACKET_AUXDATA) => control.vlan = vlan(message.data),
                 _ => {}
             }
             bytes = rest;
@@ -121,6 +124,17 @@ fn timespec(data: &[u8]) -> Option<Duration> {
     };
     let nanos = u32::try_from(nanos).ok().filter(|nanos| *nanos < 1_000_000_000)?;
     Some(Duration::new(u64::try_from(seconds).ok()?, nanos))
+}
+
+/// The tag in a `struct tpacket_auxdata`: status, two lengths, two offsets, value, ethertype.
+fn vlan(data: &[u8]) -> Option<[u16; 2]> {
+    let half = |at: usize| data.get(at..)?.first_chunk().map(|half| u16::from_ne_bytes(*half));
+    let status = u32::from_ne_bytes(*data.first_chunk()?);
+    if status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let kind = half(18).filter(|_| status & libc::TP_STATUS_VLAN_TPID_VALID != 0);
+    Some([kind.unwrap_or(libc::ETH_P_8021Q as u16), half(16)?])
 }
 
 const HEADER: usize = size_of::<usize>() + 2 * size_of::<libc::c_int>();
@@ -177,7 +191,7 @@ mod tests {
     fn a_send_says_its_segments_and_its_time() {
         let segments = message(libc::SOL_UDP, libc::UDP_SEGMENT, &1_200u16.to_ne_bytes());
         let release = message(libc::SOL_SOCKET, libc::SCM_TXTIME, &7_000u64.to_ne_bytes());
-        let mut buffer = ControlBuffer([0xff; 64]);
+        let mut buffer = ControlBuffer([0xff; 96]);
         let mut written = |segment, release| {
             let length = buffer.write(segment, release);
             buffer.0[..length].to_vec()
@@ -193,6 +207,18 @@ mod tests {
             assert_eq!(written.len(), expected.len());
             assert_eq!((&written[..HEADER + 2], &written[24..]), (&expected[..HEADER + 2], &expected[24..]));
         }
+    }
+
+    #[test]
+    fn a_tag_that_was_taken_out_is_told() {
+        let told = |status: u32| {
+            let numbers = [status.to_ne_bytes(), [0; 4], [0; 4], [0; 4]].concat();
+            let tag = [0x0123u16.to_ne_bytes(), 0x88a8u16.to_ne_bytes()].concat();
+            Control::parse(&message(libc::SOL_PACKET, libc::PACKET_AUXDATA, &[numbers, tag].concat())).vlan
+        };
+        let (valid, kind) = (libc::TP_STATUS_VLAN_VALID, libc::TP_STATUS_VLAN_TPID_VALID);
+        assert_eq!([told(0), told(valid)], [None, Some([0x8100, 0x0123])]);
+        assert_eq!(told(valid | kind), Some([0x88a8, 0x0123]));
     }
 
     #[test]

@@ -24,7 +24,7 @@
 //! | `xdp` | an AF_XDP socket of one frame each way | – |
 //! | `bpf` | programs in the kernel, and their maps | not in rustix |
 //! | `perf` | counters of software events | not in rustix |
-//! | `packet` | addresses of the link layer | not in rustix |
+//! | `packet` | sockets of the link layer, their addresses and options | not in rustix |
 //! | `namespace` | a network of a thread's own | rustix cannot know what is unshared |
 
 pub(crate) mod bpf;

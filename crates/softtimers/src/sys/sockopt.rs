@@ -101,11 +101,16 @@ pub(crate) fn attach_filter(socket: BorrowedFd<'_>, filter: BorrowedFd<'_>) -> i
     set_number(socket, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())
 }
 
-fn set_flag(socket: BorrowedFd<'_>, level: libc::c_int, option: libc::c_int, on: bool) -> io::Result<()> {
+pub(super) fn set_flag(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    on: bool,
+) -> io::Result<()> {
     set_number(socket, level, option, on.into())
 }
 
-fn set_number(
+pub(super) fn set_number(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     option: libc::c_int,

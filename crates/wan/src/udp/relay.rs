@@ -5,11 +5,12 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use softtimers::udp::{Datagram, RecvBatch, UdpSocket, is_about_an_earlier_datagram};
-use softtimers::{Happening, Interest, LoopStats, Slack, TimerId, Timestamp, Token};
+use softtimers::{Interest, LoopStats, Timestamp, Token};
 
 use super::clients::ClientId;
 use super::config::{RelayConfig, RelayStats};
-use super::sessions::{Event, Sessions, prepare};
+use super::sessions::{Packet, Sessions, prepare};
+use crate::live::{Carried, Ended, Next, is_same_socket};
 use crate::{Counters, Delivery, Measured, PathConfig, PathError, Wan, WanBuilder, Way};
 
 /// A UDP relay whose two sides are a [`Wan`] apart. See the [module documentation](super).
@@ -48,51 +49,11 @@ pub struct Relay {
     listen: UdpSocket,
     local: SocketAddr,
     sessions: Sessions,
-    wan: Wan<Packet>,
-    /// When the path is looked at next.
-    look_at: Option<(TimerId, Timestamp)>,
     incoming: RecvBatch,
     /// Apart, since the count of drops is one socket's.
     answers: RecvBatch,
     /// What the listening socket had dropped when it last said so, modulo 2³².
     drops_seen: u32,
-}
-
-/// A packet on the path.
-#[derive(Clone, Debug)]
-struct Packet {
-    client: ClientId,
-    payload: Box<[u8]>,
-}
-
-impl AsMut<[u8]> for Packet {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.payload
-    }
-}
-
-/// Why [`Relay::run`] has come back.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Ended {
-    /// It is time.
-    Time,
-    /// This watched descriptor can be read.
-    Watched(u32),
-}
-
-/// A packet that has left the path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Carried {
-    /// In this direction.
-    pub way: Way,
-    /// Its length.
-    pub bytes: u32,
-    /// When the kernel received it.
-    pub offered: Timestamp,
-    /// When it was to be sent.
-    pub due: Timestamp,
-    /// When it was.
-    pub left: Timestamp,
 }
 
 impl Relay {
@@ -102,7 +63,6 @@ impl Relay {
     /// What the system says of the listening address, or of another descriptor. `InvalidInput` if the path is
     /// none ([`PathError`]) or the upstream is the relay itself.
     pub fn bind(config: RelayConfig, path: WanBuilder) -> io::Result<Self> {
-        let wan = path.build().map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
         let listen = UdpSocket::bind(config.listen)?;
         let local = listen.local_addr()?;
         if is_same_socket(config.upstream, local) {
@@ -110,15 +70,13 @@ impl Relay {
             return Err(io::Error::new(ErrorKind::InvalidInput, problem));
         }
         prepare(&listen, &config)?;
-        let sessions = Sessions::new(config)?;
-        sessions.events.register(&listen, LISTEN, Interest::Readable)?;
+        let sessions = Sessions::new(config, path)?;
+        sessions.live.events.register(&listen, LISTEN, Interest::Readable)?;
         Ok(Relay {
             upstream: config.upstream,
             listen,
             local,
             sessions,
-            wan,
-            look_at: None,
             incoming: RecvBatch::new(BATCH, MAX_DATAGRAM),
             answers: RecvBatch::new(BATCH, MAX_DATAGRAM),
             drops_seen: 0,
@@ -131,7 +89,7 @@ impl Relay {
     /// # Errors
     /// As [`EventLoop::register`](softtimers::EventLoop::register).
     pub fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
-        self.sessions.events.register(source, Token(WATCHED | u64::from(number)), Interest::Readable)
+        self.sessions.live.watch(source, number)
     }
 
     /// Carries packets until this time, or for good, or until a [watched](Self::watch) descriptor can be
@@ -153,11 +111,10 @@ impl Relay {
         until: Option<Timestamp>,
         observe: impl FnMut(&Carried),
     ) -> io::Result<Ended> {
-        let now = self.now();
-        let timers = &mut self.sessions.timers;
-        let stop = until.map(|until| timers.schedule_at(now, until, Slack::EXACT, Event::Stop));
+        let live = &mut self.sessions.live;
+        let stop = until.map(|until| live.stop_at(until));
         let ended = self.run_until_stopped(observe);
-        stop.map(|stop| self.sessions.timers.cancel(stop));
+        stop.map(|stop| self.sessions.live.timers.cancel(stop));
         ended
     }
 
@@ -166,7 +123,7 @@ impl Relay {
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
     pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
-        self.wan.set(self.now(), way, path)
+        self.sessions.live.wan.set(self.now(), way, path)
     }
 
     /// Where clients send to.
@@ -176,22 +133,22 @@ impl Relay {
 
     /// The time, by the clock that packets are delayed by.
     pub fn now(&self) -> Timestamp {
-        self.sessions.events.now()
+        self.sessions.live.now()
     }
 
     /// What was set in one direction.
     pub fn path(&self, way: Way) -> &PathConfig {
-        self.wan.direction(way).path()
+        self.sessions.live.wan.direction(way).path()
     }
 
     /// What became of the packets in one direction.
     pub fn counters(&self, way: Way) -> Counters {
-        self.wan.direction(way).counters()
+        self.sessions.live.wan.direction(way).counters()
     }
 
     /// What was measured of those that came out.
     pub fn measured(&self, way: Way) -> &Measured {
-        self.wan.direction(way).measured()
+        self.sessions.live.wan.direction(way).measured()
     }
 
     /// What was done beside.
@@ -201,49 +158,30 @@ impl Relay {
 
     /// How often the loop has waited, and how long its handlers took.
     pub fn loop_stats(&self) -> LoopStats {
-        self.sessions.events.stats()
+        self.sessions.live.events.stats()
     }
 
     fn run_until_stopped(&mut self, mut observe: impl FnMut(&Carried)) -> io::Result<Ended> {
         loop {
-            self.arm();
-            match self.sessions.events.next(&mut self.sessions.timers)? {
-                Happening::Ready { token: LISTEN, .. } => self.take_from_clients(),
-                Happening::Ready { token: Token(number), .. } if number & WATCHED != 0 => {
-                    return Ok(Ended::Watched(number as u32));
-                }
-                Happening::Ready { token: Token(slot), .. } => self.take_answers(slot),
-                Happening::Due(fired) => match fired.event {
-                    Event::Stop => return Ok(Ended::Time),
-                    Event::Path => self.look_at = None,
-                    Event::Expiry(client) => self.sessions.expire(client),
-                },
+            match self.sessions.live.next(None)? {
+                Next::Ended(ended) => return Ok(ended),
+                Next::Ready { token, .. } if token == LISTEN.0 => self.take_from_clients(),
+                Next::Ready { token: slot, .. } => self.take_answers(slot),
+                Next::Due(client) => self.sessions.expire(client),
+                Next::Path => {}
             }
             self.deliver(&mut observe);
         }
     }
 
-    /// Has the loop wake up when the next packet arrives.
-    fn arm(&mut self) {
-        let at = self.wan.poll_at();
-        if self.look_at.map(|(_, at)| at) == at {
-            return;
-        }
-        let Sessions { events, timers, .. } = &mut self.sessions;
-        if let Some((id, _)) = self.look_at.take() {
-            timers.cancel(id);
-        }
-        self.look_at = at.map(|at| (timers.schedule_at(events.now(), at, Slack::EXACT, Event::Path), at));
-    }
-
     /// Takes a batch in. More is reported again.
     fn take_from_clients(&mut self) {
-        let Relay { sessions, wan, incoming, local, upstream, .. } = self;
+        let Relay { sessions, incoming, local, upstream, .. } = self;
         // Not connected, so the system has nothing to report but that nothing is there.
         if self.listen.recv_batch(incoming).is_err() {
             return;
         }
-        let now = sessions.events.now();
+        let now = sessions.live.now();
         let drops = incoming.drops();
         sessions.clients.stats.recv_drops += u64::from(drops.wrapping_sub(self.drops_seen));
         self.drops_seen = drops;
@@ -252,29 +190,29 @@ impl Relay {
             if source.port() == 0 || is_same(source, *upstream) || is_same_socket(source, *local) {
                 sessions.clients.stats.misdirected += 1;
             } else if let Some(client) = sessions.client_of(now, source, length) {
-                offer(wan, now, Way::Up, client, &datagram);
+                offer(&mut sessions.live.wan, now, Way::Up, client, &datagram);
             }
         }
     }
 
     fn take_answers(&mut self, slot: u64) {
-        let Relay { sessions, wan, answers, .. } = self;
+        let Relay { sessions, answers, .. } = self;
         // A report of a slot whose client has just gone finds nothing, or another client with nothing.
         let Some((client, outlet)) = sessions.clients.in_slot(slot as u32) else { return };
         if let Err(error) = outlet.socket.recv_batch(answers) {
             sessions.clients.stats.upstream_refused += u64::from(is_about_an_earlier_datagram(&error));
             return;
         }
-        let now = sessions.events.now();
-        answers.iter().for_each(|datagram| offer(wan, now, Way::Down, client, &datagram));
+        let now = sessions.live.now();
+        answers.iter().for_each(|datagram| offer(&mut sessions.live.wan, now, Way::Down, client, &datagram));
     }
 
     /// Sends what has arrived, at most a batch: the rest is due after another look at the sources.
     fn deliver(&mut self, observe: &mut impl FnMut(&Carried)) {
-        let Relay { sessions, wan, listen, .. } = self;
+        let Relay { sessions, listen, .. } = self;
         for _ in 0..BATCH {
-            let now = sessions.events.now();
-            let Some((way, delivery)) = wan.pop_due(now) else { return };
+            let now = sessions.live.now();
+            let Some((way, delivery)) = sessions.live.wan.pop_due(now) else { return };
             let Delivery { bytes, offered, due, .. } = delivery;
             observe(&Carried { way, bytes, offered, due, left: now });
             let Packet { client, payload } = delivery.damaged();
@@ -330,16 +268,8 @@ fn is_same(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.ip().to_canonical() == b.ip().to_canonical()
 }
 
-/// Whether a packet from or to `address` meets the socket that is bound to `local`.
-fn is_same_socket(address: SocketAddr, local: SocketAddr) -> bool {
-    let (ip, bound) = (address.ip().to_canonical(), local.ip().to_canonical());
-    let here = ip.is_loopback() || ip.is_unspecified();
-    address.port() == local.port() && (ip == bound || (bound.is_unspecified() && here))
-}
-
-const LISTEN: Token = Token(u64::MAX);
-/// Tokens of watched descriptors; below are the clients' slots.
-const WATCHED: u64 = 1 << 62;
+/// Below are the clients' slots.
+const LISTEN: Token = Token(1 << 62);
 /// Datagrams in one go, so that each side gets its turn.
 const BATCH: usize = 64;
 /// No UDP datagram is longer.

@@ -4,17 +4,19 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use softtimers::udp::UdpSocket;
-use softtimers::{Config, EventLoop, Interest, Slack, SoftTimers, TimerId, Timestamp, Token};
+use softtimers::{Interest, Slack, TimerId, Timestamp, Token};
 
 use super::clients::{ClientId, Clients};
 use super::config::RelayConfig;
+use crate::WanBuilder;
+use crate::live::Live;
 
 /// The clients there are, and the loop that serves them.
 #[derive(Debug)]
 pub(super) struct Sessions {
     pub(super) clients: Clients<Outlet>,
-    pub(super) events: EventLoop,
-    pub(super) timers: SoftTimers<Event>,
+    /// Its own events are that a client may have been silent for its time.
+    pub(super) live: Live<Packet, ClientId>,
     config: RelayConfig,
 }
 
@@ -25,25 +27,22 @@ pub(super) struct Outlet {
     expiry: Option<TimerId>,
 }
 
-/// What the relay waits for beside packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Event {
-    /// A packet on the path arrives.
-    Path,
-    /// A client may have been silent for its time.
-    Expiry(ClientId),
-    /// `run` was told to end.
-    Stop,
+/// A packet on the path.
+#[derive(Clone, Debug)]
+pub(super) struct Packet {
+    pub(super) client: ClientId,
+    pub(super) payload: Box<[u8]>,
+}
+
+impl AsMut<[u8]> for Packet {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.payload
+    }
 }
 
 impl Sessions {
-    pub(super) fn new(config: RelayConfig) -> io::Result<Self> {
-        Ok(Sessions {
-            clients: Clients::new(config.clients),
-            events: EventLoop::new(config.events)?,
-            timers: SoftTimers::new(Config::default()),
-            config,
-        })
+    pub(super) fn new(config: RelayConfig, path: WanBuilder) -> io::Result<Self> {
+        Ok(Sessions { clients: Clients::new(config.clients), live: Live::new(config.events, path)?, config })
     }
 
     /// The client that `source` is, from now on if it was none; `None` if there is no room, or no socket.
@@ -52,7 +51,7 @@ impl Sessions {
             return Some(known);
         }
         if let Some(evicted) = self.clients.make_room(now).ok()? {
-            evicted.expiry.map(|expiry| self.timers.cancel(expiry));
+            evicted.expiry.map(|expiry| self.live.timers.cancel(expiry));
         }
         let Ok(socket) = connected(&self.config) else {
             self.clients.stats.no_socket += 1;
@@ -60,26 +59,26 @@ impl Sessions {
         };
         let client = self.clients.insert(now, source, bytes, Outlet { socket, expiry: None });
         let outlet = self.clients.outlet(client)?;
-        if self.events.register(&outlet.socket, Token(client.slot.into()), Interest::Readable).is_err() {
+        if self.live.events.register(&outlet.socket, Token(client.slot.into()), Interest::Readable).is_err() {
             self.clients.abandon(client);
             return None;
         }
-        self.look_again(now, client, now + self.config.clients.idle);
+        self.look_again(client, now + self.config.clients.idle);
         Some(client)
     }
 
     /// Forgets a client if it has been silent for its time.
     pub(super) fn expire(&mut self, client: ClientId) {
-        let now = self.events.now();
+        let now = self.live.now();
         if let Some(at) = self.clients.expire(now, client) {
-            self.look_again(now, client, at);
+            self.look_again(client, at);
         }
     }
 
     /// Nobody minds when exactly a client is forgotten.
-    fn look_again(&mut self, now: Timestamp, client: ClientId, at: Timestamp) {
+    fn look_again(&mut self, client: ClientId, at: Timestamp) {
         let slack = Slack::within(self.config.clients.idle / 8);
-        let expiry = self.timers.schedule_at(now, at, slack, Event::Expiry(client));
+        let expiry = self.live.schedule(at, slack, client);
         if let Some(outlet) = self.clients.outlet(client) {
             outlet.expiry = Some(expiry);
         }

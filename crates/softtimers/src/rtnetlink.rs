@@ -1,10 +1,11 @@
-//! The four questions that the probes have for the kernel's network configuration.
+//! What the probes and the packet sockets ask the kernel about its network configuration.
 //!
 //! ```text
 //!   length u32 │ type u16 │ flags u16 │ sequence u32 │ port u32 ║ body ║ attributes, each
 //!                                                                       length u16 │ type u16 │ data
 //! ```
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -13,11 +14,11 @@ use rustix::net::netdevice::index_to_name;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{recv, send, socket_with};
 
-use super::Trying;
+use crate::probe::Trying;
 use crate::sys::wait::wait_readable;
 
 /// Switches an interface on.
-pub(super) fn set_up(interface: u32) -> Result<(), String> {
+pub(crate) fn set_up(interface: u32) -> Result<(), String> {
     const UP: u32 = libc::IFF_UP as u32;
     // `struct ifinfomsg`: family and type, index, flags, which flags to change.
     let body = [0, interface, UP, UP];
@@ -25,7 +26,7 @@ pub(super) fn set_up(interface: u32) -> Result<(), String> {
 }
 
 /// Gives an interface a root queue of this kind.
-pub(super) fn add_queue(interface: u32, kind: &str, options: &[u8]) -> Result<(), String> {
+pub(crate) fn add_queue(interface: u32, kind: &str, options: &[u8]) -> Result<(), String> {
     let attributes =
         [attribute(libc::TCA_KIND, kind.as_bytes()), attribute(libc::TCA_OPTIONS, options)].concat();
     let flags = ACKNOWLEDGE | (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
@@ -38,7 +39,7 @@ pub(super) fn add_queue(interface: u32, kind: &str, options: &[u8]) -> Result<()
 }
 
 /// The names of the interfaces that have a queue of one of these kinds.
-pub(super) fn interfaces_with(kinds: &[&str]) -> Result<Vec<String>, String> {
+pub(crate) fn interfaces_with(kinds: &[&str]) -> Result<Vec<String>, String> {
     let request = message(libc::RTM_GETQDISC, libc::NLM_F_DUMP as u16, &[0; 5], &[]);
     let socket = socket().trying("a netlink socket")?;
     let mut names: Vec<String> = Vec::new();
@@ -53,6 +54,74 @@ pub(super) fn interfaces_with(kinds: &[&str]) -> Result<Vec<String>, String> {
         }
     }
     Ok(names)
+}
+
+/// What the kernel knows of an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Link {
+    /// `ARPHRD_…`.
+    pub(crate) kind: u16,
+    pub(crate) is_up: bool,
+    pub(crate) mtu: u32,
+    /// The bridge or bond that it belongs to.
+    pub(crate) master: Option<u32>,
+}
+
+/// An interface by its index.
+pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
+    let request = message(libc::RTM_GETLINK, ACKNOWLEDGE, &[0, interface, 0, 0], &[]);
+    let answers = ask(&socket()?, &request)?;
+    let answer = answers.first().ok_or(Errno::NODEV)?;
+    let attribute = |wanted| {
+        let found = attributes(answer.get(IFINFOMSG..).unwrap_or_default()).find(|&(kind, _)| kind == wanted);
+        found.map(|(_, data)| number(data, 0))
+    };
+    Ok(Link {
+        kind: half(answer, 2),
+        is_up: number(answer, 8) & libc::IFF_UP as u32 != 0,
+        mtu: attribute(libc::IFLA_MTU).unwrap_or(0),
+        master: attribute(libc::IFLA_MASTER),
+    })
+}
+
+/// The addresses that this machine has on an interface.
+pub(crate) fn addresses(interface: u32) -> Result<Vec<IpAddr>, Errno> {
+    // `struct ifaddrmsg`: family, prefix length, flags, scope; index.
+    let request = message(libc::RTM_GETADDR, libc::NLM_F_DUMP as u16, &[0, 0], &[]);
+    let answers = ask(&socket()?, &request)?;
+    let here = answers.iter().filter(|answer| number(answer, 4) == interface);
+    // The local one; of IPv6 it is the only one there is.
+    let local = |answer: &Vec<u8>| {
+        let mut found = None;
+        for (kind, data) in attributes(answer.get(IFADDRMSG..).unwrap_or_default()) {
+            let address = match data.len() {
+                4 => <[u8; 4]>::try_from(data).ok().map(IpAddr::from),
+                16 => <[u8; 16]>::try_from(data).ok().map(IpAddr::from),
+                _ => None,
+            };
+            match kind {
+                libc::IFA_LOCAL => return address,
+                libc::IFA_ADDRESS => found = address,
+                _ => {}
+            }
+        }
+        found
+    };
+    Ok(here.filter_map(local).collect())
+}
+
+/// Whether a default route, of either family, leaves by an interface.
+pub(crate) fn has_default_route(interface: u32) -> Result<bool, Errno> {
+    // `struct rtmsg`: family, lengths of both prefixes, type of service; table, protocol, scope, type; flags.
+    let request = message(libc::RTM_GETROUTE, libc::NLM_F_DUMP as u16, &[0; 3], &[]);
+    let leaves_here = |route: &Vec<u8>| {
+        let unicast = route.get(7) == Some(&libc::RTN_UNICAST);
+        route.get(1) == Some(&0) && unicast && {
+            let mut attributes = attributes(route.get(RTMSG..).unwrap_or_default());
+            attributes.any(|(kind, data)| kind == libc::RTA_OIF && number(data, 0) == interface)
+        }
+    };
+    Ok(ask(&socket()?, &request)?.iter().any(leaves_here))
 }
 
 /// Sends a request that only changes something, and waits for the kernel's word that it did.
@@ -138,9 +207,12 @@ fn half(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |half| u16::from_ne_bytes(*half))
 }
 
-/// `struct nlmsghdr` and `struct tcmsg`.
+/// `struct nlmsghdr`, `tcmsg`, `ifinfomsg`, `ifaddrmsg`, `rtmsg`.
 const HEADER: usize = 16;
 const TCMSG: usize = 20;
+const IFINFOMSG: usize = 16;
+const IFADDRMSG: usize = 8;
+const RTMSG: usize = 12;
 const ACKNOWLEDGE: u16 = libc::NLM_F_ACK as u16;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
@@ -165,6 +237,16 @@ mod tests {
         }
         assert_eq!(attributes(&[0, 0, 0, 0]).count(), 0, "no length, no progress");
         assert_eq!(attributes(&[255; 40]).count(), 0);
+    }
+
+    #[test]
+    fn loopback_is_described() {
+        let loopback = link(network::LOOPBACK).unwrap();
+        assert_eq!((loopback.kind, loopback.master), (libc::ARPHRD_LOOPBACK, None));
+        assert_eq!(has_default_route(network::LOOPBACK), Ok(false));
+        let addresses = addresses(network::LOOPBACK).unwrap();
+        assert!(!loopback.is_up || addresses.iter().any(IpAddr::is_loopback), "{addresses:?}");
+        assert!(link(u32::MAX / 2).is_err());
     }
 
     #[test]

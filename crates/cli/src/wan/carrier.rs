@@ -1,0 +1,182 @@
+//! What the path lies between: [`Ends`], and the [`Carrier`] that joins them.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use softtimers::{LoopStats, Timestamp};
+use softtimers_wan::interfaces::{Bridge, BridgeConfig, Problem};
+use softtimers_wan::live::Ended;
+use softtimers_wan::tcp::{self, StreamConfig};
+use softtimers_wan::udp::{self, RelayConfig};
+use softtimers_wan::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
+
+use super::WanConfig;
+use super::report::{ClientsReport, InterfacesReport};
+use crate::address::bind_failure;
+use crate::failure::Failure;
+
+/// What the path lies between.
+#[derive(Clone, Debug)]
+pub enum Ends {
+    /// Datagrams of many clients, and an upstream.
+    Udp(RelayConfig),
+    /// Streams of many clients, and an upstream.
+    Tcp(StreamConfig),
+    /// Two interfaces.
+    Interfaces(BridgeConfig),
+}
+
+impl Ends {
+    /// Whether a path can lie between them.
+    ///
+    /// # Errors
+    /// [`PathError`], which names what cannot be.
+    pub fn check(&self, path: &PathConfig) -> Result<(), PathError> {
+        if let Ends::Tcp(_) = self { path.check_stream() } else { path.check() }
+    }
+}
+
+/// What carries packets, bytes or frames over a path.
+#[derive(Debug)]
+pub enum Carrier {
+    /// Datagrams.
+    Udp(Box<udp::Relay>),
+    /// Streams.
+    Tcp(Box<tcp::Relay>),
+    /// Frames.
+    Interfaces(Box<Bridge>),
+}
+
+/// The same of whatever it is.
+macro_rules! each {
+    ($carrier:expr, $it:ident => $what:expr) => {
+        match $carrier {
+            Carrier::Udp($it) => $what,
+            Carrier::Tcp($it) => $what,
+            Carrier::Interfaces($it) => $what,
+        }
+    };
+}
+
+impl Carrier {
+    /// Takes hold of both ends.
+    ///
+    /// # Errors
+    /// A usage failure for an address or an interface that cannot be had, not-possible without the privilege.
+    pub fn start(ends: &Ends, path: WanBuilder) -> Result<Self, Failure> {
+        Ok(match ends {
+            Ends::Udp(config) => Carrier::Udp(Box::new(
+                udp::Relay::bind(*config, path).map_err(|error| bind_failure(config.listen, &error))?,
+            )),
+            Ends::Tcp(config) => Carrier::Tcp(Box::new(
+                tcp::Relay::bind(*config, path).map_err(|error| bind_failure(config.listen, &error))?,
+            )),
+            Ends::Interfaces(config) => {
+                Carrier::Interfaces(Box::new(Bridge::new(config, path).map_err(|problem| failure(&problem))?))
+            }
+        })
+    }
+
+    /// Has [`run`](Self::run) come back when a descriptor can be read.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
+        each!(self, it => it.watch(source, number))
+    }
+
+    /// Carries until then, or until a watched descriptor can be read.
+    ///
+    /// # Errors
+    /// If it breaks off.
+    pub fn run(&mut self, until: Option<Timestamp>) -> Result<Ended, Failure> {
+        let broke_off = |error: io::Error| Failure::broke_off("relaying", &error);
+        match self {
+            Carrier::Udp(relay) => relay.run(until).map_err(broke_off),
+            Carrier::Tcp(relay) => relay.run(until).map_err(broke_off),
+            Carrier::Interfaces(bridge) => bridge.run(until).map_err(|problem| Failure::check(&problem)),
+        }
+    }
+
+    /// Another path in one direction.
+    ///
+    /// # Errors
+    /// [`PathError`]; then nothing changes.
+    pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
+        each!(self, it => it.set(way, path))
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        each!(self, it => it.now())
+    }
+
+    /// What was set.
+    pub fn path(&self, way: Way) -> &PathConfig {
+        each!(self, it => it.path(way))
+    }
+
+    /// What became of what came.
+    pub fn counters(&self, way: Way) -> Counters {
+        each!(self, it => it.counters(way))
+    }
+
+    /// What was measured of what came out.
+    pub fn measured(&self, way: Way) -> &Measured {
+        each!(self, it => it.measured(way))
+    }
+
+    /// How often it slept.
+    pub fn loop_stats(&self) -> LoopStats {
+        each!(self, it => it.loop_stats())
+    }
+
+    /// Who used it; nobody in particular, of interfaces.
+    pub fn clients(&self) -> ClientsReport {
+        match self {
+            Carrier::Udp(relay) => relay.stats().into(),
+            Carrier::Tcp(relay) => relay.stats().into(),
+            Carrier::Interfaces(_) => ClientsReport::default(),
+        }
+    }
+
+    /// What the interfaces did, if it is they.
+    pub fn interfaces(&self) -> Option<InterfacesReport> {
+        if let Carrier::Interfaces(bridge) = self { Some(bridge.stats().into()) } else { None }
+    }
+
+    /// The ends in use.
+    pub fn config(&self, ends: &Ends) -> WanConfig {
+        let (kind, listen, to, clients, timeout) = match (self, ends) {
+            (Carrier::Udp(relay), Ends::Udp(config)) => {
+                let (limits, to) = (config.clients, config.upstream);
+                ("udp", relay.local_addr().to_string(), to.to_string(), limits.most, Some(limits.idle))
+            }
+            (Carrier::Tcp(relay), Ends::Tcp(config)) => {
+                let (limits, to) = (config.limits, config.upstream);
+                ("tcp", relay.local_addr().to_string(), to.to_string(), limits.most, Some(limits.idle))
+            }
+            (_, Ends::Interfaces(config)) => {
+                let [a, b] = config.interfaces.clone();
+                ("interfaces", a, b, 0, None)
+            }
+            _ => return WanConfig::default(),
+        };
+        let client_timeout_s = timeout.map(|timeout| timeout.as_secs_f64());
+        WanConfig { kind, listen, to, clients, client_timeout_s, duration_s: None }
+    }
+}
+
+fn failure(problem: &Problem) -> Failure {
+    match problem {
+        Problem::Privilege(_) => Failure::not_possible(format_args!("--ifaces: {problem}")),
+        Problem::InUse { .. } => Failure::usage(format_args!(
+            "--ifaces: {problem}, so this machine uses it itself; --take allows that"
+        )),
+        Problem::Interface { .. } => Failure::usage(format_args!(
+            "--ifaces: {problem}; two Ethernet interfaces that are up are needed"
+        )),
+        Problem::Loop | Problem::Path(_) => Failure::usage(format_args!("--ifaces: {problem}")),
+        _ => Failure::check(format_args!("--ifaces: {problem}")),
+    }
+}

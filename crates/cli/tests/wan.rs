@@ -1,0 +1,242 @@
+//! `wan` between real sockets: what is set is what happens, a signal ends it with its summary, and the control
+//! socket changes a path while packets flow.
+
+mod common;
+#[path = "wan/interfaces.rs"]
+mod interfaces;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use common::{command, refusal, run};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A `wan` that runs.
+struct Emulator {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Emulator {
+    fn start(to: SocketAddr, flags: &str) -> Self {
+        let line = format!("wan --listen 127.0.0.1:0 --to {to} --duration 60s --json {flags}");
+        let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
+        let words: Vec<&str> = first.split([' ', ',']).collect();
+        let address = words.get(2).and_then(|word| word.parse().ok());
+        Emulator { child, address: address.unwrap_or_else(|| panic!("{first}")) }
+    }
+
+    /// Ends it as a service manager does.
+    fn finish(mut self) -> Value {
+        let id = Pid::from_raw(self.child.id() as i32).unwrap();
+        kill_process(id, Signal::TERM).unwrap();
+        let mut text = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+}
+
+/// A socket that gives up rather than hang.
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket
+}
+
+/// Sends numbered packets, few enough for any socket's buffer, through an emulator, and returns which came, with the report.
+fn carried(packets: u16, flags: &str) -> (Vec<u16>, Value) {
+    let (server, client) = (socket(), socket());
+    let emulator = Emulator::start(server.local_addr().unwrap(), flags);
+    let mut buffer = [0; 2_048];
+    for number in 0..packets {
+        client.send_to(&number.to_be_bytes(), emulator.address).unwrap();
+    }
+    // The last one is sent until it comes, so the wait has an end.
+    let mut came = Vec::new();
+    server.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    while came.last() != Some(&u16::MAX) {
+        match server.recv_from(&mut buffer) {
+            Ok((2, _)) => came.push(u16::from_be_bytes([buffer[0], buffer[1]])),
+            _ => drop(client.send_to(&u16::MAX.to_be_bytes(), emulator.address).unwrap()),
+        }
+    }
+    came.retain(|&number| number != u16::MAX);
+    (came, emulator.finish())
+}
+
+/// Streams come whole, both ways and no sooner than set, and the control socket knows what they cannot have.
+#[test]
+fn streams_are_delayed_and_whole() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = scratch("tcp.sock");
+    let flags = format!("--tcp --rtt 20ms --rate 50Mbit --control {}", path.display());
+    let emulator = Emulator::start(listener.local_addr().unwrap(), &flags);
+    let mut client = TcpStream::connect(emulator.address).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let sent: Vec<u8> = (0..300_000u32).map(|byte| ((byte * 7) >> 5) as u8).collect();
+    let copy = sent.clone();
+    let server = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut all = Vec::new();
+        socket.read_to_end(&mut all).unwrap();
+        socket.write_all(&all).unwrap();
+        all
+    });
+    client.write_all(&copy).unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    let mut back = Vec::new();
+    client.read_to_end(&mut back).unwrap();
+    assert!(back == sent && server.join().unwrap() == sent);
+    assert!(ask(&path, "set up loss 1%\n")[0].contains("cannot have loss"));
+    assert_eq!(ask(&path, "set up delay 1ms\n"), ["ok"]);
+    let report = emulator.finish();
+    assert_eq!((&report["config"]["kind"], &report["clients"]["closed"]), (&"tcp".into(), &1.into()));
+    for way in ["up", "down"] {
+        let measured = &report[way]["measured"];
+        assert!(measured["delay_ns"]["min"].as_u64().unwrap() >= 10_000_000, "{measured}");
+        assert_eq!((&measured["queue_drops"], &measured["overflowed"]), (&0.into(), &0.into()));
+    }
+}
+
+/// Who is lost is the seed's affair alone: the same packets twice, and others with another seed.
+#[test]
+fn the_same_seed_loses_the_same_packets() {
+    let (first, report) = carried(200, "--loss 20% --seed 7");
+    assert!((120..200).contains(&first.len()), "{}", first.len());
+    assert_eq!(report["seed"], 7);
+    let up = &report["up"];
+    assert_eq!(up["set"]["loss"], 0.2);
+    let lost = up["measured"]["lost"].as_u64().unwrap();
+    assert!(lost >= 200 - first.len() as u64);
+    assert_eq!(carried(200, "--loss 20% --seed 7").0, first);
+    assert_ne!(carried(200, "--loss 20% --seed 8").0, first);
+}
+
+/// A delay is what it says at the least; both ways have their own.
+#[test]
+fn delays_are_set_each_way() {
+    let (server, client) = (socket(), socket());
+    let emulator = Emulator::start(server.local_addr().unwrap(), "--rtt 20ms --down-delay 30ms");
+    client.send_to(b"there", emulator.address).unwrap();
+    let mut buffer = [0; 64];
+    let (_, relay) = server.recv_from(&mut buffer).unwrap();
+    server.send_to(b"and back", relay).unwrap();
+    let (length, from) = client.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..length], from), (&b"and back"[..], emulator.address));
+    let report = emulator.finish();
+    for (way, least) in [("up", 10_000_000), ("down", 30_000_000)] {
+        assert_eq!(report[way]["set"]["delay_ns"], least);
+        assert!(report[way]["measured"]["delay_ns"]["min"].as_u64().unwrap() >= least, "{report}");
+        assert_eq!(report[way]["measured"]["delivered"], 1);
+    }
+}
+
+/// A line a second with all figures so far, and at the end the object of `--json`.
+#[test]
+fn a_stream_ends_with_the_object_of_json() {
+    let server = socket();
+    let to = server.local_addr().unwrap();
+    let output = run(&format!("wan --listen 127.0.0.1:0 --to {to} --duration 1500ms --json-stream"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (last, before) = lines.split_last().unwrap();
+    assert_eq!(last["schema"], "softtimers.wan/1");
+    assert!(!before.is_empty());
+    assert!(before.iter().all(|line| line["schema"] == "softtimers.wan.stream/1" && line["up"].is_object()));
+}
+
+/// A burst of 30 into a queue of 20: what is too much is dropped by the queue, and counted as such.
+#[test]
+fn a_queue_drops_what_it_must() {
+    // At 1 Mbit/s a packet takes 240 µs on the link and 100 of them longer than sending them does.
+    let (came, report) = carried(200, "--up-rate 1Mbit --up-queue 20packets");
+    let up = &report["up"]["measured"];
+    let [offered, delivered, drops] =
+        ["offered", "delivered", "queue_drops"].map(|key| up[key].as_u64().unwrap());
+    assert_eq!(offered, delivered + drops, "{up}");
+    assert!(came.len() < 200 && drops > 0, "{} came", came.len());
+    assert_eq!(report["up"]["set"]["queue_packets"], 20);
+    assert_eq!(report["down"]["set"]["rate_bps"], Value::Null);
+}
+
+fn ask(path: &Path, lines: &str) -> Vec<String> {
+    let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(lines.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    BufReader::new(stream).lines().map(Result::unwrap).collect()
+}
+
+fn scratch(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("softtimers-{}-{name}", std::process::id()))
+}
+
+#[test]
+fn the_control_socket_changes_the_path() {
+    let (server, path) = (socket(), scratch("wan.sock"));
+    let flags = format!("--delay 5ms --control {}", path.display());
+    let emulator = Emulator::start(server.local_addr().unwrap(), &flags);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let answers = ask(&path, "set up delay 1ms loss 2%\nset both jitter 3ms\nset left delay 1ms\nshow\n");
+    assert_eq!(answers[0], "ok");
+    // A jitter beyond the delay of one direction changes neither.
+    assert!(answers[1].starts_with("error: "), "{answers:?}");
+    assert!(answers[2].starts_with("error: "), "{answers:?}");
+    let shown: Value = serde_json::from_str(&answers[3]).unwrap();
+    assert_eq!(shown["up"]["set"]["delay_ns"], 1_000_000);
+    assert_eq!(shown["down"]["set"]["delay_ns"], 5_000_000);
+    assert_eq!(shown["down"]["set"]["jitter_ns"], 0);
+    // More connections than it has room for, one after the other, and a line without an end.
+    for _ in 0..20 {
+        assert_eq!(ask(&path, "set down duplicate 1%\n"), ["ok"]);
+    }
+    let long = format!("{}\nset up overhead 20B\n", "x".repeat(10_000));
+    assert_eq!(ask(&path, &long), ["error: a line has at most 4096 bytes", "ok"]);
+    let report = emulator.finish();
+    assert_eq!(report["up"]["set"]["loss"], 0.02);
+    assert_eq!(report["down"]["set"]["duplicate"], 0.01);
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let existing = scratch("exists");
+    std::fs::write(&existing, "kept").unwrap();
+    let base = "wan --listen 127.0.0.1:0 --to 127.0.0.1:9";
+    for (line, part) in [
+        ("wan --listen 127.0.0.1:0".to_owned(), "--to"),
+        ("wan --self-test --control x".to_owned(), "--control"),
+        ("wan --listen 0.0.0.0:0 --to 127.0.0.1:9".to_owned(), "--public"),
+        ("wan --listen 127.0.0.1:0 --to 127.0.0.1:0".to_owned(), "port"),
+        (format!("{base} --tcp --loss 1%"), "cannot have loss"),
+        (format!("{base} --tcp --delay 9ms --jitter 1ms:reordering"), "cannot have jitter that reorders"),
+        (format!("{base} --tcp --up-reorder 1%:5ms"), "cannot have reordering"),
+        (format!("{base} --tcp --duplicate 1%"), "cannot have duplicates"),
+        (format!("{base} --tcp --corrupt 1%"), "cannot have corruption"),
+        (format!("{base} --tcp --mark 5ms"), "cannot have marks"),
+        (format!("{base} --take"), "--take"),
+        ("wan --ifaces one".to_owned(), "two interfaces"),
+        ("wan --ifaces nosuch0,nosuch1".to_owned(), "no such interface"),
+        (format!("{base} --rtt 1ms --delay 1ms"), "--delay"),
+        (format!("{base} --jitter 5ms"), "jitter"),
+        (format!("{base} --loss 101%"), "100%"),
+        (format!("{base} --up-queue 20"), "20packets"),
+        (format!("{base} --trace {}", existing.display()), "line 1"),
+        (format!("{base} --control {}", existing.display()), "--control"),
+        (format!("{base} --assert up.measured.lots>1"), "lots"),
+    ] {
+        let message = refusal(&run(&line), 2);
+        assert!(message.contains(part), "{line}: {message}");
+    }
+    assert_eq!(std::fs::read_to_string(&existing).unwrap(), "kept");
+    std::fs::remove_file(&existing).unwrap();
+}

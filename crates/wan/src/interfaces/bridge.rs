@@ -1,0 +1,369 @@
+//! [`Bridge`]: two interfaces on either side of a [`Wan`](crate::Wan), and the loop between them.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+use softtimers::{LoopConfig, LoopStats, Slack, Timestamp};
+
+use super::mark::mark;
+use super::probe::LoopProbe;
+use crate::live::{Ended, Live, Next};
+use crate::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
+
+/// How a bridge is set up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BridgeConfig {
+    /// The names of both interfaces. From the first to the second is [`Way::Up`].
+    pub interfaces: [String; 2],
+    /// Take interfaces that this machine uses itself.
+    pub take: bool,
+}
+
+/// What a bridge has done beside what its path counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct BridgeStats {
+    /// Frames that the kernel had joined, and that were cut.
+    pub joined: u64,
+    /// Frames that could not be made what they are on the wire, and were dropped.
+    pub unsplit: u64,
+    /// Frames longer than the other interface sends; dropped.
+    pub too_long: u64,
+    /// Marks written into packets; those whose transport is not capable are only counted by the path.
+    pub marks_written: u64,
+    /// Frames that the kernel had no buffer for when they were sent.
+    pub send_full: u64,
+    /// Frames that could not be sent for another reason: an interface was switched off.
+    pub send_failed: u64,
+    /// Frames that the kernel dropped because the bridge did not read in time.
+    pub recv_drops: u64,
+}
+
+/// Why a bridge was not made, or ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Problem {
+    /// An interface does not exist, is not Ethernet's, or there is only one.
+    Interface {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// This machine uses it itself; [`BridgeConfig::take`] allows that.
+    InUse {
+        /// Its name.
+        name: String,
+        /// For what.
+        what: String,
+    },
+    /// What one interface sends comes back to the other, or to itself.
+    Loop,
+    /// The privilege is missing.
+    Privilege(io::Error),
+    /// The path is none.
+    Path(PathError),
+    /// What else the system says.
+    System(io::Error),
+}
+
+/// Two interfaces that are a path apart. See the [module documentation](super).
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use softtimers_wan::interfaces::{Bridge, BridgeConfig};
+/// use softtimers_wan::{PathConfig, Wan};
+///
+/// let path = Wan::builder().both(PathConfig::default().delay(Duration::from_millis(10)));
+/// let interfaces = ["veth-a".to_owned(), "veth-b".to_owned()];
+/// let mut bridge = Bridge::new(&BridgeConfig { interfaces, take: false }, path)?;
+/// bridge.run(Some(bridge.now() + Duration::from_secs(60)))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Cost
+/// A system call for each frame that is sent, one for each batch that has come in, and none while nothing is held
+/// and nothing comes. 8 MiB of address space for what comes in, used as far as frames are long.
+#[derive(Debug)]
+pub struct Bridge {
+    sides: [Side; 2],
+    live: Live<Box<[u8]>, Event>,
+    incoming: FrameBatch,
+    probe: LoopProbe,
+    /// A probe will be sent; none is while nothing is carried.
+    probe_is_due: bool,
+    came_back: bool,
+    stats: BridgeStats,
+}
+
+#[derive(Debug)]
+struct Side {
+    interface: Interface,
+    receiver: FrameReceiver,
+    sender: FrameSender,
+    /// What the receiver had dropped when it last said so, modulo 2³².
+    drops_seen: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    Probe,
+}
+
+impl Bridge {
+    /// Looks at both interfaces, sends a frame out of each to see whether it comes back, and is ready. Takes a
+    /// tenth of a second.
+    ///
+    /// # Errors
+    /// [`Problem`].
+    pub fn new(config: &BridgeConfig, path: WanBuilder) -> Result<Self, Problem> {
+        let [a, b] = &config.interfaces;
+        if a == b {
+            return Err(Problem::Interface { name: a.clone(), what: "twice the same".into() });
+        }
+        let live = Live::new(LoopConfig::default(), path).map_err(|error| match error.downcast() {
+            Ok(path) => Problem::Path(path),
+            Err(error) => Problem::System(error),
+        })?;
+        let sides = [Side::open(a, config.take)?, Side::open(b, config.take)?];
+        for (token, side) in sides.iter().enumerate() {
+            live.events.register(
+                &side.receiver,
+                softtimers::Token(token as u64),
+                softtimers::Interest::Readable,
+            )?;
+        }
+        let probe = LoopProbe::new(live.now());
+        let mut bridge = Bridge {
+            sides,
+            live,
+            incoming: FrameBatch::new(BATCH),
+            probe,
+            probe_is_due: false,
+            came_back: false,
+            stats: BridgeStats::default(),
+        };
+        bridge.send_probes();
+        let until = bridge.now() + FIRST_LOOK;
+        bridge.carry(Some(until), false)?;
+        Ok(bridge)
+    }
+
+    /// Has [`run`](Self::run) come back with this number when a descriptor can be read.
+    ///
+    /// # Errors
+    /// As [`EventLoop::register`](softtimers::EventLoop::register).
+    pub fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
+        self.live.watch(source, number)
+    }
+
+    /// Carries frames until this time, or for good, or until a [watched](Self::watch) descriptor can be read.
+    ///
+    /// # Errors
+    /// [`Problem::Loop`], and what a broken system gives: what goes wrong with a frame is counted.
+    pub fn run(&mut self, until: Option<Timestamp>) -> Result<Ended, Problem> {
+        self.carry(until, true)
+    }
+
+    /// Another path in one direction from now on: see [`Direction::set`](crate::Direction::set).
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
+    pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
+        self.live.wan.set(self.live.now(), way, path)
+    }
+
+    /// The time, by the clock that frames are delayed by.
+    pub fn now(&self) -> Timestamp {
+        self.live.now()
+    }
+
+    /// What was set in one direction.
+    pub fn path(&self, way: Way) -> &PathConfig {
+        self.live.wan.direction(way).path()
+    }
+
+    /// What became of the frames in one direction.
+    pub fn counters(&self, way: Way) -> Counters {
+        self.live.wan.direction(way).counters()
+    }
+
+    /// What was measured of those that came out.
+    pub fn measured(&self, way: Way) -> &Measured {
+        self.live.wan.direction(way).measured()
+    }
+
+    /// What was done beside.
+    pub fn stats(&self) -> BridgeStats {
+        self.stats
+    }
+
+    /// How often the loop has waited, and how long its handlers took.
+    pub fn loop_stats(&self) -> LoopStats {
+        self.live.events.stats()
+    }
+
+    /// Without `all` only looks out for loops.
+    fn carry(&mut self, until: Option<Timestamp>, all: bool) -> Result<Ended, Problem> {
+        let stop = until.map(|until| self.live.stop_at(until));
+        let ended = loop {
+            if self.came_back {
+                break Err(Problem::Loop);
+            }
+            match self.live.next(None) {
+                Ok(Next::Ended(ended)) => break Ok(ended),
+                Ok(Next::Ready { token, .. }) => self.take(token as usize, all),
+                Ok(Next::Due(Event::Probe)) => {
+                    self.probe_is_due = false;
+                    self.send_probes();
+                }
+                Ok(Next::Path) => {}
+                Err(error) => break Err(Problem::System(error)),
+            }
+            self.deliver();
+        };
+        stop.map(|stop| self.live.timers.cancel(stop));
+        ended
+    }
+
+    /// Takes a batch in from one side. More is reported again.
+    fn take(&mut self, side: usize, all: bool) {
+        let Bridge { sides, live, incoming, probe, came_back, stats, .. } = self;
+        let Some(from) = sides.get_mut(side) else { return };
+        if let Err(error) = from.receiver.recv_batch(incoming) {
+            // A frame that Linux could not describe is gone; an interface that was switched off has none.
+            stats.unsplit += u64::from(error.kind() == ErrorKind::InvalidInput);
+            return;
+        }
+        let now = live.events.now();
+        stats.recv_drops += u64::from(incoming.drops().wrapping_sub(from.drops_seen));
+        from.drops_seen = incoming.drops();
+        let way = if side == 0 { Way::Up } else { Way::Down };
+        for frame in &*incoming {
+            if probe.is(frame.bytes) {
+                *came_back = true;
+                return;
+            }
+            if !all {
+                continue;
+            }
+            let received = frame.received.unwrap_or(now).min(now);
+            let mut pieces = 0u64;
+            let outcome = frame.on_the_wire(&mut |bytes| {
+                pieces += 1;
+                // What is dropped here is counted there.
+                let _ = live.wan.offer(received, way, bytes.len() as u32, bytes.into());
+            });
+            stats.unsplit += u64::from(outcome.is_err());
+            stats.joined += u64::from(pieces > 1);
+        }
+        if all {
+            self.probe_soon();
+        }
+    }
+
+    /// Sends what has arrived, at most a batch: the rest is due after another look at the sources.
+    fn deliver(&mut self) {
+        for _ in 0..BATCH {
+            let Some((way, delivery)) = self.live.wan.pop_due(self.live.now()) else { return };
+            let to = &self.sides[if way == Way::Up { 1 } else { 0 }];
+            let marked = delivery.marked;
+            let mut frame = delivery.damaged();
+            self.stats.marks_written += u64::from(marked && mark(&mut frame));
+            let Err(error) = to.sender.send(&frame) else { continue };
+            let stats = &mut self.stats;
+            let long = frame.len() > to.interface.mtu() as usize + ETHERNET;
+            match error.kind() {
+                ErrorKind::WouldBlock => stats.send_full += 1,
+                _ if error.raw_os_error() == Some(NO_BUFFERS) => stats.send_full += 1,
+                _ if long => stats.too_long += 1,
+                _ => stats.send_failed += 1,
+            }
+        }
+    }
+
+    fn probe_soon(&mut self) {
+        if !self.probe_is_due {
+            self.probe_is_due = true;
+            let at = self.live.now() + BETWEEN_PROBES;
+            self.live.schedule(at, Slack::within(BETWEEN_PROBES / 8), Event::Probe);
+        }
+    }
+
+    fn send_probes(&self) {
+        for side in &self.sides {
+            // An interface that is down sends nothing, and is in no loop.
+            let _ = side.sender.send(self.probe.frame());
+        }
+    }
+}
+
+impl Side {
+    fn open(name: &str, take: bool) -> Result<Self, Problem> {
+        let no = |what: String| Problem::Interface { name: name.to_owned(), what };
+        let interface = Interface::named(name).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::InvalidInput => no(error.to_string()),
+            _ => Problem::System(error),
+        })?;
+        if !interface.is_up() {
+            return Err(no("switched off".into()));
+        }
+        let in_use = if take { None } else { in_use(&interface)? };
+        if let Some(what) = in_use {
+            return Err(Problem::InUse { name: name.to_owned(), what });
+        }
+        let (receiver, sender) = (FrameReceiver::on(&interface)?, FrameSender::on(&interface)?);
+        Ok(Side { interface, receiver, sender, drops_seen: 0 })
+    }
+}
+
+/// What this machine itself does with an interface.
+fn in_use(interface: &Interface) -> io::Result<Option<String>> {
+    let link_local = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    if let Some(address) = interface.addresses()?.iter().find(|&address| !link_local(address)) {
+        return Ok(Some(format!("has the address {address}")));
+    }
+    if interface.has_default_route()? {
+        return Ok(Some("has the default route".into()));
+    }
+    Ok(interface.is_enslaved().then(|| "is part of a bridge or bond".into()))
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == ErrorKind::PermissionDenied {
+            Problem::Privilege(error)
+        } else {
+            Problem::System(error)
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Interface { name, what } => write!(f, "interface {name}: {what}"),
+            Problem::InUse { name, what } => write!(f, "interface {name} {what}"),
+            Problem::Loop => f.write_str("a frame came back: the two interfaces are joined elsewhere, too"),
+            Problem::Privilege(error) => write!(f, "a packet socket needs CAP_NET_RAW: {error}"),
+            Problem::Path(error) => error.fmt(f),
+            Problem::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Frames in one go, so that each side gets its turn.
+const BATCH: usize = 64;
+/// A loop of switches answers within microseconds; of tunnels and of other bridges, it is found later.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+const BETWEEN_PROBES: Duration = Duration::from_secs(1);
+/// Addresses, ethertype and one tag, which an interface sends beyond its MTU.
+const ETHERNET: usize = 18;
+/// `ENOBUFS`, which std has no kind for.
+const NO_BUFFERS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();

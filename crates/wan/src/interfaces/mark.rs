@@ -1,0 +1,84 @@
+//! Congestion experienced, written into a frame (RFC 3168, section 5).
+//!
+//! ```text
+//!   IPv4  │ version, length │ DSCP …… ECN │     IPv6  │ version, class … │ … class (ECN), flow … │
+//!                                     ▔▔▔                                     ▔▔▔
+//!   00 not capable    01, 10 capable    11 congestion experienced
+//! ```
+
+use softtimers::packet::complete_ipv4_checksum;
+
+/// Marks a frame; whether its transport is capable of that.
+pub(super) fn mark(frame: &mut [u8]) -> bool {
+    let Some((network, is_v4)) = network(frame) else { return false };
+    let packet = &mut frame[network..];
+    let (at, shift) = if is_v4 { (1, 0) } else { (1, 4) };
+    let Some(byte) = packet.get_mut(at) else { return false };
+    if *byte >> shift & 3 == 0 {
+        return false;
+    }
+    *byte |= 3 << shift;
+    if is_v4 {
+        complete_ipv4_checksum(packet);
+    }
+    true
+}
+
+/// Where the packet of a frame begins, and whether it is one of IPv4.
+fn network(frame: &[u8]) -> Option<(usize, bool)> {
+    let mut at = 12;
+    for _ in 0..3 {
+        let ethertype = u16::from_be_bytes(*frame.get(at..)?.first_chunk()?);
+        match ethertype {
+            0x0800 | 0x86dd => return Some((at + 2, ethertype == 0x0800)),
+            0x8100 | 0x88a8 => at += 4,
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(ethertype: u16, packet: &[u8]) -> Vec<u8> {
+        [&[2; 12][..], &ethertype.to_be_bytes(), packet].concat()
+    }
+
+    /// The header of an everyday datagram; its checksum is that of its sender.
+    fn v4(ecn: u8) -> Vec<u8> {
+        let mut packet = vec![0x45, ecn, 0, 20, 0, 1, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        complete_ipv4_checksum(&mut packet);
+        packet
+    }
+
+    #[test]
+    fn capable_packets_are_marked_and_others_left_alone() {
+        for capable in [1, 2, 3] {
+            let mut marked = frame(0x0800, &v4(capable));
+            assert!(mark(&mut marked));
+            assert_eq!(marked, frame(0x0800, &v4(3)), "checksum and all");
+        }
+        let mut plain = frame(0x0800, &v4(0));
+        assert!(!mark(&mut plain));
+        assert_eq!(plain, frame(0x0800, &v4(0)));
+
+        let mut six = frame(0x8100, &[&[0, 7, 0x86, 0xdd, 0x60, 0x2a][..], &[0; 38]].concat());
+        assert!(mark(&mut six));
+        assert_eq!(six[18..20], [0x60, 0x3a]);
+        assert!(!mark(&mut frame(0x86dd, &[0x60, 0x0a])));
+    }
+
+    #[test]
+    fn no_bytes_panic() {
+        let whole = frame(0x0800, &v4(1));
+        for length in 0..whole.len() {
+            let mut cut = whole[..length].to_vec();
+            mark(&mut cut);
+            let mut tags = [&[2; 12][..], &[0x81; 40]].concat();
+            tags.truncate(length);
+            mark(&mut tags);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A path in real time: the loop that all relays turn.
+//!
+//! ```text
+//!   what is ready ──▶ the relay reads, offers ──▶ Wan ──▶ due: the relay writes
+//!        ▲                                                   │
+//!        └───────────── sleep until poll_at ◀────────────────┘
+//! ```
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use softtimers::{
+    Config, EventLoop, Happening, Interest, LoopConfig, Slack, SoftTimers, TimerId, Timestamp, Token,
+};
+
+use crate::{Wan, WanBuilder, Way};
+
+/// Why a relay has come back from carrying.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Ended {
+    /// It is time.
+    Time,
+    /// This watched descriptor can be read.
+    Watched(u32),
+}
+
+/// Something that has left the path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Carried {
+    /// In this direction.
+    pub way: Way,
+    /// Its length.
+    pub bytes: u32,
+    /// When the kernel received it.
+    pub offered: Timestamp,
+    /// When it was to be sent.
+    pub due: Timestamp,
+    /// When it was.
+    pub left: Timestamp,
+}
+
+/// A path with packets `P`, the loop that carries them, and timers for events `E` of the relay's own.
+#[derive(Debug)]
+pub(crate) struct Live<P, E> {
+    pub(crate) events: EventLoop,
+    pub(crate) timers: SoftTimers<Event<E>>,
+    pub(crate) wan: Wan<P>,
+    /// When the path is looked at next.
+    look_at: Option<(TimerId, Timestamp)>,
+}
+
+/// What the loop waits for beside descriptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Event<E> {
+    /// Something on the path arrives.
+    Path,
+    /// The run is to end.
+    Stop,
+    /// The relay's own.
+    Own(E),
+}
+
+/// What a relay has to do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Next<E> {
+    /// A descriptor of its own is ready.
+    Ready { token: u64, readable: bool, writable: bool },
+    /// An event of its own is due.
+    Due(E),
+    /// Only the path has moved.
+    Path,
+    /// The run ends.
+    Ended(Ended),
+}
+
+impl<P: Clone, E> Live<P, E> {
+    pub(crate) fn new(config: LoopConfig, path: WanBuilder) -> io::Result<Self> {
+        let wan = path.build().map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
+        let (events, timers) = (EventLoop::new(config)?, SoftTimers::new(Config::default()));
+        Ok(Live { events, timers, wan, look_at: None })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.events.now()
+    }
+
+    /// Watches a descriptor that is not the relay's.
+    pub(crate) fn watch(&self, source: &impl AsFd, number: u32) -> io::Result<()> {
+        self.events.register(source, Token(WATCHED | u64::from(number)), Interest::Readable)
+    }
+
+    /// An event at a time that nobody minds to the nanosecond.
+    pub(crate) fn schedule(&mut self, at: Timestamp, slack: Slack, event: E) -> TimerId {
+        self.timers.schedule_at(self.events.now(), at, slack, Event::Own(event))
+    }
+
+    /// Has [`next`](Self::next) say so when it is time; to be [cancelled](SoftTimers::cancel) at the end.
+    pub(crate) fn stop_at(&mut self, until: Timestamp) -> TimerId {
+        self.timers.schedule_at(self.events.now(), until, Slack::EXACT, Event::Stop)
+    }
+
+    /// Sleeps until there is something to do: on the path, or at `earlier` if that is sooner.
+    pub(crate) fn next(&mut self, earlier: Option<Timestamp>) -> io::Result<Next<E>> {
+        self.arm(self.wan.poll_at().into_iter().chain(earlier).min());
+        Ok(match self.events.next(&mut self.timers)? {
+            Happening::Ready { token: Token(token), .. } if token & WATCHED != 0 => {
+                Next::Ended(Ended::Watched(token as u32))
+            }
+            Happening::Ready { token: Token(token), readable, writable } => {
+                Next::Ready { token, readable, writable }
+            }
+            Happening::Due(fired) => match fired.event {
+                Event::Stop => Next::Ended(Ended::Time),
+                Event::Own(event) => Next::Due(event),
+                Event::Path => {
+                    self.look_at = None;
+                    Next::Path
+                }
+            },
+        })
+    }
+
+    fn arm(&mut self, at: Option<Timestamp>) {
+        if self.look_at.map(|(_, at)| at) == at {
+            return;
+        }
+        if let Some((id, _)) = self.look_at.take() {
+            self.timers.cancel(id);
+        }
+        self.look_at = at.map(|at| {
+            let id = self.timers.schedule_at(self.events.now(), at, Slack::EXACT, Event::Path);
+            (id, at)
+        });
+    }
+}
+
+/// Whether what comes from or goes to `address` meets the socket that is bound to `local`.
+pub(crate) fn is_same_socket(address: SocketAddr, local: SocketAddr) -> bool {
+    let (ip, bound) = (address.ip().to_canonical(), local.ip().to_canonical());
+    let here = ip.is_loopback() || ip.is_unspecified();
+    address.port() == local.port() && (ip == bound || (bound.is_unspecified() && here))
+}
+
+/// Tokens with this bit are watched descriptors; all others are the relay's.
+const WATCHED: u64 = 1 << 63;

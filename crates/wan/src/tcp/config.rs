@@ -1,0 +1,75 @@
+//! How a relay of streams is set up, and what it counts.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use softtimers::LoopConfig;
+
+/// How a [`Relay`](super::Relay) is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct StreamConfig {
+    /// Where clients connect to; port 0 is any that is free.
+    pub listen: SocketAddr,
+    /// Where their streams go.
+    pub upstream: SocketAddr,
+    /// How many, how long and how much.
+    pub limits: StreamLimits,
+    /// The loop that waits.
+    pub events: LoopConfig,
+}
+
+impl StreamConfig {
+    /// From any free port of the loopback interface to `upstream`.
+    pub fn to(upstream: SocketAddr) -> Self {
+        StreamConfig {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            upstream,
+            limits: StreamLimits::default(),
+            events: LoopConfig::default(),
+        }
+    }
+}
+
+/// What connections may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamLimits {
+    /// The most connections at once. Each takes two descriptors.
+    pub most: u32,
+    /// A connection ends when nothing has moved on it, either way, for so long.
+    pub idle: Duration,
+    /// The most bytes of one direction of a connection that are held, on the path and for who does not read yet. No
+    /// connection is faster than one window in the time that a byte is under way.
+    pub window: usize,
+}
+
+impl Default for StreamLimits {
+    /// 480 connections, which a common limit of 1,024 descriptors has room for; two minutes; 16 MiB, which is
+    /// 1 Gbit/s over more than 100 ms.
+    fn default() -> Self {
+        StreamLimits { most: 480, idle: Duration::from_secs(120), window: 16 << 20 }
+    }
+}
+
+/// What a relay has done beside what its path counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct StreamStats {
+    /// Connections there are.
+    pub connections: u32,
+    /// Connections there have been. `opened == connections + closed + reset + expired`.
+    pub opened: u64,
+    /// Connections that both sides have ended.
+    pub closed: u64,
+    /// Connections that one side, or a host on the way, has reset; also those that the upstream refused.
+    pub reset: u64,
+    /// Connections on which nothing moved.
+    pub expired: u64,
+    /// Connections for which there was no room; reset at once.
+    pub refused: u64,
+    /// Times that the system had no descriptor for another connection, which then waited.
+    pub no_socket: u64,
+    /// Connections that the upstream did not take.
+    pub upstream_refused: u64,
+    /// Pieces whose connection was gone when they arrived.
+    pub stray: u64,
+}

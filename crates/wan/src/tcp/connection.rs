@@ -1,0 +1,233 @@
+//! A connection with its two sockets: [`Connection`].
+//!
+//! ```text
+//!   client ══ sides[0] ── flows[0], up ───▶ sides[1] ══ upstream
+//!                      ◀─ flows[1], down ──
+//! ```
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+use softtimers::{EventLoop, Interest, TimerId, Timestamp, Token};
+
+use super::flow::{End, Flow, Load};
+use crate::Way;
+
+/// A client's connection and the one to the upstream.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) serial: u64,
+    pub(super) flows: [Flow; 2],
+    sides: [Side; 2],
+    /// Whether each direction stands in line for the path.
+    pub(super) in_line: [bool; 2],
+    /// When a byte last came or went.
+    pub(super) moved: Timestamp,
+    pub(super) expiry: Option<TimerId>,
+    was_reset: bool,
+}
+
+/// One of its ends.
+#[derive(Debug, Default)]
+struct Side {
+    /// None before it is opened, and once it has failed.
+    socket: Option<TcpStream>,
+    connecting: bool,
+    watched: Option<Interest>,
+}
+
+/// How a connection stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Standing {
+    /// It goes on.
+    Open,
+    /// Both directions are over.
+    Closed,
+    /// It was reset.
+    Reset,
+}
+
+impl Connection {
+    pub(super) fn new(now: Timestamp, serial: u64, client: TcpStream) -> Self {
+        Connection {
+            serial,
+            flows: [Flow::opening(), Flow::default()],
+            sides: [Side { socket: Some(client), ..Side::default() }, Side::default()],
+            in_line: [false; 2],
+            moved: now,
+            expiry: None,
+            was_reset: false,
+        }
+    }
+
+    /// Takes in what has come over the path. An error is the upstream's, which could not be connected to.
+    pub(super) fn arrive(&mut self, way: Way, load: Load, upstream: SocketAddr) -> io::Result<()> {
+        match load {
+            Load::Open => match begin_to_connect(upstream) {
+                Ok(socket) => {
+                    self.sides[1] = Side { socket: Some(socket), connecting: true, watched: None };
+                }
+                Err(error) => {
+                    self.fail(1);
+                    return Err(error);
+                }
+            },
+            Load::Bytes(bytes) => self.flows[flow(way)].arrive(bytes),
+            Load::End(End::Finished) => self.flows[flow(way)].arrive_end(),
+            Load::End(End::Reset) => self.was_reset = true,
+        }
+        Ok(())
+    }
+
+    /// Whether the upstream has taken the connection, of which its socket has just spoken.
+    pub(super) fn connected(&mut self, side: usize) -> io::Result<()> {
+        let Side { socket: Some(socket), connecting: connecting @ true, .. } = &mut self.sides[side] else {
+            return Ok(());
+        };
+        *connecting = false;
+        let outcome = match socket.take_error() {
+            Ok(None) => socket.set_nodelay(true),
+            Ok(Some(error)) | Err(error) => Err(error),
+        };
+        if outcome.is_err() {
+            self.fail(side);
+        }
+        outcome
+    }
+
+    /// Reads once from one side, if there is an appetite.
+    pub(super) fn read(&mut self, now: Timestamp, side: usize, window: usize, buffer: &mut [u8]) {
+        let Side { socket: Some(socket), connecting: false, .. } = &mut self.sides[side] else { return };
+        let room = self.flows[side].appetite(window).min(buffer.len());
+        if room == 0 {
+            return;
+        }
+        match socket.read(&mut buffer[..room]) {
+            Ok(0) => self.flows[side].end(End::Finished),
+            Ok(length) => {
+                self.flows[side].take(&buffer[..length]);
+                self.moved = now;
+            }
+            Err(error) if is_passing(&error) => {}
+            Err(_) => self.fail(side),
+        }
+    }
+
+    /// Writes to one side what it takes of what has arrived for it.
+    pub(super) fn write(&mut self, now: Timestamp, side: usize) {
+        let Side { socket: Some(socket), connecting: false, .. } = &mut self.sides[side] else { return };
+        let flow = &mut self.flows[1 - side];
+        while !flow.slices().is_empty() {
+            match socket.write_vectored(&flow.slices()) {
+                Ok(length) => {
+                    flow.wrote(length);
+                    self.moved = now;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return self.fail(side),
+            }
+        }
+        if flow.end_is_due() {
+            flow.is_over = true;
+            if socket.shutdown(Shutdown::Write).is_err() {
+                self.fail(side);
+            }
+        }
+    }
+
+    /// Has the loop watch each side for what is wanted of it, and for nothing else: what is reported and left
+    /// undone would be reported for ever.
+    pub(super) fn watch(&mut self, events: &EventLoop, slot: u32, window: usize) {
+        for side in 0..2 {
+            let reads = self.flows[side].appetite(window) > 0;
+            let Side { socket: Some(socket), connecting, watched } = &mut self.sides[side] else { continue };
+            let writes = *connecting || self.flows[1 - side].wants_to_write();
+            let wanted = match (reads && !*connecting, writes) {
+                (true, true) => Some(Interest::Both),
+                (true, false) => Some(Interest::Readable),
+                (false, true) => Some(Interest::Writable),
+                (false, false) => None,
+            };
+            if wanted == *watched {
+                continue;
+            }
+            let token = Token(u64::from(slot) * 2 + side as u64);
+            let outcome = match (*watched, wanted) {
+                (_, None) => events.deregister(socket),
+                (None, Some(interest)) => events.register(socket, token, interest),
+                (Some(_), Some(interest)) => events.reregister(socket, token, interest),
+            };
+            *watched = wanted;
+            if outcome.is_err() {
+                self.fail(side);
+            }
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        if self.was_reset {
+            Standing::Reset
+        } else if self.flows.iter().all(|flow| flow.is_over) {
+            // With a side that failed, its reset is still on the path.
+            if self.sides.iter().all(|side| side.socket.is_some()) {
+                Standing::Closed
+            } else {
+                Standing::Open
+            }
+        } else {
+            Standing::Open
+        }
+    }
+
+    /// Ends it on both sides by a reset.
+    pub(super) fn abort(&mut self) {
+        self.sides.iter_mut().for_each(Side::abort);
+    }
+
+    /// One side is gone: the other learns of it over the path.
+    fn fail(&mut self, side: usize) {
+        self.sides[side].abort();
+        self.flows[side].end(End::Reset);
+        self.flows[1 - side].abandon();
+    }
+}
+
+impl Side {
+    fn abort(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            reset(socket);
+        }
+        *self = Side::default();
+    }
+}
+
+/// Ends a connection by a reset instead of in order.
+pub(super) fn reset(socket: TcpStream) {
+    // If that cannot be, it ends in order.
+    let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
+    drop(socket);
+}
+
+/// Which flow goes in a direction; it reads from the side of the same number and writes to the other.
+pub(super) fn flow(way: Way) -> usize {
+    if way == Way::Up { 0 } else { 1 }
+}
+
+fn begin_to_connect(upstream: SocketAddr) -> io::Result<TcpStream> {
+    let family = if upstream.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket: OwnedFd = socket_with(family, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &upstream) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

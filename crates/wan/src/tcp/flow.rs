@@ -1,0 +1,263 @@
+//! One direction of a connection, as a state machine: [`Flow`]. It has no socket and no clock.
+//!
+//! ```text
+//!   read ─▶ taken: waits for room ─▶ next_chunk ─▶ (the path) ─▶ arrived ─▶ backlog: waits for the reader ─▶ write
+//!           ╰──────────────────────── held: at most the window ────────────────────────╯
+//! ```
+//!
+//! The end of the stream stands behind its last byte all the way.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// One direction of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// It is to be told that there is a connection, first of all.
+    opens: bool,
+    /// Read, and not on the path yet: from `begun` on.
+    taken: Vec<u8>,
+    begun: usize,
+    /// How it ends, once it does.
+    end: Option<End>,
+    end_is_sent: bool,
+    /// Bytes taken, on the path and in the backlog.
+    held: usize,
+    backlog: VecDeque<Box<[u8]>>,
+    backlog_bytes: usize,
+    /// Written of the first in the backlog.
+    written: usize,
+    arrived_end: bool,
+    /// Its end has been written.
+    pub(super) is_over: bool,
+}
+
+/// How a direction ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// After its last byte.
+    Finished,
+    /// Whatever is not on the path yet is lost.
+    Reset,
+}
+
+/// What goes over the path for a connection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Load {
+    /// It begins.
+    Open,
+    /// Bytes of its stream.
+    Bytes(Box<[u8]>),
+    /// It ends.
+    End(End),
+}
+
+impl Load {
+    /// What it is to the path.
+    pub(super) fn bytes(&self) -> u32 {
+        if let Load::Bytes(bytes) = self { bytes.len() as u32 } else { 0 }
+    }
+}
+
+impl Flow {
+    /// The direction of who has connected.
+    pub(super) fn opening() -> Self {
+        Flow { opens: true, ..Flow::default() }
+    }
+
+    /// How many bytes may be read now; none while earlier ones wait for room, or their reader.
+    pub(super) fn appetite(&self, window: usize) -> usize {
+        if self.end.is_some() || self.waits() || self.backlog_bytes > window / BACKLOG_SHARE {
+            return 0;
+        }
+        window.saturating_sub(self.held).min(MOST_TAKEN)
+    }
+
+    /// Takes bytes in that were read.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        self.taken.extend_from_slice(bytes);
+        self.held += bytes.len();
+    }
+
+    /// Nothing more is read. A reset prevails.
+    pub(super) fn end(&mut self, end: End) {
+        if end == End::Reset {
+            self.held -= self.taken.len() - self.begun;
+            self.taken.clear();
+            self.begun = 0;
+            self.end_is_sent &= self.end == Some(End::Reset);
+        }
+        if self.end != Some(End::Reset) {
+            self.end = Some(end);
+        }
+    }
+
+    /// Whether something waits for room on the path.
+    pub(super) fn waits(&self) -> bool {
+        self.opens || self.begun < self.taken.len() || (self.end.is_some() && !self.end_is_sent)
+    }
+
+    /// How long the next piece is, of at most `most` bytes.
+    pub(super) fn next_length(&self, most: usize) -> u32 {
+        if self.opens { 0 } else { (self.taken.len() - self.begun).min(most) as u32 }
+    }
+
+    /// The next piece for the path.
+    pub(super) fn next_load(&mut self, most: usize) -> Option<Load> {
+        if std::mem::take(&mut self.opens) {
+            return Some(Load::Open);
+        }
+        let length = self.next_length(most) as usize;
+        if length > 0 {
+            let piece = self.taken[self.begun..][..length].into();
+            self.begun += length;
+            if self.begun == self.taken.len() {
+                self.taken.clear();
+                self.begun = 0;
+            }
+            return Some(Load::Bytes(piece));
+        }
+        let end = self.end.filter(|_| !self.end_is_sent)?;
+        self.end_is_sent = true;
+        Some(Load::End(end))
+    }
+
+    /// A piece has arrived, for its reader.
+    pub(super) fn arrive(&mut self, bytes: Box<[u8]>) {
+        if self.is_over {
+            return;
+        }
+        self.backlog_bytes += bytes.len();
+        self.backlog.push_back(bytes);
+    }
+
+    /// The end has arrived.
+    pub(super) fn arrive_end(&mut self) {
+        self.arrived_end = true;
+    }
+
+    /// Whether something waits to be written: bytes, or the end.
+    pub(super) fn wants_to_write(&self) -> bool {
+        !self.backlog.is_empty() || self.end_is_due()
+    }
+
+    /// Whether only the end is left to write.
+    pub(super) fn end_is_due(&self) -> bool {
+        self.backlog.is_empty() && self.arrived_end && !self.is_over
+    }
+
+    /// Nobody is left to read what arrives.
+    pub(super) fn abandon(&mut self) {
+        self.backlog.clear();
+        (self.backlog_bytes, self.written, self.is_over) = (0, 0, true);
+    }
+
+    /// The first bytes of the backlog.
+    pub(super) fn slices(&self) -> Vec<IoSlice<'_>> {
+        let mut skip = self.written;
+        let slices = self.backlog.iter().take(MOST_SLICES).map(|piece| {
+            let slice = IoSlice::new(&piece[skip..]);
+            skip = 0;
+            slice
+        });
+        slices.collect()
+    }
+
+    /// So many of them have been written.
+    pub(super) fn wrote(&mut self, bytes: usize) {
+        self.held -= bytes;
+        self.backlog_bytes -= bytes;
+        self.written += bytes;
+        while let Some(first) = self.backlog.front().filter(|first| first.len() <= self.written) {
+            self.written -= first.len();
+            self.backlog.pop_front();
+        }
+    }
+}
+
+/// Read in one go. What finds no room on the path waits here, out of the kernel's sight.
+const MOST_TAKEN: usize = 64 << 10;
+/// Of the window, what may wait for a reader that is slower than the path.
+const BACKLOG_SHARE: usize = 16;
+/// Written in one go.
+const MOST_SLICES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever the pieces, on the path and in each write, the bytes come out whole, in order, and then the end.
+    #[test]
+    fn bytes_keep_their_order_and_the_end_comes_last() {
+        let sent: Vec<u8> = (0..200_000u32).map(|byte| ((byte * 31) >> 3) as u8).collect();
+        let (mut flow, mut got, mut offset) = (Flow::default(), Vec::new(), 0);
+        let window = 1 << 20;
+        while !flow.is_over {
+            let room = flow.appetite(window).min(sent.len() - offset).min(7_001);
+            if room > 0 {
+                flow.take(&sent[offset..][..room]);
+                offset += room;
+            } else if offset == sent.len() {
+                flow.end(End::Finished);
+            }
+            // The path takes two pieces, and hands them on at once.
+            for _ in 0..2 {
+                match flow.next_load(1_448) {
+                    Some(Load::Bytes(bytes)) => flow.arrive(bytes),
+                    Some(Load::End(End::Finished)) => flow.arrive_end(),
+                    other => assert_eq!(other, None),
+                }
+            }
+            let joined: Vec<u8> = flow.slices().iter().flat_map(|slice| slice.to_vec()).collect();
+            let write = joined.len().min(999);
+            got.extend_from_slice(&joined[..write]);
+            flow.wrote(write);
+            flow.is_over = flow.end_is_due();
+        }
+        assert!(got == sent);
+        assert_eq!((flow.held, flow.backlog_bytes, flow.appetite(window)), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_is_held_is_bounded_by_the_window() {
+        let mut flow = Flow::default();
+        let window = 100_000;
+        let mut taken = 0;
+        while flow.appetite(window) > 0 {
+            let bytes = vec![0; flow.appetite(window)];
+            taken += bytes.len();
+            flow.take(&bytes);
+            while flow.next_load(65_536).is_some() {}
+        }
+        assert_eq!(taken, window);
+        // A reader that does not read is held to less.
+        let mut slow = Flow::default();
+        slow.take(&vec![0; 10_000]);
+        let Some(Load::Bytes(bytes)) = slow.next_load(65_536) else { panic!() };
+        slow.arrive(bytes);
+        assert_eq!(slow.appetite(window), 0);
+        slow.wrote(10_000);
+        assert!(slow.appetite(window) > 0);
+    }
+
+    #[test]
+    fn a_reset_overtakes_what_was_not_on_the_path() {
+        let mut flow = Flow::default();
+        flow.take(&[1; 5_000]);
+        assert!(matches!(flow.next_load(1_448), Some(Load::Bytes(_))));
+        flow.end(End::Finished);
+        flow.end(End::Reset);
+        flow.end(End::Finished);
+        assert_eq!(flow.next_load(1_448), Some(Load::End(End::Reset)));
+        assert_eq!(flow.next_load(1_448), None);
+        assert_eq!(flow.held, 1_448);
+        // Also behind an end that is on its way.
+        let mut ended = Flow::default();
+        ended.end(End::Finished);
+        assert_eq!(ended.next_load(1), Some(Load::End(End::Finished)));
+        ended.end(End::Reset);
+        assert_eq!(ended.next_load(1), Some(Load::End(End::Reset)));
+        ended.end(End::Reset);
+        assert_eq!(ended.next_load(1), None);
+    }
+}

@@ -1,0 +1,419 @@
+//! [`Relay`]: streams on either side of a [`Wan`](crate::Wan), and the loop between them.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use softtimers::{Interest, LoopStats, Slack, Timestamp, Token};
+
+use super::config::{StreamConfig, StreamStats};
+use super::connection::{Connection, Standing, flow, reset};
+use super::flow::Load;
+use crate::live::{Carried, Ended, Live, Next, is_same_socket};
+use crate::{Bottleneck, Counters, Measured, PathConfig, PathError, WanBuilder, Way};
+
+/// A TCP relay whose two sides are a [`Wan`](crate::Wan) apart. See the [module documentation](super).
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use std::net::{TcpListener, TcpStream};
+/// use std::time::Duration;
+/// use softtimers_wan::tcp::{Relay, StreamConfig};
+/// use softtimers_wan::{PathConfig, Wan, Way};
+///
+/// let server = TcpListener::bind("127.0.0.1:0")?;
+/// let path = Wan::builder().both(PathConfig::default().delay(Duration::from_millis(5)));
+/// let mut relay = Relay::bind(StreamConfig::to(server.local_addr()?), path)?;
+///
+/// let mut client = TcpStream::connect(relay.local_addr())?;
+/// client.write_all(b"hello")?;
+/// for _ in 0..100 {
+///     if relay.counters(Way::Up).delivered_bytes < 5 {
+///         relay.run(Some(relay.now() + Duration::from_millis(20)))?;
+///     }
+/// }
+/// let (mut accepted, _) = server.accept()?;
+/// let mut buffer = [0; 5];
+/// accepted.read_exact(&mut buffer)?;
+/// assert_eq!(&buffer, b"hello");
+/// assert!(relay.measured(Way::Up).delay_ns().min() >= Some(5_000_000));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Cost
+/// A system call for each read of up to 64 KiB, one for what has arrived together, two for each change between
+/// waiting and reading. None while nothing is held and nothing comes.
+#[derive(Debug)]
+pub struct Relay {
+    config: StreamConfig,
+    listen: TcpListener,
+    local: SocketAddr,
+    live: Live<Chunk, Event>,
+    slots: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    serial: u64,
+    /// Who waits for room on the path, each way: they take turns.
+    line: [VecDeque<ConnectionId>; 2],
+    buffer: Box<[u8]>,
+    stats: StreamStats,
+}
+
+/// Names one connection; never another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ConnectionId {
+    slot: u32,
+    serial: u64,
+}
+
+/// What is on the path.
+#[derive(Clone, Debug)]
+struct Chunk {
+    connection: ConnectionId,
+    load: Load,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    /// Nothing may have moved on a connection for its time.
+    Expiry(ConnectionId),
+    /// There may be descriptors again.
+    Accept,
+}
+
+impl Relay {
+    /// Listens, on a path that is empty. Bytes flow while it [runs](Self::run).
+    ///
+    /// # Errors
+    /// What the system says of the listening address, or of another descriptor. `InvalidInput` if the path is none
+    /// for streams ([`PathConfig::check_stream`]) or the upstream is the relay itself.
+    pub fn bind(config: StreamConfig, path: WanBuilder) -> io::Result<Self> {
+        let invalid = |error| io::Error::new(ErrorKind::InvalidInput, error);
+        let live = Live::new(config.events, path)?;
+        for way in [Way::Up, Way::Down] {
+            live.wan.direction(way).path().check_stream().map_err(invalid)?;
+        }
+        let listen = TcpListener::bind(config.listen)?;
+        let local = listen.local_addr()?;
+        if is_same_socket(config.upstream, local) {
+            let problem = format!("the upstream {} is the relay itself", config.upstream);
+            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
+        }
+        listen.set_nonblocking(true)?;
+        live.events.register(&listen, LISTEN, Interest::Readable)?;
+        Ok(Relay {
+            config,
+            listen,
+            local,
+            live,
+            slots: Vec::new(),
+            free: Vec::new(),
+            serial: 0,
+            line: Default::default(),
+            buffer: vec![0; READ].into(),
+            stats: StreamStats::default(),
+        })
+    }
+
+    /// Has [`run`](Self::run) come back with this number when a descriptor can be read: of a signal, a control
+    /// socket. It is reported as long as it can.
+    ///
+    /// # Errors
+    /// As [`EventLoop::register`](softtimers::EventLoop::register).
+    pub fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
+        self.live.watch(source, number)
+    }
+
+    /// Carries bytes until this time, or for good, or until a [watched](Self::watch) descriptor can be read. What is
+    /// on the path then stays there until it runs again.
+    ///
+    /// # Errors
+    /// None that a working system gives: what goes wrong with a connection is counted.
+    pub fn run(&mut self, until: Option<Timestamp>) -> io::Result<Ended> {
+        self.run_observed(until, |_| {})
+    }
+
+    /// As [`run`](Self::run), and `observe` sees each piece that leaves the path.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_observed(
+        &mut self,
+        until: Option<Timestamp>,
+        observe: impl FnMut(&Carried),
+    ) -> io::Result<Ended> {
+        let stop = until.map(|until| self.live.stop_at(until));
+        let ended = self.run_until_stopped(observe);
+        stop.map(|stop| self.live.timers.cancel(stop));
+        ended
+    }
+
+    /// Another path in one direction from now on: see [`Direction::set`](crate::Direction::set).
+    ///
+    /// # Errors
+    /// [`PathError`], as [`PathConfig::check_stream`]; then nothing changes.
+    pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
+        path.check_stream()?;
+        self.live.wan.set(self.live.now(), way, path)
+    }
+
+    /// Where clients connect to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The time, by the clock that bytes are delayed by.
+    pub fn now(&self) -> Timestamp {
+        self.live.now()
+    }
+
+    /// What was set in one direction.
+    pub fn path(&self, way: Way) -> &PathConfig {
+        self.live.wan.direction(way).path()
+    }
+
+    /// What became of the pieces in one direction. The opening and the end of each stream are pieces without a
+    /// byte.
+    pub fn counters(&self, way: Way) -> Counters {
+        self.live.wan.direction(way).counters()
+    }
+
+    /// What was measured of those that came out.
+    pub fn measured(&self, way: Way) -> &Measured {
+        self.live.wan.direction(way).measured()
+    }
+
+    /// What was done beside.
+    pub fn stats(&self) -> StreamStats {
+        self.stats
+    }
+
+    /// How often the loop has waited, and how long its handlers took.
+    pub fn loop_stats(&self) -> LoopStats {
+        self.live.events.stats()
+    }
+
+    fn run_until_stopped(&mut self, mut observe: impl FnMut(&Carried)) -> io::Result<Ended> {
+        loop {
+            let room = self.room_at();
+            match self.live.next(room)? {
+                Next::Ended(ended) => return Ok(ended),
+                Next::Ready { token, .. } if token == LISTEN.0 => self.accept(),
+                Next::Ready { token, readable, writable } => {
+                    self.serve((token / 2) as u32, (token % 2) as usize, readable, writable);
+                }
+                Next::Due(Event::Expiry(connection)) => self.expire(connection),
+                Next::Due(Event::Accept) => {
+                    // If it fails, nobody connects any more, which a watched descriptor must still be told.
+                    let _ = self.live.events.register(&self.listen, LISTEN, Interest::Readable);
+                }
+                Next::Path => {}
+            }
+            self.deliver(&mut observe);
+            self.pump(Way::Up);
+            self.pump(Way::Down);
+        }
+    }
+
+    /// When there will be room for those in line. Where the link is idle it is when something arrives, and the loop
+    /// wakes for that anyway.
+    fn room_at(&self) -> Option<Timestamp> {
+        let ways = [Way::Up, Way::Down].into_iter().filter(|&way| !self.line[flow(way)].is_empty());
+        ways.filter_map(|way| self.live.wan.direction(way).next_departure()).min()
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..BATCH {
+            match self.listen.accept() {
+                Ok((client, _)) if self.stats.connections < self.config.limits.most => self.open(client),
+                Ok((client, _)) => {
+                    self.stats.refused += 1;
+                    reset(client);
+                }
+                Err(error) => {
+                    // A connection that is gone again is none; without a descriptor the next waits in the kernel.
+                    let none_left = matches!(
+                        error.raw_os_error(),
+                        Some(TOO_MANY | TOO_MANY_IN_SYSTEM | NO_BUFFERS | NO_MEMORY)
+                    );
+                    if none_left && self.live.events.deregister(&self.listen).is_ok() {
+                        self.stats.no_socket += 1;
+                        let again = self.now() + ACCEPT_AGAIN;
+                        self.live.schedule(again, Slack::within(ACCEPT_AGAIN), Event::Accept);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, client: TcpStream) {
+        if client.set_nonblocking(true).and_then(|()| client.set_nodelay(true)).is_err() {
+            return;
+        }
+        let now = self.now();
+        self.serial += 1;
+        self.stats.opened += 1;
+        self.stats.connections += 1;
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        if slot as usize == self.slots.len() {
+            self.slots.push(None);
+        }
+        let connection = ConnectionId { slot, serial: self.serial };
+        self.slots[slot as usize] = Some(Connection::new(now, self.serial, client));
+        self.look_again(connection, now + self.config.limits.idle);
+        self.settle(slot);
+    }
+
+    /// Does what a socket is ready for.
+    fn serve(&mut self, slot: u32, side: usize, readable: bool, writable: bool) {
+        let now = self.live.now();
+        // A report of a connection that has just gone finds nothing, or another with nothing.
+        let Some(Some(connection)) = self.slots.get_mut(slot as usize) else { return };
+        if writable {
+            self.stats.upstream_refused += u64::from(connection.connected(side).is_err());
+        }
+        // Who is only written to and has hung up is found out by writing.
+        connection.write(now, side);
+        if readable {
+            connection.read(now, side, self.config.limits.window, &mut self.buffer);
+        }
+        self.settle(slot);
+    }
+
+    /// Hands on what has arrived, at most a batch: the rest is due after another look at the sources.
+    fn deliver(&mut self, observe: &mut impl FnMut(&Carried)) {
+        let mut touched = Vec::new();
+        for _ in 0..BATCH {
+            let now = self.live.now();
+            let Some((way, delivery)) = self.live.wan.pop_due(now) else { break };
+            let (bytes, offered, due) = (delivery.bytes, delivery.offered, delivery.due);
+            observe(&Carried { way, bytes, offered, due, left: now });
+            let Chunk { connection: id, load } = delivery.packet;
+            let upstream = self.config.upstream;
+            match self.find(id).map(|connection| connection.arrive(way, load, upstream)) {
+                None => {
+                    self.stats.stray += 1;
+                    continue;
+                }
+                Some(outcome) => self.stats.upstream_refused += u64::from(outcome.is_err()),
+            }
+            let place = (id.slot, 1 - flow(way));
+            if !touched.contains(&place) {
+                touched.push(place);
+            }
+        }
+        let now = self.live.now();
+        for (slot, side) in touched {
+            if let Some(connection) = &mut self.slots[slot as usize] {
+                connection.write(now, side);
+            }
+            self.settle(slot);
+        }
+    }
+
+    /// Puts on the path what finds room there, a piece of each connection in turn.
+    fn pump(&mut self, way: Way) {
+        let Relay { live, slots, line, .. } = self;
+        let now = live.events.now();
+        let direction = live.wan.direction_mut(way);
+        let path = direction.path();
+        let most = if path.bottleneck == Bottleneck::NONE { READ } else { SEGMENT };
+        let most = most.min(usize::try_from(path.most_bytes).unwrap_or(most));
+        let mut settled = Vec::new();
+        while let Some(&id) = line[flow(way)].front() {
+            let connection = slots[id.slot as usize].as_mut().filter(|one| one.serial == id.serial);
+            let Some(connection) = connection else {
+                line[flow(way)].pop_front();
+                continue;
+            };
+            let flow_of = &mut connection.flows[flow(way)];
+            if !direction.has_room_for(now, flow_of.next_length(most)) {
+                break;
+            }
+            line[flow(way)].pop_front();
+            if let Some(load) = flow_of.next_load(most) {
+                let bytes = load.bytes();
+                // There is room.
+                let _ = direction.offer(now, bytes, Chunk { connection: id, load });
+            }
+            if flow_of.waits() {
+                line[flow(way)].push_back(id);
+            } else {
+                connection.in_line[flow(way)] = false;
+                settled.push(id.slot);
+            }
+        }
+        settled.into_iter().for_each(|slot| self.settle(slot));
+    }
+
+    /// After anything has happened to a connection: it stands in line, is watched for what it wants, or is over.
+    fn settle(&mut self, slot: u32) {
+        let Relay { live, slots, line, config, .. } = self;
+        let Some(connection) = slots.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        connection.watch(&live.events, slot, config.limits.window);
+        let id = ConnectionId { slot, serial: connection.serial };
+        for way in [0, 1] {
+            if connection.flows[way].waits() && !connection.in_line[way] {
+                connection.in_line[way] = true;
+                line[way].push_back(id);
+            }
+        }
+        match connection.standing() {
+            Standing::Open => return,
+            Standing::Closed => self.stats.closed += 1,
+            Standing::Reset => {
+                connection.abort();
+                self.stats.reset += 1;
+            }
+        }
+        self.remove(slot);
+    }
+
+    fn expire(&mut self, id: ConnectionId) {
+        let (now, idle) = (self.now(), self.config.limits.idle);
+        let Some(connection) = self.find(id) else { return };
+        let until = connection.moved + idle;
+        if until > now {
+            return self.look_again(id, until);
+        }
+        connection.abort();
+        self.stats.expired += 1;
+        self.remove(id.slot);
+    }
+
+    /// Nobody minds when exactly a connection ends.
+    fn look_again(&mut self, id: ConnectionId, at: Timestamp) {
+        let slack = Slack::within(self.config.limits.idle / 8);
+        let expiry = self.live.schedule(at, slack, Event::Expiry(id));
+        if let Some(connection) = self.find(id) {
+            connection.expiry = Some(expiry);
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        let Some(connection) = self.slots[slot as usize].take() else { return };
+        connection.expiry.map(|expiry| self.live.timers.cancel(expiry));
+        self.free.push(slot);
+        self.stats.connections -= 1;
+    }
+
+    fn find(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.slots.get_mut(id.slot as usize)?.as_mut().filter(|connection| connection.serial == id.serial)
+    }
+}
+
+const LISTEN: Token = Token(1 << 62);
+/// Connections, or pieces, in one go, so that each side gets its turn.
+const BATCH: usize = 64;
+/// Read in one go, and a piece where nothing is slow.
+const READ: usize = 64 << 10;
+/// A piece where something is: what TCP sends over an Ethernet.
+const SEGMENT: usize = 1_448;
+/// How long nobody is accepted who could not be.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+const TOO_MANY: i32 = rustix::io::Errno::MFILE.raw_os_error();
+const TOO_MANY_IN_SYSTEM: i32 = rustix::io::Errno::NFILE.raw_os_error();
+const NO_BUFFERS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();
+const NO_MEMORY: i32 = rustix::io::Errno::NOMEM.raw_os_error();
