@@ -99,9 +99,7 @@ pub struct SocketReport {
     pub would_block: u64,
     /// Attempts that met a full queue on the way out (`ENOBUFS`).
     pub no_buffers: u64,
-    /// Attempts that were told of an earlier datagram's ICMP error: nobody listens there. And those of a batch that
-    /// broke off without a reason and went on at once, which is nearly always the same, but may be a queue that
-    /// was full for a moment: the kernel does not say.
+    /// Attempts that were told of an earlier datagram's ICMP error: nobody listens there.
     pub refused: u64,
     /// Answers of the echo server that were thrown away because its socket had no room for them.
     pub answers_dropped: u64,

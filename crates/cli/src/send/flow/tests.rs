@@ -115,6 +115,23 @@ fn a_departure_of_a_handler_is_late_without_a_cause() {
     assert_eq!(counts, [("catch_up", LateReport { count: 1, longest_ns: 9_000_000 })]);
 }
 
+/// The kernel does not say why a batch broke off that went on at once; the queue of ICMP errors does. Where
+/// it is not kept, nothing tells a closed port.
+#[test]
+fn a_closed_port_is_told_from_a_full_queue() {
+    let start = AHEAD;
+    for queued in [true, false] {
+        let (mut flow, receiver) = flow("--interval 1ms --flows 64 --phase together --train none", start);
+        flow.outlet.socket().report_queue_drops(queued).unwrap();
+        drop(receiver);
+        flow.depart(start, TriggerState::Backup).unwrap();
+        let SocketReport { would_block, no_buffers, refused, .. } = flow.trouble();
+        let (told, not_told) = if queued { (refused, no_buffers) } else { (no_buffers, refused) };
+        assert!(told > 0 && (would_block, not_told) == (0, 0), "{queued}: {:?}", flow.trouble());
+        assert_eq!(flow.outlet.socket().drain_errors().unwrap(), 0);
+    }
+}
+
 /// A kernel that never has room is not asked again and again, be the loop on time or far behind; and when it
 /// has room again, what waited leaves.
 #[test]
