@@ -147,7 +147,7 @@ fn a_kernel_that_goes_on_refusing_is_left_alone_each_time() {
     while flow.outlet.transmit(b"nobody reads this", start).unwrap() {}
     let mut now = start;
     for late in [0, 100, 0, 50_000, 0, 0, 200_000] {
-        now = now + micros(late);
+        now += micros(late);
         let wake = flow.depart(now, TriggerState::Backup).unwrap();
         assert!(wake >= now + micros(100), "late by {late} us: {now:?}, then {wake:?}");
         assert_eq!((flow.sent(), flow.due()), (0, wake));
