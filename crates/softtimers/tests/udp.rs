@@ -15,13 +15,13 @@ use std::os::unix::net::UnixDatagram;
 use std::thread;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use softtimers::clock::Monotonic;
 use softtimers::udp::{Datagram, RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers::{Clock, Timestamp};
 
-use network::{departed, in_slow_network, pause, slow_socket};
+use network::{PATIENCE, TICK, departed, in_slow_network, slow_socket, wait_for_departures};
 use skipped::skipped;
 
 /// A receiver, and a sender connected to it, on each loopback address that this machine has.
@@ -32,6 +32,8 @@ fn pairs() -> Vec<(UdpSocket, UdpSocket)> {
             Ok(receiver) => {
                 let sender = UdpSocket::bind(address).unwrap();
                 sender.connect(receiver.local_addr().unwrap()).unwrap();
+                // Whatever is lost, no test waits for it for ever.
+                receiver.as_ref().set_read_timeout(Some(PATIENCE)).unwrap();
                 pairs.push((receiver, sender));
             }
             Err(error) => skipped(&format_args!("no socket on {address}: {error}")),
@@ -194,8 +196,10 @@ fn receive_times_are_in_order_and_lie_between_sending_and_reading() {
 fn switch_timestamps_on(receiver: &UdpSocket, sender: &UdpSocket) {
     receiver.set_timestamps(true).unwrap();
     let mut incoming = RecvBatch::new(1, 16);
+    let deadline = Monotonic.now() + PATIENCE;
     loop {
         let sent = Monotonic.now();
+        assert!(sent < deadline, "no stamp was earlier than its reading");
         sender.send(b"tick").unwrap();
         while Monotonic.now() < sent + Duration::from_millis(1) {}
         receiver.recv_batch(&mut incoming).unwrap();
@@ -387,15 +391,14 @@ fn a_full_send_buffer_loses_nothing() {
             outgoing.push(&[0; 1_000], None).unwrap();
         }
         let total = 32 + outcome.sent;
+        let deadline = Monotonic.now() + PATIENCE;
         while !outgoing.is_empty() {
-            poll(&mut [PollFd::new(&socket, PollFlags::OUT)], None).unwrap();
+            assert!(Monotonic.now() < deadline, "{outgoing:?}");
+            poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&TICK)).unwrap();
             sent += socket.send_batch(&mut outgoing).sent;
         }
         assert_eq!(sent, total);
-        while departed() - before < total as u64 {
-            pause();
-        }
-        assert_eq!(departed() - before, total as u64);
+        wait_for_departures(before + total as u64);
     });
 }
 
@@ -428,7 +431,7 @@ fn icmp_errors_queue_up_on_request_and_can_be_drained() {
         let outcome = sender.send_batch(&mut outgoing);
         assert_eq!(outcome.sent, 4, "{outcome:?}");
         let mut fds = [PollFd::new(&sender, PollFlags::empty())];
-        poll(&mut fds, None).unwrap();
+        poll(&mut fds, Some(&Timespec { tv_sec: 20, tv_nsec: 0 })).unwrap();
         assert!(fds[0].revents().contains(PollFlags::ERR));
         assert!(sender.drain_errors().unwrap() > 0);
         assert_eq!(sender.drain_errors().unwrap(), 0);

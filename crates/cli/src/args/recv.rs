@@ -27,7 +27,7 @@ pub struct RecvArgs {
     /// End when every sender that was heard has said that it is done
     ///
     /// Goodbyes can be lost: it also ends when nothing has come for 10 s, or for three intervals if that
-    /// is longer.
+    /// is longer. A sender states at most 4.29 s; --expect-interval may be longer.
     #[arg(long)]
     pub once: bool,
 

@@ -62,7 +62,7 @@ pub struct SendArgs {
     /// Flows sent side by side from one socket, each at the rate: 1 to 10000
     ///
     /// Their starts are spread over one interval (see --phase); --count is that of all together. Datagrams of
-    /// several flows that are due leave in one turn (not with --timer signal or off).
+    /// several flows that are due leave in one turn (not with --timer signal, tick or off).
     #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
     pub flows: u32,
 
@@ -73,7 +73,7 @@ pub struct SendArgs {
     /// The most datagrams of all flows in a row: 1 to 64, or none for no limit [default: 8 if their sum is even]
     ///
     /// After a pause of the loop all flows are due. They then leave in trains of so many, with pauses in which the
-    /// flows still catch up as fast as --burst-interval lets them. The sum of spread flows is even, but not that
+    /// flows still catch up as fast as --burst-interval lets them, but no faster than at twice the rate. The sum of spread flows is even, but not that
     /// of --pattern poisson.
     #[arg(long, value_name = "N|none", value_parser = train)]
     pub train: Option<Train>,
@@ -82,7 +82,7 @@ pub struct SendArgs {
     ///
     /// They leave ahead of their places as one train, in one system call and, where the kernel can, in one send
     /// that it cuts (UDP_SEGMENT); the next ones leave when the places of all have passed. Several lower the CPU
-    /// time of a high rate and undo its pacing by as much. Not with --timer signal or off.
+    /// time of a high rate and undo its pacing by as much. Not with --timer signal, tick or off.
     #[arg(long, value_name = "N|TIME", default_value = "1", value_parser = SendQuantum::parse)]
     pub quantum: SendQuantum,
 

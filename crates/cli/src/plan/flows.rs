@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_core::{PaceConfig, Pattern, Rate, Schedule, Timestamp, TrainLimit};
+use softtimers_core::{PaceConfig, Pattern, Random, Rate, TrainLimit};
 
 use crate::args::{PhaseName, SendArgs, Timer, Train};
 use crate::failure::Failure;
@@ -34,12 +34,8 @@ impl Phase {
             Phase::Spread => part(interval.as_nanos() * u128::from(flow) / u128::from(flows)),
             Phase::Together => Duration::ZERO,
             Phase::Random { seed } => {
-                // The sum of eight exponential gaps, less whole intervals, is uniform to one in a million; and a
-                // Poisson schedule is the one thing here that keeps its places in any later version.
-                let pattern = Pattern::Poisson { seed: seed.wrapping_add(u64::from(flow)) };
-                let mut schedule = Schedule::new(rate, pattern, Timestamp::ZERO);
-                (0..8).for_each(|_| schedule.advance());
-                part(u128::from(schedule.place().as_nanos()) % interval.as_nanos().max(1))
+                let nanos = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+                Duration::from_nanos(Random::stream(seed, flow.into()).below(nanos))
             }
         }
     }
@@ -103,9 +99,12 @@ pub(super) fn together(
     Ok((phase, train))
 }
 
-/// What [`SendPlan::train`](super::SendPlan::train) comes to, for flows of this pace.
+/// What [`SendPlan::train`](super::SendPlan::train) comes to, for flows of this pace: trains that are apart,
+/// however short the burst interval.
 pub(super) fn limit(train: Option<NonZeroU32>, pace: &PaceConfig, flows: u32) -> TrainLimit {
-    train.map_or(TrainLimit::NONE, |most| TrainLimit::new(most, pace.shortest_gap() / flows))
+    // A shorter pause would be none: what is closer than half of the common interval sticks together.
+    let pause = pace.rate.interval() / flows / 2 + Duration::from_nanos(1);
+    train.map_or(TrainLimit::NONE, |most| TrainLimit::new(most, pause.max(pace.shortest_gap() / flows)))
 }
 
 /// How late a departure may be if nobody says: of one flow not at all. Several collect what is due within a
@@ -142,7 +141,10 @@ const SLACK_SHARE: u32 = 32;
 
 #[cfg(test)]
 mod tests {
+    use softtimers_core::Timestamp;
+
     use super::*;
+    use crate::gaps::{self, Gaps};
 
     const INTERVAL: Duration = Duration::from_millis(1);
 
@@ -153,6 +155,32 @@ mod tests {
         let micros = Duration::from_micros;
         assert_eq!(offsets(Phase::Spread), [micros(0), micros(250), micros(500), micros(750)]);
         assert_eq!(offsets(Phase::Together), [Duration::ZERO; 4]);
+    }
+
+    /// After a pause of 1,000 flows: whatever the burst interval, a train ends where the report says it does.
+    #[test]
+    fn trains_are_apart_however_short_the_burst_interval() {
+        let most = NonZeroU32::new(3).unwrap();
+        for (interval, burst, flows) in
+            [(1_000_000, 1, 1_000), (1_001_999, 999, 1_000), (777_777, 600_000, 7)]
+        {
+            let rate = Rate::every(Duration::from_nanos(interval)).unwrap();
+            let burst_interval = Some(Duration::from_nanos(burst));
+            let pace = PaceConfig { burst_interval, ..PaceConfig::new(rate) };
+            let mut limit = limit(Some(most), &pace, flows);
+            let mut gaps = Gaps::new(Some(rate.interval() / flows));
+            let (mut train, mut now) = (gaps::Train::default(), Timestamp::from_micros(1_000));
+            for _ in 0..1_000 / most.get() {
+                let leaving = limit.room(now);
+                for _ in 0..leaving {
+                    gaps.record(&mut train, now);
+                }
+                limit.departed(now, now, leaving);
+                now = now.max(limit.earliest());
+            }
+            let report = gaps.report();
+            assert_eq!((report.longest_burst, report.gap_ns.count), (Some(3), 998), "{interval} {burst}");
+        }
     }
 
     #[test]

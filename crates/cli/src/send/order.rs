@@ -89,7 +89,7 @@ impl Order {
     /// cuts short ends there.
     ///
     /// # Cost
-    /// O(log flows) for each, whichever it is.
+    /// For each: of the queue O(1), amortised; of the heap O(log flows).
     pub(super) fn take(&mut self, now: Timestamp, most: usize, mut leave: impl FnMut(Due)) -> io::Result<()> {
         match self {
             Order::Queue { queue, bytes, .. } => {

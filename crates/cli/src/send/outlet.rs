@@ -134,7 +134,7 @@ impl Outlet {
         now: Timestamp,
     ) -> (usize, io::Result<()>) {
         let outcome = self.socket.send_batch(batch);
-        self.trouble.refused += outcome.retried as u64;
+        self.count_retried(outcome.retried);
         self.handed_over.calls += outcome.calls as u64;
         self.handed_over.segments += outcome.segments as u64;
         if let (Segmentation::Refused(why), None) = (batch.segmentation(), &self.uncut) {
@@ -158,6 +158,17 @@ impl Outlet {
             }
         };
         (outcome.sent, stopped)
+    }
+
+    /// So many met an error that was gone when they were tried again, and of which the kernel does not always say
+    /// what it was. An ICMP error is also in the queue of the socket; without one there a queue was full for a
+    /// moment.
+    fn count_retried(&mut self, retried: usize) {
+        if retried > 0 {
+            let refused = self.socket.drain_errors().map_or(retried, |queued| queued.min(retried));
+            self.trouble.refused += refused as u64;
+            self.trouble.no_buffers += (retried - refused) as u64;
+        }
     }
 
     /// Says the goodbyes of so many flows a few times, since they may be lost: a little apart, and each

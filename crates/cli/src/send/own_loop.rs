@@ -187,6 +187,10 @@ impl<'a, C: LoopClock> OwnLoop<'a, C> {
             first.0.0 = self.session.flow.depart(self.now, source)?;
             // Sending took its time, and the next time-out is counted from here.
             self.now = self.clock.now();
+            // What is due again at once must not outlast the run.
+            if self.session.over(self.now) {
+                break;
+            }
         }
         Ok(())
     }

@@ -91,10 +91,7 @@ impl Ahead {
     ///
     /// `now` must not go backwards.
     pub fn release(&mut self, now: Timestamp, due: Timestamp) -> Option<Timestamp> {
-        while let Some(&(_, packets)) = self.held.front().filter(|&&(release, _)| release <= now) {
-            self.held.pop_front();
-            self.packets = self.packets.saturating_sub(packets);
-        }
+        self.forget_left(now);
         let release = due.max(now);
         let open = now >= self.closed_until && self.packets < self.lead.packets.max(1);
         (open && release <= now + self.lead.time).then_some(release)
@@ -110,9 +107,14 @@ impl Ahead {
         }
     }
 
-    /// The kernel had no room `now`: nothing more is handed over until half of what is held has left.
+    /// The kernel had no room `now`: nothing more is handed over until half of what is still held has left, or
+    /// half of the lead has passed if nothing is; in any case not for 100 µs, however often it refuses.
+    ///
+    /// `now` must not go backwards.
     pub fn refused(&mut self, now: Timestamp) {
-        self.closed_until = self.half_left().unwrap_or(now + self.lead.time / 2);
+        self.forget_left(now);
+        let half = self.half_left().unwrap_or(now + self.lead.time / 2);
+        self.closed_until = half.max(now + RETRY);
     }
 
     /// When to look again, if the next packet is due at `due`: as soon as half of what may be held has left,
@@ -124,9 +126,18 @@ impl Ahead {
         in_time.max(in_packets).max(self.closed_until)
     }
 
-    /// How many packets were held when [`release`](Self::release) was asked last.
+    /// How many packets were held when [`release`](Self::release) was asked last, or [`refused`](Self::refused)
+    /// told.
     pub fn held(&self) -> u32 {
         self.packets
+    }
+
+    /// What is to have left by `now` is held no longer.
+    fn forget_left(&mut self, now: Timestamp) {
+        while let Some(&(_, packets)) = self.held.front().filter(|&&(release, _)| release <= now) {
+            self.held.pop_front();
+            self.packets = self.packets.saturating_sub(packets);
+        }
     }
 
     /// When half of what is held has left.
@@ -139,6 +150,9 @@ impl Ahead {
         half.map(|&(release, _)| release)
     }
 }
+
+/// A kernel without room that is asked sooner refuses again, and asking takes a processor.
+const RETRY: Duration = Duration::from_micros(100);
 
 /// More would be more than any queue holds; it grows if it must.
 const MOST_ROOM: usize = 4_096;
@@ -245,6 +259,41 @@ mod tests {
         empty.refused(at(50));
         assert_eq!((empty.release(at(549), at(50)), empty.wake_at(at(50))), (None, at(550)));
         assert_eq!(empty.release(at(550), at(50)), Some(at(550)));
+    }
+
+    /// What was to have left is no reason to look again: a kernel that goes on refusing is asked less often than
+    /// the clock is read.
+    #[test]
+    fn each_refusal_puts_the_next_look_off() {
+        let at = Timestamp::from_micros;
+        let mut ahead = Ahead::new(Lead::default());
+        for place in 0..64 {
+            let due = at(3_000 + 40 * place);
+            assert_eq!(ahead.release(at(2_990), due), Some(due));
+            ahead.handed(due, 1);
+        }
+        ahead.refused(at(2_990));
+        assert_eq!(ahead.wake_at(at(2_990)), at(3_000 + 40 * 31));
+        // The second finds 32 of them held, and another one nothing: then half of the lead passes.
+        ahead.refused(at(4_241));
+        assert_eq!((ahead.wake_at(at(2_990)), ahead.held()), (at(3_000 + 40 * 47), 32));
+        ahead.refused(at(6_000));
+        assert_eq!((ahead.wake_at(at(2_990)), ahead.held()), (at(11_000), 0));
+        // A backlog that is refused is due at once, and so is no longer held.
+        for _ in 0..64 {
+            assert_eq!(ahead.release(at(11_000), at(5_000)), Some(at(11_000)));
+            ahead.handed(at(11_000), 1);
+        }
+        ahead.refused(at(11_000));
+        assert_eq!(ahead.wake_at(at(5_000)), at(16_000));
+        // However short the lead, or near the half.
+        let mut short = Ahead::new(Lead { time: Duration::ZERO, packets: 8 });
+        short.refused(at(50));
+        assert_eq!(short.wake_at(at(50)), at(50) + RETRY);
+        let mut near = Ahead::new(Lead::default());
+        near.handed(at(51), 1);
+        near.refused(at(50));
+        assert_eq!(near.wake_at(at(50)), at(50) + RETRY);
     }
 
     #[test]

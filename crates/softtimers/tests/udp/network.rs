@@ -5,9 +5,12 @@ use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
-use rustix::event::poll;
+use rustix::event::{Timespec, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use softtimers::Clock;
+use softtimers::clock::Monotonic;
 use softtimers::udp::UdpSocket;
 
 use crate::skipped::skipped;
@@ -90,7 +93,18 @@ pub(crate) fn departed() -> u64 {
     counters.split_whitespace().nth(9).unwrap().parse().unwrap()
 }
 
-pub(crate) fn pause() {
-    let tick = rustix::event::Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
-    poll(&mut [], Some(&tick)).unwrap();
+/// Waits until so many packets have left the slow device since it is there, and no more.
+pub(crate) fn wait_for_departures(count: u64) {
+    let deadline = Monotonic.now() + PATIENCE;
+    while departed() < count {
+        assert!(Monotonic.now() < deadline, "{} of {count} have left", departed());
+        poll(&mut [], Some(&TICK)).unwrap();
+    }
+    assert_eq!(departed(), count);
 }
+
+/// Many times what any of these networks takes to send what is given to it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Between two looks, so that a wait that nothing ends is seen to last too long.
+pub(crate) const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };

@@ -12,7 +12,7 @@ use softtimers::Clock;
 use softtimers::clock::Monotonic;
 use softtimers::udp::{RecvBatch, Segmentation, SendBatch, Stopped, UdpSocket};
 
-use crate::network::{departed, in_slow_network, pause, slow_socket};
+use crate::network::{PATIENCE, TICK, departed, in_slow_network, slow_socket, wait_for_departures};
 use crate::{pairs, receive_all, v4_pair};
 
 fn segmented(capacity: usize, max_datagram: usize) -> SendBatch {
@@ -122,6 +122,7 @@ fn a_closed_port_loses_none_of_the_segments() {
 #[test]
 fn where_it_is_not_known_each_datagram_is_a_send() {
     let (one, other) = UnixDatagram::pair().unwrap();
+    other.set_read_timeout(Some(PATIENCE)).unwrap();
     let socket = UdpSocket::from(net::UdpSocket::from(OwnedFd::from(one)));
     let mut outgoing = segmented(4, 16);
     (0..4).for_each(|number| outgoing.push(&[number; 16], None).unwrap());
@@ -165,7 +166,7 @@ fn a_full_send_buffer_loses_no_segment() {
     in_slow_network("1mbit", 1_000_000, || {
         let socket = slow_socket();
         sockopt::set_socket_send_buffer_size(&socket, 1).unwrap();
-        let before = departed();
+        let (before, deadline) = (departed(), Monotonic.now() + PATIENCE);
         let mut outgoing = segmented(32, 1_000);
         let (mut pushed, mut sent, mut blocked) = (0, 0, 0);
         // Four at a time are alike.
@@ -179,14 +180,12 @@ fn a_full_send_buffer_loses_no_segment() {
             if let Some(stopped) = outcome.stopped {
                 assert!(matches!(stopped, Stopped::WouldBlock), "{stopped:?}");
                 blocked += 1;
-                poll(&mut [PollFd::new(&socket, PollFlags::OUT)], None).unwrap();
+                assert!(Monotonic.now() < deadline, "{outgoing:?}");
+                poll(&mut [PollFd::new(&socket, PollFlags::OUT)], Some(&TICK)).unwrap();
             }
         }
         assert!(blocked > 0 && matches!(outgoing.segmentation(), Segmentation::On), "{outgoing:?}");
-        while departed() - before < 32 {
-            pause();
-        }
-        assert_eq!(departed() - before, 32);
+        wait_for_departures(before + 32);
     });
 }
 

@@ -1,3 +1,7 @@
+use std::net;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+
 use clap::Parser;
 use softtimers::TriggerState;
 
@@ -109,6 +113,51 @@ fn a_departure_of_a_handler_is_late_without_a_cause() {
     assert_eq!(flow.tally().lateness().distribution().max, Some(9_000_000));
     let counts: Vec<_> = flow.tally().late_report().into_iter().filter(|(_, late)| late.count > 0).collect();
     assert_eq!(counts, [("catch_up", LateReport { count: 1, longest_ns: 9_000_000 })]);
+}
+
+/// The kernel does not say why a batch broke off that went on at once; the queue of ICMP errors does. Where
+/// it is not kept, nothing tells a closed port.
+#[test]
+fn a_closed_port_is_told_from_a_full_queue() {
+    let start = AHEAD;
+    for queued in [true, false] {
+        let (mut flow, receiver) = flow("--interval 1ms --flows 64 --phase together --train none", start);
+        flow.outlet.socket().report_queue_drops(queued).unwrap();
+        drop(receiver);
+        flow.depart(start, TriggerState::Backup).unwrap();
+        let SocketReport { would_block, no_buffers, refused, .. } = flow.trouble();
+        let (told, not_told) = if queued { (refused, no_buffers) } else { (no_buffers, refused) };
+        assert!(told > 0 && (would_block, not_told) == (0, 0), "{queued}: {:?}", flow.trouble());
+        assert_eq!(flow.outlet.socket().drain_errors().unwrap(), 0);
+    }
+}
+
+/// A kernel that never has room is not asked again and again, be the loop on time or far behind; and when it
+/// has room again, what waited leaves.
+#[test]
+fn a_kernel_that_goes_on_refusing_is_left_alone_each_time() {
+    let (micros, start) = (Duration::from_micros, Timestamp::from_micros(1_000_000));
+    let (mut flow, _receiver) =
+        flow("--interval 80us --flows 2 --size 64 --timer loop --phase spread", start);
+    let (here, there) = UnixDatagram::pair().unwrap();
+    here.set_nonblocking(true).unwrap();
+    there.set_nonblocking(true).unwrap();
+    flow.outlet = Outlet::new(UdpSocket::from(net::UdpSocket::from(OwnedFd::from(here))));
+    flow.hand_over = Some(HandOver::new(start, Timestamp::MAX));
+    while flow.outlet.transmit(b"nobody reads this", start).unwrap() {}
+    let mut now = start;
+    for late in [0, 100, 0, 50_000, 0, 0, 200_000] {
+        now += micros(late);
+        let wake = flow.depart(now, TriggerState::Backup).unwrap();
+        assert!(wake >= now + micros(100), "late by {late} us: {now:?}, then {wake:?}");
+        assert_eq!((flow.sent(), flow.due()), (0, wake));
+        now = wake;
+    }
+    assert!(flow.trouble().would_block >= 8, "{:?}", flow.trouble());
+    let mut packet = [0; 64];
+    while there.recv(&mut packet).is_ok() {}
+    flow.depart(now, TriggerState::Backup).unwrap();
+    assert!(flow.sent() > 0);
 }
 
 /// The starts of four flows share an interval; a pause lets one of each leave in one turn, and no more than the
