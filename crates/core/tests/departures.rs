@@ -65,7 +65,7 @@ fn refill(queue: &mut DepartureQueue<u32>, now: Timestamp, flow: FlowId) {
 fn twenty_flows_share_trigger_states_and_each_keeps_its_rate() {
     let (flows, rate, seconds) = (20, 13_000, 1);
     let mut queue = queue();
-    let mut random = Random(33);
+    let mut random = Random::new(33);
     let pace = PaceConfig {
         burst_interval: Some(micros(12)),
         catch_up: CatchUp::ALL,
@@ -168,7 +168,7 @@ fn a_flow_that_is_restarted_owes_nothing() {
 #[test]
 fn a_source_that_answers_departures_keeps_the_rate() {
     let mut queue = queue();
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let flow = queue.add_flow(every(micros(100))).unwrap();
     let mut now = at(0);
     refill(&mut queue, now, flow);
