@@ -76,7 +76,7 @@ impl Sessions {
         }
     }
 
-    /// Nobody minds when exactly a client is forgotten.
+    /// When exactly a client is forgotten does not matter, so the timer has slack.
     fn look_again(&mut self, now: Timestamp, client: ClientId, at: Timestamp) {
         let slack = Slack::within(self.config.clients.idle / 8);
         let expiry = self.timers.schedule_at(now, at, slack, Event::Expiry(client));
