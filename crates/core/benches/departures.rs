@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use softtimers_core::pace::queue::{
     Departure, DepartureQueue, FlowConfig, FlowId, Limits, Popped, QueueConfig,
 };
-use softtimers_core::{PaceConfig, Rate, Timestamp};
+use softtimers_core::{PaceConfig, Random, Rate, Timestamp};
 
 const FLOWS: [u64; 5] = [1, 64, 1_000, 10_000, 100_000];
 const ROUNDS: usize = 31;
@@ -316,10 +316,9 @@ fn queue(flows: u64, depth: u64, mode: Mode) -> (DepartureQueue<u64>, Vec<FlowId
 
 /// For each flow its interval and when it begins, in nanoseconds.
 fn intervals(flows: u64) -> impl Iterator<Item = (u64, u64)> {
-    let mut random = 1u64;
+    let mut random = Random::stream(1, 0);
     (0..flows).map(move |_| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let nanos = 10_000 + (random >> 33) % 990_000;
-        (nanos, (random >> 20) % nanos)
+        let nanos = 10_000 + random.below(990_000);
+        (nanos, random.below(nanos))
     })
 }

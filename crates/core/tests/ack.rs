@@ -93,7 +93,7 @@ fn of_a_big_ack_no_two_leave_closer_than_the_burst_interval() {
         let steady = (1..=50).map(|ack| (at(ack * 240), 2));
         let acks = steady.chain([(at(50 * 240 + 2_400), 20)]);
         let mut pacer = AckPacer::new(config(burst_interval));
-        let mut random = Random(3);
+        let mut random = Random::new(3);
         let sent = departures(&mut pacer, acks, || random.web_server_gap());
         assert_eq!((sent.len(), pacer.big_acks()), (120, 1));
         let shortest = shortest_gap(&sent);

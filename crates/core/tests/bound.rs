@@ -74,7 +74,7 @@ fn the_typical_clocks_delay_by_at_most_1001_ticks() {
 /// On a nanosecond clock the timers follow the fine rule: due is due, to the nanosecond.
 #[test]
 fn the_fine_rule_is_what_the_timers_follow() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for _ in 0..if cfg!(miri) { 50 } else { 2_000 } {
         let mut timers = SoftTimers::new(Config::default().tick(Duration::from_nanos(1)));
         let (due, now) = (Timestamp::from_nanos(random.below(50)), Timestamp::from_nanos(random.below(50)));
@@ -115,7 +115,7 @@ fn tick_mode_holds_the_bound_exactly() {
 /// A program that never meets a trigger state still gets each event within a period of the backup.
 #[test]
 fn without_trigger_states_the_tick_runs_every_event() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let timers = SoftTimers::new(Config::default());
     let period = Duration::from_millis(1);
     let mut machine = Machine::tick(timers, Timestamp::from_micros(300), period);
@@ -142,7 +142,7 @@ fn without_trigger_states_the_tick_runs_every_event() {
 #[cfg_attr(miri, ignore = "a statistical test of 10,000 events takes minutes under Miri")]
 fn with_only_a_tick_the_delay_is_uniform() {
     let (events, span) = (10_000, 10_000_000_000);
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let period = Duration::from_millis(1);
     let config = Config::default().tick(Duration::from_nanos(1));
     let mut machine =
@@ -170,7 +170,7 @@ fn with_only_a_tick_the_delay_is_uniform() {
 fn a_computing_loop_is_left_with_the_tick() {
     let (clocks, t) = (Resolutions::TYPICAL, 40);
     let most = clocks.most_delay() * 1_000;
-    let mut random = Random(19);
+    let mut random = Random::new(19);
     let mut delay = || {
         let after = fires_after(clocks, random.below(5_000_000), t, random.below(1_000_000));
         (after - t * 1_000) as f64 / most as f64
@@ -196,13 +196,13 @@ fn assert_uniform(mut delays: Vec<f64>) {
 #[test]
 fn with_trigger_states_the_delay_is_skewed_to_small_values() {
     let (events, span) = if cfg!(miri) { (300, 20_000_000) } else { (20_000, 5_000_000_000) };
-    let mut random = Random(13);
+    let mut random = Random::new(13);
     let mut machine = Machine::one_shot(SoftTimers::new(Config::default()));
     for _ in 0..events {
         let due = Timestamp::from_nanos(random.below(span));
         machine.timers.schedule_at(Timestamp::ZERO, due, Slack::millis(1), ());
     }
-    let mut gaps = Random(17);
+    let mut gaps = Random::new(17);
     machine.run(
         Timestamp::from_nanos(span + 2_000_000),
         || Some(gaps.web_server_gap()),

@@ -55,7 +55,7 @@ impl Path {
 }
 
 fn path(cross_traffic: u64, compressed: u64, reads_each: Duration) -> Path {
-    Path { random: Random(6), cross_traffic, compressed, reads_each }
+    Path { random: Random::new(6), cross_traffic, compressed, reads_each }
 }
 
 const AT_ONCE: Duration = Duration::from_nanos(1);

@@ -65,7 +65,7 @@ fn refill(queue: &mut DepartureQueue<u32>, now: Timestamp, flow: FlowId) {
 fn twenty_flows_share_trigger_states_and_each_keeps_its_rate() {
     let (flows, rate, seconds) = (20, 13_000, 1);
     let mut queue = queue();
-    let mut random = Random(33);
+    let mut random = Random::new(33);
     let pace = PaceConfig {
         burst_interval: Some(micros(12)),
         catch_up: CatchUp::ALL,
@@ -168,7 +168,7 @@ fn a_flow_that_is_restarted_owes_nothing() {
 #[test]
 fn a_source_that_answers_departures_keeps_the_rate() {
     let mut queue = queue();
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let flow = queue.add_flow(every(micros(100))).unwrap();
     let mut now = at(0);
     refill(&mut queue, now, flow);
@@ -401,6 +401,24 @@ fn what_cannot_wait_is_refused() {
     assert_eq!(queue.flow_stats(in_time).unwrap().refused, 2);
 }
 
+/// A packet behind one that may not leave yet waits for that, too.
+#[test]
+fn what_waits_behind_a_later_one_is_refused() {
+    let mut queue = queue();
+    let limits = Limits { delay: Duration::from_millis(100), ..Limits::default() };
+    let flow = queue.add_flow(FlowConfig { limits, ..every(micros(40)) }).unwrap();
+    queue.enqueue(at(0), flow, 1_000, 1).unwrap();
+    queue.enqueue_at(at(0), flow, at(10_000_000), 1_000, 2).unwrap();
+    let refused = queue.enqueue(at(0), flow, 1_000, 3).unwrap_err();
+    assert_eq!((refused.reason, refused.token), (Reject::TooLate, 3));
+    let refused = queue.enqueue(at(9_899_999), flow, 1_000, 4).unwrap_err();
+    assert_eq!(refused.reason, Reject::TooLate);
+    queue.enqueue(at(9_900_100), flow, 1_000, 5).unwrap();
+    let turn = queue.turn(at(9_900_100));
+    assert!(matches!(queue.pop_due(&turn), Some(Popped::Expired(expired)) if expired.token == 1));
+    assert_eq!(drain(&mut queue), [(10_000_000, 2), (10_000_040, 5)]);
+}
+
 /// What has waited too long in spite of that takes no place from what is still of use.
 #[test]
 fn what_expires_takes_no_place() {
@@ -464,6 +482,20 @@ fn a_removed_flow_gives_back_what_waited() {
     assert!(queue.flow_stats(flow).is_none());
     let stats = queue.stats();
     assert_eq!((stats.flows, stats.enqueued, stats.sent, stats.removed), (1, 5, 1, 4));
+}
+
+/// Whatever becomes of what a removed flow gave back, it waits no longer.
+#[test]
+fn a_removed_flow_leaves_its_room_to_others() {
+    let mut queue = DepartureQueue::new(QueueConfig { packets: 3, ..QueueConfig::default() });
+    for round in 1..4 {
+        let flow = queue.add_flow(every(micros(40))).unwrap();
+        (0..3).for_each(|token| queue.enqueue(at(0), flow, 1_000, token).unwrap());
+        std::mem::forget(queue.remove_flow(flow));
+        let stats = queue.stats();
+        assert_eq!((stats.enqueued, stats.removed, stats.waiting), (3 * round, 3 * round, 0));
+        assert!(queue.is_empty() && queue.poll_at().is_none());
+    }
 }
 
 /// Where each packet is sent by itself, a turn takes time: what leaves late in it counts from there.

@@ -24,7 +24,7 @@ struct Player {
 
 impl Player {
     fn new(idle: Idle, seed: u64) -> Self {
-        let (polls, random) = (Vec::new(), Random(seed));
+        let (polls, random) = (Vec::new(), Random::new(seed));
         Player {
             idle,
             now: Timestamp::ZERO,

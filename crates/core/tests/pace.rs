@@ -26,7 +26,7 @@ fn clock(target: u64, burst: u64, strategy: Strategy, catch_up: CatchUp) -> Rate
 
 /// Sends for `packets` departures under a busy server's trigger states; returns the departures.
 fn departures(mut clock: RateClock, packets: usize, seed: u64) -> Vec<Timestamp> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut machine = Machine::one_shot(SoftTimers::new(Config::default()));
     let start = clock.start(Timestamp::from_micros(100));
     machine.timers.schedule_at(Timestamp::ZERO, start, Slack::DEFERRABLE, ());
@@ -101,7 +101,7 @@ fn at_the_maximum_rate_every_trigger_state_sends_one_packet() {
     let mut clock = clock(1_000, 0, Strategy::EveryTrigger, CatchUp::ALL);
     let mut machine = Machine::one_shot(SoftTimers::new(Config::default()));
     machine.timers.schedule_at(Timestamp::ZERO, clock.start(Timestamp::ZERO), Slack::DEFERRABLE, 0u32);
-    let (mut random, mut sent) = (Random(23), Vec::new());
+    let (mut random, mut sent) = (Random::new(23), Vec::new());
     machine.run(
         Timestamp::from_micros(span),
         || Some(random.web_server_gap()),

@@ -49,7 +49,7 @@ fn gaps(target: u64, burst: u64, strategy: Strategy) -> Gaps {
     .unwrap();
     let mut machine = Machine::one_shot(SoftTimers::new(Config::default().tick(Duration::from_nanos(1))));
     machine.timers.schedule_at(Timestamp::ZERO, clock.start(Timestamp::ZERO), Slack::DEFERRABLE, ());
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     let mut departures = Vec::new();
     machine.run(
         Timestamp::from_micros(4_000_000),
@@ -132,7 +132,7 @@ fn a_fixed_series_keeps_the_mean_and_sends_packets_together() {
 #[cfg_attr(miri, ignore = "a hundred thousand departures")]
 fn a_hardware_timer_misses_its_target_by_what_it_loses() {
     for target in [40, 60] {
-        let (mut random, mut departures, mut lost) = (Random(51), Vec::new(), 0u64);
+        let (mut random, mut departures, mut lost) = (Random::new(51), Vec::new(), 0u64);
         // Sections with interrupts disabled: one in 600 µs, up to 150 µs long.
         let (mut begin, mut enabled, mut pending_until, ticks) = (0, 0, 0, 100_000);
         for tick in (1..=ticks).map(|tick| tick * target * 1_000) {
@@ -160,7 +160,7 @@ fn a_hardware_timer_misses_its_target_by_what_it_loses() {
 #[test]
 #[cfg_attr(miri, ignore = "half a million logarithms")]
 fn trigger_states_come_as_in_the_papers_web_server() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut gaps: Vec<f64> = (0..500_000).map(|_| random.web_server_gap().as_nanos() as f64 / 1e3).collect();
     gaps.sort_by(f64::total_cmp);
     let count = gaps.len() as f64;

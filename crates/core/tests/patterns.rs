@@ -24,7 +24,7 @@ fn clock(interval: u64, pattern: Pattern, catch_up: CatchUp) -> RateClock {
 
 /// Departures of a sender that is late each time by up to `most_late`.
 fn departures(mut clock: RateClock, packets: usize, most_late: u64) -> Vec<Timestamp> {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let mut due = clock.start(Timestamp::from_micros(1_000));
     let mut departures: Vec<Timestamp> = Vec::with_capacity(packets);
     while departures.len() < packets {

@@ -32,7 +32,7 @@ const SPAN: u64 = if cfg!(miri) { 4_000 } else { 400_000 };
 /// A trigger state in the window runs the event, and the hardware stays silent.
 #[test]
 fn dense_trigger_states_avoid_every_expiry() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let busy = flow(|| Some(Duration::from_nanos(1_000 + random.below(4_000))));
     let stats = busy.timers.stats();
     assert!(stats.fired[TriggerState::SyscallExit] > SPAN / 45);
@@ -185,7 +185,7 @@ fn a_sleeping_player_needs_smart_timers() {
 fn slack_does_what_a_fast_tick_did_and_is_silent_between() {
     let (period, events) = (Duration::from_micros(100), if cfg!(miri) { 100 } else { 2_000u64 });
     let play = |mut machine: Machine<()>, slack: Slack| {
-        let mut random = Random(21);
+        let mut random = Random::new(21);
         // A minute's events in bursts, with a long silence after each.
         for event in 0..events {
             let due = Timestamp::from_nanos(event / 100 * 500_000_000 + random.below(20_000_000));
@@ -209,8 +209,8 @@ fn slack_does_what_a_fast_tick_did_and_is_silent_between() {
 #[test]
 fn no_event_is_later_than_its_deadline() {
     for seed in 0..if cfg!(miri) { 1 } else { 20 } {
-        let mut random = Random(seed);
-        let mut gaps = Random(seed + 100);
+        let mut random = Random::new(seed);
+        let mut gaps = Random::new(seed + 100);
         let mut machine = machine();
         for _ in 0..if cfg!(miri) { 50 } else { 500 } {
             let slack = random.below(300);

@@ -5,7 +5,7 @@
 //! for. The *owner* visits trigger states; everybody else has a [`Remote`].
 //!
 //! ```text
-//!   Remote ─ schedule, cancel ─┐                       ┌─ trigger: one load, one compare, no lock
+//!   Remote ─ schedule, cancel ─┐                       ┌─ trigger: two loads, two compares, no lock
 //!   Remote ─ schedule, cancel ─┤  lock ▢ timers ▢ lock ├─ next:    a lock for each event
 //!   Remote ─ schedule, cancel ─┘     │ earliest due    └─ arm:     before the owner sleeps
 //!                                    ▼                                    │
@@ -136,9 +136,10 @@ impl<E> Shared<E> {
     /// Visits a trigger state: a turn if something is due at `now`.
     ///
     /// # Cost
-    /// When nothing is due: one load and one compare; no lock.
+    /// When nothing is due: two loads and two compares, and a store after a sleep; no lock.
     #[inline]
     pub fn trigger(&mut self, source: TriggerState, now: Timestamp) -> Option<Turn> {
+        self.common.awake();
         if now < self.common.gate() { None } else { Some(self.common.begin_turn(source, now)) }
     }
 
@@ -151,7 +152,8 @@ impl<E> Shared<E> {
     }
 
     /// The owner is about to sleep: the descriptor becomes readable at the earliest deadline, also if a
-    /// remote sets that while the owner sleeps. To be called before each sleep.
+    /// remote sets that while the owner sleeps. To be called before each sleep, after the last trigger state: at
+    /// a trigger state the owner is taken to run, and no remote moves the descriptor until the next `arm`.
     ///
     /// # Cost
     /// As [`Backup::arm`].
@@ -162,7 +164,11 @@ impl<E> Shared<E> {
         self.common.arm(now)
     }
 
-    /// Call this when the descriptor was reported readable, as [`Backup::expired`].
+    /// Call this when the descriptor was reported readable, as [`Backup::expired`]. [`wait`](Self::wait) does so
+    /// itself.
+    ///
+    /// # Cost
+    /// The lock and a system call.
     ///
     /// # Errors
     /// None that a working kernel gives.
@@ -182,11 +188,17 @@ impl<E> Shared<E> {
     }
 
     /// As [`SoftTimers::poll_at`], under the lock.
+    ///
+    /// # Cost
+    /// As [`SoftTimers::poll_at`]; blocks while another thread has the lock, for one operation at most.
     pub fn poll_at(&self) -> Option<Timestamp> {
         self.common.poll_at()
     }
 
     /// Counters since the beginning. Trigger states at which nothing was due are not among them.
+    ///
+    /// # Cost
+    /// A copy of some numbers; blocks while another thread has the lock, for one operation at most.
     pub fn stats(&self) -> Stats {
         self.common.stats()
     }
@@ -202,7 +214,8 @@ impl<E> Remote<E> {
     /// As [`SoftTimers::schedule`]. An owner that sleeps is woken at the new deadline.
     ///
     /// # Cost
-    /// The lock, and what `schedule` costs; a system call if the owner sleeps beyond the deadline.
+    /// The lock, and what `schedule` costs; a system call if the owner sleeps beyond the deadline. The owner
+    /// counts as asleep from [`Shared::arm`] to its next [`Shared::trigger`].
     pub fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
         self.0.schedule(now, delay, slack, event)
     }

@@ -213,7 +213,7 @@ const SPACING: Percent = match Percent::new(90) {
 };
 
 /// Departures that may be made up after a stall. A lump is at most a window, and a few of them suffice for
-/// the lateness of single events; who wants more has a schedule and a [`RateClock`](super::RateClock).
+/// the lateness of single events; what needs more should be paced by a schedule: a [`RateClock`](super::RateClock).
 const MOST_BEHIND: u32 = 4;
 
 #[cfg(test)]

@@ -40,10 +40,10 @@
 //!
 //! **How much in one go** is one packet, unless the rate is so high that this is too fine: see [`Quantum`].
 //!
-//! **What leaves late.** A packet whose turn comes late is sent late, and `lateness` says by how much.
-//! With a [`Limits::delay`] it has a bound: what would exceed it even on schedule is refused when it is
-//! enqueued, and what then exceeds it by a stall or a lower rate is handed back as
-//! [`Popped::Expired`], without taking the place of a packet that can still be of use.
+//! **Late packets.** A packet whose turn comes late is sent late, and `lateness` says by how much. With a
+//! [`Limits::delay`] the wait has a bound: a packet that would wait longer even on schedule is refused when it is
+//! enqueued. One that is accepted and then waits longer, because of a stall or a lower rate, is handed
+//! back as [`Popped::Expired`]; it does not take the place of a packet that can still be of use.
 
 mod account;
 mod calendar;
@@ -200,6 +200,7 @@ impl<T> DepartureQueue<T> {
         self.releases.withdraw(index);
         self.stats.flows -= 1;
         self.stats.removed += u64::from(flow.waiting.packets);
+        self.packets.discount(&flow.waiting);
         Some(Removed { packets: &mut self.packets, index, waiting: flow.waiting })
     }
 
@@ -472,7 +473,10 @@ impl<T> DepartureQueue<T> {
     }
 }
 
-/// What a removed flow had waiting: its tokens, the oldest first. Those not asked for are dropped.
+/// What a removed flow had waiting: its tokens, the oldest first. Those not asked for are dropped with it.
+///
+/// If it is [forgotten](core::mem::forget), they are dropped when another flow gets the index, or with the queue; they
+/// count as removed in any case.
 #[derive(Debug)]
 pub struct Removed<'a, T> {
     packets: &'a mut Packets<T>,
@@ -484,7 +488,7 @@ impl<T> Iterator for Removed<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        self.packets.pop(self.index, &mut self.waiting).map(|packet| packet.token)
+        self.packets.take(self.index, &mut self.waiting).map(|packet| packet.token)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

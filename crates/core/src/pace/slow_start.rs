@@ -10,8 +10,8 @@
 //!                └─ ACKs ─┘└─ ACKs ─┘
 //! ```
 //!
-//! It is short of packets for all the round trips before that, which is most of a small transfer; and what an ACK
-//! releases leaves at once.
+//! Until then it sends less than the path would carry, and a small transfer ends before that is over. What an ACK releases
+//! leaves at once.
 
 /// The window of slow start, in packets: tell it what is acknowledged and it says how many may leave.
 ///

@@ -2,7 +2,7 @@
 //!
 //! Each flow of a [`DepartureQueue`](super::DepartureQueue) keeps its own packets a burst interval apart. But
 //! a stall makes *all* flows due, and what shares their path sees one burst of as many packets as there are
-//! flows. A train limit breaks it up: after so many in a row there is a pause, as long as their share of the
+//! flows. A train limit breaks it up: after so many back to back, there is a pause, as long as their share of the
 //! path at the burst interval that the flows have together:
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Any number of flows that catch up, each at its burst interval, need no more than that, so what a stall has
-//! delayed takes no longer to be made up. Who is on schedule never meets it: an even sum leaves the pauses
+//! delayed takes no longer to be made up. What is on schedule never meets it: an even sum leaves the pauses
 //! by itself.
 
 use core::num::NonZeroU32;
@@ -21,7 +21,7 @@ use core::time::Duration;
 use crate::Timestamp;
 use crate::time::saturating_nanos;
 
-/// At most so many packets in a row, of however many flows. Ask how many may leave now, and tell how many
+/// At most so many packets back to back, of however many flows. Ask how many may leave now, and tell how many
 /// did.
 ///
 /// ```
@@ -43,7 +43,7 @@ use crate::time::saturating_nanos;
 /// assert_eq!(sent, [(at(100), 4), (at(120), 2)]);
 /// ```
 ///
-/// The contract: of any `most + 1` packets in a row some two are at least a burst interval apart, and
+/// The contract: of any `most + 1` successive packets some two are at least a burst interval apart, and
 /// the packets of a time `t` are at most `most + t / burst interval`.
 ///
 /// # Cost
@@ -63,7 +63,7 @@ impl TrainLimit {
     pub const NONE: TrainLimit =
         TrainLimit { most: u32::MAX, in_train: 0, burst_interval: 0, ends: Timestamp::ZERO };
 
-    /// At most `most` in a row. `burst_interval` is the one that all flows have together: of equal ones, that
+    /// At most `most` back to back. `burst_interval` is the one that all flows have together: of equal ones, that
     /// of a flow over their number. It has to be shorter than the mean time between packets, or what is due
     /// only grows.
     pub fn new(most: NonZeroU32, burst_interval: Duration) -> Self {

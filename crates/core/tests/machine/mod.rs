@@ -94,20 +94,21 @@ pub(crate) fn asleep() -> Option<Duration> {
     None
 }
 
-/// SplitMix64: a fixed sequence for a fixed seed.
-pub(crate) struct Random(pub(crate) u64);
+/// The distributions of a simulated machine, in floating point as nothing outside tests may be.
+pub(crate) struct Random(softtimers_core::Random);
 
 impl Random {
+    /// A fixed sequence for a fixed seed.
+    pub(crate) fn new(seed: u64) -> Self {
+        Random(softtimers_core::Random::stream(seed, 0))
+    }
+
     pub(crate) fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
+        self.0.below(bound)
     }
 
     /// Uniform in (0, 1].

@@ -161,6 +161,8 @@ impl Model {
         let ahead = flow.waiting.iter().map(|packet| packet.bytes).sum::<u64>();
         let wait =
             flow.release.max(latest) + flow.places(flow.waiting.len() as u64, ahead) * flow.config.interval;
+        let held = flow.waiting.iter().map(|packet| packet.ready).max();
+        let wait = wait.max(held.unwrap_or(0));
         if flow.waiting.len() >= flow.config.most_packets
             || wait.saturating_sub(ready) > flow.config.longest_wait
         {

@@ -81,6 +81,7 @@ const LEASE: u64 = 1_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softtimers_core::Random;
 
     fn leases<const N: usize>() -> [Lease; N] {
         let word: &'static AtomicU64 = Box::leak(Box::default());
@@ -129,13 +130,12 @@ mod tests {
     #[test]
     fn never_two_at_once() {
         let mut leases = leases::<5>();
-        let (mut now, mut state) = (1u64, 7u64);
+        let (mut now, mut random) = (1u64, Random::stream(7, 0));
         let mut holders = [0u32; 5];
         for _ in 0..100_000 {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            now += (state >> 40) % 900;
-            let who = (state >> 33) as usize % leases.len();
-            if (state >> 20) % 64 == 0 {
+            now += random.below(900);
+            let who = random.below(leases.len() as u64) as usize;
+            if random.below(64) == 0 {
                 leases[who].give_up();
             }
             if leases[who].hold(at(now)) {

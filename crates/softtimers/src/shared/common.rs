@@ -4,6 +4,16 @@
 //! Whoever changes the timers publishes the gate before the lock is free again, so a gate that is read is
 //! never later than what the last holder left. It may be earlier, for somebody may just have taken the event: that
 //! costs one lock for nothing.
+//!
+//! Whether the owner sleeps is set by the owner alone: to true under the lock, to false without it. A remote,
+//! which holds the lock, reads one of three:
+//!
+//! - what the last `arm` before it wrote: the owner may be asleep, and the remote arms the backup;
+//! - false, from a trigger state after that `arm`: the owner runs, and will not sleep before another `arm`, which
+//!   waits for the lock and sees what the remote has set;
+//! - true still, although the owner has just run: one system call for nothing.
+//!
+//! No order between the two atomics is needed for that: the lock gives all there is.
 
 use std::io;
 use std::sync::PoisonError;
@@ -13,13 +23,16 @@ use softtimers_core::{
     Fired, NotPending, Slack, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn,
 };
 
-use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 use crate::Backup;
 
 #[derive(Debug)]
 pub(super) struct Common<E> {
     /// The earliest due time in nanoseconds: before it no trigger state need take the lock.
     gate: AtomicU64,
+    /// Whether the owner may be asleep, so that only the backup can reach it. Beside the gate, for a trigger state
+    /// reads both.
+    asleep: AtomicBool,
     state: Mutex<State<E>>,
     /// For the helper: the earliest deadline has moved before the time at which it looks, or it is to stop.
     pub(super) moved: Condvar,
@@ -29,16 +42,18 @@ pub(super) struct Common<E> {
 pub(super) struct State<E> {
     pub(super) timers: SoftTimers<E>,
     backup: Backup,
-    /// Whether the owner may be asleep, so that only the backup can reach it.
-    asleep: bool,
     /// What went wrong when a remote armed the backup: the owner is told.
     failed: Option<io::Error>,
     pub(super) watch: Option<Watch>,
+    /// How many helpers there were.
+    pub(super) helpers: u64,
 }
 
 /// What the helper waits for.
 #[derive(Debug)]
 pub(super) struct Watch {
+    /// Whose it is: no two helpers of the same timers have the same number.
+    pub(super) helper: u64,
     /// How far a deadline must have passed.
     pub(super) grace: Duration,
     /// When it looks again.
@@ -48,14 +63,28 @@ pub(super) struct Watch {
 
 impl<E> Common<E> {
     pub(super) fn new(timers: SoftTimers<E>, backup: Backup) -> Self {
-        let state = State { timers, backup, asleep: false, failed: None, watch: None };
-        Common { gate: AtomicU64::new(u64::MAX), state: Mutex::new(state), moved: Condvar::new() }
+        let state = State { timers, backup, failed: None, watch: None, helpers: 0 };
+        Common {
+            gate: AtomicU64::new(u64::MAX),
+            asleep: AtomicBool::new(false),
+            state: Mutex::new(state),
+            moved: Condvar::new(),
+        }
     }
 
     /// The time before which nothing is due.
     #[inline]
     pub(super) fn gate(&self) -> Timestamp {
         Timestamp::from_nanos(self.gate.load(Ordering::Acquire))
+    }
+
+    /// The owner is at a trigger state: until its next [`arm`](Self::arm) nobody need wake it.
+    #[inline]
+    pub(super) fn awake(&self) {
+        // A store for each trigger state would keep the line from those who read it.
+        if self.asleep.load(Ordering::Relaxed) {
+            self.asleep.store(false, Ordering::Relaxed);
+        }
     }
 
     /// The lock. What it guards is whole between any two operations, whoever panicked meanwhile.
@@ -101,7 +130,7 @@ impl<E> Common<E> {
         let mut wake_helper = false;
         if let Some(deadline) = state.timers.poll_at() {
             let beyond = |looks_at: Option<Timestamp>| looks_at.is_none_or(|time| deadline < time);
-            if state.asleep && beyond(state.backup.armed()) {
+            if self.asleep.load(Ordering::Relaxed) && beyond(state.backup.armed()) {
                 state.failed = state.backup.arm(now, Some(deadline)).err();
             }
             wake_helper = state.watch.as_ref().is_some_and(|watch| deadline + watch.grace < watch.looks_at);
@@ -113,14 +142,20 @@ impl<E> Common<E> {
     }
 
     pub(super) fn begin_turn(&self, source: TriggerState, now: Timestamp) -> Turn {
-        let mut state = self.lock();
-        state.asleep = false;
-        state.timers.trigger(source, now)
+        self.lock().timers.trigger(source, now)
     }
 
     pub(super) fn next(&self, turn: &Turn) -> Option<Fired<E>> {
+        self.next_while(turn, |_| true)
+    }
+
+    /// The next event of the turn, as long as the caller is to go on.
+    pub(super) fn next_while(&self, turn: &Turn, go_on: impl Fn(&State<E>) -> bool) -> Option<Fired<E>> {
         loop {
             let mut state = self.lock();
+            if !go_on(&state) {
+                return None;
+            }
             let step = state.timers.step(turn);
             self.publish(state);
             match step {
@@ -133,7 +168,7 @@ impl<E> Common<E> {
 
     pub(super) fn arm(&self, now: Timestamp) -> io::Result<()> {
         let mut state = self.lock();
-        state.asleep = true;
+        self.asleep.store(true, Ordering::Relaxed);
         let poll_at = state.timers.poll_at();
         let armed = state.backup.arm(now, poll_at);
         state.failed.take().map_or(armed, Err)
@@ -152,7 +187,7 @@ impl<E> Common<E> {
     }
 
     /// The time for which the backup is armed.
-    #[cfg(all(test, loom))]
+    #[cfg(test)]
     pub(super) fn armed(&self) -> Option<Timestamp> {
         self.lock().backup.armed()
     }

@@ -16,11 +16,15 @@ use std::time::Duration;
 use softtimers_core::{Clock, Fired, Timestamp, TriggerState};
 
 use super::Shared;
-use super::common::{Common, Watch};
+use super::common::{Common, State, Watch};
 use super::sync::Arc;
 use crate::Monotonic;
 
-/// A thread that runs overdue events of a [`Shared`]; dropping it stops it, after the handler it is in.
+/// A thread that runs overdue events of a [`Shared`]; dropping it stops it, after the handler it is in, and waits
+/// for that. What else is due is the owner's then.
+///
+/// A handler that panics ends the thread, and nothing else: the other events stay pending, from then on for the
+/// owner alone. [`stop`](Self::stop) returns the panic; another helper may be started before or after.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -35,7 +39,7 @@ use crate::Monotonic;
 /// })?;
 /// timers.schedule(Monotonic.now(), Duration::from_micros(100), Slack::EXACT, "overdue");
 /// // This thread visits no trigger state.
-/// assert_eq!(receiver.recv(), Ok("overdue"));
+/// assert_eq!(receiver.recv_timeout(Duration::from_secs(100)), Ok("overdue"));
 /// assert!(helper.stop().is_ok());
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -44,6 +48,7 @@ use crate::Monotonic;
 pub struct Helper<E> {
     /// None once it has ended.
     common: Option<Arc<Common<E>>>,
+    number: u64,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -53,25 +58,24 @@ impl<E: Send + 'static> Helper<E> {
     /// for a loop that serves requests.
     ///
     /// # Errors
-    /// `AlreadyExists` if the timers have a helper; whatever the system says about another thread.
+    /// `AlreadyExists` if the timers have a helper whose thread runs; whatever the system says about another thread.
     pub fn start<F>(timers: &Shared<E>, grace: Duration, mut handler: F) -> std::io::Result<Self>
     where
         F: FnMut(Fired<E>) + Send + 'static,
     {
         let common = timers.common.clone();
-        {
-            let mut state = common.lock();
-            if state.watch.is_some() {
-                let reason = "these timers have a helper already";
-                return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, reason));
-            }
-            state.watch = Some(Watch { grace, looks_at: Timestamp::ZERO, stop: false });
-        }
-        let mut helper = Helper { common: Some(common.clone()), thread: None };
-        let run = move || while common.rescue(&mut handler) {};
-        // Should this fail, the helper is dropped, and with it the watch.
-        helper.thread = Some(thread::Builder::new().name("softtimers-helper".into()).spawn(run)?);
-        Ok(helper)
+        let number = common.begin_watch(grace).ok_or_else(|| {
+            let reason = "these timers have a helper already";
+            std::io::Error::new(std::io::ErrorKind::AlreadyExists, reason)
+        })?;
+        // Ends with the thread, however that ends, or here if there is to be none.
+        let watching = Watching(common.clone());
+        let run = move || {
+            let Watching(common) = &watching;
+            while common.rescue(&mut handler) {}
+        };
+        let thread = thread::Builder::new().name("softtimers-helper".into()).spawn(run)?;
+        Ok(Helper { common: Some(common), number, thread: Some(thread) })
     }
 
     /// Stops the thread and waits for it.
@@ -86,13 +90,12 @@ impl<E: Send + 'static> Helper<E> {
 impl<E> Helper<E> {
     fn end(&mut self) -> thread::Result<()> {
         let Some(common) = self.common.take() else { return Ok(()) };
-        if let Some(watch) = &mut common.lock().watch {
+        // If its own handler has panicked, the watch may be another helper's.
+        if let Some(watch) = common.lock().watch.as_mut().filter(|watch| watch.helper == self.number) {
             watch.stop = true;
         }
         common.moved.notify_one();
-        let ended = self.thread.take().map_or(Ok(()), JoinHandle::join);
-        common.lock().watch = None;
-        ended
+        self.thread.take().map_or(Ok(()), JoinHandle::join)
     }
 }
 
@@ -103,7 +106,28 @@ impl<E> Drop for Helper<E> {
     }
 }
 
+/// The thread's hold on the watch, also when a handler panics.
+struct Watching<E>(Arc<Common<E>>);
+
+impl<E> Drop for Watching<E> {
+    fn drop(&mut self) {
+        self.0.lock().watch = None;
+    }
+}
+
 impl<E> Common<E> {
+    /// A helper's number; `None` if there is one already.
+    fn begin_watch(&self, grace: Duration) -> Option<u64> {
+        let mut state = self.lock();
+        if state.watch.is_some() {
+            return None;
+        }
+        state.helpers += 1;
+        let helper = state.helpers;
+        state.watch = Some(Watch { helper, grace, looks_at: Timestamp::ZERO, stop: false });
+        Some(helper)
+    }
+
     /// Waits until something is overdue, and runs what is due then. `false` when it is to stop.
     fn rescue(&self, handler: &mut impl FnMut(Fired<E>)) -> bool {
         let now = Monotonic.now();
@@ -123,7 +147,8 @@ impl<E> Common<E> {
             Some(_) => {
                 let turn = state.timers.trigger(TriggerState::Backup, now);
                 drop(state);
-                while let Some(fired) = self.next(&turn) {
+                let wanted = |state: &State<E>| state.watch.as_ref().is_some_and(|watch| !watch.stop);
+                while let Some(fired) = self.next_while(&turn, wanted) {
                     handler(fired);
                 }
             }

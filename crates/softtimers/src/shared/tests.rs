@@ -43,6 +43,26 @@ mod every_interleaving {
         });
     }
 
+    /// An owner that was asleep and was woken by something else: a remote leaves the backup alone until the owner
+    /// goes to sleep again, and then it is armed.
+    #[test]
+    fn no_wake_up_is_lost_after_another() {
+        loom::model(|| {
+            let mut timers = timers();
+            let remote = timers.remote();
+            timers.arm(START).unwrap();
+            assert!(timers.trigger(TriggerState::Readiness, START).is_none());
+            let other = thread::spawn(move || {
+                remote.schedule(START, DELAY, Slack::EXACT, 1);
+            });
+            // The owner runs: whether the remote was there or not.
+            assert_eq!(timers.common.armed(), None);
+            timers.arm(START).unwrap();
+            other.join().unwrap();
+            assert_eq!(timers.common.armed(), Some(START + DELAY));
+        });
+    }
+
     /// The same event is wanted by a cancel and by an expiry.
     #[test]
     fn an_event_goes_to_one_of_two() {
@@ -84,7 +104,7 @@ mod every_interleaving {
 #[cfg(not(loom))]
 mod threads {
     use std::collections::BTreeMap;
-    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
@@ -95,6 +115,17 @@ mod threads {
     use crate::shared::{Helper, Remote, Shared};
 
     const EACH: u64 = 2_000;
+    /// Far more than any of this takes.
+    const LONGEST: Duration = Duration::from_secs(60);
+
+    /// Does `work` as long as it says that there is more, but not for ever.
+    fn in_time(mut work: impl FnMut() -> bool) {
+        let deadline = Monotonic.now() + LONGEST;
+        while work() {
+            assert!(Monotonic.now() < deadline, "still not done after {LONGEST:?}");
+            thread::yield_now();
+        }
+    }
 
     fn timers<E>() -> Shared<E> {
         Shared::new(Config::default()).unwrap()
@@ -132,16 +163,15 @@ mod threads {
             let now = Monotonic.now();
             let Some(turn) = timers.trigger(TriggerState::Idle, now) else { return };
             while let Some(fired) = timers.next(&turn) {
-                assert!(fired.due <= now);
+                // A remote may have seen a later time than the owner, before the owner had the lock.
+                assert!(fired.due <= Monotonic.now());
                 *seen.entry(fired.event).or_default() += 1;
             }
         };
-        while threads.iter().any(|thread| !thread.is_finished()) {
+        in_time(|| {
             serve(&mut timers);
-        }
-        while timers.poll_at().is_some() {
-            serve(&mut timers);
-        }
+            threads.iter().any(|thread| !thread.is_finished()) || timers.poll_at().is_some()
+        });
         for number in threads.into_iter().flat_map(|thread| thread.join().unwrap()) {
             *seen.entry(number).or_default() += 1;
         }
@@ -162,6 +192,29 @@ mod threads {
         let turn = timers.trigger(TriggerState::Backup, Monotonic.now()).expect("it is due");
         assert!(timers.next(&turn).is_some());
         other.join().unwrap();
+    }
+
+    /// What wakes the owner is its socket, and nothing is due: it runs nevertheless, and a remote spends no system
+    /// call on it until it goes to sleep again.
+    #[test]
+    fn a_remote_leaves_a_running_owner_alone() {
+        let mut timers = timers();
+        let remote = timers.remote();
+        let start = Monotonic.now();
+        let set = |seconds, event| {
+            remote.schedule(start, Duration::from_secs(seconds), Slack::EXACT, event);
+        };
+        set(3_000, "far");
+        timers.arm(start).unwrap();
+        let far = timers.poll_at();
+        assert_eq!(timers.common.armed(), far);
+        assert!(timers.trigger(TriggerState::Readiness, start).is_none());
+        set(2_000, "near");
+        assert!(timers.poll_at() < far && timers.common.armed() == far, "the owner runs");
+        timers.arm(start).unwrap();
+        assert_eq!(timers.common.armed(), timers.poll_at());
+        set(1_000, "nearest");
+        assert_eq!(timers.common.armed(), timers.poll_at(), "the owner sleeps");
     }
 
     /// The owner meets no trigger state at all: each event comes nevertheless, in order, none before
@@ -200,31 +253,62 @@ mod threads {
         })
         .unwrap();
         let mut served = 0;
-        while served < 100 {
+        in_time(|| {
             timers.schedule(Monotonic.now(), Duration::from_micros(20), Slack::EXACT, ());
             timers.arm(Monotonic.now()).unwrap();
             timers.wait(Duration::from_secs(100)).unwrap();
             while let Some(turn) = timers.trigger(TriggerState::Backup, Monotonic.now()) {
                 served += std::iter::from_fn(|| timers.next(&turn)).count();
             }
-        }
+            served < 100
+        });
         helper.stop().unwrap();
         assert_eq!((served, rescued.load(Ordering::Relaxed)), (100, 0));
     }
 
-    /// A handler that panics ends its helper, and nothing else.
+    /// A helper that is stopped with much overdue ends after the handler it is in: the rest is the owner's.
+    #[test]
+    fn a_helper_stops_between_two_events() {
+        let mut timers = timers();
+        let start = Monotonic.now();
+        for number in 0..10 {
+            timers.schedule(start, Duration::ZERO, Slack::EXACT, number);
+        }
+        let (began, begun) = mpsc::channel();
+        let (go_on, may_go_on) = mpsc::channel();
+        let helper = Helper::start(&timers, Duration::ZERO, move |fired| {
+            began.send(fired.event).unwrap();
+            may_go_on.recv_timeout(LONGEST).unwrap();
+        })
+        .unwrap();
+        assert_eq!(begun.recv_timeout(LONGEST), Ok(0));
+        let common = timers.common.clone();
+        let stopping = thread::spawn(move || helper.stop());
+        in_time(|| common.lock().watch.as_ref().is_some_and(|watch| !watch.stop));
+        go_on.send(()).unwrap();
+        drop(go_on); // for a second event there is no permission
+        stopping.join().unwrap().unwrap();
+        let turn = timers.trigger(TriggerState::Idle, Monotonic.now() + LONGEST).expect("nine are due");
+        let left: Vec<u32> = std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event).collect();
+        assert_eq!(left, Vec::from_iter(1..10));
+    }
+
+    /// A handler that panics ends its helper, and nothing else; another helper takes over, which the end of the
+    /// first one does not concern.
     #[test]
     fn a_handler_may_panic() {
         let timers = timers();
         let helper = Helper::start(&timers, Duration::ZERO, |_| panic!("the handler's own")).unwrap();
         timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, 1);
         let kept = timers.schedule(Monotonic.now(), Duration::from_secs(1_000), Slack::EXACT, 2);
-        while timers.stats().pending > 1 {
-            thread::yield_now();
-        }
+        in_time(|| timers.common.lock().watch.is_some());
+        assert_eq!(timers.stats().pending, 1);
+        let (sender, receiver) = mpsc::channel();
+        let second = Helper::start(&timers, Duration::ZERO, move |fired| sender.send(fired.event).unwrap());
         assert!(helper.stop().is_err());
+        timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, 3);
+        assert_eq!(receiver.recv_timeout(LONGEST), Ok(3));
+        second.unwrap().stop().unwrap();
         assert_eq!(timers.cancel(kept), Some(2));
-        let again = AtomicBool::new(Helper::start(&timers, Duration::ZERO, |_| {}).is_ok());
-        assert!(again.into_inner());
     }
 }

@@ -142,6 +142,7 @@ const HEADER: usize = size_of::<usize>() + 2 * size_of::<libc::c_int>();
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softtimers_core::Random;
 
     fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
         let mut bytes = (HEADER + data.len()).to_ne_bytes().to_vec();
@@ -240,13 +241,12 @@ mod tests {
 
     #[test]
     fn no_bytes_panic() {
-        let mut state = 1u64;
+        let mut random = Random::stream(1, 0);
         for _ in 0..200_000 {
             let mut bytes = [0; 64];
             for byte in &mut bytes {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 // Small values make plausible lengths, levels and types.
-                *byte = if state >> 63 == 0 { 0 } else { (state >> 40) as u8 % 48 };
+                *byte = if random.below(2) == 0 { 0 } else { random.below(48) as u8 };
             }
             Control::parse(&bytes);
         }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
-use softtimers::Clock;
 use softtimers::clock::Monotonic;
 use softtimers::udp::{RecvBatch, Segmentation, SendBatch, Stopped, UdpSocket};
+use softtimers::{Clock, Random};
 
 use crate::network::{PATIENCE, TICK, departed, in_slow_network, slow_socket, wait_for_departures};
 use crate::{pairs, receive_all, v4_pair};
@@ -72,11 +72,7 @@ fn what_is_not_alike_leaves_apart_and_in_order() {
 fn nothing_is_lost_or_sent_twice_in_a_ring_that_goes_round() {
     let (receiver, sender) = v4_pair();
     let (mut outgoing, mut incoming) = (segmented(13, 64), RecvBatch::new(64, 64));
-    let (mut pushed, mut state) = (0u32, 1u64);
-    let mut random = |bound: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % bound
-    };
+    let (mut pushed, mut random) = (0u32, Random::stream(1, 0));
     for _ in 0..500 {
         let mut expected = Vec::new();
         let mut push = |outgoing: &mut SendBatch, length: usize| {
@@ -87,9 +83,10 @@ fn nothing_is_lost_or_sent_twice_in_a_ring_that_goes_round() {
                 pushed += 1;
             }
         };
-        (0..random(14)).for_each(|_| push(&mut outgoing, [16, 16, 16, 40, 9][random(5) as usize]));
-        let discarded = (0..random(4)).filter(|_| outgoing.discard_first()).count();
-        (0..random(6)).for_each(|_| push(&mut outgoing, 16));
+        (0..random.below(14))
+            .for_each(|_| push(&mut outgoing, [16, 16, 16, 40, 9][random.below(5) as usize]));
+        let discarded = (0..random.below(4)).filter(|_| outgoing.discard_first()).count();
+        (0..random.below(6)).for_each(|_| push(&mut outgoing, 16));
         let waiting = outgoing.len();
         assert_eq!(waiting, expected.len() - discarded);
         let outcome = sender.send_batch(&mut outgoing);

@@ -75,7 +75,7 @@ impl Sessions {
         }
     }
 
-    /// Nobody minds when exactly a client is forgotten.
+    /// When exactly a client is forgotten does not matter, so the timer has slack.
     fn look_again(&mut self, client: ClientId, at: Timestamp) {
         let slack = Slack::within(self.config.clients.idle / 8);
         let expiry = self.live.schedule(at, slack, client);

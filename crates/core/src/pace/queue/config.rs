@@ -128,8 +128,12 @@ pub struct Limits {
     pub packets: u32,
     /// The most bytes.
     pub bytes: u64,
-    /// The longest wait, from the time a packet could have left on. What is bound to wait longer is
-    /// refused, what has waited longer is handed back as [expired](super::Popped::Expired).
+    /// The longest wait, from the time a packet could have left on. What has waited longer is handed back as
+    /// [expired](super::Popped::Expired).
+    ///
+    /// What is foreseen to wait longer is refused. Foreseen are the time that the packets before it take at the rate,
+    /// and the latest `not_before` among them; not that packets behind that one are paced anew from there, so that of
+    /// those some may expire which were accepted.
     pub delay: Duration,
 }
 

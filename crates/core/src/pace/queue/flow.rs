@@ -29,6 +29,8 @@ pub(super) struct Flow {
     most_bytes: u32,
     pub(super) refused: u64,
     pub(super) expired: u64,
+    /// Where the delay is limited: the latest time before which a packet may not leave, and none behind it.
+    held_until: Timestamp,
 }
 
 /// What a flow was set up with, beside its pace.
@@ -53,6 +55,7 @@ impl Flow {
             most_bytes,
             refused: 0,
             expired: 0,
+            held_until: Timestamp::ZERO,
         };
         Ok((flow, Terms { quantum, limits }))
     }
@@ -75,9 +78,9 @@ impl Flow {
         self.waiting.packets < self.room
     }
 
-    /// Whether one more packet may wait.
+    /// Whether one more packet may wait. If so, it does.
     pub(super) fn admit(
-        &self,
+        &mut self,
         limits: &Limits,
         now: Timestamp,
         ready: Timestamp,
@@ -93,8 +96,13 @@ impl Flow {
             return Ok(());
         }
         let ahead = self.clock.time_of(self.waiting.packets, self.waiting.bytes);
-        let leaves = self.release.max(now) + ahead;
-        if leaves.saturating_duration_since(ready) > delay { Err(Reject::TooLate) } else { Ok(()) }
+        // What has left did so after its time: only those that wait can hold this one up.
+        let leaves = (self.release.max(now) + ahead).max(self.held_until);
+        if leaves.saturating_duration_since(ready) > delay {
+            return Err(Reject::TooLate);
+        }
+        self.held_until = self.held_until.max(ready);
+        Ok(())
     }
 
     /// A packet has become the first; says when it may leave. If it could leave only

@@ -65,12 +65,16 @@ impl<T> Packets<T> {
         Packets { first: Vec::new(), behind: Vec::new(), free: NONE, waiting: 0 }
     }
 
-    /// Makes room for the first packet of a new flow. Those of the one that had this index before are gone,
-    /// whatever became of its [`Removed`](super::Removed).
+    /// Makes room for the first packet of a new flow. Those of the one that had this index before go now, if its
+    /// [`Removed`](super::Removed) was forgotten.
     pub(super) fn add(&mut self, flow: u32) {
-        match self.first.get_mut(flow as usize) {
-            Some(place) => *place = Place::EMPTY,
-            None => self.first.resize_with(flow as usize + 1, || Place::EMPTY),
+        let Some(place) = self.first.get_mut(flow as usize) else {
+            return self.first.resize_with(flow as usize + 1, || Place::EMPTY);
+        };
+        let mut index = core::mem::replace(place, Place::EMPTY).next;
+        while let Some(place) = self.behind.get_mut(index as usize) {
+            let next = core::mem::replace(place, Place { next: self.free, ..Place::EMPTY }).next;
+            self.free = core::mem::replace(&mut index, next);
         }
     }
 
@@ -124,11 +128,23 @@ impl<T> Packets<T> {
     /// Takes a flow's first packet.
     #[inline]
     pub(super) fn pop(&mut self, flow: u32, fifo: &mut Fifo) -> Option<Packet<T>> {
+        let packet = self.take(flow, fifo)?;
+        self.waiting -= 1;
+        Some(packet)
+    }
+
+    /// The packets of a removed flow wait no longer: they are to be [taken](Self::take), or are forgotten.
+    pub(super) fn discount(&mut self, fifo: &Fifo) {
+        self.waiting -= fifo.packets;
+    }
+
+    /// As [`pop`](Self::pop), of a flow whose packets are not counted any more.
+    #[inline]
+    pub(super) fn take(&mut self, flow: u32, fifo: &mut Fifo) -> Option<Packet<T>> {
         let first = self.first.get_mut(flow as usize)?;
         let packet = Packet { ready: first.ready, bytes: first.bytes, token: first.token.take()? };
         fifo.packets -= 1;
         fifo.bytes -= u64::from(packet.bytes);
-        self.waiting -= 1;
         if fifo.packets > 0 {
             let index = first.next;
             let second = &mut self.behind[index as usize];
@@ -147,6 +163,29 @@ mod tests {
     use super::*;
     use alloc::collections::VecDeque;
     use proptest::prelude::*;
+
+    /// Whatever is forgotten of a removed flow, its places serve again when its index does.
+    #[test]
+    fn forgotten_places_serve_again() {
+        for taken in 0..=3 {
+            let mut packets = Packets::new();
+            for round in 0..4 {
+                packets.add(0);
+                let mut list = Fifo::EMPTY;
+                for token in 0..3 {
+                    packets.push(
+                        0,
+                        &mut list,
+                        Packet { ready: Timestamp::ZERO, bytes: 1, token: (round, token) },
+                    );
+                }
+                packets.discount(&list);
+                let took = (0..taken).filter_map(|_| packets.take(0, &mut list)).map(|packet| packet.token);
+                assert!(took.eq((0..taken).map(|token| (round, token))));
+                assert_eq!((packets.waiting(), packets.behind.len()), (0, 2));
+            }
+        }
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
