@@ -77,11 +77,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("flows") {
         bars.extend(benches::flows(root, if quick { [2, 1] } else { [30, 3] })?);
     }
+    if wanted("departures") {
+        bars.extend(benches::departures(root, if quick { 2_000 } else { 20_000 })?);
+    }
     if wanted("wan") {
         bars.extend(program.wan(if quick { 10 } else { 100 })?);
     }
+    print_bars(&bars);
+    Ok(true)
+}
+
+fn print_bars(bars: &[Bar]) {
     println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
-    for bar in &bars {
+    for bar in bars {
         println!("{bar}");
     }
     let count = |wanted: fn(&Bar) -> bool| bars.iter().filter(|bar| wanted(bar)).count();
@@ -91,11 +99,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         count(Bar::is_missed),
         count(Bar::is_inconclusive)
     );
-    Ok(true)
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 11] = [
+const SECTIONS: [&str; 12] = [
     "batch-4",
     "batch-1",
     "batch-16",
@@ -106,6 +113,7 @@ const SECTIONS: [&str; 11] = [
     "disturbed",
     "idle",
     "flows",
+    "departures",
     "wan",
 ];
 

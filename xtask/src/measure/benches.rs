@@ -116,9 +116,22 @@ fn checks(findings: &Value) -> Vec<Bar> {
         .collect()
 }
 
+/// What the departure queue takes to decide, with ten thousand flows.
+pub(super) fn departures(root: &Path, packets: u32) -> Result<Vec<Bar>> {
+    let text = bench_of(root, "softtimers-core", "departures", &[&packets.to_string(), "10000"])?;
+    println!("\n### The departure queue\n\n{}\n", text.trim());
+    let row = text.lines().find(|line| line.starts_with("| 10000 | Together |"));
+    let cost = row.and_then(|row| row.split('|').nth(5)?.split_whitespace().next()?.parse().ok());
+    Ok(vec![Bar::at_most("departure queue, 10,000 flows: ns of decision a packet".into(), 60.0, cost)])
+}
+
 fn bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
+    bench_of(root, "softtimers-bench", name, arguments)
+}
+
+fn bench_of(root: &Path, package: &str, name: &str, arguments: &[&str]) -> Result<String> {
     let mut cargo = cargo(root);
-    cargo.args(["bench", "--quiet", "--package", "softtimers-bench", "--bench", name, "--"]).args(arguments);
+    cargo.args(["bench", "--quiet", "--package", package, "--bench", name, "--"]).args(arguments);
     program::output(&mut cargo)
 }
 
