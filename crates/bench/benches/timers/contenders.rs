@@ -32,9 +32,10 @@ type Runner = fn(&Contest) -> Measured;
 /// Why a contender cannot take part in it.
 type Absent = fn(&Workload) -> Option<String>;
 
-const ALL: [(&str, Runner, Absent); 10] = [
+const ALL: [(&str, Runner, Absent); 11] = [
     ("nobody", run_one::<nobody::Nobody>, |_| None),
     ("softtimers", run_one::<ours::Handles>, |_| None),
+    ("softtimers keyed", run_one::<ours::Keyed>, |_| None),
     ("BinaryHeap", run_one::<heap::Heap>, |_| None),
     ("BTreeMap", run_one::<btree::Tree>, |_| None),
     ("DelayQueue", run_one::<delay_queue::Queue>, |_| None),

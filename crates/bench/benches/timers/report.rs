@@ -132,7 +132,7 @@ const BARS: &[Bar] = &[
     absolute("stalls/1000000", OURS, "rearm_max_ns", 5_000.0),
 ];
 
-/// Which bars hold, as far as both sides were measured.
+/// Which bars hold; one of which a side is missing says so.
 pub(crate) fn bars(results: &Results) -> String {
     let mut text = String::from(
         "### Bars\n\n| workload | figure | measured | at most | holds |\n|---|---|---|---|---|\n",
@@ -146,9 +146,11 @@ pub(crate) fn bars(results: &Results) -> String {
                 (own.zip(other).map(|(own, other)| own / other), format!(" × {peer}"))
             }
         };
-        let Some(measured) = measured else { continue };
-        let holds = if measured <= *most { "yes" } else { "**no**" };
-        let _ = writeln!(text, "| {workload} | {ours}, {figure} | {measured:.2} | {most}{of} | {holds} |");
+        let (shown, holds) = match measured {
+            Some(measured) => (format!("{measured:.2}"), if measured <= *most { "yes" } else { "**no**" }),
+            None => ("–".into(), "not measured"),
+        };
+        let _ = writeln!(text, "| {workload} | {ours}, {figure} | {shown} | {most}{of} | {holds} |");
     }
     text
 }

@@ -1,6 +1,9 @@
-//! `SoftTimers`, with slack and the earliest deadline tracked, as programs use it.
+//! `SoftTimers`, with slack and the earliest deadline tracked, as programs use it; and `KeyedTimers`, where the
+//! number of a timer is its name.
 
-use softtimers_core::{Config, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState};
+use std::time::Duration;
+
+use softtimers_core::{Config, KeyedTimers, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState};
 
 use crate::contender::Contender;
 
@@ -51,5 +54,44 @@ impl Contender for Handles {
 
     fn next(&mut self) -> Option<u64> {
         self.timers.next_due().map(|due| due.as_nanos() / 1_000)
+    }
+}
+
+pub(crate) struct Keyed {
+    timers: KeyedTimers,
+    now: Timestamp,
+}
+
+impl Contender for Keyed {
+    type Handle = u32;
+
+    fn new(_: usize) -> Self {
+        Keyed { timers: KeyedTimers::new(Duration::from_micros(1)), now: Timestamp::ZERO }
+    }
+
+    fn set(&mut self, due: u64, number: u32) -> u32 {
+        self.timers.set(self.now, number, Timestamp::from_micros(due));
+        number
+    }
+
+    fn cancel(&mut self, handle: u32) {
+        self.timers.cancel(handle);
+    }
+
+    fn rearm(&mut self, handle: u32, due: u64, number: u32) -> u32 {
+        self.set(due, number);
+        handle
+    }
+
+    fn advance(&mut self, now: u64, fired: &mut Vec<u32>) {
+        self.now = Timestamp::from_micros(now);
+        let turn = self.timers.turn(self.now);
+        while let Some((number, _)) = self.timers.next(&turn) {
+            fired.push(number);
+        }
+    }
+
+    fn next(&mut self) -> Option<u64> {
+        self.timers.next_due().map(|due| due.as_nanos().div_ceil(1_000))
     }
 }
