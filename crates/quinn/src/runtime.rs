@@ -78,7 +78,8 @@ impl Runtime for SmoothRuntime {
     }
 
     fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        tokio::spawn(Driven::new(future, Arc::clone(&self.shared)));
+        // The end of each poll is a trigger state: what another connection waits for leaves then.
+        softtimers_tokio::spawn(Driven::new(future, Arc::clone(&self.shared)));
     }
 
     fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {

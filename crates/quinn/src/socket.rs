@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use quinn::udp::{RecvMeta, Transmit};
-use quinn::{AsyncUdpSocket, UdpPoller};
+use quinn::{AsyncTimer, AsyncUdpSocket, UdpPoller};
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use crate::current::with_gate;
@@ -104,8 +104,8 @@ impl UdpPoller for SmoothPoller {
         let (set, timer) = timer.get_or_insert_with(|| (until, Timer::new(at)));
         if *set != until {
             *set = until;
-            timer.set(at);
+            Pin::new(&mut *timer).reset(at);
         }
-        timer.poll_expired(cx).map(Ok)
+        Pin::new(timer).poll(cx).map(Ok)
     }
 }

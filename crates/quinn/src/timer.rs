@@ -1,35 +1,28 @@
-//! Timers for quinn: [`Timer`].
+//! Timers for quinn, of the one driver that serves the whole runtime: [`Timer`].
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use quinn::AsyncTimer;
+use softtimers_tokio::{Sleep, sleep_until};
 
-/// A timer.
+/// A soft timer that quinn can use: for its own time-outs, and for transmits that wait at the gate.
 #[derive(Debug)]
-pub(crate) struct Timer(Pin<Box<tokio::time::Sleep>>);
+pub(crate) struct Timer(Sleep);
 
 impl Timer {
     pub(crate) fn new(at: Instant) -> Self {
-        Timer(Box::pin(tokio::time::sleep_until(at.into())))
-    }
-
-    pub(crate) fn set(&mut self, at: Instant) {
-        self.0.as_mut().reset(at.into());
-    }
-
-    pub(crate) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        std::future::Future::poll(self.0.as_mut(), cx)
+        Timer(sleep_until(at.into()))
     }
 }
 
 impl AsyncTimer for Timer {
-    fn reset(self: Pin<&mut Self>, at: Instant) {
-        self.get_mut().set(at);
+    fn reset(mut self: Pin<&mut Self>, at: Instant) {
+        self.0.reset(at.into());
     }
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.get_mut().poll_expired(cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Future::poll(Pin::new(&mut self.0), cx)
     }
 }

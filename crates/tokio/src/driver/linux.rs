@@ -1,0 +1,142 @@
+//! [`Timers`]: what all threads of a runtime share, a [`softtimers::shared`] whose events are wakers.
+//!
+//! A timer is an entry whose event is the waker of the task that polled it last, so there is no second record of a
+//! timer anywhere, and nothing that could outlive it: cancelling returns the waker, and firing hands it out.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+
+use softtimers::shared::Remote;
+use softtimers_core::{NotPending, Slack, TimerId, Timestamp, TriggerState, Turn};
+use tokio::runtime;
+
+use super::{DriverStats, registry};
+
+#[derive(Debug)]
+pub(crate) struct Timers {
+    remote: Remote<Waker>,
+    /// Set once, before what is pending then is woken.
+    end: OnceLock<End>,
+    pub(super) runtime: runtime::Id,
+    waker_panics: AtomicU64,
+}
+
+/// Why no timer fires any more.
+#[derive(Debug)]
+pub(super) enum End {
+    ShutDown,
+    ClockPaused,
+    Failed(io::Error),
+}
+
+impl Timers {
+    pub(super) fn new(remote: Remote<Waker>, runtime: runtime::Id) -> Self {
+        Timers { remote, end: OnceLock::new(), runtime, waker_panics: AtomicU64::new(0) }
+    }
+
+    /// Those of the runtime that this is called in; `None` if tokio's own have to serve.
+    #[track_caller]
+    pub(crate) fn current() -> Option<Arc<Timers>> {
+        registry::current()
+    }
+
+    pub(crate) fn if_started() -> Option<Arc<Timers>> {
+        registry::if_started()
+    }
+
+    pub(crate) fn schedule(&self, now: Timestamp, due: Timestamp, slack: Slack, waker: Waker) -> TimerId {
+        self.remote.schedule_at(now, due, slack, waker)
+    }
+
+    pub(crate) fn reschedule(
+        &self,
+        now: Timestamp,
+        id: TimerId,
+        due: Timestamp,
+        slack: Slack,
+    ) -> Result<(), NotPending> {
+        self.remote.reschedule_at(now, id, due, slack)
+    }
+
+    /// The waker, to be dropped where no lock is held: that may run anybody's code.
+    pub(crate) fn cancel(&self, id: TimerId) -> Option<Waker> {
+        self.remote.cancel(id)
+    }
+
+    /// Wakes what is due, some of it if that is much; returns how many.
+    #[inline]
+    pub(crate) fn trigger(&self, source: TriggerState, now: Timestamp) -> usize {
+        match self.remote.trigger(source, now) {
+            None => 0,
+            Some(turn) => self.wake_some(&turn),
+        }
+    }
+
+    /// Wakes what the turn hands out, at most [`AT_ONCE`].
+    pub(super) fn wake_some(&self, turn: &Turn) -> usize {
+        let due = std::iter::from_fn(|| self.remote.next(turn)).take(AT_ONCE);
+        due.map(|fired| self.wake(fired.event)).count()
+    }
+
+    /// A waker is somebody else's code.
+    fn wake(&self, waker: Waker) {
+        if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
+            self.waker_panics.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// After this every timer panics when it is polled before its time; those that wait are woken to do so. Only the
+    /// first reason counts.
+    pub(super) fn end(&self, why: End) {
+        let _ = self.end.set(why);
+        // Who scheduled before finds itself woken here; who schedules after it sees, when it has had the lock, that
+        // this is the end.
+        while let Some(turn) = self.remote.trigger(TriggerState::Idle, Timestamp::MAX) {
+            if self.wake_some(&turn) == 0 {
+                break;
+            }
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.get().is_some()
+    }
+
+    /// To be called after scheduling.
+    ///
+    /// # Panics
+    /// If nothing will fire any more.
+    pub(crate) fn check(&self) {
+        match self.end.get() {
+            None => {}
+            Some(End::ShutDown) => {
+                panic!("this timer belongs to a tokio runtime that is being, or has been, shut down")
+            }
+            Some(End::ClockPaused) => panic!(
+                "tokio's clock was paused after the runtime's first soft timer; pause it before, for example with \
+                 `start_paused = true`, and softtimers-tokio uses tokio's timers"
+            ),
+            Some(End::Failed(error)) => panic!("the timer driver of this runtime failed: {error}"),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> DriverStats {
+        let (stats, backup) = (self.remote.stats(), self.remote.backup_stats());
+        DriverStats {
+            pending: stats.pending,
+            fired: stats.fired.total(),
+            fired_by_backup: stats.fired[TriggerState::Backup],
+            cancelled: stats.cancelled,
+            set: backup.set,
+            wake_ups: backup.expirations,
+            waker_panics: self.waker_panics.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// How many are woken at one trigger state: the task whose poll it follows, and the tasks behind it, wait meanwhile,
+/// some microseconds. What is left is due at the next one, or wakes the driver's task.
+pub(super) const AT_ONCE: usize = 32;

@@ -1,0 +1,155 @@
+//! [`Timer`]: one deadline that a task waits for. What all futures of this crate are made of.
+//!
+//! ```text
+//!   new ─▶ idle ── poll, too early ──▶ registered (id, waker) ── fires, wakes ──▶ poll: elapsed
+//!                                       │  ▲
+//!             drop: cancel, O(1) ◀──────┤  └─ poll with another waker: cancel, register anew
+//!                                       └─ reset: moved in place, O(1)
+//! ```
+//!
+//! Whether it has elapsed is the clock's to say, not the waker's: a poll at or after the deadline is ready whoever
+//! caused it, and takes back what is registered. So a timer needs no state that it would share with its driver.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use softtimers_core::{Slack, TimerId, Timestamp, TriggerState};
+use tokio::task::coop;
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::driver::{Driver, Timers};
+
+#[derive(Debug)]
+pub(crate) struct Timer {
+    deadline: Instant,
+    slack: Slack,
+    served_by: ServedBy,
+}
+
+#[derive(Debug)]
+enum ServedBy {
+    Soft(Soft),
+    Tokio(Pin<Box<tokio::time::Sleep>>),
+}
+
+#[derive(Debug)]
+struct Soft {
+    timers: Arc<Timers>,
+    due: Timestamp,
+    registered: Option<(TimerId, Waker)>,
+    elapsed: bool,
+}
+
+impl Timer {
+    /// A timer of the current runtime.
+    #[track_caller]
+    pub(crate) fn new(deadline: Instant) -> Self {
+        Timer::on(&Driver::current(), deadline)
+    }
+
+    /// A timer of this driver's runtime.
+    pub(crate) fn on(driver: &Driver, deadline: Instant) -> Self {
+        let served_by = match driver.timers() {
+            Some(timers) => ServedBy::Soft(Soft {
+                timers: timers.clone(),
+                due: clock::timestamp_of(deadline),
+                registered: None,
+                elapsed: false,
+            }),
+            None => ServedBy::Tokio(Box::pin(tokio::time::sleep_until(deadline))),
+        };
+        Timer { deadline, slack: Slack::DEFAULT, served_by }
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Counts from the next registration on.
+    pub(crate) fn set_slack(&mut self, slack: Slack) {
+        self.slack = slack;
+    }
+
+    pub(crate) fn is_elapsed(&self) -> bool {
+        match &self.served_by {
+            ServedBy::Soft(soft) => soft.elapsed,
+            ServedBy::Tokio(sleep) => sleep.is_elapsed(),
+        }
+    }
+
+    /// Ready once the deadline has come. Also a trigger state for all other timers of the runtime.
+    ///
+    /// Takes part in tokio's cooperative scheduling: a task that finds timer after timer elapsed is made to yield.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let slack = self.slack;
+        match &mut self.served_by {
+            ServedBy::Soft(soft) => pin!(coop::cooperative(poll_fn(|cx| soft.poll(cx, slack)))).poll(cx),
+            ServedBy::Tokio(sleep) => sleep.as_mut().poll(cx),
+        }
+    }
+
+    /// Moves the deadline. A task that waits goes on waiting, for the new one.
+    pub(crate) fn reset(&mut self, deadline: Instant) {
+        self.deadline = deadline;
+        match &mut self.served_by {
+            ServedBy::Soft(soft) => soft.reset(clock::timestamp_of(deadline), self.slack),
+            ServedBy::Tokio(sleep) => sleep.as_mut().reset(deadline),
+        }
+    }
+}
+
+impl Soft {
+    fn poll(&mut self, cx: &mut Context<'_>, slack: Slack) -> Poll<()> {
+        if self.elapsed {
+            return Poll::Ready(());
+        }
+        let now = clock::timestamp();
+        if now >= self.due {
+            self.elapsed = true;
+            // Before the trigger state, which would wake this very task.
+            self.take_back();
+        } else {
+            self.register(cx.waker(), now, slack);
+        }
+        self.timers.trigger(TriggerState::ProtocolTimer, now);
+        if self.elapsed { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn register(&mut self, waker: &Waker, now: Timestamp, slack: Slack) {
+        if self.registered.as_ref().is_some_and(|(_, registered)| registered.will_wake(waker)) {
+            // What was woken by an end that came too early has to hear of it.
+            return self.timers.check();
+        }
+        self.take_back();
+        let id = self.timers.schedule(now, self.due, slack, waker.clone());
+        self.registered = Some((id, waker.clone()));
+        self.timers.check();
+    }
+
+    fn take_back(&mut self) {
+        if let Some((id, _)) = self.registered.take() {
+            drop(self.timers.cancel(id));
+        }
+    }
+
+    fn reset(&mut self, due: Timestamp, slack: Slack) {
+        self.due = due;
+        self.elapsed = false;
+        if let Some((id, _)) = &self.registered {
+            if self.timers.reschedule(clock::timestamp(), *id, due, slack).is_err() {
+                // It has fired: the task is awake and will poll.
+                self.registered = None;
+            }
+        }
+    }
+}
+
+/// Dropped timers wake nobody.
+impl Drop for Soft {
+    fn drop(&mut self) {
+        self.take_back();
+    }
+}
