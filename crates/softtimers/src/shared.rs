@@ -165,7 +165,17 @@ impl<E> Shared<E> {
     /// # Errors
     /// None that a working kernel gives; that of a remote's arming, if it had one.
     pub fn arm(&mut self, now: Timestamp) -> io::Result<()> {
-        self.common.arm(now)
+        self.common.arm(now, Duration::ZERO)
+    }
+
+    /// As [`arm`](Self::arm), but the descriptor becomes readable `lead` before the earliest deadline, whoever sets
+    /// that until the next call: for an owner that polls away what a wake-up may take
+    /// ([`Idle`](crate::idle::Idle)).
+    ///
+    /// # Errors
+    /// As [`arm`](Self::arm).
+    pub fn arm_ahead(&mut self, now: Timestamp, lead: Duration) -> io::Result<()> {
+        self.common.arm(now, lead)
     }
 
     /// Call this when the descriptor was reported readable, as [`Backup::expired`]. [`wait`](Self::wait) does so

@@ -40,6 +40,8 @@ pub(super) struct Common<E> {
 pub(super) struct State<E> {
     pub(super) timers: SoftTimers<E>,
     backup: Backup,
+    /// How long before the earliest deadline a sleeping owner wants to be woken.
+    lead: Duration,
     /// What went wrong when a remote armed the backup: the owner is told.
     failed: Option<io::Error>,
     pub(super) watch: Option<Watch>,
@@ -61,7 +63,7 @@ pub(super) struct Watch {
 
 impl<E> Common<E> {
     pub(super) fn new(timers: SoftTimers<E>, backup: Backup) -> Self {
-        let state = State { timers, backup, failed: None, watch: None, helpers: 0 };
+        let state = State { timers, backup, lead: Duration::ZERO, failed: None, watch: None, helpers: 0 };
         Common {
             gate: AtomicU64::new(u64::MAX),
             asleep: AtomicBool::new(false),
@@ -105,7 +107,8 @@ impl<E> Common<E> {
             if self.asleep.load(Ordering::Relaxed) {
                 // Later too, where it would soon go off for nothing: what it was armed for may have been run at a
                 // remote's trigger state.
-                if let Err(error) = state.backup.arm(now, Some(deadline)) {
+                let wake = deadline.saturating_sub(state.lead);
+                if let Err(error) = state.backup.arm(now, Some(wake)) {
                     state.failed = Some(error);
                 }
             }
@@ -150,11 +153,12 @@ impl<E> Common<E> {
         }
     }
 
-    pub(super) fn arm(&self, now: Timestamp) -> io::Result<()> {
+    pub(super) fn arm(&self, now: Timestamp, lead: Duration) -> io::Result<()> {
         let mut state = self.lock();
         self.asleep.store(true, Ordering::Relaxed);
-        let poll_at = state.timers.poll_at();
-        let armed = state.backup.arm(now, poll_at);
+        state.lead = lead;
+        let wake = state.timers.poll_at().map(|deadline| deadline.saturating_sub(lead));
+        let armed = state.backup.arm(now, wake);
         state.failed.take().map_or(armed, Err)
     }
 

@@ -99,6 +99,57 @@ mod every_interleaving {
             assert_eq!(all, [1, 2]);
         });
     }
+
+    /// A remote runs what is due while the owner goes to sleep for what is left: each event comes once, and the
+    /// backup is armed for the one that nobody has had.
+    #[test]
+    fn a_remote_expires_while_the_owner_goes_to_sleep() {
+        loom::model(|| {
+            let mut timers = timers();
+            timers.schedule(START, DELAY, Slack::EXACT, 1);
+            timers.schedule(START, 2 * DELAY, Slack::EXACT, 2);
+            let remote = timers.remote();
+            let other = thread::spawn(move || {
+                let turn = remote.trigger(TriggerState::HandlerExit, later())?;
+                remote.next(&turn).map(|fired| fired.event)
+            });
+            let mut all = served(&mut timers);
+            timers.arm(later()).unwrap();
+            all.extend(other.join().unwrap());
+            assert_eq!(all, [1]);
+            assert!(timers.common.armed().is_some_and(|armed| armed <= START + 2 * DELAY));
+        });
+    }
+
+    /// Two remotes expire at once, and one sets a timer meanwhile: no event is handed out twice or lost, and the
+    /// sleeping owner is armed for what is left.
+    #[test]
+    fn remotes_expire_and_schedule_while_the_owner_sleeps() {
+        loom::model(|| {
+            let mut timers = timers();
+            for event in [1, 2] {
+                timers.schedule(START, DELAY, Slack::EXACT, event);
+            }
+            timers.arm(START).unwrap();
+            let worker = |remote: crate::shared::Remote<u32>, sets: Option<u32>| {
+                thread::spawn(move || {
+                    let turn = remote.trigger(TriggerState::HandlerExit, later());
+                    let event = turn.and_then(|turn| remote.next(&turn)).map(|fired| fired.event);
+                    if let Some(another) = sets {
+                        remote.schedule_at(later(), later() + DELAY, Slack::EXACT, another);
+                    }
+                    event
+                })
+            };
+            let one = worker(timers.remote(), Some(3));
+            let two = worker(timers.remote(), None);
+            let mut all: Vec<u32> =
+                [one, two].into_iter().filter_map(|worker| worker.join().unwrap()).collect();
+            all.sort_unstable();
+            assert_eq!(all, [1, 2]);
+            assert!(timers.common.armed().is_some_and(|armed| armed <= later() + DELAY));
+        });
+    }
 }
 
 #[cfg(not(loom))]
@@ -215,6 +266,29 @@ mod threads {
         assert_eq!(timers.common.armed(), timers.poll_at());
         set(1_000, "nearest");
         assert_eq!(timers.common.armed(), timers.poll_at(), "the owner sleeps");
+    }
+
+    /// What the backup was armed for has been run by a remote: the next one to be set moves it, where it would soon go off
+    /// for nothing.
+    #[test]
+    fn a_remote_that_expires_spares_the_owner_a_wake_up() {
+        let mut timers = timers();
+        let remote = timers.remote();
+        let start = Monotonic.now();
+        let micros = Duration::from_micros;
+        remote.schedule_at(start, start + micros(40), Slack::micros(20), "served");
+        timers.arm(start).unwrap();
+        assert_eq!(timers.common.armed(), Some(timers.poll_at().unwrap()));
+        let now = start + micros(42);
+        let turn = remote.trigger(TriggerState::HandlerExit, now).expect("it is due");
+        assert_eq!(remote.next(&turn).map(|fired| fired.event), Some("served"));
+        remote.schedule_at(now, now + micros(40), Slack::micros(20), "next");
+        assert_eq!(timers.common.armed(), timers.poll_at());
+        assert!(timers.common.armed() >= Some(now + micros(60)));
+        // A lead counts for what a remote sets, too.
+        timers.arm_ahead(now, micros(15)).unwrap();
+        remote.schedule_at(now, now + micros(30), Slack::EXACT, "first");
+        assert_eq!(timers.common.armed().map(|armed| armed + micros(15)), timers.poll_at());
     }
 
     /// The owner meets no trigger state at all: each event comes nevertheless, in order, none before
