@@ -11,7 +11,8 @@ use quinn::congestion::{ControllerFactory, CubicConfig};
 use quinn::rustls::pki_types::PrivateKeyDer;
 use quinn::rustls::{RootCertStore, crypto::ring};
 use quinn::{
-    ClientConfig, Connection, Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime, TransportConfig,
+    ClientConfig, Connection, Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime,
+    TransportConfig,
 };
 use rcgen::{CertificateParams, KeyPair};
 use softtimers_quinn::{SmoothController, SmoothRuntime};
@@ -29,8 +30,7 @@ pub(crate) fn size(small: u64, full: u64) -> u64 {
 /// Runs a test on a runtime of its own, with two threads, for at most [`WAIT`] (five times that if it is full).
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     let limit = WAIT * size(1, 5) as u32;
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(limit, test).await.expect("no end in sight") })
 }
 
@@ -138,7 +138,8 @@ impl Path {
         let (say, hear) = mpsc::channel();
         let thread = std::thread::spawn(move || {
             let first = phases[0].1.clone();
-            let mut relay = Relay::bind(RelayConfig::to(upstream), Wan::builder().both(first).seed(1)).unwrap();
+            let mut relay =
+                Relay::bind(RelayConfig::to(upstream), Wan::builder().both(first).seed(1)).unwrap();
             relay.watch(&stopped, 7).unwrap();
             say.send(relay.local_addr()).unwrap();
             let mut arrivals = vec![];

@@ -9,3 +9,4 @@ mod even;
 mod harness;
 mod intact;
 mod many;
+mod shutdown;

@@ -38,7 +38,8 @@ fn connections_that_are_gone_leave_no_timer() {
             let mut stream = client.open_uni().await.unwrap();
             stream.write_all(&[0x55; 30_000]).await.unwrap();
         }
-        assert!(driver.stats().pending as usize >= 2 * open.len());
+        // One that has just fired is set again when its task is polled.
+        assert!(driver.stats().pending as usize >= open.len());
         for (client, _) in &open {
             client.close(0u32.into(), b"");
         }
@@ -62,7 +63,8 @@ fn idle_connections_wake_nobody_up() {
         }
         until_quiet(&driver).await;
         let metrics = tokio::runtime::Handle::current().metrics();
-        let busy = || (0..metrics.num_workers()).map(|worker| metrics.worker_total_busy_duration(worker)).sum();
+        let busy =
+            || (0..metrics.num_workers()).map(|worker| metrics.worker_total_busy_duration(worker)).sum();
         let (before, busy_before): (_, Duration) = (driver.stats(), busy());
         tokio::time::sleep(Duration::from_secs(1)).await;
         let (after, busy_after): (_, Duration) = (driver.stats(), busy());
@@ -70,6 +72,6 @@ fn idle_connections_wake_nobody_up() {
         // What the kernel had been told of a time-out that moved since: once.
         assert!(after.wake_ups - before.wake_ups <= 3, "{before:?} {after:?}");
         println!("{} idle connections: {:?} busy in a second", open.len(), busy_after - busy_before);
-        assert!(after.pending as usize >= 2 * open.len());
+        assert!(after.pending as usize >= open.len());
     });
 }
