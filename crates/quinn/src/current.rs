@@ -22,7 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::gate::Gate;
+use crate::gate::{Gate, GateConfig};
 use crate::runtime::Shared;
 
 thread_local! {
@@ -32,6 +32,21 @@ thread_local! {
 /// Does something with the gate of the connection that is polled on this thread; `None` if none is.
 pub(crate) fn with_gate<R>(use_it: impl FnOnce(&mut Gate) -> R) -> Option<R> {
     CURRENT.with_borrow_mut(|current| current.as_deref_mut().map(use_it))
+}
+
+impl Gate {
+    /// Polls a connection as `work`, and has the [`SmoothController`](crate::SmoothController)s that are asked
+    /// meanwhile, on this thread, tell this gate. For drivers of your own over quinn-proto, such as a simulation;
+    /// a [`SmoothRuntime`](crate::SmoothRuntime) does it for its connections.
+    pub fn drive<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let placeholder = Gate::new(GateConfig::default());
+        let mut home = Some(Box::new(std::mem::replace(self, placeholder)));
+        let lent = Lent::new(&mut home);
+        let result = work();
+        drop(lent);
+        home.into_iter().for_each(|gate| *self = *gate);
+        result
+    }
 }
 
 /// A future of quinn's, and the gate that is its own.

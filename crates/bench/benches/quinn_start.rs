@@ -1,0 +1,52 @@
+//! Tables X and XI of the soft timers paper with quinn: `cargo bench -p softtimers-bench --bench quinn_start
+//! [-- PACKETS]`, up to so many packets, 100,000 if nothing is said. See [`softtimers_bench::start`].
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use softtimers_bench::start::{Path, Way, restart, time};
+use softtimers_bench::turns;
+
+const SIZES: [u64; 6] = [5, 10, 100, 1_000, 10_000, 100_000];
+
+fn main() -> ExitCode {
+    turns::main("quinn_start", tables)
+}
+
+fn tables(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let most = arguments.first().map(|word| word.parse::<u64>()).transpose()?.unwrap_or(u64::MAX);
+    println!(
+        "Seconds until the last byte, in virtual time; in brackets how much less than from two packets."
+    );
+    for mbit in [50, 100] {
+        for set_up in [false, true] {
+            let title = if set_up { "with connection set-up" } else { "on a connection that is there" };
+            println!("\n{mbit} Mbit/s, 100 ms, {title}:\n");
+            println!(
+                "| packets | slow start, 2 | quinn, 10 | known | from 50% | from 10% | from 10%, after idle |"
+            );
+            println!("|---|---|---|---|---|---|---|");
+            for packets in SIZES.into_iter().filter(|&packets| packets <= most) {
+                println!("| {packets} | {} |", row(Path { mbit }, packets, set_up)?.join(" | "));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn row(path: Path, packets: u64, set_up: bool) -> Result<Vec<String>, Box<dyn Error>> {
+    let known = [100, 50, 10].map(|percent| Way::Known { percent });
+    let two = time(path, Way::TwoPackets, packets, set_up)?.as_secs_f64();
+    let mut cells = vec![format!("{two:.3}")];
+    let mut against =
+        |seconds: f64| cells.push(format!("{seconds:.3} ({:.0}%)", 100.0 * (1.0 - seconds / two)));
+    for way in [Way::Default].into_iter().chain(known) {
+        against(time(path, way, packets, set_up)?.as_secs_f64());
+    }
+    if set_up {
+        cells.push("–".into());
+    } else {
+        against(restart(path, Way::Known { percent: 10 }, packets)?.as_secs_f64());
+    }
+    Ok(cells)
+}
