@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The paper's prototype never slows down, and says that a practical one has to be careful. So this one begins
-//! with a fraction if asked to, and gives way when it loses more than 2% in a round trip: that is congestion, or
+//! with a fraction if asked to, climbs while it uses what it has, and gives way when it loses more than 2% in a round trip: that is congestion, or
 //! the capacity is not what it was said to be. Single losses, as on radio links, are not.
 //!
 //! It paces by the gate, so it is of use on a [`SmoothRuntime`](crate::SmoothRuntime) only.
@@ -96,8 +96,9 @@ struct Known {
     rest: u64,
     /// Something was lost before: from then on it climbs slowly.
     careful: bool,
-    /// Since when nothing is in flight.
-    idle_since: Option<Timestamp>,
+    /// Nothing is in flight.
+    idle: bool,
+    last_sent: Timestamp,
     round_trip: Option<Duration>,
 }
 
@@ -105,6 +106,7 @@ struct Known {
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     began: Timestamp,
+    sent: u64,
     acked: u64,
     lost: u64,
     congested: bool,
@@ -121,7 +123,8 @@ impl Known {
             acks: AckRate::new(),
             rest: 0,
             careful: false,
-            idle_since: Some(Timestamp::ZERO),
+            idle: true,
+            last_sent: Timestamp::ZERO,
             round_trip: None,
         }
     }
@@ -149,14 +152,16 @@ impl Known {
     /// What this round trip has shown decides on the next one's rate.
     fn end_round(&mut self, now: Timestamp) {
         let capacity = bits_per_second(self.start.capacity());
-        let Round { acked, lost, congested, .. } = self.round;
+        let Round { began, sent, acked, lost, congested } = self.round;
+        let possible = u128::from(self.bps) * now.saturating_duration_since(began).as_nanos() / 8_000_000_000;
         let too_many = lost >= FEW && lost.saturating_mul(TOLERATED) > acked + lost;
         if congested || too_many {
             self.careful = true;
             self.start.forget();
             self.acks = AckRate::new();
             self.bps = (self.bps / 10 * 7).max(capacity / 100).max(1);
-        } else {
+        } else if u128::from(sent) * 2 >= possible {
+            // Less says nothing of what the path carries: a handshake, or a program that has little to send.
             let step = if self.careful { capacity / 16 } else { self.bps };
             self.bps = self.bps.saturating_add(step).min(capacity);
         }
@@ -165,14 +170,16 @@ impl Known {
 }
 
 impl Controller for Known {
-    fn on_sent(&mut self, now: Instant, _bytes: u64, _last_packet_number: u64) {
+    fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
         let now = self.time(now);
         // Between two answers of one program the connection may be idle for a moment. That is no new train.
-        let round_trip = self.round_trip.unwrap_or_default();
-        if self.idle_since.take().is_some_and(|since| now.saturating_duration_since(since) > round_trip) {
+        let pause = now.saturating_duration_since(self.last_sent);
+        if self.idle && pause > self.round_trip.unwrap_or_default() {
             self.bps = bits_per_second(self.start.rate(now));
             self.begin_round(now);
         }
+        self.round.sent += bytes;
+        self.last_sent = now;
     }
 
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, _limited: bool, _rtt: &RttEstimator) {
@@ -187,9 +194,9 @@ impl Controller for Known {
             self.acks.on_ack(now, packets);
             self.acks.rate().into_iter().for_each(|rate| self.start.proved(now, rate));
         }
-        if in_flight == 0 {
+        self.idle = in_flight == 0;
+        if self.idle {
             self.acks.idle();
-            self.idle_since = Some(now);
         }
     }
 
@@ -255,16 +262,23 @@ const LEAST: u64 = 10;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use super::*;
 
     const CAPACITY: u64 = 100_000_000;
     /// Its share for payload.
     const PAYLOAD: u64 = CAPACITY * 1_200 / 1_228;
+    const MILLI: Duration = Duration::from_millis(1);
 
-    /// A controller and the time, in milliseconds.
+    /// A path of 100 ms, on which something leaves each millisecond.
     struct Path {
         known: Known,
         now: Instant,
+        in_flight: VecDeque<(Instant, u64)>,
+        /// One in so many is lost.
+        lost: u64,
+        sent: u64,
     }
 
     impl Path {
@@ -273,29 +287,46 @@ mod tests {
             let factory = factory.initial_fraction(Percent::new(fraction).unwrap()).unwrap();
             #[expect(clippy::disallowed_methods, reason = "an Instant to count from; no later one is read")]
             let now = Instant::now();
-            Path { known: Known::new(factory.start, now), now }
+            let known = Known::new(factory.start, now);
+            Path { known, now, in_flight: VecDeque::new(), lost: u64::MAX, sent: 0 }
         }
 
-        /// A round trip of 100 ms: so many packets leave a millisecond apart, and all but the lost come back.
-        fn round(&mut self, packets: u32, lost: u32, at_the_end_in_flight: u64) {
-            let first = self.now + Duration::from_millis(1);
-            for packet in 0..packets {
-                self.known.on_sent(first + Duration::from_millis(1) * packet, 1_200, packet.into());
-            }
-            for packet in 0..packets {
-                let sent = first + Duration::from_millis(1) * packet;
-                let now = sent + Duration::from_millis(100);
-                if packet < lost {
-                    self.known.on_congestion_event(now, sent, false, 1_200);
-                } else {
-                    self.known.acked(now, sent, 1_200);
-                    let in_flight = if packet + 1 == packets { at_the_end_in_flight } else { 1_200 };
-                    self.known.on_end_acks(now, in_flight, false, Some(packet.into()));
-                }
-                self.now = now;
+        /// So many milliseconds, with this share of what the rate allows.
+        fn run(&mut self, millis: u32, percent: u64) {
+            for _ in 0..millis {
+                self.send(self.known.bps / 8_000 * percent / 100);
+                self.step();
             }
         }
 
+        fn send(&mut self, bytes: u64) {
+            self.known.on_sent(self.now, bytes, self.sent);
+            self.in_flight.push_back((self.now, bytes));
+        }
+
+        fn step(&mut self) {
+            self.now += MILLI;
+            let Some((sent, bytes)) =
+                self.in_flight.pop_front_if(|(sent, _)| *sent + MILLI * 100 <= self.now)
+            else {
+                return;
+            };
+            self.sent += 1;
+            if self.sent.is_multiple_of(self.lost) {
+                return self.known.on_congestion_event(self.now, sent, false, bytes);
+            }
+            self.known.acked(self.now, sent, bytes);
+            let in_flight = self.in_flight.iter().map(|(_, bytes)| bytes).sum();
+            self.known.on_end_acks(self.now, in_flight, false, Some(self.sent));
+        }
+
+        /// Nothing more is sent until all has come back, and so long.
+        fn rest(&mut self, pause: Duration) {
+            (0..110).for_each(|_| self.step());
+            self.now += pause;
+        }
+
+        /// Thousandths of the capacity.
         fn share(&self) -> u64 {
             (self.known.bps * 1_000 + PAYLOAD / 2) / PAYLOAD
         }
@@ -313,56 +344,68 @@ mod tests {
     #[test]
     fn a_fraction_doubles_until_it_is_all() {
         let mut path = Path::new(20);
-        let mut shares = vec![path.share()];
-        for _ in 0..4 {
-            path.round(20, 0, 1_200);
-            shares.push(path.share());
-        }
-        assert_eq!(shares, [200, 400, 800, 1_000, 1_000]);
+        let shares = [0, 1, 2, 3, 4].map(|_| {
+            path.run(100, 100);
+            path.share()
+        });
+        assert_eq!(shares, [400, 800, 1_000, 1_000, 1_000]);
+    }
+
+    /// A handshake, for one.
+    #[test]
+    fn who_sends_little_does_not_climb() {
+        let mut path = Path::new(20);
+        path.run(1_000, 40);
+        assert_eq!(path.share(), 200);
     }
 
     #[test]
     fn single_losses_are_no_congestion_and_many_are() {
         let mut path = Path::new(100);
-        path.round(80, 1, 1_200);
-        path.round(80, 1, 1_200);
+        path.lost = 80;
+        path.run(1_000, 100);
         assert_eq!(path.share(), 1_000);
-        path.round(80, 4, 1_200);
+        path.lost = 20;
+        while path.share() == 1_000 {
+            path.run(1, 100);
+        }
         assert_eq!(path.share(), 700);
-        path.round(80, 0, 1_200);
-        assert_eq!(path.share(), 762); // a sixteenth more
+        path.lost = u64::MAX;
+        path.run(100, 100);
+        assert_eq!(path.share(), 763, "a sixteenth more in each round trip");
     }
 
     #[test]
     fn after_an_idle_time_it_restarts_at_what_was_acknowledged() {
         let mut path = Path::new(100);
-        path.round(80, 0, 0);
-        let before = path.share();
-        path.now += Duration::from_secs(5);
-        path.known.on_sent(path.now, 1_200, 99);
-        assert_eq!(before, 1_000);
-        // One packet each millisecond came back.
-        assert_eq!(path.known.bps, 1_200 * 8 * 1_000);
+        path.run(1_000, 30);
+        path.rest(Duration::from_secs(5));
+        assert_eq!(path.share(), 1_000);
+        path.send(1_200);
+        assert!((295..=305).contains(&path.share()), "{}", path.share());
         // And after five minutes it begins anew.
-        path.round(1, 0, 0);
-        path.now += Duration::from_secs(301);
-        path.known.on_sent(path.now, 1_200, 100);
+        path.rest(Duration::from_secs(301));
+        path.send(1_200);
         assert_eq!(path.share(), 1_000);
     }
 
+    /// What it sends meanwhile, as an ACK of its own, begins no new train either.
     #[test]
     fn a_short_pause_is_no_new_train() {
         let mut path = Path::new(100);
-        path.round(80, 0, 0);
-        path.now += Duration::from_millis(99);
-        path.known.on_sent(path.now, 1_200, 99);
+        path.run(1_000, 30);
+        for _ in 0..20 {
+            path.rest(Duration::ZERO);
+            path.now -= Duration::from_millis(20);
+            path.send(1_200);
+        }
         assert_eq!(path.share(), 1_000);
     }
 
     #[test]
     fn the_window_holds_what_is_on_its_way() {
         let mut path = Path::new(100);
-        path.round(20, 0, 1_200);
+        path.run(300, 100);
         let on_its_way = path.known.bps / 8 / 10;
         assert!((on_its_way..on_its_way * 3 / 2).contains(&path.known.window()));
     }

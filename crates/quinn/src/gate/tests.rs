@@ -52,7 +52,7 @@ fn pairs_leave_at_the_rate_of_the_window() {
 fn in_slow_start_it_is_two_windows_in_a_round_trip() {
     let slow_start = Window { slow_start: true, ..window(100_000, 20_000) };
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
-    (0..11).for_each(|_| drop(send(&mut gate, &clock, Some(slow_start), 1, 1_000)));
+    (0..11).for_each(|_| _ = send(&mut gate, &clock, Some(slow_start), 1, 1_000));
     assert_eq!(clock.now(), at(1_000)); // ten gaps of 100 µs
 }
 
@@ -60,7 +60,7 @@ fn in_slow_start_it_is_two_windows_in_a_round_trip() {
 fn a_controller_that_paces_is_believed() {
     let paced = Window { pacing_bps: Some(80_000_000), ..WINDOW };
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
-    (0..11).for_each(|_| drop(send(&mut gate, &clock, Some(paced), 1, 1_000)));
+    (0..11).for_each(|_| _ = send(&mut gate, &clock, Some(paced), 1, 1_000));
     assert_eq!(clock.now(), at(1_000));
 }
 
