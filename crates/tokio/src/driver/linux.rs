@@ -6,11 +6,13 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
+use softtimers::idle::{Governor, HeldBack};
 use softtimers::shared::Remote;
-use softtimers_core::{NotPending, Slack, TimerId, Timestamp, TriggerState, Turn};
+use softtimers_core::{Idle, NotPending, Slack, TimerId, Timestamp, TriggerState, Turn};
 use tokio::runtime;
 
 use super::{DriverStats, registry};
@@ -21,6 +23,8 @@ pub(crate) struct Timers {
     /// Set once, before what is pending then is woken.
     end: OnceLock<End>,
     pub(super) runtime: runtime::Id,
+    /// What the driver's task does while it waits; without one it sleeps until the deadline. Only that task changes it.
+    governor: Option<Mutex<Governor>>,
     waker_panics: AtomicU64,
 }
 
@@ -33,8 +37,9 @@ pub(super) enum End {
 }
 
 impl Timers {
-    pub(super) fn new(remote: Remote<Waker>, runtime: runtime::Id) -> Self {
-        Timers { remote, end: OnceLock::new(), runtime, waker_panics: AtomicU64::new(0) }
+    pub(super) fn new(remote: Remote<Waker>, runtime: runtime::Id, idle: Option<Idle>) -> Self {
+        let governor = idle.map(|idle| Mutex::new(Governor::new(idle)));
+        Timers { remote, end: OnceLock::new(), runtime, governor, waker_panics: AtomicU64::new(0) }
     }
 
     /// Those of the runtime that this is called in; `None` if tokio's own have to serve.
@@ -45,6 +50,10 @@ impl Timers {
 
     pub(crate) fn if_started() -> Option<Arc<Timers>> {
         registry::if_started()
+    }
+
+    pub(crate) fn start(idle: Idle) -> io::Result<Option<Arc<Timers>>> {
+        registry::start(idle)
     }
 
     pub(crate) fn schedule(&self, now: Timestamp, due: Timestamp, slack: Slack, waker: Waker) -> TimerId {
@@ -64,6 +73,18 @@ impl Timers {
     /// The waker, to be dropped where no lock is held: that may run anybody's code.
     pub(crate) fn cancel(&self, id: TimerId) -> Option<Waker> {
         self.remote.cancel(id)
+    }
+
+    pub(super) fn poll_at(&self) -> Option<Timestamp> {
+        self.remote.poll_at()
+    }
+
+    pub(super) fn governor(&self) -> Option<MutexGuard<'_, Governor>> {
+        self.governor.as_ref().map(|governor| governor.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn held_back(&self) -> Option<HeldBack> {
+        self.governor()?.held_back()
     }
 
     /// Wakes what is due, some of it if that is much; returns how many.
@@ -99,6 +120,10 @@ impl Timers {
                 break;
             }
         }
+        if let Some(mut governor) = self.governor() {
+            // Another driver may spin.
+            governor.wait(crate::clock::timestamp(), None);
+        }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -132,6 +157,7 @@ impl Timers {
             cancelled: stats.cancelled,
             set: backup.set,
             wake_ups: backup.expirations,
+            polled: self.governor().map_or(Duration::ZERO, |governor| governor.polling().time),
             waker_panics: self.waker_panics.load(Ordering::Relaxed),
         }
     }
