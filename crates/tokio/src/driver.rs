@@ -44,7 +44,7 @@ use std::time::Duration;
 
 use softtimers_core::{Idle, TriggerState};
 
-pub(crate) use timers::Timers;
+pub(crate) use timers::{Registration, Timers};
 
 /// The timers of one runtime.
 ///

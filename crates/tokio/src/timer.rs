@@ -1,26 +1,27 @@
 //! [`Timer`]: one deadline that a task waits for. What all futures of this crate are made of.
 //!
 //! ```text
-//!   new ─▶ idle ── poll, too early ──▶ registered (id, waker) ── fires, wakes ──▶ poll: elapsed
+//!   new ─▶ idle ── poll, too early ──▶ waits, a waker set ── fires, wakes ──▶ poll: elapsed
 //!                                       │  ▲
-//!             drop: cancel, O(1) ◀──────┤  └─ poll with another waker: cancel, register anew
-//!                                       └─ reset: moved in place, O(1)
+//!             drop: cancel, O(1) ◀──────┤  └─ poll with another waker: set anew
+//!                                       └─ reset: O(1), to a later time two writes
 //! ```
 //!
 //! Whether it has elapsed is the clock's to say, not the waker's: a poll at or after the deadline is ready whoever
-//! caused it, and takes back what is registered. So a timer needs no state that it would share with its driver.
+//! caused it, and takes the waker back. What the timers share of it is theirs
+//! ([`softtimers::shared::Timer`](Registration)), made with the first poll that has to wait and kept.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use softtimers_core::{Slack, TimerId, Timestamp, TriggerState};
+use softtimers_core::{Slack, Timestamp, TriggerState};
 use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::clock;
-use crate::driver::{Driver, Timers};
+use crate::driver::{Driver, Registration, Timers};
 
 #[derive(Debug)]
 pub(crate) enum Timer {
@@ -28,13 +29,11 @@ pub(crate) enum Timer {
     Tokio(Pin<Box<tokio::time::Sleep>>),
 }
 
-/// All of it in one cache line: where there are a hundred thousand, moving one costs the lines that it touches.
 #[derive(Debug)]
-#[repr(align(64))]
 pub(crate) struct Soft {
     timers: Arc<Timers>,
     due: Timestamp,
-    registered: Option<(TimerId, Waker)>,
+    registration: Option<Registration>,
     slack: Slack,
     elapsed: bool,
 }
@@ -52,7 +51,7 @@ impl Timer {
             Some(timers) => Timer::Soft(Soft {
                 timers: timers.clone(),
                 due: clock::timestamp_of(deadline),
-                registered: None,
+                registration: None,
                 slack: Slack::DEFAULT,
                 elapsed: false,
             }),
@@ -121,30 +120,26 @@ impl Soft {
     }
 
     fn register(&mut self, waker: &Waker, now: Timestamp) {
-        if self.registered.as_ref().is_some_and(|(_, registered)| registered.will_wake(waker)) {
-            // What was woken by an end that came too early has to hear of it.
-            return self.timers.check();
+        let registration = self.registration.get_or_insert_with(Registration::new);
+        if !registration.look(|before| before.is_some_and(|before| before.will_wake(waker))) {
+            drop(self.timers.set(registration, now, self.due, self.slack, waker.clone()));
         }
-        self.take_back();
-        let id = self.timers.schedule(now, self.due, self.slack, waker.clone());
-        self.registered = Some((id, waker.clone()));
+        // Also of one that is registered: what was woken by an end that came too early has to hear of it.
         self.timers.check();
     }
 
     fn take_back(&mut self) {
-        if let Some((id, _)) = self.registered.take() {
-            drop(self.timers.cancel(id));
+        if let Some(registration) = &mut self.registration {
+            drop(self.timers.cancel(registration));
         }
     }
 
     fn reset(&mut self, due: Timestamp) {
         self.due = due;
         self.elapsed = false;
-        if let Some((id, _)) = &self.registered {
-            if self.timers.reschedule(clock::timestamp(), *id, due, self.slack).is_err() {
-                // It has fired: the task is awake and will poll.
-                self.registered = None;
-            }
+        if let Some(registration) = &mut self.registration {
+            // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
+            let _ = self.timers.reset(registration, due, self.slack);
         }
     }
 }
@@ -160,8 +155,9 @@ impl Drop for Soft {
 mod tests {
     use super::*;
 
+    /// A program may have a hundred thousand of them in its futures.
     #[test]
-    fn a_timer_is_one_cache_line() {
-        assert_eq!(size_of::<Timer>(), 64);
+    fn a_timer_is_small() {
+        assert!(size_of::<Timer>() <= 48, "{}", size_of::<Timer>());
     }
 }

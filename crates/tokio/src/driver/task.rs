@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use softtimers::shared::Shared;
+use softtimers::shared::{Entry, Shared};
 use softtimers_core::{Timestamp, TriggerState, Wait};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -18,7 +18,7 @@ use crate::clock;
 #[derive(Debug)]
 pub(super) struct Task {
     timers: Arc<Timers>,
-    descriptor: AsyncFd<Shared<Waker>>,
+    descriptor: AsyncFd<Shared<Entry<Waker>>>,
 }
 
 impl Task {
@@ -31,7 +31,7 @@ impl Task {
         deprecated,
         reason = "its successor is unsafe, for descriptors that may be closed; `Shared` owns this one and closes it last"
     )]
-    pub(super) fn new(timers: Arc<Timers>, shared: Shared<Waker>) -> io::Result<Self> {
+    pub(super) fn new(timers: Arc<Timers>, shared: Shared<Entry<Waker>>) -> io::Result<Self> {
         let descriptor = AsyncFd::with_interest(shared, Interest::READABLE)?;
         Ok(Task { timers, descriptor })
     }
@@ -55,14 +55,27 @@ impl Task {
             if clock::was_paused() {
                 return Ok(End::ClockPaused);
             }
-            while let Some(turn) = self.descriptor.get_mut().trigger(TriggerState::Backup, clock::timestamp())
-            {
-                if self.timers.wake_some(&turn) < AT_ONCE {
-                    break;
-                }
+            if self.wake_all().await > 0 && self.timers.governor().is_some() {
+                // Who was woken may set its next timer before anything is decided.
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// Wakes what is due, in portions, between which other tasks run; returns how many were found.
+    async fn wake_all(&mut self) -> usize {
+        let mut found = 0;
+        loop {
+            let now = clock::timestamp();
+            let Some(turn) = self.descriptor.get_mut().trigger(TriggerState::Backup, now) else { break };
+            let portion = self.timers.wake_some(&turn, now);
+            found += portion;
+            if portion < AT_ONCE {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        found
     }
 
     /// What to do until the earliest deadline.
