@@ -128,6 +128,12 @@ impl Governor {
         self.idle.woke(intended, now);
     }
 
+    /// How long before a deadline a sleeper wants to be woken that is set while it sleeps with nothing pending: the
+    /// [lead](Idle::lead), and if it spins, at once.
+    pub fn lead(&self) -> Duration {
+        if self.idle.spins() { Duration::MAX } else { self.idle.lead() }
+    }
+
     /// As [`Idle::polling`].
     pub fn polling(&self) -> Polling {
         self.idle.polling()

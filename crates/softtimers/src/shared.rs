@@ -43,6 +43,7 @@ mod helper;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod timer;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -57,6 +58,7 @@ use common::Common;
 use sync::Arc;
 
 pub use helper::Helper;
+pub use timer::{Entry, Timer};
 
 /// The owner's side of timers that other threads share. See the [module documentation](self).
 ///

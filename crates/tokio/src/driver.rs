@@ -38,11 +38,13 @@ mod registry;
 #[cfg(target_os = "linux")]
 mod task;
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use softtimers_core::TriggerState;
+use softtimers_core::{Idle, TriggerState};
 
-pub(crate) use timers::Timers;
+pub(crate) use timers::{Registration, Timers};
 
 /// The timers of one runtime.
 ///
@@ -82,6 +84,8 @@ pub struct DriverStats {
     pub set: u64,
     /// Times that it went off: wake-ups that these timers cost the process.
     pub wake_ups: u64,
+    /// Time that the idle policy has polled away.
+    pub polled: Duration,
     /// Wakers that panicked.
     pub waker_panics: u64,
 }
@@ -98,6 +102,34 @@ impl Driver {
     #[track_caller]
     pub fn current() -> Driver {
         Driver { timers: Timers::current() }
+    }
+
+    /// Starts the driver of this runtime with an idle policy, before its first timer.
+    ///
+    /// Without this the driver sleeps until the earliest deadline, and a timer is late by its slack and a wake-up.
+    /// [`Idle::park`] wakes up earlier by what a wake-up takes at the least and polls the rest, [`Idle::hybrid`] by
+    /// what it takes at the most, and [`Idle::spin`] polls while anything is pending. The driver's task polls by
+    /// yielding, so one worker is busy and the others and the runtime's I/O go on; of all drivers and loops of a
+    /// process one at a time spins, within its [`PollBudget`](softtimers_core::PollBudget).
+    ///
+    /// ```
+    /// use softtimers_tokio::{Driver, Idle};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// Driver::start(Idle::hybrid())?;
+    /// softtimers_tokio::sleep(std::time::Duration::from_micros(40)).await;
+    /// # Ok::<(), std::io::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the runtime has had a timer; whatever the kernel says about another descriptor.
+    ///
+    /// # Panics
+    /// Outside of a runtime, and in one built without `enable_io`.
+    #[track_caller]
+    pub fn start(idle: Idle) -> io::Result<Driver> {
+        Ok(Driver { timers: Timers::start(idle)? })
     }
 
     /// The driver of this thread's runtime if it has started: for places that every thread passes.
@@ -118,6 +150,12 @@ impl Driver {
     /// Whether the timers are soft ones: not off Linux, and not where tokio's clock is paused.
     pub fn is_soft(&self) -> bool {
         self.timers.is_some()
+    }
+
+    /// Why the idle policy polled less than it was asked to, the last time that it did.
+    #[cfg(target_os = "linux")]
+    pub fn held_back(&self) -> Option<softtimers::HeldBack> {
+        self.timers.as_ref()?.held_back()
     }
 
     /// Counters since the beginning.

@@ -43,6 +43,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert!(period > Duration::ZERO, "`period` must be non-zero.");
     Interval {
         timer: Timer::new(start),
+        scheduled: start,
         period,
         missed_tick_behavior: MissedTickBehavior::default(),
         tolerance: TOLERANCE,
@@ -53,6 +54,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 #[derive(Debug)]
 pub struct Interval {
     timer: Timer,
+    /// What the timer is set to, however long ago.
+    scheduled: Instant,
     period: Duration,
     missed_tick_behavior: MissedTickBehavior,
     tolerance: Duration,
@@ -75,11 +78,11 @@ impl Interval {
     /// As [`tick`](Self::tick). While pending, the task of the latest `cx` is woken for it.
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         ready!(self.timer.poll(cx));
-        let scheduled = self.timer.deadline();
+        let tick = self.scheduled;
         let behavior = self.missed_tick_behavior;
-        let next = next_tick(behavior, scheduled, clock::now(), self.period, self.tolerance);
-        self.timer.reset(next.unwrap_or_else(clock::far_future));
-        Poll::Ready(scheduled)
+        let next = next_tick(behavior, tick, clock::now(), self.period, self.tolerance);
+        self.reset_at(next.unwrap_or_else(clock::far_future));
+        Poll::Ready(tick)
     }
 
     /// The next tick is one period from now.
@@ -99,6 +102,7 @@ impl Interval {
 
     /// The next tick is at `deadline`, and the others go by that.
     pub fn reset_at(&mut self, deadline: Instant) {
+        self.scheduled = deadline;
         self.timer.reset(deadline);
     }
 

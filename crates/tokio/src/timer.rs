@@ -1,45 +1,40 @@
 //! [`Timer`]: one deadline that a task waits for. What all futures of this crate are made of.
 //!
 //! ```text
-//!   new ─▶ idle ── poll, too early ──▶ registered (id, waker) ── fires, wakes ──▶ poll: elapsed
+//!   new ─▶ idle ── poll, too early ──▶ waits, a waker set ── fires, wakes ──▶ poll: elapsed
 //!                                       │  ▲
-//!             drop: cancel, O(1) ◀──────┤  └─ poll with another waker: cancel, register anew
-//!                                       └─ reset: moved in place, O(1)
+//!             drop: cancel, O(1) ◀──────┤  └─ poll with another waker: set anew
+//!                                       └─ reset: O(1), to a later time two writes
 //! ```
 //!
 //! Whether it has elapsed is the clock's to say, not the waker's: a poll at or after the deadline is ready whoever
-//! caused it, and takes back what is registered. So a timer needs no state that it would share with its driver.
+//! caused it, and takes the waker back. What the timers share of it is theirs
+//! ([`softtimers::shared::Timer`](Registration)), made with the first poll that has to wait and kept.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use softtimers_core::{Slack, TimerId, Timestamp, TriggerState};
+use softtimers_core::{Slack, Timestamp, TriggerState};
 use tokio::task::coop;
 use tokio::time::Instant;
 
 use crate::clock;
-use crate::driver::{Driver, Timers};
+use crate::driver::{Driver, Registration, Timers};
 
 #[derive(Debug)]
-pub(crate) struct Timer {
-    deadline: Instant,
-    slack: Slack,
-    served_by: ServedBy,
-}
-
-#[derive(Debug)]
-enum ServedBy {
+pub(crate) enum Timer {
     Soft(Soft),
     Tokio(Pin<Box<tokio::time::Sleep>>),
 }
 
 #[derive(Debug)]
-struct Soft {
+pub(crate) struct Soft {
     timers: Arc<Timers>,
     due: Timestamp,
-    registered: Option<(TimerId, Waker)>,
+    registration: Option<Registration>,
+    slack: Slack,
     elapsed: bool,
 }
 
@@ -52,31 +47,39 @@ impl Timer {
 
     /// A timer of this driver's runtime.
     pub(crate) fn on(driver: &Driver, deadline: Instant) -> Self {
-        let served_by = match driver.timers() {
-            Some(timers) => ServedBy::Soft(Soft {
+        match driver.timers() {
+            Some(timers) => Timer::Soft(Soft {
                 timers: timers.clone(),
                 due: clock::timestamp_of(deadline),
-                registered: None,
+                registration: None,
+                slack: Slack::DEFAULT,
                 elapsed: false,
             }),
-            None => ServedBy::Tokio(Box::pin(tokio::time::sleep_until(deadline))),
-        };
-        Timer { deadline, slack: Slack::DEFAULT, served_by }
+            None => Timer::Tokio(Box::pin(tokio::time::sleep_until(deadline))),
+        }
     }
 
+    /// What it was set to; the epoch, if that lies before it.
     pub(crate) fn deadline(&self) -> Instant {
-        self.deadline
+        match self {
+            Timer::Soft(soft) => clock::instant_of(soft.due),
+            Timer::Tokio(sleep) => sleep.deadline(),
+        }
     }
 
-    /// Counts from the next registration on.
+    /// Counts from the next registration or reset on.
     pub(crate) fn set_slack(&mut self, slack: Slack) {
-        self.slack = slack;
+        match self {
+            Timer::Soft(soft) => soft.slack = slack,
+            // tokio has its own: a millisecond.
+            Timer::Tokio(_) => {}
+        }
     }
 
     pub(crate) fn is_elapsed(&self) -> bool {
-        match &self.served_by {
-            ServedBy::Soft(soft) => soft.elapsed,
-            ServedBy::Tokio(sleep) => sleep.is_elapsed(),
+        match self {
+            Timer::Soft(soft) => soft.elapsed,
+            Timer::Tokio(sleep) => sleep.is_elapsed(),
         }
     }
 
@@ -84,25 +87,23 @@ impl Timer {
     ///
     /// Takes part in tokio's cooperative scheduling: a task that finds timer after timer elapsed is made to yield.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let slack = self.slack;
-        match &mut self.served_by {
-            ServedBy::Soft(soft) => pin!(coop::cooperative(poll_fn(|cx| soft.poll(cx, slack)))).poll(cx),
-            ServedBy::Tokio(sleep) => sleep.as_mut().poll(cx),
+        match self {
+            Timer::Soft(soft) => pin!(coop::cooperative(poll_fn(|cx| soft.poll(cx)))).poll(cx),
+            Timer::Tokio(sleep) => sleep.as_mut().poll(cx),
         }
     }
 
     /// Moves the deadline. A task that waits goes on waiting, for the new one.
     pub(crate) fn reset(&mut self, deadline: Instant) {
-        self.deadline = deadline;
-        match &mut self.served_by {
-            ServedBy::Soft(soft) => soft.reset(clock::timestamp_of(deadline), self.slack),
-            ServedBy::Tokio(sleep) => sleep.as_mut().reset(deadline),
+        match self {
+            Timer::Soft(soft) => soft.reset(clock::timestamp_of(deadline)),
+            Timer::Tokio(sleep) => sleep.as_mut().reset(deadline),
         }
     }
 }
 
 impl Soft {
-    fn poll(&mut self, cx: &mut Context<'_>, slack: Slack) -> Poll<()> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.elapsed {
             return Poll::Ready(());
         }
@@ -112,37 +113,33 @@ impl Soft {
             // Before the trigger state, which would wake this very task.
             self.take_back();
         } else {
-            self.register(cx.waker(), now, slack);
+            self.register(cx.waker(), now);
         }
         self.timers.trigger(TriggerState::ProtocolTimer, now);
         if self.elapsed { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    fn register(&mut self, waker: &Waker, now: Timestamp, slack: Slack) {
-        if self.registered.as_ref().is_some_and(|(_, registered)| registered.will_wake(waker)) {
-            // What was woken by an end that came too early has to hear of it.
-            return self.timers.check();
+    fn register(&mut self, waker: &Waker, now: Timestamp) {
+        let registration = self.registration.get_or_insert_with(Registration::new);
+        if !registration.look(|before| before.is_some_and(|before| before.will_wake(waker))) {
+            drop(self.timers.set(registration, now, self.due, self.slack, waker.clone()));
         }
-        self.take_back();
-        let id = self.timers.schedule(now, self.due, slack, waker.clone());
-        self.registered = Some((id, waker.clone()));
+        // Also of one that is registered: what was woken by an end that came too early has to hear of it.
         self.timers.check();
     }
 
     fn take_back(&mut self) {
-        if let Some((id, _)) = self.registered.take() {
-            drop(self.timers.cancel(id));
+        if let Some(registration) = &mut self.registration {
+            drop(self.timers.cancel(registration));
         }
     }
 
-    fn reset(&mut self, due: Timestamp, slack: Slack) {
+    fn reset(&mut self, due: Timestamp) {
         self.due = due;
         self.elapsed = false;
-        if let Some((id, _)) = &self.registered {
-            if self.timers.reschedule(clock::timestamp(), *id, due, slack).is_err() {
-                // It has fired: the task is awake and will poll.
-                self.registered = None;
-            }
+        if let Some(registration) = &mut self.registration {
+            // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
+            let _ = self.timers.reset(registration, due, self.slack);
         }
     }
 }
@@ -151,5 +148,16 @@ impl Soft {
 impl Drop for Soft {
     fn drop(&mut self) {
         self.take_back();
+    }
+}
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests {
+    use super::*;
+
+    /// A program may have a hundred thousand of them in its futures.
+    #[test]
+    fn a_timer_is_small() {
+        assert!(size_of::<Timer>() <= 48, "{}", size_of::<Timer>());
     }
 }

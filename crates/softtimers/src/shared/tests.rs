@@ -7,7 +7,7 @@ mod every_interleaving {
     use loom::thread;
     use softtimers_core::{Config, Slack, Timestamp, TriggerState};
 
-    use crate::shared::Shared;
+    use crate::shared::{Entry, Remote, Shared, Timer};
 
     const START: Timestamp = Timestamp::from_micros(1_000);
     const DELAY: Duration = Duration::from_micros(40);
@@ -131,7 +131,7 @@ mod every_interleaving {
                 timers.schedule(START, DELAY, Slack::EXACT, event);
             }
             timers.arm(START).unwrap();
-            let worker = |remote: crate::shared::Remote<u32>, sets: Option<u32>| {
+            let worker = |remote: Remote<u32>, sets: Option<u32>| {
                 thread::spawn(move || {
                     let turn = remote.trigger(TriggerState::HandlerExit, later());
                     let event = turn.and_then(|turn| remote.next(&turn)).map(|fired| fired.event);
@@ -148,6 +148,61 @@ mod every_interleaving {
             all.sort_unstable();
             assert_eq!(all, [1, 2]);
             assert!(timers.common.armed().is_some_and(|armed| armed <= later() + DELAY));
+        });
+    }
+
+    /// What somebody who looks at `now` is handed of timers that are moved.
+    fn claimed(remote: &Remote<Entry<u32>>, now: Timestamp) -> Vec<u32> {
+        let Some(turn) = remote.trigger(TriggerState::HandlerExit, now) else { return Vec::new() };
+        let found = std::iter::from_fn(|| remote.next(&turn));
+        found.filter_map(|fired| Entry::claim(fired, remote, now)).map(|fired| fired.event).collect()
+    }
+
+    /// A timer is put off while somebody finds it due: either it was handed out first, and the reset says so, or it
+    /// comes at the new time, for which the backup of the sleeping owner is armed.
+    #[test]
+    fn a_timer_is_put_off_while_it_is_found() {
+        loom::model(|| {
+            let mut timers = Shared::<Entry<u32>>::new(Config::default()).unwrap();
+            let remote = timers.remote();
+            let mut timer = Timer::new();
+            timer.set(&remote, START, START + DELAY, Slack::EXACT, 1);
+            timers.arm(START).unwrap();
+            let finder = timers.remote();
+            let other = thread::spawn(move || claimed(&finder, later()));
+            let put_off = timer.reset(&remote, later, later() + DELAY, Slack::EXACT);
+            let mut all = other.join().unwrap();
+            assert_eq!(put_off.is_err(), all == [1]);
+            if put_off.is_ok() {
+                assert!(timers.common.armed().is_some_and(|armed| armed <= later() + DELAY));
+                // Found too early once more, perhaps; then in time.
+                all.extend(claimed(&remote, later()));
+                assert!(all.is_empty());
+                all.extend(claimed(&remote, later() + 2 * DELAY));
+            }
+            assert_eq!(all, [1]);
+            assert_eq!(timers.stats().pending, 0);
+        });
+    }
+
+    /// A timer is taken back and set anew while somebody finds the first setting due: that one comes to nothing or
+    /// was handed out before, the second comes once, and nothing is left.
+    #[test]
+    fn a_timer_is_set_anew_while_it_is_found() {
+        loom::model(|| {
+            let timers = Shared::<Entry<u32>>::new(Config::default()).unwrap();
+            let remote = timers.remote();
+            let mut timer = Timer::new();
+            timer.set(&remote, START, START + DELAY, Slack::EXACT, 1);
+            let finder = timers.remote();
+            let other = thread::spawn(move || claimed(&finder, later()));
+            let mut first: Vec<u32> = timer.cancel(&remote).into_iter().collect();
+            timer.set(&remote, later(), later() + DELAY, Slack::EXACT, 2);
+            first.extend(other.join().unwrap());
+            assert_eq!(first, [1]);
+            assert_eq!(timers.stats().pending, 1);
+            assert_eq!(claimed(&remote, later() + 2 * DELAY), [2]);
+            assert_eq!((timers.stats().pending, timer.cancel(&remote)), (0, None));
         });
     }
 }
@@ -289,6 +344,42 @@ mod threads {
         timers.arm_ahead(now, micros(15)).unwrap();
         remote.schedule_at(now, now + micros(30), Slack::EXACT, "first");
         assert_eq!(timers.common.armed().map(|armed| armed + micros(15)), timers.poll_at());
+    }
+
+    /// What is written down and what is told: only a move to before the timers' next look costs the clock and their
+    /// lock, and the event comes at the last time that was set.
+    #[test]
+    fn a_timer_that_is_put_off_is_found_once_too_early() {
+        use crate::shared::{Entry, Timer};
+
+        let timers = Shared::<Entry<&str>>::new(Config::default()).unwrap();
+        let remote = timers.remote();
+        let at = |micros: u64| softtimers_core::Timestamp::from_micros(1_000_000 + micros);
+        let look = |now| {
+            let turn = remote.trigger(TriggerState::HandlerExit, now)?;
+            let found = remote.next(&turn).expect("a turn is begun only if something is due");
+            Entry::claim(found, &remote, now).map(|fired| (fired.event, fired.due, fired.lateness))
+        };
+        let no_clock = || panic!("the timers need not be told");
+        let mut timer = Timer::new();
+        assert_eq!(timer.reset(&remote, no_clock, at(1), Slack::EXACT), Err(softtimers_core::NotPending));
+        assert_eq!(timer.set(&remote, at(0), at(1_000), Slack::EXACT, "a"), None);
+        assert_eq!(timer.set(&remote, at(0), at(1_000), Slack::micros(20), "b"), Some("a"));
+        for micros in [5_000, 9_000, 1_020, 3_000] {
+            timer.reset(&remote, no_clock, at(micros), Slack::EXACT).unwrap();
+        }
+        assert_eq!(timers.stats().rearmed, 1); // by the second `set`
+        assert_eq!(timers.poll_at(), Some(at(1_020)));
+        assert_eq!(look(at(1_000)), None);
+        assert_eq!(timers.poll_at(), Some(at(3_000)));
+        timer.reset(&remote, || at(1_100), at(2_000), Slack::EXACT).unwrap();
+        assert_eq!(timers.poll_at(), Some(at(2_000)));
+        assert_eq!(timer.look(|event| event.copied()), Some("b"));
+        assert_eq!(look(at(2_003)), Some(("b", at(2_000), Duration::from_micros(3))));
+        assert_eq!(timer.look(|event| event.copied()), None);
+        assert_eq!(timer.set(&remote, at(2_003), at(3_000), Slack::EXACT, "c"), None);
+        assert_eq!(timer.cancel(&remote), Some("c"));
+        assert_eq!((timers.stats().pending, timer.cancel(&remote)), (0, None));
     }
 
     /// The owner meets no trigger state at all: each event comes nevertheless, in order, none before

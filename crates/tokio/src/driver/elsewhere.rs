@@ -1,10 +1,11 @@
 //! Where there is no timerfd there are no soft timers: this type has no values, so what is written for Linux is
 //! checked by the compiler everywhere and runs nowhere else.
 
+use std::io;
 use std::sync::Arc;
 use std::task::Waker;
 
-use softtimers_core::{NotPending, Slack, TimerId, Timestamp, TriggerState};
+use softtimers_core::{Idle, NotPending, Slack, Timestamp, TriggerState};
 
 use super::DriverStats;
 
@@ -20,21 +21,26 @@ impl Timers {
         None
     }
 
-    pub(crate) fn schedule(&self, _: Timestamp, _: Timestamp, _: Slack, _: Waker) -> TimerId {
-        match *self {}
+    pub(crate) fn start(_: Idle) -> io::Result<Option<Arc<Timers>>> {
+        Ok(None)
     }
 
-    pub(crate) fn reschedule(
+    pub(crate) fn set(
         &self,
+        _: &mut Registration,
         _: Timestamp,
-        _: TimerId,
         _: Timestamp,
         _: Slack,
-    ) -> Result<(), NotPending> {
+        _: Waker,
+    ) -> Option<Waker> {
         match *self {}
     }
 
-    pub(crate) fn cancel(&self, _: TimerId) -> Option<Waker> {
+    pub(crate) fn reset(&self, _: &mut Registration, _: Timestamp, _: Slack) -> Result<(), NotPending> {
+        match *self {}
+    }
+
+    pub(crate) fn cancel(&self, _: &mut Registration) -> Option<Waker> {
         match *self {}
     }
 
@@ -47,6 +53,20 @@ impl Timers {
     }
 
     pub(crate) fn stats(&self) -> DriverStats {
+        match *self {}
+    }
+}
+
+/// The timers' side of one timer, of which there is none.
+#[derive(Debug)]
+pub(crate) enum Registration {}
+
+impl Registration {
+    pub(crate) fn new() -> Self {
+        unreachable!("there are no soft timers here")
+    }
+
+    pub(crate) fn look<R>(&self, _: impl FnOnce(Option<&Waker>) -> R) -> R {
         match *self {}
     }
 }

@@ -1,28 +1,38 @@
 //! [`Timers`]: what all threads of a runtime share, a [`softtimers::shared`] whose events are wakers.
 //!
-//! A timer is an entry whose event is the waker of the task that polled it last, so there is no second record of a
-//! timer anywhere, and nothing that could outlive it: cancelling returns the waker, and firing hands it out.
+//! The event of a timer is the waker of the task that polled it last, so there is nothing that could outlive it:
+//! cancelling returns the waker, and firing hands it out.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
+use std::time::Duration;
 
-use softtimers::shared::Remote;
-use softtimers_core::{NotPending, Slack, TimerId, Timestamp, TriggerState, Turn};
+use softtimers::idle::{Governor, HeldBack};
+use softtimers::shared::{self, Entry, Remote};
+use softtimers_core::{Idle, NotPending, Slack, Timestamp, TriggerState, Turn};
 use tokio::runtime;
 
 use super::{DriverStats, registry};
+use crate::clock;
 
 #[derive(Debug)]
 pub(crate) struct Timers {
-    remote: Remote<Waker>,
+    remote: Remote<Entry<Waker>>,
     /// Set once, before what is pending then is woken.
     end: OnceLock<End>,
     pub(super) runtime: runtime::Id,
+    /// What the driver's task does while it waits; without one it sleeps until the deadline. Only that task changes it.
+    governor: Option<Mutex<Governor>>,
+    fired: AtomicU64,
+    fired_by_backup: AtomicU64,
     waker_panics: AtomicU64,
 }
+
+/// The timers' side of one timer.
+pub(crate) type Registration = shared::Timer<Waker>;
 
 /// Why no timer fires any more.
 #[derive(Debug)]
@@ -33,8 +43,17 @@ pub(super) enum End {
 }
 
 impl Timers {
-    pub(super) fn new(remote: Remote<Waker>, runtime: runtime::Id) -> Self {
-        Timers { remote, end: OnceLock::new(), runtime, waker_panics: AtomicU64::new(0) }
+    pub(super) fn new(remote: Remote<Entry<Waker>>, runtime: runtime::Id, idle: Option<Idle>) -> Self {
+        let governor = idle.map(|idle| Mutex::new(Governor::new(idle)));
+        Timers {
+            remote,
+            end: OnceLock::new(),
+            runtime,
+            governor,
+            fired: AtomicU64::new(0),
+            fired_by_backup: AtomicU64::new(0),
+            waker_panics: AtomicU64::new(0),
+        }
     }
 
     /// Those of the runtime that this is called in; `None` if tokio's own have to serve.
@@ -47,38 +66,73 @@ impl Timers {
         registry::if_started()
     }
 
-    pub(crate) fn schedule(&self, now: Timestamp, due: Timestamp, slack: Slack, waker: Waker) -> TimerId {
-        self.remote.schedule_at(now, due, slack, waker)
+    pub(crate) fn start(idle: Idle) -> io::Result<Option<Arc<Timers>>> {
+        registry::start(idle)
     }
 
-    pub(crate) fn reschedule(
+    /// Wakes `waker` at `due`; returns whom it would have woken before, to be dropped where no lock is held: that may
+    /// run anybody's code.
+    pub(crate) fn set(
         &self,
+        timer: &mut Registration,
         now: Timestamp,
-        id: TimerId,
+        due: Timestamp,
+        slack: Slack,
+        waker: Waker,
+    ) -> Option<Waker> {
+        timer.set(&self.remote, now, due, slack, waker)
+    }
+
+    pub(crate) fn reset(
+        &self,
+        timer: &mut Registration,
         due: Timestamp,
         slack: Slack,
     ) -> Result<(), NotPending> {
-        self.remote.reschedule_at(now, id, due, slack)
+        timer.reset(&self.remote, clock::timestamp, due, slack)
     }
 
-    /// The waker, to be dropped where no lock is held: that may run anybody's code.
-    pub(crate) fn cancel(&self, id: TimerId) -> Option<Waker> {
-        self.remote.cancel(id)
+    /// Whom it would have woken, as with [`set`](Self::set).
+    pub(crate) fn cancel(&self, timer: &mut Registration) -> Option<Waker> {
+        timer.cancel(&self.remote)
     }
 
-    /// Wakes what is due, some of it if that is much; returns how many.
+    pub(super) fn poll_at(&self) -> Option<Timestamp> {
+        self.remote.poll_at()
+    }
+
+    pub(super) fn governor(&self) -> Option<MutexGuard<'_, Governor>> {
+        self.governor.as_ref().map(|governor| governor.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn held_back(&self) -> Option<HeldBack> {
+        self.governor()?.held_back()
+    }
+
+    /// Wakes what is due, some of it if that is much; returns how many were found.
     #[inline]
     pub(crate) fn trigger(&self, source: TriggerState, now: Timestamp) -> usize {
         match self.remote.trigger(source, now) {
             None => 0,
-            Some(turn) => self.wake_some(&turn),
+            Some(turn) => self.wake_some(&turn, now),
         }
     }
 
-    /// Wakes what the turn hands out, at most [`AT_ONCE`].
-    pub(super) fn wake_some(&self, turn: &Turn) -> usize {
-        let due = std::iter::from_fn(|| self.remote.next(turn)).take(AT_ONCE);
-        due.map(|fired| self.wake(fired.event)).count()
+    /// Wakes what the turn hands out, at most [`AT_ONCE`]; returns how many were found, those that had been put off
+    /// among them.
+    pub(super) fn wake_some(&self, turn: &Turn, now: Timestamp) -> usize {
+        let (mut found, mut woken, mut by_backup) = (0, 0, 0);
+        while let Some(fired) = (found < AT_ONCE).then(|| self.remote.next(turn)).flatten() {
+            found += 1;
+            if let Some(fired) = Entry::claim(fired, &self.remote, now) {
+                woken += 1;
+                by_backup += u64::from(fired.source == TriggerState::Backup);
+                self.wake(fired.event);
+            }
+        }
+        self.fired.fetch_add(woken, Ordering::Relaxed);
+        self.fired_by_backup.fetch_add(by_backup, Ordering::Relaxed);
+        found
     }
 
     /// A waker is somebody else's code.
@@ -95,9 +149,13 @@ impl Timers {
         // Who scheduled before finds itself woken here; who schedules after it sees, when it has had the lock, that
         // this is the end.
         while let Some(turn) = self.remote.trigger(TriggerState::Idle, Timestamp::MAX) {
-            if self.wake_some(&turn) == 0 {
+            if self.wake_some(&turn, Timestamp::MAX) == 0 {
                 break;
             }
+        }
+        if let Some(mut governor) = self.governor() {
+            // Another driver may spin.
+            governor.wait(clock::timestamp(), None);
         }
     }
 
@@ -135,11 +193,12 @@ impl Timers {
         let (stats, backup) = (self.remote.stats(), self.remote.backup_stats());
         DriverStats {
             pending: stats.pending,
-            fired: stats.fired.total(),
-            fired_by_backup: stats.fired[TriggerState::Backup],
+            fired: self.fired.load(Ordering::Relaxed),
+            fired_by_backup: self.fired_by_backup.load(Ordering::Relaxed),
             cancelled: stats.cancelled,
             set: backup.set,
             wake_ups: backup.expirations,
+            polled: self.governor().map_or(Duration::ZERO, |governor| governor.polling().time),
             waker_panics: self.waker_panics.load(Ordering::Relaxed),
         }
     }

@@ -5,10 +5,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 
 use softtimers::shared::Shared;
-use softtimers_core::Config;
+use softtimers_core::{Config, Idle};
 use tokio::runtime::{Handle, Id};
 
 use super::task::Task;
@@ -30,32 +31,51 @@ fn runtimes() -> MutexGuard<'static, HashMap<Id, Weak<Timers>>> {
 #[track_caller]
 pub(super) fn current() -> Option<Arc<Timers>> {
     let handle = Handle::current();
-    let runtime = handle.id();
-    if let Some(timers) = remembered(runtime) {
-        return Some(timers);
+    remembered(handle.id()).or_else(|| match find_or_start(&handle, None) {
+        Ok(found) => found.map(|(timers, _)| timers),
+        Err(error) => panic!("no timerfd for this runtime's timers: {error}"),
+    })
+}
+
+/// Starts the timers of the current runtime.
+#[track_caller]
+pub(super) fn start(idle: Idle) -> io::Result<Option<Arc<Timers>>> {
+    match find_or_start(&Handle::current(), Some(idle))? {
+        Some((_, Began::Before)) => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "this runtime has had timers already"))
+        }
+        Some((timers, Began::Now)) => Ok(Some(timers)),
+        None => Ok(None),
     }
+}
+
+enum Began {
+    Before,
+    Now,
+}
+
+#[track_caller]
+fn find_or_start(handle: &Handle, idle: Option<Idle>) -> io::Result<Option<(Arc<Timers>, Began)>> {
+    let runtime = handle.id();
     let (timers, task) = {
         let mut runtimes = runtimes();
-        match alive(runtimes.get(&runtime)) {
-            Some(timers) => (timers, None),
-            None if clock::was_paused() => return None,
-            None => {
-                let shared = Shared::new(Config::default());
-                let shared =
-                    shared.unwrap_or_else(|error| panic!("no timerfd for this runtime's timers: {error}"));
-                let timers = Arc::new(Timers::new(shared.remote(), runtime));
-                let task = Task::new(timers.clone(), shared);
-                runtimes.insert(runtime, Arc::downgrade(&timers));
-                (timers, Some(task))
-            }
+        if let Some(timers) = alive(runtimes.get(&runtime)) {
+            (timers, None)
+        } else if clock::was_paused() {
+            return Ok(None);
+        } else {
+            let shared = Shared::new(Config::default())?;
+            let timers = Arc::new(Timers::new(shared.remote(), runtime, idle));
+            let task = Task::new(timers.clone(), shared)?;
+            runtimes.insert(runtime, Arc::downgrade(&timers));
+            (timers, Some(task))
         }
     };
-    // Without the lock: a runtime that is shutting down drops what is spawned on it at once.
-    if let Some(task) = task {
-        handle.spawn(task.run());
-    }
     remember(runtime, &timers);
-    Some(timers)
+    let Some(task) = task else { return Ok(Some((timers, Began::Before))) };
+    // Without the lock: a runtime that is shutting down drops what is spawned on it at once.
+    handle.spawn(task.run());
+    Ok(Some((timers, Began::Now)))
 }
 
 /// The timers of the current runtime, if it has some.

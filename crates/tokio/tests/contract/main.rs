@@ -5,7 +5,9 @@
 
 mod drops;
 mod fairness;
+mod idle;
 mod intervals;
+mod pacing;
 mod paused;
 mod shutdown;
 mod timeouts;
