@@ -23,6 +23,11 @@
 //! - what is small, as a CONNECTION_CLOSE is;
 //! - everything before a rate is known, as in the handshake.
 //!
+//! # Late wake-ups
+//!
+//! A task is woken some tens of microseconds after its time, which is not much less than the gap between two
+//! pairs. So the gate learns by how much, and has it woken that much earlier; but never within half a gap of the transmit before.
+//!
 //! # The rate
 //!
 //! quinn's own pacer refills its bucket at 1.25 · window ÷ round-trip time. The gate takes nine tenths of it
@@ -135,7 +140,17 @@ pub struct Gate {
     in_hand: Option<InHand>,
     /// The length of a packet, of late.
     segment: u32,
+    last: Departure,
+    /// By how much wake-ups are late, in the mean.
+    lateness: Duration,
     counters: Counters,
+}
+
+/// What left last, and the gap that belongs after it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Departure {
+    at: Timestamp,
+    gap: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -162,6 +177,8 @@ impl Gate {
             asked: None,
             in_hand: None,
             segment: 1_200,
+            last: Departure::default(),
+            lateness: Duration::ZERO,
             counters: Counters::default(),
         }
     }
@@ -212,15 +229,25 @@ impl Gate {
         }
         let last = hand.since + self.config.max_extra_delay;
         let passes = !self.config.enabled || hand.window.is_none() || bytes < self.config.pass_below;
-        if passes || hand.let_go || now >= self.due || now >= last {
+        let from = self.may_leave_from();
+        if passes || hand.let_go || now >= from || now >= last {
             self.let_go(now, hand, passes);
             return Verdict::Leave;
         }
         self.counters.gated += u64::from(hand.until.is_none());
-        let until = self.due.min(last);
+        let until = from.min(last);
         hand.until = Some(until);
         self.in_hand = Some(hand);
         Verdict::Wait(until)
+    }
+
+    /// Its time, but for what the wake-up will be late; in no case within half a gap of the one before it.
+    ///
+    /// A schedule is kept whose departures are as often a little early as late. If they are always late, what is
+    /// behind is never made up at gaps below some two wake-ups.
+    fn may_leave_from(&self) -> Timestamp {
+        let Departure { at, gap } = self.last;
+        self.due.saturating_sub(self.lateness).max(at + gap / 2).min(self.due)
     }
 
     fn let_go(&mut self, now: Timestamp, mut hand: InHand, passes: bool) {
@@ -228,12 +255,20 @@ impl Gate {
             let held = now.saturating_duration_since(hand.since);
             self.counters.longest_held = self.counters.longest_held.max(held);
             self.counters.passed += u64::from(passes && hand.until.is_none());
-            hand.overdue = !passes && now < self.due;
+            hand.overdue = !passes && now < self.may_leave_from();
             self.counters.overdue += u64::from(hand.overdue);
+            self.learn(hand.until.map(|until| now.saturating_duration_since(until)));
         }
         hand.let_go = true;
         hand.until = None;
         self.in_hand = Some(hand);
+    }
+
+    /// A wake-up was late by so much.
+    fn learn(&mut self, late: Option<Duration>) {
+        // What is beyond that was not the timer: a slice of somebody else's, a stopped machine.
+        let Some(late) = late.filter(|&late| late < Duration::from_millis(1)) else { return };
+        self.lateness = (self.lateness * 7 + late) / 8;
     }
 
     /// The transmit has left.
@@ -245,6 +280,7 @@ impl Gate {
                 // What it left early by is forgiven, or a slow connection would wait ever longer.
                 clock.start(now);
             }
+            self.last = Departure { at: now, gap: clock.time_of(packets, bytes.into()) };
             self.due = clock.departed_together(now, packets, bytes);
         }
     }

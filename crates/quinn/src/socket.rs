@@ -101,7 +101,7 @@ impl UdpPoller for SmoothPoller {
         }
         // Beyond what an `Instant` can say nothing waits.
         let Some(at) = Monotonic::instant_of(until) else { return Poll::Ready(Ok(())) };
-        let (set, timer) = timer.get_or_insert_with(|| (until, Timer::new(at)));
+        let (set, timer) = timer.get_or_insert_with(|| (until, Timer::exact(at)));
         if *set != until {
             *set = until;
             Pin::new(&mut *timer).reset(at);

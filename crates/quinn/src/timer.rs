@@ -5,15 +5,21 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use quinn::AsyncTimer;
-use softtimers_tokio::{Sleep, sleep_until};
+use softtimers_tokio::{Slack, Sleep, sleep_until};
 
 /// A soft timer that quinn can use: for its own time-outs, and for transmits that wait at the gate.
 #[derive(Debug)]
 pub(crate) struct Timer(Sleep);
 
 impl Timer {
+    /// For time-outs, which may be a little late to share a wake-up with others.
     pub(crate) fn new(at: Instant) -> Self {
         Timer(sleep_until(at.into()))
+    }
+
+    /// For a release, which has its place between two others.
+    pub(crate) fn exact(at: Instant) -> Self {
+        Timer(sleep_until(at.into()).with_slack(Slack::EXACT))
     }
 }
 

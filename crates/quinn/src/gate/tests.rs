@@ -138,7 +138,29 @@ fn any_poll_from_its_time_on_lets_it_leave() {
     gate.departed(at(260), 2, 2_500);
     // 60 µs late: the next one makes it up, and not at once.
     gate.asked(WINDOW);
-    assert_eq!(gate.offer(at(261), 2, 2_500), Verdict::Wait(at(400)));
+    assert_eq!(gate.offer(at(261), 2, 2_500), Verdict::Wait(at(392) + Duration::from_nanos(500)));
+}
+
+/// Every wake-up is late, by more than the gaps have to spare: the rate holds all the same, and none is a burst.
+#[test]
+fn late_wake_ups_are_anticipated() {
+    for (late, segments) in [(20, 1), (60, 2), (90, 2)] {
+        let mut gate = gate();
+        let (mut now, mut last) = (at(0), None);
+        for packet in 0..2_000 {
+            gate.begin(10);
+            gate.asked(WINDOW);
+            if let Verdict::Wait(until) = gate.offer(now, segments, segments * 1_250) {
+                now = until + micros(late);
+                assert_eq!(gate.offer(now, segments, segments * 1_250), Verdict::Leave);
+            }
+            gate.departed(now, segments, segments * 1_250);
+            let gap = last.replace(now).map(|last| now.saturating_duration_since(last));
+            assert!(gap.is_none_or(|gap| gap >= micros(50) * segments), "packet {packet}: {gap:?}");
+        }
+        let ideal = at(100 * u64::from(segments) * 1_999);
+        assert!(now <= ideal + micros(200), "{late} µs late: {now:?} and not {ideal:?}");
+    }
 }
 
 #[test]
