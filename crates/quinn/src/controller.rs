@@ -60,7 +60,8 @@ struct Smooth {
     sampled: bool,
     /// The least time that a packet of this batch of ACKs took.
     batch: Option<Duration>,
-    slow_start: bool,
+    /// See [`Window::first`].
+    first: bool,
     pacing_bps: Option<u64>,
 }
 
@@ -71,7 +72,7 @@ impl Smooth {
             round_trip: None,
             sampled: false,
             batch: None,
-            slow_start: true,
+            first: true,
             pacing_bps: None,
         };
         smooth.look();
@@ -89,7 +90,9 @@ impl Smooth {
     /// Asks the controller inside what has changed.
     fn look(&mut self) {
         let ControllerMetrics { congestion_window, ssthresh, pacing_rate, .. } = self.inner.metrics();
-        self.slow_start = ssthresh.is_some_and(|threshold| congestion_window < threshold);
+        let slow_start = ssthresh.is_some_and(|threshold| congestion_window < threshold);
+        // The handshake's own packets have let it grow a little.
+        self.first = slow_start && congestion_window < 2 * self.inner.initial_window();
         // BBR says zero before it knows one.
         self.pacing_bps = pacing_rate.filter(|&rate| rate > 0);
     }
@@ -125,10 +128,10 @@ impl Controller for Smooth {
 
     fn window(&self) -> u64 {
         let bytes = self.inner.window();
-        let Smooth { round_trip, slow_start, pacing_bps, .. } = *self;
+        let Smooth { round_trip, first, pacing_bps, .. } = *self;
         if round_trip.is_some() || pacing_bps.is_some() {
             let round_trip = round_trip.unwrap_or_default();
-            with_gate(|gate| gate.asked(Window { bytes, round_trip, slow_start, pacing_bps }));
+            with_gate(|gate| gate.asked(Window { bytes, round_trip, first, pacing_bps }));
         }
         bytes
     }
@@ -189,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_and_own_rates_are_seen() {
+    fn first_windows_and_own_rates_are_seen() {
         for cubic_or_reno in [smooth(CubicConfig::default()), smooth(NewRenoConfig::default())] {
-            assert_eq!((cubic_or_reno.slow_start, cubic_or_reno.pacing_bps), (true, None));
+            assert_eq!((cubic_or_reno.first, cubic_or_reno.pacing_bps), (true, None));
         }
         let bbr = smooth(BbrConfig::default());
-        assert_eq!((bbr.slow_start, bbr.pacing_bps), (false, None), "it knows no rate yet");
+        assert_eq!((bbr.first, bbr.pacing_bps), (false, None), "it knows no rate yet");
         let known = smooth(crate::KnownCapacity::bits_per_second(50_000_000).unwrap());
         assert!(known.pacing_bps.is_some_and(|rate| (48_000_000..50_000_000).contains(&rate)));
     }

@@ -32,8 +32,9 @@
 //!
 //! quinn's own pacer refills its bucket at 1.25 · window ÷ round-trip time. The gate takes nine tenths of it
 //! and not all: slower than the bucket it is never stopped by it; as fast, the bucket empties now and then
-//! and lets nothing through until it is full again. In slow start the rate is 2 · window ÷ round-trip time,
-//! as Linux has it, since there the bucket is all that limits and a short transfer would only end later.
+//! and lets nothing through until it is full again. Only the first window leaves at 2 · window ÷ round-trip time: a
+//! short answer would end later for nothing. Not all of slow start, as Linux has it: twice the rate fills a
+//! short queue at half the window that the path holds, and the loss ends slow start there.
 
 use std::time::Duration;
 
@@ -80,8 +81,8 @@ pub struct Window {
     pub bytes: u64,
     /// The smoothed round-trip time.
     pub round_trip: Duration,
-    /// Whether the window still doubles in each round trip.
-    pub slow_start: bool,
+    /// Whether it is still about as large as it was at the beginning.
+    pub first: bool,
     /// The controller's own pacing rate in bits a second, if it has one; it is taken as it is.
     pub pacing_bps: Option<u64>,
 }
@@ -107,7 +108,7 @@ pub enum Verdict {
 /// let window = Window {
 ///     bytes: 200_000,
 ///     round_trip: Duration::from_millis(18),
-///     slow_start: false,
+///     first: false,
 ///     pacing_bps: None,
 /// };
 /// // 9/8 of 200 kB in 18 ms are 12.5 bytes/µs.
@@ -329,7 +330,7 @@ impl GateConfig {
             return pacing.max(1);
         }
         // In thousandths of a window for each round trip.
-        let gain = if window.slow_start { 2_000 } else { u128::from(self.share.get()) * 1_250 / 100 };
+        let gain = if window.first { 2_000 } else { u128::from(self.share.get()) * 1_250 / 100 };
         let bits = u128::from(window.bytes) * 8 * gain * 1_000_000;
         u64::try_from(bits / window.round_trip.as_nanos().max(1)).unwrap_or(u64::MAX).max(1)
     }

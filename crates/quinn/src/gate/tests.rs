@@ -11,7 +11,7 @@ const WINDOW: Window = window(200_000, 18_000);
 
 const fn window(bytes: u64, micros: u64) -> Window {
     let round_trip = Duration::from_micros(micros);
-    Window { bytes, round_trip, slow_start: false, pacing_bps: None }
+    Window { bytes, round_trip, first: false, pacing_bps: None }
 }
 
 fn at(micros: u64) -> Timestamp {
@@ -49,10 +49,10 @@ fn pairs_leave_at_the_rate_of_the_window() {
 }
 
 #[test]
-fn in_slow_start_it_is_two_windows_in_a_round_trip() {
-    let slow_start = Window { slow_start: true, ..window(100_000, 20_000) };
+fn the_first_window_takes_half_a_round_trip() {
+    let first = Window { first: true, ..window(100_000, 20_000) };
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
-    (0..11).for_each(|_| _ = send(&mut gate, &clock, Some(slow_start), 1, 1_000));
+    (0..11).for_each(|_| _ = send(&mut gate, &clock, Some(first), 1, 1_000));
     assert_eq!(clock.now(), at(1_000)); // ten gaps of 100 µs
 }
 
@@ -194,7 +194,7 @@ fn no_wait_is_longer_than_the_bound_whatever_happens() {
             gate.begin(10);
             if draw(4) > 0 {
                 let pacing_bps = (draw(9) == 0).then(|| draw(1 << 40));
-                gate.asked(Window { pacing_bps, slow_start: draw(2) == 0, ..said });
+                gate.asked(Window { pacing_bps, first: draw(2) == 0, ..said });
             }
         }
         let packets = 1 + draw(10) as u32;

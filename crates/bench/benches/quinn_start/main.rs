@@ -1,5 +1,8 @@
 //! Tables X and XI of the soft timers paper with quinn: `cargo bench -p softtimers-bench --bench quinn_start
-//! [-- PACKETS]`, up to so many packets, 100,000 if nothing is said. See [`softtimers_bench::start`].
+//! [-- PACKETS]`, up to so many packets, 100,000 if nothing is said. See [`softtimers_bench::start`]. The kernel's TCP
+//! beside it, where namespaces may be made, in real time and up to 10,000 packets.
+
+mod tcp;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -7,6 +10,9 @@ use std::process::ExitCode;
 use softtimers_bench::start::{Path, Way, restart, time};
 use softtimers_bench::turns;
 
+/// Of the kernel's TCP.
+const CONTROLS: [&str; 2] = ["cubic", "bbr"];
+const MOST_REAL: u64 = 10_000;
 const SIZES: [u64; 6] = [5, 10, 100, 1_000, 10_000, 100_000];
 
 fn main() -> ExitCode {
@@ -31,7 +37,35 @@ fn tables(arguments: &[String]) -> Result<(), Box<dyn Error>> {
             }
         }
     }
+    println!(
+        "\nThe kernel's TCP over the same path in real time, seconds, without connection set-up / with:\n"
+    );
+    let sizes: Vec<u64> = SIZES.into_iter().filter(|&packets| packets <= most.min(MOST_REAL)).collect();
+    match kernel(&sizes) {
+        Ok(lines) => lines.iter().for_each(|line| println!("{line}")),
+        Err(reason) => println!("not possible here: {reason}"),
+    }
     Ok(())
+}
+
+fn kernel(sizes: &[u64]) -> Result<Vec<String>, Box<dyn Error + Send + Sync>> {
+    let heads: Vec<String> = sizes.iter().map(|packets| format!("{packets} packets")).collect();
+    let mut lines = vec![format!("| Mbit/s | control | {} |", heads.join(" | "))];
+    lines.push(format!("|---|---|{}", "---|".repeat(sizes.len())));
+    for mbit in [50, 100] {
+        for control in CONTROLS {
+            let cells = match tcp::times(Path { mbit }, control, sizes) {
+                Ok(times) => {
+                    times.iter().map(|[without, with]| format!("{without:.3} / {with:.3}")).collect()
+                }
+                // A kernel may lack one of them.
+                Err(reason) if !lines[2..].is_empty() => vec![format!("{reason}")],
+                Err(reason) => return Err(reason),
+            };
+            lines.push(format!("| {mbit} | {control} | {} |", cells.join(" | ")));
+        }
+    }
+    Ok(lines)
 }
 
 fn row(path: Path, packets: u64, set_up: bool) -> Result<Vec<String>, Box<dyn Error>> {
