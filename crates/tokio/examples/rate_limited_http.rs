@@ -2,10 +2,8 @@
 //!
 //! `cargo run --release -p softtimers-tokio --example rate_limited_http`
 
-use std::error::Error;
-use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::{error::Error, io, time::Duration};
 
 use softtimers_tokio::{CatchUp, Instant, PaceConfig, Pacer, Rate, spawn, timeout};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
