@@ -107,7 +107,7 @@ impl<E> Shared<E> {
     pub fn new(config: Config) -> io::Result<Self> {
         let backup = Backup::deadline()?;
         let descriptor = backup.as_fd().try_clone_to_owned()?;
-        Ok(Shared { common: Arc::new(Common::new(SoftTimers::new(config), backup)), descriptor })
+        Ok(Shared { common: Arc::new(Common::new(Box::new(SoftTimers::new(config)), backup)), descriptor })
     }
 
     /// Another way to set and cancel timers, for another thread.

@@ -67,7 +67,7 @@ impl Timer {
         }
     }
 
-    /// Counts from the next registration or reset on.
+    /// Counts from the next registration on.
     pub(crate) fn set_slack(&mut self, slack: Slack) {
         match self {
             Timer::Soft(soft) => soft.slack = slack,
@@ -139,7 +139,7 @@ impl Soft {
         self.elapsed = false;
         if let Some(registration) = &mut self.registration {
             // If it is not pending it has fired, and the task is awake and will poll; or it has elapsed.
-            let _ = self.timers.reset(registration, due, self.slack);
+            let _ = self.timers.reset(registration, due);
         }
     }
 }

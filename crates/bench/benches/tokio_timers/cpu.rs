@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::{Rounds, Timers, figure, run};
 
 /// The CPU time of this thread.
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use softtimers_bench::random::Random;
 use tokio::time::Instant;
 
+use crate::cpu::cpu_time;
 use crate::{Rounds, run};
 
 const SLEEPS: usize = 100_000;
@@ -15,10 +16,10 @@ const RESETS: u32 = 400_000;
 /// Between two looks at the drivers.
 const AT_A_TIME: u32 = 100;
 
-/// ns of one turn of the loop, in which the runtime looks at its drivers now and then.
+/// CPU ns of one turn of the loop, in which the runtime looks at its drivers now and then.
 async fn nanos(mut reset: impl FnMut(usize, Instant)) -> f64 {
     let mut random = Random::new();
-    let begin = Instant::now();
+    let begin = cpu_time();
     for _ in 0..RESETS / AT_A_TIME {
         for _ in 0..AT_A_TIME {
             let number = random.below(SLEEPS as u64) as usize;
@@ -28,7 +29,7 @@ async fn nanos(mut reset: impl FnMut(usize, Instant)) -> f64 {
         }
         tokio::task::yield_now().await;
     }
-    begin.elapsed().as_nanos() as f64 / f64::from(RESETS)
+    (cpu_time() - begin).as_nanos() as f64 / f64::from(RESETS)
 }
 
 fn first(number: usize) -> Instant {

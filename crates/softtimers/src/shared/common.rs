@@ -38,7 +38,8 @@ pub(super) struct Common<E> {
 
 #[derive(Debug)]
 pub(super) struct State<E> {
-    pub(super) timers: SoftTimers<E>,
+    /// Some kilobytes, apart: what moves a `State` need not have room for it on its stack, which is small in loom's threads.
+    pub(super) timers: Box<SoftTimers<E>>,
     backup: Backup,
     /// How long before the earliest deadline a sleeping owner wants to be woken.
     lead: Duration,
@@ -62,7 +63,7 @@ pub(super) struct Watch {
 }
 
 impl<E> Common<E> {
-    pub(super) fn new(timers: SoftTimers<E>, backup: Backup) -> Self {
+    pub(super) fn new(timers: Box<SoftTimers<E>>, backup: Backup) -> Self {
         let state = State { timers, backup, lead: Duration::ZERO, failed: None, watch: None, helpers: 0 };
         Common {
             gate: AtomicU64::new(u64::MAX),

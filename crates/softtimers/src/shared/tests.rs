@@ -170,7 +170,7 @@ mod every_interleaving {
             timers.arm(START).unwrap();
             let finder = timers.remote();
             let other = thread::spawn(move || claimed(&finder, later()));
-            let put_off = timer.reset(&remote, later, later() + DELAY, Slack::EXACT);
+            let put_off = timer.reset(&remote, later, later() + DELAY);
             let mut all = other.join().unwrap();
             assert_eq!(put_off.is_err(), all == [1]);
             if put_off.is_ok() {
@@ -362,18 +362,18 @@ mod threads {
         };
         let no_clock = || panic!("the timers need not be told");
         let mut timer = Timer::new();
-        assert_eq!(timer.reset(&remote, no_clock, at(1), Slack::EXACT), Err(softtimers_core::NotPending));
+        assert_eq!(timer.reset(&remote, no_clock, at(1)), Err(softtimers_core::NotPending));
         assert_eq!(timer.set(&remote, at(0), at(1_000), Slack::EXACT, "a"), None);
         assert_eq!(timer.set(&remote, at(0), at(1_000), Slack::micros(20), "b"), Some("a"));
         for micros in [5_000, 9_000, 1_020, 3_000] {
-            timer.reset(&remote, no_clock, at(micros), Slack::EXACT).unwrap();
+            timer.reset(&remote, no_clock, at(micros)).unwrap();
         }
         assert_eq!(timers.stats().rearmed, 1); // by the second `set`
         assert_eq!(timers.poll_at(), Some(at(1_020)));
         assert_eq!(look(at(1_000)), None);
-        assert_eq!(timers.poll_at(), Some(at(3_000)));
-        timer.reset(&remote, || at(1_100), at(2_000), Slack::EXACT).unwrap();
-        assert_eq!(timers.poll_at(), Some(at(2_000)));
+        assert_eq!(timers.poll_at(), Some(at(3_020)));
+        timer.reset(&remote, || at(1_100), at(2_000)).unwrap();
+        assert_eq!(timers.poll_at(), Some(at(2_020)));
         assert_eq!(timer.look(|event| event.copied()), Some("b"));
         assert_eq!(look(at(2_003)), Some(("b", at(2_000), Duration::from_micros(3))));
         assert_eq!(timer.look(|event| event.copied()), None);

@@ -36,7 +36,7 @@ impl Timers {
         match *self {}
     }
 
-    pub(crate) fn reset(&self, _: &mut Registration, _: Timestamp, _: Slack) -> Result<(), NotPending> {
+    pub(crate) fn reset(&self, _: &mut Registration, _: Timestamp) -> Result<(), NotPending> {
         match *self {}
     }
 

@@ -83,13 +83,8 @@ impl Timers {
         timer.set(&self.remote, now, due, slack, waker)
     }
 
-    pub(crate) fn reset(
-        &self,
-        timer: &mut Registration,
-        due: Timestamp,
-        slack: Slack,
-    ) -> Result<(), NotPending> {
-        timer.reset(&self.remote, clock::timestamp, due, slack)
+    pub(crate) fn reset(&self, timer: &mut Registration, due: Timestamp) -> Result<(), NotPending> {
+        timer.reset(&self.remote, clock::timestamp, due)
     }
 
     /// Whom it would have woken, as with [`set`](Self::set).
