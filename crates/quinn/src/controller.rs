@@ -67,14 +67,8 @@ struct Smooth {
 
 impl Smooth {
     fn around(inner: Box<dyn Controller>) -> Self {
-        let mut smooth = Smooth {
-            inner,
-            round_trip: None,
-            sampled: false,
-            batch: None,
-            first: true,
-            pacing_bps: None,
-        };
+        let mut smooth =
+            Smooth { inner, round_trip: None, sampled: false, batch: None, first: true, pacing_bps: None };
         smooth.look();
         smooth
     }

@@ -112,7 +112,7 @@ pub enum Verdict {
 ///     pacing_bps: None,
 /// };
 /// // 9/8 of 200 kB in 18 ms are 12.5 bytes/µs.
-/// assert_eq!(gate.begin(10), 10); // nothing is known: as many as quinn likes
+/// assert_eq!(gate.begin(10), 2);
 /// gate.asked(window);
 /// assert_eq!(gate.offer(at(1_000), 2, 2_500), Verdict::Leave);
 /// gate.departed(at(1_000), 2, 2_500);
@@ -202,7 +202,11 @@ impl Gate {
     }
 
     fn quantum(&self, most: usize) -> usize {
-        let Some(clock) = self.clock.as_ref().filter(|_| self.config.enabled) else { return most };
+        if !self.config.enabled {
+            return most;
+        }
+        // quinn asks once for several transmits, and after the first of them there may be a rate.
+        let Some(clock) = &self.clock else { return self.config.least_segments.clamp(1, most.max(1)) };
         let packet = clock.time_of(1, self.segment.into()).as_nanos().max(1);
         let wanted = usize::try_from(self.config.release_interval.as_nanos() / packet).unwrap_or(most);
         let far_apart = packet * 2 > FAR_APART.as_nanos();

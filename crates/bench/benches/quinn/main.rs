@@ -12,9 +12,9 @@
 //! |---|---|
 //! | goodput | what the server's program received, in Mbit/s, slow start included |
 //! | loss | of the packets that came to the link, those that found its queue full |
-//! | burst | the most packets that came less than half a packet's time apart, but for the worst of a thousand; and the worst |
+//! | cuts | how often congestion control made the window smaller, of each connection |
+//! | burst | the most packets that came less than half a packet's time apart, but for the worst of a thousand; and the worst. After a second: slow start's overshoot is a rate, not a burst |
 //! | CPU | of the client's thread: quinn, its cryptography and the system calls |
-//! | inflation | 99% of the packets came through within this time beyond the path's own, which is the queue |
 
 mod path;
 mod run;
@@ -49,7 +49,7 @@ fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     println!(
         "| path | load | connections | quinn | goodput Mbit/s | loss | burst 99.9% / most | CPU | CPU ns/kB |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     let neighbours = Neighbours::watch();
     for (line, load, connections) in RUNS {
         let mut all = Kind::ALL.map(|_| Vec::new());
@@ -67,7 +67,7 @@ fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         let [stock, gate, ..] = &all;
         let gain = median(stock.iter().zip(gate).map(|(stock, gate)| gate.goodput / stock.goodput));
         let cost = median(stock.iter().zip(gate).map(|(stock, gate)| gate.cpu_per_kb() / stock.cpu_per_kb()));
-        println!("|  |  |  | pairs: × stock | {gain:.2} |  |  |  | {cost:.2} |");
+        println!("|  |  |  | pairs: × stock | {gain:.2} |  |  |  |  | {cost:.2} |");
     }
     if let Some(reason) = neighbours.so_far().inconclusive() {
         println!("\ninconclusive: {reason}");

@@ -55,14 +55,16 @@ impl Path {
             let _ = say.send(relay.local_addr());
             // Half of what a packet of 1,200 bytes takes.
             let apart = 1_200 * 8 * 1_000 / line.mbit / 2;
-            let (mut last, mut length, mut bursts) = (0, 0, vec![]);
+            let (mut first, mut last, mut length, mut bursts) = (None, 0, 0, vec![]);
             let note = |packet: &Carried| {
                 if packet.way == Way::Down || packet.bytes < 1_000 {
                     return;
                 }
                 let offered = packet.offered.as_nanos();
+                let warm = offered - *first.get_or_insert(offered) > 1_000_000_000;
                 if offered - last > apart {
-                    bursts.push(std::mem::take(&mut length));
+                    let ended = std::mem::take(&mut length);
+                    bursts.extend(warm.then_some(ended));
                 }
                 (last, length) = (offered, length + 1);
             };

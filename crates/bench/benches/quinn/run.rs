@@ -75,6 +75,8 @@ pub(crate) struct Figures {
     burst: [f64; 2],
     /// A share of one processor.
     cpu: f64,
+    /// Times that congestion control cut the window, of a connection.
+    events: f64,
 }
 
 impl Figures {
@@ -86,9 +88,10 @@ impl Figures {
     pub(crate) fn medians(runs: &[Figures]) -> String {
         let of = |column: fn(&Figures) -> f64| quartiles(runs.iter().map(column))[1];
         format!(
-            "{:.1} | {:.2}% | {:.0} / {:.0} | {:.1}% | {:.0}",
+            "{:.1} | {:.2}% | {:.0} | {:.0} / {:.0} | {:.1}% | {:.0}",
             of(|run| run.goodput),
             of(|run| 100.0 * run.loss),
+            of(|run| run.events),
             of(|run| run.burst[0]),
             of(|run| run.burst[1]),
             of(|run| 100.0 * run.cpu),
@@ -131,7 +134,7 @@ pub(crate) fn run(
         let _kept = near.map(Processor::keep).transpose()?;
         current_thread()?.block_on(load_up(kind, client_config, address, connections, time, &received))
     });
-    let (bytes, used) = client.join().map_err(|_| "the client has panicked")??;
+    let (bytes, used, events) = client.join().map_err(|_| "the client has panicked")??;
     stop.store(true, Ordering::Relaxed);
     hog.map(std::thread::JoinHandle::join);
     server.join().map_err(|_| "the server has panicked")??;
@@ -143,6 +146,7 @@ pub(crate) fn run(
         loss: counters.queue_drops as f64 / counters.offered.max(1) as f64,
         burst: [burst(999), f64::from(*bursts.last().unwrap_or(&0))],
         cpu: used.as_secs_f64() / time.as_secs_f64(),
+        events: events as f64 / f64::from(connections),
     })
 }
 
@@ -203,7 +207,7 @@ async fn load_up(
     connections: u32,
     time: Duration,
     received: &AtomicU64,
-) -> Result<(u64, Duration), Failure> {
+) -> Result<(u64, Duration, u64), Failure> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let endpoint_config = EndpointConfig::default();
     let mut endpoint = match kind.gate() {
@@ -224,7 +228,8 @@ async fn load_up(
     let (bytes, used) = (received.load(Ordering::Relaxed), thread_time());
     let senders: Vec<_> = open.iter().cloned().map(|connection| tokio::spawn(send(connection))).collect();
     tokio::time::sleep(time).await;
-    let result = (received.load(Ordering::Relaxed) - bytes, thread_time() - used);
+    let events = open.iter().map(|connection| connection.stats().path.congestion_events).sum();
+    let result = (received.load(Ordering::Relaxed) - bytes, thread_time() - used, events);
     open.iter().for_each(|connection| connection.close(0u32.into(), b""));
     for sender in senders {
         let _ = sender.await?;

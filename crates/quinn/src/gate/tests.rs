@@ -68,9 +68,8 @@ fn a_controller_that_paces_is_believed() {
 #[test]
 fn without_a_rate_everything_passes() {
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
-    assert_eq!(gate.begin(10), 10);
     for _ in 0..20 {
-        assert_eq!(send(&mut gate, &clock, None, 10, 12_000), Duration::ZERO);
+        assert_eq!(send(&mut gate, &clock, None, 2, 2_400), Duration::ZERO);
     }
     let counters = gate.take_counters();
     assert_eq!((counters.gated, counters.passed), (0, 20));
@@ -267,6 +266,8 @@ fn the_quantum_follows_the_rate() {
         [1, 15, 25, 100, 250, 350, 500, 10_000].map(|mbit| quantum(mbit, 10)),
         [1, 1, 2, 2, 2, 3, 5, 10]
     );
+    // Nothing is known; quinn may build several transmits with what it is told now.
+    assert_eq!(gate().begin(10), 2);
     // A kernel without segmentation offload takes one at a time.
     assert_eq!(quantum(10_000, 1), 1);
 }
