@@ -13,9 +13,10 @@
 //! ```
 //!
 //! ```no_run
-//! # async fn run(config: quinn::ClientConfig, addr: std::net::SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+//! # pub async fn run(config: quinn::ClientConfig, addr: std::net::SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
 //! let endpoint = softtimers_quinn::client(config)?;
 //! let connection = endpoint.connect(addr, "example.org")?.await?;
+//! # drop(connection);
 //! # Ok(()) }
 //! ```
 //!

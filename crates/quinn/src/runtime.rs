@@ -32,13 +32,14 @@ use crate::timer::Timer;
 /// let socket = UdpSocket::bind("[::]:0")?;
 /// let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(runtime.clone()))?;
 /// // ... connect, send ...
+/// # drop(endpoint);
 /// println!("{:?}", runtime.counters());
 /// # Ok::<(), std::io::Error>(())
 /// ```
 ///
 /// # Cost
-/// A gate and a timer for each connection, some 600 bytes; a look at the clock for each transmit; a wake-up for each transmit
-/// that has to wait, unless an ACK comes first.
+/// A gate and a timer for each connection, some 600 bytes; a look at the clock for each transmit; a wake-up for
+/// each transmit that has to wait, unless an ACK comes first.
 ///
 /// [`SmoothController`]: crate::SmoothController
 #[derive(Clone, Debug, Default)]
