@@ -100,3 +100,61 @@ impl Drop for Lent<'_> {
         *self.home = CURRENT.replace(self.outer.take());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use softtimers_core::Timestamp;
+
+    use super::*;
+    use crate::gate::{Verdict, Window};
+
+    fn window(bytes: u64) -> Window {
+        Window { bytes, round_trip: Duration::from_millis(20), first: false, pacing_bps: None }
+    }
+
+    fn send(gate: &mut Gate, bytes: u64) {
+        gate.drive(|| {
+            with_gate(|gate| gate.asked(window(bytes)));
+        });
+        assert_eq!(gate.offer(Timestamp::ZERO, 1, 1_200), Verdict::Leave);
+        gate.departed(Timestamp::ZERO, 1, 1_200);
+    }
+
+    /// Connections take turns on a thread, and a program asks one of them for statistics in between.
+    #[test]
+    fn a_rate_is_told_to_its_own_gate_only() {
+        let mut gates = [1, 2].map(|_| Gate::new(GateConfig::default()));
+        send(&mut gates[0], 100_000);
+        assert_eq!(with_gate(|gate| gate.asked(window(u64::MAX))), None);
+        send(&mut gates[1], 300_000);
+        let [one, two] = gates.map(|gate| gate.rate_bps().unwrap_or_default() / 1_000);
+        assert_eq!([one, two], [45_000, 135_000]);
+    }
+
+    #[test]
+    fn a_poll_within_a_poll_has_its_own() {
+        let mut outer = Gate::new(GateConfig::default());
+        let mut inner = Gate::new(GateConfig::default());
+        outer.drive(|| {
+            send(&mut inner, 100_000);
+            with_gate(|gate| gate.asked(window(300_000)));
+        });
+        assert_eq!(outer.offer(Timestamp::ZERO, 1, 1_200), Verdict::Leave);
+        let rates = [&outer, &inner].map(|gate| gate.rate_bps().unwrap_or_default() / 1_000);
+        assert_eq!(rates, [135_000, 45_000]);
+    }
+
+    #[test]
+    fn a_gate_comes_back_from_a_panic() {
+        let mut home = Some(Box::new(Gate::new(GateConfig::default())));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _lent = Lent::new(&mut home);
+            panic!("in a poll");
+        }));
+        assert!(panicked.is_err() && home.is_some());
+        assert_eq!(with_gate(|_| ()), None);
+    }
+}

@@ -13,11 +13,12 @@
 //! ```
 //!
 //! ```no_run
-//! # pub async fn run(config: quinn::ClientConfig, addr: std::net::SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn run(config: quinn::ClientConfig, addr: std::net::SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
 //! let endpoint = softtimers_quinn::client(config)?;
 //! let connection = endpoint.connect(addr, "example.org")?.await?;
 //! # drop(connection);
 //! # Ok(()) }
+//! # let _ = run;
 //! ```
 //!
 //! Read in this order:
