@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quinn::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
 use softtimers_quinn::KnownCapacity;
-use softtimers_wan::{Bottleneck, Jitter, Loss, PathConfig, Probability, Queue};
+use softtimers_wan::{Bottleneck, Loss, PathConfig, Probability, Queue};
 
 use crate::harness::{Pair, Path, receive, run, send, size, socket, transport};
 
@@ -38,7 +38,7 @@ fn over_a_path_that_loses_a_hundredth() {
 fn over_a_path_that_reorders() {
     run(async {
         let pair = Pair::smooth();
-        let shaken = path(3).jitter(Jitter::uniform(Duration::from_millis(2)).reordering());
+        let shaken = path(3).late(Probability::once_in(50), Duration::from_millis(1));
         carried(&pair, Path::to(&pair.server, shaken), size(4 << 20, 100_000_000)).await;
     });
 }
