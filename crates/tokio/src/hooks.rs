@@ -17,6 +17,7 @@ use crate::driver::trigger;
 ///
 /// let mut builder = Builder::new_multi_thread();
 /// let runtime = trigger_at_park(&mut builder).worker_threads(2).enable_all().build()?;
+/// runtime.block_on(async { /* … */ });
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn trigger_at_park(builder: &mut Builder) -> &mut Builder {

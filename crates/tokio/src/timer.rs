@@ -9,7 +9,7 @@
 //!
 //! Whether it has elapsed is the clock's to say, not the waker's: a poll at or after the deadline is ready whoever
 //! caused it, and takes the waker back. What the timers share of it is theirs
-//! ([`softtimers::shared::Timer`](Registration)), made with the first poll that has to wait and kept.
+//! ([`Registration`]), made with the first poll that has to wait and kept.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

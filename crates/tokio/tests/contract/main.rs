@@ -23,6 +23,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use softtimers_tokio::Sleep;
 use tokio::runtime::{Builder, Runtime};
 
 /// Far more than any of this takes.
@@ -55,6 +56,12 @@ fn on_each<F: Future<Output = ()> + Send>(test: impl Fn() -> F + Send + 'static)
         current_thread().block_on(test());
         four_workers().block_on(test());
     });
+}
+
+/// A sleep of that runtime, from outside of it.
+fn made_in(runtime: &Runtime, delay: Duration) -> Sleep {
+    let _inside = runtime.enter();
+    softtimers_tokio::sleep(delay)
 }
 
 /// A waker that counts.

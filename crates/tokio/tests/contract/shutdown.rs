@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use softtimers_tokio::{Driver, Sleep, interval, sleep};
 use tokio::runtime::Runtime;
 
-use crate::{Count, HOUR, bounded, current_thread, four_workers, micros, poll};
+use crate::{Count, HOUR, bounded, current_thread, four_workers, made_in, micros, poll};
 
 fn each_kind(test: impl Fn(Runtime) + Send + 'static) {
     bounded(move || {
@@ -17,7 +17,7 @@ fn each_kind(test: impl Fn(Runtime) + Send + 'static) {
 /// A sleep of that runtime, for which somebody waits.
 fn pending(runtime: &Runtime) -> (std::sync::Arc<Count>, Sleep) {
     let (count, waker) = Count::new();
-    let mut sleep = runtime.block_on(async { sleep(HOUR) });
+    let mut sleep = made_in(runtime, HOUR);
     assert!(poll(&mut sleep, &waker).is_pending());
     (count, sleep)
 }
@@ -72,7 +72,7 @@ fn what_is_pending_at_shutdown_is_woken_and_panics_when_polled() {
 #[test]
 fn a_timer_cannot_be_set_after_shutdown() {
     each_kind(|runtime| {
-        let mut sleep = runtime.block_on(async { sleep(HOUR) });
+        let mut sleep = made_in(&runtime, HOUR);
         runtime.shutdown_background();
         let (_, waker) = Count::new();
         // In the background: it may still be set, and is woken then.
@@ -86,14 +86,12 @@ fn a_timer_cannot_be_set_after_shutdown() {
 #[test]
 fn an_elapsed_timer_outlives_its_runtime() {
     each_kind(|runtime| {
-        let mut sleep = runtime.block_on(async { sleep(micros(1)) });
-        let another = runtime.block_on(async {
-            softtimers_tokio::sleep(micros(200)).await;
-            softtimers_tokio::sleep(HOUR)
-        });
+        let mut elapsed = made_in(&runtime, micros(1));
+        runtime.block_on(async { sleep(micros(200)).await });
+        let another = made_in(&runtime, HOUR);
         drop(runtime);
         let (_, waker) = Count::new();
-        assert!(poll(&mut sleep, &waker).is_ready());
+        assert!(poll(&mut elapsed, &waker).is_ready());
         drop(another);
     });
 }
