@@ -235,22 +235,23 @@ fn a_transmit_that_the_socket_refuses_is_let_go_again() {
     assert_eq!(gate.offer(at(301), 2, 2_500), Verdict::Wait(at(412) + Duration::from_nanos(500)));
 }
 
-/// After an idle time, or a slice of the scheduler's given to somebody else, at most two releases are made up.
+/// After an idle time, or a slice of the scheduler's given to somebody else: two milliseconds are made up, with gaps.
 #[test]
 fn a_pause_is_not_made_up_in_a_burst() {
     let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
     send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
-    clock.advance(Duration::from_millis(4));
+    clock.advance(Duration::from_secs(4));
     let resumed = clock.now();
     let mut gaps = vec![];
-    for _ in 0..6 {
+    for _ in 0..50 {
         let before = clock.now();
         send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
         gaps.push(clock.now().saturating_duration_since(before).as_micros());
     }
     assert_eq!(gaps[0], 0);
     assert!(gaps[1..].iter().all(|&gap| gap >= 112), "{gaps:?}");
-    assert_eq!(clock.now().saturating_duration_since(resumed), Duration::from_micros(600));
+    let (took, evenly) = (clock.now().saturating_duration_since(resumed), Duration::from_micros(49 * 200));
+    assert!((2_000..2_500).contains(&(evenly - took).as_micros()), "{took:?}");
 }
 
 /// About one release each 100 µs, in pairs or more; one packet at a time where pairs would be far apart.
