@@ -11,7 +11,7 @@ use std::time::Duration;
 use quinn::rustls::RootCertStore;
 use quinn::rustls::crypto::ring;
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig};
+use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::time::{ClockId, clock_gettime};
 use softtimers_bench::turns::quartiles;
@@ -168,10 +168,12 @@ fn configs() -> Result<(ClientConfig, ServerConfig), Failure> {
     roots.add(certificate.clone())?;
     let _ = ring::default_provider().install_default();
     let secret = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    Ok((
-        ClientConfig::with_root_certificates(Arc::new(roots))?,
-        ServerConfig::with_single_cert(vec![certificate], secret)?,
-    ))
+    let mut server = ServerConfig::with_single_cert(vec![certificate], secret)?;
+    // quinn may lose a close (quinn#2785), and the server would wait for half a minute.
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(VarInt::from_u32(1_000).into()));
+    server.transport_config(Arc::new(transport));
+    Ok((ClientConfig::with_root_certificates(Arc::new(roots))?, server))
 }
 
 /// Reads whatever comes, until the connections are gone.
