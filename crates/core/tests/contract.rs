@@ -54,7 +54,7 @@ fn ops() -> impl Strategy<Value = Op> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 8 } else { 2_000 },
+        cases: if cfg!(miri) { 3 } else { 2_000 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
