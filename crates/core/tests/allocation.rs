@@ -124,6 +124,37 @@ fn a_timer_takes_less_than_forty_bytes_and_gives_them_back() {
     timers.schedule(Timestamp::ZERO, Duration::ZERO, Slack::EXACT, NonZeroU64::MIN);
 }
 
+/// The most bytes that a hundred far timers take, and so many batches that are set and cancelled meanwhile, half of
+/// them within 4 ms and half within 16 s.
+fn bytes_beside_cancels(batches: u64) -> u64 {
+    let now = Timestamp::from_micros(7);
+    let measured = allocation_counter::measure(|| {
+        let mut timers = SoftTimers::new(Config::default());
+        for event in 0..100u64 {
+            timers.schedule(now, Duration::from_secs(100 + event), Slack::EXACT, event);
+        }
+        for batch in 0..batches {
+            let spans = [batch * 211 % 4_000, batch * 7_919 % 16_000_000];
+            // More than wait to be filed at any time.
+            let ids: [TimerId; 40] = core::array::from_fn(|event| {
+                let delay = Duration::from_micros(5 + spans[event % 2] + event as u64);
+                timers.schedule(now, delay, Slack::EXACT, batch)
+            });
+            assert!(ids.into_iter().all(|id| timers.cancel(id) == Some(batch)));
+        }
+    });
+    measured.bytes_max
+}
+
+/// A timer that is cancelled leaves nothing in its slot, wherever that is: nearly every slot of the lower levels has had
+/// some, which would be a megabyte if each kept its chunk, and its row.
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn cancelled_timers_leave_no_memory_behind() {
+    let (few, many) = (bytes_beside_cancels(1), bytes_beside_cancels(20_000));
+    assert!(many < few + 50_000, "{few} bytes, after many cancels {many}");
+}
+
 /// Turns of many flows, each departure answered by the flow's next packet; rates change meanwhile.
 fn paced(queue: &mut DepartureQueue<u32>, flows: &[FlowId], now: &mut Timestamp) {
     for round in 0..2_000 {

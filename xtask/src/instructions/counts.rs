@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use crate::program;
 
-/// How far a count may be from what is written. Another place of the project on the disk moves some of them by a
-/// tenth of that: the compiler's names, and with them its order, depend on it.
+/// How far a count may be from what is written. From another directory it is the same to the last instruction; what
+/// moves it a little is a change elsewhere in the crate, which the compiler then cuts into other pieces.
 const TOLERANCE: f64 = 0.05;
 
 /// Instructions of an operation, by workload.
