@@ -19,6 +19,7 @@ mod full;
 mod instructions;
 mod licences;
 mod measure;
+mod mutants;
 mod program;
 mod report;
 mod sizes;
@@ -57,6 +58,11 @@ const COMMANDS: &[Command] = &[
         name: "instructions",
         about: "what timers cost in instructions, against crates/core/benches/instructions.toml; --bless: write it",
         run: instructions::run,
+    },
+    Command {
+        name: "mutants",
+        about: "changes to core that no test notices: this commit's share; `all`, a share K/N, or of some files",
+        run: mutants::run,
     },
     Command {
         name: "features",
