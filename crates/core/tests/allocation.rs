@@ -124,6 +124,27 @@ fn a_timer_takes_less_than_forty_bytes_and_gives_them_back() {
     timers.schedule(Timestamp::ZERO, Duration::ZERO, Slack::EXACT, NonZeroU64::MIN);
 }
 
+/// A few timers are kept without a wheel: no level, no chunk, and records for as many as there are.
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn three_timers_take_no_wheel() {
+    let bytes = |timers: u64| {
+        let measured = allocation_counter::measure(|| {
+            let mut few = SoftTimers::new(Config::default());
+            for event in 0..timers {
+                few.schedule(Timestamp::ZERO, Duration::from_secs(1 << event), Slack::DEFAULT, event);
+            }
+            for seconds in [1, 2, 1_000] {
+                let turn = few.trigger(TriggerState::Idle, Timestamp::from_micros(seconds * 1_000_000));
+                while few.next(&turn).is_some() {}
+            }
+        });
+        measured.bytes_max
+    };
+    let (none, three) = (bytes(0), bytes(3));
+    assert!(three < none + 2_000, "{none} bytes without a timer, {three} with three");
+}
+
 /// The most bytes that a hundred far timers take, and so many batches that are set and cancelled meanwhile, half of
 /// them within 4 ms and half within 16 s.
 fn bytes_beside_cancels(batches: u64) -> u64 {
