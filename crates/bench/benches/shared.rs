@@ -294,8 +294,8 @@ fn verdict(results: &Results) -> String {
     let (ratio, longest) = (of(many, "hold p99.9") / of(few, "hold p99.9"), of(many, "longest hold"));
     let holds = |yes: bool| if yes { "holds" } else { "does **not** hold" };
     format!(
-        "hold p99.9, {many} timers against {few}: {ratio:.2}, at most 2: {}\n\
-         longest hold, {many} timers: {longest:.0} ns, at most {LONGEST}: {}",
+        "hold p99.9, {many} timers against {few}: {ratio:.2} (at most 2: {})\n\
+         longest hold, {many} timers: {longest:.0} ns (at most {LONGEST}: {})",
         holds(ratio <= 2.0),
         holds(longest <= LONGEST),
     )
