@@ -6,6 +6,7 @@ mod model;
 mod spans;
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use model::ModelSlack;
 use model::lockstep::{Handler, Op, Pair};
@@ -133,6 +134,39 @@ fn work_beyond_a_tick_makes_later_timers_late_in_order() {
         assert_eq!(expected, 100);
         assert!(timers.lateness().max() > Some(20_000), "three times too slow, and not late");
     }
+}
+
+/// Two blocks of the wheel's lowest level later the same slot is filled again, while what lay in it before is still
+/// being handed out: neither loses what is cancelled in the other. The slot is the last of its block (2,097 µs of a
+/// granule of 512 ns), for only then is so much reached.
+#[test]
+fn a_slot_that_is_handed_out_is_not_the_one_that_is_filled_again() {
+    let timers_of_each = if cfg!(miri) { 150 } else { 1_000 };
+    let at = Timestamp::from_micros;
+    let mut timers = SoftTimers::new(Config::default().few(0));
+    let set = |timers: &mut SoftTimers<u32>, now, due, from: u32| -> Vec<_> {
+        (from..from + timers_of_each)
+            .map(|event| timers.schedule_at(at(now), at(due), Slack::EXACT, event))
+            .collect()
+    };
+    let before = set(&mut timers, 0, 2_097, 0);
+    let turn = timers.trigger(TriggerState::Idle, at(2_097));
+    let mut came = vec![timers.next(&turn).expect("they are due").event];
+    let after = set(&mut timers, 2_097, 6_291, timers_of_each);
+    // Whole chunks of both, in turns: those of the later ones are the first and the last of their slot.
+    let (each, mut gone) = (timers_of_each as usize, BTreeSet::new());
+    for at in 0..40 {
+        for (ids, at) in [(&after, at), (&before, each / 2 + at), (&after, each - 1 - at)] {
+            gone.extend(timers.cancel(ids[at]));
+        }
+    }
+    assert_eq!(gone.len(), 120);
+    came.extend(std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event));
+    let turn = timers.trigger(TriggerState::Idle, at(6_291));
+    came.extend(std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event));
+    let left: Vec<u32> = (0..2 * timers_of_each).filter(|event| !gone.contains(event)).collect();
+    assert_eq!(came, left);
+    assert!(timers.is_empty());
 }
 
 /// A handler that always schedules for "now" cannot keep a turn going.
