@@ -160,7 +160,10 @@ impl KeyedTimers {
     #[inline]
     pub fn step(&mut self, turn: &KeyedTurn) -> KeyedStep {
         match self.wheel.pop(turn.limit, &()) {
-            Pull::Least(found, key) => KeyedStep::Due(key, Timestamp::from_nanos(found.0)),
+            Pull::Least(found, key) => {
+                self.wheel.taken(key);
+                KeyedStep::Due(key, Timestamp::from_nanos(found.0))
+            }
             Pull::More => KeyedStep::MoreWork,
             Pull::Idle if self.wheel.tidy(turn.limit.0, &()) => KeyedStep::MoreWork,
             Pull::Idle => KeyedStep::Done,

@@ -513,7 +513,7 @@ impl<E> SoftTimers<E> {
     fn fire(&mut self, turn: &Turn, index: u32) -> Option<Fired<E>> {
         // First, since it comes from far: the rest is done while it is on its way.
         let event = self.events[index].take()?;
-        let record = &mut self.wheel.records[index];
+        let record = self.wheel.taken(index);
         let id = self.handles.id(index, record.generation);
         let due = match record.early {
             OVERDUE => self.overdue.remove(&index).unwrap_or(Timestamp::ZERO),

@@ -216,7 +216,7 @@ impl Wheel {
     }
 
     /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers at
-    /// most.
+    /// most. Its record does not know yet: see [`taken`](Self::taken).
     #[inline]
     pub(crate) fn pop(&mut self, limit: Key, near: &impl Near) -> Pull {
         let found = match self.front.only_run() {
@@ -225,9 +225,8 @@ impl Wheel {
             _ => self.pull(limit.0, near),
         };
         match found {
-            Pull::Least(key, timer) if key < limit => {
+            Pull::Least(key, _) if key < limit => {
                 let deadline = self.front.drop_least(&mut self.records);
-                self.records[timer].place = Place::NOWHERE;
                 self.earliest.exclude(deadline);
                 self.forget_one();
                 found
@@ -235,6 +234,14 @@ impl Wheel {
             Pull::Least(..) => Pull::Idle,
             _ => found,
         }
+    }
+
+    /// The record of a timer that has been [popped](Self::pop), and knows it from here on.
+    #[inline]
+    pub(crate) fn taken(&mut self, timer: u32) -> &mut Record {
+        let record = &mut self.records[timer];
+        record.place = Place::NOWHERE;
+        record
     }
 
     #[inline]
