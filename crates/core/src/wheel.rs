@@ -210,7 +210,9 @@ impl Wheel {
         let record = &mut self.records[timer];
         let place = core::mem::replace(&mut record.place, Place::NOWHERE);
         self.earliest.exclude(record.deadline());
-        self.take_out(timer, place);
+        if !self.inbox.take_back(place) {
+            self.take_out(timer, place);
+        }
         self.forget_one();
         &mut self.records[timer]
     }
@@ -467,7 +469,7 @@ impl Wheel {
     }
 
     /// Takes a record out of where it is filed.
-    #[inline(always)]
+    #[inline(never)]
     fn take_out(&mut self, timer: u32, place: Place) {
         match place.filed() {
             Filed::Chunk { chunk, at } => {

@@ -40,6 +40,17 @@ impl Inbox {
         Some(Place::in_inbox(at))
     }
 
+    /// Removes the timer that came last, if this is its place.
+    #[inline]
+    pub(super) fn take_back(&mut self, place: Place) -> bool {
+        let last = self.len.wrapping_sub(1);
+        let is_last = place == Place::in_inbox(last);
+        if is_last {
+            self.len = last;
+        }
+        is_last
+    }
+
     #[inline]
     pub(super) fn remove(&mut self, at: usize, records: &mut Records) {
         self.len -= 1;
