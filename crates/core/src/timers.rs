@@ -307,10 +307,11 @@ impl<E> SoftTimers<E> {
         let index = self.find(id)?;
         self.stats.cancelled += 1;
         let record = self.wheel.remove(index);
-        if record.early == OVERDUE {
-            self.overdue.remove(&index);
-        }
+        let early = record.early;
         self.handles.give_back(record, index);
+        if early == OVERDUE {
+            self.forget_overdue(index);
+        }
         self.events[index].take()
     }
 
@@ -454,7 +455,7 @@ impl<E> SoftTimers<E> {
         let index = self.handles.take(&mut self.wheel.records);
         match self.events.get_mut(index) {
             Some(place) => *place = Some(event),
-            None => self.events.push(Some(event)),
+            None => self.first_event(event),
         }
         let terms = self.terms(index, window, self.sequence);
         self.sequence += 1;
@@ -468,7 +469,7 @@ impl<E> SoftTimers<E> {
         let (index, record) = self.handles.record(&self.wheel.records, id).ok_or(NotPending)?;
         let (filed, mut sequence) = (record.due, record.sequence);
         if record.early == OVERDUE {
-            self.overdue.remove(&index);
+            self.forget_overdue(index);
         }
         self.stats.rearmed += 1;
         let mut window = *window;
@@ -492,9 +493,28 @@ impl<E> SoftTimers<E> {
         let late = window.late().map_or(Late::NEVER, Late::from_nanos);
         let early = u32::try_from(due - window.due).unwrap_or(OVERDUE);
         if early == OVERDUE {
-            self.overdue.insert(index, Timestamp::from_nanos(window.due));
+            self.remember_overdue(index, window.due);
         }
         Terms { due, sequence, early, late }
+    }
+
+    /// The event of a record that is new.
+    #[cold]
+    #[inline(never)]
+    fn first_event(&mut self, event: E) {
+        self.events.push(Some(event));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn remember_overdue(&mut self, index: u32, due: u64) {
+        self.overdue.insert(index, Timestamp::from_nanos(due));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forget_overdue(&mut self, index: u32) -> Timestamp {
+        self.overdue.remove(&index).unwrap_or(Timestamp::ZERO)
     }
 
     #[inline(never)]
@@ -515,11 +535,12 @@ impl<E> SoftTimers<E> {
         let event = self.events[index].take()?;
         let record = self.wheel.taken(index);
         let id = self.handles.id(index, record.generation);
-        let due = match record.early {
-            OVERDUE => self.overdue.remove(&index).unwrap_or(Timestamp::ZERO),
-            early => Timestamp::from_nanos(record.due - u64::from(early)),
-        };
+        let (effective, early) = (record.due, record.early);
         self.handles.give_back(record, index);
+        let due = match early {
+            OVERDUE => self.forget_overdue(index),
+            early => Timestamp::from_nanos(effective - u64::from(early)),
+        };
         let lateness = turn.limit.0.nanos_since(due);
         self.stats.fired[turn.source] += 1;
         self.lateness.record(lateness);

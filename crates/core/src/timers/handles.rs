@@ -32,13 +32,17 @@ impl Handles {
     pub(super) fn take(&mut self, records: &mut Records) -> u32 {
         match records.get(self.free) {
             Some(record) => core::mem::replace(&mut self.free, record.early),
-            None => {
-                let index = records.len();
-                assert!(index < MOST, "more than {MOST} timers pending or retired");
-                records.push(Record::new(self.first_generation.get()));
-                index as u32
-            }
+            None => self.first_use(records),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first_use(&self, records: &mut Records) -> u32 {
+        let index = records.len();
+        assert!(index < MOST, "more than {MOST} timers pending or retired");
+        records.push(Record::new(self.first_generation.get()));
+        index as u32
     }
 
     /// Gives a record back; its handle is dead from here on.

@@ -60,9 +60,12 @@ impl Late {
     /// A floating-point number of 19 bits and 5 of exponent, the highest bit left out.
     #[inline]
     pub(crate) fn from_nanos(nanos: u64) -> Late {
-        if nanos < 1 << FRACTION {
-            return Late(nanos as u32);
-        }
+        if nanos < 1 << FRACTION { Late(nanos as u32) } else { Late::from_long(nanos) }
+    }
+
+    /// Half a millisecond or more.
+    #[inline(never)]
+    fn from_long(nanos: u64) -> Late {
         let above = nanos.min((1 << (FRACTION + 30)) - 1).ilog2() - FRACTION;
         let fraction = (nanos.min((1 << (FRACTION + 30)) - 1) >> above) as u32 & ((1 << FRACTION) - 1);
         Late((above + 1) << FRACTION | fraction)
