@@ -70,6 +70,8 @@ pub(super) struct SlotId {
 pub(super) struct Reach([u64; LEVELS - 1]);
 
 impl Reach {
+    pub(super) const NONE: Reach = Reach([0; LEVELS - 1]);
+
     pub(super) fn from(horizon: u64) -> Reach {
         Reach(core::array::from_fn(|level| {
             let bits = BLOCK_BITS as usize * (level + 1);
