@@ -176,32 +176,6 @@ fn cancelled_timers_leave_no_memory_behind() {
     assert!(many < few + 50_000, "{few} bytes, after many cancels {many}");
 }
 
-/// The most bytes that 20,000 timers of one slot take, if after each of them so many others are set for the same time,
-/// and cancelled: the last one first.
-fn bytes_in_a_slot(others: usize) -> u64 {
-    let (now, delay) = (Timestamp::from_micros(7), Duration::from_secs(3));
-    let mut ids = Vec::with_capacity(others);
-    let measured = allocation_counter::measure(|| {
-        let mut timers = SoftTimers::new(Config::default());
-        for event in 0..20_000u64 {
-            timers.schedule(now, delay, Slack::EXACT, event);
-            ids.extend((0..others).map(|_| timers.schedule(now, delay, Slack::EXACT, event)));
-            while let Some(id) = ids.pop() {
-                assert_eq!(timers.cancel(id), Some(event));
-            }
-        }
-    });
-    measured.bytes_max
-}
-
-/// The last place of a chunk is used again when its timer is cancelled, or a slot would fill with empty places.
-#[test]
-#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
-fn cancelled_timers_leave_no_holes_at_the_end_of_a_slot() {
-    let (alone, beside) = (bytes_in_a_slot(0), bytes_in_a_slot(20));
-    assert!(beside < alone + 100_000, "{alone} bytes, beside others that are cancelled {beside}");
-}
-
 /// Turns of many flows, each departure answered by the flow's next packet; rates change meanwhile.
 fn paced(queue: &mut DepartureQueue<u32>, flows: &[FlowId], now: &mut Timestamp) {
     for round in 0..2_000 {
