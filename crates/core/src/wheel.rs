@@ -260,7 +260,7 @@ impl Wheel {
     #[inline(never)]
     pub(crate) fn pull(&mut self, until: u64, near: &impl Near) -> Pull {
         if !self.inbox.is_empty() {
-            self.file_inbox(until);
+            self.file_inbox();
         }
         if !self.front.chain.is_empty() && !self.see_to_chain() {
             return Pull::More;
@@ -430,7 +430,10 @@ impl Wheel {
     /// Files what is in the inbox, and takes the timer in there.
     #[inline(never)]
     fn make_room(&mut self, now: u64, timer: u32) -> Place {
-        self.file_inbox(now);
+        self.file_inbox();
+        if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
+            self.catch_up(now >> self.shift);
+        }
         self.inbox.push(timer).unwrap_or(Place::NOWHERE)
     }
 

@@ -80,10 +80,11 @@ impl Front {
 }
 
 impl Front {
-    /// The first entry of the run, if there is nothing but the run.
+    /// The first entry of the run, if nothing else can be before it.
     #[inline]
     pub(super) fn only_run(&self) -> Option<&Entry> {
-        self.run.first().filter(|_| self.heap.first().is_none() && self.chain.is_empty())
+        let ordered = || self.chain.is_empty() || matches!(self.chain.order, Order::Ordered);
+        self.run.first().filter(|_| self.heap.first().is_none() && ordered())
     }
 
     /// Drops the least entry; its deadline. There must be one.

@@ -12,7 +12,6 @@
 //! ```
 
 use super::Wheel;
-use super::level::BLOCK_BITS;
 use super::record::{Place, Records};
 
 #[derive(Debug)]
@@ -65,11 +64,11 @@ impl Inbox {
 
 impl Wheel {
     /// Files what is in the inbox: a quantum of work.
+    ///
+    /// Where the horizon was when they were set: behind older ones with the same due time, not on a level below
+    /// them.
     #[inline(never)]
-    pub(super) fn file_inbox(&mut self, now: u64) {
-        if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
-            self.catch_up(now >> self.shift);
-        }
+    pub(super) fn file_inbox(&mut self) {
         for at in 0..(self.inbox.len as usize).min(ROOM) {
             self.file(self.inbox.timers[at]);
         }
