@@ -82,7 +82,8 @@ impl KeyedTimers {
     /// behind all that is due by now.
     ///
     /// # Cost
-    /// O(1). Allocates only for keys above all earlier ones, and when more are pending than ever before.
+    /// O(1). Allocates only for keys above all earlier ones, for more timers than ever before, or for timers spread over
+    /// more slots; a steady load does not.
     ///
     /// # Panics
     /// If `key` is 2²⁸ − 1 or more.
@@ -95,7 +96,7 @@ impl KeyedTimers {
         match self.wheel.records.get(key) {
             Some(record) if record.is_filed() => {
                 if !self.wheel.put_off(key, &terms) {
-                    self.wheel.shift_to(self.latest, key, &terms);
+                    self.wheel.move_to(self.latest, key, &terms);
                 }
                 return;
             }
@@ -140,7 +141,7 @@ impl KeyedTimers {
     /// pending.
     ///
     /// # Cost
-    /// O(1), and one compare when nothing is due. Never allocates.
+    /// O(1), and one compare when nothing is due. A steady load does not allocate.
     #[inline]
     pub fn next(&mut self, turn: &KeyedTurn) -> Option<(u32, Timestamp)> {
         if turn.limit.0 < self.wheel.gate() {

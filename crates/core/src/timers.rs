@@ -14,8 +14,9 @@
 //! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
 //!    does at most a few microseconds of work.
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
-//!    it is `None` when nothing needs it. It is never too late; among more than 64 events it may be too
-//!    early by one that was cancelled or put off, once.
+//!    it is `None` when nothing needs it. It is never too late. It is exact up to 64 events; once there have been
+//!    more, until only 16 are left, it may be too early: by one that was cancelled or put off, or by what one look
+//!    does not get through.
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
@@ -35,7 +36,7 @@ use core::time::Duration;
 
 use crate::slack::Window;
 use crate::time::{Tick, saturating_nanos};
-use crate::wheel::record::{Late, Terms};
+use crate::wheel::record::{Late, Record, Terms};
 use crate::wheel::{Near, Pull, Segments, Wheel, small};
 use handles::Handles;
 
@@ -116,7 +117,7 @@ impl Config {
     /// The most timers that are kept in a short array alone, without a wheel. For tests that want a wheel at once.
     #[doc(hidden)]
     pub fn few(mut self, most: usize) -> Self {
-        self.few = most;
+        self.few = most.min(small::MOST);
         self
     }
 
@@ -153,7 +154,8 @@ pub struct SoftTimers<E> {
     /// Of each record, its event.
     events: Segments<Option<E>>,
     handles: Handles,
-    /// Of the few events scheduled more than four seconds too late, when they were asked for.
+    /// When an event was asked for, of those that come out more than four seconds later than that: scheduled too
+    /// late, or rounded so far.
     overdue: BTreeMap<u32, Timestamp>,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
@@ -238,7 +240,8 @@ impl<E> SoftTimers<E> {
     /// Schedules `event` for at least `delay` after `now`, at most `slack` later than that.
     ///
     /// # Cost
-    /// O(1). Allocates only when more timers are pending than ever before, and then copies nothing.
+    /// O(1). Allocates only for more timers than ever before, or for timers spread over more slots; a steady load
+    /// does not. No record is ever copied.
     ///
     /// # Panics
     /// If 2²⁸ − 1 timers are pending or retired.
@@ -266,7 +269,7 @@ impl<E> SoftTimers<E> {
     /// `[due, due + slack]` keeps it, and its turn among equal ones; otherwise it queues anew.
     ///
     /// # Cost
-    /// O(1); to a later time, one write. Never allocates.
+    /// O(1), O(n) up to 64; to a later time in the wheel, one write. Allocates as [`schedule`](Self::schedule).
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
@@ -337,7 +340,7 @@ impl<E> SoftTimers<E> {
     ///
     /// # Cost
     /// O(1) for an event, and for each of the (few) times that it is moved nearer before it is due.
-    /// Never allocates.
+    /// A steady load does not allocate.
     #[inline]
     pub fn next(&mut self, turn: &Turn) -> Option<Fired<E>> {
         if turn.limit.0.as_nanos() < self.wheel.gate() {
@@ -371,12 +374,13 @@ impl<E> SoftTimers<E> {
     /// The earliest deadline: the time at which a backup must look even if no trigger state is met.
     /// `None` when nothing pending needs that.
     ///
-    /// Looking earlier is harmless, looking later is late. Up to 64 events this is the deadline exactly; beyond,
-    /// one that was cancelled or put off may still count until its time has been looked at. A slack of half a
-    /// millisecond or more counts to a millionth of it, rounded down, and none for more than six days.
+    /// Looking earlier is harmless, looking later is late. Up to 64 events this is the deadline exactly. Once there
+    /// have been more, and until a turn ends with 16 or fewer, it may be a time before it: that of an event that was
+    /// cancelled or put off, or the time up to which a bounded look came. A slack above a millisecond counts to two
+    /// millionths of it, rounded down, and none for more than six days.
     ///
     /// # Cost
-    /// One load beyond 64 events; up to 64, a look at those due before it, if the one that had it is gone.
+    /// One load while there is a wheel; else, if the one that had it is gone, a look at those due before it.
     #[inline]
     pub fn poll_at(&self) -> Option<Timestamp> {
         match self.wheel.earliest_deadline() {
@@ -385,8 +389,8 @@ impl<E> SoftTimers<E> {
         }
     }
 
-    /// The earliest time at which a trigger state would find an event due; among more than 64 of them, possibly
-    /// a time before it, as with [`poll_at`](Self::poll_at).
+    /// The earliest time at which a trigger state would find an event due; possibly a time before it under the same
+    /// conditions as [`poll_at`](Self::poll_at).
     ///
     /// # Cost
     /// O(1).
@@ -433,7 +437,13 @@ impl<E> SoftTimers<E> {
 
     #[inline]
     fn find(&self, id: TimerId) -> Option<u32> {
-        Some(self.handles.record(&self.wheel.records, id)?.0)
+        Some(self.pending(id)?.0)
+    }
+
+    /// A free record may have the generation of a handle that belongs to another set.
+    #[inline]
+    fn pending(&self, id: TimerId) -> Option<(u32, &Record)> {
+        self.handles.record(&self.wheel.records, id).filter(|(_, record)| record.is_filed())
     }
 
     #[inline]
@@ -466,7 +476,7 @@ impl<E> SoftTimers<E> {
 
     #[inline]
     fn rearm(&mut self, id: TimerId, window: &Window) -> Result<(), NotPending> {
-        let (index, record) = self.handles.record(&self.wheel.records, id).ok_or(NotPending)?;
+        let (index, record) = self.pending(id).ok_or(NotPending)?;
         let (filed, mut sequence) = (record.due, record.sequence);
         if record.early == OVERDUE {
             self.forget_overdue(index);
@@ -482,7 +492,7 @@ impl<E> SoftTimers<E> {
         }
         let terms = self.terms(index, &window, sequence);
         if !self.wheel.put_off(index, &terms) {
-            self.wheel.shift_to(self.latest.as_nanos(), index, &terms);
+            self.wheel.move_to(self.latest.as_nanos(), index, &terms);
         }
         Ok(())
     }

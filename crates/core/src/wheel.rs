@@ -36,7 +36,7 @@
 //! - **Re-arming** to any time from the one on that a timer was filed with writes the record and nothing else: the
 //!   timer moves on when its old slot comes up. Most network timers are put off time and again and never expire.
 //! - **The gate** is a lower bound of everything there is to do, the next due time and the next migration, in
-//!   one word. It is lowered when a timer is set and never on a cancel; a turn that is over makes it exact.
+//!   one word. It is lowered when a timer is set and never on a cancel; a turn that is over brings it up to date.
 //! - **Who owns what.** The wheel files records by index and knows nothing of events or handles:
 //!   [`SoftTimers`](crate::SoftTimers) gives out handles, [`KeyedTimers`](crate::KeyedTimers) takes its
 //!   callers' numbers.
@@ -91,7 +91,7 @@ pub(crate) struct Wheel {
     gate: u64,
     /// No timer is due before this.
     least: u64,
-    /// Granules below this are in the front, others in slots.
+    /// Of what is filed, granules below this are in the front, others in slots.
     horizon: u64,
     earliest: Earliest,
     /// Of the width of a granule, the logarithm.
@@ -175,7 +175,7 @@ impl Wheel {
     ///
     /// Of two timers with equal due times the one with the lower sequence comes out first.
     #[inline(never)]
-    pub(crate) fn shift_to(&mut self, now: u64, timer: u32, terms: &Terms) {
+    pub(crate) fn move_to(&mut self, now: u64, timer: u32, terms: &Terms) {
         let record = &self.records[timer];
         let (deadline, place) = (record.deadline(), record.place);
         self.earliest.exclude(deadline);
@@ -217,8 +217,8 @@ impl Wheel {
         &mut self.records[timer]
     }
 
-    /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers at
-    /// most. Its record does not know yet: see [`taken`](Self::taken).
+    /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers and what
+    /// is in the inbox at most. Its record does not know yet: see [`taken`](Self::taken).
     #[inline]
     pub(crate) fn pop(&mut self, limit: Key, near: &impl Near) -> Pull {
         let found = match self.front.only_run() {
@@ -295,7 +295,7 @@ impl Wheel {
         if self.migrate_in_time(now, near) {
             return true;
         }
-        if self.len as usize <= small::few(self.small as usize) && self.front.chain.is_empty() {
+        if self.len <= small::few(self.small) && self.front.chain.is_empty() {
             self.gather();
         }
         let (due, opening) = self.look_ahead();
@@ -305,8 +305,8 @@ impl Wheel {
         false
     }
 
-    /// No timer is due before this; exactly the earliest, unless that was cancelled or put off. [`u64::MAX`] if
-    /// there is none.
+    /// No timer is due before this; [`u64::MAX`] if there is none. Exact after a turn, unless a slot's bound is stale; a
+    /// timer that was handed out or cancelled since may still count.
     #[inline]
     pub(crate) fn next_due(&self) -> u64 {
         if self.is_small() {
@@ -327,10 +327,10 @@ impl Wheel {
             if let Some(slot) = self.slots.levels[level].slot(id.index) {
                 due = due.min(slot.least_due.max(start << self.shift));
             }
+            opening = opening.min(self.opening(level, start));
             if self.is_present(level, start) {
                 break;
             }
-            opening = opening.min(self.opening(level, start));
         }
         (due, opening)
     }
@@ -453,7 +453,7 @@ impl Wheel {
         }
     }
 
-    /// Files a record where it belongs by now.
+    /// [`file`](Self::file), out of line.
     #[inline(never)]
     fn refile(&mut self, timer: u32) {
         self.file(timer);

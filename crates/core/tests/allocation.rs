@@ -56,7 +56,7 @@ fn an_empty_turn_does_not_allocate() {
     assert_eq!(allocated.count_total, 0);
 }
 
-/// Everything a server with thousands of connections does, for a while: the wheel, not the heap of a few.
+/// Everything a server with thousands of connections does, for a while: the wheel, not the run of a few.
 fn churn(timers: &mut SoftTimers<u64>, ids: &mut [TimerId], now: &mut Timestamp, random: &mut u64) {
     let mut below = |limit: u64| {
         *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

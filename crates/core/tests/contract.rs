@@ -238,3 +238,25 @@ fn interval_statistics_are_kept_only_when_asked_for() {
         assert_eq!(count, keep.then_some(3));
     }
 }
+
+/// Few events in order of their deadlines' slots, gathered from slots whose bounds are stale: `poll_at` is exact again.
+#[test]
+fn poll_at_is_exact_again_when_few_are_left() {
+    let us = Timestamp::from_micros;
+    let mut timers = SoftTimers::new(Config::default());
+    let set = |timers: &mut SoftTimers<u32>, now: u64, delay: u64, slack| {
+        timers.schedule(us(now), Duration::from_micros(delay), slack, 0)
+    };
+    // 64 that no hardware has to look for fill the run.
+    let fill: Vec<_> = (0..64).map(|_| set(&mut timers, 0, 900, Slack::DEFERRABLE)).collect();
+    let earlier = [100, 50].map(|slack| set(&mut timers, 0, 500, Slack::micros(slack)));
+    set(&mut timers, 0, 500, Slack::micros(1_000));
+    for now in [10, 20, 30] {
+        set(&mut timers, now - 10, 10, Slack::DEFERRABLE);
+        let turn = timers.trigger(TriggerState::Backup, us(now));
+        assert!(timers.next(&turn).is_some() && timers.next(&turn).is_none());
+        let cancelled = if now == 10 { &earlier[..] } else { &fill };
+        cancelled.iter().for_each(|&id| drop(timers.cancel(id)));
+    }
+    assert_eq!((timers.len(), timers.poll_at()), (1, Some(us(1_500))));
+}

@@ -139,4 +139,4 @@ impl Wheel {
 /// Slots of a level, or entries of the heap, that one look goes through: about a microsecond.
 const MOST_SLOTS: usize = 128;
 /// Chunks of the chain that one look goes through.
-const MOST_CHUNKS: usize = 16;
+const MOST_CHUNKS: usize = 4;

@@ -1,4 +1,4 @@
-//! The front of the wheel: every timer below the horizon, in exact order.
+//! The front of the wheel: every timer that is filed below the horizon, in exact order.
 //!
 //! Slots say nothing about the order within them, and that order is to the nanosecond and, among equal
 //! times, first come first served: also where a timer went straight to level 0 and an older one got
@@ -77,9 +77,7 @@ impl Front {
             (None, heap) => heap,
         }
     }
-}
 
-impl Front {
     /// The first entry of the run, if nothing else can be before it.
     #[inline]
     pub(super) fn only_run(&self) -> Option<&Entry> {

@@ -69,6 +69,7 @@ impl Wheel {
     /// them.
     #[inline(never)]
     pub(super) fn file_inbox(&mut self) {
+        // The least of both, so that no index is checked.
         for at in 0..(self.inbox.len as usize).min(ROOM) {
             self.file(self.inbox.timers[at]);
         }

@@ -250,7 +250,7 @@ pub(super) const BLOCK_BITS: u32 = 12;
 pub(super) const BLOCK: usize = 1 << BLOCK_BITS;
 /// Two blocks: the one of the horizon, and the next.
 pub(super) const SLOTS: usize = 2 * BLOCK;
-/// 60 bits of granules, and a granule is at least 16 ns: all of time.
+/// 60 bits of granules, and a granule is at least 128 ns; 16 would do: all of time.
 pub(super) const LEVELS: usize = 5;
 pub(super) const SLOTS_IN_ROW: usize = 64;
 const ROWS: usize = SLOTS / SLOTS_IN_ROW;

@@ -8,8 +8,8 @@
 //!                      ◀── gathered when a turn is over and only 16 are left
 //! ```
 //!
-//! To insert one moves half of the lesser side, 16 entries of 24 bytes on average where there are 64: that is less
-//! than what a heap of as many compares and swaps, and nothing has to know its place.
+//! To insert one moves the lesser side, 16 entries of 24 bytes on average where there are 64: less than a heap of as
+//! many compares and swaps, and no record has to know its place.
 
 use super::Wheel;
 use super::chunk::List;
@@ -32,7 +32,6 @@ impl Wheel {
         self.refresh_earliest();
         let horizon = (now >> self.shift) + 1;
         (self.horizon, self.slots.reach) = (horizon, Reach::from(horizon));
-        self.migrations = Migrations::new();
         let run = core::mem::replace(&mut self.front.run, Run::new());
         for entry in run.entries() {
             self.refile(entry.timer);
@@ -45,6 +44,9 @@ impl Wheel {
     #[inline(never)]
     pub(super) fn gather(&mut self) {
         self.horizon = u64::MAX;
+        self.migrations = Migrations::new();
+        // What the slots promised is early where timers were cancelled.
+        self.earliest.gone = true;
         while let Some(&entry) = self.front.heap.first() {
             self.front.heap.remove(0, &mut self.records);
             self.refile(entry.timer);
@@ -75,6 +77,6 @@ impl Wheel {
 /// Above this many timers, a wheel: to move so many entries has lost its advantage.
 pub(crate) const MOST: usize = 64;
 /// At so few, the run again; far enough below that a load about the limit does not move to and fro.
-pub(super) fn few(most: usize) -> usize {
+pub(super) fn few(most: u32) -> u32 {
     most / 4
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::front::MOST_IN_RUN as MOST;
+use super::chunk::ROOM;
 use super::record::{Filed, Late, Place, Record, Terms};
 use super::{Pull, Wheel};
 
@@ -31,7 +31,7 @@ impl Driver {
         if !self.wheel.records[timer].is_filed() {
             self.wheel.insert(self.now, timer, &terms);
         } else if !self.wheel.put_off(timer, &terms) {
-            self.wheel.shift_to(self.now, timer, &terms);
+            self.wheel.move_to(self.now, timer, &terms);
         }
     }
 
@@ -125,6 +125,9 @@ fn pacing_begins_a_slot_ahead_also_after_a_quiet_time() {
         let start = 40 * slot;
         let width = 1_000_000;
         (0..timers).for_each(|timer| driver.set(timer, start + random.below(width) + TICK));
+        // Another timer's turn in between changes nothing about that.
+        driver.set(timers, 10 * TICK);
+        assert_eq!(driver.turn(10 * TICK), [timers]);
         // A program that looks a thousand times in each slot of each level below, and every tick at the end.
         let mut out = 0;
         let mut look = |driver: &mut Driver, from: u64, to: u64, steps: u64| {
@@ -200,7 +203,7 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
 #[test]
 fn equal_times_come_out_in_the_order_they_were_set_whatever_way_they_came() {
     for level in 1..=3 {
-        let due = (3u64 << (9 + 12 * level)) + 5 * TICK / TICK * TICK;
+        let due = (3u64 << (9 + 12 * level)) + 5 * TICK;
         let due = due.next_multiple_of(TICK);
         let mut driver = Driver::new(0);
         driver.set(0, due);
@@ -365,5 +368,7 @@ fn shrinking_loses_nothing() {
     }
 }
 
+/// The most records that a quantum fetches.
+const MOST: usize = 4 * ROOM;
 /// A microsecond, as multiples of which the tests set timers.
 const TICK: u64 = 1_000;
