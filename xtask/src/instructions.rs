@@ -155,7 +155,7 @@ struct Relation(&'static str, f64, &'static str);
 /// with their number, and to cancel one that is not there costs no more than one that is. (That the list before
 /// it grows is a test of its own: `callouts::delta_list::tests::set_and_cancel_are_linear`.)
 const RELATIONS: &[Relation] = &[
-    // A timer that is alone is put in order in the run, for the loops that have but a few; nothing waits in the inbox.
+    // A few are kept in order, which costs a little to set and is won back when they come out.
     Relation("handles w1/0", 1.25, "handles w1/1000"),
     Relation("handles w1/1000", 1.05, "handles w1/0"),
     Relation("handles w1/100000", 1.05, "handles w1/1000"),

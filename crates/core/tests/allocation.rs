@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use softtimers_core::pace::queue::{FlowConfig, FlowId, Popped, QueueConfig};
 use softtimers_core::{
-    Config, DepartureQueue, PaceConfig, Rate, RateClock, Slack, SoftTimers, TimerId, Timestamp, TriggerState,
+    Config, DepartureQueue, KeyedTimers, PaceConfig, Rate, RateClock, Slack, SoftTimers, TimerId, Timestamp,
+    TriggerState,
 };
 
 /// Everything a busy program does with its timers, for a while.
@@ -122,6 +123,32 @@ fn a_timer_takes_less_than_forty_bytes_and_gives_them_back() {
         peak.bytes_current + freed.bytes_current
     );
     timers.schedule(Timestamp::ZERO, Duration::ZERO, Slack::EXACT, NonZeroU64::MIN);
+}
+
+/// What keys took is given back but for those up to the largest one that is pending, which then comes as ever.
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn keys_give_back_what_a_peak_took() {
+    const KEYS: u32 = 200_000;
+    let (at, mut kept) = (Timestamp::from_micros, None);
+    let measured = allocation_counter::measure(|| {
+        let mut timers = KeyedTimers::new(Duration::from_micros(1));
+        for key in 0..KEYS {
+            timers.set(at(0), key, at(1 + u64::from(key)));
+        }
+        let turn = timers.turn(at(u64::from(KEYS)));
+        while timers.next(&turn).is_some() {}
+        timers.set(at(300_000), 5, at(400_000));
+        timers.shrink_to_fit();
+        kept = Some(timers);
+    });
+    assert!(measured.bytes_max > 32 * u64::from(KEYS));
+    assert!(measured.bytes_current < 200_000, "{} kept", measured.bytes_current);
+    let mut timers = kept.expect("it was measured");
+    timers.set(at(300_000), KEYS, at(350_000));
+    let turn = timers.turn(at(400_000));
+    let came: Vec<_> = std::iter::from_fn(|| timers.next(&turn)).collect();
+    assert_eq!(came, [(KEYS, at(350_000)), (5, at(400_000))]);
 }
 
 /// A few timers are kept without a wheel: no level, no chunk, and records for as many as there are.

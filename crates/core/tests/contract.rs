@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use model::ModelSlack;
 use model::lockstep::{Handler, Op, Pair};
 use proptest::prelude::*;
-use softtimers_core::{Config, Slack, SoftTimers, Timestamp, TriggerState};
+use softtimers_core::{Config, KeyedTimers, Slack, SoftTimers, Timestamp, TriggerState};
 
 fn delays() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 1u64..50, 0u64..5_000, 0u64..2_000_000, Just(u64::MAX - 7)]
@@ -169,6 +169,34 @@ fn a_slot_that_is_handed_out_is_not_the_one_that_is_filled_again() {
     assert!(timers.is_empty());
 }
 
+/// What is asked of one key: when it is due, whether anything is pending at all, what time a turn is of.
+#[test]
+fn a_key_says_when_it_is_due_and_a_turn_when_it_was() {
+    let at = Timestamp::from_micros;
+    let mut timers = KeyedTimers::new(Duration::from_micros(1));
+    assert_eq!((timers.due(0), timers.next_due(), timers.cancel(3)), (None, None, false));
+    timers.set(at(10), 3, at(50));
+    timers.set(at(10), 1, at(5)); // overdue: from now on
+    assert_eq!([0, 1, 2, 3, 4].map(|key| timers.due(key)), [None, Some(at(10)), None, Some(at(50)), None]);
+    assert_eq!((timers.len(), timers.is_empty(), timers.next_due()), (2, false, Some(at(10))));
+    let turn = timers.turn(at(9));
+    assert_eq!(turn.now(), at(10), "time does not go back");
+    assert_eq!(timers.next(&turn), Some((1, at(10))));
+    assert_eq!((timers.next(&turn), timers.due(1), timers.due(3)), (None, None, Some(at(50))));
+    timers.set(at(20), 3, at(70)); // put off
+    assert_eq!(
+        (timers.due(3), timers.cancel(3), timers.cancel(3), timers.due(3)),
+        (Some(at(70)), true, false, None)
+    );
+    assert!(timers.is_empty() && timers.next_due().is_none());
+}
+
+#[test]
+#[should_panic(expected = "key 268435455 is not below 268435455")]
+fn a_key_beyond_the_records_is_refused_before_memory_is_taken() {
+    KeyedTimers::new(Duration::from_micros(1)).set(Timestamp::ZERO, (1 << 28) - 1, Timestamp::ZERO);
+}
+
 /// A handler that always schedules for "now" cannot keep a turn going.
 #[test]
 fn a_turn_ends_although_its_handlers_schedule_at_now() {
@@ -256,7 +284,9 @@ fn poll_at_is_exact_again_when_few_are_left() {
         let turn = timers.trigger(TriggerState::Backup, us(now));
         assert!(timers.next(&turn).is_some() && timers.next(&turn).is_none());
         let cancelled = if now == 10 { &earlier[..] } else { &fill };
-        cancelled.iter().for_each(|&id| drop(timers.cancel(id)));
+        for &id in cancelled {
+            timers.cancel(id);
+        }
     }
     assert_eq!((timers.len(), timers.poll_at()), (1, Some(us(1_500))));
 }

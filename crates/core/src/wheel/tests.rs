@@ -1,8 +1,12 @@
 //! What only the wheel itself can show: how much one call does, and which way timers go.
 
+#[cfg(test)]
+extern crate std;
+
 use alloc::vec::Vec;
 
 use super::chunk::ROOM;
+use super::level::{BLOCK_BITS, LEVELS};
 use super::record::{Filed, Late, Place, Record, Terms};
 use super::{Pull, Wheel};
 
@@ -365,6 +369,44 @@ fn shrinking_loses_nothing() {
             }
         }
         assert_eq!((out, driver.wheel.len()), (before, 0));
+    }
+}
+
+/// "2.10 ms" in nanoseconds.
+fn span(number: &str, unit: &str) -> f64 {
+    let units = [("ns", 1.0), ("ms", 1e6), ("s", 1e9), ("h", 3.6e12), ("years", 3.155_76e16)];
+    let (_, nanos) = units.iter().find(|(name, _)| *name == unit).expect("a unit of time");
+    number.parse::<f64>().expect("a number") * nanos
+}
+
+/// The table of levels says what the constants say: in the module's documentation, and on the page about the wheel.
+#[test]
+fn the_table_of_levels_is_true() {
+    let is_row = |line: &&str| line.starts_with("| ") && line[2..].starts_with(|c: char| c.is_ascii_digit());
+    let rows: Vec<&str> =
+        include_str!("../wheel.rs").lines().filter_map(|line| line.strip_prefix("//! ")).collect();
+    let rows: Vec<&str> = rows.into_iter().filter(is_row).collect();
+    assert_eq!(rows.len(), LEVELS);
+    let shift = Wheel::new(TICK, 0).shift;
+    let is_about = |said: f64, width: u64| (said / width as f64 - 1.0).abs() < 0.015;
+    for (level, row) in rows.iter().enumerate() {
+        let words: Vec<&str> = row.split(' ').filter(|&word| word != "|").collect();
+        let slot = 1u64 << (shift + BLOCK_BITS * level as u32);
+        assert_eq!(words[0].parse(), Ok(level));
+        assert!(is_about(span(words[1], words[2]), slot), "{row}");
+        match words[3..] {
+            // One block and two.
+            [one, "to", two, unit] => {
+                assert!(is_about(span(one, unit), slot << BLOCK_BITS), "{row}");
+                assert!(is_about(span(two, unit), slot << (BLOCK_BITS + 1)), "{row}");
+            }
+            ref all => assert!(level == LEVELS - 1 && *all == ["all", "of", "time"], "{row}"),
+        }
+    }
+    // It is not part of the package.
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wheel.md"));
+    if let Ok(page) = page {
+        assert_eq!(page.lines().filter(is_row).collect::<Vec<_>>(), rows);
     }
 }
 
