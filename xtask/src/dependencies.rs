@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!                   core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
+//!                   core ◄── softtimers ◄── tokio ◄── bench
 //!
 //!  planned:         core ◄── sim, bpf ◄── cli
 //!      core ◄── softtimers ◄── tokio ◄── quinn      core ◄── softtimers ◄── capi
