@@ -27,7 +27,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (CORE, &[]),
     (LINUX, &[CORE]),
     ("softtimers-tokio", &[CORE, LINUX]),
-    ("softtimers-quinn", &[CORE, LINUX, "softtimers-tokio"]),
+    ("softtimers-quinn", &[CORE, LINUX, "softtimers-tokio", "softtimers-wan"]),
     ("softtimers-wan", &[CORE, LINUX]),
     ("softtimers-capi", &[CORE, LINUX]),
     ("softtimers-bpf", &[CORE]),
