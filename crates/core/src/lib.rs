@@ -35,6 +35,7 @@ pub mod idle;
 pub mod keyed;
 pub mod pace;
 pub mod percent;
+pub mod poll;
 mod random;
 pub mod rate;
 pub mod slack;
