@@ -99,7 +99,7 @@ impl Machine {
                 self.meanwhile();
                 self.rounds.received(source, self.now, taken, more);
             }
-            Action::Transmit { source, .. } => self.rounds.transmitted(source, false),
+            Action::Transmit { source, .. } => self.rounds.transmitted(source, None),
             Action::Arm { source } => {
                 assert!(!self.rounds.is_armed(source));
                 self.meanwhile();
@@ -227,7 +227,7 @@ fn transmit_is_not_starved_by_receive() {
             }
             Action::Transmit { source, .. } => {
                 transmitted += 1;
-                machine.rounds.transmitted(source, true);
+                machine.rounds.transmitted(source, Some(machine.now));
             }
             Action::Arm { source } => machine.rounds.armed(source, machine.now, false),
             Action::Rest(wait) => assert_eq!(wait, Wait::Poll),

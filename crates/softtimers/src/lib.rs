@@ -37,6 +37,7 @@ pub mod event_loop;
 pub mod idle;
 pub mod late;
 pub mod packet;
+pub mod poller;
 pub mod probe;
 mod rtnetlink;
 pub mod shared;

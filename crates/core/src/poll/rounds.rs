@@ -68,6 +68,11 @@ pub enum Action {
 pub struct SourceId(pub(super) u32);
 
 impl SourceId {
+    /// The source that was added after so many others.
+    pub const fn from_index(index: u32) -> Self {
+        SourceId(index)
+    }
+
     /// Sources are numbered from zero in the order they were added.
     pub fn index(self) -> usize {
         self.0 as usize
@@ -211,7 +216,7 @@ impl<P: Policy> Rounds<P> {
                 Step::Transmit => {
                     self.step = Step::Input;
                     self.at += 1;
-                    if source.transmits {
+                    if source.transmits.is_some_and(|at| at <= now) {
                         return Action::Transmit { source: id, quota: source.quota.transmit() };
                     }
                 }
@@ -249,14 +254,15 @@ impl<P: Policy> Rounds<P> {
         source.follow(next, now);
     }
 
-    /// The source has transmissions to finish.
+    /// The source has transmissions to finish. If they are put off, they stay so.
     pub fn transmit_wanted(&mut self, source: SourceId) {
-        self.sources[source.index()].transmits = true;
+        self.sources[source.index()].transmits.get_or_insert(Timestamp::ZERO);
     }
 
-    /// A turn of transmissions is over, and there are more to finish or not.
-    pub fn transmitted(&mut self, source: SourceId, more: bool) {
-        self.sources[source.index()].transmits = more;
+    /// A turn of transmissions is over. If there are more to finish, they have their turn in the round at or after
+    /// `again`: now, or later where the output is busy.
+    pub fn transmitted(&mut self, source: SourceId, again: Option<Timestamp>) {
+        self.sources[source.index()].transmits = again;
     }
 
     /// The wake-up was enabled, and the ring then seen empty or not.

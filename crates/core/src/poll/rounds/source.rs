@@ -25,8 +25,8 @@ pub(super) struct Source<P> {
     pub(super) stamped: u32,
     /// When its ring was last seen empty, or a packet of it arrived, as far as is known.
     pub(super) emptied: Timestamp,
-    /// It has transmissions to finish.
-    pub(super) transmits: bool,
+    /// It has transmissions to finish, from this time on.
+    pub(super) transmits: Option<Timestamp>,
     /// It is looked at in every round, whether due or not.
     watched: bool,
     shut_since: Timestamp,
@@ -78,7 +78,7 @@ impl<P: Policy> Source<P> {
             found: 0,
             stamped: 0,
             emptied: Timestamp::ZERO,
-            transmits: false,
+            transmits: None,
             watched: false,
             shut_since: Timestamp::ZERO,
             stats: SourceStats::default(),
@@ -155,9 +155,10 @@ impl<P: Policy> Source<P> {
 
     /// When there is something to do for it without a wake-up.
     pub(super) fn poll_at(&self, gates: &[Input], now: Timestamp) -> Option<Timestamp> {
-        if self.transmits {
-            return Some(now);
-        }
+        self.transmits.into_iter().chain(self.input_at(gates, now)).min()
+    }
+
+    fn input_at(&self, gates: &[Input], now: Timestamp) -> Option<Timestamp> {
         let opens = self.gates.iter().filter_map(|&gate| match gates[gate as usize] {
             Input::Shut(until) if until > now => Some(until),
             _ => None,
