@@ -36,10 +36,13 @@
 //! timers.schedule(Monotonic.now(), Duration::from_millis(20), Slack::EXACT, "20 ms");
 //!
 //! let mut seen = Vec::new();
-//! while seen.len() < 2 {
+//! loop {
 //!     let turn = timers.trigger(TriggerState::HandlerExit, Monotonic.now());
 //!     while let Some(fired) = timers.next(&turn) {
 //!         seen.push(fired.event.to_owned());
+//!     }
+//!     if seen.len() == 2 {
+//!         break;
 //!     }
 //!     // If there is nothing to do, sleep until a packet or the next timer; then a round.
 //!     poller.wait(timers.poll_at(), |packet, outputs| {
