@@ -34,7 +34,8 @@
 //! | [`Progress`] | when nothing above makes progress | livelock §5.1 |
 //! | [`Sampled`] | when clock ticks keep finding packet code | livelock §5.1 |
 //!
-//! Quotas come in [`Quota`], or from [`AutoQuota`]. All is integer arithmetic, O(1) for each packet, and
+//! Quotas come in [`Quota`], or from [`AutoQuota`]. What a receiver does beyond its capacity is found by
+//! [`LossFree`] and judged by [`Curve`]. All is integer arithmetic, O(1) for each packet, and
 //! nothing is allocated after set-up.
 
 mod aggregation;
@@ -45,6 +46,7 @@ mod delay_bound;
 mod factor;
 mod feedback;
 mod hip;
+mod overload;
 mod progress;
 mod quota;
 mod rounds;
@@ -65,6 +67,7 @@ pub use hip::{
     Actions, Costs, Deviation, FirstMean, Grid, Hip, HipConfig, HipStats, Interarrival, Mean, Reading,
     Rounding,
 };
+pub use overload::{Behaviour, Curve, LossFree, Point};
 pub use progress::{Progress, ProgressConfig};
 pub use quota::Quota;
 pub use rounds::{Action, GateId, Rounds, SourceConfig, SourceId, SourceStats};
