@@ -51,6 +51,7 @@ mod progress;
 mod quota;
 mod rounds;
 mod sampled;
+mod stages;
 
 use core::time::Duration;
 
@@ -72,6 +73,7 @@ pub use progress::{Progress, ProgressConfig};
 pub use quota::Quota;
 pub use rounds::{Action, GateId, Rounds, SourceConfig, SourceId, SourceStats};
 pub use sampled::{Sampled, SampledConfig};
+pub use stages::{Stage, StageEvent, StageLog};
 
 /// One look at a source: from the time it began until its ring was seen empty.
 ///

@@ -79,7 +79,7 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 use softtimers_core::poll::{
     Action, CpuLimit, CpuLimitConfig, DelayBound, FeedbackConfig, FeedbackStats, GateId, Input, Policy,
-    Quota, Rounds, SourceConfig, SourceId, SourceStats,
+    Quota, Rounds, SourceConfig, SourceId, SourceStats, Stage, StageEvent, StageLog,
 };
 
 pub use device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
@@ -110,6 +110,7 @@ pub struct Poller<D: Device, P = DelayBound, H = Linux> {
     woken: Woken,
     /// Whether other descriptors are watched.
     watching: bool,
+    stages: Option<StageLog>,
     stats: PollerStats,
 }
 
@@ -176,6 +177,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             host,
             woken: Woken::default(),
             watching: false,
+            stages: None,
             stats: PollerStats::default(),
         }
     }
@@ -293,6 +295,17 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         Ok(self.rounds.poll_at(self.host.now()))
     }
 
+    /// Logs the stages of packets from now on, the latest `events` of them; zero: not any more. See
+    /// [`stages`](Poller::stages).
+    pub fn log_stages(&mut self, events: usize) {
+        self.stages = (events > 0).then(|| StageLog::new(events));
+    }
+
+    /// The log, if there is one: [`StageLog::write_chrome`] makes a file for a trace viewer of it.
+    pub fn stages(&self) -> Option<&StageLog> {
+        self.stages.as_ref()
+    }
+
     /// The other descriptors that the last wait found ready.
     pub fn ready(&self) -> &[Token] {
         &self.woken.others
@@ -360,21 +373,27 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
     ) -> io::Result<()> {
         self.stats.rounds += 1;
-        let now = self.host.now();
-        self.check_limits(now);
+        self.check_limits(self.host.now());
         loop {
-            match self.rounds.action(self.host.now()) {
+            let now = self.host.now();
+            match self.rounds.action(now) {
                 Action::Receive { source, quota } => {
-                    self.metered(|poller| poller.receive(source, quota, handler))?;
+                    let packets = self.metered(|poller| poller.receive(source, quota, handler))?;
+                    self.log(Stage::Receive, source, now, packets);
                 }
                 Action::Transmit { source, quota } => {
-                    self.metered(|poller| poller.transmit(source, quota))?;
+                    let packets = self.metered(|poller| poller.transmit(source, quota))?;
+                    self.log(Stage::Transmit, source, now, packets);
                 }
                 Action::Arm { source } => {
                     let empty = self.host.arm(source, &mut self.devices[source.index()])?;
                     self.rounds.armed(source, self.host.now(), empty);
+                    self.log(Stage::Arm, source, now, 0);
                 }
-                Action::Disarm { source } => self.host.disarm(source, &mut self.devices[source.index()])?,
+                Action::Disarm { source } => {
+                    self.host.disarm(source, &mut self.devices[source.index()])?;
+                    self.log(Stage::Shut, source, now, 0);
+                }
                 Action::Rest(_) => {
                     self.tell_inhibited();
                     return Ok(());
@@ -383,8 +402,16 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         }
     }
 
+    /// Notes a stage that began at `begin` and ends now.
+    fn log(&mut self, stage: Stage, source: SourceId, begin: Timestamp, packets: usize) {
+        if let Some(log) = &mut self.stages {
+            let end = self.host.now();
+            log.record(StageEvent { stage, source, begin, end, packets: packets as u32 });
+        }
+    }
+
     /// Counts the processor time of a turn, if it is limited.
-    fn metered(&mut self, turn: impl FnOnce(&mut Self) -> io::Result<()>) -> io::Result<()> {
+    fn metered(&mut self, turn: impl FnOnce(&mut Self) -> io::Result<usize>) -> io::Result<usize> {
         let Some((limit, _)) = &mut self.cpu else { return turn(self) };
         limit.begin(self.host.cpu_time());
         let done = turn(self);
@@ -400,14 +427,18 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         source: SourceId,
         quota: u32,
         handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
-    ) -> io::Result<()> {
+    ) -> io::Result<usize> {
         let from = source.index();
-        let Self { rounds, devices, tally, .. } = self;
+        let Self { rounds, devices, tally, stages, .. } = self;
         let (before, rest) = devices.split_at_mut(from);
-        let Some((device, after)) = rest.split_first_mut() else { return Ok(()) };
+        let Some((device, after)) = rest.split_first_mut() else { return Ok(0) };
         let received = device.poll_rx(quota as usize, |packet, own| {
             if let Some(arrived) = packet.arrived {
                 rounds.arrived(source, arrived);
+                if let Some(log) = stages {
+                    let stage = Stage::Arrival;
+                    log.record(StageEvent { stage, source, begin: arrived, end: arrived, packets: 1 });
+                }
             }
             handler(packet, &mut Outputs { own, from, before, after, tally });
         });
@@ -424,10 +455,10 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             }
         }
         self.queues.iter_mut().for_each(|queue| queue.check(now, &mut self.rounds));
-        received.map(|_| ())
+        received.map(|turn| turn.done)
     }
 
-    fn transmit(&mut self, source: SourceId, quota: u32) -> io::Result<()> {
+    fn transmit(&mut self, source: SourceId, quota: u32) -> io::Result<usize> {
         let sent = self.devices[source.index()].poll_tx(quota as usize);
         let now = self.host.now();
         let again = match &sent {
@@ -439,7 +470,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         let Sent { done, left } = sent?;
         self.stats.sent += done as u64;
         self.stats.blocked += u64::from(left == Left::Blocked);
-        Ok(())
+        Ok(done)
     }
 
     fn check_limits(&mut self, now: Timestamp) {
@@ -473,8 +504,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.stats.sleeps += u64::from(sleeps);
         self.host.wait(&mut self.devices, until, &mut self.woken)?;
         let now = self.host.now();
-        for source in self.woken.sources.drain(..) {
+        while let Some(source) = self.woken.sources.pop() {
             self.rounds.woken(source, now);
+            self.log(Stage::WakeUp, source, now, 0);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use softtimers::poll::{
     Aggregation, AggregationConfig, BusyWait, ConstantPeriod, CpuLimitConfig, DelayBound, DelayBoundConfig,
     FeedbackConfig, Hip, HipConfig, Interrupts, Policy, Preset, Quota, SourceConfig, SourceId, SpinThenBlock,
-    Watchdog,
+    Stage, Watchdog,
 };
 use softtimers::poller::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers::poller::{Gauge, Outputs, Packet, Poller};
@@ -522,4 +522,58 @@ fn a_device_that_is_not_there_takes_nothing() {
             .unwrap();
     }
     assert_eq!(poller.drops(source).unwrap().output, 1);
+}
+
+/// Livelock §8.1: one packet's way, in the order it took.
+#[test]
+fn the_stages_of_a_packet_are_logged_in_order() {
+    let (clock, mut poller) = simulated();
+    let device = SimulatedDevice::new(&clock, Costs::default(), [at(100)]);
+    poller.add(device, SourceConfig::new(policy("interrupts"))).unwrap();
+    poller.log_stages(100);
+    while clock.now() < at(200) {
+        poller.wait(Some(at(200)), forward).unwrap();
+    }
+    let log = poller.stages().unwrap();
+    let mut events: Vec<_> = log.iter().collect();
+    events.sort_by_key(|event| event.begin);
+    let stages: Vec<_> = events.iter().map(|event| event.stage).collect();
+    assert_eq!(
+        stages,
+        [Stage::Arm, Stage::Arrival, Stage::WakeUp, Stage::Receive, Stage::Arm, Stage::Transmit]
+    );
+    assert!(events.windows(2).all(|pair| pair[0].end <= pair[1].begin), "{events:?}");
+    let mut json = String::new();
+    log.write_chrome(&mut json).unwrap();
+    assert_eq!(json.matches("\"ph\":\"X\"").count(), 6);
+}
+
+/// Soft timers §4.2: while the program is busy, packets are received without one wait; §5.8: when it goes idle,
+/// polling ends, wake-ups come on, and each is counted.
+#[test]
+fn a_busy_program_never_waits_and_an_idle_one_is_woken_up() {
+    let (clock, mut poller) = simulated();
+    let device = SimulatedDevice::new(&clock, Costs::default(), flood(100_000, 300));
+    let config = DelayBoundConfig::preset(Preset::Paper, micros(200));
+    let source =
+        poller.add(device, SourceConfig::new(Box::new(DelayBound::new(config)) as Box<dyn Policy>)).unwrap();
+    let mut longest = Duration::ZERO;
+    while clock.now() < at(100_000) {
+        clock.advance(micros(3));
+        poller.poll(|_, _| {}).unwrap();
+    }
+    let busy = poller.source_stats(source);
+    assert!(busy.packets > 980 && busy.woken < 10, "{busy:?}");
+    while clock.now() < at(299_000) {
+        poller
+            .wait(Some(at(300_000)), |packet, _| {
+                longest = longest.max(clock.now().saturating_duration_since(packet.arrived.unwrap()));
+            })
+            .unwrap();
+    }
+    let idle = poller.source_stats(source);
+    let packets = idle.packets - busy.packets;
+    assert!(idle.woken - busy.woken > packets - 10, "{idle:?}");
+    // A wake-up, a turn, a packet; and whatever the change of modes met.
+    assert!(longest < micros(20), "{longest:?}");
 }
