@@ -45,7 +45,7 @@ mod cpu_limit;
 mod delay_bound;
 mod factor;
 mod feedback;
-mod hip;
+pub mod hip;
 mod overload;
 mod progress;
 mod quota;
@@ -64,10 +64,7 @@ pub use cpu_limit::{CpuLimit, CpuLimitConfig};
 pub use delay_bound::{DelayBound, DelayBoundConfig, WhenIdle};
 pub use factor::Factor;
 pub use feedback::{Feedback, FeedbackConfig, FeedbackError, FeedbackStats, TimeOut};
-pub use hip::{
-    Actions, Costs, Deviation, FirstMean, Grid, Hip, HipConfig, HipStats, Interarrival, Mean, Reading,
-    Rounding,
-};
+pub use hip::{Hip, HipConfig, HipStats};
 pub use overload::{Behaviour, Curve, LossFree, Point};
 pub use progress::{Progress, ProgressConfig};
 pub use quota::Quota;

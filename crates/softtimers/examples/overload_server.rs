@@ -1,6 +1,6 @@
 //! A UDP server with workers, a timer each 20 ms, and more packets than it can handle.
 //!
-//! `cargo run --release -p softtimers --example overload_server` floods itself for two seconds as a poller, and then
+//! `cargo run --release -p softtimers --example overload_server` floods itself for a second as a poller, and then
 //! as the loop that receives all there is before it does anything else. Both have the same worker on the same
 //! processor and the same queue of 256 before it.
 
@@ -15,7 +15,7 @@ use softtimers::udp::{RecvBatch, SendBatch, UdpSocket};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, TriggerState};
 
 const TICK: Duration = Duration::from_millis(20);
-const RUN: Duration = Duration::from_secs(2);
+const RUN: Duration = Duration::from_secs(1);
 const ROOM: u32 = 256;
 
 fn main() -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! What each policy costs and how long packets wait under it, at a low, a medium and a high rate.
 //!
-//! `cargo run --release -p softtimers --example receive_policies` sends to itself, paced, one second each. Latency is
+//! `cargo run --release -p softtimers --example receive_policies` sends to itself, paced, a quarter
+//! of a second each; `-- 2` makes it two seconds. Latency is
 //! from the kernel's receive time to the handler; a wake-up is a sleep that a packet ended.
 
 use std::io;
@@ -21,9 +22,9 @@ use softtimers::{
     Slack, SoftTimers,
 };
 
-const RUN: Duration = Duration::from_secs(1);
-
 fn main() -> io::Result<()> {
+    let seconds = std::env::args().nth(1).and_then(|seconds| seconds.parse().ok());
+    let run = seconds.map_or(Duration::from_millis(250), Duration::from_secs);
     println!("packets/s  policy                    wake-ups    sleeps   p50 µs   p99 µs   processor");
     for rate in [200, 2_000, 20_000] {
         for (name, policy) in policies() {
@@ -33,8 +34,8 @@ fn main() -> io::Result<()> {
             let row = thread::scope(|scope| {
                 let sender = scope.spawn(|| send(rate, address, &stop));
                 let row = match policy {
-                    Some(policy) => receive(receiver, policy),
-                    None => plain(&receiver),
+                    Some(policy) => receive(receiver, policy, run),
+                    None => plain(&receiver, run),
                 };
                 stop.store(true, Ordering::Relaxed);
                 sender.join().unwrap_or_else(|_| Err(io::Error::other("the sender panicked")))?;
@@ -49,7 +50,7 @@ fn main() -> io::Result<()> {
                 each(sleeps),
                 micros(0.5),
                 micros(0.99),
-                100.0 * cpu.as_secs_f64() / RUN.as_secs_f64()
+                100.0 * cpu.as_secs_f64() / run.as_secs_f64()
             );
         }
     }
@@ -78,11 +79,11 @@ struct Row {
     cpu: Duration,
 }
 
-fn receive(socket: UdpSocket, policy: Box<dyn Policy>) -> io::Result<Row> {
+fn receive(socket: UdpSocket, policy: Box<dyn Policy>, run: Duration) -> io::Result<Row> {
     let mut poller = Poller::new()?;
     let source = poller.add(UdpDevice::new(socket)?.with_timestamps()?, SourceConfig::new(policy))?;
     let mut latency = Histogram::new();
-    let (end, began) = (Monotonic.now() + RUN, cpu_time());
+    let (end, began) = (Monotonic.now() + run, cpu_time());
     while Monotonic.now() < end {
         poller.wait(Some(end), |packet, _| {
             if let Some(arrived) = packet.arrived {
@@ -95,13 +96,13 @@ fn receive(socket: UdpSocket, policy: Box<dyn Policy>) -> io::Result<Row> {
     Ok(Row { packets: stats.packets, woken, sleeps, latency, cpu: cpu_time() - began })
 }
 
-fn plain(socket: &UdpSocket) -> io::Result<Row> {
+fn plain(socket: &UdpSocket, run: Duration) -> io::Result<Row> {
     socket.set_nonblocking(true)?;
     socket.set_timestamps(true)?;
     let mut epoll = Epoll::new(Waiting::Pwait2)?;
     epoll.add(socket.as_fd(), 0, EventFlags::IN)?;
     let (mut ready, mut batch) = (Events::with_capacity(1), RecvBatch::new(64, 2_048));
-    let (end, began) = (Monotonic.now() + RUN, cpu_time());
+    let (end, began) = (Monotonic.now() + run, cpu_time());
     let mut row = Row { packets: 0, woken: 0, sleeps: 0, latency: Histogram::new(), cpu: Duration::ZERO };
     while Monotonic.now() < end {
         epoll.wait(&mut ready, Some(end.saturating_duration_since(Monotonic.now())))?;

@@ -18,7 +18,7 @@
 mod config;
 mod interarrival;
 
-pub use config::{Actions, Costs, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding};
+pub use config::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding};
 pub use interarrival::Interarrival;
 
 use super::{Look, Next, Policy};
@@ -173,7 +173,7 @@ impl Policy for Hip {
         if !self.polls() {
             return;
         }
-        if self.config.actions == Actions::Arrival && !self.is_worth_polling() {
+        if self.config.decides == Decides::Arrival && !self.is_worth_polling() {
             self.next = Next::Armed;
             self.unsuccessful = 0;
             self.stats.switches += 1;

@@ -33,7 +33,7 @@ pub struct HipConfig {
     /// How a period becomes a multiple of the shortest.
     pub rounding: Rounding,
     /// When eq. 4 is acted on.
-    pub actions: Actions,
+    pub decides: Decides,
     /// From where periods are counted.
     pub grid: Grid,
     /// Which mean eq. 2 compares with.
@@ -61,7 +61,7 @@ impl HipConfig {
             polling_only: false,
             reading: Reading::Counter,
             rounding: Rounding::Down,
-            actions: Actions::PollEnd,
+            decides: Decides::PollEnd,
             grid: Grid::Clock,
             mean: Mean::Updated,
             deviation: Deviation::Standard,
@@ -141,7 +141,7 @@ pub enum Rounding {
 
 /// When eq. 4 is acted on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Actions {
+pub enum Decides {
     /// After a poll.
     PollEnd,
     /// At an arrival too: its wake-up is enabled before the next poll.
@@ -190,7 +190,7 @@ pub enum FirstMean {
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::poll::Costs;
+/// use softtimers_core::poll::hip::Costs;
 ///
 /// assert_eq!(Costs::HIP.guess_unsuccessful(), 10);
 /// assert_eq!(Costs::HIP.interrupt_period(1_500), Duration::from_nanos(5_500));

@@ -17,7 +17,8 @@ use super::{Deviation, HipConfig, Mean};
 ///
 /// ```
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{HipConfig, Interarrival, Preset};
+/// use softtimers_core::poll::hip::{HipConfig, Interarrival};
+/// use softtimers_core::poll::Preset;
 ///
 /// // A mean of 10 ms and a gap of 2 ms: 0.3 · 10 + 0.7 · 2, and √(0.7 · (4.4 − 2)²).
 /// let mut gaps = Interarrival::new(&HipConfig::preset(Preset::Paper));
