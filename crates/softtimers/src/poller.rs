@@ -264,15 +264,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         mut handler: impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
     ) -> io::Result<()> {
         self.woken.others.clear();
-        let now = self.host.now();
-        if self.is_at_rest(now) {
-            self.rounds.idle(now);
-            if !self.is_at_rest(now) {
-                // Policies want wake-ups for the sleep, and arming may find packets.
-                self.round(&mut handler)?;
-            }
-        }
-        let until = match self.rounds.poll_at(self.host.now()) {
+        let until = match self.idle(&mut handler)? {
             Some(time) => Some(until.map_or(time, |until| until.min(time))),
             None => until,
         };
@@ -292,6 +284,27 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.woken.others.clear();
         self.look(Some(Timestamp::ZERO))?;
         self.round(&mut handler)?;
+        Ok(self.rounds.poll_at(self.host.now()))
+    }
+
+    /// A loop of yours is about to sleep: policies may want wake-ups for that. Returns when to [`poll`](Poller::poll)
+    /// if none comes; a time that has passed: at once. Without this call policies take the processor to be saturated,
+    /// and keep polling.
+    ///
+    /// # Errors
+    /// As [`wait`](Poller::wait), which does this by itself.
+    pub fn idle(
+        &mut self,
+        mut handler: impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
+    ) -> io::Result<Option<Timestamp>> {
+        let now = self.host.now();
+        if self.is_at_rest(now) {
+            self.rounds.idle(now);
+            if !self.is_at_rest(now) {
+                // Arming may find packets.
+                self.round(&mut handler)?;
+            }
+        }
         Ok(self.rounds.poll_at(self.host.now()))
     }
 
@@ -513,7 +526,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
 }
 
 /// A descriptor that is readable when a device's wake-up has come: to be watched by a loop of yours, which then
-/// calls [`Poller::poll`].
+/// calls [`Poller::poll`], and [`Poller::idle`] before it sleeps.
 impl<D: Device + AsFd, P: Policy> AsFd for Poller<D, P> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.host.as_fd()
