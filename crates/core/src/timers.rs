@@ -399,6 +399,16 @@ impl<E> SoftTimers<E> {
         (!self.is_empty()).then(|| Timestamp::from_nanos(self.wheel.next_due()))
     }
 
+    /// The time before which a turn has nothing to do: no event is due, and none is to be moved nearer in good time. For
+    /// who compares it with a clock before taking a lock; [`trigger`](Self::trigger) does so itself.
+    ///
+    /// # Cost
+    /// One load.
+    #[inline]
+    pub fn gate(&self) -> Timestamp {
+        Timestamp::from_nanos(self.wheel.gate())
+    }
+
     /// Events waiting.
     pub fn len(&self) -> usize {
         self.wheel.len()

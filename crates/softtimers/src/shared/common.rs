@@ -95,8 +95,7 @@ impl<E> Common<E> {
 
     /// Lets the others in, and tells them when something is due.
     pub(super) fn publish(&self, state: MutexGuard<'_, State<E>>) {
-        let due = state.timers.next_due().map_or(u64::MAX, Timestamp::as_nanos);
-        self.gate.store(due, Ordering::Release);
+        self.gate.store(state.timers.gate().as_nanos(), Ordering::Release);
     }
 
     /// Schedules or moves something. A deadline may have become the earliest: whoever sleeps beyond it is told.
