@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!                   core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
+//!                   core ◄── softtimers ◄── tokio ◄── bench
 //!
 //!  planned:         core ◄── sim, bpf ◄── cli
 //!      core ◄── softtimers ◄── tokio ◄── quinn      core ◄── softtimers ◄── capi
@@ -26,7 +27,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (CORE, &[]),
     (LINUX, &[CORE]),
     ("softtimers-tokio", &[CORE, LINUX]),
-    ("softtimers-quinn", &[CORE, LINUX, "softtimers-tokio"]),
+    ("softtimers-quinn", &[CORE, LINUX, "softtimers-tokio", "softtimers-wan"]),
     ("softtimers-wan", &[CORE, LINUX]),
     ("softtimers-capi", &[CORE, LINUX]),
     ("softtimers-bpf", &[CORE]),

@@ -41,6 +41,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     report.step("examples/", || stacks::test(&workspace));
     report.step("Miri", || miri(root));
     report.step("many timers", || many_timers(root));
+    report.step("quinn, in full", || quinn(root));
     report.step("loom", || loom(&workspace, &files));
     report.step("fuzzing", || fuzz(root));
     report.step("mutation", || mutants::check(&workspace, mutants));
@@ -77,6 +78,13 @@ fn many_timers(root: &Path) -> Result<Outcome> {
         "many_timers",
         "stale",
     ]))
+}
+
+/// 100 MB over each bad path, a thousand connections, ten thousand idle ones: minutes.
+fn quinn(root: &Path) -> Result<Outcome> {
+    let mut cargo = cargo(root);
+    cargo.env("SOFTTIMERS_FULL", "1");
+    program::check(cargo.args(["test", "--release", "--package", "softtimers-quinn", "--test", "transfers"]))
 }
 
 /// Every interleaving of the packages whose tests know loom. It replaces the atomics under

@@ -12,6 +12,8 @@
 //! | `handover` | what does it cost to hand datagrams to the kernel, by each way and number at a time? |
 //! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
 //! | `pacing` | the pacing experiments of the soft timers paper, live |
+//! | `quinn` | what does quinn gain and cost if its packets leave evenly? |
+//! | `quinn_start` | how long does a transfer take by slow start, and at the known capacity (Tables X and XI)? |
 //!
 //! Nothing depends on this crate and it is never published: nobody else builds the peers.
 #![forbid(unsafe_code)]
@@ -22,4 +24,5 @@ pub mod events;
 pub mod least;
 pub mod pacing;
 pub mod random;
+pub mod start;
 pub mod turns;

@@ -83,6 +83,25 @@ impl Slack {
         Slack(Kind::Window(millis.saturating_mul(1_000_000)))
     }
 
+    /// The most lateness that it allows, whatever the delay, where the tick is no longer than that; `None` if there
+    /// is no bound.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use softtimers_core::Slack;
+    ///
+    /// assert_eq!(Slack::DEFAULT.longest(), Some(Duration::from_micros(50)));
+    /// assert_eq!(Slack::millis(3).longest(), Some(Duration::from_millis(3)));
+    /// assert_eq!(Slack::DEFERRABLE.longest(), None);
+    /// ```
+    pub const fn longest(self) -> Option<Duration> {
+        match self.0 {
+            Kind::Proportional => Some(Duration::from_nanos(MOST_PROPORTIONAL)),
+            Kind::Window(nanos) | Kind::Rounded(nanos) => Some(Duration::from_nanos(nanos)),
+            Kind::Deferrable => None,
+        }
+    }
+
     /// The times that this slack gives an event due at `due`, asked for `delay` ahead, when the
     /// latest time seen is `latest`. What is already due takes its place there, behind everything
     /// due so far; this is what ends a turn.

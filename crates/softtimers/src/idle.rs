@@ -48,9 +48,12 @@ impl fmt::Display for HeldBack {
     }
 }
 
-/// An [`Idle`] under these two rules, for the thread that made it.
+/// An [`Idle`] under these two rules, for the thread that asks it.
+///
+/// Loops of this crate have one; it is for loops of others, such as an executor's. Dropping it lets another thread
+/// spin.
 #[derive(Debug)]
-pub(crate) struct Governor {
+pub struct Governor {
     asked: Idle,
     idle: Idle,
     lease: Lease,
@@ -61,7 +64,8 @@ pub(crate) struct Governor {
 }
 
 impl Governor {
-    pub(crate) fn new(asked: Idle) -> Self {
+    /// This policy, as far as it is allowed.
+    pub fn new(asked: Idle) -> Self {
         Governor {
             asked,
             idle: asked,
@@ -73,7 +77,10 @@ impl Governor {
     }
 
     /// As [`Idle::wait`].
-    pub(crate) fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
+    ///
+    /// # Cost
+    /// Every 100 ms a system call; a spinning policy, a load and now and then an exchange.
+    pub fn wait(&mut self, now: Timestamp, poll_at: Option<Timestamp>) -> Wait {
         if now >= self.check_at {
             self.check_at = now + CHECK_EVERY;
             self.follow(now, held_back_by_class());
@@ -112,22 +119,28 @@ impl Governor {
 
     /// As [`Idle::busy`].
     #[inline]
-    pub(crate) fn busy(&mut self, now: Timestamp) {
+    pub fn busy(&mut self, now: Timestamp) {
         self.idle.busy(now);
     }
 
     /// As [`Idle::woke`].
-    pub(crate) fn woke(&mut self, intended: Timestamp, now: Timestamp) {
+    pub fn woke(&mut self, intended: Timestamp, now: Timestamp) {
         self.idle.woke(intended, now);
     }
 
+    /// How long before a deadline a sleeper wants to be woken that is set while it sleeps with nothing pending: the
+    /// [lead](Idle::lead), and if it spins, at once.
+    pub fn lead(&self) -> Duration {
+        if self.idle.spins() { Duration::MAX } else { self.idle.lead() }
+    }
+
     /// As [`Idle::polling`].
-    pub(crate) fn polling(&self) -> Polling {
+    pub fn polling(&self) -> Polling {
         self.idle.polling()
     }
 
     /// Why it polled less than it was asked to, the last time that it did.
-    pub(crate) fn held_back(&self) -> Option<HeldBack> {
+    pub fn held_back(&self) -> Option<HeldBack> {
         self.held_back
     }
 }

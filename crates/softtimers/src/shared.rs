@@ -19,8 +19,12 @@
 //!    as long as it likes, and may panic: nothing else is lost.
 //! 3. **No wake-up is lost.** A deadline that a remote sets reaches the owner: at its next trigger state if
 //!    it runs, by its [`arm`](Shared::arm) if it is about to sleep, by the backup if it sleeps.
-//! 4. **Exactly once**, whoever is first: an event is handed to the owner, or to the helper, or returned by one
-//!    cancel.
+//! 4. **Exactly once**, whoever is first: an event is handed to the owner, to a remote's turn, or to the helper, or
+//!    returned by one cancel.
+//!
+//! Who expires is a matter of taste. A program with one loop leaves it to the owner; an executor whose workers all
+//! pass trigger states lets each of them run what is due ([`Remote::trigger`]), and the owner is then only the one
+//! that waits for the descriptor.
 //!
 //! # When the owner is stuck
 //!
@@ -39,20 +43,22 @@ mod helper;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod timer;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use softtimers_core::{
     Config, Fired, NotPending, Slack, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn,
 };
 
-use crate::Backup;
+use crate::{Backup, BackupStats};
 use common::Common;
 use sync::Arc;
 
 pub use helper::Helper;
+pub use timer::{Entry, Timer};
 
 /// The owner's side of timers that other threads share. See the [module documentation](self).
 ///
@@ -89,7 +95,7 @@ pub struct Shared<E> {
     descriptor: OwnedFd,
 }
 
-/// Sets and cancels timers of a [`Shared`] from any thread.
+/// Sets and cancels timers of a [`Shared`] from any thread, and runs what is due where that thread likes to.
 #[derive(Debug)]
 pub struct Remote<E>(Arc<Common<E>>);
 
@@ -101,7 +107,7 @@ impl<E> Shared<E> {
     pub fn new(config: Config) -> io::Result<Self> {
         let backup = Backup::deadline()?;
         let descriptor = backup.as_fd().try_clone_to_owned()?;
-        Ok(Shared { common: Arc::new(Common::new(SoftTimers::new(config), backup)), descriptor })
+        Ok(Shared { common: Arc::new(Common::new(Box::new(SoftTimers::new(config)), backup)), descriptor })
     }
 
     /// Another way to set and cancel timers, for another thread.
@@ -111,7 +117,7 @@ impl<E> Shared<E> {
 
     /// As [`SoftTimers::schedule`], under the lock.
     pub fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
-        self.common.schedule(now, delay, slack, event)
+        self.common.change(now, |timers| timers.schedule(now, delay, slack, event))
     }
 
     /// As [`SoftTimers::reschedule`], under the lock.
@@ -125,7 +131,7 @@ impl<E> Shared<E> {
         delay: Duration,
         slack: Slack,
     ) -> Result<(), NotPending> {
-        self.common.reschedule(now, id, delay, slack)
+        self.common.change(now, |timers| timers.reschedule(now, id, delay, slack))
     }
 
     /// As [`SoftTimers::cancel`], under the lock.
@@ -170,7 +176,17 @@ impl<E> Shared<E> {
     /// # Errors
     /// None that a working kernel gives; that of a remote's arming, if it had one.
     pub fn arm(&mut self, now: Timestamp) -> io::Result<()> {
-        self.common.arm(now)
+        self.common.arm(now, Duration::ZERO)
+    }
+
+    /// As [`arm`](Self::arm), but the descriptor becomes readable `lead` before the earliest deadline, whoever sets
+    /// that until the next call: for an owner that polls away what a wake-up may take
+    /// ([`Idle`](crate::idle::Idle)).
+    ///
+    /// # Errors
+    /// As [`arm`](Self::arm).
+    pub fn arm_ahead(&mut self, now: Timestamp, lead: Duration) -> io::Result<()> {
+        self.common.arm(now, lead)
     }
 
     /// Call this when the descriptor was reported readable, as [`Backup::expired`]. [`wait`](Self::wait) does so
@@ -219,6 +235,12 @@ impl<E> AsFd for Shared<E> {
     }
 }
 
+impl<E> AsRawFd for Shared<E> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}
+
 impl<E> Remote<E> {
     /// As [`SoftTimers::schedule`]. An owner that sleeps is woken at the new deadline.
     ///
@@ -226,7 +248,7 @@ impl<E> Remote<E> {
     /// The lock, and what `schedule` costs; a system call if the owner sleeps beyond the deadline. The owner
     /// counts as asleep from [`Shared::arm`] to its next [`Shared::trigger`].
     pub fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
-        self.0.schedule(now, delay, slack, event)
+        self.0.change(now, |timers| timers.schedule(now, delay, slack, event))
     }
 
     /// As [`SoftTimers::reschedule`].
@@ -240,12 +262,79 @@ impl<E> Remote<E> {
         delay: Duration,
         slack: Slack,
     ) -> Result<(), NotPending> {
-        self.0.reschedule(now, id, delay, slack)
+        self.0.change(now, |timers| timers.reschedule(now, id, delay, slack))
+    }
+
+    /// As [`SoftTimers::schedule_at`]; otherwise as [`schedule`](Self::schedule).
+    pub fn schedule_at(&self, now: Timestamp, due: Timestamp, slack: Slack, event: E) -> TimerId {
+        self.0.change(now, |timers| timers.schedule_at(now, due, slack, event))
+    }
+
+    /// As [`SoftTimers::reschedule_at`].
+    ///
+    /// # Errors
+    /// [`NotPending`] if the event was handed out or cancelled before.
+    pub fn reschedule_at(
+        &self,
+        now: Timestamp,
+        id: TimerId,
+        due: Timestamp,
+        slack: Slack,
+    ) -> Result<(), NotPending> {
+        self.0.change(now, |timers| timers.reschedule_at(now, id, due, slack))
     }
 
     /// As [`SoftTimers::cancel`]: the event, if nobody had it yet.
+    ///
+    /// The backup is left alone: it may go off once for nothing, which is cheaper than a system call for each
+    /// time-out that was not needed.
     pub fn cancel(&self, id: TimerId) -> Option<E> {
         self.0.cancel(id)
+    }
+
+    /// Visits a trigger state of this thread: a turn if something is due at `now`. Several threads may have one
+    /// at a time; each event goes to one of them. The owner sleeps on.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use softtimers::shared::Shared;
+    /// use softtimers::{Clock, Config, Monotonic, Slack, TriggerState};
+    ///
+    /// let timers = Shared::new(Config::default())?;
+    /// let worker = timers.remote();
+    /// let now = Monotonic.now();
+    /// worker.schedule(now, Duration::from_micros(40), Slack::EXACT, "due");
+    /// assert!(worker.trigger(TriggerState::HandlerExit, now).is_none());
+    /// let turn = worker.trigger(TriggerState::HandlerExit, now + Duration::from_micros(41)).unwrap();
+    /// assert_eq!(worker.next(&turn).map(|fired| fired.event), Some("due"));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Cost
+    /// When nothing is due: one load and one compare; no lock.
+    #[inline]
+    pub fn trigger(&self, source: TriggerState, now: Timestamp) -> Option<Turn> {
+        if now < self.0.gate() { None } else { Some(self.0.begin_turn(source, now)) }
+    }
+
+    /// The next event of the turn, as [`Shared::next`].
+    pub fn next(&self, turn: &Turn) -> Option<Fired<E>> {
+        self.0.next(turn)
+    }
+
+    /// As [`Shared::poll_at`].
+    pub fn poll_at(&self) -> Option<Timestamp> {
+        self.0.poll_at()
+    }
+
+    /// As [`Shared::stats`].
+    pub fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    /// What the backup has cost so far.
+    pub fn backup_stats(&self) -> BackupStats {
+        self.0.backup_stats()
     }
 }
 

@@ -19,12 +19,10 @@ use std::io;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use softtimers_core::{
-    Fired, NotPending, Slack, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn,
-};
+use softtimers_core::{Fired, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn};
 
 use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
-use crate::Backup;
+use crate::{Backup, BackupStats};
 
 #[derive(Debug)]
 pub(super) struct Common<E> {
@@ -40,8 +38,11 @@ pub(super) struct Common<E> {
 
 #[derive(Debug)]
 pub(super) struct State<E> {
-    pub(super) timers: SoftTimers<E>,
+    /// Some kilobytes, apart: what moves a `State` need not have room for it on its stack, which is small in loom's threads.
+    pub(super) timers: Box<SoftTimers<E>>,
     backup: Backup,
+    /// How long before the earliest deadline a sleeping owner wants to be woken.
+    lead: Duration,
     /// What went wrong when a remote armed the backup: the owner is told.
     failed: Option<io::Error>,
     pub(super) watch: Option<Watch>,
@@ -62,8 +63,8 @@ pub(super) struct Watch {
 }
 
 impl<E> Common<E> {
-    pub(super) fn new(timers: SoftTimers<E>, backup: Backup) -> Self {
-        let state = State { timers, backup, failed: None, watch: None, helpers: 0 };
+    pub(super) fn new(timers: Box<SoftTimers<E>>, backup: Backup) -> Self {
+        let state = State { timers, backup, lead: Duration::ZERO, failed: None, watch: None, helpers: 0 };
         Common {
             gate: AtomicU64::new(u64::MAX),
             asleep: AtomicBool::new(false),
@@ -98,40 +99,19 @@ impl<E> Common<E> {
         self.gate.store(due, Ordering::Release);
     }
 
-    pub(super) fn schedule(&self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
+    /// Schedules or moves something. A deadline may have become the earliest: whoever sleeps beyond it is told.
+    pub(super) fn change<R>(&self, now: Timestamp, operation: impl FnOnce(&mut SoftTimers<E>) -> R) -> R {
         let mut state = self.lock();
-        let id = state.timers.schedule(now, delay, slack, event);
-        self.changed(state, now);
-        id
-    }
-
-    pub(super) fn reschedule(
-        &self,
-        now: Timestamp,
-        id: TimerId,
-        delay: Duration,
-        slack: Slack,
-    ) -> Result<(), NotPending> {
-        let mut state = self.lock();
-        let done = state.timers.reschedule(now, id, delay, slack);
-        self.changed(state, now);
-        done
-    }
-
-    pub(super) fn cancel(&self, id: TimerId) -> Option<E> {
-        let mut state = self.lock();
-        let event = state.timers.cancel(id);
-        self.publish(state);
-        event
-    }
-
-    /// A deadline may have become the earliest: whoever sleeps beyond it is told.
-    fn changed(&self, mut state: MutexGuard<'_, State<E>>, now: Timestamp) {
+        let result = operation(&mut state.timers);
         let mut wake_helper = false;
         if let Some(deadline) = state.timers.poll_at() {
-            let beyond = |looks_at: Option<Timestamp>| looks_at.is_none_or(|time| deadline < time);
-            if self.asleep.load(Ordering::Relaxed) && beyond(state.backup.armed()) {
-                state.failed = state.backup.arm(now, Some(deadline)).err();
+            if self.asleep.load(Ordering::Relaxed) {
+                // Later too, where it would soon go off for nothing: what it was armed for may have been run at a
+                // remote's trigger state.
+                let wake = deadline.saturating_sub(state.lead);
+                if let Err(error) = state.backup.arm(now, Some(wake)) {
+                    state.failed = Some(error);
+                }
             }
             wake_helper = state.watch.as_ref().is_some_and(|watch| deadline + watch.grace < watch.looks_at);
         }
@@ -139,6 +119,14 @@ impl<E> Common<E> {
         if wake_helper {
             self.moved.notify_one();
         }
+        result
+    }
+
+    pub(super) fn cancel(&self, id: TimerId) -> Option<E> {
+        let mut state = self.lock();
+        let event = state.timers.cancel(id);
+        self.publish(state);
+        event
     }
 
     pub(super) fn begin_turn(&self, source: TriggerState, now: Timestamp) -> Turn {
@@ -171,11 +159,12 @@ impl<E> Common<E> {
         Some(step)
     }
 
-    pub(super) fn arm(&self, now: Timestamp) -> io::Result<()> {
+    pub(super) fn arm(&self, now: Timestamp, lead: Duration) -> io::Result<()> {
         let mut state = self.lock();
         self.asleep.store(true, Ordering::Relaxed);
-        let poll_at = state.timers.poll_at();
-        let armed = state.backup.arm(now, poll_at);
+        state.lead = lead;
+        let wake = state.timers.poll_at().map(|deadline| deadline.saturating_sub(lead));
+        let armed = state.backup.arm(now, wake);
         state.failed.take().map_or(armed, Err)
     }
 
@@ -189,6 +178,10 @@ impl<E> Common<E> {
 
     pub(super) fn stats(&self) -> Stats {
         self.lock().timers.stats()
+    }
+
+    pub(super) fn backup_stats(&self) -> BackupStats {
+        self.lock().backup.stats()
     }
 
     /// The time for which the backup is armed.

@@ -1,0 +1,252 @@
+//! One run: a client that sends as much as it may, for so long.
+
+use std::error::Error;
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use quinn::rustls::RootCertStore;
+use quinn::rustls::crypto::ring;
+use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig};
+use rcgen::{CertificateParams, KeyPair};
+use rustix::time::{ClockId, clock_gettime};
+use softtimers_bench::turns::quartiles;
+use softtimers_cli::processor::Processor;
+use softtimers_quinn::gate::GateConfig;
+use softtimers_quinn::{SmoothRuntime, transport};
+
+use crate::path::{Line, Path, Seen};
+
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Stock,
+    Pairs,
+    Singles,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Stock, Kind::Pairs, Kind::Singles];
+
+    fn gate(self) -> Option<GateConfig> {
+        match self {
+            Kind::Stock => None,
+            Kind::Pairs => Some(GateConfig::default()),
+            Kind::Singles => {
+                let release_interval = Duration::from_nanos(1);
+                Some(GateConfig { least_segments: 1, release_interval, ..GateConfig::default() })
+            }
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Stock => "stock",
+            Kind::Pairs => "gate, pairs",
+            Kind::Singles => "gate, singles",
+        })
+    }
+}
+
+/// What the client shares its processor with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Load {
+    Idle,
+    Hog,
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Load::Idle { "idle" } else { "CPU hog" })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) goodput: f64,
+    loss: f64,
+    burst: [f64; 2],
+    /// A share of one processor.
+    cpu: f64,
+    /// Times that congestion control cut the window, of a connection.
+    events: f64,
+}
+
+impl Figures {
+    pub(crate) fn cpu_per_kb(&self) -> f64 {
+        self.cpu * 8e6 / self.goodput
+    }
+
+    /// The median of each column.
+    pub(crate) fn medians(runs: &[Figures]) -> String {
+        let of = |column: fn(&Figures) -> f64| quartiles(runs.iter().map(column))[1];
+        format!(
+            "{:.1} | {:.2}% | {:.0} | {:.0} / {:.0} | {:.1}% | {:.0}",
+            of(|run| run.goodput),
+            of(|run| 100.0 * run.loss),
+            of(|run| run.events),
+            of(|run| run.burst[0]),
+            of(|run| run.burst[1]),
+            of(|run| 100.0 * run.cpu),
+            of(Figures::cpu_per_kb),
+        )
+    }
+}
+
+pub(crate) fn run(
+    kind: Kind,
+    line: Line,
+    load: Load,
+    connections: u32,
+    time: Duration,
+) -> Result<Figures, Failure> {
+    let (near, far) = processors();
+    let (client_config, server_config) = configs()?;
+    let received = Arc::new(AtomicU64::new(0));
+    let (say, hear) = mpsc::channel();
+    let server = std::thread::spawn({
+        let received = Arc::clone(&received);
+        move || {
+            let _kept = far.map(Processor::keep).transpose()?;
+            current_thread()?.block_on(serve(server_config, &received, |address| _ = say.send(address)))
+        }
+    });
+    let path = Path::start(line, hear.recv_timeout(Duration::from_secs(5))?, far)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let hog = (load == Load::Hog).then(|| {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            let _kept = near.map(Processor::keep).transpose();
+            while !stop.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        })
+    });
+    let address = path.address;
+    let client = std::thread::spawn(move || {
+        let _kept = near.map(Processor::keep).transpose()?;
+        current_thread()?.block_on(load_up(kind, client_config, address, connections, time, &received))
+    });
+    let (bytes, used, events) = client.join().map_err(|_| "the client has panicked")??;
+    stop.store(true, Ordering::Relaxed);
+    hog.map(std::thread::JoinHandle::join);
+    server.join().map_err(|_| "the server has panicked")??;
+    let Seen { counters, mut bursts } = path.finish()?;
+    bursts.sort_unstable();
+    let burst = |share: usize| f64::from(*bursts.get(bursts.len() * share / 1_000).unwrap_or(&0));
+    Ok(Figures {
+        goodput: bytes as f64 * 8e-6 / time.as_secs_f64(),
+        loss: counters.queue_drops as f64 / counters.offered.max(1) as f64,
+        burst: [burst(999), f64::from(*bursts.last().unwrap_or(&0))],
+        cpu: used.as_secs_f64() / time.as_secs_f64(),
+        events: events as f64 / f64::from(connections),
+    })
+}
+
+/// The client's and everybody else's, where there are two.
+fn processors() -> (Option<Processor>, Option<Processor>) {
+    let of = |number| Processor::new(number).ok();
+    Processor::two().map_or((None, None), |[far, near]| (of(near), of(far)))
+}
+
+fn current_thread() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+fn configs() -> Result<(ClientConfig, ServerConfig), Failure> {
+    let key = KeyPair::generate()?;
+    let certificate = CertificateParams::new(vec!["server".into()])?.self_signed(&key)?;
+    let certificate: CertificateDer<'static> = certificate.der().clone();
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone())?;
+    let _ = ring::default_provider().install_default();
+    let secret = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+    Ok((
+        ClientConfig::with_root_certificates(Arc::new(roots))?,
+        ServerConfig::with_single_cert(vec![certificate], secret)?,
+    ))
+}
+
+/// Reads whatever comes, until the connections are gone.
+async fn serve(
+    config: ServerConfig,
+    received: &Arc<AtomicU64>,
+    bound: impl FnOnce(SocketAddr),
+) -> Result<(), Failure> {
+    let endpoint = Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into())?;
+    bound(endpoint.local_addr()?);
+    let mut tasks = tokio::task::JoinSet::new();
+    loop {
+        let incoming = tokio::select! {
+            incoming = endpoint.accept() => incoming,
+            Some(_) = tasks.join_next() => if tasks.is_empty() { return Ok(()) } else { continue },
+        };
+        let connection = incoming.ok_or("the endpoint is closed")?.await?;
+        let received = Arc::clone(received);
+        tasks.spawn(async move {
+            let Ok(mut stream) = connection.accept_uni().await else { return };
+            while let Ok(Some(chunk)) = stream.read_chunk(1 << 20, true).await {
+                received.fetch_add(chunk.bytes.len() as u64, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+/// Sends for so long; what was received meanwhile, and the CPU time that it took.
+async fn load_up(
+    kind: Kind,
+    mut config: ClientConfig,
+    address: SocketAddr,
+    connections: u32,
+    time: Duration,
+    received: &AtomicU64,
+) -> Result<(u64, Duration, u64), Failure> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let endpoint_config = EndpointConfig::default();
+    let mut endpoint = match kind.gate() {
+        None => {
+            config.transport_config(Arc::new(TransportConfig::default()));
+            Endpoint::new(endpoint_config, None, socket, Arc::new(TokioRuntime))?
+        }
+        Some(gate) => {
+            config.transport_config(Arc::new(transport()));
+            Endpoint::new(endpoint_config, None, socket, Arc::new(SmoothRuntime::new(gate)))?
+        }
+    };
+    endpoint.set_default_client_config(config);
+    let mut open = vec![];
+    for _ in 0..connections {
+        open.push(endpoint.connect(address, "server")?.await?);
+    }
+    let (bytes, used) = (received.load(Ordering::Relaxed), thread_time());
+    let senders: Vec<_> = open.iter().cloned().map(|connection| tokio::spawn(send(connection))).collect();
+    tokio::time::sleep(time).await;
+    let events = open.iter().map(|connection| connection.stats().path.congestion_events).sum();
+    let result = (received.load(Ordering::Relaxed) - bytes, thread_time() - used, events);
+    open.iter().for_each(|connection| connection.close(0u32.into(), b""));
+    for sender in senders {
+        let _ = sender.await?;
+    }
+    let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
+    Ok(result)
+}
+
+async fn send(connection: quinn::Connection) -> Result<(), quinn::WriteError> {
+    let mut stream = connection.open_uni().await?;
+    let chunk = vec![0x55; 64 << 10];
+    loop {
+        stream.write_all(&chunk).await?;
+    }
+}
+
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

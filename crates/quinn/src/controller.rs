@@ -1,0 +1,206 @@
+//! What tells the gate the rate: [`SmoothController`], around any congestion controller.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, CubicConfig};
+
+use crate::current::with_gate;
+use crate::gate::Window;
+
+/// A factory of controllers that decide as another factory's do, and let the gate know.
+///
+/// ```
+/// use std::sync::Arc;
+/// use quinn::TransportConfig;
+/// use quinn::congestion::NewRenoConfig;
+/// use softtimers_quinn::SmoothController;
+///
+/// let mut transport = TransportConfig::default();
+/// transport.congestion_controller_factory(Arc::new(SmoothController::new(NewRenoConfig::default())));
+/// ```
+///
+/// It changes nothing by itself: without a [`SmoothRuntime`](crate::SmoothRuntime) nobody listens. What
+/// [`Connection::congestion_state`](quinn::Connection::congestion_state) returns converts into the controller
+/// inside.
+///
+/// # Cost
+/// 80 bytes for each path. Each ACK asks the controller inside for its metrics once.
+#[derive(Clone, Debug)]
+pub struct SmoothController<F>(Arc<F>);
+
+impl<F> SmoothController<F> {
+    /// Around the controllers of this factory.
+    pub fn new(factory: F) -> Self {
+        SmoothController(Arc::new(factory))
+    }
+}
+
+/// quinn's default, CUBIC.
+impl Default for SmoothController<CubicConfig> {
+    fn default() -> Self {
+        SmoothController::new(CubicConfig::default())
+    }
+}
+
+impl<F: ControllerFactory> ControllerFactory for SmoothController<F> {
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        Box::new(Smooth::around(Arc::clone(&self.0).build(now, current_mtu)))
+    }
+}
+
+/// A controller and what the gate wants to know of it.
+struct Smooth {
+    inner: Box<dyn Controller>,
+    /// `None` before the first ACK.
+    round_trip: Option<Duration>,
+    /// quinn has seen a first sample.
+    sampled: bool,
+    /// The least time that a packet of this batch of ACKs took.
+    batch: Option<Duration>,
+    /// See [`Window::first`].
+    first: bool,
+    pacing_bps: Option<u64>,
+}
+
+impl Smooth {
+    fn around(inner: Box<dyn Controller>) -> Self {
+        let mut smooth =
+            Smooth { inner, round_trip: None, sampled: false, batch: None, first: true, pacing_bps: None };
+        smooth.look();
+        smooth
+    }
+
+    /// A packet was acknowledged after so long. quinn takes that into account after this: before the first
+    /// sample it says 333 ms, on whatever path.
+    fn took(&mut self, took: Duration, smoothed: Duration) {
+        let least = self.batch.map_or(took, |least| least.min(took));
+        self.batch = Some(least);
+        self.round_trip = Some(if self.sampled { smoothed.min(least * 2) } else { least });
+    }
+
+    /// Asks the controller inside what has changed.
+    fn look(&mut self) {
+        let ControllerMetrics { congestion_window, ssthresh, pacing_rate, .. } = self.inner.metrics();
+        let slow_start = ssthresh.is_some_and(|threshold| congestion_window < threshold);
+        // The handshake's own packets have let it grow a little.
+        self.first = slow_start && congestion_window < 2 * self.inner.initial_window();
+        // BBR says zero before it knows one.
+        self.pacing_bps = pacing_rate.filter(|&rate| rate > 0);
+    }
+}
+
+impl Controller for Smooth {
+    fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
+        self.inner.on_sent(now, bytes, last_packet_number);
+        if self.pacing_bps.is_some() {
+            self.look();
+        }
+    }
+
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &RttEstimator) {
+        self.inner.on_ack(now, sent, bytes, app_limited, rtt);
+        self.took(now.saturating_duration_since(sent), rtt.get());
+    }
+
+    fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+        self.inner.on_end_acks(now, in_flight, app_limited, largest);
+        self.sampled |= self.batch.take().is_some();
+        self.look();
+    }
+
+    fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost_bytes: u64) {
+        self.inner.on_congestion_event(now, sent, persistent, lost_bytes);
+        self.look();
+    }
+
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        self.inner.on_mtu_update(new_mtu);
+    }
+
+    fn window(&self) -> u64 {
+        let bytes = self.inner.window();
+        let Smooth { round_trip, first, pacing_bps, .. } = *self;
+        if round_trip.is_some() || pacing_bps.is_some() {
+            let round_trip = round_trip.unwrap_or_default();
+            with_gate(|gate| gate.asked(Window { bytes, round_trip, first, pacing_bps }));
+        }
+        bytes
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(Smooth { inner: self.inner.clone_box(), ..*self })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self.inner.into_any()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quinn_proto::congestion::{Bbr, BbrConfig, Cubic, NewRenoConfig};
+
+    use super::*;
+
+    fn smooth(factory: impl ControllerFactory) -> Smooth {
+        #[expect(clippy::disallowed_methods, reason = "a controller wants one; nothing depends on it")]
+        let now = Instant::now();
+        Smooth::around(Arc::new(factory).build(now, 1_200))
+    }
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn the_first_round_trip_is_its_sample_and_not_what_quinn_starts_with() {
+        let mut cubic = smooth(CubicConfig::default());
+        assert_eq!(cubic.round_trip, None);
+        cubic.took(millis(24), millis(333));
+        cubic.took(millis(20), millis(333));
+        assert_eq!(cubic.round_trip, Some(millis(20)));
+        #[expect(clippy::disallowed_methods, reason = "as above")]
+        cubic.on_end_acks(Instant::now(), 0, false, None);
+        cubic.took(millis(26), millis(21));
+        assert_eq!(cubic.round_trip, Some(millis(21)));
+    }
+
+    /// A path that has just become much shorter, or an estimate that is nobody's.
+    #[test]
+    fn a_round_trip_is_at_most_twice_the_sample() {
+        let mut cubic = smooth(CubicConfig::default());
+        cubic.sampled = true;
+        cubic.took(millis(20), millis(333));
+        assert_eq!(cubic.round_trip, Some(millis(40)));
+    }
+
+    #[test]
+    fn first_windows_and_own_rates_are_seen() {
+        for cubic_or_reno in [smooth(CubicConfig::default()), smooth(NewRenoConfig::default())] {
+            assert_eq!((cubic_or_reno.first, cubic_or_reno.pacing_bps), (true, None));
+        }
+        let bbr = smooth(BbrConfig::default());
+        assert_eq!((bbr.first, bbr.pacing_bps), (false, None), "it knows no rate yet");
+        let known = smooth(crate::KnownCapacity::bits_per_second(50_000_000).unwrap());
+        assert!(known.pacing_bps.is_some_and(|rate| (48_000_000..50_000_000).contains(&rate)));
+    }
+
+    /// What a program finds in `Connection::congestion_state` is what it configured.
+    #[test]
+    fn it_converts_into_what_is_inside() {
+        let inside = |smooth: Smooth| smooth.clone_box().into_any();
+        assert!(inside(smooth(CubicConfig::default())).is::<Cubic>());
+        assert!(inside(smooth(BbrConfig::default())).is::<Bbr>());
+    }
+}

@@ -1,0 +1,355 @@
+//! When a transmit that quinn has built may leave: [`Gate`], the whole decision, without a socket or a clock.
+//!
+//! quinn paces by a bucket of two milliseconds, at least ten packets, because the timers it can rely on are
+//! no finer. So the packets of a window leave in lumps, and a short queue on the way drops what a long one
+//! would have held. The gate stands behind that, where the transmit meets the socket, and lets one small
+//! transmit through at a time:
+//!
+//! ```text
+//!   quinn       ●●●●●●●●●●                    ●●●●●●●●●●              its bucket
+//!   the gate    ●● · · ●● · · ●● · · ●● · · ●● · · ●● · · ●●          pairs at 9/8 window ÷ round trip
+//!                    └ refused: "would block"; the connection waits on a timer, or for its next ACK
+//! ```
+//!
+//! Nothing is queued and nothing copied. A transmit that is refused stays with quinn, which builds no other
+//! before this one has left: at most one is built early, so times of sending and the order stay true.
+//!
+//! # What passes at once
+//!
+//! While a transmit waits, its connection can send nothing else, not even an ACK. So none waits longer than
+//! [`max_extra_delay`](GateConfig::max_extra_delay), and these don't wait at all:
+//!
+//! - what quinn built without asking the congestion controller: ACKs alone, probes after a time-out;
+//! - what is small, as a CONNECTION_CLOSE is;
+//! - everything before a rate is known, as in the handshake.
+//!
+//! # Late wake-ups
+//!
+//! A task is woken some tens of microseconds after its time, which is not much less than the gap between two
+//! pairs. So the gate learns by how much, and has it woken that much earlier; but never within half a gap of the transmit before.
+//!
+//! # The rate
+//!
+//! quinn's own pacer refills its bucket at 1.25 · window ÷ round-trip time. The gate takes nine tenths of it
+//! and not all: slower than the bucket it is never stopped by it; as fast, the bucket empties now and then
+//! and lets nothing through until it is full again. Only the first window leaves at 2 · window ÷ round-trip time: a
+//! short answer would end later for nothing. Not all of slow start, as Linux has it: twice the rate fills a
+//! short queue at half the window that the path holds, and the loss ends slow start there.
+
+use std::time::Duration;
+
+use softtimers_core::{CatchUp, PaceConfig, Percent, Rate, RateClock, Timestamp};
+
+use crate::Counters;
+
+/// How a [`Gate`] decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GateConfig {
+    /// Whether it decides anything. If not, everything passes as it does without it.
+    pub enabled: bool,
+    /// The longest time for which a transmit waits, and with it the ACKs behind it: 5 ms.
+    pub max_extra_delay: Duration,
+    /// How far releases should be apart: 100 µs. A faster connection sends more packets at once, and so
+    /// needs no more wake-ups.
+    pub release_interval: Duration,
+    /// The fewest packets that leave together: 2, which the kernel takes in one call for half the cost. Where
+    /// two would be more than a millisecond apart, one leaves at a time.
+    pub least_segments: usize,
+    /// The share of quinn's own pacing rate: 90%. See the [module](self).
+    pub share: Percent,
+    /// Transmits of fewer bytes pass at once: 300.
+    pub pass_below: u32,
+}
+
+impl Default for GateConfig {
+    fn default() -> Self {
+        GateConfig {
+            enabled: true,
+            max_extra_delay: Duration::from_millis(5),
+            release_interval: Duration::from_micros(100),
+            least_segments: 2,
+            share: SHARE,
+            pass_below: 300,
+        }
+    }
+}
+
+/// What a congestion controller says when quinn asks whether there is room for another packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// The congestion window in bytes.
+    pub bytes: u64,
+    /// The smoothed round-trip time.
+    pub round_trip: Duration,
+    /// Whether it is still about as large as it was at the beginning.
+    pub first: bool,
+    /// The controller's own pacing rate in bits a second, if it has one; it is taken as it is.
+    pub pacing_bps: Option<u64>,
+}
+
+/// What becomes of a transmit that is [offered](Gate::offer).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It may leave.
+    Leave,
+    /// Not before this time.
+    Wait(Timestamp),
+}
+
+/// The gate of one connection.
+///
+/// ```
+/// use core::time::Duration;
+/// use softtimers_core::Timestamp;
+/// use softtimers_quinn::gate::{Gate, GateConfig, Verdict, Window};
+///
+/// let mut gate = Gate::new(GateConfig::default());
+/// let at = Timestamp::from_micros;
+/// let window = Window {
+///     bytes: 200_000,
+///     round_trip: Duration::from_millis(18),
+///     first: false,
+///     pacing_bps: None,
+/// };
+/// // 9/8 of 200 kB in 18 ms are 12.5 bytes/µs.
+/// assert_eq!(gate.begin(10), 2);
+/// gate.asked(window);
+/// assert_eq!(gate.offer(at(1_000), 2, 2_500), Verdict::Leave);
+/// gate.departed(at(1_000), 2, 2_500);
+///
+/// assert_eq!(gate.begin(10), 2);
+/// gate.asked(window);
+/// assert_eq!(gate.offer(at(1_004), 2, 2_500), Verdict::Wait(at(1_200)));
+/// assert_eq!(gate.offer(at(1_203), 2, 2_500), Verdict::Leave); // the same one again
+/// ```
+///
+/// # Cost
+/// Some 300 bytes; everything is O(1). A window that differs from the last costs a division of 128 bits and
+/// a greatest common divisor, about 0.2 µs.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    config: GateConfig,
+    /// `None` until a rate is known.
+    clock: Option<RateClock>,
+    /// From when on the next transmit may leave.
+    due: Timestamp,
+    /// Of what the clock's rate was made.
+    current: Option<Window>,
+    /// What the controller has said since the last transmit was offered.
+    asked: Option<Window>,
+    /// A transmit that was offered and has not left.
+    in_hand: Option<InHand>,
+    /// The length of a packet, of late.
+    segment: u32,
+    last: Departure,
+    /// By how much wake-ups are late, in the mean.
+    lateness: Duration,
+    counters: Counters,
+}
+
+/// What left last, and the gap that belongs after it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Departure {
+    at: Timestamp,
+    gap: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct InHand {
+    since: Timestamp,
+    /// What the controller said while it was built; `None` if it was not asked.
+    window: Option<Window>,
+    /// It may not leave before then.
+    until: Option<Timestamp>,
+    /// It has waited as long as it may.
+    overdue: bool,
+    /// It has been let go once, but has not left: the socket was full.
+    let_go: bool,
+}
+
+impl Gate {
+    /// A gate that knows no rate yet.
+    pub fn new(config: GateConfig) -> Self {
+        Gate {
+            config,
+            clock: None,
+            due: Timestamp::ZERO,
+            current: None,
+            asked: None,
+            in_hand: None,
+            segment: 1_200,
+            last: Departure::default(),
+            lateness: Duration::ZERO,
+            counters: Counters::default(),
+        }
+    }
+
+    /// Whether it decides anything from now on. A transmit that waits may leave.
+    pub fn set_enabled(&mut self, enabled: bool) {
+        self.config.enabled = enabled;
+    }
+
+    /// quinn has asked the controller for the window, to build a transmit.
+    pub fn asked(&mut self, window: Window) {
+        self.asked = Some(window);
+    }
+
+    /// quinn begins to build transmits; returns how many packets each should have, of at most so many.
+    pub fn begin(&mut self, most: usize) -> usize {
+        // It may have asked the last time and built nothing.
+        self.asked = None;
+        self.quantum(most)
+    }
+
+    fn quantum(&self, most: usize) -> usize {
+        if !self.config.enabled {
+            return most;
+        }
+        // quinn asks once for several transmits, and after the first of them there may be a rate.
+        let Some(clock) = &self.clock else { return self.config.least_segments.clamp(1, most.max(1)) };
+        let packet = clock.time_of(1, self.segment.into()).as_nanos().max(1);
+        let wanted = usize::try_from(self.config.release_interval.as_nanos() / packet).unwrap_or(most);
+        let far_apart = packet * 2 > FAR_APART.as_nanos();
+        let least = if far_apart { 1 } else { self.config.least_segments };
+        wanted.max(least).clamp(1, most.max(1))
+    }
+
+    /// A transmit of so many packets, with so many bytes in all, wants to leave. One that had to wait, or
+    /// that the socket did not take, is the next one to be offered.
+    ///
+    /// Times must not go backwards.
+    pub fn offer(&mut self, now: Timestamp, packets: u32, bytes: u32) -> Verdict {
+        let asked = self.asked.take();
+        let known = self.in_hand.is_some();
+        let mut hand = self.in_hand.unwrap_or(InHand {
+            since: now,
+            window: asked,
+            until: None,
+            overdue: false,
+            let_go: false,
+        });
+        if let (false, Some(window)) = (known, hand.window) {
+            self.segment = (bytes / packets.max(1)).max(1);
+            self.set_window(now, window);
+        }
+        let last = hand.since + self.config.max_extra_delay;
+        let passes = !self.config.enabled || hand.window.is_none() || bytes < self.config.pass_below;
+        let from = self.may_leave_from();
+        if passes || hand.let_go || now >= from || now >= last {
+            self.let_go(now, hand, passes);
+            return Verdict::Leave;
+        }
+        self.counters.gated += u64::from(hand.until.is_none());
+        let until = from.min(last);
+        hand.until = Some(until);
+        self.in_hand = Some(hand);
+        Verdict::Wait(until)
+    }
+
+    /// Its time, but for what the wake-up will be late; in no case within half a gap of the one before it.
+    ///
+    /// A schedule is kept whose departures are as often a little early as late. If they are always late, what is
+    /// behind is never made up at gaps below some two wake-ups.
+    fn may_leave_from(&self) -> Timestamp {
+        let Departure { at, gap } = self.last;
+        self.due.saturating_sub(self.lateness).max(at + gap / 2).min(self.due)
+    }
+
+    fn let_go(&mut self, now: Timestamp, mut hand: InHand, passes: bool) {
+        if !hand.let_go {
+            let held = now.saturating_duration_since(hand.since);
+            self.counters.longest_held = self.counters.longest_held.max(held);
+            self.counters.passed += u64::from(passes && hand.until.is_none());
+            hand.overdue = !passes && now < self.may_leave_from();
+            self.counters.overdue += u64::from(hand.overdue);
+            self.learn(hand.until.map(|until| now.saturating_duration_since(until)));
+        }
+        hand.let_go = true;
+        hand.until = None;
+        self.in_hand = Some(hand);
+    }
+
+    /// A wake-up was late by so much.
+    fn learn(&mut self, late: Option<Duration>) {
+        // What is beyond that was not the timer: a slice of somebody else's, a stopped machine.
+        let Some(late) = late.filter(|&late| late < Duration::from_millis(1)) else { return };
+        self.lateness = (self.lateness * 7 + late) / 8;
+    }
+
+    /// The transmit has left.
+    pub fn departed(&mut self, now: Timestamp, packets: u32, bytes: u32) {
+        let hand = self.in_hand.take();
+        let paced = hand.filter(|hand| hand.window.is_some());
+        if let (Some(hand), Some(clock)) = (paced, &mut self.clock) {
+            if hand.overdue {
+                // What it left early by is forgiven, or a slow connection would wait ever longer.
+                clock.start(now);
+            }
+            self.last = Departure { at: now, gap: clock.time_of(packets, bytes.into()) };
+            self.due = clock.departed_together(now, packets, bytes);
+        }
+    }
+
+    /// Until when the transmit that was offered last has to wait, if it has to.
+    pub fn waits_until(&self) -> Option<Timestamp> {
+        self.in_hand.filter(|_| self.config.enabled)?.until
+    }
+
+    /// The rate in bits a second, once it is known.
+    pub fn rate_bps(&self) -> Option<u64> {
+        let second = self.clock.as_ref()?.time_of(1, 1 << 20).as_nanos().max(1);
+        u64::try_from((8_000_000_000u128 << 20) / second).ok()
+    }
+
+    /// What it has done since this was last called.
+    pub fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.counters)
+    }
+
+    fn set_window(&mut self, now: Timestamp, window: Window) {
+        if self.current == Some(window) {
+            return;
+        }
+        let Ok(rate) = Rate::bytes(self.config.bits_per_second(window)) else { return };
+        self.current = Some(window);
+        if let Some(clock) = &mut self.clock {
+            self.due = clock.set_rate(now, rate);
+            return;
+        }
+        let pace = PaceConfig {
+            counts: softtimers_core::Counts::Bytes,
+            catch_up: CatchUp::within(CATCH_UP),
+            ..PaceConfig::new(rate)
+        };
+        // Bytes at even places: nothing that it refuses.
+        self.clock = RateClock::new(pace).ok();
+        self.due = self.clock.as_mut().map_or(now, |clock| clock.start(now));
+    }
+}
+
+impl GateConfig {
+    /// The rate for a window; at least one bit a second.
+    fn bits_per_second(&self, window: Window) -> u64 {
+        if let Some(pacing) = window.pacing_bps {
+            return pacing.max(1);
+        }
+        // In thousandths of a window for each round trip.
+        let gain = if window.first { 2_000 } else { u128::from(self.share.get()) * 1_250 / 100 };
+        let bits = u128::from(window.bytes) * 8 * gain * 1_000_000;
+        u64::try_from(bits / window.round_trip.as_nanos().max(1)).unwrap_or(u64::MAX).max(1)
+    }
+}
+
+/// Of 80, 90 and 100% it had the best goodput through a short queue.
+const SHARE: Percent = match Percent::new(90) {
+    Ok(share) => share,
+    Err(_) => Percent::ALL,
+};
+/// How much of a stall is made up, in nine sixteenths of the gaps: two releases. More would be a burst again;
+/// a window that was not used up is made up by the rate, which is an eighth above it.
+const CATCH_UP: Duration = Duration::from_micros(200);
+/// Two packets further apart than this need not share a call: at that rate nobody counts calls.
+const FAR_APART: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,304 @@
+//! The gate on a clock that the test moves. `quinn` below does what its driver does, in the same order.
+
+use std::time::Duration;
+
+use softtimers_core::{Clock, ManualClock, Random, Timestamp};
+
+use super::*;
+
+/// 12.5 bytes/µs: a packet of 1,250 bytes each 100 µs.
+const WINDOW: Window = window(200_000, 18_000);
+
+const fn window(bytes: u64, micros: u64) -> Window {
+    let round_trip = Duration::from_micros(micros);
+    Window { bytes, round_trip, first: false, pacing_bps: None }
+}
+
+fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn gate() -> Gate {
+    Gate::new(GateConfig::default())
+}
+
+/// Builds a transmit and has it leave, however long that takes; how long it took.
+fn send(gate: &mut Gate, clock: &ManualClock, asked: Option<Window>, packets: u32, bytes: u32) -> Duration {
+    let built = clock.now();
+    gate.begin(10);
+    asked.into_iter().for_each(|window| gate.asked(window));
+    for _ in 0..2 {
+        gate.waits_until().into_iter().for_each(|until| clock.advance_to(until));
+        if gate.offer(clock.now(), packets, bytes) == Verdict::Leave {
+            gate.departed(clock.now(), packets, bytes);
+            return clock.now().saturating_duration_since(built);
+        }
+    }
+    panic!("refused when its time had come");
+}
+
+#[test]
+fn pairs_leave_at_the_rate_of_the_window() {
+    let (mut gate, clock) = (gate(), ManualClock::new(at(1_000)));
+    for pair in 0..1_000u64 {
+        send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
+        assert_eq!(clock.now(), at(1_000 + 200 * pair));
+    }
+    assert_eq!(gate.take_counters().gated, 999);
+    assert_eq!(gate.rate_bps().map(|rate| rate / 1_000), Some(100_000));
+}
+
+#[test]
+fn the_first_window_takes_half_a_round_trip() {
+    let first = Window { first: true, ..window(100_000, 20_000) };
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    (0..11).for_each(|_| _ = send(&mut gate, &clock, Some(first), 1, 1_000));
+    assert_eq!(clock.now(), at(1_000)); // ten gaps of 100 µs
+}
+
+#[test]
+fn a_controller_that_paces_is_believed() {
+    let paced = Window { pacing_bps: Some(80_000_000), ..WINDOW };
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    (0..11).for_each(|_| _ = send(&mut gate, &clock, Some(paced), 1, 1_000));
+    assert_eq!(clock.now(), at(1_000));
+}
+
+/// The handshake, and whatever is sent before an ACK has come.
+#[test]
+fn without_a_rate_everything_passes() {
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    for _ in 0..20 {
+        assert_eq!(send(&mut gate, &clock, None, 2, 2_400), Duration::ZERO);
+    }
+    let counters = gate.take_counters();
+    assert_eq!((counters.gated, counters.passed), (0, 20));
+}
+
+/// ACKs alone and probes after a time-out: quinn does not ask congestion control for them.
+#[test]
+fn what_congestion_control_was_not_asked_for_passes() {
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
+    assert_eq!(send(&mut gate, &clock, None, 1, 1_200), Duration::ZERO);
+    // And it takes no place: the next one is due as it was.
+    assert_eq!(send(&mut gate, &clock, Some(WINDOW), 2, 2_500), Duration::from_micros(200));
+}
+
+/// A CONNECTION_CLOSE, which quinn builds as soon as the transmit before it has left; short streams; pings.
+#[test]
+fn what_is_small_passes_and_takes_its_place() {
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
+    assert_eq!(send(&mut gate, &clock, Some(WINDOW), 1, 299), Duration::ZERO);
+    assert_eq!(send(&mut gate, &clock, Some(WINDOW), 1, 300), Duration::from_nanos(223_920));
+}
+
+/// quinn asks and then finds nothing to send, or no room. What it builds next may be an ACK.
+#[test]
+fn what_was_asked_in_vain_does_not_count_for_the_next_transmit() {
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
+    gate.begin(10);
+    gate.asked(WINDOW);
+    assert_eq!(send(&mut gate, &clock, None, 1, 400), Duration::ZERO);
+}
+
+/// A transmit that waits keeps the rate it was built at; nobody is asked when it is offered again.
+#[test]
+fn a_transmit_that_waits_keeps_its_rate() {
+    let mut gate = gate();
+    gate.asked(WINDOW);
+    assert_eq!(gate.offer(at(0), 2, 2_500), Verdict::Leave);
+    gate.departed(at(0), 2, 2_500);
+    gate.asked(WINDOW);
+    assert_eq!(gate.offer(at(3), 2, 2_500), Verdict::Wait(at(200)));
+    gate.begin(10);
+    assert_eq!(gate.offer(at(100), 2, 2_500), Verdict::Wait(at(200)));
+    assert_eq!(gate.waits_until(), Some(at(200)));
+    // Not even if something asks meanwhile, such as a program for its statistics.
+    gate.asked(window(2_000_000_000, 1));
+    assert_eq!(gate.offer(at(199), 2, 2_500), Verdict::Wait(at(200)));
+    assert_eq!(gate.offer(at(200), 2, 2_500), Verdict::Leave);
+    gate.departed(at(200), 2, 2_500);
+    assert_eq!(gate.take_counters(), Counters { gated: 1, longest_held: micros(197), ..Counters::default() });
+}
+
+/// An ACK, a wake-up or a time-out that comes when it may leave is as good as the timer.
+#[test]
+fn any_poll_from_its_time_on_lets_it_leave() {
+    let mut gate = gate();
+    gate.asked(WINDOW);
+    gate.offer(at(0), 2, 2_500);
+    gate.departed(at(0), 2, 2_500);
+    gate.asked(WINDOW);
+    gate.offer(at(1), 2, 2_500);
+    assert_eq!(gate.offer(at(260), 2, 2_500), Verdict::Leave);
+    gate.departed(at(260), 2, 2_500);
+    // 60 µs late: the next one makes it up, and not at once.
+    gate.asked(WINDOW);
+    assert_eq!(gate.offer(at(261), 2, 2_500), Verdict::Wait(at(392) + Duration::from_nanos(500)));
+}
+
+/// Every wake-up is late, by more than the gaps have to spare: the rate holds all the same, and none is a burst.
+#[test]
+fn late_wake_ups_are_anticipated() {
+    for (late, segments) in [(20, 1), (60, 2), (90, 2)] {
+        let mut gate = gate();
+        let (mut now, mut last) = (at(0), None);
+        for packet in 0..2_000 {
+            gate.begin(10);
+            gate.asked(WINDOW);
+            if let Verdict::Wait(until) = gate.offer(now, segments, segments * 1_250) {
+                now = until + micros(late);
+                assert_eq!(gate.offer(now, segments, segments * 1_250), Verdict::Leave);
+            }
+            gate.departed(now, segments, segments * 1_250);
+            let gap = last.replace(now).map(|last| now.saturating_duration_since(last));
+            assert!(gap.is_none_or(|gap| gap >= micros(50) * segments), "packet {packet}: {gap:?}");
+        }
+        let ideal = at(100 * u64::from(segments) * 1_999);
+        assert!(now <= ideal + micros(200), "{late} µs late: {now:?} and not {ideal:?}");
+    }
+}
+
+#[test]
+fn nothing_waits_longer_than_it_may() {
+    // A packet of 1,200 bytes each 42 ms.
+    let slow = window(2_400, 95_000);
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    assert_eq!(send(&mut gate, &clock, Some(slow), 1, 1_200), Duration::ZERO);
+    // And what leaves early adds up to nothing: a second later it waits no longer than at once.
+    for _ in 0..200 {
+        assert_eq!(send(&mut gate, &clock, Some(slow), 1, 1_200), Duration::from_millis(5));
+    }
+    clock.advance(Duration::from_millis(43));
+    assert_eq!(send(&mut gate, &clock, Some(slow), 1, 1_200), Duration::ZERO);
+    let counters = gate.take_counters();
+    assert_eq!((counters.gated, counters.overdue), (200, 200));
+    assert_eq!(counters.longest_held, Duration::from_millis(5));
+}
+
+/// Whatever the controller says and however late the wake-ups are.
+#[test]
+fn no_wait_is_longer_than_the_bound_whatever_happens() {
+    let mut random = Random::stream(8, 0);
+    let mut gate = gate();
+    let (mut now, mut built) = (at(0), None);
+    for _ in 0..100_000 {
+        let said = window(any(&mut random, 31), any(&mut random, 21));
+        let step = micros(any(&mut random, 13));
+        let mut draw = |most: u64| random.next_u64() % most;
+        if built.is_none() {
+            gate.begin(10);
+            if draw(4) > 0 {
+                let pacing_bps = (draw(9) == 0).then(|| draw(1 << 40));
+                gate.asked(Window { pacing_bps, first: draw(2) == 0, ..said });
+            }
+        }
+        let packets = 1 + draw(10) as u32;
+        let since = *built.get_or_insert(now);
+        match gate.offer(now, packets, packets * (1 + draw(1_500) as u32)) {
+            Verdict::Leave if draw(8) == 0 => {} // the socket was full
+            Verdict::Leave => {
+                gate.departed(now, packets, packets * 1_200);
+                built = None;
+            }
+            Verdict::Wait(until) => {
+                assert!(now < until && until <= since + Duration::from_millis(5), "{now:?}: {until:?}");
+                assert_eq!(gate.waits_until(), Some(until));
+            }
+        }
+        now += step;
+    }
+}
+
+/// A number of up to so many bits, as likely of few as of many.
+fn any(random: &mut Random, bits: u64) -> u64 {
+    let bits = 1 + random.next_u64() % bits;
+    random.next_u64() >> (64 - bits)
+}
+
+/// The kernel's buffer is full. It is offered until it has left, and is charged once.
+#[test]
+fn a_transmit_that_the_socket_refuses_is_let_go_again() {
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
+    gate.asked(WINDOW);
+    assert_eq!(gate.offer(at(200), 2, 2_500), Verdict::Leave);
+    for again in 201..300 {
+        assert_eq!(gate.waits_until(), None);
+        assert_eq!(gate.offer(at(again), 2, 2_500), Verdict::Leave);
+    }
+    gate.departed(at(300), 2, 2_500);
+    gate.asked(WINDOW);
+    assert_eq!(gate.offer(at(301), 2, 2_500), Verdict::Wait(at(412) + Duration::from_nanos(500)));
+}
+
+/// After an idle time, or a slice of the scheduler's given to somebody else, at most two releases are made up.
+#[test]
+fn a_pause_is_not_made_up_in_a_burst() {
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
+    clock.advance(Duration::from_millis(4));
+    let resumed = clock.now();
+    let mut gaps = vec![];
+    for _ in 0..6 {
+        let before = clock.now();
+        send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
+        gaps.push(clock.now().saturating_duration_since(before).as_micros());
+    }
+    assert_eq!(gaps[0], 0);
+    assert!(gaps[1..].iter().all(|&gap| gap >= 112), "{gaps:?}");
+    assert_eq!(clock.now().saturating_duration_since(resumed), Duration::from_micros(600));
+}
+
+/// About one release each 100 µs, in pairs or more; one packet at a time where pairs would be far apart.
+#[test]
+fn the_quantum_follows_the_rate() {
+    let quantum = |mbit: u64, most| {
+        let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+        let paced = Window { pacing_bps: Some(mbit * 1_000_000), ..WINDOW };
+        send(&mut gate, &clock, Some(paced), 1, 1_250);
+        gate.begin(most)
+    };
+    assert_eq!(
+        [1, 15, 25, 100, 250, 350, 500, 10_000].map(|mbit| quantum(mbit, 10)),
+        [1, 1, 2, 2, 2, 3, 5, 10]
+    );
+    // Nothing is known; quinn may build several transmits with what it is told now.
+    assert_eq!(gate().begin(10), 2);
+    // A kernel without segmentation offload takes one at a time.
+    assert_eq!(quantum(10_000, 1), 1);
+}
+
+#[test]
+fn an_enabled_gate_can_be_switched_off_and_on() {
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    send(&mut gate, &clock, Some(WINDOW), 2, 2_500);
+    gate.asked(WINDOW);
+    assert_eq!(gate.offer(at(1), 2, 2_500), Verdict::Wait(at(200)));
+    gate.set_enabled(false);
+    assert_eq!(gate.waits_until(), None);
+    assert_eq!(gate.offer(at(2), 2, 2_500), Verdict::Leave);
+    gate.departed(at(2), 2, 2_500);
+    assert_eq!(gate.begin(10), 10);
+    gate.set_enabled(true);
+    assert_eq!(gate.begin(10), 2);
+}
+
+/// A rate that changes with every ACK is integrated: no transmit is sooner than the fastest of them allows.
+#[test]
+fn a_rate_that_changes_keeps_its_mean() {
+    let (mut gate, clock) = (gate(), ManualClock::new(at(0)));
+    for round in 0..1_000 {
+        let window = window(200_000, if round % 2 == 0 { 18_000 } else { 36_000 });
+        send(&mut gate, &clock, Some(window), 2, 2_500);
+    }
+    // Gaps of 400 and of 200 µs in turn.
+    assert_eq!(clock.now(), at(500 * 400 + 499 * 200));
+}
+
+fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}

@@ -1,0 +1,48 @@
+//! **quinn that sends evenly.** A published quinn, without a fork: its packets leave one pair at a time, at
+//! the rate that its own congestion control allows, and a short queue on the way drops fewer of them.
+//!
+//! ```text
+//!             quinn, as it is                       softtimers-quinn
+//!   ┌──────────────────────────────────┐
+//!   │ congestion controller ── window ─┼──▶ SmoothController: window ÷ round trip ─┐
+//!   │ driver of a connection           │                                           ▼
+//!   │   builds one transmit ───────────┼──▶ SmoothSocket::try_send ─▶ Gate: leave, or "would block"
+//!   │   waits until writable ◀─────────┼─── SmoothPoller, a soft timer             │ one timer driver
+//!   │   … or for the next ACK          │                                           │ for all of them
+//!   └──────────────────────────────────┘                                           ▼ the socket
+//! ```
+//!
+//! ```no_run
+//! # async fn run(config: quinn::ClientConfig, addr: std::net::SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint = softtimers_quinn::client(config)?;
+//! let connection = endpoint.connect(addr, "example.org")?.await?;
+//! # drop(connection);
+//! # Ok(()) }
+//! # let _ = run;
+//! ```
+//!
+//! Read in this order:
+//!
+//! 1. [`client`] and [`server`]: one call. [`SmoothRuntime`] and [`SmoothController`] are what they are made of.
+//! 2. [`gate`]: when a transmit may leave, and why not before.
+//! 3. [`KnownCapacity`]: no slow start where the capacity is known.
+//!
+//! `docs/quinn.md` says what it is worth, what it costs, and when not to use it.
+#![forbid(unsafe_code)]
+#![doc(test(attr(deny(warnings))))]
+
+mod controller;
+mod counters;
+mod current;
+mod endpoint;
+pub mod gate;
+mod known;
+mod runtime;
+mod socket;
+mod timer;
+
+pub use controller::SmoothController;
+pub use counters::Counters;
+pub use endpoint::{client, server, transport};
+pub use known::KnownCapacity;
+pub use runtime::SmoothRuntime;

@@ -1,0 +1,119 @@
+//! quinn's runtime, with a gate for each connection: [`SmoothRuntime`].
+
+use std::future::Future;
+use std::io;
+use std::net::UdpSocket;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
+
+use crate::Counters;
+use crate::counters::Totals;
+use crate::current::Driven;
+use crate::gate::GateConfig;
+use crate::socket::SmoothSocket;
+use crate::timer::Timer;
+
+/// A runtime of quinn's on which connections send evenly, if their controllers are [`SmoothController`]s.
+/// Without that it is tokio's, with finer timers.
+///
+/// A clone is the same runtime: keep one to read its [`counters`](Self::counters) or to switch it off.
+///
+/// ```no_run
+/// use std::net::UdpSocket;
+/// use std::sync::Arc;
+/// use quinn::{Endpoint, EndpointConfig};
+/// use softtimers_quinn::SmoothRuntime;
+///
+/// let runtime = SmoothRuntime::default();
+/// let socket = UdpSocket::bind("[::]:0")?;
+/// let endpoint = Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(runtime.clone()))?;
+/// // ... connect, send ...
+/// # drop(endpoint);
+/// println!("{:?}", runtime.counters());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Cost
+/// A gate and a timer for each connection, some 600 bytes; a look at the clock for each transmit; a wake-up for
+/// each transmit that has to wait, unless an ACK comes first.
+///
+/// [`SmoothController`]: crate::SmoothController
+#[derive(Clone, Debug, Default)]
+pub struct SmoothRuntime {
+    shared: Arc<Shared>,
+}
+
+/// What all connections of a runtime share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    config: GateConfig,
+    enabled: AtomicBool,
+    totals: Totals,
+}
+
+impl SmoothRuntime {
+    /// A runtime whose gates decide as configured.
+    pub fn new(config: GateConfig) -> Self {
+        SmoothRuntime { shared: Arc::new(Shared::new(config)) }
+    }
+
+    /// Switches the gates of all connections off, or on again. What waits leaves when its connection next
+    /// does something, at the latest when its time has come.
+    pub fn set_enabled(&self, enabled: bool) {
+        self.shared.enabled.store(enabled, Ordering::Relaxed);
+    }
+
+    /// What the gates of all its connections have done.
+    pub fn counters(&self) -> Counters {
+        self.shared.totals.read()
+    }
+}
+
+impl Runtime for SmoothRuntime {
+    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        Box::pin(Timer::new(at))
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        // The end of each poll is a trigger state: what another connection waits for leaves then.
+        softtimers_tokio::spawn(Driven::new(future, Arc::clone(&self.shared)));
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Arc<dyn AsyncUdpSocket>> {
+        Ok(Arc::new(SmoothSocket::around(TokioRuntime.wrap_udp_socket(socket)?)))
+    }
+
+    fn now(&self) -> Instant {
+        TokioRuntime.now()
+    }
+}
+
+impl Shared {
+    fn new(config: GateConfig) -> Self {
+        Shared { config, enabled: AtomicBool::new(config.enabled), totals: Totals::default() }
+    }
+
+    pub(crate) fn config(&self) -> GateConfig {
+        self.config
+    }
+
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.enabled.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn add(&self, counters: Counters) {
+        if counters != Counters::default() {
+            self.totals.add(counters);
+        }
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Shared::new(GateConfig::default())
+    }
+}

@@ -1,0 +1,111 @@
+//! The socket with the gate before it: [`SmoothSocket`].
+
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncTimer, AsyncUdpSocket, UdpPoller};
+use softtimers::{Clock, Monotonic, Timestamp};
+
+use crate::current::with_gate;
+use crate::gate::Verdict;
+use crate::timer::Timer;
+
+/// A socket that refuses what may not leave yet, as if it were full.
+#[derive(Debug)]
+pub(crate) struct SmoothSocket {
+    inner: Arc<dyn AsyncUdpSocket>,
+}
+
+impl SmoothSocket {
+    pub(crate) fn around(inner: Arc<dyn AsyncUdpSocket>) -> Self {
+        SmoothSocket { inner }
+    }
+}
+
+impl AsyncUdpSocket for SmoothSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(SmoothPoller { inner: Arc::clone(&self.inner).create_io_poller(), timer: None })
+    }
+
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        let (packets, bytes) = extent(transmit);
+        let verdict = with_gate(|gate| {
+            let now = Monotonic.now();
+            (now, gate.offer(now, packets, bytes))
+        });
+        if let Some((_, Verdict::Wait(_))) = verdict {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        self.inner.try_send(transmit)?;
+        if let Some((now, _)) = verdict {
+            with_gate(|gate| gate.departed(now, packets, bytes));
+        }
+        Ok(())
+    }
+
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        self.inner.poll_recv(cx, bufs, meta)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.inner.local_addr()
+    }
+
+    /// A driver asks before it builds transmits.
+    fn max_transmit_segments(&self) -> usize {
+        let most = self.inner.max_transmit_segments();
+        with_gate(|gate| gate.begin(most)).unwrap_or(most)
+    }
+
+    fn max_receive_segments(&self) -> usize {
+        self.inner.max_receive_segments()
+    }
+
+    fn may_fragment(&self) -> bool {
+        self.inner.may_fragment()
+    }
+}
+
+/// Packets and bytes of a transmit.
+fn extent(transmit: &Transmit<'_>) -> (u32, u32) {
+    let bytes = transmit.contents.len();
+    let packets = transmit.segment_size.map_or(1, |segment| bytes.div_ceil(segment.max(1)));
+    // No transmit is longer than 64 KiB.
+    (packets as u32, bytes as u32)
+}
+
+/// Waits for the socket, and for the gate.
+#[derive(Debug)]
+struct SmoothPoller {
+    inner: Pin<Box<dyn UdpPoller>>,
+    /// Made when it is first needed: an idle connection has none. And with what it is set to.
+    timer: Option<(Timestamp, Timer)>,
+}
+
+impl UdpPoller for SmoothPoller {
+    fn poll_writable(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let SmoothPoller { inner, timer } = self.get_mut();
+        ready!(inner.as_mut().poll_writable(cx))?;
+        let Some(until) = with_gate(|gate| gate.waits_until()).flatten() else { return Poll::Ready(Ok(())) };
+        if Monotonic.now() >= until {
+            return Poll::Ready(Ok(()));
+        }
+        // Beyond what an `Instant` can say nothing waits.
+        let Some(at) = Monotonic::instant_of(until) else { return Poll::Ready(Ok(())) };
+        let (set, timer) = timer.get_or_insert_with(|| (until, Timer::exact(at)));
+        if *set != until {
+            *set = until;
+            Pin::new(&mut *timer).reset(at);
+        }
+        Pin::new(timer).poll(cx).map(Ok)
+    }
+}

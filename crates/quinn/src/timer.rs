@@ -1,0 +1,34 @@
+//! Timers for quinn, of the one driver that serves the whole runtime: [`Timer`].
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use quinn::AsyncTimer;
+use softtimers_tokio::{Slack, Sleep, sleep_until};
+
+/// A soft timer that quinn can use: for its own time-outs, and for transmits that wait at the gate.
+#[derive(Debug)]
+pub(crate) struct Timer(Sleep);
+
+impl Timer {
+    /// For time-outs, which may be a little late to share a wake-up with others.
+    pub(crate) fn new(at: Instant) -> Self {
+        Timer(sleep_until(at.into()))
+    }
+
+    /// For a release, which has its place between two others.
+    pub(crate) fn exact(at: Instant) -> Self {
+        Timer(sleep_until(at.into()).with_slack(Slack::EXACT))
+    }
+}
+
+impl AsyncTimer for Timer {
+    fn reset(mut self: Pin<&mut Self>, at: Instant) {
+        self.0.reset(at.into());
+    }
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        Future::poll(Pin::new(&mut self.0), cx)
+    }
+}

@@ -1,0 +1,63 @@
+//! What it is for: packets that come one pair at a time.
+
+use std::time::Duration;
+
+use softtimers_wan::{Bottleneck, PathConfig, Queue};
+
+use crate::harness::{Pair, Path, receive, run, send};
+
+/// 40 Mbit/s, 20 ms.
+fn link() -> PathConfig {
+    PathConfig::default()
+        .bottleneck(Bottleneck::bits_per_second(40_000_000).unwrap())
+        .queue(Queue::packets(100))
+        .delay(Duration::from_millis(10))
+}
+
+/// How many packets came with less than 60 µs between them, in the mean.
+async fn bursts(pair: &Pair) -> f64 {
+    let path = Path::to(&pair.server, link());
+    let (client, server) = pair.connect(path.address).await;
+    tokio::join!(receive(&server), send(&client, 4 << 20));
+    let arrivals = path.finish();
+    let gaps = arrivals.windows(2).filter(|pair| pair[1] - pair[0] > 60_000).count();
+    arrivals.len() as f64 / (gaps + 1) as f64
+}
+
+#[test]
+fn bursts_are_shorter_than_those_of_stock() {
+    run(async {
+        let (stock, smooth) = (bursts(&Pair::stock()).await, bursts(&Pair::smooth()).await);
+        println!("packets in a burst, in the mean: {smooth:.2}; {stock:.2} with stock");
+        assert!(smooth < stock, "{smooth:.2} and {stock:.2}");
+    });
+}
+
+/// A gate that is off is none.
+#[test]
+fn switched_off_nothing_waits() {
+    run(async {
+        let pair = Pair::smooth();
+        let path = Path::to(&pair.server, link());
+        let (client, server) = pair.connect(path.address).await;
+        pair.near.set_enabled(false);
+        tokio::join!(receive(&server), send(&client, 1 << 20));
+        assert_eq!(pair.near.counters().gated, 0);
+        pair.near.set_enabled(true);
+        tokio::join!(receive(&server), send(&client, 1 << 20));
+        assert!(pair.near.counters().gated > 0);
+    });
+}
+
+/// A runtime that nobody tells a rate is tokio's.
+#[test]
+fn without_the_controller_nothing_waits() {
+    run(async {
+        let cubic = quinn::congestion::CubicConfig::default();
+        let pair = Pair::new(true, crate::harness::transport(false, cubic));
+        let path = Path::to(&pair.server, link());
+        let (client, server) = pair.connect(path.address).await;
+        tokio::join!(receive(&server), send(&client, 1 << 20));
+        assert_eq!(pair.near.counters().gated, 0);
+    });
+}

@@ -1,0 +1,302 @@
+//! On real threads.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use softtimers_core::{Clock, Config, Slack, Step, TimerId, Timestamp, TriggerState};
+
+use crate::Monotonic;
+use crate::shared::{Helper, Remote, Shared};
+
+const EACH: u64 = 2_000;
+/// Far more than any of this takes.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Does `work` as long as it says that there is more, but not for ever.
+fn in_time(mut work: impl FnMut() -> bool) {
+    let deadline = Monotonic.now() + LONGEST;
+    while work() {
+        assert!(Monotonic.now() < deadline, "still not done after {LONGEST:?}");
+        thread::yield_now();
+    }
+}
+
+fn timers<E>() -> Shared<E> {
+    Shared::new(Config::default()).unwrap()
+}
+
+/// Schedules events of its own numbers and cancels a third of them; returns what it got back.
+fn disturb(remote: &Remote<u64>, first: u64) -> Vec<u64> {
+    let mut mine: Vec<TimerId> = Vec::new();
+    let mut cancelled = Vec::new();
+    for number in first..first + EACH {
+        // Many in the same microsecond, so that cancels meet what is being expired.
+        let delay = Duration::from_micros(number % 7 * 10);
+        mine.push(remote.schedule(Monotonic.now(), delay, Slack::EXACT, number));
+        if number % 3 == 0 {
+            let at = (number as usize * 7) % mine.len();
+            cancelled.extend(remote.cancel(mine.swap_remove(at)));
+        }
+    }
+    cancelled
+}
+
+/// Three threads set and cancel while the owner expires: every event comes to one place, once, and
+/// none early.
+#[test]
+fn everything_happens_once() {
+    let mut timers = timers();
+    let threads: Vec<_> = (0..3)
+        .map(|thread| {
+            let remote = timers.remote();
+            thread::spawn(move || disturb(&remote, thread * EACH))
+        })
+        .collect();
+    let mut seen = BTreeMap::<u64, u32>::new();
+    let mut serve = |timers: &mut Shared<u64>| {
+        let now = Monotonic.now();
+        let Some(turn) = timers.trigger(TriggerState::Idle, now) else { return };
+        while let Some(fired) = timers.next(&turn) {
+            // A remote may have seen a later time than the owner, before the owner had the lock.
+            assert!(fired.due <= Monotonic.now());
+            *seen.entry(fired.event).or_default() += 1;
+        }
+    };
+    in_time(|| {
+        serve(&mut timers);
+        threads.iter().any(|thread| !thread.is_finished()) || timers.poll_at().is_some()
+    });
+    for number in threads.into_iter().flat_map(|thread| thread.join().unwrap()) {
+        *seen.entry(number).or_default() += 1;
+    }
+    assert_eq!(seen.len() as u64, 3 * EACH);
+    assert!(seen.values().all(|&times| times == 1));
+}
+
+/// However many timers fall due together, the lock is held for one step at a time, which hands out one event or
+/// moves a few; and in the windows between, others may cancel what is about to come.
+#[test]
+fn a_hold_is_one_step_however_full_a_slot_is() {
+    for count in [100u32, 100_000] {
+        let (mut timers, due) = (timers(), Duration::from_micros(700));
+        let schedule = |number| timers.schedule(Timestamp::ZERO, due, Slack::EXACT, number);
+        let ids: Vec<TimerId> = (0..count).map(schedule).collect();
+        let remote = timers.remote();
+        let turn = timers.trigger(TriggerState::Idle, Timestamp::from_micros(700)).expect("all are due");
+        let (mut came, mut cancelled, mut holds) = (Vec::new(), 0, 0u32);
+        loop {
+            holds += 1;
+            match timers.step(&turn) {
+                Step::Fired(fired) => came.push(fired.event),
+                Step::MoreWork => {}
+                Step::Done => break,
+            }
+            // In every other window those about the cursor go, one by one.
+            let about = came.last().map_or(holds, |&last| last + 1 + holds % 40);
+            if holds % 2 == 0 && about < count {
+                cancelled += u32::from(remote.cancel(ids[about as usize]).is_some());
+            }
+        }
+        assert!(came.is_sorted(), "not in the order they were set");
+        assert_eq!(came.len() as u32 + cancelled, count);
+        assert!(cancelled > count / 8, "{cancelled} of {count} were cancelled in the windows");
+        // An event a hold, and 13 timers a hold where they are only moved: at most twice.
+        assert!(holds <= count + count / 4 + 8, "{holds} holds for {count} timers");
+        assert_eq!(timers.stats().pending, 0);
+    }
+}
+
+/// The owner sleeps with nothing armed; a remote's event wakes it.
+#[test]
+fn a_remote_wakes_a_sleeping_owner() {
+    let mut timers = timers();
+    timers.arm(Monotonic.now()).unwrap();
+    let remote = timers.remote();
+    let other = thread::spawn(move || {
+        remote.schedule(Monotonic.now(), Duration::from_millis(2), Slack::EXACT, ());
+    });
+    timers.wait(Duration::from_secs(100)).unwrap();
+    let turn = timers.trigger(TriggerState::Backup, Monotonic.now()).expect("it is due");
+    assert!(timers.next(&turn).is_some());
+    other.join().unwrap();
+}
+
+/// What wakes the owner is its socket, and nothing is due: it runs nevertheless, and a remote spends no system
+/// call on it until it goes to sleep again.
+#[test]
+fn a_remote_leaves_a_running_owner_alone() {
+    let mut timers = timers();
+    let remote = timers.remote();
+    let start = Monotonic.now();
+    let set = |seconds, event| {
+        remote.schedule(start, Duration::from_secs(seconds), Slack::EXACT, event);
+    };
+    set(3_000, "far");
+    timers.arm(start).unwrap();
+    let far = timers.poll_at();
+    assert_eq!(timers.common.armed(), far);
+    assert!(timers.trigger(TriggerState::Readiness, start).is_none());
+    set(2_000, "near");
+    assert!(timers.poll_at() < far && timers.common.armed() == far, "the owner runs");
+    timers.arm(start).unwrap();
+    assert_eq!(timers.common.armed(), timers.poll_at());
+    set(1_000, "nearest");
+    assert_eq!(timers.common.armed(), timers.poll_at(), "the owner sleeps");
+}
+
+/// What the backup was armed for has been run by a remote: the next one to be set moves it, where it would soon go off
+/// for nothing.
+#[test]
+fn a_remote_that_expires_spares_the_owner_a_wake_up() {
+    let mut timers = timers();
+    let remote = timers.remote();
+    let start = Monotonic.now();
+    let micros = Duration::from_micros;
+    remote.schedule_at(start, start + micros(40), Slack::micros(20), "served");
+    timers.arm(start).unwrap();
+    assert_eq!(timers.common.armed(), Some(timers.poll_at().unwrap()));
+    let now = start + micros(42);
+    let turn = remote.trigger(TriggerState::HandlerExit, now).expect("it is due");
+    assert_eq!(remote.next(&turn).map(|fired| fired.event), Some("served"));
+    remote.schedule_at(now, now + micros(40), Slack::micros(20), "next");
+    assert_eq!(timers.common.armed(), timers.poll_at());
+    assert!(timers.common.armed() >= Some(now + micros(60)));
+    // A lead counts for what a remote sets, too.
+    timers.arm_ahead(now, micros(15)).unwrap();
+    remote.schedule_at(now, now + micros(30), Slack::EXACT, "first");
+    assert_eq!(timers.common.armed().map(|armed| armed + micros(15)), timers.poll_at());
+}
+
+/// What is written down and what is told: only a move to before the timers' next look costs the clock and their
+/// lock, and the event comes at the last time that was set.
+#[test]
+fn a_timer_that_is_put_off_is_found_once_too_early() {
+    use crate::shared::{Entry, Timer};
+
+    let timers = Shared::<Entry<&str>>::new(Config::default()).unwrap();
+    let remote = timers.remote();
+    let at = |micros: u64| softtimers_core::Timestamp::from_micros(1_000_000 + micros);
+    let look = |now| {
+        let turn = remote.trigger(TriggerState::HandlerExit, now)?;
+        let found = remote.next(&turn).expect("a turn is begun only if something is due");
+        Entry::claim(found, &remote, now).map(|fired| (fired.event, fired.due, fired.lateness))
+    };
+    let no_clock = || panic!("the timers need not be told");
+    let mut timer = Timer::new();
+    assert_eq!(timer.reset(&remote, no_clock, at(1)), Err(softtimers_core::NotPending));
+    assert_eq!(timer.set(&remote, at(0), at(1_000), Slack::EXACT, "a"), None);
+    assert_eq!(timer.set(&remote, at(0), at(1_000), Slack::micros(20), "b"), Some("a"));
+    for micros in [5_000, 9_000, 1_020, 3_000] {
+        timer.reset(&remote, no_clock, at(micros)).unwrap();
+    }
+    assert_eq!(timers.stats().rearmed, 1); // by the second `set`
+    assert_eq!(timers.poll_at(), Some(at(1_020)));
+    assert_eq!(look(at(1_000)), None);
+    assert_eq!(timers.poll_at(), Some(at(3_020)));
+    timer.reset(&remote, || at(1_100), at(2_000)).unwrap();
+    assert_eq!(timers.poll_at(), Some(at(2_020)));
+    assert!(timer.look(|event| event == Some(&"b")));
+    assert_eq!(look(at(2_003)), Some(("b", at(2_000), Duration::from_micros(3))));
+    assert!(timer.look(|event| event.is_none()));
+    assert_eq!(timer.set(&remote, at(2_003), at(3_000), Slack::EXACT, "c"), None);
+    assert_eq!(timer.cancel(&remote), Some("c"));
+    assert_eq!((timers.stats().pending, timer.cancel(&remote)), (0, None));
+}
+
+/// The owner meets no trigger state at all: each event comes nevertheless, in order, none before
+/// it is due.
+#[test]
+fn the_helper_runs_what_a_stuck_owner_leaves() {
+    let timers = timers();
+    let (sender, receiver) = mpsc::channel();
+    let grace = Duration::from_micros(200);
+    let helper = Helper::start(&timers, grace, move |fired| {
+        assert!(fired.due <= Monotonic.now());
+        sender.send(fired.event).unwrap();
+    })
+    .unwrap();
+    assert!(Helper::start(&timers, grace, |_| {}).is_err());
+    for number in 0..20u32 {
+        let delay = Duration::from_micros(100 * u64::from(20 - number));
+        timers.schedule(Monotonic.now(), delay, Slack::EXACT, number);
+    }
+    let mut came: Vec<u32> =
+        (0..20).map(|_| receiver.recv_timeout(Duration::from_secs(100)).unwrap()).collect();
+    came.sort_unstable();
+    assert_eq!(came, Vec::from_iter(0..20));
+    helper.stop().unwrap();
+    assert_eq!(timers.stats().pending, 0);
+}
+
+/// While the owner is in time, the helper runs nothing.
+#[test]
+fn the_helper_leaves_an_owner_alone_that_is_in_time() {
+    let mut timers = timers();
+    let rescued = std::sync::Arc::new(AtomicU64::new(0));
+    let counter = rescued.clone();
+    let helper = Helper::start(&timers, Duration::from_secs(100), move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+    })
+    .unwrap();
+    let mut served = 0;
+    in_time(|| {
+        timers.schedule(Monotonic.now(), Duration::from_micros(20), Slack::EXACT, ());
+        timers.arm(Monotonic.now()).unwrap();
+        timers.wait(Duration::from_secs(100)).unwrap();
+        while let Some(turn) = timers.trigger(TriggerState::Backup, Monotonic.now()) {
+            served += std::iter::from_fn(|| timers.next(&turn)).count();
+        }
+        served < 100
+    });
+    helper.stop().unwrap();
+    assert_eq!((served, rescued.load(Ordering::Relaxed)), (100, 0));
+}
+
+/// A helper that is stopped with much overdue ends after the handler it is in: the rest is the owner's.
+#[test]
+fn a_helper_stops_between_two_events() {
+    let mut timers = timers();
+    let start = Monotonic.now();
+    for number in 0..10 {
+        timers.schedule(start, Duration::ZERO, Slack::EXACT, number);
+    }
+    let (began, begun) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    let helper = Helper::start(&timers, Duration::ZERO, move |fired| {
+        began.send(fired.event).unwrap();
+        may_go_on.recv_timeout(LONGEST).unwrap();
+    })
+    .unwrap();
+    assert_eq!(begun.recv_timeout(LONGEST), Ok(0));
+    let common = timers.common.clone();
+    let stopping = thread::spawn(move || helper.stop());
+    in_time(|| common.lock().watch.as_ref().is_some_and(|watch| !watch.stop));
+    go_on.send(()).unwrap();
+    drop(go_on); // for a second event there is no permission
+    stopping.join().unwrap().unwrap();
+    let turn = timers.trigger(TriggerState::Idle, Monotonic.now() + LONGEST).expect("nine are due");
+    let left: Vec<u32> = std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event).collect();
+    assert_eq!(left, Vec::from_iter(1..10));
+}
+
+/// A handler that panics ends its helper, and nothing else; another helper takes over, which the end of the
+/// first one does not concern.
+#[test]
+fn a_handler_may_panic() {
+    let timers = timers();
+    let helper = Helper::start(&timers, Duration::ZERO, |_| panic!("the handler's own")).unwrap();
+    timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, 1);
+    let kept = timers.schedule(Monotonic.now(), Duration::from_secs(1_000), Slack::EXACT, 2);
+    in_time(|| timers.common.lock().watch.is_some());
+    assert_eq!(timers.stats().pending, 1);
+    let (sender, receiver) = mpsc::channel();
+    let second = Helper::start(&timers, Duration::ZERO, move |fired| sender.send(fired.event).unwrap());
+    assert!(helper.stop().is_err());
+    timers.schedule(Monotonic.now(), Duration::ZERO, Slack::EXACT, 3);
+    assert_eq!(receiver.recv_timeout(LONGEST), Ok(3));
+    second.unwrap().stop().unwrap();
+    assert_eq!(timers.cancel(kept), Some(2));
+}

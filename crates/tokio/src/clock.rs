@@ -1,0 +1,77 @@
+//! One clock for a runtime's timers: tokio's, which is `std`'s, which is `CLOCK_MONOTONIC`.
+//!
+//! Deadlines are tokio's `Instant`s at the border and [`Timestamp`]s inside. Both are readings of the same clock, so
+//! a deadline that has come for the program has come for the timers, to the nanosecond. Only a test that pauses
+//! tokio's clock takes them apart; that is noticed here.
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+use tokio::time::Instant;
+
+/// The time.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// The time, inside.
+pub(crate) fn timestamp() -> Timestamp {
+    timestamp_of(now())
+}
+
+/// A deadline, inside.
+#[cfg(target_os = "linux")]
+pub(crate) fn timestamp_of(instant: Instant) -> Timestamp {
+    softtimers::Monotonic::timestamp_of(instant.into_std())
+}
+
+/// A time from inside; far ahead where `Instant` cannot say it.
+#[cfg(target_os = "linux")]
+pub(crate) fn instant_of(time: Timestamp) -> Instant {
+    softtimers::Monotonic::instant_of(time).map_or_else(far_future, Instant::from_std)
+}
+
+/// Where no timer needs the kernel's epoch, the first call makes one.
+#[cfg(not(target_os = "linux"))]
+mod epoch {
+    use std::sync::OnceLock;
+
+    use super::{Instant, Timestamp, far_future};
+
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+
+    /// As on Linux.
+    pub(crate) fn timestamp_of(instant: Instant) -> Timestamp {
+        Timestamp::ZERO + instant.saturating_duration_since(*EPOCH.get_or_init(super::now))
+    }
+
+    /// As on Linux.
+    pub(crate) fn instant_of(time: Timestamp) -> Instant {
+        let after = time.saturating_duration_since(Timestamp::ZERO);
+        EPOCH.get_or_init(super::now).checked_add(after).unwrap_or_else(far_future)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) use epoch::{instant_of, timestamp_of};
+
+/// `duration` from now, or far ahead.
+pub(crate) fn after(duration: Duration) -> Instant {
+    now().checked_add(duration).unwrap_or_else(far_future)
+}
+
+/// Later than any program runs, and still a time that one can add to: what tokio takes too.
+pub(crate) fn far_future() -> Instant {
+    now() + Duration::from_secs(86_400 * 365 * 30)
+}
+
+/// Whether somebody has paused the clock of this runtime: tokio's time is then not what lies between two readings of
+/// the real one.
+#[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "tokio's clock is compared with the real one")]
+pub(crate) fn was_paused() -> bool {
+    let before = std::time::Instant::now();
+    let time = now().into_std();
+    let after = std::time::Instant::now();
+    !(before..=after).contains(&time)
+}

@@ -1,0 +1,204 @@
+//! [`Timers`]: what all threads of a runtime share, a [`softtimers::shared`] whose events are wakers.
+//!
+//! The event of a timer is the waker of the task that polled it last, so there is nothing that could outlive it:
+//! cancelling returns the waker, and firing hands it out.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use softtimers::idle::{Governor, HeldBack};
+use softtimers::shared::{self, Entry, Remote};
+use softtimers_core::{Idle, NotPending, Slack, Timestamp, TriggerState, Turn};
+use tokio::runtime;
+
+use super::{DriverStats, registry};
+use crate::clock;
+
+#[derive(Debug)]
+pub(crate) struct Timers {
+    remote: Remote<Entry<Waker>>,
+    /// Set once, before what is pending then is woken.
+    end: OnceLock<End>,
+    pub(super) runtime: runtime::Id,
+    /// What the driver's task does while it waits; without one it sleeps until the deadline. Only that task changes it.
+    governor: Option<Mutex<Governor>>,
+    fired: AtomicU64,
+    fired_by_backup: AtomicU64,
+    waker_panics: AtomicU64,
+}
+
+/// The timers' side of one timer.
+pub(crate) type Registration = shared::Timer<Waker>;
+
+/// Why no timer fires any more.
+#[derive(Debug)]
+pub(super) enum End {
+    ShutDown,
+    ClockPaused,
+    Failed(io::Error),
+}
+
+impl Timers {
+    pub(super) fn new(remote: Remote<Entry<Waker>>, runtime: runtime::Id, idle: Option<Idle>) -> Self {
+        let governor = idle.map(|idle| Mutex::new(Governor::new(idle)));
+        Timers {
+            remote,
+            end: OnceLock::new(),
+            runtime,
+            governor,
+            fired: AtomicU64::new(0),
+            fired_by_backup: AtomicU64::new(0),
+            waker_panics: AtomicU64::new(0),
+        }
+    }
+
+    /// Those of the runtime that this is called in; `None` if tokio's own have to serve.
+    #[track_caller]
+    pub(crate) fn current() -> Option<Arc<Timers>> {
+        registry::current()
+    }
+
+    pub(crate) fn if_started() -> Option<Arc<Timers>> {
+        registry::if_started()
+    }
+
+    pub(crate) fn start(idle: Idle) -> io::Result<Option<Arc<Timers>>> {
+        registry::start(idle)
+    }
+
+    /// Wakes `waker` at `due`; returns whom it would have woken before, to be dropped where no lock is held: that may
+    /// run anybody's code.
+    pub(crate) fn set(
+        &self,
+        timer: &mut Registration,
+        now: Timestamp,
+        due: Timestamp,
+        slack: Slack,
+        waker: Waker,
+    ) -> Option<Waker> {
+        timer.set(&self.remote, now, due, slack, waker)
+    }
+
+    pub(crate) fn reset(&self, timer: &mut Registration, due: Timestamp) -> Result<(), NotPending> {
+        timer.reset(&self.remote, clock::timestamp, due)
+    }
+
+    /// Whom it would have woken, as with [`set`](Self::set).
+    pub(crate) fn cancel(&self, timer: &mut Registration) -> Option<Waker> {
+        timer.cancel(&self.remote)
+    }
+
+    pub(super) fn poll_at(&self) -> Option<Timestamp> {
+        self.remote.poll_at()
+    }
+
+    pub(super) fn governor(&self) -> Option<MutexGuard<'_, Governor>> {
+        self.governor.as_ref().map(|governor| governor.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn held_back(&self) -> Option<HeldBack> {
+        self.governor()?.held_back()
+    }
+
+    /// Wakes what is due, some of it if that is much; returns how many were found.
+    #[inline]
+    pub(crate) fn trigger(&self, source: TriggerState, now: Timestamp) -> usize {
+        match self.remote.trigger(source, now) {
+            None => 0,
+            Some(turn) => self.wake_some(&turn, now),
+        }
+    }
+
+    /// Wakes what the turn hands out, at most [`AT_ONCE`]; returns how many were found, those that had been put off
+    /// among them.
+    pub(super) fn wake_some(&self, turn: &Turn, now: Timestamp) -> usize {
+        let (mut found, mut woken, mut by_backup) = (0, 0, 0);
+        while let Some(fired) = (found < AT_ONCE).then(|| self.remote.next(turn)).flatten() {
+            found += 1;
+            if let Some(fired) = Entry::claim(fired, &self.remote, now) {
+                woken += 1;
+                by_backup += u64::from(fired.source == TriggerState::Backup);
+                self.wake(fired.event);
+            }
+        }
+        self.fired.fetch_add(woken, Ordering::Relaxed);
+        self.fired_by_backup.fetch_add(by_backup, Ordering::Relaxed);
+        found
+    }
+
+    /// A waker is somebody else's code.
+    fn wake(&self, waker: Waker) {
+        if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
+            self.waker_panics.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// After this every timer panics when it is polled before its time; those that wait are woken to do so. Only the
+    /// first reason counts.
+    pub(super) fn end(&self, why: End) {
+        let _ = self.end.set(why);
+        // Who scheduled before finds itself woken here; who schedules after it sees, when it has had the lock, that
+        // this is the end.
+        while let Some(turn) = self.remote.trigger(TriggerState::Idle, Timestamp::MAX) {
+            if self.wake_some(&turn, Timestamp::MAX) == 0 {
+                break;
+            }
+        }
+        if let Some(mut governor) = self.governor() {
+            // Another driver may spin.
+            governor.wait(clock::timestamp(), None);
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.end.get().is_some()
+    }
+
+    /// Whether this thread is in the runtime whose timers these are.
+    fn is_current(&self) -> bool {
+        runtime::Handle::try_current().is_ok_and(|handle| handle.id() == self.runtime)
+    }
+
+    /// To be called after scheduling.
+    ///
+    /// # Panics
+    /// If nothing will fire any more, and the runtime is not just shutting down around the caller.
+    pub(crate) fn check(&self) {
+        match self.end.get() {
+            None => {}
+            // The driver's task is dropped before others are: a worker may be polling one this very moment. That
+            // task is about to be dropped as well.
+            Some(End::ShutDown) if self.is_current() => {}
+            Some(End::ShutDown) => {
+                panic!("this timer belongs to a tokio runtime that is being, or has been, shut down")
+            }
+            Some(End::ClockPaused) => panic!(
+                "tokio's clock was paused after the runtime's first soft timer; pause it before, for example with \
+                 `start_paused = true`, and softtimers-tokio uses tokio's timers"
+            ),
+            Some(End::Failed(error)) => panic!("the timer driver of this runtime failed: {error}"),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> DriverStats {
+        let (stats, backup) = (self.remote.stats(), self.remote.backup_stats());
+        DriverStats {
+            pending: stats.pending,
+            fired: self.fired.load(Ordering::Relaxed),
+            fired_by_backup: self.fired_by_backup.load(Ordering::Relaxed),
+            cancelled: stats.cancelled,
+            set: backup.set,
+            wake_ups: backup.expirations,
+            polled: self.governor().map_or(Duration::ZERO, |governor| governor.polling().time),
+            waker_panics: self.waker_panics.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// How many are woken at one trigger state: the task whose poll it follows, and the tasks behind it, wait meanwhile,
+/// some microseconds. What is left is due at the next one, or wakes the driver's task.
+pub(super) const AT_ONCE: usize = 32;

@@ -1,0 +1,116 @@
+//! Which timers belong to the runtime that a thread is in.
+//!
+//! tokio numbers its runtimes, and may give the number of one that has ended to another. So a number is forgotten
+//! when its runtime shuts down, and what a thread remembers counts only while it has not ended.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+
+use softtimers::shared::Shared;
+use softtimers_core::{Config, Idle};
+use tokio::runtime::{Handle, Id};
+
+use super::task::Task;
+use super::timers::Timers;
+use crate::clock;
+
+static RUNTIMES: LazyLock<Mutex<HashMap<Id, Weak<Timers>>>> = LazyLock::new(Mutex::default);
+
+thread_local! {
+    /// What this thread found last.
+    static LATEST: RefCell<Option<(Id, Weak<Timers>)>> = const { RefCell::new(None) };
+}
+
+fn runtimes() -> MutexGuard<'static, HashMap<Id, Weak<Timers>>> {
+    RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The timers of the current runtime, which are started if need be; `None` if its clock was paused.
+#[track_caller]
+pub(super) fn current() -> Option<Arc<Timers>> {
+    let handle = Handle::current();
+    remembered(handle.id()).or_else(|| match find_or_start(&handle, None) {
+        Ok(found) => found.map(|(timers, _)| timers),
+        Err(error) => panic!("no timerfd for this runtime's timers: {error}"),
+    })
+}
+
+/// Starts the timers of the current runtime.
+#[track_caller]
+pub(super) fn start(idle: Idle) -> io::Result<Option<Arc<Timers>>> {
+    match find_or_start(&Handle::current(), Some(idle))? {
+        Some((_, Began::Before)) => {
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "this runtime has had timers already"))
+        }
+        Some((timers, Began::Now)) => Ok(Some(timers)),
+        None => Ok(None),
+    }
+}
+
+enum Began {
+    Before,
+    Now,
+}
+
+#[track_caller]
+fn find_or_start(handle: &Handle, idle: Option<Idle>) -> io::Result<Option<(Arc<Timers>, Began)>> {
+    let runtime = handle.id();
+    let (timers, task) = {
+        let mut runtimes = runtimes();
+        if let Some(timers) = alive(runtimes.get(&runtime)) {
+            (timers, None)
+        } else if clock::was_paused() {
+            return Ok(None);
+        } else {
+            let shared = Shared::new(Config::default())?;
+            let timers = Arc::new(Timers::new(shared.remote(), runtime, idle));
+            let task = Task::new(timers.clone(), shared)?;
+            runtimes.insert(runtime, Arc::downgrade(&timers));
+            (timers, Some(task))
+        }
+    };
+    remember(runtime, &timers);
+    let Some(task) = task else { return Ok(Some((timers, Began::Before))) };
+    // Without the lock: a runtime that is shutting down drops what is spawned on it at once.
+    handle.spawn(task.run());
+    Ok(Some((timers, Began::Now)))
+}
+
+/// The timers of the current runtime, if it has some.
+pub(super) fn if_started() -> Option<Arc<Timers>> {
+    let runtime = Handle::try_current().ok()?.id();
+    remembered(runtime).or_else(|| {
+        let timers = alive(runtimes().get(&runtime))?;
+        remember(runtime, &timers);
+        Some(timers)
+    })
+}
+
+/// The runtime has ended, or is about to.
+pub(super) fn forget(ended: &Timers) {
+    let mut runtimes = runtimes();
+    if runtimes.get(&ended.runtime).is_some_and(|timers| std::ptr::eq(timers.as_ptr(), ended)) {
+        runtimes.remove(&ended.runtime);
+    }
+}
+
+fn alive(timers: Option<&Weak<Timers>>) -> Option<Arc<Timers>> {
+    timers?.upgrade().filter(|timers| !timers.has_ended())
+}
+
+fn remembered(runtime: Id) -> Option<Arc<Timers>> {
+    let look = |latest: &RefCell<Option<(Id, Weak<Timers>)>>| {
+        let latest = latest.borrow();
+        let (of, timers) = latest.as_ref()?;
+        alive((*of == runtime).then_some(timers))
+    };
+    // A thread that is ending may have no memory left.
+    LATEST.try_with(look).ok().flatten()
+}
+
+fn remember(runtime: Id, timers: &Arc<Timers>) {
+    let latest = Some((runtime, Arc::downgrade(timers)));
+    let _ = LATEST.try_with(|remembers| remembers.replace(latest));
+}

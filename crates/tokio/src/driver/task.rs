@@ -1,0 +1,119 @@
+//! [`Task`]: waits for the one descriptor, and serves what no trigger state has met.
+
+use std::io;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use softtimers::shared::{Entry, Shared};
+use softtimers_core::{Timestamp, TriggerState, Wait};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::registry;
+use super::timers::{AT_ONCE, End, Timers};
+use crate::clock;
+
+/// It ends with its runtime, which drops it; whatever the reason, nothing is left waiting for it.
+#[derive(Debug)]
+pub(super) struct Task {
+    timers: Arc<Timers>,
+    descriptor: AsyncFd<Shared<Entry<Waker>>>,
+}
+
+impl Task {
+    /// Has to be called in the runtime.
+    ///
+    /// # Panics
+    /// If the runtime does no I/O.
+    #[track_caller]
+    #[expect(
+        deprecated,
+        reason = "its successor is unsafe, for descriptors that may be closed; `Shared` owns this one and closes it last"
+    )]
+    pub(super) fn new(timers: Arc<Timers>, shared: Shared<Entry<Waker>>) -> io::Result<Self> {
+        let descriptor = AsyncFd::with_interest(shared, Interest::READABLE)?;
+        Ok(Task { timers, descriptor })
+    }
+
+    pub(super) async fn run(mut self) {
+        let end = match self.serve().await {
+            Ok(end) => end,
+            Err(error) => End::Failed(error),
+        };
+        self.timers.end(end);
+    }
+
+    async fn serve(&mut self) -> io::Result<End> {
+        loop {
+            match self.idle(clock::timestamp()) {
+                Wait::Poll => tokio::task::yield_now().await,
+                Wait::Until(wake) if !self.sleep(Some(wake)).await? => return Ok(End::ShutDown),
+                Wait::Forever if !self.sleep(None).await? => return Ok(End::ShutDown),
+                Wait::Until(_) | Wait::Forever => {}
+            }
+            if clock::was_paused() {
+                return Ok(End::ClockPaused);
+            }
+            if self.wake_all().await > 0 && self.timers.governor().is_some() {
+                // Who was woken may set its next timer before anything is decided.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Wakes what is due, in portions, between which other tasks run; returns how many were found.
+    async fn wake_all(&mut self) -> usize {
+        let mut found = 0;
+        loop {
+            let now = clock::timestamp();
+            let Some(turn) = self.descriptor.get_mut().trigger(TriggerState::Backup, now) else { break };
+            let portion = self.timers.wake_some(&turn, now);
+            found += portion;
+            if portion < AT_ONCE {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        found
+    }
+
+    /// What to do until the earliest deadline.
+    fn idle(&self, now: Timestamp) -> Wait {
+        let poll_at = self.timers.poll_at();
+        match self.timers.governor() {
+            Some(mut governor) => governor.wait(now, poll_at),
+            None => poll_at.map_or(Wait::Forever, Wait::Until),
+        }
+    }
+
+    /// Sleeps until the descriptor is readable, at that time if no earlier deadline comes in between; `false` when the
+    /// runtime has shut down.
+    async fn sleep(&mut self, wake: Option<Timestamp>) -> io::Result<bool> {
+        let shared = self.descriptor.get_mut();
+        let lead = match (self.timers.poll_at(), wake) {
+            (Some(deadline), Some(wake)) => deadline.saturating_duration_since(wake),
+            _ => self.timers.governor().map_or(Duration::ZERO, |governor| governor.lead()),
+        };
+        // From here to the next trigger state, those who schedule see to the descriptor.
+        shared.arm_ahead(clock::timestamp(), lead)?;
+        let Ok(mut ready) = self.descriptor.readable_mut().await else { return Ok(false) };
+        ready.clear_ready();
+        let expirations = self.descriptor.get_mut().expired()?;
+        if let (Some(mut governor), Some(wake), 1..) = (self.timers.governor(), wake, expirations) {
+            let now = clock::timestamp();
+            // Else somebody has set an earlier one meanwhile.
+            if now >= wake {
+                governor.woke(wake, now);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        registry::forget(&self.timers);
+        self.timers.end(End::ShutDown);
+    }
+}

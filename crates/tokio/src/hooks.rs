@@ -1,0 +1,37 @@
+//! Trigger states where a runtime's threads park and unpark.
+
+use softtimers_core::TriggerState;
+use tokio::runtime::Builder;
+
+use crate::driver::trigger;
+
+/// Makes the parking and unparking of the runtime's threads trigger states: what has come due while the last task ran
+/// is woken before the thread sleeps, and what has come due while it slept before anything else is polled.
+///
+/// It takes both of tokio's hooks. A program that has its own calls [`trigger`] with
+/// [`TriggerState::Idle`] from them instead.
+///
+/// ```
+/// use softtimers_tokio::trigger_at_park;
+/// use tokio::runtime::Builder;
+///
+/// let mut builder = Builder::new_multi_thread();
+/// let runtime = trigger_at_park(&mut builder).worker_threads(2).enable_all().build()?;
+/// runtime.block_on(async { /* … */ });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn trigger_at_park(builder: &mut Builder) -> &mut Builder {
+    let look = || {
+        trigger(TriggerState::Idle);
+    };
+    builder.on_thread_park(look).on_thread_unpark(look)
+}
+
+/// Makes the end of each poll of each task a trigger state, wrapped or not. Only with tokio's unstable hooks:
+/// `RUSTFLAGS="--cfg tokio_unstable"`.
+#[cfg(tokio_unstable)]
+pub fn trigger_at_polls(builder: &mut Builder) -> &mut Builder {
+    builder.on_after_task_poll(|_| {
+        trigger(TriggerState::HandlerExit);
+    })
+}

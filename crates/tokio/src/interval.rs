@@ -1,0 +1,131 @@
+//! [`Interval`]: ticks at a period, on a schedule that does not drift.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use softtimers_core::Slack;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::clock;
+use crate::missed_tick::{TOLERANCE, next_tick};
+use crate::timer::Timer;
+
+/// Ticks every `period`, for the first time at once.
+///
+/// As `tokio::time::interval`, for periods from some tens of microseconds. Each tick's time is the one before plus the
+/// period, so a tick that comes late does not delay the others.
+///
+/// # Panics
+/// If `period` is zero; as [`Driver::current`](crate::Driver::current).
+///
+/// ```
+/// use std::time::Duration;
+/// use softtimers_tokio::interval;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let mut interval = interval(Duration::from_micros(100)); // 10 kHz
+/// let first = interval.tick().await;
+/// assert_eq!(interval.tick().await - first, Duration::from_micros(100));
+/// # });
+/// ```
+#[track_caller]
+pub fn interval(period: Duration) -> Interval {
+    interval_at(clock::now(), period)
+}
+
+/// Ticks every `period`, for the first time at `start`; as [`interval`].
+///
+/// # Panics
+/// As [`interval`].
+#[track_caller]
+pub fn interval_at(start: Instant, period: Duration) -> Interval {
+    assert!(period > Duration::ZERO, "`period` must be non-zero.");
+    Interval {
+        timer: Timer::new(start),
+        scheduled: start,
+        period,
+        missed_tick_behavior: MissedTickBehavior::default(),
+        tolerance: TOLERANCE,
+    }
+}
+
+/// What [`interval`] and [`interval_at`] return.
+#[derive(Debug)]
+pub struct Interval {
+    timer: Timer,
+    /// What the timer is set to, however long ago.
+    scheduled: Instant,
+    period: Duration,
+    missed_tick_behavior: MissedTickBehavior,
+    tolerance: Duration,
+}
+
+impl Interval {
+    /// With this slack instead of [`Slack::DEFAULT`], a tenth of the period and at most 50 µs.
+    pub fn with_slack(mut self, slack: Slack) -> Self {
+        self.timer.set_slack(slack);
+        self
+    }
+
+    /// Waits for the next tick; returns the time it was scheduled for.
+    ///
+    /// Cancel-safe: a `tick` that is dropped has taken none.
+    pub async fn tick(&mut self) -> Instant {
+        poll_fn(|cx| self.poll_tick(cx)).await
+    }
+
+    /// As [`tick`](Self::tick). While pending, the task of the latest `cx` is woken for it.
+    pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
+        ready!(self.timer.poll(cx));
+        let tick = self.scheduled;
+        let behavior = self.missed_tick_behavior;
+        let next = next_tick(behavior, tick, clock::now(), self.period, self.tolerance);
+        self.reset_at(next.unwrap_or_else(clock::far_future));
+        Poll::Ready(tick)
+    }
+
+    /// The next tick is one period from now.
+    pub fn reset(&mut self) {
+        self.reset_after(self.period);
+    }
+
+    /// The next tick is now.
+    pub fn reset_immediately(&mut self) {
+        self.reset_at(clock::now());
+    }
+
+    /// The next tick is `after` from now.
+    pub fn reset_after(&mut self, after: Duration) {
+        self.reset_at(clock::after(after));
+    }
+
+    /// The next tick is at `deadline`, and the others go by that.
+    pub fn reset_at(&mut self, deadline: Instant) {
+        self.scheduled = deadline;
+        self.timer.reset(deadline);
+    }
+
+    /// What is done about missed ticks: `Burst`, unless set.
+    pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
+        self.missed_tick_behavior
+    }
+
+    /// Sets what is done about missed ticks; the meaning is exactly tokio's.
+    pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
+        self.missed_tick_behavior = behavior;
+    }
+
+    /// How late a tick may be and still count as on time, whatever the behaviour; 5 ms, as with tokio, unless set.
+    ///
+    /// With a period below that, `Skip` and `Delay` let a stall of up to so much be followed by a burst. Zero makes
+    /// them do what they are called at any period.
+    pub fn set_missed_tick_tolerance(&mut self, tolerance: Duration) {
+        self.tolerance = tolerance;
+    }
+
+    /// The period.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+}

@@ -1,0 +1,75 @@
+//! Timers for tokio that keep microseconds: [`sleep`](fn@sleep), [`timeout`](fn@timeout), [`interval`](fn@interval), a [`Pacer`] and a
+//! [`PacedUdpSocket`].
+//!
+//! `tokio::time::sleep(100 µs)` takes one to two milliseconds, because tokio's timers count in milliseconds. These
+//! take 100 µs and a wake-up, and less than a wake-up more where the runtime is busy:
+//!
+//! ```text
+//!   tokio           due ───────────── next millisecond ───────────── epoll_wait ends ● 1–2 ms
+//!   here, idle      due ── slack ── timerfd ─ wake-up ●                               20–40 µs
+//!   here, busy      due ─ next poll of a wrapped task ●                               a few µs
+//! ```
+//!
+//! ```
+//! use std::time::Duration;
+//! use softtimers_tokio::{interval, sleep, timeout};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! sleep(Duration::from_micros(150)).await;
+//!
+//! let mut tick = interval(Duration::from_micros(100)); // 10 kHz
+//! for _ in 0..5 {
+//!     tick.tick().await;
+//! }
+//! let answer = timeout(Duration::from_millis(2), async { 42 }).await;
+//! assert_eq!(answer, Ok(42));
+//! # });
+//! ```
+//!
+//! The names, arguments and rules are tokio's, so `use softtimers_tokio::sleep` in the place of `use tokio::time::sleep` is
+//! all that a program needs. On top of that:
+//!
+//! - **Slack is on.** A timer may be late by a tenth of its delay, at most 50 µs, so that neighbours share a wake-up.
+//!   [`Slack::EXACT`] is there for those that mind ([`Sleep::with_slack`]).
+//! - **Trigger states.** Each poll of one of these timers or sockets wakes whatever else is due. So does each poll of
+//!   a task that was [`wrap`](fn@wrap)ped, each park and unpark of a thread with [`trigger_at_park`], and each call of
+//!   [`trigger`](fn@trigger).
+//! - **One timerfd** for a runtime, however many timers; one task waits for it ([`driver`]). What is pending costs
+//!   nothing. [`Driver::start`] makes that task poll for a while before a deadline, or spin.
+//! - **Departures at a rate** that does not burst after a stall: [`Pacer`].
+//!
+//! Off Linux, and where tokio's clock is paused, tokio's own timers serve; the API is the same.
+//!
+//! # When not to use this
+//!
+//! For time-outs of seconds: tokio's are as good. For one timer in a program that does nothing else: an `AsyncFd` on a
+//! timerfd does the same. `docs/which-wait.md` in the repository has the table, and the command that makes it for
+//! your machine.
+#![forbid(unsafe_code)]
+#![doc(test(attr(deny(warnings))))]
+
+mod clock;
+pub mod driver;
+mod hooks;
+pub mod interval;
+mod missed_tick;
+pub mod pacer;
+pub mod sleep;
+pub mod timeout;
+mod timer;
+pub mod udp;
+pub mod wrap;
+
+pub use softtimers_core::{CatchUp, Idle, PaceConfig, PollBudget, Rate, RateClock, Slack, TriggerState};
+pub use tokio::time::{Instant, MissedTickBehavior};
+
+pub use driver::{Driver, DriverStats, trigger};
+pub use hooks::trigger_at_park;
+#[cfg(tokio_unstable)]
+pub use hooks::trigger_at_polls;
+pub use interval::{Interval, interval, interval_at};
+pub use pacer::Pacer;
+pub use sleep::{Sleep, sleep, sleep_until};
+pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
+pub use udp::PacedUdpSocket;
+pub use wrap::{Wrapped, spawn, wrap};

@@ -1,0 +1,154 @@
+//! [`Pacer`]: departures at a rate, awaited one by one.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use softtimers_core::{PaceConfig, PaceError, Rate, RateClock, RateError, Slack, Timestamp};
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::timer::Timer;
+
+/// Says when the next packet, request or block may leave: a [`RateClock`] that can be awaited.
+///
+/// What distinguishes it from an [`Interval`](crate::Interval) is the rule after a stall: departures that were missed
+/// are made up at no less than the burst interval, so never back to back, and beyond a bound are given up and counted.
+///
+/// ```text
+///   schedule   |    |    |    |    |    |    |    |    |
+///   Interval   ●    ●──── stall ────●●●●●    ●    ●
+///   Pacer      ●    ●──── stall ────●  ●  ●  ●  ●  ●    ●   catches up at the burst interval
+/// ```
+///
+/// Without slack: the next departure's time is the kernel timer's.
+///
+/// ```
+/// use softtimers_tokio::{PaceConfig, Pacer, Rate};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let mut pacer = Pacer::new(PaceConfig::new(Rate::per_second(25_000)?))?;
+/// for _ in 0..10 {
+///     pacer.ready().await; // safe to cancel: nothing has left yet
+///     // … send …
+///     pacer.departed();
+/// }
+/// assert_eq!(pacer.clock().departures(), 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Pacer {
+    clock: RateClock,
+    timer: Timer,
+    started: bool,
+}
+
+impl Pacer {
+    /// A pacer whose first departure may leave at once.
+    ///
+    /// # Errors
+    /// As [`RateClock::new`].
+    ///
+    /// # Panics
+    /// As [`Driver::current`](crate::Driver::current).
+    #[track_caller]
+    pub fn new(config: PaceConfig) -> Result<Pacer, PaceError> {
+        Ok(Pacer::from_clock(RateClock::new(config)?))
+    }
+
+    /// One departure every `interval`, with [`PaceConfig::new`]'s defaults.
+    ///
+    /// # Errors
+    /// [`RateError`] for an interval that is no rate: zero, or too long.
+    ///
+    /// # Panics
+    /// As [`Driver::current`](crate::Driver::current).
+    #[track_caller]
+    pub fn every(interval: Duration) -> Result<Pacer, RateError> {
+        let config = PaceConfig::new(Rate::every(interval)?);
+        Ok(Pacer::new(config).expect("the defaults fit any rate"))
+    }
+
+    /// A pacer for a clock of any schedule, such as [`RateClock::replay`]'s. It is started by the first
+    /// [`ready`](Self::ready).
+    ///
+    /// # Panics
+    /// As [`Driver::current`](crate::Driver::current).
+    #[track_caller]
+    pub fn from_clock(clock: RateClock) -> Pacer {
+        let mut timer = Timer::new(clock::now());
+        timer.set_slack(Slack::EXACT);
+        Pacer { clock, timer, started: false }
+    }
+
+    /// With this slack, where departures may be late for the sake of fewer wake-ups.
+    #[must_use]
+    pub fn with_slack(mut self, slack: Slack) -> Self {
+        self.timer.set_slack(slack);
+        self
+    }
+
+    /// Waits until the next departure may leave. Ready, and ready again, until it is told that something has
+    /// [`departed`](Self::departed); so dropping the future loses nothing.
+    ///
+    /// A recording that [is over](RateClock::is_over) has no next departure: this waits for good.
+    pub async fn ready(&mut self) {
+        poll_fn(|cx| self.poll_ready(cx)).await;
+    }
+
+    /// As [`ready`](Self::ready).
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        ready!(self.timer.poll(cx));
+        if !self.started {
+            self.started = true;
+            self.clock.start(clock::timestamp());
+        }
+        Poll::Ready(())
+    }
+
+    /// One packet has left.
+    pub fn departed(&mut self) {
+        self.departed_together(1, 1);
+    }
+
+    /// So many packets have left together, of so many bytes in all; the bytes matter where the rate
+    /// [counts](PaceConfig::counts) them.
+    pub fn departed_together(&mut self, packets: u32, bytes: u32) {
+        let now = clock::timestamp();
+        if !self.started {
+            self.started = true;
+            self.clock.start(now);
+        }
+        let next = self.clock.departed_together(now, packets, bytes);
+        self.wait_until(next);
+    }
+
+    /// Changes the rate, without a burst: what has passed of the gap counts at the old rate.
+    pub fn set_rate(&mut self, rate: Rate) {
+        let next = self.clock.set_rate(clock::timestamp(), rate);
+        if self.started {
+            self.wait_until(next);
+        }
+    }
+
+    /// Begins anew after an idle time: the next departure may leave at once, and nothing before counts as missed.
+    pub fn restart(&mut self) {
+        self.started = false;
+        self.timer.reset(clock::now());
+    }
+
+    /// When the next departure may leave.
+    pub fn next_departure(&self) -> Instant {
+        self.timer.deadline()
+    }
+
+    /// The rate, and what has left, is behind and was given up.
+    pub fn clock(&self) -> &RateClock {
+        &self.clock
+    }
+
+    fn wait_until(&mut self, next: Timestamp) {
+        self.timer.reset(clock::instant_of(next));
+    }
+}

@@ -1,0 +1,96 @@
+//! What a program may rely on, whoever looks for due timers and whichever runtime runs the tasks.
+//!
+//! Times are asserted from below only, or as an order: how late a timer is depends on what else the machine does.
+#![cfg(target_os = "linux")]
+
+mod drops;
+mod fairness;
+mod idle;
+mod intervals;
+mod pacing;
+mod paused;
+mod shutdown;
+mod timeouts;
+mod triggers;
+mod wake_ups;
+mod wakers;
+mod workers;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use softtimers_tokio::Sleep;
+use tokio::runtime::{Builder, Runtime};
+
+/// Far more than any of this takes.
+const LONGEST: Duration = Duration::from_secs(60);
+
+fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn four_workers() -> Runtime {
+    Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap()
+}
+
+/// Runs the test on a thread of its own, for a runtime that hangs cannot time itself out.
+fn bounded<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, receiver) = mpsc::channel();
+    let name = std::thread::current().name().unwrap_or("test").to_owned();
+    let thread = std::thread::Builder::new().name(name);
+    let thread = thread.spawn(move || sender.send(test())).unwrap();
+    match receiver.recv_timeout(LONGEST) {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("still not done after {LONGEST:?}"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => std::panic::resume_unwind(thread.join().unwrap_err()),
+    }
+}
+
+/// The same on a runtime of each kind.
+fn on_each<F: Future<Output = ()> + Send>(test: impl Fn() -> F + Send + 'static) {
+    bounded(move || {
+        current_thread().block_on(test());
+        four_workers().block_on(test());
+    });
+}
+
+/// A sleep of that runtime, from outside of it.
+fn made_in(runtime: &Runtime, delay: Duration) -> Sleep {
+    let _inside = runtime.enter();
+    softtimers_tokio::sleep(delay)
+}
+
+/// A waker that counts.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Count {
+    fn new() -> (Arc<Count>, Waker) {
+        let count = Arc::<Count>::default();
+        (count.clone(), count.into())
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    std::pin::Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+const fn micros(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);

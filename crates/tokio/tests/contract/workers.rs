@@ -1,0 +1,86 @@
+//! Many threads at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use softtimers_tokio::{Driver, Instant, Slack, sleep, sleep_until, spawn, trigger_at_park};
+use tokio::runtime::Builder;
+
+use crate::{HOUR, bounded, four_workers, micros};
+
+/// Tasks that sleep, reset, drop and are moved between workers: all of them finish, none early, and nothing is left.
+#[test]
+fn everything_that_sleeps_wakes() {
+    bounded(|| {
+        let mut builder = Builder::new_multi_thread();
+        let runtime = trigger_at_park(&mut builder).worker_threads(4).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let early = Arc::new(AtomicU64::new(0));
+            let tasks: Vec<_> = (0..200u64)
+                .map(|number| {
+                    let early = early.clone();
+                    spawn(async move {
+                        for round in 0..50u64 {
+                            let delay = micros((number * 37 + round * 101) % 500);
+                            let mut waits = sleep(delay);
+                            if round % 3 == 0 {
+                                waits.reset(Instant::now() + delay / 2);
+                            }
+                            let dropped = sleep(HOUR);
+                            tokio::select! {
+                                () = &mut waits => {}
+                                () = dropped => unreachable!(),
+                            }
+                            if Instant::now() < waits.deadline() {
+                                early.fetch_add(1, Ordering::Relaxed);
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert_eq!(early.load(Ordering::Relaxed), 0);
+            assert_eq!(Driver::current().stats().pending, 0);
+        });
+    });
+}
+
+/// A thread that is no worker sets a timer; the sleeping runtime wakes for it.
+#[test]
+fn a_timer_set_from_another_thread_wakes_the_runtime() {
+    bounded(|| {
+        let runtime = four_workers();
+        let handle = runtime.handle().clone();
+        let setter = std::thread::spawn(move || {
+            let guard = handle.enter();
+            let sleep = sleep(micros(500)).with_slack(Slack::EXACT);
+            drop(guard);
+            handle.block_on(sleep);
+        });
+        setter.join().unwrap();
+    });
+}
+
+/// The driver's task is on one worker, a long computation on another.
+#[test]
+fn a_blocked_worker_holds_up_no_timer_of_others() {
+    bounded(|| {
+        four_workers().block_on(async {
+            let until = Instant::now() + micros(50_000);
+            let blocks = tokio::spawn(async move {
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+            });
+            let mut rounds = 0;
+            while Instant::now() < until {
+                sleep_until(Instant::now() + micros(200)).await;
+                rounds += 1;
+            }
+            blocks.await.unwrap();
+            assert!(rounds > 1, "{rounds}");
+        });
+    });
+}
