@@ -189,6 +189,8 @@ fn a_key_says_when_it_is_due_and_a_turn_when_it_was() {
         (Some(at(70)), true, false, None)
     );
     assert!(timers.is_empty() && timers.next_due().is_none());
+    timers.shrink_to_fit(); // of all that there was
+    assert_eq!((timers.due(3), timers.cancel(3)), (None, false));
 }
 
 /// A turn that also has to bring nearer what is due later does all of that, and leaves nothing to be looked for at once.
