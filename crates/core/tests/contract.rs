@@ -189,6 +189,24 @@ fn a_key_says_when_it_is_due_and_a_turn_when_it_was() {
         (Some(at(70)), true, false, None)
     );
     assert!(timers.is_empty() && timers.next_due().is_none());
+    timers.shrink_to_fit(); // of all that there was
+    assert_eq!((timers.due(3), timers.cancel(3)), (None, false));
+}
+
+/// A turn that also has to bring nearer what is due later does all of that, and leaves nothing to be looked for at once.
+#[test]
+fn a_turn_of_keys_ends_with_nothing_left_to_do() {
+    let (at, keys) = (Timestamp::from_micros, if cfg!(miri) { 200 } else { 5_000 });
+    let mut timers = KeyedTimers::new(Duration::from_micros(1));
+    (0..keys).for_each(|key| timers.set(at(0), key, at(100 + u64::from(key) * 12_000 / u64::from(keys))));
+    let mut came = 0;
+    for now in (0..=12_100).step_by(97).map(at) {
+        let turn = timers.turn(now);
+        came += std::iter::from_fn(|| timers.next(&turn)).count();
+        assert!(timers.next_due().is_none_or(|due| due > now), "something is left at {now:?}");
+    }
+    let turn = timers.turn(at(12_200));
+    assert_eq!(came + std::iter::from_fn(|| timers.next(&turn)).count(), keys as usize);
 }
 
 #[test]
