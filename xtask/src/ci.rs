@@ -8,7 +8,7 @@ use crate::features::{self, Features, claims};
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
-use crate::{dependencies, licences, sizes, stacks, testing, toolchains, words};
+use crate::{dependencies, instructions, licences, sizes, stacks, testing, toolchains, words};
 
 /// `cargo xtask ci`.
 ///
@@ -38,6 +38,7 @@ pub(crate) fn checks(workspace: &Workspace, report: &mut Report) -> Result<()> {
     report.step("examples", || examples(workspace));
     report.step("documentation", || documentation(workspace));
     report.step("no_std build", || toolchains::no_std_build(workspace));
+    report.step("instructions", || instructions::check(root));
     report.step("oldest Rust", || toolchains::msrv_check(workspace));
     Ok(())
 }

@@ -2,13 +2,13 @@
 //!
 //! None of this gates a change by itself; all of it must have been seen to pass before a release.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 
 use crate::ci;
-use crate::program::{self, cargo, cargo_of, program as command};
+use crate::mutants;
+use crate::program::{self, cargo, cargo_of};
 use crate::report::{Outcome, Report};
 use crate::source;
 use crate::stacks;
@@ -24,18 +24,15 @@ const FUZZ_SECONDS: u32 = 20;
 /// Some minutes on one core, and every span of time a few hundred times.
 const OPERATIONS: u64 = 100_000_000;
 
-/// Mutants are shared out over this many runs; all of them take an hour or more on two cores.
-const SHARDS: u64 = 8;
-
-/// `cargo xtask full [--mutants all|K/N]`.
+/// `cargo xtask full [--mutants all|K/N|FILE …]`.
 ///
 /// # Errors
 /// If the workspace cannot be read, or an argument is unknown.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let mutants = match arguments {
-        [] => None,
-        [flag, share] if flag == "--mutants" => Some(share.as_str()),
-        _ => bail!("usage: cargo xtask full [--mutants all|K/N]"),
+        [] => &[],
+        [flag, words @ ..] if flag == "--mutants" && !words.is_empty() => words,
+        _ => bail!("usage: cargo xtask full [--mutants all|K/N|FILE …]"),
     };
     let workspace = Workspace::load()?;
     let (root, files) = (workspace.root(), workspace::text_files(workspace.root())?);
@@ -47,7 +44,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     report.step("quinn, in full", || quinn(root));
     report.step("loom", || loom(&workspace, &files));
     report.step("fuzzing", || fuzz(root));
-    report.step("mutation", || mutation(&workspace, mutants));
+    report.step("mutation", || mutants::check(&workspace, mutants));
     report.step("measurement", measurement);
     Ok(report.close())
 }
@@ -147,36 +144,6 @@ fn fuzz(root: &Path) -> Result<Outcome> {
     Ok(Outcome::of(problems, format!("{} targets, {FUZZ_SECONDS} s each", targets.len())))
 }
 
-/// Changes to core that no test notices. Configured in `.cargo/mutants.toml`.
-fn mutation(workspace: &Workspace, share: Option<&str>) -> Result<Outcome> {
-    let root = workspace.root();
-    if !program::works(cargo(root).args(["mutants", "--version"])) {
-        return Ok(Outcome::skipped("cargo-mutants is not installed"));
-    }
-    let mut cargo = cargo(root);
-    // Each mutant is built in a copy of the project, beside its own target directory.
-    cargo.env_remove("CARGO_TARGET_DIR").args(["mutants", "--package", CORE, "--output"]);
-    cargo.arg(&workspace.target_directory);
-    let share = match share {
-        Some("all") => "all".into(),
-        Some(share) => share.to_owned(),
-        None => share_of(&program::output(command("git", root).args(["rev-parse", "HEAD"]))?),
-    };
-    if share != "all" {
-        cargo.args(["--shard", &share]);
-    }
-    Ok(match program::check(&mut cargo)? {
-        Outcome::Passed(_) => Outcome::passed(format!("mutants {share}")),
-        other => other,
-    })
-}
-
-/// The share of this commit: the same when repeated, another with the next commit.
-fn share_of(commit: &str) -> String {
-    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(commit.trim());
-    format!("{}/{SHARDS}", hash % SHARDS)
-}
-
 /// The figures, in short form, beside those of others.
 fn measurement() -> Result<Outcome> {
     let Some(measure) = crate::command("measure") else {
@@ -189,13 +156,6 @@ fn measurement() -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_commit_always_has_the_same_share() {
-        assert_eq!(share_of("1c5f\n"), share_of("1c5f"));
-        let shares: std::collections::BTreeSet<_> = (0..100).map(|n| share_of(&n.to_string())).collect();
-        assert_eq!(shares.len() as u64, SHARDS);
-    }
 
     #[test]
     fn loom_is_found_in_conditions_and_not_in_words() {

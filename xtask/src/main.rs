@@ -16,8 +16,10 @@ mod ci;
 mod dependencies;
 mod features;
 mod full;
+mod instructions;
 mod licences;
 mod measure;
+mod mutants;
 mod program;
 mod report;
 mod sizes;
@@ -53,6 +55,16 @@ const COMMANDS: &[Command] = &[
         run: measure::run,
     },
     Command {
+        name: "instructions",
+        about: "what timers cost in instructions, against crates/core/benches/instructions.toml; --bless: write it",
+        run: instructions::run,
+    },
+    Command {
+        name: "mutants",
+        about: "changes to core that no test notices: this commit's share; `all`, a share K/N, or of some files",
+        run: mutants::run,
+    },
+    Command {
         name: "features",
         about: "write docs/features.md from docs/features.toml; --check: say if it is out of date",
         run: features::run,
@@ -85,7 +97,7 @@ fn usage(word: Option<&str>) -> ExitCode {
     }
     println!("usage: cargo xtask COMMAND");
     for command in COMMANDS {
-        println!("  {:<10} {}", command.name, command.about);
+        println!("  {:<12} {}", command.name, command.about);
     }
     if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }

@@ -80,6 +80,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("departures") {
         bars.extend(benches::departures(root, if quick { 2_000 } else { 20_000 })?);
     }
+    if wanted("shared") {
+        bars.extend(benches::shared(root, if quick { 1 } else { 7 })?);
+    }
     if wanted("wan") {
         bars.extend(program.wan(if quick { 10 } else { 100 })?);
     }
@@ -102,7 +105,7 @@ fn print_bars(bars: &[Bar]) {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 12] = [
+const SECTIONS: [&str; 13] = [
     "batch-4",
     "batch-1",
     "batch-16",
@@ -114,6 +117,7 @@ const SECTIONS: [&str; 12] = [
     "idle",
     "flows",
     "departures",
+    "shared",
     "wan",
 ];
 

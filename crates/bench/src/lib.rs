@@ -8,6 +8,7 @@
 //! | `work_kept` | how much work does a saturated loop keep beside a paced flow? |
 //! | `timers` | what do setting, moving and expiring cost, by each structure of timers? |
 //! | `callouts` | do set and cancel cost more, the more timers are outstanding (the BSD timers' Table I)? |
+//! | `shared` | how long is the lock of shared timers held, when very many are due together? |
 //! | `handover` | what does it cost to hand datagrams to the kernel, by each way and number at a time? |
 //! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
 //! | `pacing` | the pacing experiments of the soft timers paper, live |
@@ -20,6 +21,7 @@
 pub mod arguments;
 pub mod callouts;
 pub mod events;
+pub mod least;
 pub mod pacing;
 pub mod random;
 pub mod start;

@@ -82,20 +82,28 @@ impl KeyedTimers {
     /// behind all that is due by now.
     ///
     /// # Cost
-    /// O(1). Allocates only for keys above all earlier ones, and when more are pending than ever before.
+    /// O(1). Allocates only for keys above all earlier ones, for more timers than ever before, or for timers spread over
+    /// more slots; a steady load does not.
     ///
     /// # Panics
     /// If `key` is 2²⁸ − 1 or more.
     #[inline]
     pub fn set(&mut self, now: Timestamp, key: u32, due: Timestamp) {
         self.latest = self.latest.max(now.as_nanos());
-        if self.wheel.records.get(key).is_none() {
-            self.grow(key);
-        }
         let due = due.as_nanos().max(self.latest);
         let terms = Terms { due, sequence: self.sequence, early: 0, late: Late::NEVER };
         self.sequence += 1;
-        self.wheel.set(self.latest, key, &terms);
+        match self.wheel.records.get(key) {
+            Some(record) if record.is_filed() => {
+                if !self.wheel.put_off(key, &terms) {
+                    self.wheel.move_to(self.latest, key, &terms);
+                }
+                return;
+            }
+            Some(_) => {}
+            None => self.grow(key),
+        }
+        self.wheel.insert(self.latest, key, &terms);
     }
 
     /// Cancels the timer of `key`; false if it is not pending.
@@ -104,7 +112,11 @@ impl KeyedTimers {
     /// O(1). Never allocates.
     #[inline]
     pub fn cancel(&mut self, key: u32) -> bool {
-        self.wheel.records.get(key).is_some() && self.wheel.remove(key)
+        let pending = self.wheel.records.get(key).is_some_and(Record::is_filed);
+        if pending {
+            self.wheel.remove(key);
+        }
+        pending
     }
 
     /// When the timer of `key` is due, if it is pending.
@@ -129,7 +141,7 @@ impl KeyedTimers {
     /// pending.
     ///
     /// # Cost
-    /// O(1), and one compare when nothing is due. Never allocates.
+    /// O(1), and one compare when nothing is due. A steady load does not allocate.
     #[inline]
     pub fn next(&mut self, turn: &KeyedTurn) -> Option<(u32, Timestamp)> {
         if turn.limit.0 < self.wheel.gate() {
@@ -144,45 +156,18 @@ impl KeyedTimers {
         }
     }
 
-    /// As [`next`](Self::next), but the timer stays pending, and the next one of the turn: until it is
-    /// [set](Self::set) anew or [cancelled](Self::cancel).
-    ///
-    /// # Cost
-    /// As [`next`](Self::next).
-    #[inline]
-    pub fn peek(&mut self, turn: &KeyedTurn) -> Option<(u32, Timestamp)> {
-        if turn.limit.0 < self.wheel.gate() {
-            return None;
-        }
-        loop {
-            match self.look(turn) {
-                KeyedStep::Due(key, due) => return Some((key, due)),
-                KeyedStep::MoreWork => {}
-                KeyedStep::Done => return None,
-            }
-        }
-    }
-
     /// As [`next`](Self::next), in pieces: each call does at most a few microseconds of work, however
     /// many timers are pending and however far time has jumped.
     #[inline]
     pub fn step(&mut self, turn: &KeyedTurn) -> KeyedStep {
-        let step = self.look(turn);
-        if let KeyedStep::Due(key, _) = step {
-            self.wheel.remove(key);
-        }
-        step
-    }
-
-    #[inline]
-    fn look(&mut self, turn: &KeyedTurn) -> KeyedStep {
-        match self.wheel.pull(turn.limit.0) {
-            Pull::Least(found, key) if found < turn.limit => {
+        match self.wheel.pop(turn.limit, &()) {
+            Pull::Least(found, key) => {
+                self.wheel.taken(key);
                 KeyedStep::Due(key, Timestamp::from_nanos(found.0))
             }
             Pull::More => KeyedStep::MoreWork,
-            Pull::Least(..) | Pull::Idle if self.wheel.tidy(turn.limit.0) => KeyedStep::MoreWork,
-            Pull::Least(..) | Pull::Idle => KeyedStep::Done,
+            Pull::Idle if self.wheel.tidy(turn.limit.0, &()) => KeyedStep::MoreWork,
+            Pull::Idle => KeyedStep::Done,
         }
     }
 

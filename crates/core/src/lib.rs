@@ -19,6 +19,7 @@
 //! 4. [`DepartureQueue`]: the packets of many flows, each at its own rate.
 //! 5. [`bound`]: the paper's bound on lateness, as code.
 //! 6. [`Alarm`] and [`Idle`]: when a driver should touch the hardware timer, and when it may sleep.
+//! 7. [`poll`]: when to look for packets, how many to take, and when to stop, so that overload is survived.
 //!
 //! The crate is `no_std` with `alloc`, has no dependencies, and forbids `unsafe`. The Linux drivers
 //! are in the crate `softtimers`.
@@ -35,6 +36,7 @@ pub mod idle;
 pub mod keyed;
 pub mod pace;
 pub mod percent;
+pub mod poll;
 mod random;
 pub mod rate;
 pub mod slack;

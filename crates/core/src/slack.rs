@@ -13,7 +13,6 @@
 
 use core::time::Duration;
 
-use crate::Timestamp;
 use crate::time::{Tick, saturating_nanos};
 
 /// The lateness an event tolerates. Larger slack means fewer hardware timer events and wake-ups.
@@ -107,74 +106,75 @@ impl Slack {
     /// latest time seen is `latest`. What is already due takes its place there, behind everything
     /// due so far; this is what ends a turn.
     #[inline]
-    pub(crate) fn resolve(self, due: Timestamp, delay: Duration, tick: Tick, latest: Timestamp) -> Window {
-        let exact = if due <= latest { latest } else { tick.round_up(due) };
-        let (effective, slack) = match self.0 {
-            Kind::Proportional => {
-                let tenth = saturating_nanos(delay) / 10;
-                (exact, Some(tenth.min(MOST_PROPORTIONAL).max(tick.as_nanos())))
+    pub(crate) fn resolve(self, due: u64, delay: u64, tick: Tick, latest: u64) -> Window {
+        let mut effective = if due <= latest { latest } else { tick.round_up(due) };
+        let slack = match self.0 {
+            Kind::Proportional => (delay / 10).min(MOST_PROPORTIONAL).max(tick.as_nanos()),
+            Kind::Window(slack) => slack,
+            Kind::Rounded(slack) => {
+                if due > latest {
+                    effective = roundest(due, slack / 2, tick.as_nanos()).unwrap_or(effective);
+                }
+                slack
             }
-            Kind::Window(slack) => (exact, Some(slack)),
-            Kind::Rounded(slack) if due > latest => {
-                (roundest(due, slack / 2, tick.as_nanos()).unwrap_or(exact), Some(slack))
-            }
-            Kind::Rounded(slack) => (exact, Some(slack)),
-            Kind::Deferrable => (exact, None),
+            Kind::Deferrable => return Window { due, effective, last: NEVER },
         };
-        Window { due, effective, last: slack.map(|slack| due + Duration::from_nanos(slack)) }
+        Window { due, effective, last: due.saturating_add(slack) }
     }
 }
 
-/// An event's times, all absolute.
+/// An event's times, all absolute and in nanoseconds: a [`Duration`]'s seconds and nanoseconds, made and taken
+/// apart, would be a good part of what it costs to schedule a timer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     /// Asked for.
-    pub(crate) due: Timestamp,
+    pub(crate) due: u64,
     /// The order it comes out in: `due` on the tick, after rounding.
-    pub(crate) effective: Timestamp,
-    /// Due + slack; `None` for a deferrable event.
-    pub(crate) last: Option<Timestamp>,
+    pub(crate) effective: u64,
+    /// Due + slack; [`NEVER`] for a deferrable event.
+    last: u64,
 }
 
 impl Window {
-    /// When the backup must look, if the event is filed at `filed`; [`Timestamp::MAX`] means never.
+    /// From the effective due time to the time when the backup must look; `None` is never.
     #[inline]
-    pub(crate) fn deadline(&self, filed: Timestamp) -> Timestamp {
-        self.last.map_or(Timestamp::MAX, |last| last.max(filed))
+    pub(crate) fn late(&self) -> Option<u64> {
+        (self.last != NEVER).then(|| self.last.saturating_sub(self.effective))
     }
 
     /// Whether an event that is filed at `filed` already need not move. A deferrable one must, since
     /// it has no deadline that would make up for being late.
     #[inline]
-    pub(crate) fn contains(&self, filed: Timestamp) -> bool {
-        self.due <= filed && filed <= self.last.unwrap_or(self.due)
+    pub(crate) fn contains(&self, filed: u64) -> bool {
+        let last = if self.last == NEVER { self.due } else { self.last };
+        self.due <= filed && filed <= last
     }
 }
 
 /// The multiple of `tick` in `[due, due + reach]` whose count of ticks has the most trailing zeros.
-fn roundest(due: Timestamp, reach: u64, tick: u64) -> Option<Timestamp> {
-    let low = due.as_nanos().div_ceil(tick);
-    let high = due.as_nanos().saturating_add(reach) / tick;
+fn roundest(due: u64, reach: u64, tick: u64) -> Option<u64> {
+    let low = due.div_ceil(tick);
+    let high = due.saturating_add(reach) / tick;
     if high <= low || low == 0 {
         return None;
     }
     // Above the highest bit in which low - 1 and high differ they agree; clearing the bits below it
     // in `high` gives the roundest number that is still > low - 1.
     let bit = ((low - 1) ^ high).ilog2();
-    ((high >> bit) << bit).checked_mul(tick).map(Timestamp::from_nanos)
+    ((high >> bit) << bit).checked_mul(tick)
 }
 
 /// Linux's own default slack for an ordinary thread's timers: what programs live with today.
 const MOST_PROPORTIONAL: u64 = 50_000;
+const NEVER: u64 = u64::MAX;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn window(slack: Slack, due: u64, delay: u64, tick: u64) -> (u64, u64) {
-        let (due, delay) = (Timestamp::from_nanos(due), Duration::from_nanos(delay));
-        let window = slack.resolve(due, delay, Tick::new(tick), Timestamp::ZERO);
-        (window.effective.as_nanos(), window.deadline(window.effective).as_nanos())
+        let window = slack.resolve(due, delay, Tick::new(tick), 0);
+        (window.effective, window.late().map_or(u64::MAX, |late| window.effective + late))
     }
 
     #[test]

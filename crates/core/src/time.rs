@@ -104,12 +104,12 @@ impl Tick {
         self.nanos
     }
 
-    /// The first multiple of the tick at or after `time`; saturates at [`Timestamp::MAX`].
+    /// The first multiple of the tick at or after `time`; saturates.
     #[inline]
-    pub(crate) const fn round_up(self, time: Timestamp) -> Timestamp {
-        match self.since(time.0) {
+    pub(crate) const fn round_up(self, time: u64) -> u64 {
+        match self.since(time) {
             0 => time,
-            since => Timestamp(time.0.saturating_add(self.nanos - since)),
+            since => time.saturating_add(self.nanos - since),
         }
     }
 
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn rounding_up_keeps_multiples_and_saturates() {
-        let up = |nanos, tick| Tick::new(tick).round_up(Timestamp::from_nanos(nanos)).as_nanos();
+        let up = |nanos, tick| Tick::new(tick).round_up(nanos);
         assert_eq!([up(0, 8), up(1, 8), up(8, 8), up(9, 8)], [0, 8, 8, 16]);
         assert_eq!(up(u64::MAX - 1, 1_000), u64::MAX);
         assert_eq!(up(123, 1), 123);

@@ -14,8 +14,9 @@
 //! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
 //!    does at most a few microseconds of work.
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
-//!    it is `None` when nothing needs it. It is never too late; among more than 64 events it may be too
-//!    early by one that was cancelled or put off, once.
+//!    it is `None` when nothing needs it. It is never too late. It is exact up to 64 events; once there have been
+//!    more, until only 16 are left, it may be too early: by one that was cancelled or put off, or by what one look
+//!    does not get through.
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
@@ -36,7 +37,7 @@ use core::time::Duration;
 use crate::slack::Window;
 use crate::time::{Tick, saturating_nanos};
 use crate::wheel::record::{Late, Record, Terms};
-use crate::wheel::{Pull, Segments, Wheel, small};
+use crate::wheel::{Near, Pull, Segments, Wheel, small};
 use handles::Handles;
 
 use crate::{Histogram, Intervals, PerSource, Slack, Stats, TimerId, Timestamp, TriggerState};
@@ -113,10 +114,10 @@ impl Config {
         self.intervals || self.without_each || self.disabled != PerSource::default()
     }
 
-    /// The most timers that are kept in a heap alone, without a wheel. For tests that want a wheel at once.
+    /// The most timers that are kept in a short array alone, without a wheel. For tests that want a wheel at once.
     #[doc(hidden)]
     pub fn few(mut self, most: usize) -> Self {
-        self.few = most;
+        self.few = most.min(small::MOST);
         self
     }
 
@@ -153,13 +154,14 @@ pub struct SoftTimers<E> {
     /// Of each record, its event.
     events: Segments<Option<E>>,
     handles: Handles,
-    /// Of the few events scheduled more than four seconds too late, when they were asked for.
+    /// When an event was asked for, of those that come out more than four seconds later than that: scheduled too
+    /// late, or rounded so far.
     overdue: BTreeMap<u32, Timestamp>,
     /// The latest time seen. Time that goes backwards is taken as standing still.
     latest: Timestamp,
     sequence: u64,
     tick: Tick,
-    clock_step: Duration,
+    clock_step: u64,
     stats: Stats,
     lateness: Box<Histogram>,
     intervals: Option<Box<Intervals>>,
@@ -228,7 +230,7 @@ impl<E> SoftTimers<E> {
             latest: Timestamp::ZERO,
             sequence: 0,
             tick,
-            clock_step: config.clock_step,
+            clock_step: saturating_nanos(config.clock_step),
             stats: Stats::default(),
             lateness: Box::default(),
             intervals,
@@ -238,16 +240,16 @@ impl<E> SoftTimers<E> {
     /// Schedules `event` for at least `delay` after `now`, at most `slack` later than that.
     ///
     /// # Cost
-    /// O(1). Allocates only when more timers are pending than ever before, and then copies nothing.
+    /// O(1). Allocates only for more timers than ever before, or for timers spread over more slots; a steady load
+    /// does not. No record is ever copied.
     ///
     /// # Panics
     /// If 2²⁸ − 1 timers are pending or retired.
     #[doc(alias = "schedule_soft_event")]
     #[inline]
     pub fn schedule(&mut self, now: Timestamp, delay: Duration, slack: Slack, event: E) -> TimerId {
-        self.latest = self.latest.max(now);
-        let due = now + delay.saturating_add(self.clock_step);
-        self.insert(slack.resolve(due, delay, self.tick, self.latest), event)
+        let window = self.window_after(now, delay, slack);
+        self.insert(&window, event)
     }
 
     /// Schedules `event` for the time `due`, at most `slack` later. A time in the past is due at once.
@@ -259,16 +261,15 @@ impl<E> SoftTimers<E> {
     /// As [`schedule`](Self::schedule).
     #[inline]
     pub fn schedule_at(&mut self, now: Timestamp, due: Timestamp, slack: Slack, event: E) -> TimerId {
-        self.latest = self.latest.max(now);
-        let delay = due.saturating_duration_since(now);
-        self.insert(slack.resolve(due, delay, self.tick, self.latest), event)
+        let window = self.window_at(now, due, slack);
+        self.insert(&window, event)
     }
 
     /// Moves a pending event to `delay` after `now`. An event whose place is still inside its new
     /// `[due, due + slack]` keeps it, and its turn among equal ones; otherwise it queues anew.
     ///
     /// # Cost
-    /// O(1); to a later time, one write. Never allocates.
+    /// O(1), O(n) up to 64; to a later time in the wheel, one write. Allocates as [`schedule`](Self::schedule).
     ///
     /// # Errors
     /// [`NotPending`] if the event was handed out or cancelled before.
@@ -280,9 +281,8 @@ impl<E> SoftTimers<E> {
         delay: Duration,
         slack: Slack,
     ) -> Result<(), NotPending> {
-        self.latest = self.latest.max(now);
-        let due = now + delay.saturating_add(self.clock_step);
-        self.rearm(id, slack.resolve(due, delay, self.tick, self.latest))
+        let window = self.window_after(now, delay, slack);
+        self.rearm(id, &window)
     }
 
     /// Moves a pending event to the time `due`; otherwise as [`reschedule`](Self::reschedule).
@@ -297,9 +297,8 @@ impl<E> SoftTimers<E> {
         due: Timestamp,
         slack: Slack,
     ) -> Result<(), NotPending> {
-        self.latest = self.latest.max(now);
-        let delay = due.saturating_duration_since(now);
-        self.rearm(id, slack.resolve(due, delay, self.tick, self.latest))
+        let window = self.window_at(now, due, slack);
+        self.rearm(id, &window)
     }
 
     /// Takes a pending event back; `None` if it was handed out or cancelled before.
@@ -310,8 +309,12 @@ impl<E> SoftTimers<E> {
     pub fn cancel(&mut self, id: TimerId) -> Option<E> {
         let index = self.find(id)?;
         self.stats.cancelled += 1;
-        self.wheel.remove(index);
-        self.give_back(index);
+        let record = self.wheel.remove(index);
+        let early = record.early;
+        self.handles.give_back(record, index);
+        if early == OVERDUE {
+            self.forget_overdue(index);
+        }
         self.events[index].take()
     }
 
@@ -337,7 +340,7 @@ impl<E> SoftTimers<E> {
     ///
     /// # Cost
     /// O(1) for an event, and for each of the (few) times that it is moved nearer before it is due.
-    /// Never allocates.
+    /// A steady load does not allocate.
     #[inline]
     pub fn next(&mut self, turn: &Turn) -> Option<Fired<E>> {
         if turn.limit.0.as_nanos() < self.wheel.gate() {
@@ -357,26 +360,27 @@ impl<E> SoftTimers<E> {
     #[inline]
     pub fn step(&mut self, turn: &Turn) -> Step<E> {
         let now = turn.limit.0.as_nanos();
-        match self.wheel.pull(now) {
-            Pull::Least(key, index) if key < (now, turn.limit.1) => match self.fire(turn, index) {
+        match self.wheel.pop((now, turn.limit.1), &self.events) {
+            Pull::Least(_, index) => match self.fire(turn, index) {
                 Some(fired) => Step::Fired(fired),
                 None => Step::Done,
             },
             Pull::More => Step::MoreWork,
-            Pull::Least(..) | Pull::Idle if self.wheel.tidy(now) => Step::MoreWork,
-            Pull::Least(..) | Pull::Idle => Step::Done,
+            Pull::Idle if self.wheel.tidy(now, &self.events) => Step::MoreWork,
+            Pull::Idle => Step::Done,
         }
     }
 
     /// The earliest deadline: the time at which a backup must look even if no trigger state is met.
     /// `None` when nothing pending needs that.
     ///
-    /// Looking earlier is harmless, looking later is late. Up to 64 events this is the deadline exactly; beyond,
-    /// one that was cancelled or put off may still count until its time has been looked at. Of a slack, 4.29 s
-    /// count.
+    /// Looking earlier is harmless, looking later is late. Up to 64 events this is the deadline exactly. Once there
+    /// have been more, and until a turn ends with 16 or fewer, it may be a time before it: that of an event that was
+    /// cancelled or put off, or the time up to which a bounded look came. A slack above a millisecond counts to two
+    /// millionths of it, rounded down, and none for more than six days.
     ///
     /// # Cost
-    /// One load beyond 64 events; up to 64, a look at those due before it, if the one that had it is gone.
+    /// One load while there is a wheel; else, if the one that had it is gone, a look at those due before it.
     #[inline]
     pub fn poll_at(&self) -> Option<Timestamp> {
         match self.wheel.earliest_deadline() {
@@ -385,14 +389,24 @@ impl<E> SoftTimers<E> {
         }
     }
 
-    /// The earliest time at which a trigger state would find an event due; among more than 64 of them, possibly
-    /// a time before it, as with [`poll_at`](Self::poll_at).
+    /// The earliest time at which a trigger state would find an event due; possibly a time before it under the same
+    /// conditions as [`poll_at`](Self::poll_at).
     ///
     /// # Cost
     /// O(1).
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
         (!self.is_empty()).then(|| Timestamp::from_nanos(self.wheel.next_due()))
+    }
+
+    /// The time before which a turn has nothing to do: no event is due, and none is to be moved nearer in good time. For
+    /// who compares it with a clock before taking a lock; [`trigger`](Self::trigger) does so itself.
+    ///
+    /// # Cost
+    /// One load.
+    #[inline]
+    pub fn gate(&self) -> Timestamp {
+        Timestamp::from_nanos(self.wheel.gate())
     }
 
     /// Events waiting.
@@ -433,32 +447,52 @@ impl<E> SoftTimers<E> {
 
     #[inline]
     fn find(&self, id: TimerId) -> Option<u32> {
-        self.handles.find(&self.wheel.records, id)
+        Some(self.pending(id)?.0)
+    }
+
+    /// A free record may have the generation of a handle that belongs to another set.
+    #[inline]
+    fn pending(&self, id: TimerId) -> Option<(u32, &Record)> {
+        self.handles.record(&self.wheel.records, id).filter(|(_, record)| record.is_filed())
     }
 
     #[inline]
-    fn insert(&mut self, window: Window, event: E) -> TimerId {
+    fn window_after(&mut self, now: Timestamp, delay: Duration, slack: Slack) -> Window {
+        self.latest = self.latest.max(now);
+        let delay = saturating_nanos(delay);
+        let due = now.after(delay.saturating_add(self.clock_step));
+        slack.resolve(due.as_nanos(), delay, self.tick, self.latest.as_nanos())
+    }
+
+    #[inline]
+    fn window_at(&mut self, now: Timestamp, due: Timestamp, slack: Slack) -> Window {
+        self.latest = self.latest.max(now);
+        slack.resolve(due.as_nanos(), due.nanos_since(now), self.tick, self.latest.as_nanos())
+    }
+
+    #[inline]
+    fn insert(&mut self, window: &Window, event: E) -> TimerId {
         let index = self.handles.take(&mut self.wheel.records);
         match self.events.get_mut(index) {
             Some(place) => *place = Some(event),
-            None => self.events.push(Some(event)),
+            None => self.first_event(event),
         }
-        let terms = self.terms(index, &window, self.sequence);
+        let terms = self.terms(index, window, self.sequence);
         self.sequence += 1;
         self.stats.scheduled += 1;
-        let generation = self.wheel.set(self.latest.as_nanos(), index, &terms);
+        let generation = self.wheel.insert(self.latest.as_nanos(), index, &terms);
         self.handles.id(index, generation)
     }
 
     #[inline]
-    fn rearm(&mut self, id: TimerId, mut window: Window) -> Result<(), NotPending> {
-        let index = self.find(id).ok_or(NotPending)?;
-        let record = &self.wheel.records[index];
-        let (filed, mut sequence) = (Timestamp::from_nanos(record.due), record.sequence);
+    fn rearm(&mut self, id: TimerId, window: &Window) -> Result<(), NotPending> {
+        let (index, record) = self.pending(id).ok_or(NotPending)?;
+        let (filed, mut sequence) = (record.due, record.sequence);
         if record.early == OVERDUE {
-            self.overdue.remove(&index);
+            self.forget_overdue(index);
         }
         self.stats.rearmed += 1;
+        let mut window = *window;
         if window.contains(filed) {
             self.stats.rearmed_in_place += 1;
             window.effective = filed;
@@ -467,42 +501,40 @@ impl<E> SoftTimers<E> {
             self.sequence += 1;
         }
         let terms = self.terms(index, &window, sequence);
-        self.wheel.set(self.latest.as_nanos(), index, &terms);
+        if !self.wheel.put_off(index, &terms) {
+            self.wheel.move_to(self.latest.as_nanos(), index, &terms);
+        }
         Ok(())
     }
 
     #[inline]
     fn terms(&mut self, index: u32, window: &Window, sequence: u64) -> Terms {
-        let due = window.effective.as_nanos();
-        let late = match window.deadline(window.effective) {
-            Timestamp::MAX => Late::NEVER,
-            deadline => Late::from_nanos(deadline.as_nanos() - due),
-        };
-        let early = match due - window.due.as_nanos() {
-            early if early < u64::from(OVERDUE) => early as u32,
-            _ => {
-                self.overdue.insert(index, window.due);
-                OVERDUE
-            }
-        };
+        let due = window.effective;
+        let late = window.late().map_or(Late::NEVER, Late::from_nanos);
+        let early = u32::try_from(due - window.due).unwrap_or(OVERDUE);
+        if early == OVERDUE {
+            self.remember_overdue(index, window.due);
+        }
         Terms { due, sequence, early, late }
     }
 
-    /// The time an event was asked for.
-    #[inline]
-    fn asked_for(&self, index: u32, record: &Record) -> Timestamp {
-        if record.early == OVERDUE {
-            return self.overdue.get(&index).copied().unwrap_or(Timestamp::ZERO);
-        }
-        Timestamp::from_nanos(record.due - u64::from(record.early))
+    /// The event of a record that is new.
+    #[cold]
+    #[inline(never)]
+    fn first_event(&mut self, event: E) {
+        self.events.push(Some(event));
     }
 
-    #[inline]
-    fn give_back(&mut self, index: u32) {
-        if self.wheel.records[index].early == OVERDUE {
-            self.overdue.remove(&index);
-        }
-        self.handles.give_back(&mut self.wheel.records, index);
+    #[cold]
+    #[inline(never)]
+    fn remember_overdue(&mut self, index: u32, due: u64) {
+        self.overdue.insert(index, Timestamp::from_nanos(due));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn forget_overdue(&mut self, index: u32) -> Timestamp {
+        self.overdue.remove(&index).unwrap_or(Timestamp::ZERO)
     }
 
     #[inline(never)]
@@ -521,15 +553,25 @@ impl<E> SoftTimers<E> {
     fn fire(&mut self, turn: &Turn, index: u32) -> Option<Fired<E>> {
         // First, since it comes from far: the rest is done while it is on its way.
         let event = self.events[index].take()?;
-        let record = &self.wheel.records[index];
+        let record = self.wheel.taken(index);
         let id = self.handles.id(index, record.generation);
-        let due = self.asked_for(index, record);
-        self.wheel.remove(index);
-        self.give_back(index);
-        let lateness = turn.limit.0.saturating_duration_since(due);
+        let (effective, early) = (record.due, record.early);
+        self.handles.give_back(record, index);
+        let due = match early {
+            OVERDUE => self.forget_overdue(index),
+            early => Timestamp::from_nanos(effective - u64::from(early)),
+        };
+        let lateness = turn.limit.0.nanos_since(due);
         self.stats.fired[turn.source] += 1;
-        self.lateness.record(saturating_nanos(lateness));
-        Some(Fired { event, id, due, lateness, source: turn.source })
+        self.lateness.record(lateness);
+        Some(Fired { event, id, due, lateness: Duration::from_nanos(lateness), source: turn.source })
+    }
+}
+
+impl<E> Near for Segments<Option<E>> {
+    #[inline]
+    fn read(&self, timer: u32) -> u64 {
+        u64::from(self[timer].is_some())
     }
 }
 

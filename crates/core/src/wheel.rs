@@ -14,7 +14,8 @@
 //!  │due seq place ────┼─┘ ┌────────────┐             │ 1  a block wide   ▣│□ ▣ □ □ … │   below the    ─▶ heap ─┘
 //!  │                  │   │ 3 5 8 …    │◀────────────│      one chunk at a time        │   horizon
 //!  └──────────────────┘   └────────────┘             └───────────────────────────────┘
-//!                                                       migration, paced over the block before
+//!        ▲                                             ▲ migration, paced over the block before
+//!   set ─┴─▶ inbox, 16 timers that nobody has looked at yet: filed together, or cancelled before that
 //! ```
 //!
 //! | level | a slot (granule 512 ns) | reaches |
@@ -28,13 +29,14 @@
 //! The granule is the largest power of two in a tick. A timer that lies between the two reaches goes to this level
 //! or the next, after where in its block the horizon is.
 //!
-//! Read in this order: [`record`], [`chunk`], [`level`]: what there is. [`migration`]: how timers come down.
-//! [`front`]: how they come out in order. [`small`]: what serves a few. [`deadline`]: when hardware must look.
+//! Read in this order: [`record`], [`chunk`], [`level`], [`slots`]: what there is. [`inbox`]: how timers come in.
+//! [`migration`]: how they come down. [`front`]: how they come out in order. [`small`]: what serves a few.
+//! [`deadline`]: when hardware must look.
 //!
-//! - **Re-arming to a later time** writes the record and nothing else: the timer moves on when its old slot
-//!   comes up. Most network timers are put off time and again and never expire.
+//! - **Re-arming** to any time from the one on that a timer was filed with writes the record and nothing else: the
+//!   timer moves on when its old slot comes up. Most network timers are put off time and again and never expire.
 //! - **The gate** is a lower bound of everything there is to do, the next due time and the next migration, in
-//!   one word. It is lowered when a timer is set and never on a cancel; a turn that is over makes it exact.
+//!   one word. It is lowered when a timer is set and never on a cancel; a turn that is over brings it up to date.
 //! - **Who owns what.** The wheel files records by index and knows nothing of events or handles:
 //!   [`SoftTimers`](crate::SoftTimers) gives out handles, [`KeyedTimers`](crate::KeyedTimers) takes its
 //!   callers' numbers.
@@ -43,45 +45,63 @@ mod chunk;
 mod deadline;
 mod front;
 mod heap;
+mod inbox;
 mod level;
 mod migration;
 pub(crate) mod record;
 mod segments;
 mod shrink;
+mod slots;
 pub(crate) mod small;
 #[cfg(test)]
 mod tests;
 
-use chunk::{Chunks, Handful, Home, Kept};
+use chunk::{Handful, Home};
 use deadline::Earliest;
 use front::Front;
-use level::{BLOCK_BITS, LEVELS, Level, Reach, SlotId, Spare};
+use inbox::Inbox;
+use level::{BLOCK_BITS, LEVELS, SlotId};
 use migration::Migrations;
-use record::{Filed, Place, Records, Terms};
+use record::{Filed, Place, Record, Records, Terms};
+use slots::Slots;
 
 pub(crate) use segments::Segments;
 
 /// The order timers come out in: due time in nanoseconds, and among equal ones the sequence.
 pub(crate) type Key = (u64, u64);
 
+/// What an owner keeps beside the records and wants near when a timer is about to come out: the migration that
+/// takes a timer to the lowest level, some milliseconds before, fetches a chunk's at once.
+pub(crate) trait Near {
+    /// Reads what belongs to a timer.
+    fn read(&self, timer: u32) -> u64;
+}
+
+/// Nothing.
+impl Near for () {
+    #[inline]
+    fn read(&self, _: u32) -> u64 {
+        0
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Wheel {
     /// Nothing is to be done before this: no timer is due, no chunk to be moved.
     gate: u64,
-    /// Granules below this are in the front, others in slots.
+    /// No timer is due before this.
+    least: u64,
+    /// Of what is filed, granules below this are in the front, others in slots.
     horizon: u64,
-    reach: Reach,
     earliest: Earliest,
     /// Of the width of a granule, the logarithm.
     shift: u32,
     len: u32,
-    /// The most timers that the heap alone serves.
+    /// The most timers that the run alone serves.
     small: u32,
     pub(crate) records: Records,
-    chunks: Chunks,
-    kept: Kept,
-    levels: [Level; LEVELS],
-    spare: Spare,
+    inbox: Inbox,
+    slots: Slots,
     migrations: Migrations,
     front: Front,
     /// Records that were fetched: what bounds a call.
@@ -107,17 +127,15 @@ impl Wheel {
     pub(crate) fn new(tick: u64, small: usize) -> Self {
         Wheel {
             gate: u64::MAX,
+            least: u64::MAX,
             horizon: u64::MAX,
-            reach: Reach::from(0),
             earliest: Earliest::new(),
             shift: tick.max(1).ilog2().clamp(LEAST_SHIFT, MOST_SHIFT),
             len: 0,
             small: small as u32,
             records: Records::new(),
-            chunks: Chunks::new(),
-            kept: Kept::NONE,
-            levels: [const { Level::EMPTY }; LEVELS],
-            spare: Spare::new(),
+            inbox: Inbox::new(),
+            slots: Slots::new(),
             migrations: Migrations::new(),
             front: Front::new(),
             #[cfg(test)]
@@ -137,57 +155,120 @@ impl Wheel {
         self.gate
     }
 
-    /// Files a record, or moves it if it is filed: O(1), O(log n) while there are few. Its generation.
-    ///
-    /// Of two timers with equal due times the one with the lower sequence comes out first.
-    #[inline]
-    pub(crate) fn set(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
+    /// Puts a pending timer off, if nothing but its record has to be written: it moves on when its slot comes up.
+    #[inline(always)]
+    pub(crate) fn put_off(&mut self, timer: u32, terms: &Terms) -> bool {
         let record = &mut self.records[timer];
-        if record.is_filed() {
-            let (before, place) = (record.deadline(), record.place);
-            self.earliest.exclude(before);
-            let put_off = terms.due >= record.due && record.due >> self.shift >= self.horizon;
-            if put_off && terms.deadline() >= before {
-                // It moves when its old slot comes up.
-                record.agree(terms);
-                return record.generation;
-            }
-            self.take_out(timer, place);
-        } else {
-            self.len += 1;
-        }
-        self.file(now, timer, terms)
-    }
-
-    /// Takes a record out: O(1), O(log n) while there are few. False if it is not filed.
-    #[inline]
-    pub(crate) fn remove(&mut self, timer: u32) -> bool {
-        let record = &mut self.records[timer];
-        let place = core::mem::replace(&mut record.place, Place::NOWHERE);
-        if place == Place::NOWHERE {
+        if terms.due.min(record.due) >> self.shift < self.horizon {
             return false;
         }
-        self.earliest.exclude(record.deadline());
-        self.take_out(timer, place);
-        self.len -= 1;
-        if self.len == 0 {
-            (self.gate, self.earliest) = (u64::MAX, Earliest::new());
+        let before = record.deadline();
+        if !record.wait(terms) {
+            return false;
         }
+        self.earliest.exclude(before);
+        self.earliest.include(terms.deadline());
         true
     }
 
-    /// The least timer, if it can be told: one quantum of work, four chunks of 13 timers at most.
+    /// Moves a pending timer: O(1), O(n) while there are few.
+    ///
+    /// Of two timers with equal due times the one with the lower sequence comes out first.
+    #[inline(never)]
+    pub(crate) fn move_to(&mut self, now: u64, timer: u32, terms: &Terms) {
+        let record = &self.records[timer];
+        let (deadline, place) = (record.deadline(), record.place);
+        self.earliest.exclude(deadline);
+        self.take_out(timer, place);
+        self.len -= 1;
+        self.insert(now, timer, terms);
+    }
+
+    /// Sets the timer of a record that is not pending: O(1). The record's generation.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
+        if self.len >= self.small && self.is_small() {
+            self.spread(now);
+        }
+        self.len += 1;
+        self.gate = self.gate.min(terms.due);
+        self.least = self.least.min(terms.due);
+        self.earliest.include(terms.deadline());
+        if self.is_small() {
+            return self.insert_in_run(timer, terms);
+        }
+        let place = self.inbox.push(timer).unwrap_or_else(|| self.make_room(now, timer));
+        let record = &mut self.records[timer];
+        record.agree(terms);
+        record.place = place;
+        record.generation
+    }
+
+    /// Takes a pending timer out: O(1), O(n) while there are few. Its record.
+    #[inline]
+    pub(crate) fn remove(&mut self, timer: u32) -> &mut Record {
+        let record = &mut self.records[timer];
+        let place = core::mem::replace(&mut record.place, Place::NOWHERE);
+        self.earliest.exclude(record.deadline());
+        if !self.inbox.take_back(place) {
+            self.take_out(timer, place);
+        }
+        self.forget_one();
+        &mut self.records[timer]
+    }
+
+    /// Takes the least timer out, if it comes before `limit`: one quantum of work, four chunks of 13 timers and what
+    /// is in the inbox at most. Its record does not know yet: see [`taken`](Self::taken).
+    #[inline]
+    pub(crate) fn pop(&mut self, limit: Key, near: &impl Near) -> Pull {
+        let found = match self.front.only_run() {
+            Some(least) if self.inbox.is_empty() => Pull::Least((least.due, least.sequence), least.timer),
+            None if self.is_small() => Pull::Idle,
+            _ => self.pull(limit.0, near),
+        };
+        match found {
+            Pull::Least(key, _) if key < limit => {
+                let deadline = self.front.drop_least(&mut self.records);
+                self.earliest.exclude(deadline);
+                self.forget_one();
+                found
+            }
+            Pull::Least(..) => Pull::Idle,
+            _ => found,
+        }
+    }
+
+    /// The record of a timer that has been [popped](Self::pop), and knows it from here on.
+    #[inline]
+    pub(crate) fn taken(&mut self, timer: u32) -> &mut Record {
+        let record = &mut self.records[timer];
+        record.place = Place::NOWHERE;
+        record
+    }
+
+    #[inline]
+    fn forget_one(&mut self) {
+        self.len -= 1;
+        if self.len == 0 {
+            (self.gate, self.least, self.earliest) = (u64::MAX, u64::MAX, Earliest::new());
+        }
+    }
+
+    /// The least timer, if it can be told: one quantum of work.
     ///
     /// Timers beyond `until`, in nanoseconds, may be found as well.
-    #[inline]
-    pub(crate) fn pull(&mut self, until: u64) -> Pull {
+    #[inline(never)]
+    pub(crate) fn pull(&mut self, until: u64, near: &impl Near) -> Pull {
+        if !self.inbox.is_empty() {
+            self.file_inbox();
+        }
         if !self.front.chain.is_empty() && !self.see_to_chain() {
             return Pull::More;
         }
         if let Some(least) = self.front.least() {
             return Pull::Least((least.due, least.sequence), least.timer);
         }
-        if self.is_small() || !self.advance(until >> self.shift) {
+        if self.is_small() || !self.advance(until >> self.shift, near) {
             return Pull::Idle;
         }
         match self.front.least() {
@@ -200,33 +281,38 @@ impl Wheel {
 
     /// After a turn: one quantum of what keeps later ones short. False when there is nothing more to do.
     #[inline]
-    pub(crate) fn tidy(&mut self, now: u64) -> bool {
+    pub(crate) fn tidy(&mut self, now: u64, near: &impl Near) -> bool {
         if self.is_small() {
-            self.gate = self.front.least().map_or(u64::MAX, |least| least.due);
-        } else {
-            if self.migrate_in_time(now) {
-                return true;
-            }
-            if self.len as usize <= small::few(self.small as usize) && self.front.chain.is_empty() {
-                self.gather();
-            }
-            let (due, opening) = self.look_ahead();
-            self.gate = due.min(opening).min(self.front.least_due()).min(self.migrations.next);
+            self.least = self.front.least_due();
+            self.gate = self.least;
+            return false;
         }
+        self.tidy_slots(now, near)
+    }
+
+    #[inline(never)]
+    fn tidy_slots(&mut self, now: u64, near: &impl Near) -> bool {
+        if self.migrate_in_time(now, near) {
+            return true;
+        }
+        if self.len <= small::few(self.small) && self.front.chain.is_empty() {
+            self.gather();
+        }
+        let (due, opening) = self.look_ahead();
+        self.least = due.min(self.front.least_due());
+        self.gate = self.least.min(opening).min(self.migrations.next);
         self.refresh_earliest();
         false
     }
 
-    /// No timer is due before this; exactly the earliest, unless that was cancelled or put off. [`u64::MAX`] if
-    /// there is none.
+    /// No timer is due before this; [`u64::MAX`] if there is none. Exact after a turn, unless a slot's bound is stale; a
+    /// timer that was handed out or cancelled since may still count.
     #[inline]
     pub(crate) fn next_due(&self) -> u64 {
-        let front = self.front.least_due();
-        if front != u64::MAX || self.is_small() {
-            return front;
+        if self.is_small() {
+            return self.front.least_due();
         }
-        // What was cancelled may still count in a slot; the gate has not opened for it.
-        self.look_ahead().0.max(self.gate)
+        self.least
     }
 
     /// Of what is in slots, the least due time, and when the next of them is to be made ready for migration: both
@@ -238,13 +324,13 @@ impl Wheel {
         let (mut due, mut opening) = (u64::MAX, u64::MAX);
         for level in 0..LEVELS {
             let Some((start, id)) = self.first_in(level) else { continue };
-            if let Some(slot) = self.levels[level].slot(id.index) {
+            if let Some(slot) = self.slots.levels[level].slot(id.index) {
                 due = due.min(slot.least_due.max(start << self.shift));
             }
+            opening = opening.min(self.opening(level, start));
             if self.is_present(level, start) {
                 break;
             }
-            opening = opening.min(self.opening(level, start));
         }
         (due, opening)
     }
@@ -263,8 +349,8 @@ impl Wheel {
 
     /// Looks for the next slot up to the granule `until`, and deals with it; false if there is none.
     #[inline]
-    fn advance(&mut self, until: u64) -> bool {
-        if self.migrate_overdue() {
+    fn advance(&mut self, until: u64, near: &impl Near) -> bool {
+        if self.migrate_overdue(near) {
             return true;
         }
         match self.first() {
@@ -288,9 +374,9 @@ impl Wheel {
     /// The slot of level 0 at a granule has come due.
     #[inline]
     fn come_due(&mut self, granule: u64, id: SlotId) {
-        let Some(slot) = self.levels[0].slot(id.index) else { return };
+        let Some(slot) = self.slots.levels[0].slot(id.index) else { return };
         let (list, chunks) = (slot.list, slot.chunks);
-        self.levels[0].clear(id.index, &mut self.spare);
+        self.slots.levels[0].clear(id.index, &mut self.slots.spare);
         self.move_horizon(granule + 1);
         self.ripen(list, chunks, id.home(granule), granule << self.shift);
     }
@@ -317,7 +403,7 @@ impl Wheel {
     fn first_in(&self, level: usize) -> Option<(u64, SlotId)> {
         let bits = BLOCK_BITS as usize * level;
         let block = self.horizon >> bits >> BLOCK_BITS;
-        let levels = &self.levels[level];
+        let levels = &self.slots.levels[level];
         [block, block + 1].into_iter().find_map(|block| {
             let index = levels.first(block as usize % 2)?;
             let start = (block << BLOCK_BITS | (index as u64 & ((1 << BLOCK_BITS) - 1))) << bits;
@@ -331,76 +417,70 @@ impl Wheel {
         (start ^ self.horizon) >> (BLOCK_BITS as usize * level) >> BLOCK_BITS == 0
     }
 
-    /// Files a record that has just been set.
-    #[inline(always)]
-    fn file(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
-        let deadline = terms.deadline();
-        self.gate = self.gate.min(terms.due);
-        self.earliest.include(deadline);
-        if terms.due >> self.shift < self.horizon {
-            return self.file_in_heap(now, timer, terms);
-        }
-        if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
-            self.catch_up(now >> self.shift);
-        }
-        let place = self.link(timer, terms.due, deadline);
+    /// Takes a timer into the run, while that is all there is.
+    #[inline(never)]
+    fn insert_in_run(&mut self, timer: u32, terms: &Terms) -> u32 {
         let record = &mut self.records[timer];
         record.agree(terms);
-        record.place = place;
+        record.place = Place::RUN;
+        self.front.run.insert(record.entry(timer));
         record.generation
     }
 
+    /// Files what is in the inbox, and takes the timer in there.
     #[inline(never)]
-    fn file_in_heap(&mut self, now: u64, timer: u32, terms: &Terms) -> u32 {
-        let record = &mut self.records[timer];
-        record.agree(terms);
-        let generation = record.generation;
-        let entry = record.entry(timer);
-        self.front.heap.push(entry, &mut self.records);
-        if self.is_small() && self.len > self.small {
-            self.spread(now);
+    fn make_room(&mut self, now: u64, timer: u32) -> Place {
+        self.file_inbox();
+        if now >> self.shift >> BLOCK_BITS > self.horizon >> BLOCK_BITS {
+            self.catch_up(now >> self.shift);
         }
-        generation
+        self.inbox.push(timer).unwrap_or(Place::NOWHERE)
     }
 
     /// Files a record where it belongs by now.
-    #[inline(never)]
-    fn refile(&mut self, timer: u32) {
-        let record = &self.records[timer];
-        if record.due >> self.shift < self.horizon {
-            let entry = record.entry(timer);
-            self.front.heap.push(entry, &mut self.records);
-        } else {
-            let (due, deadline) = (record.due, record.deadline());
-            self.records[timer].place = self.link(timer, due, deadline);
+    #[inline(always)]
+    fn file(&mut self, timer: u32) {
+        let record = &mut self.records[timer];
+        let granule = record.due >> self.shift;
+        if granule < self.horizon {
+            return self.file_in_front(timer);
+        }
+        let (place, begun) = self.slots.link(timer, granule, record.due, record.deadline());
+        record.file(place);
+        if let Some(level) = begun {
+            // The first of a slot, for one.
+            self.gate = self.gate.min(self.opening(level, granule));
         }
     }
 
-    /// Puts a timer that is not below the horizon into its slot.
-    #[inline(always)]
-    fn link(&mut self, timer: u32, due: u64, deadline: u64) -> Place {
-        let granule = due >> self.shift;
-        let id = SlotId::filing(granule, &self.reach);
-        let slot = self.levels[id.level].fill(id.index, due, deadline, &mut self.spare);
-        if let Some((chunk, at)) = self.chunks.append(slot.list, timer) {
-            return Place::in_chunk(chunk, at);
+    /// [`file`](Self::file), out of line.
+    #[inline(never)]
+    fn refile(&mut self, timer: u32) {
+        self.file(timer);
+    }
+
+    #[inline(never)]
+    fn file_in_front(&mut self, timer: u32) {
+        let record = &mut self.records[timer];
+        let entry = record.entry(timer);
+        if self.horizon == u64::MAX {
+            record.place = Place::RUN;
+            self.front.run.insert(entry);
+        } else {
+            self.front.heap.push(entry, &mut self.records);
         }
-        let chunk = self.chunks.begin(&mut slot.list, id.home(granule), timer);
-        slot.chunks += 1;
-        // The first of a slot, for one.
-        self.gate = self.gate.min(self.opening(id.level, granule));
-        Place::in_chunk(chunk, 0)
     }
 
     /// Takes a record out of where it is filed.
-    #[inline(always)]
+    #[inline(never)]
     fn take_out(&mut self, timer: u32, place: Place) {
         match place.filed() {
             Filed::Chunk { chunk, at } => {
-                if let Some(home) = self.chunks.remove(chunk, at) {
+                if let Some(home) = self.slots.chunks.remove(chunk, at) {
                     self.release(chunk, home);
                 }
             }
+            Filed::Inbox { at } => self.inbox.remove(at, &mut self.records),
             Filed::Run => self.front.run.remove(timer),
             Filed::Heap { at } => self.front.heap.remove(at, &mut self.records),
             Filed::Nowhere => {}
@@ -410,8 +490,8 @@ impl Wheel {
     /// The last timer of a chunk is gone: the chunk goes, too, but not at once.
     #[inline]
     fn release(&mut self, chunk: u32, home: Home) {
-        if let Some(before) = self.kept.keep(chunk, home) {
-            if let Some(home) = self.chunks.idle(before) {
+        if let Some(before) = self.slots.kept.keep(chunk, home) {
+            if let Some(home) = self.slots.chunks.idle(before) {
                 self.unlink(before, home);
             }
         }
@@ -422,15 +502,15 @@ impl Wheel {
     fn unlink(&mut self, chunk: u32, home: Home) {
         let chain = &mut self.front.chain;
         if !chain.is_empty() && chain.home == home {
-            chain.leaves(chunk, self.chunks.next(chunk));
-            return self.chunks.unlink(&mut chain.list, chunk);
+            chain.leaves(chunk, self.slots.chunks.next(chunk));
+            return self.slots.chunks.unlink(&mut chain.list, chunk);
         }
         let id = SlotId::of_home(home);
-        let Some(slot) = self.levels[id.level].slot_mut(id.index) else { return };
-        self.chunks.unlink(&mut slot.list, chunk);
+        let Some(slot) = self.slots.levels[id.level].slot_mut(id.index) else { return };
+        self.slots.chunks.unlink(&mut slot.list, chunk);
         slot.chunks -= 1;
         if slot.list.is_empty() {
-            self.levels[id.level].clear(id.index, &mut self.spare);
+            self.slots.levels[id.level].clear(id.index, &mut self.slots.spare);
         }
     }
 

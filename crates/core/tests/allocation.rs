@@ -6,7 +6,8 @@ use core::time::Duration;
 
 use softtimers_core::pace::queue::{FlowConfig, FlowId, Popped, QueueConfig};
 use softtimers_core::{
-    Config, DepartureQueue, PaceConfig, Rate, RateClock, Slack, SoftTimers, TimerId, Timestamp, TriggerState,
+    Config, DepartureQueue, KeyedTimers, PaceConfig, Rate, RateClock, Slack, SoftTimers, TimerId, Timestamp,
+    TriggerState,
 };
 
 /// Everything a busy program does with its timers, for a while.
@@ -56,7 +57,7 @@ fn an_empty_turn_does_not_allocate() {
     assert_eq!(allocated.count_total, 0);
 }
 
-/// Everything a server with thousands of connections does, for a while: the wheel, not the heap of a few.
+/// Everything a server with thousands of connections does, for a while: the wheel, not the run of a few.
 fn churn(timers: &mut SoftTimers<u64>, ids: &mut [TimerId], now: &mut Timestamp, random: &mut u64) {
     let mut below = |limit: u64| {
         *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -122,6 +123,84 @@ fn a_timer_takes_less_than_forty_bytes_and_gives_them_back() {
         peak.bytes_current + freed.bytes_current
     );
     timers.schedule(Timestamp::ZERO, Duration::ZERO, Slack::EXACT, NonZeroU64::MIN);
+}
+
+/// What keys took is given back but for those up to the largest one that is pending, which then comes as ever.
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn keys_give_back_what_a_peak_took() {
+    const KEYS: u32 = 200_000;
+    let (at, mut kept) = (Timestamp::from_micros, None);
+    let measured = allocation_counter::measure(|| {
+        let mut timers = KeyedTimers::new(Duration::from_micros(1));
+        for key in 0..KEYS {
+            timers.set(at(0), key, at(1 + u64::from(key)));
+        }
+        let turn = timers.turn(at(u64::from(KEYS)));
+        while timers.next(&turn).is_some() {}
+        timers.set(at(300_000), 5, at(400_000));
+        timers.shrink_to_fit();
+        kept = Some(timers);
+    });
+    assert!(measured.bytes_max > 32 * u64::from(KEYS));
+    assert!(measured.bytes_current < 200_000, "{} kept", measured.bytes_current);
+    let mut timers = kept.expect("it was measured");
+    timers.set(at(300_000), KEYS, at(350_000));
+    let turn = timers.turn(at(400_000));
+    let came: Vec<_> = std::iter::from_fn(|| timers.next(&turn)).collect();
+    assert_eq!(came, [(KEYS, at(350_000)), (5, at(400_000))]);
+}
+
+/// A few timers are kept without a wheel: no level, no chunk, and records for as many as there are.
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn three_timers_take_no_wheel() {
+    let bytes = |timers: u64| {
+        let measured = allocation_counter::measure(|| {
+            let mut few = SoftTimers::new(Config::default());
+            for event in 0..timers {
+                few.schedule(Timestamp::ZERO, Duration::from_secs(1 << event), Slack::DEFAULT, event);
+            }
+            for seconds in [1, 2, 1_000] {
+                let turn = few.trigger(TriggerState::Idle, Timestamp::from_micros(seconds * 1_000_000));
+                while few.next(&turn).is_some() {}
+            }
+        });
+        measured.bytes_max
+    };
+    let (none, three) = (bytes(0), bytes(3));
+    assert!(three < none + 2_000, "{none} bytes without a timer, {three} with three");
+}
+
+/// The most bytes that a hundred far timers take, and so many batches that are set and cancelled meanwhile, half of
+/// them within 4 ms and half within 16 s.
+fn bytes_beside_cancels(batches: u64) -> u64 {
+    let now = Timestamp::from_micros(7);
+    let measured = allocation_counter::measure(|| {
+        let mut timers = SoftTimers::new(Config::default());
+        for event in 0..100u64 {
+            timers.schedule(now, Duration::from_secs(100 + event), Slack::EXACT, event);
+        }
+        for batch in 0..batches {
+            let spans = [batch * 211 % 4_000, batch * 7_919 % 16_000_000];
+            // More than wait to be filed at any time.
+            let ids: [TimerId; 40] = core::array::from_fn(|event| {
+                let delay = Duration::from_micros(5 + spans[event % 2] + event as u64);
+                timers.schedule(now, delay, Slack::EXACT, batch)
+            });
+            assert!(ids.into_iter().all(|id| timers.cancel(id) == Some(batch)));
+        }
+    });
+    measured.bytes_max
+}
+
+/// A timer that is cancelled leaves nothing in its slot, wherever that is: nearly every slot of the lower levels has had
+/// some, which would be a megabyte if each kept its chunk, and its row.
+#[test]
+#[cfg_attr(miri, ignore = "counts the calls of an allocator that Miri replaces")]
+fn cancelled_timers_leave_no_memory_behind() {
+    let (few, many) = (bytes_beside_cancels(1), bytes_beside_cancels(20_000));
+    assert!(many < few + 50_000, "{few} bytes, after many cancels {many}");
 }
 
 /// Turns of many flows, each departure answered by the flow's next packet; rates change meanwhile.

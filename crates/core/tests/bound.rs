@@ -60,6 +60,7 @@ fn figure_1_with_t_1_and_x_2() {
 #[test]
 fn the_typical_clocks_delay_by_at_most_1001_ticks() {
     let clocks = Resolutions::TYPICAL;
+    assert_eq!((clocks.measure_resolution(), clocks.interrupt_clock_resolution()), (1_000_000, 1_000));
     let (t, mut most) = (40, 0);
     for scheduled in (0..1_000).step_by(333) {
         for phase in (0..1_000_000).step_by(if cfg!(miri) { 50_077 } else { 977 }).chain([999_999]) {

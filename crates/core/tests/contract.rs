@@ -6,11 +6,12 @@ mod model;
 mod spans;
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use model::ModelSlack;
 use model::lockstep::{Handler, Op, Pair};
 use proptest::prelude::*;
-use softtimers_core::{Config, Slack, SoftTimers, Timestamp, TriggerState};
+use softtimers_core::{Config, KeyedTimers, Slack, SoftTimers, Timestamp, TriggerState};
 
 fn delays() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 1u64..50, 0u64..5_000, 0u64..2_000_000, Just(u64::MAX - 7)]
@@ -54,7 +55,7 @@ fn ops() -> impl Strategy<Value = Op> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: if cfg!(miri) { 8 } else { 2_000 },
+        cases: if cfg!(miri) { 3 } else { 2_000 },
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
@@ -135,6 +136,85 @@ fn work_beyond_a_tick_makes_later_timers_late_in_order() {
     }
 }
 
+/// Two blocks of the wheel's lowest level later the same slot is filled again, while what lay in it before is still
+/// being handed out: neither loses what is cancelled in the other. The slot is the last of its block (2,097 µs of a
+/// granule of 512 ns), for only then is so much reached.
+#[test]
+fn a_slot_that_is_handed_out_is_not_the_one_that_is_filled_again() {
+    let timers_of_each = if cfg!(miri) { 150 } else { 1_000 };
+    let at = Timestamp::from_micros;
+    let mut timers = SoftTimers::new(Config::default().few(0));
+    let set = |timers: &mut SoftTimers<u32>, now, due, from: u32| -> Vec<_> {
+        (from..from + timers_of_each)
+            .map(|event| timers.schedule_at(at(now), at(due), Slack::EXACT, event))
+            .collect()
+    };
+    let before = set(&mut timers, 0, 2_097, 0);
+    let turn = timers.trigger(TriggerState::Idle, at(2_097));
+    let mut came = vec![timers.next(&turn).expect("they are due").event];
+    let after = set(&mut timers, 2_097, 6_291, timers_of_each);
+    // Whole chunks of both, in turns: those of the later ones are the first and the last of their slot.
+    let (each, mut gone) = (timers_of_each as usize, BTreeSet::new());
+    for at in 0..40 {
+        for (ids, at) in [(&after, at), (&before, each / 2 + at), (&after, each - 1 - at)] {
+            gone.extend(timers.cancel(ids[at]));
+        }
+    }
+    assert_eq!(gone.len(), 120);
+    came.extend(std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event));
+    let turn = timers.trigger(TriggerState::Idle, at(6_291));
+    came.extend(std::iter::from_fn(|| timers.next(&turn)).map(|fired| fired.event));
+    let left: Vec<u32> = (0..2 * timers_of_each).filter(|event| !gone.contains(event)).collect();
+    assert_eq!(came, left);
+    assert!(timers.is_empty());
+}
+
+/// What is asked of one key: when it is due, whether anything is pending at all, what time a turn is of.
+#[test]
+fn a_key_says_when_it_is_due_and_a_turn_when_it_was() {
+    let at = Timestamp::from_micros;
+    let mut timers = KeyedTimers::new(Duration::from_micros(1));
+    assert_eq!((timers.due(0), timers.next_due(), timers.cancel(3)), (None, None, false));
+    timers.set(at(10), 3, at(50));
+    timers.set(at(10), 1, at(5)); // overdue: from now on
+    assert_eq!([0, 1, 2, 3, 4].map(|key| timers.due(key)), [None, Some(at(10)), None, Some(at(50)), None]);
+    assert_eq!((timers.len(), timers.is_empty(), timers.next_due()), (2, false, Some(at(10))));
+    let turn = timers.turn(at(9));
+    assert_eq!(turn.now(), at(10), "time does not go back");
+    assert_eq!(timers.next(&turn), Some((1, at(10))));
+    assert_eq!((timers.next(&turn), timers.due(1), timers.due(3)), (None, None, Some(at(50))));
+    timers.set(at(20), 3, at(70)); // put off
+    assert_eq!(
+        (timers.due(3), timers.cancel(3), timers.cancel(3), timers.due(3)),
+        (Some(at(70)), true, false, None)
+    );
+    assert!(timers.is_empty() && timers.next_due().is_none());
+    timers.shrink_to_fit(); // of all that there was
+    assert_eq!((timers.due(3), timers.cancel(3)), (None, false));
+}
+
+/// A turn that also has to bring nearer what is due later does all of that, and leaves nothing to be looked for at once.
+#[test]
+fn a_turn_of_keys_ends_with_nothing_left_to_do() {
+    let (at, keys) = (Timestamp::from_micros, if cfg!(miri) { 200 } else { 5_000 });
+    let mut timers = KeyedTimers::new(Duration::from_micros(1));
+    (0..keys).for_each(|key| timers.set(at(0), key, at(100 + u64::from(key) * 12_000 / u64::from(keys))));
+    let mut came = 0;
+    for now in (0..=12_100).step_by(97).map(at) {
+        let turn = timers.turn(now);
+        came += std::iter::from_fn(|| timers.next(&turn)).count();
+        assert!(timers.next_due().is_none_or(|due| due > now), "something is left at {now:?}");
+    }
+    let turn = timers.turn(at(12_200));
+    assert_eq!(came + std::iter::from_fn(|| timers.next(&turn)).count(), keys as usize);
+}
+
+#[test]
+#[should_panic(expected = "key 268435455 is not below 268435455")]
+fn a_key_beyond_the_records_is_refused_before_memory_is_taken() {
+    KeyedTimers::new(Duration::from_micros(1)).set(Timestamp::ZERO, (1 << 28) - 1, Timestamp::ZERO);
+}
+
 /// A handler that always schedules for "now" cannot keep a turn going.
 #[test]
 fn a_turn_ends_although_its_handlers_schedule_at_now() {
@@ -203,4 +283,28 @@ fn interval_statistics_are_kept_only_when_asked_for() {
         let count = timers.intervals().map(|intervals| intervals.ended_by(TriggerState::Readiness).count());
         assert_eq!(count, keep.then_some(3));
     }
+}
+
+/// Few events in order of their deadlines' slots, gathered from slots whose bounds are stale: `poll_at` is exact again.
+#[test]
+fn poll_at_is_exact_again_when_few_are_left() {
+    let us = Timestamp::from_micros;
+    let mut timers = SoftTimers::new(Config::default());
+    let set = |timers: &mut SoftTimers<u32>, now: u64, delay: u64, slack| {
+        timers.schedule(us(now), Duration::from_micros(delay), slack, 0)
+    };
+    // 64 that no hardware has to look for fill the run.
+    let fill: Vec<_> = (0..64).map(|_| set(&mut timers, 0, 900, Slack::DEFERRABLE)).collect();
+    let earlier = [100, 50].map(|slack| set(&mut timers, 0, 500, Slack::micros(slack)));
+    set(&mut timers, 0, 500, Slack::micros(1_000));
+    for now in [10, 20, 30] {
+        set(&mut timers, now - 10, 10, Slack::DEFERRABLE);
+        let turn = timers.trigger(TriggerState::Backup, us(now));
+        assert!(timers.next(&turn).is_some() && timers.next(&turn).is_none());
+        let cancelled = if now == 10 { &earlier[..] } else { &fill };
+        for &id in cancelled {
+            timers.cancel(id);
+        }
+    }
+    assert_eq!((timers.len(), timers.poll_at()), (1, Some(us(1_500))));
 }

@@ -172,7 +172,7 @@ fn a_source_that_answers_departures_keeps_the_rate() {
     let flow = queue.add_flow(every(micros(100))).unwrap();
     let mut now = at(0);
     refill(&mut queue, now, flow);
-    for _ in 0..20_000 {
+    for _ in 0..if cfg!(miri) { 300 } else { 20_000 } {
         now += random.web_server_gap();
         if !turn(&mut queue, now).is_empty() {
             refill(&mut queue, now, flow);

@@ -168,6 +168,7 @@ fn parking_polls_for_less_than_a_wake_up_takes() {
 /// A flow faster than wake-ups takes all of a processor to hold. No policy takes more than half of it
 /// unasked.
 #[test]
+#[cfg_attr(miri, ignore = "a budget's long run takes minutes under Miri")]
 fn a_flow_faster_than_wake_ups_needs_a_budget_to_be_held() {
     let interval = Duration::from_micros(12);
     let nominal = SPAN.as_nanos() / interval.as_nanos() as u64;

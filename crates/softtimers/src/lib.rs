@@ -14,6 +14,7 @@
 //!
 //! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and [`TimerSlack`], what a
 //! thread can ask of the scheduler; [`late`], why something was late; [`udp`], datagrams in batches; [`packet`], frames below the protocols;
+//! [`poller`], receiving that survives overload;
 //! [`probe`], what this machine's kernel really does; [`signal_timer`], what all this exists to avoid.
 //!
 //! The timers themselves, [`SoftTimers`], and [`RateClock`] for pacing are re-exported from
@@ -37,6 +38,7 @@ pub mod event_loop;
 pub mod idle;
 pub mod late;
 pub mod packet;
+pub mod poller;
 pub mod probe;
 mod rtnetlink;
 pub mod shared;

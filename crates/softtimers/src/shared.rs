@@ -50,7 +50,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use softtimers_core::{
-    Config, Fired, NotPending, Slack, SoftTimers, Stats, TimerId, Timestamp, TriggerState, Turn,
+    Config, Fired, NotPending, Slack, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn,
 };
 
 use crate::{Backup, BackupStats};
@@ -155,6 +155,15 @@ impl<E> Shared<E> {
     /// As [`SoftTimers::next`]. The lock is taken for each step and free between them.
     pub fn next(&mut self, turn: &Turn) -> Option<Fired<E>> {
         self.common.next(turn)
+    }
+
+    /// As [`next`](Self::next), in pieces, each of which holds the lock once: for an owner that counts its own
+    /// time, too.
+    ///
+    /// # Cost
+    /// As [`SoftTimers::step`], and the lock: however many events fall due together, others wait for one step.
+    pub fn step(&mut self, turn: &Turn) -> Step<E> {
+        self.common.step_while(turn, |_| true).unwrap_or(Step::Done)
     }
 
     /// The owner is about to sleep: the descriptor becomes readable at the earliest deadline, also if a

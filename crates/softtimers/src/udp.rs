@@ -162,7 +162,12 @@ impl UdpSocket {
     /// to learn why it stopped: [`SendOutcome::calls`]. No allocation. A batch with
     /// [segmentation](SendBatch::set_segmentation) asks the kernel once whether it knows how.
     pub fn send_batch(&self, batch: &mut SendBatch) -> SendOutcome {
-        batch.send(self.as_fd())
+        self.send_at_most(batch, usize::MAX)
+    }
+
+    /// The same, but at most `most` datagrams: a quota. The others stay in the batch.
+    pub fn send_at_most(&self, batch: &mut SendBatch, most: usize) -> SendOutcome {
+        batch.send(self.as_fd(), most)
     }
 
     /// Replaces what is in `batch` by the datagrams that have arrived, as many as it has room for,
@@ -181,7 +186,17 @@ impl UdpSocket {
     ///
     /// One `recvmmsg`, and three clock reads if the datagrams carry receive times. No allocation.
     pub fn recv_batch(&self, batch: &mut RecvBatch) -> io::Result<usize> {
-        batch.receive(self.as_fd())
+        self.recv_at_most(batch, batch.capacity())
+    }
+
+    /// The same, but at most `most` datagrams: a quota. The others stay in the receive buffer. A `most` of zero
+    /// counts as one.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv_batch`](UdpSocket::recv_batch).
+    pub fn recv_at_most(&self, batch: &mut RecvBatch, most: usize) -> io::Result<usize> {
+        batch.receive(self.as_fd(), most.max(1))
     }
 
     /// Asks the kernel to note when each datagram is received: [`Datagram::received`].

@@ -138,7 +138,7 @@ impl Driver {
     }
 
     /// Looks for due timers and wakes their tasks; at most 32 of them, so that no task waits long for this. Returns
-    /// how many.
+    /// how many it found, those that were put off in the meantime among them.
     ///
     /// # Cost
     /// The clock, one load and one compare while nothing is due.

@@ -125,6 +125,25 @@ pub(super) fn departures(root: &Path, packets: u32) -> Result<Vec<Bar>> {
     Ok(vec![Bar::at_most("departure queue, 10,000 flows: ns of decision a packet".into(), 60.0, cost)])
 }
 
+/// How long the lock of timers is held that threads share, when 100,000 of them are due together.
+pub(super) fn shared(root: &Path, rounds: u32) -> Result<Vec<Bar>> {
+    let text = bench(root, "shared", &["--rounds", &rounds.to_string()])?;
+    println!("\n### Shared timers\n\n{}\n", text.trim());
+    let quiet = |name: &str| figure(&text, name).filter(|_| !text.contains("inconclusive"));
+    Ok(vec![
+        Bar::at_most(
+            "shared: hold p99.9, 100,000 timers due together against 1,000".into(),
+            2.0,
+            quiet("hold p99.9, 100000 timers against 1000:"),
+        ),
+        Bar::at_most(
+            "shared: ns of the longest hold, 100,000 timers due together".into(),
+            5_000.0,
+            quiet("longest hold, 100000 timers:"),
+        ),
+    ])
+}
+
 fn bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     bench_of(root, "softtimers-bench", name, arguments)
 }

@@ -40,4 +40,9 @@ pub(crate) trait Contender {
     fn next(&mut self) -> Option<u64> {
         None
     }
+
+    /// When the hardware has to look: the earliest deadline, if there is such a thing beside due times.
+    fn poll_at(&mut self) -> Option<u64> {
+        self.next()
+    }
 }

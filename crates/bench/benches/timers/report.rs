@@ -127,7 +127,7 @@ const BARS: &[Bar] = &[
     against("W4/64", OURS, "leap_ns", 1.6, HEAP),
     absolute("W5/1000000", OURS, "same_ns", 1.5),
     absolute("W5/1000000", OURS, "moving_ns", 1.5),
-    absolute("W5/1000000", OURS, "next_ns", 1.5),
+    absolute("W5/1000000", OURS, "poll_at_ns", 1.5),
     absolute("stalls/1000000", OURS, "advance_max_ns", 5_000.0),
     absolute("stalls/1000000", OURS, "rearm_max_ns", 5_000.0),
 ];

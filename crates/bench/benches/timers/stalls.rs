@@ -1,7 +1,8 @@
 //! The longest single call: what a packet waits for that arrives just then.
 //!
-//! Three identical runs, and of each call the shortest of the three: what the host or the kernel took is
-//! not there twice in the same place, what the structure does is.
+//! Three identical runs, and of each call the shortest of the three ([`Least`]).
+
+use softtimers_bench::least::Least;
 
 use crate::clock;
 use crate::contender::Contender;
@@ -53,24 +54,6 @@ fn advance<C: Contender>(connections: &mut Connections<C>, calls: &mut Calls) {
     }
 }
 
-/// Element-wise minima over runs.
-#[derive(Default)]
-struct Least {
-    nanos: Vec<u32>,
-    at: usize,
-}
-
-impl Least {
-    fn add(&mut self, nanos: u64) {
-        let nanos = u32::try_from(nanos).unwrap_or(u32::MAX);
-        match self.nanos.get_mut(self.at) {
-            Some(least) => *least = nanos.min(*least),
-            None => self.nanos.push(nanos),
-        }
-        self.at += 1;
-    }
-}
-
 #[derive(Default)]
 struct Calls {
     advance: Least,
@@ -79,7 +62,8 @@ struct Calls {
 
 impl Calls {
     fn begin(&mut self) {
-        (self.advance.at, self.rearm.at) = (0, 0);
+        self.advance.begin();
+        self.rearm.begin();
     }
 }
 
@@ -91,7 +75,7 @@ struct Worst {
 
 impl Worst {
     fn of(&mut self, calls: &Calls) {
-        self.advance = self.advance.max(calls.advance.nanos.iter().copied().max().unwrap_or(0));
-        self.rearm = self.rearm.max(calls.rearm.nanos.iter().copied().max().unwrap_or(0));
+        self.advance = self.advance.max(calls.advance.longest());
+        self.rearm = self.rearm.max(calls.rearm.longest());
     }
 }

@@ -249,12 +249,12 @@ pub(crate) fn w4<C: Contender>(flows: usize, events: u64) -> Measured {
 }
 
 /// Some search for it, so it is asked in batches until a tenth of a second has gone.
-fn cost_of_next<C: Contender>(contender: &mut C, operations: usize) -> f64 {
+fn cost_of_poll_at<C: Contender>(contender: &mut C, operations: usize) -> f64 {
     const BATCH: usize = 1_000;
     let (mut asked, start) = (0, clock::spent());
     while asked < operations && clock::spent() - start < 100_000_000 {
         for _ in 0..BATCH {
-            black_box(black_box(&mut *contender).next());
+            black_box(black_box(&mut *contender).poll_at());
         }
         asked += BATCH;
     }
@@ -279,7 +279,7 @@ pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Measured {
     });
     let mut measured = Measured::from([("same_ns".to_owned(), same), ("moving_ns".to_owned(), moving)]);
     if C::TELLS_NEXT {
-        measured.insert("next_ns".to_owned(), cost_of_next(&mut contender, operations));
+        measured.insert("poll_at_ns".to_owned(), cost_of_poll_at(&mut contender, operations));
     }
     assert!(fired.is_empty(), "a timer 60 s away fired");
     std::mem::forget((handles, contender));

@@ -32,19 +32,22 @@ impl Handles {
     pub(super) fn take(&mut self, records: &mut Records) -> u32 {
         match records.get(self.free) {
             Some(record) => core::mem::replace(&mut self.free, record.early),
-            None => {
-                let index = records.len();
-                assert!(index < MOST, "more than {MOST} timers pending or retired");
-                records.push(Record::new(self.first_generation.get()));
-                index as u32
-            }
+            None => self.first_use(records),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first_use(&self, records: &mut Records) -> u32 {
+        let index = records.len();
+        assert!(index < MOST, "more than {MOST} timers pending or retired");
+        records.push(Record::new(self.first_generation.get()));
+        index as u32
     }
 
     /// Gives a record back; its handle is dead from here on.
     #[inline]
-    pub(super) fn give_back(&mut self, records: &mut Records, index: u32) {
-        let record = &mut records[index];
+    pub(super) fn give_back(&mut self, record: &mut Record, index: u32) {
         // The last generation is used once, and then the record is never handed out again.
         record.generation = record.generation.wrapping_add(1);
         if record.generation != RETIRED {
@@ -79,9 +82,10 @@ impl Handles {
 
     /// The record that a handle names, while its event is pending.
     #[inline]
-    pub(super) fn find(&self, records: &Records, id: TimerId) -> Option<u32> {
+    pub(super) fn record<'a>(&self, records: &'a Records, id: TimerId) -> Option<(u32, &'a Record)> {
         self.instance.check(id);
-        (records.get(id.index())?.generation == id.generation().get()).then_some(id.index())
+        let record = records.get(id.index())?;
+        (record.generation == id.generation().get()).then_some((id.index(), record))
     }
 
     /// The handle of a record in use.
@@ -107,9 +111,9 @@ mod tests {
         for index in [0, 0, 1, 1, 2] {
             assert_eq!(handles.take(&mut records), index);
             ids.push(handles.id(index, records[index].generation));
-            assert_eq!(handles.find(&records, ids[ids.len() - 1]), Some(index));
-            handles.give_back(&mut records, index);
-            assert!(ids.iter().all(|&id| handles.find(&records, id).is_none()));
+            assert_eq!(handles.record(&records, ids[ids.len() - 1]).map(|found| found.0), Some(index));
+            handles.give_back(&mut records[index], index);
+            assert!(ids.iter().all(|&id| handles.record(&records, id).is_none()));
         }
         assert!(ids.iter().enumerate().all(|(at, id)| !ids[..at].contains(id)), "a handle came twice");
     }
@@ -123,12 +127,12 @@ mod tests {
         for round in 0..5 {
             let taken: alloc::vec::Vec<u32> = (0..10).map(|_| handles.take(&mut records)).collect();
             dead.extend(taken.iter().map(|&index| handles.id(index, records[index].generation)));
-            taken.iter().for_each(|&index| handles.give_back(&mut records, index));
+            taken.iter().for_each(|&index| handles.give_back(&mut records[index], index));
             handles.shrink(&mut records);
             assert_eq!((records.len(), round), (0, round));
             let index = handles.take(&mut records);
-            assert!(dead.iter().all(|&id| handles.find(&records, id).is_none()));
-            handles.give_back(&mut records, index);
+            assert!(dead.iter().all(|&id| handles.record(&records, id).is_none()));
+            handles.give_back(&mut records[index], index);
         }
     }
 }

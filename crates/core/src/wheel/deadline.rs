@@ -15,7 +15,6 @@
 
 use super::Wheel;
 use super::chunk::NIL;
-use super::heap::Entry;
 use super::level::{BLOCK, BLOCK_BITS, Level};
 
 #[derive(Debug)]
@@ -38,23 +37,33 @@ impl Earliest {
 
     #[inline]
     pub(super) fn exclude(&mut self, deadline: u64) {
-        self.gone |= deadline == self.at && deadline != u64::MAX;
+        self.gone |= deadline == self.at;
     }
 }
 
 impl Wheel {
-    /// No deadline is before this; exactly the earliest one while everything is in the heap. [`u64::MAX`] is
+    /// No deadline is before this; exactly the earliest one while everything is in the run. [`u64::MAX`] is
     /// never.
     #[inline]
     pub(crate) fn earliest_deadline(&self) -> u64 {
-        if self.earliest.gone && self.is_small() { self.earliest_in_front() } else { self.earliest.at }
+        if self.is_small() && self.earliest_is_unknown() {
+            self.earliest_in_front()
+        } else {
+            self.earliest.at
+        }
     }
 
-    /// Looks for the earliest deadline anew, if the timer that had it is gone, or no timer can have had it: it is
-    /// before the gate, which would not open for a look.
+    /// The timer that had the earliest deadline is gone, or no timer can have had it: it is before the gate, which
+    /// would not open for a look.
+    #[inline]
+    fn earliest_is_unknown(&self) -> bool {
+        (self.earliest.gone && self.earliest.at != u64::MAX) || self.earliest.at < self.gate
+    }
+
+    /// Looks for the earliest deadline anew, if it is not known.
     #[inline]
     pub(super) fn refresh_earliest(&mut self) {
-        if self.earliest.gone || self.earliest.at < self.gate {
+        if self.earliest_is_unknown() {
             self.earliest = Earliest { at: self.find_earliest(), gone: false };
         }
     }
@@ -63,7 +72,7 @@ impl Wheel {
     fn find_earliest(&self) -> u64 {
         let mut best = self.earliest_in_front();
         if !self.is_small() {
-            for level in 0..self.levels.len() {
+            for level in 0..self.slots.levels.len() {
                 best = self.earliest_in_level(level, best);
             }
         }
@@ -73,22 +82,28 @@ impl Wheel {
     fn earliest_in_front(&self) -> u64 {
         let front = &self.front;
         let Some(best) = front.heap.earliest_deadline(MOST_SLOTS) else { return front.least_due() };
-        let mut best = front.run.entries().iter().map(Entry::deadline).fold(best, u64::min);
+        let mut best = best;
+        for entry in front.run.entries() {
+            if entry.due >= best {
+                break;
+            }
+            best = best.min(entry.deadline());
+        }
         let mut chunk = front.chain.list.head;
         for _ in 0..MOST_CHUNKS {
             if chunk == NIL {
                 return best;
             }
-            for timer in self.chunks.handful(chunk).iter() {
+            for timer in self.slots.chunks.handful(chunk).iter() {
                 best = best.min(self.records[timer].deadline());
             }
-            chunk = self.chunks.next(chunk);
+            chunk = self.slots.chunks.next(chunk);
         }
         best.min(front.least_due())
     }
 
     fn earliest_in_level(&self, at: usize, mut best: u64) -> u64 {
-        let level: &Level = &self.levels[at];
+        let level: &Level = &self.slots.levels[at];
         if level.is_empty() {
             return best;
         }
@@ -124,4 +139,4 @@ impl Wheel {
 /// Slots of a level, or entries of the heap, that one look goes through: about a microsecond.
 const MOST_SLOTS: usize = 128;
 /// Chunks of the chain that one look goes through.
-const MOST_CHUNKS: usize = 16;
+const MOST_CHUNKS: usize = 4;

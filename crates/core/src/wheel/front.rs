@@ -1,4 +1,4 @@
-//! The front of the wheel: every timer below the horizon, in exact order.
+//! The front of the wheel: every timer that is filed below the horizon, in exact order.
 //!
 //! Slots say nothing about the order within them, and that order is to the nanosecond and, among equal
 //! times, first come first served: also where a timer went straight to level 0 and an older one got
@@ -20,7 +20,7 @@
 use super::Wheel;
 use super::chunk::{Home, List, NIL, ROOM};
 use super::heap::{Entry, Heap};
-use super::record::{Late, Place};
+use super::record::{Late, Place, Records};
 
 #[derive(Debug)]
 pub(super) struct Front {
@@ -61,10 +61,9 @@ enum Order {
 
 impl Front {
     pub(super) const fn new() -> Self {
-        const NONE: Entry = Entry { due: 0, sequence: 0, timer: NIL, late: Late::NEVER };
         Front {
             heap: Heap::new(),
-            run: Run { entries: [NONE; MOST_IN_RUN], from: 0, to: 0 },
+            run: Run::new(),
             chain: Chain { list: List::EMPTY, home: Home(0), start: 0, order: Order::Ordered },
         }
     }
@@ -78,9 +77,32 @@ impl Front {
             (None, heap) => heap,
         }
     }
-}
 
-impl Front {
+    /// The first entry of the run, if nothing else can be before it.
+    #[inline]
+    pub(super) fn only_run(&self) -> Option<&Entry> {
+        let ordered = || self.chain.is_empty() || matches!(self.chain.order, Order::Ordered);
+        self.run.first().filter(|_| self.heap.first().is_none() && ordered())
+    }
+
+    /// Drops the least entry; its deadline. There must be one.
+    #[inline]
+    pub(super) fn drop_least(&mut self, records: &mut Records) -> u64 {
+        match (self.run.first(), self.heap.first()) {
+            (Some(run), heap) if heap.is_none_or(|heap| run.is_before(heap)) => {
+                let deadline = run.deadline();
+                self.run.from += 1;
+                deadline
+            }
+            (_, Some(heap)) => {
+                let deadline = heap.deadline();
+                self.heap.remove(0, records);
+                deadline
+            }
+            _ => u64::MAX,
+        }
+    }
+
     /// No timer of the front is due before this, and exactly one is if the chain has been seen to.
     #[inline]
     pub(super) fn least_due(&self) -> u64 {
@@ -92,6 +114,11 @@ impl Front {
 }
 
 impl Run {
+    pub(super) const fn new() -> Self {
+        const NONE: Entry = Entry { due: 0, sequence: 0, timer: NIL, late: Late::NEVER };
+        Run { entries: [NONE; MOST_IN_RUN], from: 0, to: 0 }
+    }
+
     #[inline]
     fn first(&self) -> Option<&Entry> {
         self.entries[..self.to].get(self.from)
@@ -102,6 +129,7 @@ impl Run {
         self.from == self.to
     }
 
+    #[inline]
     pub(super) fn entries(&self) -> &[Entry] {
         &self.entries[self.from..self.to]
     }
@@ -117,20 +145,43 @@ impl Run {
         }
     }
 
-    /// Inserts an entry into a run that has been [begun](Self::begin). Most come in order.
+    /// Inserts an entry; there must be room. What comes in order goes to the end.
     #[inline]
-    fn insert(&mut self, entry: Entry) {
+    pub(super) fn insert(&mut self, entry: Entry) {
+        if self.to - self.from > A_FEW && entry.is_before(&self.entries[self.to - A_FEW]) {
+            return self.insert_in_the_middle(entry);
+        }
+        if self.to == MOST_IN_RUN {
+            self.entries.copy_within(self.from.., 0);
+            (self.from, self.to) = (0, self.to - self.from);
+        }
         let mut at = self.to;
-        while at > 0 && entry.is_before(&self.entries[at - 1]) {
+        self.to += 1;
+        while at > self.from && entry.is_before(&self.entries[at - 1]) {
             self.entries[at] = self.entries[at - 1];
             at -= 1;
         }
         self.entries[at] = entry;
-        self.to += 1;
+    }
+
+    /// The shorter side makes room.
+    #[inline(never)]
+    fn insert_in_the_middle(&mut self, entry: Entry) {
+        let (from, to) = (self.from, self.to);
+        let at = from + self.entries[from..to].partition_point(|other| other.is_before(&entry));
+        if from > 0 && (to == MOST_IN_RUN || at - from < to - at) {
+            self.entries.copy_within(from..at, from - 1);
+            self.entries[at - 1] = entry;
+            self.from -= 1;
+        } else {
+            self.entries.copy_within(at..to, at + 1);
+            self.entries[at] = entry;
+            self.to += 1;
+        }
     }
 
     #[inline]
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         (self.from, self.to) = (0, 0);
     }
 }
@@ -154,7 +205,7 @@ impl Wheel {
     /// A slot has come due: the front takes what it holds.
     #[inline]
     pub(super) fn ripen(&mut self, mut list: List, chunks: u32, home: Home, start: u64) {
-        if chunks as usize * ROOM <= MOST_IN_RUN {
+        if chunks <= 4 {
             self.front.run.begin();
             while !list.is_empty() {
                 self.load(&mut list);
@@ -195,7 +246,7 @@ impl Wheel {
     /// Moves the first chunk of a list into the run.
     #[inline]
     fn load(&mut self, list: &mut List) {
-        let handful = self.chunks.take_first(list);
+        let handful = self.slots.chunks.take_first(list);
         self.fetch(&handful);
         for timer in handful.iter() {
             let record = &mut self.records[timer];
@@ -212,7 +263,7 @@ impl Wheel {
     fn look(&mut self, chunk: u32, mut highest: (u64, u64)) {
         let mut least = (u64::MAX, u64::MAX);
         let before = highest;
-        let handful = self.chunks.handful(chunk);
+        let handful = self.slots.chunks.handful(chunk);
         self.fetch(&handful);
         for timer in handful.iter() {
             let record = &self.records[timer];
@@ -224,14 +275,14 @@ impl Wheel {
         self.front.chain.order = if least < before {
             Order::Disordered
         } else {
-            Order::Looking { next: self.chunks.next(chunk), highest }
+            Order::Looking { next: self.slots.chunks.next(chunk), highest }
         };
     }
 
     /// Moves a chunk of the chain into the heap.
     fn pour(&mut self) {
         let mut list = self.front.chain.list;
-        let handful = self.chunks.take_first(&mut list);
+        let handful = self.slots.chunks.take_first(&mut list);
         self.fetch(&handful);
         self.front.chain.list = list;
         for timer in handful.iter() {
@@ -240,5 +291,9 @@ impl Wheel {
     }
 }
 
-/// Entries of the run: what is sorted in a microsecond at the worst.
-pub(super) const MOST_IN_RUN: usize = 4 * ROOM;
+/// So many entries are passed one after the other; a search costs as much.
+const A_FEW: usize = 8;
+/// Entries of the run: what is sorted in a microsecond at the worst, and all timers while there are few.
+pub(super) const MOST_IN_RUN: usize = 64;
+
+const _: () = assert!(MOST_IN_RUN >= super::small::MOST && MOST_IN_RUN >= 4 * ROOM);

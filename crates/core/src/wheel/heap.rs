@@ -1,9 +1,8 @@
-//! A binary heap that each record knows its place in: what is due very soon, and everything while that is
-//! little.
+//! A binary heap that each record knows its place in: timers set for a time that slots have been emptied up to, and
+//! what came out of a slot in no order.
 //!
-//! No wheel is as quick as a heap of a few timers, and a slot of the wheel says nothing about the order
-//! within it. So the wheel has a heap in front ([`front`](super::front)); below some dozens of timers there is
-//! nothing else.
+//! A slot of the wheel says nothing about the order within it, and how many timers are set for "now" has no limit:
+//! what the [run](super::front) cannot hold is here.
 
 use alloc::vec::Vec;
 
@@ -83,56 +82,14 @@ impl Heap {
         self.sift_up(gap, last, records);
     }
 
-    /// The earliest deadline of all entries. `None` if it takes a look at more than `most` to tell.
+    /// The earliest deadline of all entries. `None` if there are more than `most`.
     pub(super) fn earliest_deadline(&self, most: usize) -> Option<u64> {
-        self.walk_to_deadline(A_FEW).or_else(|| {
-            // One after the other is quicker than a walk that goes nearly everywhere.
-            let all = || self.entries.iter().map(Entry::deadline).fold(u64::MAX, u64::min);
-            (self.entries.len() <= most).then(all)
-        })
-    }
-
-    /// The earliest deadline, by a look at those entries that are due before it; `None` if they are more than
-    /// `most`.
-    fn walk_to_deadline(&self, most: usize) -> Option<u64> {
-        let (mut best, mut looked_at) = (u64::MAX, 0);
-        // In the order of a walk through the tree: down to the left, else to the next one on the right.
-        let mut at = 0;
-        loop {
-            match self.entries.get(at).filter(|entry| entry.due < best) {
-                Some(entry) => {
-                    looked_at += 1;
-                    if looked_at > most {
-                        return None;
-                    }
-                    best = best.min(entry.deadline());
-                    at = 2 * at + 1;
-                }
-                None => {
-                    // Up while on the right, then over to the right. Counted from 1, right children are odd.
-                    at = (at + 1) >> (at + 1).trailing_ones();
-                    if at == 0 {
-                        return Some(best);
-                    }
-                }
-            }
-        }
+        let all = || self.entries.iter().map(Entry::deadline).fold(u64::MAX, u64::min);
+        (self.entries.len() <= most).then(all)
     }
 
     pub(super) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
-    }
-
-    /// Takes all entries out; their records do not know it yet.
-    pub(super) fn take(&mut self) -> Vec<Entry> {
-        core::mem::take(&mut self.entries)
-    }
-
-    /// Takes back the memory of what was [taken](Self::take).
-    pub(super) fn reuse(&mut self, mut taken: Vec<Entry>) {
-        taken.clear();
-        taken.extend_from_slice(&self.entries);
-        self.entries = taken;
     }
 
     /// The entry on its way is held, not swapped: each that it passes is written once.
@@ -156,6 +113,3 @@ impl Heap {
         records[entry.timer].place = Place::in_heap(at);
     }
 }
-
-/// Entries due before the earliest deadline, where slack is small against the time between timers.
-const A_FEW: usize = 6;

@@ -70,6 +70,8 @@ pub(super) struct SlotId {
 pub(super) struct Reach([u64; LEVELS - 1]);
 
 impl Reach {
+    pub(super) const NONE: Reach = Reach([0; LEVELS - 1]);
+
     pub(super) fn from(horizon: u64) -> Reach {
         Reach(core::array::from_fn(|level| {
             let bits = BLOCK_BITS as usize * (level + 1);
@@ -248,7 +250,7 @@ pub(super) const BLOCK_BITS: u32 = 12;
 pub(super) const BLOCK: usize = 1 << BLOCK_BITS;
 /// Two blocks: the one of the horizon, and the next.
 pub(super) const SLOTS: usize = 2 * BLOCK;
-/// 60 bits of granules, and a granule is at least 16 ns: all of time.
+/// 60 bits of granules, and a granule is at least 128 ns; 16 would do: all of time.
 pub(super) const LEVELS: usize = 5;
 pub(super) const SLOTS_IN_ROW: usize = 64;
 const ROWS: usize = SLOTS / SLOTS_IN_ROW;

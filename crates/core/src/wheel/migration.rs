@@ -15,8 +15,8 @@
 //! over 8.6 s. Timers that were put off meanwhile go to where they belong now. If nobody
 //! looked in time, what is left is moved when it is needed, still one chunk a step.
 
-use super::Wheel;
 use super::level::{BLOCK_BITS, LEVELS, Reach, SlotId};
+use super::{Near, Wheel};
 
 /// Of each level, when its next slot is to be moved down.
 #[derive(Debug)]
@@ -54,12 +54,12 @@ impl Wheel {
 
     #[inline(never)]
     fn enter_blocks(&mut self, from: u64) {
-        self.reach = Reach::from(self.horizon);
+        self.slots.reach = Reach::from(self.horizon);
         for level in 1..LEVELS {
             if (from ^ self.horizon) >> (BLOCK_BITS as usize * level) == 0 {
                 break;
             }
-            if self.levels[level].slot(SlotId::of(level, self.horizon).index).is_some() {
+            if self.slots.levels[level].slot(SlotId::of(level, self.horizon).index).is_some() {
                 self.migrations.overdue |= 1 << level;
             }
             self.schedule_migration(level, self.horizon << self.shift);
@@ -68,13 +68,13 @@ impl Wheel {
 
     /// Moves one chunk that should have been moved before the horizon came here. False if there is none.
     #[inline]
-    pub(super) fn migrate_overdue(&mut self) -> bool {
+    pub(super) fn migrate_overdue(&mut self, near: &impl Near) -> bool {
         if self.migrations.overdue == 0 {
             return false;
         }
         // The highest first: what it holds may go to any level below.
         let level = self.migrations.overdue.ilog2() as usize;
-        if !self.migrate(SlotId::of(level, self.horizon)) {
+        if !self.migrate(SlotId::of(level, self.horizon), near) {
             self.migrations.overdue &= !(1 << level);
         }
         true
@@ -82,13 +82,13 @@ impl Wheel {
 
     /// Moves one chunk whose time has come by `now`, in nanoseconds. False if there is none.
     #[inline]
-    pub(super) fn migrate_in_time(&mut self, now: u64) -> bool {
+    pub(super) fn migrate_in_time(&mut self, now: u64, near: &impl Near) -> bool {
         if now < self.migrations.next || self.migrations.next == u64::MAX {
             return false;
         }
         if let Some(level) = self.migrations.at.iter().position(|&at| at <= now) {
             let at = self.migrations.at[level];
-            self.migrate(SlotId::of(level, self.next_slot(level)));
+            self.migrate(SlotId::of(level, self.next_slot(level)), near);
             self.schedule_migration(level, at);
         }
         true
@@ -97,7 +97,7 @@ impl Wheel {
     /// Spreads what is left of a level's next slot evenly over the time from `at` until it is needed.
     fn schedule_migration(&mut self, level: usize, at: u64) {
         let end = self.next_slot(level);
-        self.migrations.at[level] = match self.levels[level].slot(SlotId::of(level, end).index) {
+        self.migrations.at[level] = match self.slots.levels[level].slot(SlotId::of(level, end).index) {
             Some(slot) => at + (end << self.shift).saturating_sub(at) / (u64::from(slot.chunks) + 1),
             None => u64::MAX,
         };
@@ -119,12 +119,15 @@ impl Wheel {
     }
 
     /// Moves the first chunk of a slot to where its timers belong now. False if the slot is empty.
-    fn migrate(&mut self, id: SlotId) -> bool {
-        let Some(slot) = self.levels[id.level].slot_mut(id.index) else { return false };
-        let handful = self.chunks.take_first(&mut slot.list);
+    fn migrate(&mut self, id: SlotId, near: &impl Near) -> bool {
+        let Some(slot) = self.slots.levels[id.level].slot_mut(id.index) else { return false };
+        let handful = self.slots.chunks.take_first(&mut slot.list);
         slot.chunks -= 1;
         if slot.list.is_empty() {
-            self.levels[id.level].clear(id.index, &mut self.spare);
+            self.slots.levels[id.level].clear(id.index, &mut self.slots.spare);
+        }
+        if id.level == 1 {
+            core::hint::black_box(handful.iter().fold(0, |read, timer| read ^ near.read(timer)));
         }
         self.fetch(&handful);
         for timer in handful.iter() {

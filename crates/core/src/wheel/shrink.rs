@@ -6,17 +6,18 @@
 //! [front](super::front) makes the order.
 
 use super::Wheel;
-use super::chunk::{Chunks, Kept, List};
-use super::level::{LEVELS, Level, Spare};
+use super::chunk::List;
+use super::level::Spare;
 use super::record::Filed;
+use super::slots::Slots;
 
 impl Wheel {
     /// Gives back all memory but that of what is filed. O(n).
     ///
     /// Records stay: only the owner knows which of them are in use.
     pub(crate) fn shrink(&mut self) {
-        (self.chunks, self.kept, self.spare) = (Chunks::new(), Kept::NONE, Spare::new());
-        self.levels = [const { Level::EMPTY }; LEVELS];
+        let before = core::mem::replace(&mut self.slots, Slots::new());
+        self.slots.reach = before.reach;
         self.front.chain.list = List::EMPTY;
         for timer in 0..self.records.len() as u32 {
             if matches!(self.records[timer].place.filed(), Filed::Chunk { .. }) {
@@ -24,7 +25,7 @@ impl Wheel {
             }
         }
         self.front.heap.shrink();
-        self.spare = Spare::new();
+        self.slots.spare = Spare::new();
         if !self.is_small() {
             self.restart_migrations();
         }

@@ -1,9 +1,13 @@
 //! What only the wheel itself can show: how much one call does, and which way timers go.
 
+#[cfg(test)]
+extern crate std;
+
 use alloc::vec::Vec;
 
-use super::front::MOST_IN_RUN as MOST;
-use super::record::{Late, Place, Record, Terms};
+use super::chunk::ROOM;
+use super::level::{BLOCK_BITS, LEVELS};
+use super::record::{Filed, Late, Place, Record, Terms};
 use super::{Pull, Wheel};
 
 /// A wheel with a clock and its own sequence.
@@ -28,7 +32,20 @@ impl Driver {
         }
         let terms = Terms { due, sequence: self.sequence, early: 0, late: Late::from_nanos(0) };
         self.sequence += 1;
-        self.wheel.set(self.now, timer, &terms);
+        if !self.wheel.records[timer].is_filed() {
+            self.wheel.insert(self.now, timer, &terms);
+        } else if !self.wheel.put_off(timer, &terms) {
+            self.wheel.move_to(self.now, timer, &terms);
+        }
+    }
+
+    /// Whether it was pending.
+    fn remove(&mut self, timer: u32) -> bool {
+        let pending = self.wheel.records[timer].is_filed();
+        if pending {
+            self.wheel.remove(timer);
+        }
+        pending
     }
 
     /// A turn at `now`: what comes out.
@@ -41,14 +58,14 @@ impl Driver {
         }
         loop {
             let quantum = self.wheel.touched;
-            let more = match self.wheel.pull(now) {
+            let more = match self.wheel.pull(now, &()) {
                 Pull::Least((due, _), timer) if due <= now => {
-                    self.wheel.remove(timer);
+                    self.remove(timer);
                     out.push(timer);
                     true
                 }
                 Pull::More => true,
-                _ => self.wheel.tidy(now),
+                _ => self.wheel.tidy(now, &()),
             };
             self.most_in_quantum = self.most_in_quantum.max(self.wheel.touched - quantum);
             if !more {
@@ -112,6 +129,9 @@ fn pacing_begins_a_slot_ahead_also_after_a_quiet_time() {
         let start = 40 * slot;
         let width = 1_000_000;
         (0..timers).for_each(|timer| driver.set(timer, start + random.below(width) + TICK));
+        // Another timer's turn in between changes nothing about that.
+        driver.set(timers, 10 * TICK);
+        assert_eq!(driver.turn(10 * TICK), [timers]);
         // A program that looks a thousand times in each slot of each level below, and every tick at the end.
         let mut out = 0;
         let mut look = |driver: &mut Driver, from: u64, to: u64, steps: u64| {
@@ -157,9 +177,9 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
     let (mut out, mut cancelled, mut quanta) = (Vec::new(), 0, 0);
     loop {
         quanta += 1;
-        match driver.wheel.pull(due) {
+        match driver.wheel.pull(due, &()) {
             Pull::Least(_, timer) => {
-                driver.wheel.remove(timer);
+                driver.remove(timer);
                 out.push(timer);
                 if timer == 50 {
                     driver.set(timers, due);
@@ -170,7 +190,7 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
                 for timer in (quanta as u32 * 13..quanta as u32 * 13 + 40)
                     .filter(|&timer| timer < timers && timer > 50)
                 {
-                    cancelled += u32::from(driver.wheel.remove(timer));
+                    cancelled += u32::from(driver.remove(timer));
                 }
             }
             Pull::Idle => break,
@@ -187,7 +207,7 @@ fn a_full_slot_is_handed_out_in_order_while_it_changes() {
 #[test]
 fn equal_times_come_out_in_the_order_they_were_set_whatever_way_they_came() {
     for level in 1..=3 {
-        let due = (3u64 << (9 + 12 * level)) + 5 * TICK / TICK * TICK;
+        let due = (3u64 << (9 + 12 * level)) + 5 * TICK;
         let due = due.next_multiple_of(TICK);
         let mut driver = Driver::new(0);
         driver.set(0, due);
@@ -219,6 +239,55 @@ fn putting_off_touches_no_chunk() {
     assert_eq!(driver.turn(5_900 * TICK), (0..200).collect::<Vec<_>>());
 }
 
+/// A timer that is cancelled before anybody looks is never filed, whatever else waits.
+#[test]
+fn what_is_cancelled_young_touches_no_slot() {
+    let mut driver = Driver::new(0);
+    (0..1_000).for_each(|timer| driver.set(timer, (50_000 + u64::from(timer)) * TICK));
+    driver.wheel.pull(0, &());
+    for round in 0..10_000 {
+        let timer = 1_000 + round % 10;
+        if round >= 10 {
+            assert!(matches!(driver.wheel.records[timer].place.filed(), Filed::Inbox { .. }));
+            driver.remove(timer);
+        }
+        driver.set(timer, (60_000 + u64::from(round)) * TICK);
+    }
+    assert_eq!(driver.turn(50_500 * TICK).len(), 501);
+    assert_eq!(driver.wheel.len(), 499 + 10);
+}
+
+/// However few there are, in whatever order they come and go: they come out in order.
+#[test]
+fn a_run_of_few_keeps_the_order() {
+    let mut random = Random(3);
+    for few in [1, 7, 9, 40, 64] {
+        let mut driver = Driver::new(0);
+        driver.wheel = Wheel::new(TICK, 64);
+        let mut due = [0; 64];
+        for now in 1..if cfg!(miri) { 100 } else { 3_000 } {
+            for timer in 0..few {
+                if due[timer as usize] <= now && driver.wheel.len() < few as usize {
+                    due[timer as usize] = now + 1 + random.below(200);
+                    driver.set(timer, due[timer as usize] * TICK);
+                }
+            }
+            if random.below(4) == 0 {
+                let timer = random.below(u64::from(few)) as u32;
+                if driver.remove(timer) {
+                    due[timer as usize] = 0;
+                }
+            }
+            let out = driver.turn(now * TICK);
+            assert!(out.iter().all(|&timer| due[timer as usize] <= now));
+            assert!(out.is_sorted_by_key(|&timer| due[timer as usize]));
+            assert!((0..few).all(|timer| {
+                !driver.wheel.records.get(timer).is_some_and(Record::is_filed) || due[timer as usize] > now
+            }));
+        }
+    }
+}
+
 /// A look at times at which nothing is due finds a closed gate: no slot is visited, however many are passed.
 #[test]
 fn empty_slots_are_passed_without_a_look() {
@@ -237,12 +306,14 @@ fn empty_slots_are_passed_without_a_look() {
 fn removal_leaves_every_other_timer_where_it_is() {
     let mut driver = Driver::new(0);
     (0..1_000).for_each(|timer| driver.set(timer, (1 + u64::from(timer) % 7) * 100 * TICK));
+    // What is still in the inbox is filed.
+    assert!(matches!(driver.wheel.pull(0, &()), Pull::Idle));
     let places: Vec<_> = (0..1_000).map(|timer| driver.wheel.records[timer].place).collect();
-    (0..1_000).filter(|timer| timer % 3 == 0).for_each(|timer| assert!(driver.wheel.remove(timer)));
+    (0..1_000).filter(|timer| timer % 3 == 0).for_each(|timer| assert!(driver.remove(timer)));
     for timer in 0..1_000u32 {
         let place = driver.wheel.records[timer].place;
         assert_eq!(place, if timer % 3 == 0 { Place::NOWHERE } else { places[timer as usize] });
-        assert!(timer % 3 != 0 || !driver.wheel.remove(timer), "removed twice");
+        assert!(timer % 3 != 0 || !driver.remove(timer), "removed twice");
     }
     assert_eq!(driver.wheel.touched, 0);
 }
@@ -255,7 +326,7 @@ fn it_grows_a_million_beyond_where_it_began() {
     let mut random = Random(9);
     (0..timers).for_each(|timer| driver.set(timer, (1 + random.below(1 << 30)) * TICK));
     assert_eq!(driver.wheel.len(), timers as usize);
-    (0..timers).for_each(|timer| assert!(driver.wheel.remove(timer)));
+    (0..timers).for_each(|timer| assert!(driver.remove(timer)));
     assert_eq!((driver.wheel.len(), driver.wheel.gate()), (0, u64::MAX));
     assert_eq!(driver.turn(1 << 50), []);
 }
@@ -274,11 +345,11 @@ fn shrinking_loses_nothing() {
         let before = driver.wheel.len();
         let mut out = 0;
         for _ in 0..moment {
-            if let Pull::Least((due, _), timer) = driver.wheel.pull(900_000 * TICK) {
+            if let Pull::Least((due, _), timer) = driver.wheel.pull(900_000 * TICK, &()) {
                 if due > 900_000 * TICK {
                     break;
                 }
-                driver.wheel.remove(timer);
+                driver.remove(timer);
                 out += 1;
             }
         }
@@ -286,11 +357,11 @@ fn shrinking_loses_nothing() {
         let mut last = (0, 0);
         let end = 1 << 60;
         loop {
-            match driver.wheel.pull(end) {
+            match driver.wheel.pull(end, &()) {
                 Pull::Least(key, timer) => {
                     assert!(key > last);
                     last = key;
-                    driver.wheel.remove(timer);
+                    driver.remove(timer);
                     out += 1;
                 }
                 Pull::More => {}
@@ -301,5 +372,45 @@ fn shrinking_loses_nothing() {
     }
 }
 
+/// "2.10 ms" in nanoseconds.
+fn span(number: &str, unit: &str) -> f64 {
+    let units = [("ns", 1.0), ("ms", 1e6), ("s", 1e9), ("h", 3.6e12), ("years", 3.155_76e16)];
+    let (_, nanos) = units.iter().find(|(name, _)| *name == unit).expect("a unit of time");
+    number.parse::<f64>().expect("a number") * nanos
+}
+
+/// The table of levels says what the constants say: in the module's documentation, and on the page about the wheel.
+#[test]
+fn the_table_of_levels_is_true() {
+    let is_row = |line: &&str| line.starts_with("| ") && line[2..].starts_with(|c: char| c.is_ascii_digit());
+    let rows: Vec<&str> =
+        include_str!("../wheel.rs").lines().filter_map(|line| line.strip_prefix("//! ")).collect();
+    let rows: Vec<&str> = rows.into_iter().filter(is_row).collect();
+    assert_eq!(rows.len(), LEVELS);
+    let shift = Wheel::new(TICK, 0).shift;
+    let is_about = |said: f64, width: u64| (said / width as f64 - 1.0).abs() < 0.015;
+    for (level, row) in rows.iter().enumerate() {
+        let words: Vec<&str> = row.split(' ').filter(|&word| word != "|").collect();
+        let slot = 1u64 << (shift + BLOCK_BITS * level as u32);
+        assert_eq!(words[0].parse(), Ok(level));
+        assert!(is_about(span(words[1], words[2]), slot), "{row}");
+        match words[3..] {
+            // One block and two.
+            [one, "to", two, unit] => {
+                assert!(is_about(span(one, unit), slot << BLOCK_BITS), "{row}");
+                assert!(is_about(span(two, unit), slot << (BLOCK_BITS + 1)), "{row}");
+            }
+            ref all => assert!(level == LEVELS - 1 && *all == ["all", "of", "time"], "{row}"),
+        }
+    }
+    // It is not part of the package.
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wheel.md"));
+    if let Ok(page) = page {
+        assert_eq!(page.lines().filter(is_row).collect::<Vec<_>>(), rows);
+    }
+}
+
+/// The most records that a quantum fetches.
+const MOST: usize = 4 * ROOM;
 /// A microsecond, as multiples of which the tests set timers.
 const TICK: u64 = 1_000;

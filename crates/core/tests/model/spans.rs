@@ -174,6 +174,7 @@ impl Spans {
         // A turn that is over leaves nothing behind that would be looked for again at once.
         assert!(self.timers.next_due().is_none_or(|due| due > now));
         assert!(self.timers.poll_at().is_none_or(|at| at > now));
+        assert!(self.keyed.next_due().is_none_or(|due| due > now));
     }
 
     fn compare(&self) {

@@ -61,7 +61,7 @@ fn held_by_release_time() -> Result<Duration, String> {
         sys::sockopt::enable_release_times(pair.sender.as_fd()).trying("SO_TXTIME")?;
         let mut buffers = SendBuffers::new(1, 1);
         buffers.push(&[0], None, Some(Monotonic.now() + AHEAD));
-        let sent = buffers.send(pair.sender.as_fd(), false).map_err(|refused| refused.error);
+        let sent = buffers.send(pair.sender.as_fd(), 1, false).map_err(|refused| refused.error);
         sent.trying("SO_TXTIME accepted, but a send with it").map(drop)
     })
 }

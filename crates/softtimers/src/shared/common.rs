@@ -95,8 +95,7 @@ impl<E> Common<E> {
 
     /// Lets the others in, and tells them when something is due.
     pub(super) fn publish(&self, state: MutexGuard<'_, State<E>>) {
-        let due = state.timers.next_due().map_or(u64::MAX, Timestamp::as_nanos);
-        self.gate.store(due, Ordering::Release);
+        self.gate.store(state.timers.gate().as_nanos(), Ordering::Release);
     }
 
     /// Schedules or moves something. A deadline may have become the earliest: whoever sleeps beyond it is told.
@@ -140,18 +139,23 @@ impl<E> Common<E> {
     /// The next event of the turn, as long as the caller is to go on.
     pub(super) fn next_while(&self, turn: &Turn, go_on: impl Fn(&State<E>) -> bool) -> Option<Fired<E>> {
         loop {
-            let mut state = self.lock();
-            if !go_on(&state) {
-                return None;
-            }
-            let step = state.timers.step(turn);
-            self.publish(state);
-            match step {
+            match self.step_while(turn, &go_on)? {
                 Step::Fired(fired) => return Some(fired),
                 Step::MoreWork => {}
                 Step::Done => return None,
             }
         }
+    }
+
+    /// One step of the turn, which is one hold of the lock; `None` if the caller is not to go on.
+    pub(super) fn step_while(&self, turn: &Turn, go_on: impl Fn(&State<E>) -> bool) -> Option<Step<E>> {
+        let mut state = self.lock();
+        if !go_on(&state) {
+            return None;
+        }
+        let step = state.timers.step(turn);
+        self.publish(state);
+        Some(step)
     }
 
     pub(super) fn arm(&self, now: Timestamp, lead: Duration) -> io::Result<()> {

@@ -28,13 +28,12 @@ use super::sync::{Arc, Mutex, MutexGuard};
 /// Dropping it does not take the timer back: [`cancel`](Self::cancel) does.
 ///
 /// ```
-/// use std::time::Duration;
 /// use softtimers::shared::{Entry, Shared, Timer};
-/// use softtimers::{Clock, Config, Monotonic, Slack, Timestamp, TriggerState};
+/// use softtimers::{Config, Slack, Timestamp, TriggerState};
 ///
 /// let timers = Shared::new(Config::default())?;
 /// let remote = timers.remote();
-/// let at = |micros| Timestamp::from_micros(1_000 + micros);
+/// let at = |micros: u64| Timestamp::from_micros(1_000 + micros);
 ///
 /// let mut timer = Timer::new();
 /// timer.set(&remote, at(0), at(100), Slack::EXACT, "time-out");

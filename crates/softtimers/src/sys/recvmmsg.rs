@@ -69,20 +69,26 @@ impl RecvBuffers {
     /// Receives what is there, up to the capacity, and returns how many. Waits for the first one
     /// only, and only on a blocking socket.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        self.receive_with(socket, libc::MSG_WAITFORONE)
+        self.receive_at_most(socket, self.capacity())
+    }
+
+    /// The same, but at most so many datagrams.
+    pub(crate) fn receive_at_most(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+        self.receive_with(socket, libc::MSG_WAITFORONE, most)
     }
 
     /// The same from the socket's error queue, without waiting: ICMP errors, and times of transmission.
     pub(crate) fn receive_errors(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        self.receive_with(socket, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT)
+        self.receive_with(socket, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, self.capacity())
     }
 
-    fn receive_with(&mut self, socket: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<usize> {
+    fn receive_with(&mut self, socket: BorrowedFd<'_>, flags: libc::c_int, most: usize) -> io::Result<usize> {
         self.prepare();
-        let (headers, room) = (self.headers.as_mut_ptr(), self.headers.len() as libc::c_uint);
+        let room = self.headers.len().min(most) as libc::c_uint;
+        let headers = self.headers.as_mut_ptr();
         // The type of flags differs between C libraries.
         let flags = flags as _;
-        // SAFETY: `headers` is valid for `room` headers. Each one points to an i/o vector, a payload
+        // SAFETY: `headers` is valid for at least `room` headers. Each one points to an i/o vector, a payload
         // buffer, an address buffer and a control buffer that this value owns, that no reference
         // uses during the call (we hold `&mut self`), and whose lengths the header states.
         let filled = unsafe { libc::recvmmsg(socket.as_raw_fd(), headers, room, flags, ptr::null_mut()) };
@@ -113,6 +119,12 @@ impl RecvBuffers {
             control: &control[..control.len().min(control_length)],
             truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         })
+    }
+
+    /// The payload of that datagram, to be changed in place.
+    pub(crate) fn payload_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        let length = (self.headers[..self.filled].get(index)?.msg_len as usize).min(self.max_datagram);
+        Some(&mut self.payload[index * self.max_datagram..][..length])
     }
 
     /// How many datagrams the last receive left.

@@ -92,8 +92,8 @@ impl SendBuffers {
     /// Offers the longest contiguous run of waiting datagrams to the kernel, those that are alike as
     /// segments of one send if it may `join` them. Without an error it took at least one, if one was
     /// waiting.
-    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, join: bool) -> Result<Taken, Refused> {
-        let (sends, offered) = self.connect(join);
+    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, most: usize, join: bool) -> Result<Taken, Refused> {
+        let (sends, offered) = self.connect(most, join);
         let run = &mut self.headers[..sends];
         let (headers, length) = (run.as_mut_ptr(), run.len() as libc::c_uint);
         // SAFETY: `headers` is valid for `length` headers. `connect` made each one point to i/o
@@ -111,10 +111,10 @@ impl SendBuffers {
         Ok(Taken { taken, offered, segments })
     }
 
-    /// Makes headers point to the waiting datagrams, up to the end of the ring; how many headers, and to
-    /// how many datagrams.
-    fn connect(&mut self, join: bool) -> (usize, usize) {
-        let end = self.first + self.waiting.min(self.capacity() - self.first);
+    /// Makes headers point to at most `most` waiting datagrams, up to the end of the ring; how many headers,
+    /// and to how many datagrams.
+    fn connect(&mut self, most: usize, join: bool) -> (usize, usize) {
+        let end = self.first + self.waiting.min(self.capacity() - self.first).min(most);
         let (mut sends, mut slot) = (0, self.first);
         while slot < end {
             let datagrams = if join { self.alike(slot, end) } else { 1 };
@@ -227,7 +227,7 @@ mod tests {
 
     /// How many datagrams each send carries.
     fn sends(buffers: &mut SendBuffers, join: bool) -> Vec<usize> {
-        let (sends, _) = buffers.connect(join);
+        let (sends, _) = buffers.connect(usize::MAX, join);
         buffers.headers[..sends].iter().map(datagrams).collect()
     }
 

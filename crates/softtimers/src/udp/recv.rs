@@ -75,8 +75,18 @@ impl RecvBatch {
         self.drops
     }
 
-    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let received = self.buffers.receive(socket)?;
+    /// The payload of the datagram at this place in the order of arrival, to be changed in place.
+    pub fn payload_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        self.buffers.payload_mut(index)
+    }
+
+    /// The datagram at this place in the order of arrival.
+    pub fn get(&self, index: usize) -> Option<Datagram<'_>> {
+        self.buffers.message(index).map(|message| self.datagram(message))
+    }
+
+    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+        let received = self.buffers.receive_at_most(socket, most)?;
         // The count only grows, so the last datagram knows the most.
         if let Some(last) = received.checked_sub(1).and_then(|last| self.buffers.message(last)) {
             let control = Control::parse(last.control);
@@ -140,9 +150,9 @@ impl<'a> Iterator for Datagrams<'a> {
     type Item = Datagram<'a>;
 
     fn next(&mut self) -> Option<Datagram<'a>> {
-        let message = self.batch.buffers.message(self.next)?;
+        let datagram = self.batch.get(self.next)?;
         self.next += 1;
-        Some(self.batch.datagram(message))
+        Some(datagram)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

@@ -201,16 +201,16 @@ impl SendBatch {
         self.buffers.max_datagram()
     }
 
-    pub(super) fn send(&mut self, socket: BorrowedFd<'_>) -> SendOutcome {
+    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, most: usize) -> SendOutcome {
         let mut outcome = SendOutcome { sent: 0, retried: 0, calls: 0, segments: 0, stopped: None };
         // Attempts that the first waiting datagram has failed so far.
         let mut failures = 0;
         // What a send of several met that now go one by one.
         let mut doubt = None;
-        while !self.is_empty() {
+        while !self.is_empty() && outcome.sent < most {
             let join = doubt.is_none() && self.may_join(socket);
             outcome.calls += 1;
-            match self.buffers.send(socket, join) {
+            match self.buffers.send(socket, most - outcome.sent, join) {
                 Ok(Taken { taken, offered, segments }) if taken > 0 => {
                     outcome.sent += taken;
                     outcome.segments += segments;
@@ -285,7 +285,7 @@ pub struct SendOutcome {
     pub calls: usize,
     /// How many of `sent` left as segments of a longer send: see [`SendBatch::set_segmentation`].
     pub segments: usize,
-    /// What stopped it; `None` if the batch is empty now.
+    /// What stopped it; `None` if the batch is empty now, or the most that was to be sent has been.
     pub stopped: Option<Stopped>,
 }
 

@@ -55,6 +55,10 @@ impl Contender for Handles {
     fn next(&mut self) -> Option<u64> {
         self.timers.next_due().map(|due| due.as_nanos() / 1_000)
     }
+
+    fn poll_at(&mut self) -> Option<u64> {
+        self.timers.poll_at().map(Timestamp::as_nanos)
+    }
 }
 
 pub(crate) struct Keyed {

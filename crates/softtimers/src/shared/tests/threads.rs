@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use softtimers_core::{Clock, Config, Slack, TimerId, TriggerState};
+use softtimers_core::{Clock, Config, Slack, Step, TimerId, Timestamp, TriggerState};
 
 use crate::Monotonic;
 use crate::shared::{Helper, Remote, Shared};
@@ -74,6 +74,39 @@ fn everything_happens_once() {
     }
     assert_eq!(seen.len() as u64, 3 * EACH);
     assert!(seen.values().all(|&times| times == 1));
+}
+
+/// However many timers fall due together, the lock is held for one step at a time, which hands out one event or
+/// moves a few; and in the windows between, others may cancel what is about to come.
+#[test]
+fn a_hold_is_one_step_however_full_a_slot_is() {
+    for count in [100u32, 100_000] {
+        let (mut timers, due) = (timers(), Duration::from_micros(700));
+        let schedule = |number| timers.schedule(Timestamp::ZERO, due, Slack::EXACT, number);
+        let ids: Vec<TimerId> = (0..count).map(schedule).collect();
+        let remote = timers.remote();
+        let turn = timers.trigger(TriggerState::Idle, Timestamp::from_micros(700)).expect("all are due");
+        let (mut came, mut cancelled, mut holds) = (Vec::new(), 0, 0u32);
+        loop {
+            holds += 1;
+            match timers.step(&turn) {
+                Step::Fired(fired) => came.push(fired.event),
+                Step::MoreWork => {}
+                Step::Done => break,
+            }
+            // In every other window those about the cursor go, one by one.
+            let about = came.last().map_or(holds, |&last| last + 1 + holds % 40);
+            if holds % 2 == 0 && about < count {
+                cancelled += u32::from(remote.cancel(ids[about as usize]).is_some());
+            }
+        }
+        assert!(came.is_sorted(), "not in the order they were set");
+        assert_eq!(came.len() as u32 + cancelled, count);
+        assert!(cancelled > count / 8, "{cancelled} of {count} were cancelled in the windows");
+        // An event a hold, and 13 timers a hold where they are only moved: at most twice.
+        assert!(holds <= count + count / 4 + 8, "{holds} holds for {count} timers");
+        assert_eq!(timers.stats().pending, 0);
+    }
 }
 
 /// The owner sleeps with nothing armed; a remote's event wakes it.

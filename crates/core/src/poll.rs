@@ -1,0 +1,174 @@
+//! **When to look at a source of packets, how long, and when to stop taking them.** Policies that survive
+//! overload, as pure state machines.
+//!
+//! A program that takes whatever arrives as soon as it arrives does nothing else once packets come faster than
+//! it finishes them: it livelocks (Mogul and Ramakrishnan 1997). The cure is to decide three things apart, and
+//! each decision is a small machine here that knows nothing of devices, clocks or threads:
+//!
+//! ```text
+//!            when to look              who is next, how many         may input go on
+//!          ┌──────────────┐  Next     ┌──────────────────────┐      ┌──────────────────────┐
+//!   Look ─▶│    Policy    │──────────▶│        Rounds        │◀─────│ Feedback  CpuLimit   │◀─ depth of a queue,
+//!          │ DelayBound   │ Now, At,  │ quota, round robin   │Input │ Progress  Sampled    │   CPU time, progress
+//!          │ Hip  …       │ Armed     │ over receive, transmit│Open, └──────────────────────┘
+//!          └──────────────┘           └──────────┬───────────┘Shut
+//!                 ▲                              │ Action: Receive, Transmit, Arm, Disarm, Rest
+//!                 └─────── found, empty ───── a poller (softtimers::poller), a simulator, a test
+//! ```
+//!
+//! The words are the same for all of them. A [`Look`] is one visit to a source, from its first packet until its
+//! ring was seen empty. [`Next`] is a [`Policy`]'s answer: look again now, at some time, or wait for a wake-up,
+//! which in a kernel is an interrupt. [`Input`] is the answer of what limits input: open, or shut until a time.
+//!
+//! | policy | looks | source |
+//! |---|---|---|
+//! | [`DelayBound`] | by the user's one number, the longest delay; **the default** | ours, from the two below |
+//! | [`Aggregation`] | so that a wanted number of packets is found, on average | soft timers §4.2 |
+//! | [`Hip`] | by the mean and the spread of the gaps between packets | Dovrolis, Thayer, Ramanathan 2001 |
+//! | [`Interrupts`], [`ConstantPeriod`], [`BusyWait`], [`SpinThenBlock`], [`Watchdog`] | as their names say | what the papers compare with |
+//!
+//! | limit on input | shuts | source |
+//! |---|---|---|
+//! | [`Feedback`] | at the high-water mark of any queue, until the low one or a time-out | livelock §6.6.1, §9 |
+//! | [`CpuLimit`] | when packets have had their share of a period | livelock §7 |
+//! | [`Progress`] | when nothing above makes progress | livelock §5.1 |
+//! | [`Sampled`] | when clock ticks keep finding packet code | livelock §5.1 |
+//!
+//! Quotas come in [`Quota`], or from [`AutoQuota`]. What a receiver does beyond its capacity is found by
+//! [`LossFree`] and judged by [`Curve`]. All is integer arithmetic, O(1) for each packet, and
+//! nothing is allocated after set-up.
+
+mod aggregation;
+mod auto_quota;
+mod baselines;
+mod cpu_limit;
+mod delay_bound;
+mod factor;
+mod feedback;
+pub mod hip;
+mod overload;
+mod progress;
+mod quota;
+mod rounds;
+mod sampled;
+mod stages;
+
+use core::time::Duration;
+
+use crate::Timestamp;
+
+pub use aggregation::{Aggregation, AggregationConfig};
+pub use auto_quota::{AutoQuota, AutoQuotaConfig};
+pub use baselines::{BusyWait, ConstantPeriod, Interrupts, SpinThenBlock, Watchdog};
+pub use cpu_limit::{CpuLimit, CpuLimitConfig};
+pub use delay_bound::{DelayBound, DelayBoundConfig, WhenIdle};
+pub use factor::Factor;
+pub use feedback::{Feedback, FeedbackConfig, FeedbackError, FeedbackStats, TimeOut};
+pub use hip::{Hip, HipConfig, HipStats};
+pub use overload::{Behaviour, Curve, LossFree, Point};
+pub use progress::{Progress, ProgressConfig};
+pub use quota::Quota;
+pub use rounds::{Action, GateId, Rounds, SourceConfig, SourceId, SourceStats};
+pub use sampled::{Sampled, SampledConfig};
+pub use stages::{Stage, StageEvent, StageLog};
+
+/// One look at a source: from the time it began until its ring was seen empty.
+///
+/// A look may take several turns, because a quota ends each of them: a source that has more is visited again
+/// when the others have had their turn, whatever its policy, and the policy is asked when it is empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Look {
+    /// When it began.
+    pub began: Timestamp,
+    /// When the ring was seen empty.
+    pub ended: Timestamp,
+    /// Packets that were found.
+    pub found: u32,
+}
+
+/// When a source is to be looked at next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// As soon as it is its turn again; its wake-up stays off.
+    Now,
+    /// At this time; its wake-up stays off until then.
+    At(Timestamp),
+    /// At every trigger state; a packet that nobody has taken for this long wakes the processor up.
+    Watched(Duration),
+    /// When a packet has arrived: its wake-up is to be enabled, and the source looked at once more after that.
+    Armed,
+}
+
+/// When to look at one source.
+///
+/// The driver calls [`arrived`](Policy::arrived) for each packet, in order, with its time of arrival: a simulator
+/// when it happens, a poller when it finds the packet, before [`looked`](Policy::looked). What
+/// [`next`](Policy::next) says holds until the next call that may change it.
+pub trait Policy {
+    /// A packet arrived at `at`.
+    #[inline]
+    fn arrived(&mut self, at: Timestamp) {
+        let _ = at;
+    }
+
+    /// A look is over; says when the next one is to be.
+    fn looked(&mut self, look: &Look) -> Next;
+
+    /// The processor is about to have nothing to do (soft timers §5.8: then polling is turned off).
+    #[inline]
+    fn idle(&mut self, now: Timestamp) -> Next {
+        let _ = now;
+        self.next()
+    }
+
+    /// What was said last.
+    fn next(&self) -> Next;
+}
+
+impl<P: Policy + ?Sized> Policy for alloc::boxed::Box<P> {
+    fn arrived(&mut self, at: Timestamp) {
+        (**self).arrived(at);
+    }
+
+    fn looked(&mut self, look: &Look) -> Next {
+        (**self).looked(look)
+    }
+
+    fn idle(&mut self, now: Timestamp) -> Next {
+        (**self).idle(now)
+    }
+
+    fn next(&self) -> Next {
+        (**self).next()
+    }
+}
+
+/// Whether packets may be taken from a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// They may.
+    Open,
+    /// Not before this time, unless it is opened earlier; neither looked for nor woken up for.
+    Shut(Timestamp),
+}
+
+impl Input {
+    /// Whether packets may be taken at `now`.
+    #[inline]
+    pub fn is_open(self, now: Timestamp) -> bool {
+        match self {
+            Input::Open => true,
+            Input::Shut(until) => until <= now,
+        }
+    }
+}
+
+/// Which parameters a policy starts from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Preset {
+    /// Those of the paper: to compare with it.
+    Paper,
+    /// Those that measurements on Linux chose.
+    #[default]
+    Measured,
+}

@@ -1,0 +1,180 @@
+//! What the papers compare with, and what programs do today, in the same words as the rest.
+//!
+//! ```text
+//!   packets           ●     ● ●                        ●
+//!   Interrupts        ↑     ↑ ↑                        ↑          one wake-up each, or each batch
+//!   ConstantPeriod   ─┼───────┼───────┼───────┼───────┼──         whether or not anything came
+//!   BusyWait         ││││││││││││││││││││││││││││││││││││         a processor of its own
+//!   SpinThenBlock     ↑││││││││││││· · · · · · · · · · ↑│││       spins while it pays, then sleeps
+//!   Watchdog          trigger states; ↑ only if none came for 50 µs
+//! ```
+
+use core::time::Duration;
+
+use super::{Look, Next, Policy};
+use crate::Timestamp;
+use crate::time::saturating_nanos;
+
+/// A wake-up for whatever arrives while none is being handled: what a plain event loop does, and a driver with
+/// batched interrupts (livelock §4.1; HIP §6).
+///
+/// ```
+/// use softtimers_core::poll::{Interrupts, Next, Policy};
+/// assert_eq!(Interrupts.next(), Next::Armed);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Interrupts;
+
+impl Policy for Interrupts {
+    #[inline]
+    fn looked(&mut self, _: &Look) -> Next {
+        Next::Armed
+    }
+
+    #[inline]
+    fn next(&self) -> Next {
+        Next::Armed
+    }
+}
+
+/// Looks all the time.
+///
+/// ```
+/// use softtimers_core::poll::{BusyWait, Next, Policy};
+/// assert_eq!(BusyWait.next(), Next::Now);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BusyWait;
+
+impl Policy for BusyWait {
+    #[inline]
+    fn looked(&mut self, _: &Look) -> Next {
+        Next::Now
+    }
+
+    #[inline]
+    fn next(&self) -> Next {
+        Next::Now
+    }
+}
+
+/// Looks at the multiples of a period: clocked interrupts (HIP §5 names 500 to 4,000 a second).
+///
+/// Multiples that passed during a look are left out. The period is at least a nanosecond.
+///
+/// ```
+/// use core::time::Duration;
+/// use softtimers_core::Timestamp;
+/// use softtimers_core::poll::{ConstantPeriod, Look, Next, Policy};
+///
+/// let at = Timestamp::from_micros;
+/// let mut policy = ConstantPeriod::new(Duration::from_micros(250));
+/// assert_eq!(policy.looked(&Look { began: at(500), ended: at(510), found: 3 }), Next::At(at(750)));
+/// assert_eq!(policy.looked(&Look { began: at(750), ended: at(1_000), found: 90 }), Next::At(at(1_250)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConstantPeriod {
+    period: u64,
+    next: Next,
+}
+
+impl ConstantPeriod {
+    /// One look each `period`.
+    pub const fn new(period: Duration) -> Self {
+        let nanos = saturating_nanos(period);
+        ConstantPeriod { period: if nanos == 0 { 1 } else { nanos }, next: Next::Now }
+    }
+}
+
+impl Policy for ConstantPeriod {
+    fn looked(&mut self, look: &Look) -> Next {
+        let periods = look.ended.as_nanos() / self.period + 1;
+        self.next = Next::At(Timestamp::from_nanos(periods.saturating_mul(self.period)));
+        self.next
+    }
+
+    fn next(&self) -> Next {
+        self.next
+    }
+}
+
+/// Spins for a while after each packet, then waits for a wake-up: the usual compromise of busy-polling sockets.
+///
+/// ```
+/// use core::time::Duration;
+/// use softtimers_core::Timestamp;
+/// use softtimers_core::poll::{Look, Next, Policy, SpinThenBlock};
+///
+/// let at = Timestamp::from_micros;
+/// let mut policy = SpinThenBlock::new(Duration::from_micros(50));
+/// let mut looked = |time, found| policy.looked(&Look { began: at(time), ended: at(time), found });
+/// assert_eq!(looked(1_000, 1), Next::Now);
+/// assert_eq!(looked(1_049, 0), Next::Now);
+/// assert_eq!(looked(1_050, 0), Next::Armed);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SpinThenBlock {
+    spin: Duration,
+    until: Timestamp,
+    next: Next,
+}
+
+impl SpinThenBlock {
+    /// Spins for `spin` after the last packet.
+    pub const fn new(spin: Duration) -> Self {
+        SpinThenBlock { spin, until: Timestamp::ZERO, next: Next::Armed }
+    }
+}
+
+impl Policy for SpinThenBlock {
+    fn looked(&mut self, look: &Look) -> Next {
+        if look.found > 0 {
+            self.until = look.ended + self.spin;
+        }
+        self.next = if look.ended < self.until { Next::Now } else { Next::Armed };
+        self.next
+    }
+
+    fn next(&self) -> Next {
+        self.next
+    }
+}
+
+/// Looks at every trigger state, and is woken up only for a packet that none has met within a time: the polling
+/// watchdog (Maquelin et al. 1996, in HIP §5: context switches about every 50 µs, and a watchdog of 50 µs).
+///
+/// ```
+/// use core::time::Duration;
+/// use softtimers_core::poll::{Next, Policy, Watchdog};
+/// assert_eq!(Watchdog::default().next(), Next::Watched(Duration::from_micros(50)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watchdog {
+    delay: Duration,
+}
+
+impl Watchdog {
+    /// A packet that has waited for `delay` wakes the processor up.
+    pub const fn new(delay: Duration) -> Self {
+        Watchdog { delay }
+    }
+}
+
+impl Default for Watchdog {
+    /// 50 µs, as in the paper.
+    fn default() -> Self {
+        Watchdog::new(Duration::from_micros(50))
+    }
+}
+
+impl Policy for Watchdog {
+    #[inline]
+    fn looked(&mut self, _: &Look) -> Next {
+        Next::Watched(self.delay)
+    }
+
+    #[inline]
+    fn next(&self) -> Next {
+        Next::Watched(self.delay)
+    }
+}

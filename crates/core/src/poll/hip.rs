@@ -1,0 +1,219 @@
+//! HIP: interrupts or polls, by what the gaps between packets promise (Dovrolis, Thayer and Ramanathan, *HIP:
+//! Hybrid Interrupt-Polling for the Network Interface*, 2001).
+//!
+//! A stream that comes regularly and often is polled, with a period in which a packet can be expected; any
+//! other gets interrupts. After too many polls in vain the stream is taken to be over:
+//!
+//! ```text
+//!                    σ/I < γ and I < T_max                                   (3)
+//!     interrupts ──────────────────────────────▶ polls, each T_P after the last
+//!                ◀──────────────────────────────   T_P = I + φσ within T_min ..= T_max, in ticks of T_min
+//!                  σ/I ≥ γ, or I ≥ T_max, or P_U = P_U max                   (4)
+//! ```
+//!
+//! The paper is silent or of two minds on some points; each is a field of [`HipConfig`] with both answers. It
+//! runs on a clock tick since a polling process would cost a context switch a poll (§3); here that is what a
+//! soft event is for.
+
+mod config;
+mod interarrival;
+
+pub use config::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding};
+pub use interarrival::Interarrival;
+
+use super::{Look, Next, Policy};
+use crate::Timestamp;
+
+/// The state of HIP for one source.
+///
+/// ```
+/// use softtimers_core::Timestamp;
+/// use softtimers_core::poll::{Hip, HipConfig, Look, Next, Policy, Preset};
+///
+/// let at = Timestamp::from_micros;
+/// let mut hip = Hip::new(HipConfig::preset(Preset::Paper));
+/// assert_eq!(hip.next(), Next::Armed);
+///
+/// // A packet each 2 ms: soon regular enough. I + 2.5 σ in whole milliseconds after the last one.
+/// for packet in 1..=20 {
+///     hip.arrived(at(2_000 * packet));
+///     hip.looked(&Look { began: at(2_000 * packet), ended: at(2_000 * packet + 5), found: 1 });
+/// }
+/// assert_eq!(hip.next(), Next::At(at(42_000)));
+///
+/// // The stream ends: ten polls in vain, and interrupts again.
+/// let mut polls = 0;
+/// while let Next::At(time) = hip.next() {
+///     hip.looked(&Look { began: time, ended: time, found: 0 });
+///     polls += 1;
+/// }
+/// assert_eq!(polls, 10);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hip {
+    config: HipConfig,
+    gaps: Interarrival,
+    next: Next,
+    /// When the last look began, which the next poll is counted from.
+    from: Timestamp,
+    /// P_U.
+    unsuccessful: u32,
+    stats: HipStats,
+}
+
+/// What HIP has done: the columns of the paper's Table 3 come from these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HipStats {
+    /// Looks that an interrupt began.
+    pub interrupts: u64,
+    /// Packets they found.
+    pub by_interrupt: u64,
+    /// Polls.
+    pub polls: u64,
+    /// Packets they found.
+    pub by_poll: u64,
+    /// Polls that found nothing.
+    pub unsuccessful: u64,
+    /// Changes from interrupts to polls and back, each of which costs V_S.
+    pub switches: u64,
+    /// Changes back because of P_U max.
+    pub resets: u64,
+}
+
+impl Hip {
+    /// In the mode that the paper begins in: interrupts; or polls, if it knows nothing else.
+    pub fn new(config: HipConfig) -> Self {
+        let next = if config.polling_only { Next::Now } else { Next::Armed };
+        let gaps = Interarrival::new(&config);
+        Hip { config, gaps, next, from: Timestamp::ZERO, unsuccessful: 0, stats: HipStats::default() }
+    }
+
+    /// What it knows of the gaps.
+    pub fn gaps(&self) -> &Interarrival {
+        &self.gaps
+    }
+
+    /// Whether it polls.
+    pub fn polls(&self) -> bool {
+        self.next != Next::Armed
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> HipStats {
+        self.stats
+    }
+
+    /// The period that the gaps give now, T_P, as a time after some tick.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use softtimers_core::poll::{Hip, HipConfig, Preset};
+    ///
+    /// assert_eq!(Hip::new(HipConfig::preset(Preset::Paper)).period(), Duration::from_millis(10));
+    /// ```
+    pub fn period(&self) -> core::time::Duration {
+        core::time::Duration::from_nanos(self.period_nanos())
+    }
+
+    fn period_nanos(&self) -> u64 {
+        let margin = self.config.phi.of(self.gaps.deviation_nanos());
+        let (shortest, longest) = (self.config.shortest_nanos(), self.config.longest_nanos());
+        let wanted = self.gaps.mean_nanos().saturating_add(margin).clamp(shortest, longest);
+        let ticks = match self.config.rounding {
+            Rounding::None => return wanted,
+            Rounding::Down => wanted / shortest,
+            Rounding::Up => wanted.div_ceil(shortest),
+            Rounding::Nearest => wanted.saturating_add(shortest / 2) / shortest,
+        };
+        // The longest period need not be a multiple; the wait is a bound that users rely on.
+        ticks.min(longest / shortest).saturating_mul(shortest)
+    }
+
+    /// The poll that is one period after `from`.
+    fn poll_after(&self, from: Timestamp) -> Timestamp {
+        let since_tick = match (self.config.grid, self.config.rounding) {
+            (Grid::Relative, _) | (_, Rounding::None) => 0,
+            (Grid::Clock, _) => from.as_nanos() % self.config.shortest_nanos(),
+        };
+        Timestamp::from_nanos(from.as_nanos() - since_tick).after(self.period_nanos())
+    }
+
+    /// Eq. 3, and its complement the first two terms of eq. 4.
+    fn is_worth_polling(&self) -> bool {
+        let often = self.gaps.mean_nanos() < self.config.longest_nanos();
+        self.config.polling_only || (often && self.gaps.is_regular(self.config.gamma))
+    }
+
+    /// The end of an interrupt or of a poll: eq. 3 or eq. 4, and the next poll if there is to be one.
+    fn decide(&mut self) -> Next {
+        let polled = self.polls();
+        self.next = if self.is_worth_polling() { Next::At(self.poll_after(self.from)) } else { Next::Armed };
+        self.stats.switches += u64::from(polled != self.polls());
+        self.unsuccessful = if self.polls() { self.unsuccessful } else { 0 };
+        self.next
+    }
+
+    fn give_up(&mut self) -> Next {
+        let counts = self.config.idle_gap_counts;
+        match self.config.first_mean {
+            FirstMean::Kept => self.gaps.keep(counts),
+            FirstMean::Longest | FirstMean::Shortest => self.gaps.reset(counts),
+        }
+        self.unsuccessful = 0;
+        self.stats.switches += 1;
+        self.stats.resets += 1;
+        self.next = Next::Armed;
+        self.next
+    }
+}
+
+impl Policy for Hip {
+    fn arrived(&mut self, at: Timestamp) {
+        self.gaps.arrived(at);
+        if !self.polls() {
+            return;
+        }
+        if self.config.decides == Decides::Arrival && !self.is_worth_polling() {
+            self.next = Next::Armed;
+            self.unsuccessful = 0;
+            self.stats.switches += 1;
+        } else if self.config.reading == Reading::Event {
+            let mut poll = self.poll_after(self.from);
+            if poll <= at {
+                // The period has become shorter than what has passed of it: the next tick.
+                let tick = self.config.shortest_nanos();
+                let passed = at.nanos_since(poll) / tick + 1;
+                poll = poll.after(passed.saturating_mul(tick));
+            }
+            self.next = Next::At(poll);
+        }
+    }
+
+    fn looked(&mut self, look: &Look) -> Next {
+        self.from = look.began;
+        if !self.polls() {
+            self.stats.interrupts += 1;
+            self.stats.by_interrupt += u64::from(look.found);
+            return self.decide();
+        }
+        self.stats.polls += 1;
+        self.stats.by_poll += u64::from(look.found);
+        if look.found > 0 {
+            self.unsuccessful = 0;
+            return self.decide();
+        }
+        self.stats.unsuccessful += 1;
+        self.unsuccessful = self.unsuccessful.saturating_add(1);
+        if self.unsuccessful >= self.config.unsuccessful && !self.config.polling_only {
+            return self.give_up();
+        }
+        self.decide()
+    }
+
+    fn next(&self) -> Next {
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+use core::time::Duration;
+
+use super::super::{Factor, Preset};
+use super::*;
+use crate::Random;
+
+const PAPER: HipConfig = HipConfig::preset(Preset::Paper);
+
+const fn at(micros: u64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn look(hip: &mut Hip, time: u64, found: u32) -> Next {
+    hip.looked(&Look { began: at(time), ended: at(time), found })
+}
+
+/// Packets at these times, each taken by an interrupt at once.
+fn interrupted(config: HipConfig, times: impl IntoIterator<Item = u64>) -> Hip {
+    let mut hip = Hip::new(config);
+    for time in times {
+        hip.arrived(at(time));
+        look(&mut hip, time, 1);
+    }
+    hip
+}
+
+/// Gaps and σ/I on the boundary and beside it: eq. 3 and eq. 4 are complements, and strict.
+#[test]
+fn the_state_table_has_no_gap_and_no_overlap() {
+    // With α = β = 0 the mean is the last gap and σ is 0 against the updated mean, |I − D| against the previous.
+    let exact = HipConfig {
+        alpha: Factor::thousandths(0),
+        beta: Factor::thousandths(0),
+        mean: Mean::Previous,
+        ..PAPER
+    };
+    // (gap before, last gap): I = last gap, σ = |gap before − last gap|, γ = 2, T_max = 10 ms.
+    for ((before, last), polls) in [
+        ((3_000, 1_001), true),    // σ/I = 1.997
+        ((3_000, 1_000), false),   // σ/I = 2
+        ((3_000, 999), false),     // σ/I = 2.003
+        ((9_999, 9_999), true),    // I below T_max
+        ((10_000, 10_000), false), // I = T_max
+        ((10_001, 10_001), false),
+        ((2_000, 2_000), true),
+    ] {
+        let hip = interrupted(exact, [0, before, before + last]);
+        assert_eq!(hip.polls(), polls, "gaps of {before} and {last} µs");
+    }
+}
+
+#[test]
+fn the_counter_is_loaded_at_the_poll_and_counts_ticks() {
+    // Packets each 2.6 ms, at odd times: I = 2.6 ms, σ = 0, T_P = 2 ticks.
+    let mut hip = interrupted(PAPER, (0..40).map(|n| 300 + n * 2_600));
+    assert_eq!(hip.period(), Duration::from_millis(2));
+    // The last at 101.7 ms: ticks at 102 and 103.
+    assert_eq!(hip.next(), Next::At(at(103_000)));
+    hip.arrived(at(102_100));
+    assert_eq!(hip.next(), Next::At(at(103_000)), "an arrival changes nothing before the poll");
+    assert!(matches!(look(&mut hip, 103_000, 1), Next::At(_)));
+}
+
+#[test]
+fn the_event_reading_moves_the_poll_at_each_arrival() {
+    let mut hip = interrupted(HipConfig::event(), (0..40).map(|n| 300 + n * 2_600));
+    assert_eq!(hip.period(), Duration::from_millis(3), "2.6 ms, to the nearest");
+    assert_eq!(hip.next(), Next::At(at(104_000)));
+    // A gap of 0.1 ms makes I small and σ large.
+    hip.arrived(at(101_800));
+    let Next::At(moved) = hip.next() else { panic!("still polling") };
+    assert_ne!(moved, at(104_000));
+    // A poll whose time has passed is at the next tick.
+    let mut late = interrupted(HipConfig::event(), (0..40).map(|n| n * 9_000));
+    for time in [359_000, 359_010, 359_020, 359_030, 359_040, 359_050, 359_060, 359_070] {
+        late.arrived(at(time));
+    }
+    assert!(matches!(late.next(), Next::At(poll) if poll > at(359_070)));
+}
+
+#[test]
+fn polls_in_vain_end_in_a_reset() {
+    let mut hip = interrupted(PAPER, (0..40).map(|n| n * 2_000));
+    for poll in 1..10 {
+        assert!(matches!(look(&mut hip, 80_000 + poll * 1_000, 0), Next::At(_)), "after {poll}");
+    }
+    assert_eq!(look(&mut hip, 90_000, 0), Next::Armed);
+    assert_eq!(hip.gaps().mean_nanos(), 10_000_000);
+    assert_eq!(hip.gaps().deviation_nanos(), 0);
+    assert_eq!(hip.stats().resets, 1);
+    // The gap across the reset counts: 0.3 · 10 + 0.7 · 42.
+    hip.arrived(at(120_000));
+    assert_eq!(hip.gaps().mean_nanos(), 32_400_000);
+}
+
+#[test]
+fn a_packet_found_makes_polls_in_vain_start_anew() {
+    let mut hip = interrupted(PAPER, (0..40).map(|n| n * 2_000));
+    for poll in 0..9 {
+        look(&mut hip, 80_000 + poll * 1_000, 0);
+    }
+    hip.arrived(at(89_500));
+    // The gap of 11.5 ms is long, so what follows may be interrupts; P_U starts anew either way.
+    look(&mut hip, 90_000, 1);
+    assert_eq!(hip.unsuccessful, 0);
+}
+
+#[test]
+fn periods_are_ticks_within_their_bounds() {
+    let mut random = Random::stream(7, 0);
+    for rounding in [Rounding::Nearest, Rounding::Up, Rounding::Down] {
+        let mut hip = Hip::new(HipConfig { rounding, ..PAPER });
+        let mut time = 0;
+        for _ in 0..2_000 {
+            time += random.next_u64() % 30_000;
+            hip.arrived(at(time));
+            let period = hip.period();
+            assert!((PAPER.shortest..=PAPER.longest).contains(&period), "{period:?}");
+            assert_eq!(period.as_nanos() % 1_000_000, 0);
+        }
+    }
+}
+
+#[test]
+fn polling_only_never_gives_up() {
+    let mut hip = Hip::new(PAPER.polling_only());
+    assert_eq!(hip.next(), Next::Now);
+    for poll in 0..100 {
+        assert!(matches!(look(&mut hip, poll * 10_000, 0), Next::At(_)));
+    }
+    assert_eq!((hip.stats().switches, hip.stats().unsuccessful), (0, 100));
+}
+
+#[test]
+fn no_packet_waits_longer_than_the_longest_period_and_a_tick() {
+    let mut random = Random::stream(11, 0);
+    for config in [PAPER, HipConfig::event(), HipConfig::default()] {
+        let (mut hip, mut time) = (Hip::new(config), 1_000_000u64);
+        for _ in 0..20_000 {
+            // Each step a packet, or a poll if that is due earlier.
+            let arrival = time + 1 + random.next_u64() % 3_000_000;
+            while let Next::At(poll) = hip.next() {
+                if poll.as_nanos() > arrival {
+                    let wait = poll.as_nanos() - arrival;
+                    let most = config.longest + config.shortest;
+                    assert!(wait <= most.as_nanos() as u64, "{wait} ns");
+                    break;
+                }
+                hip.looked(&Look { began: poll, ended: poll, found: 0 });
+            }
+            time = arrival;
+            let arrival = Timestamp::from_nanos(arrival);
+            hip.arrived(arrival);
+            let when = match hip.next() {
+                Next::At(poll) => poll,
+                _ => arrival,
+            };
+            time = time.max(when.as_nanos());
+            hip.looked(&Look { began: when, ended: when, found: 1 });
+        }
+    }
+}
+
+/// HIP §4: the mean error of the prediction instead of the variance, on streams of every kind.
+#[test]
+fn the_cheaper_deviation_decides_alike() {
+    let (mut same, mut all) = (0u32, 0u32);
+    let mut random = Random::stream(3, 0);
+    for mean in [300_000u64, 2_500_000, 3_100_000, 20_000_000, 68_000_000, 300_000_000] {
+        let mut hips = [Deviation::Standard, Deviation::MeanError]
+            .map(|deviation| Hip::new(HipConfig { deviation, ..PAPER }));
+        let mut time = Timestamp::ZERO;
+        for packet in 0..4_000u32 {
+            // Bursts of a few packets, and pauses between them.
+            let share = if packet % 7 == 0 { 4 } else { 1 };
+            let gap = u128::from(random.exponential()) * u128::from(mean * share / 2);
+            time = time.after((gap / u128::from(Random::ONE)) as u64);
+            let decisions = hips.each_mut().map(|hip| {
+                hip.arrived(time);
+                hip.is_worth_polling()
+            });
+            same += u32::from(decisions[0] == decisions[1]);
+            all += 1;
+        }
+    }
+    assert!(same * 100 >= all * 95, "{same} of {all}");
+}
+
+#[test]
+fn the_costs_of_the_papers_are_theirs() {
+    let interrupt = |bytes| Costs::HIP.interrupt_period(bytes).as_nanos();
+    // The interrupts-only column of Table 3, from the mean lengths of Table 1.
+    let column = [904, 949, 421, 561, 90, 101].map(|bytes| (interrupt(bytes) + 50) / 100);
+    assert_eq!(column, [53, 53, 51, 52, 50, 50]);
+    assert_eq!(Costs::CM5.poll_period(1_500), Duration::from_nanos(1_600));
+    assert_eq!(Costs::MANNA.guess_unsuccessful(), 11);
+    assert_eq!(HipConfig::preset(Preset::Measured).unsuccessful, 39);
+}

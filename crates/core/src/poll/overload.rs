@@ -1,0 +1,206 @@
+//! What a receiver does beyond its capacity: [`LossFree`] finds where that begins, [`Curve`] says what follows.
+//!
+//! ```text
+//!   delivered │   ideal ╱
+//!             │       ╱
+//!             │     ╱▔▔▔▔▔▔▔▔  realisable
+//!             │   ╱│ ╲
+//!             │ ╱  │   ╲______ livelock
+//!             └────┴──────────▶ offered
+//!                  MLFRR, the maximum loss-free receive rate
+//! ```
+//!
+//! Livelock paper §4.2. Trials and counters are the caller's, on a wire or in a simulation.
+
+use crate::Percent;
+
+/// A search for the maximum loss-free receive rate: doubling until packets are lost, then halving the interval.
+///
+/// One trial may lose packets for reasons of its own, so a rate counts as too high when two have.
+///
+/// ```
+/// use softtimers_core::poll::LossFree;
+///
+/// let mut search = LossFree::new(1_000, 1_000_000);
+/// while let Some(rate) = search.rate() {
+///     search.tried(rate <= 175_000); // a trial, and whether it lost nothing
+/// }
+/// assert!(search.found().abs_diff(175_000) <= 1_750);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LossFree {
+    /// No packet was lost at this rate.
+    low: u64,
+    /// Packets were lost at this one, if any was tried.
+    high: Option<u64>,
+    first: u64,
+    most: u64,
+    failed: bool,
+}
+
+impl LossFree {
+    /// Begins at `first` packets a second and goes no higher than `most`; both at least one.
+    pub const fn new(first: u64, most: u64) -> Self {
+        let first = if first == 0 { 1 } else { first };
+        let most = if most < first { first } else { most };
+        LossFree { low: 0, high: None, first, most, failed: false }
+    }
+
+    /// The rate to try next, in packets a second; `None` when it is known to 1%.
+    pub fn rate(&self) -> Option<u64> {
+        match self.high {
+            None if self.low == 0 => Some(self.first),
+            None if self.low >= self.most => None,
+            None => Some(self.low.saturating_mul(2).min(self.most)),
+            Some(high) if high - self.low <= (self.low / 100).max(1) => None,
+            Some(high) => Some(self.low + (high - self.low) / 2),
+        }
+    }
+
+    /// The trial at [`rate`](Self::rate) is over, and nothing was lost or something was.
+    pub fn tried(&mut self, lossless: bool) {
+        let Some(rate) = self.rate() else { return };
+        if lossless {
+            (self.low, self.failed) = (rate, false);
+        } else if self.failed {
+            (self.high, self.failed) = (Some(rate), false);
+        } else {
+            self.failed = true;
+        }
+    }
+
+    /// The highest rate at which nothing was lost, so far; zero if there was none.
+    pub fn found(&self) -> u64 {
+        self.low
+    }
+}
+
+/// One point of a curve, in packets a second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Point {
+    /// What was sent to the receiver.
+    pub offered: u64,
+    /// What came out behind it.
+    pub delivered: u64,
+}
+
+/// How a receiver behaves beyond its capacity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Behaviour {
+    /// Everything is delivered, at every rate that was tried.
+    Ideal,
+    /// It goes on delivering about the most it can.
+    Realisable,
+    /// It delivers less the more it is offered.
+    Livelock,
+}
+
+/// What a sweep of rates says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Curve {
+    /// The highest offered rate up to which next to nothing is lost.
+    pub loss_free: u64,
+    /// The most that was delivered at any rate.
+    pub peak: u64,
+    /// What is delivered at the highest rates, on average.
+    pub asymptote: u64,
+    /// Which of the three it is.
+    pub behaviour: Behaviour,
+}
+
+impl Curve {
+    /// Of points in order of the offered rate; `None` if there are none. The highest rates are those of nine
+    /// tenths of the highest and above. Up to half a percent of loss counts as none.
+    ///
+    /// ```
+    /// use softtimers_core::poll::{Behaviour, Curve, Point};
+    ///
+    /// let point = |(offered, delivered)| Point { offered, delivered };
+    /// let unmodified = [(2_000, 2_000), (4_940, 4_696), (6_000, 3_578), (10_677, 1_374)].map(point);
+    /// assert_eq!(Curve::of(&unmodified).unwrap().behaviour, Behaviour::Livelock);
+    /// let polled = [(2_000, 2_000), (5_187, 5_187), (6_000, 5_150), (11_000, 5_091)].map(point);
+    /// assert_eq!(Curve::of(&polled).unwrap().behaviour, Behaviour::Realisable);
+    /// ```
+    pub fn of(points: &[Point]) -> Option<Curve> {
+        let highest = points.iter().map(|point| point.offered).max()?;
+        let peak = points.iter().map(|point| point.delivered).max()?;
+        let (mut sum, mut count) = (0u128, 0u128);
+        for point in points.iter().filter(|point| u128::from(point.offered) * 10 >= u128::from(highest) * 9) {
+            (sum, count) = (sum + u128::from(point.delivered), count + 1);
+        }
+        let asymptote = (sum / count.max(1)) as u64;
+        let is_lossless =
+            |point: &&Point| u128::from(point.delivered) * 1_000 >= u128::from(point.offered) * LOSSLESS;
+        let loss_free = points.iter().take_while(is_lossless).map(|point| point.offered).max().unwrap_or(0);
+        let behaviour = if points.iter().all(|point| is_lossless(&point)) {
+            Behaviour::Ideal
+        } else if asymptote >= PLATEAU.of_units(peak) {
+            Behaviour::Realisable
+        } else {
+            Behaviour::Livelock
+        };
+        Some(Curve { loss_free, peak, asymptote, behaviour })
+    }
+}
+
+/// In thousandths of what was offered.
+const LOSSLESS: u128 = 995;
+/// Of the peak. The paper's kernels deliver 96% and more with their remedies, and at most 56% without.
+const PLATEAU: Percent = match Percent::new(90) {
+    Ok(share) => share,
+    Err(_) => Percent::ALL,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_found_to_a_percent() {
+        for capacity in [1, 7, 999, 5_187, 175_000, 999_999, 5_000_000] {
+            let mut search = LossFree::new(100, 1_000_000);
+            let mut trials = 0;
+            while let Some(rate) = search.rate() {
+                search.tried(rate <= capacity);
+                trials += 1;
+                assert!(trials < 80, "{search:?}");
+            }
+            let capacity = u64::min(capacity, 1_000_000);
+            assert!(search.found().abs_diff(capacity) <= capacity / 100 + 1, "{search:?}, not {capacity}");
+        }
+    }
+
+    /// One trial in five loses packets for no reason.
+    #[test]
+    fn one_bad_trial_does_not_end_it() {
+        let (mut search, mut trials) = (LossFree::new(1_000, 1_000_000), 0);
+        while let Some(rate) = search.rate() {
+            trials += 1;
+            search.tried(rate <= 175_000 && trials % 5 != 0);
+        }
+        assert!(search.found().abs_diff(175_000) <= 1_750, "{search:?}");
+    }
+
+    /// Figures of the paper at three rates each, and one that loses nothing.
+    #[test]
+    fn the_three_behaviours_are_told_apart() {
+        use Behaviour::{Ideal, Livelock, Realisable};
+        let series: [(&[(u64, u64)], Behaviour); 7] = [
+            (&[(1_000, 1_000), (6_500, 6_480)], Ideal),
+            (&[(1_000, 1_000), (4_940, 4_696), (8_000, 2_624), (10_677, 1_374)], Livelock),
+            (&[(1_000, 1_000), (3_009, 1_984), (6_000, 401), (10_000, 43)], Livelock), // with screend
+            (&[(1_000, 1_000), (5_063, 5_063), (6_500, 585), (10_000, 137)], Livelock), // polling, no quota
+            (&[(1_000, 1_000), (5_187, 5_187), (8_000, 5_137), (10_000, 5_091)], Realisable), // quota 5
+            (&[(1_000, 1_000), (5_100, 5_043), (8_000, 4_500), (10_000, 4_280)], Livelock), // quota 10
+            (&[(1_000, 1_000), (2_940, 2_934), (6_000, 2_850), (10_000, 2_708)], Realisable), // feedback
+        ];
+        for (points, behaviour) in series {
+            let points: alloc::vec::Vec<_> =
+                points.iter().map(|&(offered, delivered)| Point { offered, delivered }).collect();
+            assert_eq!(Curve::of(&points).unwrap().behaviour, behaviour, "{points:?}");
+        }
+        assert_eq!(Curve::of(&[]), None);
+        let nothing = Curve::of(&[Point { offered: 0, delivered: 0 }]).unwrap();
+        assert_eq!((nothing.loss_free, nothing.behaviour), (0, Ideal));
+    }
+}

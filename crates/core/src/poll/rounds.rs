@@ -1,0 +1,346 @@
+//! Whose turn it is, and for how many packets: [`Rounds`].
+//!
+//! A round visits every source once. A source that is due may receive as many packets as its quota allows, then
+//! finish as many transmissions as that allows, and then it is the next one's turn. So no source waits for more
+//! than a quota of each of the others, in either direction (livelock §5.2 and §6.4).
+//!
+//! Each source's wake-up, an interrupt in the papers, is off while it is polled and enabled when its policy says
+//! so, after its ring was seen empty. Packets may come between the two, and such a wake-up would never come; so
+//! arming ends with another look at the ring:
+//!
+//! ```text
+//!                  Receive                    its policy says At or Now
+//!        ┌────────────────────────── due ◀──────────────────────────────┐
+//!        │ more: in the next round    ▲                                  │
+//!        └────────────────────────────┤ woken; gate opened               │ empty
+//!                                     │                                  │
+//!                                   armed ◀── ring empty ── Arm ◀── its policy says Armed
+//!                                             not empty: due, at once
+//! ```
+//!
+//! It does nothing itself. [`Rounds::action`] says what to do, the driver does it and reports: the same for a
+//! poller on real devices, for a simulator, and for a test.
+
+mod source;
+
+use alloc::vec::Vec;
+
+use super::{Input, Look, Policy, Quota};
+use crate::{Timestamp, Wait};
+
+pub use source::SourceStats;
+use source::{Arming, Source};
+
+/// What the driver is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Take at most `quota` packets, each as far as it goes; report by [`Rounds::received`].
+    Receive {
+        /// From here.
+        source: SourceId,
+        /// At most so many; at least one.
+        quota: u32,
+    },
+    /// Finish at most `quota` transmissions; report by [`Rounds::transmitted`].
+    Transmit {
+        /// Of this source.
+        source: SourceId,
+        /// At most so many; at least one.
+        quota: u32,
+    },
+    /// Enable the wake-up, then see whether the ring is still empty; if it is not, disable it again. Report by
+    /// [`Rounds::armed`].
+    Arm {
+        /// Of this source.
+        source: SourceId,
+    },
+    /// Disable the wake-up: input is shut.
+    Disarm {
+        /// Of this source.
+        source: SourceId,
+    },
+    /// The round is over. What follows is the caller's to do; or, if there is nothing, the wait.
+    Rest(Wait),
+}
+
+/// Names a source of a [`Rounds`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SourceId(pub(super) u32);
+
+impl SourceId {
+    /// The source that was added after so many others.
+    pub const fn from_index(index: u32) -> Self {
+        SourceId(index)
+    }
+
+    /// Sources are numbered from zero in the order they were added.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Names a gate of a [`Rounds`]: a reason for which input may be shut.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GateId(u32);
+
+/// How a source takes part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SourceConfig<P> {
+    /// When to look.
+    pub policy: P,
+    /// How many packets a turn.
+    pub quota: Quota,
+}
+
+impl<P> SourceConfig<P> {
+    /// With the default quota.
+    pub fn new(policy: P) -> Self {
+        SourceConfig { policy, quota: Quota::default() }
+    }
+
+    /// With this quota.
+    #[must_use]
+    pub fn with_quota(self, quota: Quota) -> Self {
+        SourceConfig { quota, ..self }
+    }
+}
+
+/// Round robin over sources, each with its policy and quota.
+///
+/// ```
+/// use softtimers_core::poll::{Action, Interrupts, Quota, Rounds, SourceConfig};
+/// use softtimers_core::{Timestamp, Wait};
+///
+/// let now = Timestamp::from_micros(5);
+/// let mut rounds = Rounds::new();
+/// let eth0 = rounds.add(SourceConfig::new(Interrupts).with_quota(Quota::new(2, 2)));
+///
+/// // A source begins armed, so that what was there before is seen.
+/// assert_eq!(rounds.action(now), Action::Arm { source: eth0 });
+/// rounds.armed(eth0, now, false); // three packets are there already
+/// assert_eq!(rounds.action(now), Action::Rest(Wait::Poll));
+/// assert_eq!(rounds.action(now), Action::Receive { source: eth0, quota: 2 });
+/// rounds.received(eth0, now, 2, true);
+/// assert_eq!(rounds.action(now), Action::Rest(Wait::Poll));
+/// assert_eq!(rounds.action(now), Action::Receive { source: eth0, quota: 2 });
+/// rounds.received(eth0, now, 1, false);
+/// assert_eq!(rounds.action(now), Action::Arm { source: eth0 });
+/// rounds.armed(eth0, now, true);
+/// assert_eq!(rounds.action(now), Action::Rest(Wait::Forever));
+/// ```
+///
+/// # Cost
+/// A round is O(sources), and O(gates) of a source for each look at whether its input is open.
+#[derive(Clone, Debug)]
+pub struct Rounds<P> {
+    sources: Vec<Source<P>>,
+    gates: Vec<Input>,
+    /// The source whose turn it is, and how far it has got.
+    at: usize,
+    step: Step,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    Input,
+    Arm,
+    Transmit,
+}
+
+impl<P: Policy> Rounds<P> {
+    /// Without sources.
+    pub const fn new() -> Self {
+        Rounds { sources: Vec::new(), gates: Vec::new(), at: 0, step: Step::Input }
+    }
+
+    /// Adds a source.
+    ///
+    /// # Panics
+    /// If there are 2³² of them.
+    pub fn add(&mut self, config: SourceConfig<P>) -> SourceId {
+        let id = u32::try_from(self.sources.len()).expect("fewer than 2³² sources");
+        self.sources.push(Source::new(config));
+        SourceId(id)
+    }
+
+    /// Adds a reason for which input may be shut; it shuts nothing until sources are attached to it.
+    ///
+    /// # Panics
+    /// If there are 2³² of them.
+    pub fn add_gate(&mut self) -> GateId {
+        let id = u32::try_from(self.gates.len()).expect("fewer than 2³² gates");
+        self.gates.push(Input::Open);
+        GateId(id)
+    }
+
+    /// The gate shuts this source too, from now on.
+    pub fn attach(&mut self, gate: GateId, source: SourceId) {
+        let gates = &mut self.sources[source.index()].gates;
+        if !gates.contains(&gate.0) {
+            gates.push(gate.0);
+        }
+    }
+
+    /// Sets a gate. A source is open when all its gates are.
+    pub fn set(&mut self, gate: GateId, input: Input) {
+        self.gates[gate.0 as usize] = input;
+    }
+
+    /// Sets a source's quota from the next turn on.
+    pub fn set_quota(&mut self, source: SourceId, quota: Quota) {
+        self.sources[source.index()].quota = quota;
+    }
+
+    /// What to do next. Until [`Action::Rest`], carry each out and report it before the next call.
+    pub fn action(&mut self, now: Timestamp) -> Action {
+        while let Some(source) = self.sources.get_mut(self.at) {
+            let id = SourceId(self.at as u32);
+            match self.step {
+                Step::Input => {
+                    self.step = Step::Arm;
+                    let open = source.is_open(&self.gates, now);
+                    if source.set_open(open, now) {
+                        return Action::Disarm { source: id };
+                    }
+                    if open && source.is_due(now) {
+                        source.begin(now);
+                        return Action::Receive { source: id, quota: source.quota.receive() };
+                    }
+                }
+                Step::Arm => {
+                    self.step = Step::Transmit;
+                    if source.open && source.arming == Arming::Wanted {
+                        return Action::Arm { source: id };
+                    }
+                }
+                Step::Transmit => {
+                    self.step = Step::Input;
+                    self.at += 1;
+                    if source.transmits.is_some_and(|at| at <= now) {
+                        return Action::Transmit { source: id, quota: source.quota.transmit() };
+                    }
+                }
+            }
+        }
+        self.at = 0;
+        Action::Rest(self.rest(now))
+    }
+
+    /// A packet of the look under way arrived at `at`: for each whose time is known, in order.
+    pub fn arrived(&mut self, source: SourceId, at: Timestamp) {
+        let source = &mut self.sources[source.index()];
+        source.stamped = source.stamped.saturating_add(1);
+        source.policy.arrived(at);
+    }
+
+    /// A receive took so many packets, and the ring has more or not.
+    ///
+    /// Packets whose times were not reported count as having come evenly since the ring was last seen empty.
+    pub fn received(&mut self, source: SourceId, now: Timestamp, packets: u32, more: bool) {
+        let source = &mut self.sources[source.index()];
+        source.approximate_arrivals(now, packets);
+        source.stats.turns += 1;
+        source.stats.packets += u64::from(packets);
+        source.found = source.found.saturating_add(packets);
+        if more {
+            return;
+        }
+        let look = Look { began: source.began.take().unwrap_or(now), ended: now, found: source.found };
+        source.found = 0;
+        source.emptied = now;
+        source.stats.looks += 1;
+        source.stats.empty_looks += u64::from(look.found == 0);
+        let next = source.policy.looked(&look);
+        source.follow(next, now);
+    }
+
+    /// The source has transmissions to finish. If they are put off, they stay so.
+    pub fn transmit_wanted(&mut self, source: SourceId) {
+        self.sources[source.index()].transmits.get_or_insert(Timestamp::ZERO);
+    }
+
+    /// A turn of transmissions is over. If there are more to finish, they have their turn in the round at or after
+    /// `again`: now, or later where the output is busy.
+    pub fn transmitted(&mut self, source: SourceId, again: Option<Timestamp>) {
+        self.sources[source.index()].transmits = again;
+    }
+
+    /// The wake-up was enabled, and the ring then seen empty or not.
+    pub fn armed(&mut self, source: SourceId, now: Timestamp, empty: bool) {
+        let source = &mut self.sources[source.index()];
+        source.stats.armed += 1;
+        if empty {
+            source.arming = Arming::Armed;
+        } else {
+            source.stats.raced += 1;
+            source.due_at(now);
+        }
+    }
+
+    /// The source's wake-up came; it is disabled now. One that is not armed may have been on its way.
+    pub fn woken(&mut self, source: SourceId, now: Timestamp) {
+        let source = &mut self.sources[source.index()];
+        if source.arming == Arming::Armed {
+            source.stats.woken += 1;
+            source.due_at(now);
+        }
+    }
+
+    /// The caller has nothing else to do and is about to wait: policies may enable wake-ups. Carry out the
+    /// actions of one more round before.
+    pub fn idle(&mut self, now: Timestamp) {
+        for source in &mut self.sources {
+            let waits = source.began.is_none() && source.arming == Arming::Off && source.due > now;
+            if source.open && waits {
+                let next = source.policy.idle(now);
+                source.follow(next, now);
+            } else if source.arming == Arming::Armed {
+                source.policy.idle(now);
+            }
+        }
+    }
+
+    /// When something is to be done without a wake-up: `None` if never. For a soft timer.
+    pub fn poll_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.sources.iter().filter_map(|source| source.poll_at(&self.gates, now)).min()
+    }
+
+    /// Whether the source's wake-up is enabled.
+    pub fn is_armed(&self, source: SourceId) -> bool {
+        self.sources[source.index()].arming == Arming::Armed
+    }
+
+    /// Whether any wake-up is enabled.
+    pub fn any_armed(&self) -> bool {
+        self.sources.iter().any(|source| source.arming == Arming::Armed)
+    }
+
+    /// Whether the source's input was open when it last had its turn.
+    pub fn is_open(&self, source: SourceId) -> bool {
+        self.sources[source.index()].open
+    }
+
+    /// The source's policy.
+    pub fn policy(&self, source: SourceId) -> &P {
+        &self.sources[source.index()].policy
+    }
+
+    /// What the source has done.
+    pub fn stats(&self, source: SourceId) -> SourceStats {
+        self.sources[source.index()].stats
+    }
+
+    fn rest(&self, now: Timestamp) -> Wait {
+        match self.poll_at(now) {
+            Some(time) if time <= now => Wait::Poll,
+            Some(time) => Wait::Until(time),
+            None => Wait::Forever,
+        }
+    }
+}
+
+impl<P: Policy> Default for Rounds<P> {
+    fn default() -> Self {
+        Rounds::new()
+    }
+}

@@ -1,0 +1,177 @@
+//! One source of packets: where it is between due and armed.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::super::{Input, Next, Policy, Quota};
+use super::SourceConfig;
+use crate::Timestamp;
+
+#[derive(Clone, Debug)]
+pub(super) struct Source<P> {
+    pub(super) policy: P,
+    pub(super) quota: Quota,
+    /// The gates that shut it.
+    pub(super) gates: Vec<u32>,
+    pub(super) open: bool,
+    /// When to look next, unless it is armed.
+    pub(super) due: Timestamp,
+    pub(super) arming: Arming,
+    /// When the look under way began.
+    pub(super) began: Option<Timestamp>,
+    /// What that has found so far.
+    pub(super) found: u32,
+    /// Packets of this turn that came with their time of arrival.
+    pub(super) stamped: u32,
+    /// When its ring was last seen empty, or a packet of it arrived, as far as is known.
+    pub(super) emptied: Timestamp,
+    /// It has transmissions to finish, from this time on.
+    pub(super) transmits: Option<Timestamp>,
+    /// It is looked at in every round, whether due or not.
+    watched: bool,
+    shut_since: Timestamp,
+    pub(super) stats: SourceStats,
+}
+
+/// Its wake-up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arming {
+    Off,
+    Wanted,
+    Armed,
+}
+
+/// What a source has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SourceStats {
+    /// Packets received.
+    pub packets: u64,
+    /// Receive turns: a look may take several.
+    pub turns: u64,
+    /// Looks, from the first packet until the ring was empty.
+    pub looks: u64,
+    /// Looks that found nothing.
+    pub empty_looks: u64,
+    /// Wake-ups that were enabled.
+    pub armed: u64,
+    /// Of those, the ones that found packets which had come in between.
+    pub raced: u64,
+    /// Of those, the ones that came.
+    pub woken: u64,
+    /// Times that its input was shut.
+    pub shut: u64,
+    /// How long, together.
+    pub shut_time: Duration,
+}
+
+impl<P: Policy> Source<P> {
+    pub(super) fn new(config: SourceConfig<P>) -> Self {
+        let SourceConfig { policy, quota } = config;
+        let mut source = Source {
+            policy,
+            quota,
+            gates: Vec::new(),
+            open: true,
+            due: Timestamp::ZERO,
+            arming: Arming::Off,
+            began: None,
+            found: 0,
+            stamped: 0,
+            emptied: Timestamp::ZERO,
+            transmits: None,
+            watched: false,
+            shut_since: Timestamp::ZERO,
+            stats: SourceStats::default(),
+        };
+        let next = source.policy.next();
+        source.follow(next, Timestamp::ZERO);
+        source
+    }
+
+    pub(super) fn is_open(&self, gates: &[Input], now: Timestamp) -> bool {
+        self.gates.iter().all(|&gate| gates[gate as usize].is_open(now))
+    }
+
+    /// Notes that its input was shut or opened, and returns whether its wake-up must be disabled for that. What
+    /// is opened is looked at: packets may have come.
+    pub(super) fn set_open(&mut self, open: bool, now: Timestamp) -> bool {
+        if self.open == open {
+            return false;
+        }
+        self.open = open;
+        if open {
+            self.stats.shut_time += now.saturating_duration_since(self.shut_since);
+            self.due_at(now);
+            return false;
+        }
+        self.stats.shut += 1;
+        self.shut_since = now;
+        core::mem::replace(&mut self.arming, Arming::Off) == Arming::Armed
+    }
+
+    /// Whether it is to be looked at.
+    pub(super) fn is_due(&self, now: Timestamp) -> bool {
+        match self.arming {
+            Arming::Off => self.due <= now,
+            Arming::Wanted => false,
+            Arming::Armed => self.watched,
+        }
+    }
+
+    pub(super) fn due_at(&mut self, time: Timestamp) {
+        self.due = time;
+        self.arming = Arming::Off;
+    }
+
+    /// A receive begins.
+    pub(super) fn begin(&mut self, now: Timestamp) {
+        self.began.get_or_insert(now);
+        self.stamped = 0;
+    }
+
+    /// Packets without a time of arrival came evenly since the ring was last empty, the last just now.
+    pub(super) fn approximate_arrivals(&mut self, now: Timestamp, packets: u32) {
+        let unknown = u64::from(packets.saturating_sub(self.stamped));
+        if let Some(each) = now.nanos_since(self.emptied).checked_div(unknown) {
+            for before in (0..unknown).rev() {
+                self.policy.arrived(Timestamp::from_nanos(now.as_nanos() - before * each));
+            }
+        }
+        self.emptied = now;
+    }
+
+    /// Does what its policy said.
+    pub(super) fn follow(&mut self, next: Next, now: Timestamp) {
+        let armed = self.arming == Arming::Armed;
+        self.watched = matches!(next, Next::Watched(_));
+        match next {
+            Next::Now => self.due_at(now),
+            Next::At(time) => self.due_at(time),
+            // What is watched stays armed while it is looked at.
+            Next::Watched(_) if armed => {}
+            Next::Watched(_) | Next::Armed => self.arming = Arming::Wanted,
+        }
+    }
+
+    /// When there is something to do for it without a wake-up.
+    pub(super) fn poll_at(&self, gates: &[Input], now: Timestamp) -> Option<Timestamp> {
+        self.transmits.into_iter().chain(self.input_at(gates, now)).min()
+    }
+
+    fn input_at(&self, gates: &[Input], now: Timestamp) -> Option<Timestamp> {
+        let opens = self.gates.iter().filter_map(|&gate| match gates[gate as usize] {
+            Input::Shut(until) if until > now => Some(until),
+            _ => None,
+        });
+        if let Some(opens) = opens.max() {
+            // Its wake-up is still to be disabled.
+            return if self.arming == Arming::Armed { Some(now) } else { Some(opens) };
+        }
+        match self.arming {
+            _ if !self.open => Some(now),
+            Arming::Off => Some(self.due),
+            Arming::Wanted => Some(now),
+            Arming::Armed => None,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The share of packet code, judged without a fine clock: [`Sampled`].
+//!
+//! Where reading a counter at each turn is not possible, a clock tick can look at what it interrupted (livelock
+//! §5.1). Several ticks in a row that find packet code mean that it has the processor to itself; then input is
+//! shut for a few ticks.
+
+use super::{Input, Preset};
+use crate::Timestamp;
+
+/// How many ticks decide, and for how many input is shut; both at least one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SampledConfig {
+    /// Ticks in a row that find packet code.
+    pub hits: u32,
+    /// Ticks that input is shut for.
+    pub pause: u32,
+}
+
+impl SampledConfig {
+    /// The paper says "several" and "a few": 3 and 2. Nothing was measured that says otherwise.
+    pub const fn preset(_: Preset) -> Self {
+        SampledConfig { hits: 3, pause: 2 }
+    }
+}
+
+impl Default for SampledConfig {
+    fn default() -> Self {
+        SampledConfig::preset(Preset::Measured)
+    }
+}
+
+/// What the ticks have found.
+///
+/// ```
+/// use softtimers_core::poll::{Input, Sampled, SampledConfig};
+///
+/// let mut sampled = Sampled::new(SampledConfig { hits: 3, pause: 2 });
+/// let open = [true, true, false, true, true, true, false, false].map(|packet_code| {
+///     sampled.tick(packet_code) == Input::Open
+/// });
+/// assert_eq!(open, [true, true, true, true, true, false, false, true]);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sampled {
+    config: SampledConfig,
+    hits: u32,
+    shut: u32,
+}
+
+impl Sampled {
+    /// No tick yet.
+    pub const fn new(config: SampledConfig) -> Self {
+        Sampled { config, hits: 0, shut: 0 }
+    }
+
+    /// A tick of the clock, and whether it interrupted packet code. What is shut opens at a later tick, so it is
+    /// shut until [`Timestamp::MAX`].
+    pub fn tick(&mut self, in_packet_code: bool) -> Input {
+        if self.shut > 0 {
+            self.shut -= 1;
+            return self.input();
+        }
+        self.hits = if in_packet_code { self.hits.saturating_add(1) } else { 0 };
+        if self.hits >= self.config.hits.max(1) {
+            (self.hits, self.shut) = (0, self.config.pause.max(1));
+        }
+        self.input()
+    }
+
+    /// Whether input may go on.
+    pub fn input(&self) -> Input {
+        if self.shut > 0 { Input::Shut(Timestamp::MAX) } else { Input::Open }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ticks_in_a_row_count() {
+        let mut sampled = Sampled::new(SampledConfig::default());
+        for tick in 0..300 {
+            assert_eq!(sampled.tick(tick % 3 != 2), Input::Open, "never three in a row");
+        }
+        let shut = (0..300).filter(|_| sampled.tick(true) != Input::Open).count();
+        // Three hits of which the last shuts, two ticks of pause of which the last opens.
+        assert_eq!(shut, 300 * 2 / 5);
+    }
+}

@@ -1,0 +1,81 @@
+//! The inbox: timers that have been set, or moved, and not been filed yet.
+//!
+//! A request sets its time-out, the answer comes, the time-out is cancelled: most timers end so, and many before
+//! anybody looks at the wheel again. Such a timer need not be filed at all. It waits here, where only its due time
+//! and its deadline count, and whoever looks at the wheel files what is left. Filed together, timers do not wait for
+//! each other's cache misses.
+//!
+//! ```text
+//!   set ─▶ [ 7 12 9 · … ]  16 at most ──a look, or no room──▶ front, or a slot's chunk
+//!             ▲
+//!             └─ cancelled: the last one takes its place
+//! ```
+
+use super::Wheel;
+use super::record::{Place, Records};
+
+#[derive(Debug)]
+pub(super) struct Inbox {
+    timers: [u32; ROOM],
+    len: u32,
+}
+
+impl Inbox {
+    pub(super) const fn new() -> Self {
+        Inbox { timers: [0; ROOM], len: 0 }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Takes a timer in; `None` if there is no room.
+    #[inline]
+    pub(super) fn push(&mut self, timer: u32) -> Option<Place> {
+        let at = self.len;
+        *self.timers.get_mut(at as usize)? = timer;
+        self.len += 1;
+        Some(Place::in_inbox(at))
+    }
+
+    /// Removes the timer that came last, if this is its place.
+    #[inline]
+    pub(super) fn take_back(&mut self, place: Place) -> bool {
+        let last = self.len.wrapping_sub(1);
+        let is_last = place == Place::in_inbox(last);
+        if is_last {
+            self.len = last;
+        }
+        is_last
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, at: usize, records: &mut Records) {
+        self.len -= 1;
+        let last = self.len as usize;
+        if at != last {
+            let moved = self.timers[last];
+            self.timers[at] = moved;
+            records[moved].place = Place::in_inbox(at as u32);
+        }
+    }
+}
+
+impl Wheel {
+    /// Files what is in the inbox: a quantum of work.
+    ///
+    /// Where the horizon was when they were set: behind older ones with the same due time, not on a level below
+    /// them.
+    #[inline(never)]
+    pub(super) fn file_inbox(&mut self) {
+        // The least of both, so that no index is checked.
+        for at in 0..(self.inbox.len as usize).min(ROOM) {
+            self.file(self.inbox.timers[at]);
+        }
+        self.inbox.len = 0;
+    }
+}
+
+/// As many time-outs as are cancelled young; filing so many is still a microsecond.
+const ROOM: usize = 16;

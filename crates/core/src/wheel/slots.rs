@@ -1,0 +1,46 @@
+//! All slots of the wheel and what is in them: the levels, the chunks, and where a timer goes.
+
+use super::chunk::{Chunks, Kept};
+use super::level::{LEVELS, Level, Reach, SlotId, Spare};
+use super::record::Place;
+
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) reach: Reach,
+    pub(super) levels: [Level; LEVELS],
+    pub(super) chunks: Chunks,
+    pub(super) kept: Kept,
+    pub(super) spare: Spare,
+}
+
+impl Slots {
+    pub(super) const fn new() -> Self {
+        Slots {
+            reach: Reach::NONE,
+            levels: [const { Level::EMPTY }; LEVELS],
+            chunks: Chunks::new(),
+            kept: Kept::NONE,
+            spare: Spare::new(),
+        }
+    }
+
+    /// Puts a timer that is not below the horizon into its slot. Where it is, and if that is a new chunk, the
+    /// slot's level.
+    #[inline(always)]
+    pub(super) fn link(
+        &mut self,
+        timer: u32,
+        granule: u64,
+        due: u64,
+        deadline: u64,
+    ) -> (Place, Option<usize>) {
+        let id = SlotId::filing(granule, &self.reach);
+        let slot = self.levels[id.level].fill(id.index, due, deadline, &mut self.spare);
+        if let Some((chunk, at)) = self.chunks.append(slot.list, timer) {
+            return (Place::in_chunk(chunk, at), None);
+        }
+        let chunk = self.chunks.begin(&mut slot.list, id.home(granule), timer);
+        slot.chunks += 1;
+        (Place::in_chunk(chunk, 0), Some(id.level))
+    }
+}

@@ -1,0 +1,348 @@
+//! The order of turns, held against rings into which packets fall at the worst of times.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use softtimers_core::poll::{
+    Action, Aggregation, AggregationConfig, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, GateId,
+    Hip, HipConfig, Input, Interrupts, Look, Next, Policy, Quota, Rounds, SourceConfig, SourceId,
+    SpinThenBlock, Watchdog,
+};
+use softtimers_core::{Random, Timestamp, Wait};
+
+/// A ring with a wake-up that comes once, for a packet that arrives while it is enabled.
+#[derive(Clone, Default, Debug)]
+struct Ring {
+    waiting: u32,
+    armed: bool,
+    wakes: bool,
+    arrived: u64,
+    taken: u64,
+}
+
+impl Ring {
+    fn arrive(&mut self, packets: u32) {
+        self.waiting += packets;
+        self.arrived += u64::from(packets);
+        if packets > 0 && std::mem::take(&mut self.armed) {
+            self.wakes = true;
+        }
+    }
+}
+
+const POLICIES: u64 = 8;
+
+fn policy(kind: u64) -> Box<dyn Policy> {
+    match kind % POLICIES {
+        0 => Box::new(Interrupts),
+        1 => Box::new(BusyWait),
+        2 => Box::new(ConstantPeriod::new(Duration::from_micros(300))),
+        3 => Box::new(SpinThenBlock::new(Duration::from_micros(50))),
+        4 => Box::new(Watchdog::default()),
+        5 => Box::new(Hip::new(HipConfig::default())),
+        6 => Box::new(Aggregation::new(AggregationConfig::default())),
+        _ => Box::new(DelayBound::new(DelayBoundConfig::default())),
+    }
+}
+
+/// Rings, their rounds, and a chance that something happens between any two steps.
+struct Machine {
+    rounds: Rounds<Box<dyn Policy>>,
+    rings: Vec<Ring>,
+    ids: Vec<SourceId>,
+    gate: GateId,
+    quota: u32,
+    now: Timestamp,
+    random: Random,
+    /// Packets still to come.
+    coming: u32,
+}
+
+impl Machine {
+    fn new(kinds: &[u64], quota: u32, coming: u32, seed: u64) -> Self {
+        let mut rounds = Rounds::new();
+        let gate = rounds.add_gate();
+        let mut ids = Vec::new();
+        for &kind in kinds {
+            let id = rounds.add(SourceConfig::new(policy(kind)).with_quota(Quota::new(quota, quota)));
+            rounds.attach(gate, id);
+            ids.push(id);
+        }
+        let rings = vec![Ring::default(); kinds.len()];
+        let now = Timestamp::from_micros(1_000_000);
+        Machine { rounds, rings, ids, gate, quota, now, random: Random::stream(seed, 0), coming }
+    }
+
+    /// Time passes, and in it packets may arrive.
+    fn meanwhile(&mut self) {
+        self.now += Duration::from_nanos(self.random.below(3_000));
+        if self.coming > 0 && self.random.below(3) == 0 {
+            let burst = (1 + self.random.below(6) as u32).min(self.coming);
+            let ring = self.random.below(self.rings.len() as u64) as usize;
+            self.coming -= burst;
+            self.rings[ring].arrive(burst);
+        }
+    }
+
+    /// One action; what the caller would wait for.
+    fn step(&mut self) -> Option<Wait> {
+        self.meanwhile();
+        match self.rounds.action(self.now) {
+            Action::Receive { source, quota } => {
+                assert_eq!(quota, self.quota);
+                let ring = &mut self.rings[source.index()];
+                let taken = ring.waiting.min(quota);
+                ring.waiting -= taken;
+                ring.taken += u64::from(taken);
+                let more = ring.waiting > 0;
+                // What arrives from here on is not in `more`.
+                self.meanwhile();
+                self.rounds.received(source, self.now, taken, more);
+            }
+            Action::Transmit { source, .. } => self.rounds.transmitted(source, None),
+            Action::Arm { source } => {
+                assert!(!self.rounds.is_armed(source));
+                self.meanwhile();
+                self.rings[source.index()].armed = true;
+                self.meanwhile();
+                let ring = &mut self.rings[source.index()];
+                let empty = ring.waiting == 0;
+                ring.armed &= empty;
+                self.rounds.armed(source, self.now, empty);
+            }
+            Action::Disarm { source } => self.rings[source.index()].armed = false,
+            Action::Rest(wait) => return Some(wait),
+        }
+        self.check();
+        None
+    }
+
+    /// A wake-up is enabled exactly where the rounds think so, but for one that is on its way.
+    fn check(&self) {
+        for (ring, &id) in self.rings.iter().zip(&self.ids) {
+            assert_eq!(ring.armed || ring.wakes, self.rounds.is_armed(id) || ring.wakes, "{ring:?}");
+            assert!(!ring.armed || self.rounds.is_open(id), "armed although shut");
+        }
+    }
+
+    fn wake(&mut self) -> bool {
+        let mut any = false;
+        for (ring, &id) in self.rings.iter_mut().zip(&self.ids) {
+            if std::mem::take(&mut ring.wakes) {
+                self.rounds.woken(id, self.now);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Runs until nothing more can come; fails if a packet is left that nobody would look for.
+    fn run(&mut self) {
+        for _ in 0..200_000 {
+            let Some(wait) = self.step() else { continue };
+            if self.random.below(40) == 0 {
+                let until = self.now + Duration::from_micros(self.random.below(200));
+                self.rounds.set(self.gate, Input::Shut(until));
+            }
+            if self.wake() {
+                continue;
+            }
+            self.rounds.idle(self.now);
+            match wait {
+                Wait::Poll => {}
+                Wait::Until(time) => {
+                    // Polls that find nothing may go on for ever: enough when all has come and is taken.
+                    if self.coming == 0 && self.rings.iter().all(|ring| ring.waiting == 0) {
+                        return;
+                    }
+                    self.now = self.now.max(time);
+                }
+                Wait::Forever => {
+                    let stranded = self.rings.iter().any(|ring| ring.waiting > 0 && !ring.wakes);
+                    assert!(!stranded, "{:?}", self.rings);
+                    if self.coming == 0 {
+                        return;
+                    }
+                }
+            }
+            if self.coming == 0 && self.rings.iter().all(|ring| ring.waiting == 0) {
+                return;
+            }
+        }
+        panic!("packets were never taken: {:?}", self.rings);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+
+    /// Whatever the policies and whenever packets come: each is taken, and wake-ups are enabled exactly while
+    /// nobody polls.
+    #[test]
+    fn no_packet_is_stranded(
+        kinds in prop::collection::vec(0..POLICIES, 1..5),
+        quota in 1u32..9,
+        coming in 0u32..300,
+        seed: u64,
+    ) {
+        let mut machine = Machine::new(&kinds, quota, coming, seed);
+        machine.run();
+        for ring in &machine.rings {
+            prop_assert_eq!(ring.arrived, ring.taken);
+        }
+    }
+}
+
+/// Livelock §5.2: equal sources under overload share a thread equally, each a quota at a time.
+#[test]
+fn four_flooded_sources_share_equally() {
+    let mut machine = Machine::new(&[0, 2, 5, 7], 8, 0, 1);
+    for ring in &mut machine.rings {
+        ring.arrive(1_000_000);
+    }
+    for _ in 0..10_000 {
+        machine.step();
+    }
+    let taken: Vec<u64> = machine.rings.iter().map(|ring| ring.taken).collect();
+    let (sum, squares) = taken.iter().fold((0, 0), |(sum, squares), &n| (sum + n, squares + n * n));
+    assert!(sum > 10_000);
+    // Jain's index, (Σn)² / (k · Σn²).
+    assert!(sum * sum * 100 >= 99 * 4 * squares, "{taken:?}");
+}
+
+/// Transmissions have a turn in each round, however much there is to receive.
+#[test]
+fn transmit_is_not_starved_by_receive() {
+    let mut machine = Machine::new(&[0, 1], 8, 0, 1);
+    for ring in &mut machine.rings {
+        ring.arrive(1_000_000);
+    }
+    let (mut received, mut transmitted) = (0, 0);
+    for _ in 0..1_000 {
+        match machine.rounds.action(machine.now) {
+            Action::Receive { source, quota } => {
+                received += 1;
+                machine.rounds.received(source, machine.now, quota, true);
+                machine.rounds.transmit_wanted(source);
+            }
+            Action::Transmit { source, .. } => {
+                transmitted += 1;
+                machine.rounds.transmitted(source, Some(machine.now));
+            }
+            Action::Arm { source } => machine.rounds.armed(source, machine.now, false),
+            Action::Rest(wait) => assert_eq!(wait, Wait::Poll),
+            Action::Disarm { .. } => panic!("nothing is shut"),
+        }
+    }
+    assert!(received > 300 && received - transmitted <= 1, "{received} {transmitted}");
+}
+
+/// A gate stops the sources that are attached to it, their wake-ups included, and no other.
+#[test]
+fn a_gate_shuts_its_own_sources_only() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let (a, b) = (rounds.add(SourceConfig::new(Interrupts)), rounds.add(SourceConfig::new(Interrupts)));
+    let gate = rounds.add_gate();
+    rounds.attach(gate, a);
+    for source in [a, b] {
+        assert_eq!(rounds.action(at(0)), Action::Arm { source });
+        rounds.armed(source, at(0), true);
+    }
+    assert_eq!(rounds.action(at(0)), Action::Rest(Wait::Forever));
+
+    rounds.set(gate, Input::Shut(at(100)));
+    assert_eq!(rounds.action(at(1)), Action::Disarm { source: a });
+    assert_eq!(rounds.action(at(1)), Action::Rest(Wait::Until(at(100))));
+    rounds.woken(a, at(2)); // was on its way
+    rounds.woken(b, at(2));
+    assert_eq!(rounds.action(at(2)), Action::Receive { source: b, quota: 64 });
+    rounds.received(b, at(3), 1, false);
+    assert_eq!(rounds.action(at(3)), Action::Arm { source: b });
+    rounds.armed(b, at(3), true);
+    assert_eq!(rounds.action(at(3)), Action::Rest(Wait::Until(at(100))));
+
+    // Its time has come: looked at first, since packets may have arrived.
+    assert_eq!(rounds.action(at(100)), Action::Receive { source: a, quota: 64 });
+    rounds.received(a, at(101), 0, false);
+    assert_eq!(rounds.action(at(101)), Action::Arm { source: a });
+    let stats = rounds.stats(a);
+    assert_eq!((stats.shut, stats.shut_time, stats.empty_looks), (1, Duration::from_micros(99), 1));
+}
+
+/// What a policy is told of arrivals.
+#[derive(Default)]
+struct Recorder(Vec<u64>);
+
+impl Policy for Recorder {
+    fn arrived(&mut self, at: Timestamp) {
+        self.0.push(at.as_nanos() / 1_000);
+    }
+    fn looked(&mut self, _: &Look) -> Next {
+        Next::Now
+    }
+    fn next(&self) -> Next {
+        Next::Now
+    }
+}
+
+/// Where a device does not say when packets arrived, they count as having come evenly since the last look (HIP
+/// §7 leaves this open).
+#[test]
+fn arrivals_are_known_or_spread_over_the_time_since_the_last_look() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let source = rounds.add(SourceConfig::new(Recorder::default()));
+    let mut look = |now, packets, stamps: &[u64]| {
+        while rounds.action(at(now)) != (Action::Receive { source, quota: 64 }) {}
+        stamps.iter().for_each(|&stamp| rounds.arrived(source, at(stamp)));
+        rounds.received(source, at(now), packets, false);
+        rounds.policy(source).0.clone()
+    };
+    assert_eq!(look(100, 2, &[70, 80]), [70, 80]);
+    assert_eq!(look(200, 4, &[])[2..], [125, 150, 175, 200]);
+    assert_eq!(look(300, 1, &[])[6..], [300]);
+}
+
+/// HIP on arrival times that are known, and on poll times instead: what that moves is reported, and the polls
+/// do not come more seldom than half as often.
+#[test]
+fn hip_works_with_known_and_with_approximate_arrivals() {
+    let polls = [true, false].map(|known| {
+        let mut rounds = Rounds::new();
+        let source = rounds.add(SourceConfig::new(Hip::new(HipConfig::default())));
+        let mut random = Random::stream(9, 0);
+        let (mut now, mut next, mut armed) = (0u64, 1_000_000u64, false);
+        while now < 1_000_000_000 {
+            match rounds.action(Timestamp::from_nanos(now)) {
+                Action::Receive { source, .. } => {
+                    let mut found = 0;
+                    while next <= now {
+                        if known {
+                            rounds.arrived(source, Timestamp::from_nanos(next));
+                        }
+                        next += 100_000 + random.below(100_000);
+                        found += 1;
+                    }
+                    rounds.received(source, Timestamp::from_nanos(now), found, false);
+                }
+                Action::Arm { source } => {
+                    armed = next > now;
+                    rounds.armed(source, Timestamp::from_nanos(now), armed);
+                }
+                Action::Rest(Wait::Until(time)) if !armed => now = time.as_nanos(),
+                Action::Rest(_) => {
+                    now = next.max(now);
+                    armed = false;
+                    rounds.woken(source, Timestamp::from_nanos(now));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let stats = rounds.policy(source).stats();
+        assert!(stats.polls > 10 * stats.interrupts, "{stats:?}");
+        stats.polls
+    });
+    println!("polls in a second: {} with known arrivals, {} with poll times", polls[0], polls[1]);
+    assert!(polls[1] * 2 > polls[0] && polls[0] * 2 > polls[1], "{polls:?}");
+}

@@ -1,0 +1,140 @@
+//! How full the queue behind is, for both of its ends: [`Gauge`].
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Counts what is in a queue between two stages, whatever the queue is, and wakes a poller that has shut its input
+/// because the queue was full.
+///
+/// The first stage says what it [`put`](Gauge::put) in, the second what it [`took`](Gauge::took), from any
+/// thread. Clones count the same queue.
+///
+/// ```
+/// use softtimers::poller::Gauge;
+///
+/// let queue = Gauge::new()?;
+/// let consumer = queue.clone();
+/// queue.put(3);
+/// consumer.took(2);
+/// assert_eq!(queue.depth(), 1);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Cost
+/// An atomic operation or two; a system call where the poller waits for it.
+#[derive(Clone, Debug)]
+pub struct Gauge {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    depth: AtomicU32,
+    offered: AtomicU64,
+    taken: AtomicU64,
+    /// One more than the depth at which the poller wants to be woken; zero: it does not.
+    wake_at: AtomicU32,
+    wake: OwnedFd,
+}
+
+impl Gauge {
+    /// Of an empty queue.
+    ///
+    /// # Errors
+    /// If the kernel refuses another descriptor.
+    pub fn new() -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Shared {
+            depth: AtomicU32::new(0),
+            offered: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            wake_at: AtomicU32::new(0),
+            wake,
+        };
+        Ok(Gauge { shared: Arc::new(shared) })
+    }
+
+    /// So many packets were put in.
+    pub fn put(&self, packets: u32) {
+        self.shared.depth.fetch_add(packets, Ordering::SeqCst);
+        self.shared.offered.fetch_add(packets.into(), Ordering::SeqCst);
+    }
+
+    /// One packet was dropped since the queue was full: it counts as offered.
+    pub fn refused(&self) {
+        self.shared.offered.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// So many packets were taken out. Taking out more than were put in leaves it empty.
+    pub fn took(&self, packets: u32) {
+        let Shared { depth, wake_at, taken, wake, .. } = &*self.shared;
+        taken.fetch_add(packets.into(), Ordering::SeqCst);
+        let before = depth
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |depth| Some(depth.saturating_sub(packets)));
+        let left = before.map_or(0, |before| before.saturating_sub(packets));
+        // The poller sets `wake_at` and then looks at the depth, we the other way round: one of us sees it.
+        let at = wake_at.load(Ordering::SeqCst);
+        if at > left && wake_at.compare_exchange(at, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            // Nobody reads the count: `epoll` reports each edge. It fails only if the count is full.
+            let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Packets that are in the queue.
+    pub fn depth(&self) -> u32 {
+        self.shared.depth.load(Ordering::SeqCst)
+    }
+
+    /// Packets that were put in or refused so far.
+    pub fn offered(&self) -> u64 {
+        self.shared.offered.load(Ordering::SeqCst)
+    }
+
+    /// Packets that were taken out so far: the consumer's progress.
+    pub fn taken(&self) -> u64 {
+        self.shared.taken.load(Ordering::SeqCst)
+    }
+
+    /// Makes the descriptor readable when the depth comes to `depth` or less, once. Look at the depth after this.
+    pub(super) fn wake_at(&self, depth: u32) {
+        self.shared.wake_at.store(depth.saturating_add(1), Ordering::SeqCst);
+    }
+}
+
+impl AsFd for Gauge {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.wake.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::sys::wait::wait_readable;
+
+    #[test]
+    fn it_wakes_once_when_the_low_mark_is_met() {
+        let gauge = Gauge::new().unwrap();
+        let readable = || wait_readable(gauge.as_fd(), Some(Duration::ZERO)).unwrap();
+        gauge.put(24);
+        gauge.took(10);
+        assert!(!readable(), "nobody wanted to know");
+        gauge.wake_at(8);
+        gauge.took(5);
+        assert!(!readable(), "nine are left");
+        gauge.took(1);
+        assert!(readable());
+        rustix::io::read(&gauge.shared.wake, &mut [0; 8]).unwrap();
+        gauge.took(8);
+        assert!(!readable(), "once");
+        assert_eq!((gauge.depth(), gauge.offered(), gauge.taken()), (0, 24, 24));
+        gauge.took(5);
+        assert_eq!(gauge.depth(), 0);
+    }
+}

@@ -1,0 +1,167 @@
+//! What a poller needs of the machine: time, and wake-ups. [`Host`], and [`Linux`].
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use rustix::event::epoll::EventFlags;
+use softtimers_core::poll::SourceId;
+use softtimers_core::{Clock, Timestamp};
+
+use super::device::Device;
+use super::gauge::Gauge;
+use crate::clock::Monotonic;
+use crate::epoll::{Epoll, Events, Waiting};
+use crate::event_loop::Token;
+use crate::late::cpu_time;
+use crate::sys::sched::TimerSlack;
+
+/// The machine that a [`Poller`](super::Poller) runs on: Linux, or a [simulated](super::simulated) one.
+pub trait Host<D: Device> {
+    /// The time.
+    fn now(&self) -> Timestamp;
+
+    /// A count of processor time that grows while this thread works.
+    fn cpu_time(&self) -> Duration;
+
+    /// A device was added. Its wake-up is disabled.
+    ///
+    /// # Errors
+    /// If it cannot be watched.
+    fn add(&mut self, id: SourceId, device: &mut D) -> io::Result<()>;
+
+    /// Enables a device's wake-up, and says whether its ring is still empty; if not, the wake-up is disabled again.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn arm(&mut self, id: SourceId, device: &mut D) -> io::Result<bool>;
+
+    /// Disables it.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn disarm(&mut self, id: SourceId, device: &mut D) -> io::Result<()>;
+
+    /// A queue behind some device was attached: its gauge is to wake a wait.
+    ///
+    /// # Errors
+    /// If it cannot be watched.
+    fn add_queue(&mut self, gauge: &Gauge) -> io::Result<()> {
+        let _ = gauge;
+        Ok(())
+    }
+
+    /// Sleeps until something wakes it, or `until` (`None`: for ever; a time that has passed: not at all), and
+    /// adds what woke it to `woken`. A device's wake-up is disabled by coming.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn wait(&mut self, devices: &mut [D], until: Option<Timestamp>, woken: &mut Woken) -> io::Result<()>;
+}
+
+/// What a wait has found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Woken {
+    /// Devices whose wake-up came.
+    pub sources: Vec<SourceId>,
+    /// Other descriptors that are ready.
+    pub others: Vec<Token>,
+    /// A queue was drained to its low mark.
+    pub drained: bool,
+}
+
+/// Linux: devices are descriptors, and their wake-ups one-shot events of `epoll`.
+///
+/// A one-shot event is what an interrupt handler leaves that does not enable interrupts again: it comes once, and
+/// then the poller is left alone until it has found nothing more to do (livelock §6.4). Enabling it looks at the
+/// descriptor, so that what came before is seen.
+#[derive(Debug)]
+pub struct Linux {
+    epoll: Epoll,
+    ready: Events,
+    _slack: Option<TimerSlack>,
+}
+
+impl Linux {
+    /// Nothing is watched yet. Sets this thread's timer slack to 1 ns; dropping restores it.
+    ///
+    /// # Errors
+    /// If the kernel refuses another descriptor.
+    pub fn new() -> io::Result<Self> {
+        Ok(Linux {
+            epoll: Epoll::new(Waiting::Pwait2)?,
+            ready: Events::with_capacity(64),
+            _slack: TimerSlack::hold(Duration::from_nanos(1)).ok(),
+        })
+    }
+
+    pub(super) fn watch(&self, source: BorrowedFd<'_>, token: Token) -> io::Result<()> {
+        if token.0 >= DEVICES {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "tokens are below 2^32"));
+        }
+        self.epoll.add(source, token.0, EventFlags::IN)
+    }
+
+    pub(super) fn unwatch(&self, source: BorrowedFd<'_>) -> io::Result<()> {
+        self.epoll.delete(source)
+    }
+}
+
+impl AsFd for Linux {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+impl<D: Device + AsFd> Host<D> for Linux {
+    fn now(&self) -> Timestamp {
+        Monotonic.now()
+    }
+
+    fn cpu_time(&self) -> Duration {
+        cpu_time()
+    }
+
+    fn add(&mut self, id: SourceId, device: &mut D) -> io::Result<()> {
+        self.epoll.add(device.as_fd(), token(id), EventFlags::ONESHOT)
+    }
+
+    fn arm(&mut self, id: SourceId, device: &mut D) -> io::Result<bool> {
+        self.epoll.modify(device.as_fd(), token(id), EventFlags::IN | EventFlags::ONESHOT)?;
+        let empty = device.arm()?;
+        if !empty {
+            <Self as Host<D>>::disarm(self, id, device)?;
+        }
+        Ok(empty)
+    }
+
+    fn disarm(&mut self, id: SourceId, device: &mut D) -> io::Result<()> {
+        self.epoll.modify(device.as_fd(), token(id), EventFlags::ONESHOT)
+    }
+
+    fn add_queue(&mut self, gauge: &Gauge) -> io::Result<()> {
+        self.epoll.add(gauge.as_fd(), QUEUES, EventFlags::IN | EventFlags::ET)
+    }
+
+    fn wait(&mut self, _: &mut [D], until: Option<Timestamp>, woken: &mut Woken) -> io::Result<()> {
+        let timeout = until.map(|until| until.saturating_duration_since(Monotonic.now()));
+        self.epoll.wait(&mut self.ready, timeout)?;
+        for event in self.ready.iter() {
+            match event.token.checked_sub(DEVICES).map(u32::try_from) {
+                None => woken.others.push(Token(event.token)),
+                Some(Ok(index)) => woken.sources.push(SourceId::from_index(index)),
+                Some(Err(_)) => woken.drained = true,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn token(id: SourceId) -> u64 {
+    DEVICES + id.index() as u64
+}
+
+/// Tokens from here on name devices.
+const DEVICES: u64 = 1 << 32;
+/// All queues: which one it was is seen by looking at their gauges.
+const QUEUES: u64 = u64::MAX;

@@ -1,0 +1,224 @@
+//! The poller on real sockets. Nothing here asserts that anything was quick.
+
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use softtimers::poll::{
+    DelayBound, DelayBoundConfig, FeedbackConfig, Hip, HipConfig, Interrupts, Policy, Preset, Quota,
+    SourceConfig,
+};
+use softtimers::poller::{Device, Gauge, Poller, UdpDevice};
+use softtimers::udp::{SendBatch, UdpSocket};
+use softtimers::{Clock, Monotonic, Timestamp, Token};
+
+/// No wait is longer than this, whatever is lost.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn deadline() -> Timestamp {
+    Monotonic.now() + PATIENCE
+}
+
+fn pair() -> (UdpSocket, UdpSocket) {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(server.local_addr().unwrap()).unwrap();
+    client.as_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+    (server, client)
+}
+
+#[test]
+fn an_echo_server_answers_under_every_kind_of_policy() {
+    let policies: [Box<dyn Policy>; 3] = [
+        Box::new(Interrupts),
+        Box::new(Hip::new(HipConfig::default())),
+        Box::new(DelayBound::new(DelayBoundConfig::default())),
+    ];
+    for policy in policies {
+        let (server, client) = pair();
+        let mut poller = Poller::new().unwrap();
+        let device = UdpDevice::new(server).unwrap().with_timestamps().unwrap();
+        let source = poller.add(device, SourceConfig::new(policy).with_quota(Quota::new(4, 4))).unwrap();
+        let asker = thread::spawn(move || {
+            let mut answer = [0; 64];
+            for number in 0..500u32 {
+                // Singly, and in bursts.
+                let burst = 1 + number % 9;
+                (0..burst).for_each(|_| _ = client.send(&number.to_be_bytes()).unwrap());
+                (0..burst).for_each(|_| assert_eq!(client.recv(&mut answer).unwrap(), 4));
+                assert_eq!(answer[..4], number.to_be_bytes());
+            }
+        });
+        let (mut answered, until) = (0, deadline());
+        while !asker.is_finished() && Monotonic.now() < until {
+            poller
+                .wait(Some(Monotonic.now() + Duration::from_millis(5)), |packet, outputs| {
+                    let back = outputs.from();
+                    answered += u32::from(outputs.send(back, packet.bytes, Some(packet.from)));
+                })
+                .unwrap();
+        }
+        asker.join().unwrap();
+        let stats = poller.source_stats(source);
+        assert_eq!((answered, stats.packets), (2_490, 2_490), "{stats:?}");
+        assert!(stats.turns >= stats.packets.div_ceil(4), "a turn is four at the most: {stats:?}");
+        assert_eq!(poller.drops(source).unwrap().total(), 0);
+    }
+}
+
+/// What the kernel dropped, and what was received, is what was sent.
+#[test]
+fn the_kernels_drops_are_counted() {
+    let (server, client) = pair();
+    server.request_recv_buffer(8_192).unwrap();
+    let mut batch = SendBatch::new(1, 64);
+    for _ in 0..1_000 {
+        batch.push(&[7; 64], None).unwrap();
+        assert_eq!(client.send_batch(&mut batch).sent, 1);
+    }
+    let mut poller = Poller::new().unwrap();
+    // The device counts from when it is made.
+    let before = u64::from(server.drops().unwrap());
+    let source = poller.add(UdpDevice::new(server).unwrap(), SourceConfig::new(Interrupts)).unwrap();
+    (0..1_000).for_each(|_| client.send(&[7; 64]).map(|_| ()).unwrap());
+    let mut received = 0;
+    for _ in 0..100 {
+        poller.wait(Some(Monotonic.now()), |_, _| received += 1).unwrap();
+    }
+    let drops = poller.drops(source).unwrap();
+    assert!(drops.ring > 0 && drops.ring == drops.total());
+    assert_eq!(received + before + drops.ring, 2_000);
+}
+
+/// A datagram that came before the wake-up was enabled wakes the poller.
+#[test]
+fn what_came_before_arming_is_seen() {
+    let (server, client) = pair();
+    let mut poller = Poller::new().unwrap();
+    client.send(b"early").unwrap();
+    poller.add(UdpDevice::new(server).unwrap(), SourceConfig::new(Interrupts)).unwrap();
+    let (mut seen, until) = (0, deadline());
+    while seen == 0 && Monotonic.now() < until {
+        poller.wait(Some(until), |_, _| seen += 1).unwrap();
+    }
+    assert_eq!(seen, 1);
+    assert!(Monotonic.now() < until, "it was not met by the end of patience only");
+}
+
+/// An unmodified source beside devices, and the poller inside another loop.
+#[test]
+fn other_descriptors_are_watched_beside_devices() {
+    let ((server, client), (plain, plain_client)) = (pair(), pair());
+    let mut poller = Poller::new().unwrap();
+    poller.add(UdpDevice::new(server).unwrap(), SourceConfig::new(Interrupts)).unwrap();
+    poller.watch(&plain, Token(7)).unwrap();
+    assert_eq!(poller.watch(&plain, Token(1 << 32)).unwrap_err().kind(), ErrorKind::InvalidInput);
+    plain_client.send(b"plain").unwrap();
+    client.send(b"device").unwrap();
+
+    let (mut of_device, mut of_plain, until) = (0, 0, deadline());
+    while (of_device, of_plain) != (1, 1) && Monotonic.now() < until {
+        poller.wait(Some(until), |_, _| of_device += 1).unwrap();
+        if poller.ready() == [Token(7)] {
+            assert_eq!(plain.recv(&mut [0; 64]).unwrap(), 5);
+            of_plain += 1;
+        }
+    }
+    assert_eq!((of_device, of_plain), (1, 1));
+    poller.unwatch(&plain).unwrap();
+
+    // Readable for a loop of one's own when a device has something.
+    client.send(b"again").unwrap();
+    let mut outer = softtimers::epoll::Epoll::new(softtimers::epoll::Waiting::Pwait2).unwrap();
+    outer.add(poller.as_fd(), 1, softtimers::epoll::EventFlags::IN).unwrap();
+    let mut events = softtimers::epoll::Events::with_capacity(1);
+    outer.wait(&mut events, Some(PATIENCE)).unwrap();
+    assert_eq!(events.len(), 1);
+    poller.poll(|_, _| of_device += 1).unwrap();
+    assert_eq!(of_device, 2);
+}
+
+/// Livelock §7.1: a server whose worker is another thread, with feedback from its queue: input sleeps while the
+/// queue is full, and the worker's progress wakes it up.
+#[test]
+fn a_worker_that_drains_its_queue_wakes_the_poller() {
+    let (server, client) = pair();
+    let mut poller = Poller::new().unwrap();
+    let config = SourceConfig::new(Interrupts).with_quota(Quota::new(4, 4));
+    let source = poller.add(UdpDevice::new(server).unwrap(), config).unwrap();
+    let gauge = Gauge::new().unwrap();
+    // A time-out beyond the test's patience: only the low mark can open.
+    let feedback = FeedbackConfig {
+        time_out: softtimers::poll::TimeOut::After(2 * PATIENCE),
+        ..FeedbackConfig::preset(Preset::Measured, 16).unwrap()
+    };
+    let queue = poller.attach_queue(&gauge, feedback, &[source]).unwrap();
+    let (hand, work) = std::sync::mpsc::channel::<Vec<u8>>();
+    let worker = thread::spawn({
+        let gauge = gauge.clone();
+        move || {
+            let mut done = 0u32;
+            while let Ok(packet) = work.recv() {
+                std::hint::black_box(packet);
+                gauge.took(1);
+                done += 1;
+            }
+            done
+        }
+    });
+    let (mut received, until) = (0, deadline());
+    for _ in 0..40 {
+        (0..50).for_each(|_| client.send(b"work").map(|_| ()).unwrap());
+        let wanted = received + 50;
+        while received < wanted && Monotonic.now() < until {
+            poller
+                .wait(Some(until), |packet, _| {
+                    gauge.put(1);
+                    hand.send(packet.bytes.to_vec()).unwrap();
+                    received += 1;
+                })
+                .unwrap();
+        }
+    }
+    drop(hand);
+    assert_eq!((received, worker.join().unwrap()), (2_000, 2_000));
+    let stats = poller.queue_stats(queue);
+    assert_eq!((stats.timed_out, stats.shut), (0, stats.resumed), "{stats:?}");
+}
+
+/// An answer that nobody listens to, and an address that cannot be sent to, stop nothing.
+#[test]
+fn what_concerns_one_datagram_does_not_stop_the_device() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let nobody = {
+        let gone = UdpSocket::bind("127.0.0.1:0").unwrap();
+        gone.local_addr().unwrap()
+    };
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.connect(server.local_addr().unwrap()).unwrap();
+    let mut poller = Poller::new().unwrap();
+    let source = poller.add(UdpDevice::new(server).unwrap(), SourceConfig::new(Interrupts)).unwrap();
+    let (mut seen, until) = (0, deadline());
+    for round in 1..=3 {
+        client.send(b"x").unwrap();
+        while seen < round && Monotonic.now() < until {
+            poller
+                .wait(Some(until), |packet, outputs| {
+                    seen += 1;
+                    let here = outputs.from();
+                    outputs.send(here, packet.bytes, Some(nobody));
+                    // No route leads to port zero.
+                    outputs.send(here, packet.bytes, Some("127.0.0.1:0".parse().unwrap()));
+                })
+                .unwrap();
+        }
+    }
+    // The last answers are sent in the rounds after.
+    for _ in 0..3 {
+        poller.wait(Some(Monotonic.now()), |_, _| {}).unwrap();
+    }
+    assert_eq!(seen, 3);
+    assert_eq!(poller.drops(source).unwrap().output, 3);
+    assert_eq!(poller.device_mut(source).transmitter().waiting(), 0);
+}
