@@ -106,9 +106,9 @@ impl Driver {
 
     /// Starts the driver of this runtime with an idle policy, before its first timer.
     ///
-    /// Without this the driver sleeps until the earliest deadline, and a timer is late by its slack and a wake-up.
-    /// [`Idle::park`] wakes up earlier by what a wake-up takes at the least and polls the rest, [`Idle::hybrid`] by
-    /// what it takes at the most, and [`Idle::spin`] polls while anything is pending. The driver's task polls by
+    /// Without this it is [`Idle::park`]: the driver wakes up before the earliest deadline by what a wake-up takes at the
+    /// least, and polls the rest. With [`Idle::hybrid`] it is by what a wake-up takes at the most, and [`Idle::spin`] polls
+    /// while anything is pending. The driver's task polls by
     /// yielding, so one worker is busy and the others and the runtime's I/O go on; of all drivers and loops of a
     /// process one at a time spins, within its [`PollBudget`](softtimers_core::PollBudget).
     ///

@@ -8,7 +8,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
-use std::time::Duration;
 
 use softtimers::idle::{Governor, HeldBack};
 use softtimers::shared::{self, Entry, Remote};
@@ -24,8 +23,8 @@ pub(crate) struct Timers {
     /// Set once, before what is pending then is woken.
     end: OnceLock<End>,
     pub(super) runtime: runtime::Id,
-    /// What the driver's task does while it waits; without one it sleeps until the deadline. Only that task changes it.
-    governor: Option<Mutex<Governor>>,
+    /// What the driver's task does while it waits. Only that task changes it.
+    governor: Mutex<Governor>,
     fired: AtomicU64,
     fired_by_backup: AtomicU64,
     waker_panics: AtomicU64,
@@ -43,13 +42,12 @@ pub(super) enum End {
 }
 
 impl Timers {
-    pub(super) fn new(remote: Remote<Entry<Waker>>, runtime: runtime::Id, idle: Option<Idle>) -> Self {
-        let governor = idle.map(|idle| Mutex::new(Governor::new(idle)));
+    pub(super) fn new(remote: Remote<Entry<Waker>>, runtime: runtime::Id, idle: Idle) -> Self {
         Timers {
             remote,
             end: OnceLock::new(),
             runtime,
-            governor,
+            governor: Mutex::new(Governor::new(idle)),
             fired: AtomicU64::new(0),
             fired_by_backup: AtomicU64::new(0),
             waker_panics: AtomicU64::new(0),
@@ -96,12 +94,12 @@ impl Timers {
         self.remote.poll_at()
     }
 
-    pub(super) fn governor(&self) -> Option<MutexGuard<'_, Governor>> {
-        self.governor.as_ref().map(|governor| governor.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn governor(&self) -> MutexGuard<'_, Governor> {
+        self.governor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn held_back(&self) -> Option<HeldBack> {
-        self.governor()?.held_back()
+        self.governor().held_back()
     }
 
     /// Wakes what is due, some of it if that is much; returns how many were found.
@@ -148,10 +146,8 @@ impl Timers {
                 break;
             }
         }
-        if let Some(mut governor) = self.governor() {
-            // Another driver may spin.
-            governor.wait(clock::timestamp(), None);
-        }
+        // Another driver may spin.
+        self.governor().wait(clock::timestamp(), None);
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -193,7 +189,7 @@ impl Timers {
             cancelled: stats.cancelled,
             set: backup.set,
             wake_ups: backup.expirations,
-            polled: self.governor().map_or(Duration::ZERO, |governor| governor.polling().time),
+            polled: self.governor().polling().time,
             waker_panics: self.waker_panics.load(Ordering::Relaxed),
         }
     }

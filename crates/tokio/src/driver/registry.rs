@@ -65,7 +65,7 @@ fn find_or_start(handle: &Handle, idle: Option<Idle>) -> io::Result<Option<(Arc<
             return Ok(None);
         } else {
             let shared = Shared::new(Config::default())?;
-            let timers = Arc::new(Timers::new(shared.remote(), runtime, idle));
+            let timers = Arc::new(Timers::new(shared.remote(), runtime, idle.unwrap_or(Idle::park())));
             let task = Task::new(timers.clone(), shared)?;
             runtimes.insert(runtime, Arc::downgrade(&timers));
             (timers, Some(task))

@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use softtimers::shared::{Entry, Shared};
 use softtimers_core::{Timestamp, TriggerState, Wait};
@@ -55,7 +54,7 @@ impl Task {
             if clock::was_paused() {
                 return Ok(End::ClockPaused);
             }
-            if self.wake_all().await > 0 && self.timers.governor().is_some() {
+            if self.wake_all().await > 0 {
                 // Who was woken may set its next timer before anything is decided.
                 tokio::task::yield_now().await;
             }
@@ -81,10 +80,7 @@ impl Task {
     /// What to do until the earliest deadline.
     fn idle(&self, now: Timestamp) -> Wait {
         let poll_at = self.timers.poll_at();
-        match self.timers.governor() {
-            Some(mut governor) => governor.wait(now, poll_at),
-            None => poll_at.map_or(Wait::Forever, Wait::Until),
-        }
+        self.timers.governor().wait(now, poll_at)
     }
 
     /// Sleeps until the descriptor is readable, at that time if no earlier deadline comes in between; `false` when the
@@ -93,18 +89,18 @@ impl Task {
         let shared = self.descriptor.get_mut();
         let lead = match (self.timers.poll_at(), wake) {
             (Some(deadline), Some(wake)) => deadline.saturating_duration_since(wake),
-            _ => self.timers.governor().map_or(Duration::ZERO, |governor| governor.lead()),
+            _ => self.timers.governor().lead(),
         };
         // From here to the next trigger state, those who schedule see to the descriptor.
         shared.arm_ahead(clock::timestamp(), lead)?;
         let Ok(mut ready) = self.descriptor.readable_mut().await else { return Ok(false) };
         ready.clear_ready();
         let expirations = self.descriptor.get_mut().expired()?;
-        if let (Some(mut governor), Some(wake), 1..) = (self.timers.governor(), wake, expirations) {
+        if let (Some(wake), 1..) = (wake, expirations) {
             let now = clock::timestamp();
             // Else somebody has set an earlier one meanwhile.
             if now >= wake {
-                governor.woke(wake, now);
+                self.timers.governor().woke(wake, now);
             }
         }
         Ok(true)
