@@ -1,5 +1,7 @@
 //! What only the wheel itself can show: how much one call does, and which way timers go.
 
+mod invariants;
+
 use alloc::vec::Vec;
 
 use super::chunk::ROOM;
