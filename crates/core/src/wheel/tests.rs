@@ -1,6 +1,7 @@
 //! What only the wheel itself can show: how much one call does, and which way timers go.
 
-#[cfg(test)]
+mod invariants;
+
 extern crate std;
 
 use alloc::vec::Vec;
