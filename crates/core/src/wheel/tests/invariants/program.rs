@@ -53,7 +53,7 @@ impl Program {
             sequence: 0,
             turn: None,
             tick,
-            most: [3, 20, 100, 400][random.below(if cfg!(miri) { 3 } else { 4 }) as usize],
+            most: [3, 20, 100, 400][random.below(if cfg!(miri) { 2 } else { 4 }) as usize],
             meeting: Meeting {
                 every: [100_000, 4_000_000, 1_000_000_000, 60_000_000_000][random.below(4) as usize],
                 within: [1, 500, 500_000][random.below(3) as usize],
@@ -260,6 +260,6 @@ impl Drop for Program {
 }
 
 /// Operations of a program.
-pub(super) const OPERATIONS: u64 = if cfg!(miri) { 100 } else { 1_000 };
+pub(super) const OPERATIONS: u64 = if cfg!(miri) { 30 } else { 1_000 };
 /// A timer is moved by less than this.
 const NEAR: u64 = 1_000_000;
