@@ -72,9 +72,11 @@ fn many_timers(root: &Path) -> Result<Outcome> {
         "--release",
         "--package",
         CORE,
+        "--lib",
         "--test",
         "contract",
         "--",
+        "every_operation",
         "many_timers",
         "stale",
     ]))

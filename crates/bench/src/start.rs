@@ -56,13 +56,15 @@ mod tests {
         assert!(small < middle && large < middle, "{small:.0}% {middle:.0}% {large:.0}%");
     }
 
-    /// And with slow start a little less, because the window grows by what the handshake sends.
+    /// By slow start up to half a round trip more, because the end of the handshake takes its place in the first window.
     #[test]
     fn setting_a_connection_up_takes_a_round_trip() {
-        for way in [Way::TwoPackets, Way::Default, Way::Known { percent: 100 }] {
+        for (way, most) in
+            [(Way::TwoPackets, 0.16), (Way::Default, 0.13), (Way::Known { percent: 100 }, 0.11)]
+        {
             let more = seconds(100, way, 100, true) - seconds(100, way, 100, false);
             println!("{way:?}: {more:.3} s more");
-            assert!((0.05..0.11).contains(&more), "{way:?}: {more:.3} s");
+            assert!((0.05..most).contains(&more), "{way:?}: {more:.3} s");
         }
     }
 

@@ -312,7 +312,7 @@ mod tests {
             }
             self.in_flight.pop_front();
             self.sent += 1;
-            if self.sent.is_multiple_of(self.lost) {
+            if self.sent % self.lost == 0 {
                 return self.known.on_congestion_event(self.now, sent, false, bytes);
             }
             self.known.acked(self.now, sent, bytes);

@@ -2,6 +2,7 @@
 
 mod invariants;
 
+#[cfg(test)]
 extern crate std;
 
 use alloc::vec::Vec;

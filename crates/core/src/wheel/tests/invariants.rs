@@ -21,6 +21,7 @@
 
 mod program;
 
+#[cfg(test)]
 extern crate std;
 
 use alloc::collections::BTreeMap;

@@ -4,6 +4,7 @@
 //! that lead to its corners: due times that meet, or lie at the end of time; re-arming in place; turns that are left, or
 //! go on after time has; peaks of which few are left; a clock that jumps by a nanosecond or by hours.
 
+#[cfg(test)]
 extern crate std;
 
 use alloc::collections::BTreeMap;
