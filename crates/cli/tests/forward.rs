@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use common::{command, refusal, run, stderr, streamed};
+use common::{command, refusal, run, skipped, stderr, streamed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -25,8 +25,12 @@ struct Relay {
 
 impl Relay {
     fn start(to: &UdpSocket, flags: &str) -> Self {
+        Relay::start_at("127.0.0.1:0", to, flags)
+    }
+
+    fn start_at(listen: &str, to: &UdpSocket, flags: &str) -> Self {
         let to = to.local_addr().unwrap();
-        let line = format!("forward --udp 127.0.0.1:0 --to {to} --duration 60s --json {flags}");
+        let line = format!("forward --udp {listen} --to {to} --duration 60s --json {flags}");
         let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let words = BufReader::new(child.stderr.take().unwrap());
         let mut relay = Relay { child, words, address: SocketAddr::from(([127, 0, 0, 1], 9)) };
@@ -135,6 +139,41 @@ fn clients_are_limited_and_counted() {
     let report = relay.finish();
     assert_eq!(report["clients"]["refused"], 1, "{report}");
     assert_eq!(report["dropped"]["rule"], 1);
+}
+
+/// A source that may be spoofed gets no more than it sent, until it has sent again after an answer.
+#[test]
+fn strangers_are_not_answered_with_more_than_they_sent() {
+    let outside = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent; the kernel says from where it would be.
+    let address = outside.connect("192.0.2.1:9").and_then(|()| outside.local_addr());
+    let Some(ip) = address.ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback()) else {
+        return skipped("this machine has no address but loopback");
+    };
+    let server = socket();
+    let relay = Relay::start_at("0.0.0.0:0", &server, "--public");
+    let client = UdpSocket::bind((ip, 0)).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let to = SocketAddr::from((ip, relay.address.port()));
+    let mut buffer = [0; 2_000];
+
+    client.send_to(&[1; 10], to).unwrap();
+    let (_, from) = server.recv_from(&mut buffer).unwrap();
+    server.send_to(&[2; 11], from).unwrap();
+    server.send_to(&[3; 10], from).unwrap();
+    let (length, _) = client.recv_from(&mut buffer).unwrap();
+    assert_eq!(buffer[..length], [3; 10]);
+
+    client.send_to(&[4], to).unwrap();
+    server.recv_from(&mut buffer).unwrap();
+    server.send_to(&[5; 1_200], from).unwrap();
+    assert_eq!(client.recv_from(&mut buffer).unwrap().0, 1_200);
+    let report = relay.finish();
+    assert_eq!(
+        (&report["clients"]["withheld"], &report["dropped"]["rule"]),
+        (&1.into(), &1.into()),
+        "{report}"
+    );
 }
 
 /// Nobody is there: the relay says so, and does not spin or end over it.
