@@ -399,6 +399,7 @@ fn what_makes_no_sense_is_refused() {
         (format!("{base} --mode interrupt --max-delay 1ms"), "--max-delay"),
         (format!("{base} --mode hip --aggregate 4"), "--aggregate"),
         (format!("{base} --quota 0"), "--quota"),
+        (format!("{base} --recv-buffer 1B"), "4KiB to 1GiB"),
         (format!("{base} --cpu-limit 0%"), "1% to 100%"),
         (format!("{base} --cpu-limit 101%"), "--cpu-limit"),
         (format!("{base} --rules /nowhere/rules"), "--rules /nowhere/rules: No such file"),

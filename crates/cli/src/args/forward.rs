@@ -56,6 +56,13 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "SHARE", value_parser = units::percent)]
     pub cpu_limit: Option<Percent>,
 
+    /// Ask for receive buffers of this size; the system may grant less
+    ///
+    /// They are the ring: what they have no room for is dropped at no cost. In overload a datagram waits in a full one
+    /// for its turn, so a smaller one means less delay, and a larger one that longer bursts are kept.
+    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = units::bytes)]
+    pub recv_buffer: u64,
+
     /// Take datagrams of clients by the rules of this file, which is read again when it changes
     ///
     /// A rule is a line: 'from NET', 'from-port PORTS', 'to NET', 'port PORTS', 'length BYTES', 'rate RATE [burst

@@ -57,7 +57,12 @@ impl ForwardPlan {
         let clients =
             ClientLimits { most: args.clients, idle: args.client_timeout, ..ClientLimits::default() };
         Ok(ForwardPlan {
-            relay: RelayConfig { listen, clients, ..RelayConfig::to(upstream) },
+            relay: RelayConfig {
+                listen,
+                clients,
+                recv_buffer: recv_buffer(args)?,
+                ..RelayConfig::to(upstream)
+            },
             looking: looking(args)?,
             cpu_limit: cpu_limit(args)?,
             rules: args.rules.clone(),
@@ -101,6 +106,13 @@ fn looking(args: &ForwardArgs) -> Result<Looking, Failure> {
     Ok(Looking { mode, quota: args.quota, aggregate, max_delay: args.max_delay.or(mode.default_delay()) })
 }
 
+fn recv_buffer(args: &ForwardArgs) -> Result<usize, Failure> {
+    usize::try_from(args.recv_buffer)
+        .ok()
+        .filter(|bytes| (LEAST_BUFFER..=MOST_BUFFER).contains(bytes))
+        .ok_or_else(|| Failure::usage(format_args!("--recv-buffer {}B: 4KiB to 1GiB", args.recv_buffer)))
+}
+
 fn cpu_limit(args: &ForwardArgs) -> Result<Option<Percent>, Failure> {
     match args.cpu_limit {
         Some(share) if share.get() == 0 => Err(Failure::usage("--cpu-limit 0%: 1% to 100%")),
@@ -110,5 +122,9 @@ fn cpu_limit(args: &ForwardArgs) -> Result<Option<Percent>, Failure> {
     }
 }
 
+/// A few datagrams.
+const LEAST_BUFFER: usize = 4 << 10;
+/// What the system can count: it doubles what is asked for.
+const MOST_BUFFER: usize = 1 << 30;
 /// As the flag has it.
 const DEFAULT_QUOTA: u32 = 64;
