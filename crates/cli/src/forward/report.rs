@@ -210,7 +210,7 @@ impl Report for ForwardReport {
         let WayCounts { received, sent } = self.down;
         table.row("to clients", format!("{received} received, {sent} sent"));
         table.distribution("latency", &self.latency_ns);
-        table.row("polls", format!("{polls}, {empty_polls} in vain, {wakeups} after sleep"));
+        table.row("polls", format!("{polls}, {empty_polls} in vain; slept {wakeups} times"));
         let each = self.packets_per_poll.map_or_else(|| "-".to_owned(), |packets| format!("{packets:.2}"));
         table.row("packets a poll", each);
         table.row("mode switches", mode_switches);
