@@ -4,6 +4,7 @@
 mod doctor;
 mod echo_client;
 mod engine;
+mod forward;
 mod probe_feature;
 mod recv;
 mod replay;
@@ -23,6 +24,7 @@ pub use doctor::DoctorArgs;
 pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
+pub use forward::ForwardArgs;
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
@@ -56,6 +58,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Emulate a network path between two addresses: delay, rate, queue, loss; no root
     Wan(Box<WanArgs>),
+    /// Relay UDP datagrams so that overload is survived; no root
+    Forward(Box<ForwardArgs>),
     /// Measure what timers cost on this machine, and whether softtimers would help
     Doctor(DoctorArgs),
     /// Print a completion script for a shell

@@ -9,8 +9,8 @@ use crate::args::{Cli, Command};
 use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, print, say};
-use crate::plan::{EchoClientPlan, RecvPlan, ReplayPlan, SendPlan, WanPlan};
-use crate::{child, doctor, documents, echo, recv, replay, send, wan};
+use crate::plan::{EchoClientPlan, ForwardPlan, RecvPlan, ReplayPlan, SendPlan, WanPlan};
+use crate::{child, doctor, documents, echo, forward, recv, replay, send, wan};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -36,6 +36,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(&ReplayPlan::new(args)?),
         Command::Wan(args) if args.self_test => wan::self_test::run(&Output::from(&args.output)),
         Command::Wan(args) => wan::run(&WanPlan::new(args)?),
+        Command::Forward(args) => forward::run(&ForwardPlan::new(args)?),
         Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
         Command::Completions(args) => print(&documents::completions(args)),
         Command::Man(args) => print(&documents::man(args)?),

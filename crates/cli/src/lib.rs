@@ -9,7 +9,7 @@
 //! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
-//! - the runs: [`send`], [`replay`], [`recv`], [`doctor`], [`echo`], ended early by an [`interrupt`]; one that needs
+//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`doctor`], [`echo`], ended early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`mod@file`], [`failure`].
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ pub mod documents;
 pub mod echo;
 pub mod failure;
 pub mod file;
+pub mod forward;
 pub mod gaps;
 pub mod handshake;
 pub mod interrupt;

@@ -5,6 +5,7 @@
 
 mod echo_client;
 mod flows;
+mod forward;
 mod idle;
 mod recv;
 mod replay;
@@ -33,6 +34,7 @@ use crate::units::{SendRate, show_duration};
 
 pub use echo_client::EchoClientPlan;
 pub use flows::Phase;
+pub use forward::ForwardPlan;
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 
 use crate::assertion::Assertion;
+use crate::forward::rules;
 use crate::pattern::SendPattern;
 use crate::recording::{self, Fit};
 use crate::recv::ledger::Ledger;
@@ -55,6 +56,22 @@ pub fn assertion(text: &str) {
     match text.parse::<Assertion>() {
         Ok(assertion) => assert_eq!(assertion.to_string().parse(), Ok(assertion)),
         Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+}
+
+/// Any bytes are rules or are refused at a line of theirs, and what is accepted is shown as the same rules.
+pub fn rules(text: &[u8]) {
+    let shown = |rules: &rules::Rules| rules.to_string();
+    match rules::parse(text) {
+        Ok(rules) => {
+            let again = rules::parse(shown(&rules).as_bytes()).map(|again| shown(&again));
+            assert_eq!(again, Ok(shown(&rules)));
+        }
+        Err(problem) => {
+            let lines = text.split(|&byte| byte == b'\n').count();
+            assert!((1..=lines + 1).contains(&problem.line()), "{problem}");
+            assert!(!problem.to_string().contains(char::is_control), "{problem}");
+        }
     }
 }
 

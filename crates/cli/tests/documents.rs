@@ -15,9 +15,13 @@ fn help_shows_examples_and_exit_codes() {
     let help = stdout("--help");
     assert!(help.contains("send") && help.contains("recv") && help.contains("77  not possible"), "{help}");
     assert!(!help.contains("echo-client"), "{help}");
-    for (command, example) in
-        [("send", "--busy echo"), ("replay", "--speed 2x"), ("recv", "--once --json"), ("doctor", "--quick")]
-    {
+    for (command, example) in [
+        ("send", "--busy echo"),
+        ("replay", "--speed 2x"),
+        ("recv", "--once --json"),
+        ("doctor", "--quick"),
+        ("forward", "--rules screen.rules"),
+    ] {
         let help = stdout(&format!("{command} --help"));
         assert!(
             help.contains("Examples:") && help.contains(example) && help.contains("Exit codes:"),

@@ -136,7 +136,7 @@ impl<P: Clone, E> Live<P, E> {
 }
 
 /// Whether what comes from or goes to `address` meets the socket that is bound to `local`.
-pub(crate) fn is_same_socket(address: SocketAddr, local: SocketAddr) -> bool {
+pub fn is_same_socket(address: SocketAddr, local: SocketAddr) -> bool {
     let (ip, bound) = (address.ip().to_canonical(), local.ip().to_canonical());
     let here = ip.is_loopback() || ip.is_unspecified();
     address.port() == local.port() && (ip == bound || (bound.is_unspecified() && here))

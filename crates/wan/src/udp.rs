@@ -23,6 +23,8 @@
 //!
 //! All of it is counted: [`RelayStats`].
 //!
+//! A relay with another middle than a path takes the same bounds: [`Clients`], [`is_misdirected`], [`connected`].
+//!
 //! Marks of the queue are counted and not written into packets: a UDP socket does not pass them through.
 
 mod clients;
@@ -30,7 +32,9 @@ mod config;
 mod relay;
 mod sessions;
 
+pub use clients::{ClientId, Clients, Full};
 pub use config::{ClientLimits, RelayConfig, RelayStats};
-pub use relay::Relay;
+pub use relay::{Relay, is_misdirected};
+pub use sessions::{connected, prepare};
 
 pub use crate::live::{Carried, Ended};

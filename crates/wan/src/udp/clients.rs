@@ -19,14 +19,34 @@ use super::config::{ClientLimits, RelayStats};
 
 /// Names one client; never another one, however long it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct ClientId {
+pub struct ClientId {
     pub(super) slot: u32,
     serial: u64,
 }
 
-/// The clients there are, each with an outlet of its own.
+/// The clients there are, each with an outlet of its own: a socket, or in a test a number.
+///
+/// ```
+/// use std::net::SocketAddr;
+/// use softtimers_core::Timestamp;
+/// use softtimers_wan::udp::{ClientLimits, Clients};
+///
+/// let (now, source) = (Timestamp::ZERO, SocketAddr::from(([192, 0, 2, 1], 9)));
+/// let mut clients = Clients::new(ClientLimits::default());
+/// assert_eq!(clients.heard(now, source, 100), None);
+/// assert_eq!(clients.make_room(now), Ok(None));
+/// let client = clients.insert(now, source, 100, "its socket");
+/// // Not a byte more than it sent, until it has sent again.
+/// assert_eq!(clients.answer(client, 60), Some(source));
+/// assert_eq!(clients.answer(client, 60), None);
+/// assert_eq!(clients.heard(now, source, 1), Some(client));
+/// assert_eq!(clients.answer(client, 1_200), Some(source));
+/// ```
+///
+/// # Cost
+/// Each operation looks at no more than 16 clients, and hashes one address.
 #[derive(Debug)]
-pub(super) struct Clients<O> {
+pub struct Clients<O> {
     limits: ClientLimits,
     by_source: HashMap<SocketAddr, u32>,
     slots: Vec<Option<Client<O>>>,
@@ -49,8 +69,16 @@ struct Client<O> {
     confirmed: bool,
 }
 
+impl ClientId {
+    /// Where it stands in the table: a small number, another client's when it is gone.
+    pub fn slot(self) -> u32 {
+        self.slot
+    }
+}
+
 impl<O> Clients<O> {
-    pub(super) fn new(limits: ClientLimits) -> Self {
+    /// Nobody yet.
+    pub fn new(limits: ClientLimits) -> Self {
         Clients {
             limits,
             by_source: HashMap::new(),
@@ -63,7 +91,7 @@ impl<O> Clients<O> {
     }
 
     /// A packet of `bytes` from `source`: its client, if it is one.
-    pub(super) fn heard(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
+    pub fn heard(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
         let slot = *self.by_source.get(&source)?;
         let client = self.slots[slot as usize].as_mut()?;
         client.seen = client.seen.max(now);
@@ -73,7 +101,10 @@ impl<O> Clients<O> {
     }
 
     /// Makes room for one client more: whether there is any, and who had to go for it.
-    pub(super) fn make_room(&mut self, now: Timestamp) -> Result<Option<O>, Full> {
+    ///
+    /// # Errors
+    /// [`Full`]: nobody gives way.
+    pub fn make_room(&mut self, now: Timestamp) -> Result<Option<O>, Full> {
         if self.by_source.len() < self.limits.most as usize {
             return Ok(None);
         }
@@ -86,7 +117,7 @@ impl<O> Clients<O> {
     }
 
     /// Takes up a client, whose first packet has so many bytes. There must be room.
-    pub(super) fn insert(&mut self, now: Timestamp, source: SocketAddr, bytes: usize, outlet: O) -> ClientId {
+    pub fn insert(&mut self, now: Timestamp, source: SocketAddr, bytes: usize, outlet: O) -> ClientId {
         self.serial += 1;
         self.stats.opened += 1;
         self.stats.clients += 1;
@@ -109,7 +140,7 @@ impl<O> Clients<O> {
     }
 
     /// An answer of `bytes` has come for a client: where to send it, if it may be sent.
-    pub(super) fn answer(&mut self, id: ClientId, bytes: usize) -> Option<SocketAddr> {
+    pub fn answer(&mut self, id: ClientId, bytes: usize) -> Option<SocketAddr> {
         let ratio = u64::from(self.limits.unconfirmed_ratio);
         let Some(client) = self.find(id) else {
             self.stats.stray += 1;
@@ -125,19 +156,24 @@ impl<O> Clients<O> {
         Some(client.source)
     }
 
+    /// What was done so far.
+    pub fn stats(&self) -> RelayStats {
+        self.stats
+    }
+
     /// The outlet of a client, if it is still there.
-    pub(super) fn outlet(&mut self, id: ClientId) -> Option<&mut O> {
+    pub fn outlet(&mut self, id: ClientId) -> Option<&mut O> {
         self.find(id).map(|client| &mut client.outlet)
     }
 
     /// The client in a slot, if there is one.
-    pub(super) fn in_slot(&mut self, slot: u32) -> Option<(ClientId, &mut O)> {
+    pub fn in_slot(&mut self, slot: u32) -> Option<(ClientId, &mut O)> {
         let client = self.slots.get_mut(slot as usize)?.as_mut()?;
         Some((ClientId { slot, serial: client.serial }, &mut client.outlet))
     }
 
     /// Forgets a client that has been silent for its time; else says when to ask again. `None` if it is gone.
-    pub(super) fn expire(&mut self, now: Timestamp, id: ClientId) -> Option<Timestamp> {
+    pub fn expire(&mut self, now: Timestamp, id: ClientId) -> Option<Timestamp> {
         let idle = self.limits.idle;
         let until = self.find(id)?.seen + idle;
         if until > now {
@@ -148,8 +184,13 @@ impl<O> Clients<O> {
         None
     }
 
+    /// The system gave no socket for a client that is not there yet.
+    pub fn no_socket(&mut self) {
+        self.stats.no_socket += 1;
+    }
+
     /// Forgets a client for which the system has no place. It was none.
-    pub(super) fn abandon(&mut self, id: ClientId) {
+    pub fn abandon(&mut self, id: ClientId) {
         if self.remove(id.slot).is_some() {
             self.stats.opened -= 1;
             self.stats.no_socket += 1;
@@ -184,7 +225,7 @@ impl<O> Clients<O> {
 
 /// There is no room, and nobody gives way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Full;
+pub struct Full;
 
 /// Clients that are looked at for one that gives way: a packet must cost a bounded time.
 const LOOKED_AT: usize = 16;

@@ -187,7 +187,7 @@ impl Relay {
         self.drops_seen = drops;
         for datagram in &*incoming {
             let (source, length) = (datagram.from, datagram.payload.len());
-            if source.port() == 0 || is_same(source, *upstream) || is_same_socket(source, *local) {
+            if is_misdirected(source, *upstream, *local) {
                 sessions.clients.stats.misdirected += 1;
             } else if let Some(client) = sessions.client_of(now, source, length) {
                 offer(&mut sessions.live.wan, now, Way::Up, client, &datagram);
@@ -261,6 +261,12 @@ fn send_twice(send: impl Fn() -> io::Result<usize>) -> Sent {
         Err(error) if is_about_an_earlier_datagram(&error) => Sent { refused: true, error: send().err() },
         other => Sent { refused: false, error: other.err() },
     }
+}
+
+/// Whether a packet from `source` makes a loop, or cannot be answered: it comes from the upstream's address, from the
+/// relay's own, which is `local`, or from port 0.
+pub fn is_misdirected(source: SocketAddr, upstream: SocketAddr, local: SocketAddr) -> bool {
+    source.port() == 0 || is_same(source, upstream) || is_same_socket(source, local)
 }
 
 /// Whether two addresses are one, however it is written.

@@ -54,7 +54,7 @@ impl Sessions {
             evicted.expiry.map(|expiry| self.live.timers.cancel(expiry));
         }
         let Ok(socket) = connected(&self.config) else {
-            self.clients.stats.no_socket += 1;
+            self.clients.no_socket();
             return None;
         };
         let client = self.clients.insert(now, source, bytes, Outlet { socket, expiry: None });
@@ -85,8 +85,12 @@ impl Sessions {
     }
 }
 
-/// A socket whose other end is the upstream.
-fn connected(config: &RelayConfig) -> io::Result<UdpSocket> {
+/// A socket whose other end is the upstream, set up as the [configuration](RelayConfig) says: non-blocking, with
+/// receive times and a count of drops.
+///
+/// # Errors
+/// What the system says.
+pub fn connected(config: &RelayConfig) -> io::Result<UdpSocket> {
     let any: SocketAddr = match config.upstream {
         SocketAddr::V4(to) if to.ip().is_loopback() => (Ipv4Addr::LOCALHOST, 0).into(),
         SocketAddr::V6(to) if to.ip().is_loopback() => (Ipv6Addr::LOCALHOST, 0).into(),
@@ -99,8 +103,11 @@ fn connected(config: &RelayConfig) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sets up a socket of either side.
-pub(super) fn prepare(socket: &UdpSocket, config: &RelayConfig) -> io::Result<()> {
+/// Sets up a socket of either side: non-blocking, with receive times and a count of drops.
+///
+/// # Errors
+/// What the system says.
+pub fn prepare(socket: &UdpSocket, config: &RelayConfig) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     // The system grants what it likes. What it then drops is counted.
     socket.request_recv_buffer(config.recv_buffer)?;

@@ -1,0 +1,155 @@
+//! A file of rules that is looked at while it is in use: [`RuleFile`].
+//!
+//! Some editors write a file anew, some put another in its place, and a ConfigMap changes a link two directories above:
+//! what all of them change is what the path's `stat` says. So that is compared, a few times a second, which needs no
+//! watch that could be lost. A file is read when it has kept still from one look to the next, since half a file may
+//! be a file, too.
+//!
+//! Reading it takes less time than the receive buffer has room for, and until it is read, and when it is wrong, the
+//! rules are those of before: no datagram is lost by it or finds no rules.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+use super::rules::{Rules, parse};
+
+/// A file, and what became of its changes.
+#[derive(Debug)]
+pub struct RuleFile {
+    path: PathBuf,
+    /// The state that was read last.
+    read: Option<State>,
+    /// The state at the last look.
+    looked: Option<State>,
+    /// Times that changed rules came into use.
+    pub reloaded: u64,
+    /// Times that they did not.
+    pub refused: u64,
+}
+
+/// What changes when a file does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct State {
+    file: (u64, u64),
+    length: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl RuleFile {
+    /// Between two looks.
+    pub const LOOK: Duration = Duration::from_millis(200);
+
+    /// Reads the rules.
+    ///
+    /// # Errors
+    /// `FILE:LINE: what is wrong`, or why it cannot be read.
+    pub fn open(path: &Path) -> Result<(Self, Rules), String> {
+        let (rules, state) = read(path)?;
+        let state = Some(state);
+        Ok((RuleFile { path: path.to_owned(), read: state, looked: state, reloaded: 0, refused: 0 }, rules))
+    }
+
+    /// Looks whether it has changed: its new rules, or why they cannot be used, once for each change.
+    pub fn look(&mut self) -> Option<Result<Rules, String>> {
+        let state = std::fs::metadata(&self.path).ok().map(|metadata| State::of(&metadata));
+        let still = std::mem::replace(&mut self.looked, state) == state;
+        if state == self.read || !still {
+            return None;
+        }
+        self.read = state;
+        match read(&self.path) {
+            Ok((rules, state)) => {
+                // What has changed since is another change.
+                self.read = Some(state);
+                self.reloaded += 1;
+                Some(Ok(rules))
+            }
+            Err(problem) => {
+                self.refused += 1;
+                Some(Err(problem))
+            }
+        }
+    }
+}
+
+impl State {
+    fn of(metadata: &Metadata) -> Self {
+        State {
+            file: (metadata.dev(), metadata.ino()),
+            length: metadata.len(),
+            written: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<(Rules, State), String> {
+    let shown = path.display();
+    let told = |error: std::io::Error| format!("{shown}: {error}");
+    // A pipe must not keep the relay waiting for somebody to write.
+    let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
+    let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(told)?;
+    let metadata = file.metadata().map_err(told)?;
+    if !metadata.is_file() {
+        return Err(format!("{shown}: not a regular file"));
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut text).map_err(told)?;
+    if text.len() as u64 > LONGEST {
+        return Err(format!("{shown}: longer than {LONGEST} bytes"));
+    }
+    let rules = parse(&text).map_err(|problem| format!("{shown}:{problem}"))?;
+    Ok((rules, State::of(&metadata)))
+}
+
+/// Many times what the rules need; it is read between two rounds of packets.
+const LONGEST: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_read_once_when_it_has_kept_still() {
+        let path = std::env::temp_dir().join(format!("softtimers-{}-rules", std::process::id()));
+        fs::write(&path, "accept").unwrap();
+        let (mut file, _) = RuleFile::open(&path).unwrap();
+        assert!(file.look().is_none() && file.look().is_none());
+
+        fs::write(&path, "port 1 accept\nreject").unwrap();
+        assert!(file.look().is_none(), "it may still be written");
+        assert_eq!(file.look().unwrap().unwrap().entries().len(), 2);
+        assert!(file.look().is_none());
+
+        let wrong = path.with_extension("new");
+        fs::write(&wrong, "accept\nreject").unwrap();
+        fs::rename(&wrong, &path).unwrap();
+        assert!(file.look().is_none());
+        let problem = file.look().unwrap().unwrap_err();
+        assert!(problem.ends_with("-rules:2: never reached: line 1 decides about everything"), "{problem}");
+        assert!(file.look().is_none());
+
+        fs::remove_file(&path).unwrap();
+        assert!(file.look().is_none());
+        assert!(file.look().unwrap().unwrap_err().contains("No such file"));
+        assert!(file.look().is_none());
+        assert_eq!((file.reloaded, file.refused), (1, 2));
+    }
+
+    #[test]
+    fn what_is_no_file_or_too_long_is_refused() {
+        assert!(RuleFile::open(Path::new("/dev/zero")).unwrap_err().ends_with("not a regular file"));
+        let path = std::env::temp_dir().join(format!("softtimers-{}-long", std::process::id()));
+        fs::write(&path, "#".repeat(LONGEST as usize + 1)).unwrap();
+        assert!(RuleFile::open(&path).unwrap_err().ends_with("longer than 65536 bytes"));
+        fs::remove_file(&path).unwrap();
+    }
+}

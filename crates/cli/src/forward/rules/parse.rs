@@ -1,0 +1,245 @@
+//! From text to [`Rules`]. Whatever the bytes, it is rules or one line that says where and why not.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::{FromStr, SplitWhitespace};
+use std::time::Duration;
+
+use super::{Action, Entry, Limit, Network, Rule, Rules, Span};
+use crate::failure::one_line;
+use crate::units;
+
+/// Why some text is no rules.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    line: usize,
+    what: String,
+}
+
+impl Problem {
+    /// The line, from 1; of a rule that is missing, the one after the last.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+}
+
+/// `LINE: what is wrong with it and what is allowed`, on one line.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// Understands the text of a file of rules.
+///
+/// ```
+/// use softtimers_cli::forward::rules::parse;
+///
+/// let rules = parse(b"from 192.0.2.0/24 accept # ours\nreject\n")?;
+/// assert_eq!(rules.to_string(), "from 192.0.2.0/24 accept\nreject\n");
+/// let problem = parse(b"# nobody else\nform 192.0.2.0/24 accept\n").unwrap_err();
+/// assert!(problem.to_string().starts_with("2: 'form': "));
+/// # Ok::<(), softtimers_cli::forward::rules::Problem>(())
+/// ```
+///
+/// # Errors
+/// The first [`Problem`].
+pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut lines = 0;
+    for (index, bytes) in text.split(|&byte| byte == b'\n').enumerate() {
+        let line = index + 1;
+        let problem = |what: String| Problem { line, what: one_line(&what) };
+        let words = std::str::from_utf8(bytes).map_err(|_| problem("not UTF-8".into()))?;
+        let words = words.split_once('#').map_or(words, |(before, _)| before);
+        lines = if bytes.is_empty() { lines } else { line };
+        if words.trim().is_empty() {
+            continue;
+        }
+        if let Some(last) = entries.last().filter(|entry| entry.rule.is_for_all()) {
+            return Err(problem(format!("never reached: line {} decides about everything", last.line)));
+        }
+        if entries.len() == MOST_RULES {
+            return Err(problem(format!("more than {MOST_RULES} rules")));
+        }
+        entries.push(Entry::new(line, rule(words).map_err(problem)?));
+    }
+    if entries.last().is_some_and(|entry| entry.rule.is_for_all()) {
+        return Ok(Rules { entries });
+    }
+    let what = "the end: the last rule must be 'accept' or 'reject' alone, for all that no other holds for";
+    Err(Problem { line: lines + 1, what: what.into() })
+}
+
+impl Rule {
+    const FOR_ALL: Rule = Rule {
+        from: None,
+        from_ports: None,
+        to: None,
+        to_ports: None,
+        lengths: None,
+        rate: None,
+        action: Action::Accept,
+    };
+
+    fn is_for_all(&self) -> bool {
+        Rule { action: Action::Accept, ..*self } == Rule::FOR_ALL
+    }
+}
+
+fn rule(text: &str) -> Result<Rule, String> {
+    let mut words = text.split_whitespace();
+    let mut rule = Rule::FOR_ALL;
+    while let Some(word) = words.next() {
+        match word {
+            "from" => once(word, &mut rule.from, network(value(word, &mut words)?)?)?,
+            "from-port" => once(word, &mut rule.from_ports, span(word, value(word, &mut words)?)?)?,
+            "to" => once(word, &mut rule.to, network(value(word, &mut words)?)?)?,
+            "port" => once(word, &mut rule.to_ports, span(word, value(word, &mut words)?)?)?,
+            "length" => once(word, &mut rule.lengths, span(word, value(word, &mut words)?)?)?,
+            "rate" => {
+                let text = value(word, &mut words)?;
+                let rate = units::rate(text).map_err(|error| format!("rate '{text}': {error}"))?;
+                once(word, &mut rule.rate, Limit { rate, burst: DEFAULT_BURST })?;
+            }
+            "burst" => {
+                let text = value(word, &mut words)?;
+                let burst = units::duration(text).map_err(|error| format!("burst '{text}': {error}"))?;
+                rule.rate.as_mut().ok_or("'burst' belongs after a 'rate'")?.burst = burst;
+            }
+            "accept" | "reject" => {
+                rule.action = if word == "accept" { Action::Accept } else { Action::Reject };
+                return match words.next() {
+                    None => Ok(rule),
+                    Some(more) => Err(format!("'{more}' after '{word}': a rule ends there")),
+                };
+            }
+            _ => return Err(format!("'{word}': {WORDS}")),
+        }
+    }
+    Err("neither 'accept' nor 'reject' at its end".into())
+}
+
+fn value<'a>(word: &str, words: &mut SplitWhitespace<'a>) -> Result<&'a str, String> {
+    words.next().ok_or_else(|| format!("'{word}' without a value"))
+}
+
+fn once<T>(word: &str, place: &mut Option<T>, value: T) -> Result<(), String> {
+    match place.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(format!("'{word}' twice")),
+    }
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    let allowed = "an address, or ADDRESS/BITS, such as 192.0.2.0/24";
+    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+    let address: IpAddr = address.parse().map_err(|_| format!("'{text}': not {allowed}"))?;
+    let all = if address.is_ipv4() { 32 } else { 128 };
+    let bits = match bits {
+        None => all,
+        Some(bits) => number(bits).filter(|&bits| bits <= all).ok_or(format!("'{text}': 0 to {all} bits"))?,
+    };
+    Network::new(address, bits).ok_or_else(|| format!("'{text}': has bits beyond the first {bits}"))
+}
+
+fn span(word: &str, text: &str) -> Result<Span, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let (first, last) = (number(first), number(last));
+    let (Some(first), Some(last)) = (first, last) else {
+        return Err(format!("{word} '{text}': not a number from 0 to 65535, or FIRST-LAST"));
+    };
+    if first > last {
+        return Err(format!("{word} '{text}': the first is above the last"));
+    }
+    Ok(Span { first, last })
+}
+
+/// Digits alone: `+1` is no port.
+fn number<T: FromStr>(text: &str) -> Option<T> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Each datagram is held against all of them, at the worst.
+const MOST_RULES: usize = 256;
+
+/// What a rate may be exceeded by unless it is said: a tenth of a second of it.
+const DEFAULT_BURST: Duration = Duration::from_millis(100);
+
+const WORDS: &str = "clauses are from, from-port, to, port, length, rate, burst; then accept or reject";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::properties;
+
+    #[test]
+    fn problems_name_the_line_the_value_and_what_is_allowed() {
+        for (text, problem) in [
+            ("", "1: the end: the last rule must be 'accept' or 'reject' alone"),
+            ("from 10.0.0.1 accept\n", "2: the end"),
+            ("accept\n\naccept", "3: never reached: line 1 decides about everything"),
+            ("\n from 10.0.0.1/8 accept", "2: '10.0.0.1/8': has bits beyond the first 8"),
+            ("from 10.0.0.0/33 accept", "1: '10.0.0.0/33': 0 to 32 bits"),
+            ("from ::/129 accept", "1: '::/129': 0 to 128 bits"),
+            ("from here accept", "1: 'here': not an address, or ADDRESS/BITS"),
+            ("from", "1: 'from' without a value"),
+            ("from ::1 from ::1 accept", "1: 'from' twice"),
+            ("port 65536 accept", "1: port '65536': not a number from 0 to 65535"),
+            ("port +1 accept", "1: port '+1': not a number"),
+            ("length 9-8 accept", "1: length '9-8': the first is above the last"),
+            ("rate 5 accept", "1: rate '5': "),
+            ("rate 0pps accept", "1: rate '0pps': "),
+            ("burst 5ms accept", "1: 'burst' belongs after a 'rate'"),
+            ("rate 5pps burst 5 accept", "1: burst '5': "),
+            ("accept now", "1: 'now' after 'accept': a rule ends there"),
+            ("port 1", "1: neither 'accept' nor 'reject' at its end"),
+            ("acept", "1: 'acept': clauses are from"),
+            ("a\u{1b}b", "1: 'a\\u{1b}b': clauses"),
+        ] {
+            let said = parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(said.starts_with(problem), "{text:?}: {said}");
+        }
+        assert_eq!(parse(b"accept\n\xff").unwrap_err().to_string(), "2: not UTF-8");
+        let many = format!("{}reject", "port 1 accept\n".repeat(MOST_RULES));
+        assert_eq!(parse(many.as_bytes()).unwrap_err().line(), MOST_RULES + 1);
+    }
+
+    fn clause() -> impl Strategy<Value = String> {
+        prop_oneof![
+            (any::<[u8; 4]>(), 0u8..=34).prop_map(|(ip, bits)| {
+                let tail = u32::MAX.checked_shr(bits.into()).unwrap_or(0);
+                format!("from {}/{bits}", std::net::Ipv4Addr::from(u32::from_be_bytes(ip) & !tail))
+            }),
+            any::<[u8; 16]>().prop_map(|ip| format!("to {}", IpAddr::from(ip))),
+            (any::<u16>(), any::<u16>()).prop_map(|(a, b)| format!("port {}-{}", a.min(b), a.max(b))),
+            any::<u16>().prop_map(|port| format!("from-port {port}")),
+            (0u32..70_000).prop_map(|length| format!("length 0-{length}")),
+            (0u64..9_000_000).prop_map(|rate| format!("rate {rate}pps burst {rate}us")),
+            (1u64..9_000).prop_map(|rate| format!("rate {rate}kbit")),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_bytes_are_rules_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            properties::rules(&bytes);
+        }
+
+        #[test]
+        fn what_is_nearly_rules_is_rules_or_refused(
+            lines in prop::collection::vec((prop::collection::vec(clause(), 0..4), any::<bool>()), 0..6),
+        ) {
+            let action = |accept| if accept { "accept" } else { "reject" };
+            let lines = lines.iter().map(|(clauses, accept)| format!("{} {}", clauses.join(" "), action(*accept)));
+            let text = lines.chain(["reject".to_owned()]).collect::<Vec<_>>().join("\n");
+            properties::rules(text.as_bytes());
+        }
+    }
+}

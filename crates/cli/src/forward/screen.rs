@@ -1,0 +1,74 @@
+//! What becomes of a datagram: [`Screen`], the handler of the relay's poller.
+//!
+//! ```text
+//!   from a client:  no loop? ─▶ rules ─▶ a client, or room for one? ─▶ its socket
+//!   an answer:      may it have so much? ─────────────────────────────▶ the listening socket
+//! ```
+//!
+//! The cheapest question comes first, and whatever is refused costs no more than it.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use softtimers::poll::SourceId;
+use softtimers::poller::{Outputs, Packet};
+use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_wan::udp::is_misdirected;
+
+use super::rules::{Action, Rules, Seen};
+use super::side::{Hop, Peer, Side};
+use super::table::Table;
+
+/// Decides about datagrams, and where they go.
+#[derive(Debug)]
+pub struct Screen {
+    /// The clients.
+    pub table: Rc<RefCell<Table>>,
+    /// The rules, if there are any.
+    pub rules: Option<Rules>,
+    /// The address that clients send to.
+    pub local: SocketAddr,
+    /// Where their datagrams go.
+    pub upstream: SocketAddr,
+    /// The two sides.
+    pub sides: [SourceId; 2],
+    /// Datagrams that a rule rejected.
+    pub rejected: u64,
+    /// Datagrams that would have made a loop, or could not be answered.
+    pub misdirected: u64,
+}
+
+impl Screen {
+    /// Queues a datagram where it belongs, or drops and counts it.
+    pub fn handle(&mut self, packet: &Packet<'_, Hop>, outputs: &mut Outputs<'_, Side>) {
+        let arrived = packet.from.arrived;
+        let at = arrived.unwrap_or_else(|| Monotonic.now());
+        let way = match packet.from.peer {
+            Peer::Address(source) => self.up(source, packet.bytes.len(), at),
+            Peer::Upstream(client) => {
+                let to = self.table.borrow_mut().clients.answer(client, packet.bytes.len());
+                to.map(|to| (self.sides[0], Peer::Address(to)))
+            }
+        };
+        match way {
+            // If there is no room, it is counted there.
+            Some((side, peer)) => drop(outputs.send(side, packet.bytes, Some(Hop { peer, arrived }))),
+            None => outputs.drop_by_rule(),
+        }
+    }
+
+    fn up(&mut self, source: SocketAddr, length: usize, at: Timestamp) -> Option<(SourceId, Peer)> {
+        if is_misdirected(source, self.upstream, self.local) {
+            self.misdirected += 1;
+            return None;
+        }
+        let seen = Seen { from: source, to: self.upstream, length, at };
+        if self.rules.as_mut().is_some_and(|rules| rules.decide(&seen) == Action::Reject) {
+            self.rejected += 1;
+            return None;
+        }
+        let client = self.table.borrow_mut().client_of(at, source, length)?;
+        Some((self.sides[1], Peer::Upstream(client)))
+    }
+}

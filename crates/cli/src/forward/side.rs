@@ -1,0 +1,370 @@
+//! The two sides of the relay, as devices of a poller: [`Side`].
+//!
+//! ```text
+//!   clients ──▶ listening socket ── Side ─▶ handler ─▶ Side ── a socket for each client ──▶ upstream
+//!           ◀── sendmmsg ── Output ◀─┘                  └─▶ Output, runs of one client: sendmmsg
+//! ```
+//!
+//! Receiving from clients is [`UdpDevice`]'s. The sockets of the other side are read in turn, some datagrams each, so
+//! that an answer in a thousand does not keep the others waiting. What leaves does so in the order it came, as many at
+//! once as have the same socket.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+use softtimers::poller::{Device, Drops, Left, Packet, Sent, Transmit, Turn, UdpDevice};
+use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
+use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_wan::udp::ClientId;
+
+use super::table::Table;
+use crate::interrupt::Interrupt;
+
+/// One end of a datagram's way through the relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hop {
+    /// Whom it comes from or goes to.
+    pub peer: Peer,
+    /// When it came to the relay.
+    pub arrived: Option<Timestamp>,
+}
+
+/// Who is at that end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peer {
+    /// The address of a client.
+    Address(SocketAddr),
+    /// The upstream, by the socket of this client.
+    Upstream(ClientId),
+}
+
+/// When a turn is to end although its quota does not say so: without a quota it would not otherwise.
+#[derive(Clone, Debug)]
+pub struct Ends {
+    /// A signal.
+    pub interrupt: Rc<Interrupt>,
+    /// The end of the run.
+    pub at: Option<Timestamp>,
+    /// Datagrams of clients.
+    pub count: Option<u64>,
+}
+
+/// One side of the relay.
+#[derive(Debug)]
+pub struct Side {
+    port: Port,
+    output: Output,
+    ends: Ends,
+    received: u64,
+    /// What receive buffers had no room for, when they were asked last.
+    ring: u64,
+}
+
+#[derive(Debug)]
+enum Port {
+    Clients(UdpDevice),
+    Upstream(Answers),
+}
+
+/// The receiving end of the clients' sockets.
+#[derive(Debug)]
+struct Answers {
+    table: Rc<RefCell<Table>>,
+    /// The table's, which cannot be lent out of its cell.
+    readable: OwnedFd,
+    batch: RecvBatch,
+    ready: VecDeque<u32>,
+    refusals: u64,
+}
+
+/// Datagrams that wait to be sent.
+#[derive(Debug)]
+pub struct Output {
+    batch: SendBatch,
+    /// Where those of the batch go.
+    hops: VecDeque<Hop>,
+    /// From arrival to departure, of those that have left since they were last asked for; in nanoseconds.
+    latencies: Vec<u64>,
+    sent: u64,
+    failed: u64,
+}
+
+impl Side {
+    /// The side of the clients.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn clients(socket: UdpSocket, ends: Ends) -> io::Result<Self> {
+        let port = Port::Clients(UdpDevice::with_room(socket, BATCH, LONGEST)?);
+        Ok(Side { port, output: Output::new(), ends, received: 0, ring: 0 })
+    }
+
+    /// The side of the upstream.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn upstream(table: &Rc<RefCell<Table>>, ends: Ends) -> io::Result<Self> {
+        let answers = Answers {
+            readable: table.borrow().as_fd().try_clone_to_owned()?,
+            table: Rc::clone(table),
+            batch: RecvBatch::new(BATCH, LONGEST),
+            ready: VecDeque::new(),
+            refusals: 0,
+        };
+        Ok(Side { port: Port::Upstream(answers), output: Output::new(), ends, received: 0, ring: 0 })
+    }
+
+    /// Datagrams that were received.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Datagrams that have left.
+    pub fn sent(&self) -> u64 {
+        self.output.sent
+    }
+
+    /// Times that the other end, or a host on the way, said that it is not there.
+    pub fn refusals(&self) -> u64 {
+        match &self.port {
+            Port::Clients(device) => device.refusals(),
+            Port::Upstream(answers) => answers.refusals,
+        }
+    }
+
+    /// Asks what receive buffers had no room for: a system call for each socket.
+    pub fn ask_ring(&mut self) {
+        let ring = match &mut self.port {
+            // A system that does not say so goes on not saying it.
+            Port::Clients(device) => device.drops().map_or(self.ring, |drops| drops.ring),
+            Port::Upstream(answers) => answers.table.borrow_mut().dropped(),
+        };
+        self.ring = ring;
+    }
+
+    /// Takes how long each datagram that has left since the last call was in the relay.
+    pub fn take_latencies(&mut self) -> std::vec::Drain<'_, u64> {
+        self.output.latencies.drain(..)
+    }
+
+    /// Sends what waits; what cannot leave now is dropped.
+    pub fn flush(&mut self) {
+        while let Ok(Sent { left: Left::More, .. }) = self.poll_tx(BATCH) {}
+        while self.output.discard() {}
+    }
+}
+
+impl Device for Side {
+    type Address = Hop;
+    type Transmitter = Output;
+
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, Hop>, &mut Output),
+    ) -> io::Result<Turn> {
+        let mut done = 0;
+        loop {
+            let some = (quota - done).min(BATCH);
+            let output = &mut self.output;
+            let turn = match &mut self.port {
+                Port::Clients(device) => device.poll_rx(some, |packet, _| {
+                    let Packet { bytes, from, arrived, truncated } = packet;
+                    let from = Hop { peer: Peer::Address(from), arrived };
+                    sink(Packet { bytes, from, arrived, truncated }, output);
+                }),
+                Port::Upstream(answers) => answers.poll_rx(some, |packet| sink(packet, output)),
+            }?;
+            done += turn.done;
+            self.received += turn.done as u64;
+            if !turn.more || done >= quota || self.ends.are_reached(self.received) {
+                return Ok(Turn { done, more: turn.more });
+            }
+        }
+    }
+
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
+        let mut done = 0;
+        while let Some((peer, run)) = self.output.run(quota - done) {
+            let batch = &mut self.output.batch;
+            let outcome = match (&mut self.port, peer) {
+                (Port::Clients(device), _) => device.socket().send_at_most(batch, run),
+                (Port::Upstream(answers), Peer::Upstream(client)) => {
+                    match answers.table.borrow_mut().clients.outlet(client) {
+                        Some(outlet) => {
+                            let outcome = outlet.socket.send_at_most(batch, run);
+                            answers.refusals += outcome.retried as u64;
+                            outcome
+                        }
+                        // It had to give way since.
+                        None => {
+                            self.output.discard();
+                            continue;
+                        }
+                    }
+                }
+                (Port::Upstream(_), Peer::Address(_)) => {
+                    self.output.discard();
+                    continue;
+                }
+            };
+            self.output.have_left(outcome.sent);
+            done += outcome.sent;
+            match outcome.stopped {
+                None => {}
+                Some(Stopped::WouldBlock | Stopped::NoBuffers) => {
+                    return Ok(Sent { done, left: Left::Blocked });
+                }
+                // About this datagram only: no route, too long for the path.
+                Some(Stopped::Error(_)) => drop(self.output.discard()),
+            }
+        }
+        Ok(Sent { done, left: if self.output.hops.is_empty() { Left::Nothing } else { Left::More } })
+    }
+
+    fn transmitter(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    /// Both descriptors are readable as long as there is something.
+    fn arm(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Those of the ring as they were when [asked](Side::ask_ring) for.
+    fn drops(&mut self) -> io::Result<Drops> {
+        Ok(Drops { ring: self.ring, output: self.output.failed, ..Drops::default() })
+    }
+}
+
+impl AsFd for Side {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.port {
+            Port::Clients(device) => device.as_fd(),
+            Port::Upstream(answers) => answers.readable.as_fd(),
+        }
+    }
+}
+
+impl Answers {
+    fn poll_rx(&mut self, quota: usize, mut sink: impl FnMut(Packet<'_, Hop>)) -> io::Result<Turn> {
+        let (mut done, mut looked) = (0, false);
+        while done < quota {
+            let Some(slot) = self.ready.pop_front() else {
+                if !looked {
+                    self.table.borrow_mut().ready(&mut self.ready)?;
+                }
+                if std::mem::replace(&mut looked, true) || self.ready.is_empty() {
+                    return Ok(Turn { done, more: false });
+                }
+                continue;
+            };
+            let asked = (quota - done).min(SHARE);
+            let Some((client, received)) = self.receive(slot, asked) else { continue };
+            for index in 0..received {
+                let Some(datagram) = self.batch.get(index) else { break };
+                let (arrived, truncated) = (datagram.received, datagram.truncated);
+                let Some(bytes) = self.batch.payload_mut(index) else { break };
+                let from = Hop { peer: Peer::Upstream(client), arrived };
+                sink(Packet { bytes, from, arrived, truncated });
+            }
+            done += received;
+            if received == asked {
+                self.ready.push_back(slot);
+            }
+        }
+        Ok(Turn { done, more: true })
+    }
+
+    /// Receives from the socket in a slot; `None` if nothing is there, or nobody any more.
+    fn receive(&mut self, slot: u32, most: usize) -> Option<(ClientId, usize)> {
+        let mut table = self.table.borrow_mut();
+        let (client, outlet) = table.clients.in_slot(slot)?;
+        match outlet.socket.recv_at_most(&mut self.batch, most) {
+            Ok(received) => Some((client, received)),
+            Err(error) => {
+                self.refusals += u64::from(is_about_an_earlier_datagram(&error));
+                None
+            }
+        }
+    }
+}
+
+impl Output {
+    fn new() -> Self {
+        Output {
+            batch: SendBatch::new(WAITING, LONGEST),
+            hops: VecDeque::with_capacity(WAITING),
+            latencies: Vec::with_capacity(WAITING),
+            sent: 0,
+            failed: 0,
+        }
+    }
+
+    /// How many of the first datagrams, at most `most`, leave by one socket, and whose it is; `None` if none may.
+    fn run(&self, most: usize) -> Option<(Peer, usize)> {
+        let first = self.hops.front().filter(|_| most > 0)?.peer;
+        let run = match first {
+            // All by the one that listens.
+            Peer::Address(_) => self.hops.len(),
+            Peer::Upstream(_) => self.hops.iter().take_while(|hop| hop.peer == first).count(),
+        };
+        Some((first, run.min(most)))
+    }
+
+    /// So many of the first have left the batch.
+    fn have_left(&mut self, sent: usize) {
+        let now = Monotonic.now();
+        for hop in self.hops.drain(..sent.min(self.hops.len())) {
+            let latency = hop.arrived.map(|arrived| now.saturating_duration_since(arrived));
+            self.latencies.extend(latency.map(|latency| latency.as_nanos() as u64));
+        }
+        self.sent += sent as u64;
+    }
+
+    /// Drops the first one, if there is any.
+    fn discard(&mut self) -> bool {
+        let any = self.hops.pop_front().is_some() && self.batch.discard_first();
+        self.failed += u64::from(any);
+        any
+    }
+}
+
+impl Transmit for Output {
+    type Address = Hop;
+
+    fn queue(&mut self, bytes: &[u8], to: Option<Hop>) -> bool {
+        let Some(hop) = to else { return false };
+        let address = match hop.peer {
+            Peer::Address(address) => Some(address),
+            Peer::Upstream(_) => None,
+        };
+        let taken = self.batch.push(bytes, address).is_ok();
+        if taken {
+            self.hops.push_back(hop);
+        }
+        taken
+    }
+}
+
+impl Ends {
+    /// Whether the run is to end, after so many datagrams.
+    pub fn are_reached(&self, received: u64) -> bool {
+        self.interrupt.arrived()
+            || self.count.is_some_and(|count| received >= count)
+            || self.at.is_some_and(|at| Monotonic.now() >= at)
+    }
+}
+
+/// Datagrams in one receive.
+const BATCH: usize = 64;
+/// Datagrams from one socket before it is the next one's turn.
+const SHARE: usize = 16;
+/// Datagrams that may wait to be sent: four turns.
+const WAITING: usize = 4 * BATCH;
+/// No UDP datagram is longer, so none is cut off.
+const LONGEST: usize = 65_535;

@@ -1,0 +1,421 @@
+//! `forward --udp` between real sockets: what comes goes out or is counted, both ways; rules change under traffic; and
+//! what it tells is what happened.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use common::{command, refusal, run, skipped, stderr, streamed};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A `forward` that runs.
+struct Relay {
+    child: Child,
+    words: BufReader<ChildStderr>,
+    address: SocketAddr,
+}
+
+impl Relay {
+    fn start(to: &UdpSocket, flags: &str) -> Self {
+        Relay::start_at("127.0.0.1:0", to, flags)
+    }
+
+    fn start_at(listen: &str, to: &UdpSocket, flags: &str) -> Self {
+        let to = to.local_addr().unwrap();
+        let line = format!("forward --udp {listen} --to {to} --duration 60s --json {flags}");
+        let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let words = BufReader::new(child.stderr.take().unwrap());
+        let mut relay = Relay { child, words, address: SocketAddr::from(([127, 0, 0, 1], 9)) };
+        let first = relay.says();
+        let address = first.split([' ', ',']).nth(2).and_then(|word| word.parse().ok());
+        relay.address = address.unwrap_or_else(|| panic!("{first}"));
+        relay
+    }
+
+    /// The next line on its stderr.
+    fn says(&mut self) -> String {
+        let mut line = String::new();
+        self.words.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Ends it as a service manager does.
+    fn finish(mut self) -> Value {
+        let id = Pid::from_raw(self.child.id() as i32).unwrap();
+        kill_process(id, Signal::TERM).unwrap();
+        let mut text = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        adds_up(&report);
+        report
+    }
+}
+
+/// What was accepted is what was delivered and what was dropped, by where.
+fn adds_up(report: &Value) {
+    let count = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap();
+    let dropped = ["ring", "rule", "queue", "output"].map(|stage| count(&format!("/dropped/{stage}")));
+    assert_eq!(count("/in"), count("/out") + dropped.iter().sum::<u64>(), "{report}");
+    assert_eq!(count("/in"), count("/up/received") + count("/down/received") + dropped[0], "{report}");
+    assert_eq!(count("/out"), count("/up/sent") + count("/down/sent"), "{report}");
+    assert_eq!(count("/latency_ns/count"), count("/out"), "{report}");
+}
+
+/// A socket that gives up rather than hang.
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    socket
+}
+
+/// A file that goes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("softtimers-{}-{name}", std::process::id()));
+        fs::write(&path, text).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Sends `text` until it comes back from the server, answered by `reply`; a datagram may be lost on the way.
+fn echoed(client: &UdpSocket, server: &UdpSocket, relay: SocketAddr, text: &[u8]) {
+    let mut buffer = [0; 65_535];
+    client.send_to(text, relay).unwrap();
+    let (length, from) = server.recv_from(&mut buffer).unwrap();
+    assert_eq!(&buffer[..length], text);
+    server.send_to(&buffer[..length], from).unwrap();
+    let (length, from) = client.recv_from(&mut buffer).unwrap();
+    assert_eq!((&buffer[..length], from), (text, relay));
+}
+
+#[test]
+fn every_mode_relays_both_ways() {
+    for mode in ["poll", "interrupt", "hip", "hybrid", "naive"] {
+        let server = socket();
+        let relay = Relay::start(&server, &format!("--mode {mode}"));
+        let clients = [socket(), socket(), socket()];
+        for round in 0..20u8 {
+            for (number, client) in clients.iter().enumerate() {
+                echoed(client, &server, relay.address, &vec![round; 1 + number * 30_000]);
+            }
+        }
+        let report = relay.finish();
+        assert_eq!((&report["in"], &report["out"]), (&120.into(), &120.into()), "{report}");
+        assert_eq!((&report["clients"]["opened"], &report["config"]["mode"]), (&3.into(), &mode.into()));
+        let turned = report["polls"].as_u64().unwrap();
+        assert!(turned > 0 && report["wakeups"].as_u64().unwrap() > 0, "{report}");
+    }
+}
+
+/// More clients than there is room for: those that were answered stay, the others are refused and counted.
+#[test]
+fn clients_are_limited_and_counted() {
+    let server = socket();
+    let relay = Relay::start(&server, "--clients 2 --client-timeout 1h");
+    let clients = [socket(), socket(), socket()];
+    for client in &clients[..2] {
+        echoed(client, &server, relay.address, b"here");
+    }
+    clients[2].send_to(b"no room", relay.address).unwrap();
+    // Behind it in the receive buffer.
+    echoed(&clients[0], &server, relay.address, b"still here");
+    let report = relay.finish();
+    assert_eq!(report["clients"]["refused"], 1, "{report}");
+    assert_eq!(report["dropped"]["rule"], 1);
+}
+
+/// A source that may be spoofed gets no more than it sent, until it has sent again after an answer.
+#[test]
+fn strangers_are_not_answered_with_more_than_they_sent() {
+    let outside = UdpSocket::bind("0.0.0.0:0").unwrap();
+    // Nothing is sent; the kernel says from where it would be.
+    let address = outside.connect("192.0.2.1:9").and_then(|()| outside.local_addr());
+    let Some(ip) = address.ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback()) else {
+        return skipped("this machine has no address but loopback");
+    };
+    let server = socket();
+    let relay = Relay::start_at("0.0.0.0:0", &server, "--public");
+    let client = UdpSocket::bind((ip, 0)).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let to = SocketAddr::from((ip, relay.address.port()));
+    let mut buffer = [0; 2_000];
+
+    client.send_to(&[1; 10], to).unwrap();
+    let (_, from) = server.recv_from(&mut buffer).unwrap();
+    server.send_to(&[2; 11], from).unwrap();
+    server.send_to(&[3; 10], from).unwrap();
+    let (length, _) = client.recv_from(&mut buffer).unwrap();
+    assert_eq!(buffer[..length], [3; 10]);
+
+    client.send_to(&[4], to).unwrap();
+    server.recv_from(&mut buffer).unwrap();
+    server.send_to(&[5; 1_200], from).unwrap();
+    assert_eq!(client.recv_from(&mut buffer).unwrap().0, 1_200);
+    let report = relay.finish();
+    assert_eq!(
+        (&report["clients"]["withheld"], &report["dropped"]["rule"]),
+        (&1.into(), &1.into()),
+        "{report}"
+    );
+}
+
+/// Nobody is there: the relay says so, and does not spin or end over it.
+#[test]
+fn an_upstream_that_is_not_there_is_counted() {
+    let server = socket();
+    let relay = Relay::start(&server, "");
+    drop(server);
+    let client = socket();
+    (0..50).for_each(|_| {
+        client.send_to(b"anybody", relay.address).unwrap();
+        // Until it has been sent on, or the relay has not got round to it yet: no matter.
+        std::thread::park_timeout(Duration::from_millis(2));
+    });
+    let report = relay.finish();
+    assert!(report["clients"]["upstream_refused"].as_u64().unwrap() > 0, "{report}");
+    assert!(report["wakeups"].as_u64().unwrap() < 10_000, "{report}");
+}
+
+/// A rule decides, an erroneous file changes nothing and says where it is wrong, and the next one counts.
+#[test]
+fn rules_are_reloaded_and_errors_leave_the_old_ones() {
+    let server = socket();
+    let rules = Scratch::new("reload.rules", "length 0-3 reject\naccept\n");
+    let mut relay = Relay::start(&server, &format!("--rules {}", rules.0.display()));
+    let client = socket();
+    client.send_to(b"abc", relay.address).unwrap();
+    echoed(&client, &server, relay.address, b"abcd");
+
+    fs::write(&rules.0, "length 0-3 reject\nlenght 4 reject\naccept\n").unwrap();
+    let said = relay.says();
+    assert!(
+        said.contains(&format!("{}:2: 'lenght'", rules.0.display())) && said.ends_with("the old rules stay"),
+        "{said}"
+    );
+    client.send_to(b"abc", relay.address).unwrap();
+    echoed(&client, &server, relay.address, b"abcd");
+
+    let next = Scratch::new("reload.rules.new", "length 4 reject\naccept\n");
+    fs::rename(&next.0, &rules.0).unwrap();
+    assert_eq!(relay.says(), "rules reloaded: 2 of them");
+    client.send_to(b"abcd", relay.address).unwrap();
+    echoed(&client, &server, relay.address, b"abc");
+
+    let report = relay.finish();
+    let told = &report["rules"];
+    assert_eq!(
+        (&told["rejected"], &told["reloaded"], &told["refused"]),
+        (&3.into(), &1.into(), &1.into()),
+        "{told}"
+    );
+    assert_eq!(
+        (&told["entries"][0]["matched"], &told["entries"][0]["rule"]),
+        (&1.into(), &"length 4-4 reject".into())
+    );
+    // This one stayed, with its count.
+    assert_eq!(told["entries"][1]["matched"], 3, "{told}");
+    assert_eq!((&report["dropped"]["rule"], &report["out"]), (&3.into(), &6.into()));
+}
+
+/// While the file changes again and again, between rules that accept: nothing is lost.
+#[test]
+fn a_reload_loses_nothing() {
+    let server = socket();
+    let rules = Scratch::new("lossless.rules", "accept\n");
+    let mut relay = Relay::start(&server, &format!("--rules {}", rules.0.display()));
+    let client = socket();
+    for change in 0..3 {
+        fs::write(&rules.0, format!("# {change}\nport {change} reject\naccept\n")).unwrap();
+        let over = Arc::new(AtomicBool::new(false));
+        let traffic = {
+            let (over, address) = (Arc::clone(&over), relay.address);
+            let (client, server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || {
+                let mut sent = 0u32;
+                while !over.load(Ordering::Relaxed) {
+                    echoed(&client, &server, address, &sent.to_be_bytes());
+                    sent += 1;
+                }
+                sent
+            })
+        };
+        let said = relay.says();
+        over.store(true, Ordering::Relaxed);
+        assert!(traffic.join().unwrap() > 0);
+        assert_eq!(said, "rules reloaded: 2 of them");
+    }
+    let report = relay.finish();
+    assert_eq!((&report["in"], &report["rules"]["reloaded"]), (&report["out"], &3.into()), "{report}");
+}
+
+/// Faster than anybody relays: what is not delivered is counted, a signal still ends it, and the mode without a quota is
+/// there to compare with, which is reported and not judged on a machine that does other things.
+#[test]
+fn a_flood_adds_up() {
+    for mode in ["hybrid", "interrupt", "naive"] {
+        let server = socket();
+        let relay = Relay::start(&server, &format!("--mode {mode}"));
+        let (over, address) = (Arc::new(AtomicBool::new(false)), relay.address);
+        let flood = Arc::clone(&over);
+        let (begun, wait) = mpsc::channel();
+        let sender = std::thread::spawn(move || {
+            let socket = socket();
+            for number in 0u64.. {
+                let _ = socket.send_to(&[7; 200], address);
+                if number == 100_000 {
+                    let _ = begun.send(());
+                }
+                if flood.load(Ordering::Relaxed) {
+                    break;
+                }
+            }
+        });
+        wait.recv_timeout(Duration::from_secs(60)).unwrap();
+        let report = relay.finish();
+        over.store(true, Ordering::Relaxed);
+        sender.join().unwrap();
+        assert!(report["in"].as_u64().unwrap() > 0);
+        println!("{mode}: in {} out {} dropped {}", report["in"], report["out"], report["dropped"]);
+    }
+}
+
+#[test]
+fn a_stream_adds_up_to_the_object() {
+    let server = socket();
+    let to = server.local_addr().unwrap();
+    let line = format!("forward --udp 127.0.0.1:0 --to {to} --duration 1500ms --json-stream");
+    let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
+    let address = first.split([' ', ',']).nth(2).unwrap().parse().unwrap();
+    let client = socket();
+    (0..10).for_each(|_| echoed(&client, &server, address, b"text"));
+    let mut text = Vec::new();
+    child.stdout.take().unwrap().read_to_end(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let (lines, object) = streamed(&text, "forward", "in");
+    assert!(!lines.is_empty() && lines.iter().all(|line| line["interval"]["dropped"]["ring"].is_u64()));
+    assert_eq!((&object["in"], &object["out"]), (&20.into(), &20.into()));
+    adds_up(&object);
+}
+
+fn http(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Counters over HTTP, up to date; what is not understood is refused.
+#[test]
+fn metrics_are_text_for_prometheus() {
+    let server = socket();
+    let rules = Scratch::new("metrics.rules", "from 127.0.0.0/8 accept\nreject\n");
+    let mut relay = Relay::start(&server, &format!("--metrics 127.0.0.1:0 --rules {}", rules.0.display()));
+    let said = relay.says();
+    let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
+    let address = address.unwrap_or_else(|| panic!("{said}"));
+    let client = socket();
+    (0..5).for_each(|_| echoed(&client, &server, relay.address, b"text"));
+    let text = http(address, "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.contains("version=0.0.4"), "{text}");
+    for line in [
+        "\nsofttimers_forward_in_total 10\n",
+        "\nsofttimers_forward_out_total 10\n",
+        "\nsofttimers_forward_dropped_total{stage=\"ring\"} 0\n",
+        "\nsofttimers_forward_clients 1\n",
+        "\nsofttimers_forward_latency_seconds_count 10\n",
+        "\nsofttimers_forward_rule_matched_total{line=\"1\",rule=\"from 127.0.0.0/8 accept\"} 5\n",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(http(address, "GET /else HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(http(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(http(address, "hello\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    relay.finish();
+}
+
+/// It ends after so many datagrams of clients, and assertions decide about the exit.
+#[test]
+fn counts_and_assertions_end_it() {
+    for (assertion, exit) in [("out==4", 0), ("dropped.ring>0", 1)] {
+        let server = socket();
+        let to = server.local_addr().unwrap();
+        let line = format!(
+            "forward --udp 127.0.0.1:0 --to {to} --count 4 --duration 60s --json --assert {assertion}"
+        );
+        let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut words = BufReader::new(child.stderr.take().unwrap());
+        let mut first = String::new();
+        words.read_line(&mut first).unwrap();
+        let address: SocketAddr = first.split([' ', ',']).nth(2).unwrap().parse().unwrap();
+        let client = socket();
+        (0..4).for_each(|_| assert_eq!(client.send_to(b"one", address).unwrap(), 3));
+        let mut text = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(exit), "{text}");
+        let report: Value = serde_json::from_str(&text).unwrap();
+        adds_up(&report);
+        assert_eq!(report["up"]["received"], 4);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let wrong = Scratch::new("wrong.rules", "accept\n\nreject\n");
+    let base = "forward --udp 127.0.0.1:0 --to 127.0.0.1:9";
+    for (line, part) in [
+        ("forward".to_owned(), "forwarding between interfaces is not there yet"),
+        ("forward eth0 eth1".to_owned(), "forward eth0 eth1: forwarding between interfaces is not there yet"),
+        (format!("{base} eth0"), "not there yet"),
+        ("forward --udp 127.0.0.1:0".to_owned(), "--to"),
+        ("forward --udp 0.0.0.0:0 --to 127.0.0.1:9".to_owned(), "--public allows that"),
+        ("forward --udp 127.0.0.1:0 --to 127.0.0.1:0".to_owned(), "port"),
+        ("forward --udp 127.0.0.1:5301 --to 127.0.0.1:5301".to_owned(), "is the relay itself"),
+        (format!("{base} --metrics 0.0.0.0:0"), "--metrics-public allows that"),
+        (format!("{base} --metrics-public"), "--metrics"),
+        (format!("{base} --mode fast"), "possible values: poll, interrupt, hip, hybrid, naive"),
+        (format!("{base} --mode naive --quota 8"), "--mode naive has none"),
+        (format!("{base} --mode naive --cpu-limit 50%"), "naive"),
+        (format!("{base} --mode interrupt --max-delay 1ms"), "--max-delay"),
+        (format!("{base} --mode hip --aggregate 4"), "--aggregate"),
+        (format!("{base} --quota 0"), "--quota"),
+        (format!("{base} --recv-buffer 1B"), "4KiB to 1GiB"),
+        (format!("{base} --cpu-limit 0%"), "1% to 100%"),
+        (format!("{base} --cpu-limit 101%"), "--cpu-limit"),
+        (format!("{base} --rules /nowhere/rules"), "--rules /nowhere/rules: No such file"),
+        (format!("{base} --rules {}", wrong.0.display()), "wrong.rules:3: never reached"),
+        (format!("{base} --assert dropped.rings>0"), "rings"),
+    ] {
+        let message = refusal(&run(&line), 2);
+        assert!(message.contains(part), "{line}: {message}");
+    }
+}
+
+/// In a table, for people.
+#[test]
+fn people_get_a_table() {
+    let output = run("forward --udp 127.0.0.1:0 --to 127.0.0.1:9 --duration 50ms --cpu-limit 50%");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(text.starts_with("in ") && text.contains("\ndropped ") && text.contains("\nlatency "), "{text}");
+}
