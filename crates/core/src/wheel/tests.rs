@@ -1,7 +1,8 @@
 //! What only the wheel itself can show: how much one call does, and which way timers go.
 
-#[cfg(test)]
 extern crate std;
+
+mod invariants;
 
 use alloc::vec::Vec;
 
