@@ -28,6 +28,15 @@ pub(super) struct Program {
     tick: u64,
     /// Timers are below this.
     most: u64,
+    meeting: Meeting,
+}
+
+/// Due times that lie together: shortly after multiples of a time.
+struct Meeting {
+    every: u64,
+    within: u64,
+    /// Of eight timers, so many.
+    share: u64,
 }
 
 impl Program {
@@ -44,7 +53,12 @@ impl Program {
             sequence: 0,
             turn: None,
             tick,
-            most: [3, 20, 100, 400][random.below(if cfg!(miri) { 3 } else { 4 }) as usize],
+            most: [3, 20, 100, 400][random.below(if cfg!(miri) { 2 } else { 4 }) as usize],
+            meeting: Meeting {
+                every: [100_000, 4_000_000, 1_000_000_000, 60_000_000_000][random.below(4) as usize],
+                within: [1, 500, 500_000][random.below(3) as usize],
+                share: [0, 2, 7][random.below(3) as usize],
+            },
             random,
         }
     }
@@ -66,7 +80,7 @@ impl Program {
         match self.random.below(100) {
             0..50 => self.set(),
             50..68 => self.cancel(),
-            68 if self.random.below(3) == 0 => self.cancel_most(),
+            68 => self.cancel_most(),
             69..75 => self.now = self.now.saturating_add(self.span() >> self.random.below(20)),
             75 if self.random.below(4) == 0 => self.shrink(),
             76..80 => self.look_when_told(),
@@ -105,12 +119,15 @@ impl Program {
 
     /// Not before the present: anywhere, together with others, near where it was, or at the end of time.
     fn due(&mut self, pending: Option<Terms>) -> u64 {
+        let Meeting { every, within, share } = self.meeting;
         let due = match self.random.below(60) {
             0 => u64::MAX - self.random.below(3),
-            1..13 => (self.now / TOGETHER + 1).saturating_mul(TOGETHER),
-            13..30 => {
+            1..13 => {
                 let (later, sooner) = (self.span() % NEAR, self.span() % NEAR);
                 pending.map_or(self.now, |terms| terms.due).saturating_add(later).saturating_sub(sooner)
+            }
+            _ if self.random.below(8) < share => {
+                (self.now / every + 1).saturating_mul(every).saturating_add(self.random.below(within))
             }
             _ => self.now.saturating_add(self.span()),
         };
@@ -141,11 +158,12 @@ impl Program {
         }
     }
 
-    /// So few are left that the run may have them all.
+    /// Few may be left, so that the run has them all.
     fn cancel_most(&mut self) {
         let Program { filed, wheel, random, .. } = self;
+        let of = 1 + random.below(30);
         filed.retain(|&timer, _| {
-            let stays = random.below(12) == 0;
+            let stays = random.below(of) == 0;
             if !stays {
                 wheel.remove(timer);
             }
@@ -242,8 +260,6 @@ impl Drop for Program {
 }
 
 /// Operations of a program.
-pub(super) const OPERATIONS: u64 = if cfg!(miri) { 100 } else { 1_000 };
-/// Due times at multiples of this meet.
-const TOGETHER: u64 = 4_000_000;
+pub(super) const OPERATIONS: u64 = if cfg!(miri) { 30 } else { 1_000 };
 /// A timer is moved by less than this.
 const NEAR: u64 = 1_000_000;
