@@ -272,10 +272,8 @@ impl Wheel {
             return Pull::Idle;
         }
         match self.front.least() {
-            Some(least) if self.front.chain.is_empty() => {
-                Pull::Least((least.due, least.sequence), least.timer)
-            }
-            _ => Pull::More,
+            Some(least) => Pull::Least((least.due, least.sequence), least.timer),
+            None => Pull::More,
         }
     }
 
@@ -325,7 +323,7 @@ impl Wheel {
         for level in 0..LEVELS {
             let Some((start, id)) = self.first_in(level) else { continue };
             if let Some(slot) = self.slots.levels[level].slot(id.index) {
-                due = due.min(slot.least_due.max(start << self.shift));
+                due = due.min(slot.least_due);
             }
             opening = opening.min(self.opening(level, start));
             if self.is_present(level, start) {
@@ -378,7 +376,7 @@ impl Wheel {
         let (list, chunks) = (slot.list, slot.chunks);
         self.slots.levels[0].clear(id.index, &mut self.slots.spare);
         self.move_horizon(granule + 1);
-        self.ripen(list, chunks, id.home(granule), granule << self.shift);
+        self.ripen(list, chunks, id.home(granule));
     }
 
     /// Where the first occupied slot begins, in granules. Of several that begin there, the highest level's:
@@ -522,9 +520,7 @@ impl Wheel {
             return;
         }
         let to = self.first().map_or(now, |(start, _)| start.min(now));
-        if to > self.horizon {
-            self.move_horizon(to);
-        }
+        self.move_horizon(to.max(self.horizon));
     }
 
     /// Brings the records of a chunk near, all at once. Worked on one after the other, each would be waited for

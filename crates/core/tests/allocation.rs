@@ -138,6 +138,10 @@ fn keys_give_back_what_a_peak_took() {
         }
         let turn = timers.turn(at(u64::from(KEYS)));
         while timers.next(&turn).is_some() {}
+        // All at once, and not from a slot.
+        (0..KEYS).for_each(|key| timers.set(at(250_000), key, at(250_000)));
+        let turn = timers.turn(at(250_000));
+        while timers.next(&turn).is_some() {}
         timers.set(at(300_000), 5, at(400_000));
         timers.shrink_to_fit();
         kept = Some(timers);

@@ -209,6 +209,22 @@ fn a_turn_of_keys_ends_with_nothing_left_to_do() {
     assert_eq!(came + std::iter::from_fn(|| timers.next(&turn)).count(), keys as usize);
 }
 
+/// Timers of one slot that were set in no order come in order, and the few that are left then as ever.
+#[test]
+fn a_few_are_served_after_a_slot_that_was_in_no_order() {
+    let at = Timestamp::from_nanos;
+    let mut timers = KeyedTimers::new(Duration::from_nanos(1));
+    (0..100).for_each(|key| timers.set(at(0), key, at(if key < 70 { 128_100 } else { 128_050 })));
+    timers.set(at(0), 100, at(300_000));
+    let turn = timers.turn(at(200_000));
+    let came = std::iter::from_fn(|| timers.next(&turn)).map(|(key, _)| key);
+    assert!(came.eq((70..100).chain(0..70)));
+    timers.set(at(200_000), 7, at(250_000));
+    let turn = timers.turn(at(300_000));
+    let came = std::iter::from_fn(|| timers.next(&turn));
+    assert!(came.eq([(7, at(250_000)), (100, at(300_000))]));
+}
+
 #[test]
 #[should_panic(expected = "key 268435455 is not below 268435455")]
 fn a_key_beyond_the_records_is_refused_before_memory_is_taken() {

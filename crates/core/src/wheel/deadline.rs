@@ -128,7 +128,7 @@ impl Wheel {
                     if looked_at > MOST_SLOTS {
                         return start;
                     }
-                    best = best.min(bounds.least_deadline.max(start));
+                    best = best.min(bounds.least_deadline);
                 }
             }
         }

@@ -43,8 +43,6 @@ pub(super) struct Chain {
     pub(super) list: List,
     /// What its chunks call their slot.
     pub(super) home: Home,
-    /// Where the slot begins, in nanoseconds.
-    pub(super) start: u64,
     order: Order,
 }
 
@@ -64,7 +62,7 @@ impl Front {
         Front {
             heap: Heap::new(),
             run: Run::new(),
-            chain: Chain { list: List::EMPTY, home: Home(0), start: 0, order: Order::Ordered },
+            chain: Chain { list: List::EMPTY, home: Home(0), order: Order::Ordered },
         }
     }
 
@@ -103,13 +101,11 @@ impl Front {
         }
     }
 
-    /// No timer of the front is due before this, and exactly one is if the chain has been seen to.
+    /// When the least is due, provided that the chain has been seen to, as it has when a turn is over;
+    /// [`u64::MAX`] is never.
     #[inline]
     pub(super) fn least_due(&self) -> u64 {
-        let least = self.least().map_or(u64::MAX, |least| least.due);
-        let ready =
-            self.chain.is_empty() || (matches!(self.chain.order, Order::Ordered) && !self.run.is_empty());
-        if ready { least } else { least.min(self.chain.start) }
+        self.least().map_or(u64::MAX, |least| least.due)
     }
 }
 
@@ -204,7 +200,7 @@ impl Chain {
 impl Wheel {
     /// A slot has come due: the front takes what it holds.
     #[inline]
-    pub(super) fn ripen(&mut self, mut list: List, chunks: u32, home: Home, start: u64) {
+    pub(super) fn ripen(&mut self, mut list: List, chunks: u32, home: Home) {
         if chunks <= 4 {
             self.front.run.begin();
             while !list.is_empty() {
@@ -212,7 +208,7 @@ impl Wheel {
             }
         } else {
             let order = Order::Looking { next: list.head, highest: (0, 0) };
-            self.front.chain = Chain { list, home, start, order };
+            self.front.chain = Chain { list, home, order };
         }
     }
 
@@ -226,7 +222,7 @@ impl Wheel {
                 self.front.run.begin();
                 self.load(&mut list);
                 self.front.chain.list = list;
-                !self.front.run.is_empty() || list.is_empty()
+                !self.front.run.is_empty()
             }
             Order::Looking { next: NIL, .. } => {
                 self.front.chain.order = Order::Ordered;
@@ -272,10 +268,10 @@ impl Wheel {
                 highest = highest.max((record.due, record.sequence));
             }
         }
-        self.front.chain.order = if least < before {
-            Order::Disordered
-        } else {
+        self.front.chain.order = if least > before {
             Order::Looking { next: self.slots.chunks.next(chunk), highest }
+        } else {
+            Order::Disordered
         };
     }
 
@@ -297,3 +293,55 @@ const A_FEW: usize = 8;
 pub(super) const MOST_IN_RUN: usize = 64;
 
 const _: () = assert!(MOST_IN_RUN >= super::small::MOST && MOST_IN_RUN >= 4 * ROOM);
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn entry(due: u64) -> Entry {
+        Entry { due, sequence: 0, timer: due as u32, late: Late::NEVER }
+    }
+
+    /// A run of so many, due every ten nanoseconds from 1,000 on, of which `gone` have come out before.
+    fn run(gone: u32, len: usize) -> Run {
+        let mut run = Run::new();
+        (0..gone).for_each(|timer| run.insert(entry(timer.into())));
+        (0..gone).for_each(|timer| run.remove(timer));
+        (0..len as u64).for_each(|at| run.insert(entry(1_000 + 10 * at)));
+        run
+    }
+
+    /// About the few that are passed one by one, about twice as many, and more.
+    const LENGTHS: [usize; 10] = [0, 1, 7, 8, 9, 10, 16, 17, 18, 43];
+
+    /// Wherever an entry belongs the run is in order, and what makes room is the shorter side: the front, if it is
+    /// more than a few entries from the end and the back is not shorter.
+    #[test]
+    fn the_shorter_side_makes_room() {
+        for (gone, len) in [0, 1, 20].into_iter().flat_map(|gone| LENGTHS.map(move |len| (gone, len))) {
+            for before in 0..=len {
+                let mut run = run(gone, len);
+                let (from, to) = (run.from, run.to);
+                run.insert(entry(995 + 10 * before as u64));
+                let is_front = len > A_FEW && from > 0 && before < len - before && before + A_FEW <= len;
+                let expected = if is_front { (from - 1, to) } else { (from, to + 1) };
+                assert_eq!((run.from, run.to), expected, "before entry {before} of {len}, {gone} gone");
+                let dues: Vec<u64> = run.entries().iter().map(|entry| entry.due).collect();
+                assert!(dues.is_sorted() && dues.len() == len + 1);
+            }
+        }
+    }
+
+    /// Where there is no room behind, there is before: the run begins anew, or makes room at its front.
+    #[test]
+    fn a_run_at_its_end_has_the_room_before_it() {
+        for before in 0..=50 {
+            let mut run = run((MOST_IN_RUN - 50) as u32, 50);
+            assert_eq!((run.from, run.to), (MOST_IN_RUN - 50, MOST_IN_RUN));
+            run.insert(entry(995 + 10 * before));
+            assert!(run.entries().is_sorted_by_key(|entry| entry.due) && run.entries().len() == 51);
+        }
+    }
+}

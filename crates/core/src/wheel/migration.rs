@@ -104,13 +104,6 @@ impl Wheel {
         self.migrations.next = self.migrations.at.iter().copied().fold(u64::MAX, u64::min);
     }
 
-    /// Schedules all migrations anew.
-    pub(super) fn restart_migrations(&mut self) {
-        for level in 1..LEVELS {
-            self.schedule_migration(level, self.horizon << self.shift);
-        }
-    }
-
     /// The granule at which the slot of a level that follows the horizon's begins.
     #[inline]
     fn next_slot(&self, level: usize) -> u64 {

@@ -291,4 +291,18 @@ mod tests {
         assert!(record.due == 4_000_000 && !record.wait(&terms(999_999, 500)));
         assert!(!record.wait(&terms(3_000_000, 499)), "an earlier deadline than may have been promised");
     }
+
+    /// A place says what it was made from, up to the last one there can be, and nowhere is none of them.
+    #[test]
+    fn a_place_says_what_it_was_made_from() {
+        for at in [0, 1, 12, MOST - 1] {
+            for within in 0..super::super::chunk::ROOM {
+                let place = Place::in_chunk(at as u32, within);
+                assert_eq!(place.filed(), Filed::Chunk { chunk: at as u32, at: within });
+            }
+            assert_eq!(Place::in_heap(at).filed(), Filed::Heap { at });
+            assert_eq!(Place::in_inbox(at as u32).filed(), Filed::Inbox { at });
+        }
+        assert_eq!((Place::RUN.filed(), Place::NOWHERE.filed()), (Filed::Run, Filed::Nowhere));
+    }
 }

@@ -8,6 +8,7 @@
 use super::Wheel;
 use super::chunk::List;
 use super::level::Spare;
+use super::migration::Migrations;
 use super::record::Filed;
 use super::slots::Slots;
 
@@ -26,8 +27,7 @@ impl Wheel {
         }
         self.front.heap.shrink();
         self.slots.spare = Spare::new();
-        if !self.is_small() {
-            self.restart_migrations();
-        }
+        // What was to be moved down has been: a timer is never filed in a level's next slot.
+        self.migrations = Migrations::new();
     }
 }

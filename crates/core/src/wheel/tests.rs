@@ -1,5 +1,7 @@
 //! What only the wheel itself can show: how much one call does, and which way timers go.
 
+mod front;
+mod horizon;
 mod invariants;
 
 #[cfg(test)]
@@ -165,6 +167,7 @@ fn a_jump_is_worked_off_in_quanta() {
     assert_eq!(out.len(), timers as usize);
     assert!(out.is_sorted_by_key(|&timer| (due[timer as usize], timer)));
     assert!(driver.most_in_quantum <= MOST);
+    assert!(driver.wheel.touched >= timers as usize, "each was fetched out of its slot");
 }
 
 /// Timers that fall due together come out in the order they were set, from a slot however full, while others of
@@ -232,10 +235,14 @@ fn equal_times_come_out_in_the_order_they_were_set_whatever_way_they_came() {
 fn putting_off_touches_no_chunk() {
     let mut driver = Driver::new(0);
     (0..200).for_each(|timer| driver.set(timer, 1_000 * TICK));
+    driver.wheel.pull(0, &());
+    let places =
+        |driver: &Driver| (0..200).map(|timer| driver.wheel.records[timer].place).collect::<Vec<_>>();
+    let before = places(&driver);
     for round in 1..50 {
         (0..200).for_each(|timer| driver.set(timer, (1_000 + 100 * round) * TICK));
     }
-    assert_eq!(driver.wheel.touched, 0);
+    assert_eq!((driver.wheel.touched, places(&driver)), (0, before));
     assert_eq!(driver.turn(5_899 * TICK), []);
     assert!(driver.wheel.touched <= 3 * 200, "looked at, handed on to level 1, and down again");
     assert_eq!(driver.turn(5_900 * TICK), (0..200).collect::<Vec<_>>());

@@ -1,0 +1,134 @@
+//! Where the horizon is after a turn, and when the gate opens next: what is set for the present does not go by way of
+//! the slots, what is put off stays where it is, and nobody is asked to look at a time that has gone by.
+
+use super::{Driver, TICK};
+use crate::wheel::record::{Filed, Late, Terms};
+use crate::wheel::{Pull, Wheel};
+
+/// What is set for the granule that time is in goes to the front at once: when the horizon is put at the present,
+/// and when a turn has brought it there.
+#[test]
+fn what_is_due_within_the_present_granule_is_not_filed_in_a_slot() {
+    for (small, now) in [(0, 0), (0, 5_000 * GRANULE), (4, 0), (4, 5_000 * GRANULE)] {
+        let mut driver = Driver::new(now);
+        driver.wheel = Wheel::new(TICK, small);
+        (0..5).for_each(|timer| driver.set(timer, now + GRANULE - 1));
+        driver.set(5, now + GRANULE);
+        assert!(matches!(driver.wheel.pull(0, &()), Pull::Least(..)));
+        let is_in_front = |driver: &Driver, timer| {
+            matches!(driver.wheel.records[timer].place.filed(), Filed::Run | Filed::Heap { .. })
+        };
+        assert!((0..5).all(|timer| is_in_front(&driver, timer)) && !is_in_front(&driver, 5));
+        let later = now + 100 * GRANULE;
+        assert_eq!(driver.turn(later).len(), 6);
+    }
+    let mut driver = Driver::new(0);
+    driver.set(0, 200 * GRANULE);
+    assert_eq!(driver.wheel.pull(100 * GRANULE, &()), Pull::Idle);
+    driver.set(1, 101 * GRANULE - 1);
+    assert!(matches!(driver.wheel.pull(0, &()), Pull::Least(_, 1)));
+    assert!(matches!(driver.wheel.records[1].place.filed(), Filed::Heap { .. }));
+}
+
+/// A timer in the very next slot stays there when it is put off.
+#[test]
+fn a_timer_of_the_next_slot_is_put_off_in_place() {
+    let mut driver = Driver::new(0);
+    driver.set(0, GRANULE);
+    assert_eq!(driver.wheel.pull(0, &()), Pull::Idle);
+    let place = driver.wheel.records[0].place;
+    let terms = Terms { due: 2 * GRANULE, sequence: 7, early: 0, late: Late::from_nanos(0) };
+    assert!(driver.wheel.put_off(0, &terms));
+    assert_eq!(driver.wheel.records[0].place, place);
+}
+
+/// Time has come to the very end of a block, and nobody has emptied the slot that begins there: the next look is then.
+#[test]
+fn a_slot_that_was_not_emptied_in_time_is_looked_at_when_it_begins() {
+    let mut driver = Driver::new(0);
+    (0..40).for_each(|timer| driver.set(timer, 3 * BLOCK + 5 * TICK));
+    assert_eq!(driver.turn(3 * BLOCK - 10), []);
+    assert_eq!((driver.wheel.gate(), driver.wheel.next_due()), (3 * BLOCK, 3 * BLOCK));
+    assert_eq!(driver.turn(3 * BLOCK + 5 * TICK).len(), 40);
+}
+
+/// A slot of one chunk is emptied half a slot before it begins, one of three a quarter into it, and until then
+/// nobody looks: also where many blocks of lower levels begin meanwhile.
+#[test]
+fn the_gate_opens_when_a_chunk_is_to_be_moved() {
+    for (timers, parts) in [(1, 2), (39, 4)] {
+        for slot in [BLOCK, BLOCK << 12] {
+            let mut driver = Driver::new(0);
+            (0..timers).for_each(|timer| driver.set(timer, 3 * slot + 5 * TICK));
+            assert_eq!(driver.wheel.pull(0, &()), Pull::Idle);
+            assert_eq!(driver.wheel.gate(), 2 * slot, "the slot before begins");
+            let first = 2 * slot + slot / parts;
+            for now in [2 * slot - 10, 2 * slot + slot / 10, 2 * slot + slot / 5] {
+                assert_eq!(driver.wheel.pull(now, &()), Pull::Idle);
+                assert!(!driver.wheel.tidy(now, &()));
+                assert_eq!(driver.wheel.gate(), first, "{timers} timers at {now}");
+            }
+            for part in 1..parts {
+                let now = 2 * slot + slot / parts * part;
+                assert_eq!((driver.wheel.gate(), driver.turn(now).len()), (now, 0), "{timers} timers");
+            }
+            assert_eq!(driver.wheel.next_due(), 3 * slot + 5 * TICK);
+            assert_eq!(driver.turn(3 * slot + 5 * TICK).len(), timers as usize);
+        }
+    }
+}
+
+/// Blocks have gone by without a look when the inbox is full: the horizon comes up to the present, so that what is set
+/// now is filed near. Within a block it stays.
+#[test]
+fn the_horizon_catches_up_by_blocks() {
+    for (now, horizon) in [(10 * BLOCK + 5 * GRANULE, 10 * 4_096 + 5), (100 * GRANULE, 1)] {
+        let mut driver = Driver::new(0);
+        (0..16).for_each(|timer| driver.set(timer, 1_000 * BLOCK));
+        driver.now = now;
+        driver.set(16, now + 10 * GRANULE);
+        assert_eq!(driver.wheel.horizon, horizon);
+        assert_eq!(driver.turn(now + 10 * GRANULE), [16]);
+    }
+}
+
+/// The look for the earliest deadline goes through 128 slots of a level and says where the next one begins: no
+/// deadline is before that.
+#[test]
+fn the_look_for_the_earliest_deadline_ends_after_so_many_slots() {
+    for (now, first, width) in [(0, 10, GRANULE), (4_000, 4_010, GRANULE), (0, 3, BLOCK), (0, 4_000, BLOCK)] {
+        let mut driver = Driver::new(now * GRANULE);
+        for timer in 0..300u32 {
+            driver.set(timer, (first + u64::from(timer)) * width + 7);
+            driver.remove(timer);
+            // Every 32 slots there is an earlier deadline, so that none of them is passed over.
+            let late = Late::from_nanos(u64::from(400 - timer / 32) << 32);
+            let due = (first + u64::from(timer)) * width + 7;
+            driver.wheel.insert(driver.now, timer, &Terms { due, sequence: timer.into(), early: 0, late });
+        }
+        driver.set(300, (first + 1_000) * width);
+        assert!(driver.remove(300), "the one whose deadline was the earliest");
+        assert_eq!(driver.wheel.pull(driver.now, &()), Pull::Idle);
+        assert!(!driver.wheel.tidy(driver.now, &()));
+        assert_eq!(driver.wheel.earliest_deadline(), (first + 128) * width);
+    }
+}
+
+/// When a quarter is left of what the run can serve, the run has them again, and not before.
+#[test]
+fn a_quarter_is_gathered() {
+    let mut driver = Driver::new(0);
+    driver.wheel = Wheel::new(TICK, 64);
+    (0..65).for_each(|timer| driver.set(timer, (100 + u64::from(timer)) * TICK));
+    for left in (1..=64).rev() {
+        let cancelled = left as u32;
+        assert!(driver.remove(cancelled));
+        while driver.wheel.tidy(0, &()) {}
+        assert_eq!(driver.wheel.is_small(), left <= 16, "{left} left");
+    }
+    assert_eq!(driver.turn(100 * TICK), [0]);
+}
+
+/// A granule, in nanoseconds, of a tick of a microsecond; and a block of them.
+const GRANULE: u64 = 512;
+const BLOCK: u64 = GRANULE << 12;
