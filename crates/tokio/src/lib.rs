@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   tokio           due ───────────── next millisecond ───────────── epoll_wait ends ● 1–2 ms
-//!   here, idle      due ── slack ── timerfd ─ wake-up ●                               20–40 µs
+//!   here, idle      due ── slack ── timerfd ─ wake-up ●                               20–50 µs
 //!   here, busy      due ─ next poll of a wrapped task ●                               a few µs
 //! ```
 //!
