@@ -20,6 +20,7 @@ use softtimers_core::poll::SourceId;
 use softtimers_core::{Clock, ManualClock, Timestamp};
 
 use super::device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
+use super::devices::Devices;
 use super::host::{Host, Woken};
 
 /// What things cost: by so much they move the clock.
@@ -297,6 +298,7 @@ pub struct Machine {
     /// Time that it slept.
     slept: Duration,
     began: Timestamp,
+    is_alone: bool,
 }
 
 impl Machine {
@@ -307,7 +309,21 @@ impl Machine {
 
     /// With these.
     pub fn with_costs(clock: &Rc<ManualClock>, costs: Costs) -> Self {
-        Machine { clock: Rc::clone(clock), costs, slept: Duration::ZERO, began: clock.now() }
+        Machine { clock: Rc::clone(clock), costs, slept: Duration::ZERO, began: clock.now(), is_alone: false }
+    }
+}
+
+impl Machine {
+    /// With no other program: while the poller sleeps, the processor is idle. Else there is one that always computes,
+    /// whenever the poller sleeps.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Machine { is_alone: true, ..self }
+    }
+
+    /// How long the poller has slept: what was left to the other program.
+    pub fn slept(&self) -> Duration {
+        self.slept
     }
 }
 
@@ -339,33 +355,47 @@ impl Host<SimulatedDevice> for Machine {
         Ok(())
     }
 
+    fn remove(&mut self, _: SourceId, device: &mut SimulatedDevice) {
+        (device.armed, device.woken) = (false, false);
+        device.spend(self.costs.arm);
+    }
+
+    fn is_idle(&mut self) -> bool {
+        self.is_alone
+    }
+
     /// Sleeping for ever with nothing to come returns at once: there would be no end.
     fn wait(
         &mut self,
-        devices: &mut [SimulatedDevice],
+        devices: &mut Devices<SimulatedDevice>,
         until: Option<Timestamp>,
         woken: &mut Woken,
     ) -> io::Result<()> {
-        devices.iter_mut().for_each(SimulatedDevice::catch_up);
-        if !devices.iter().any(|device| device.woken) {
-            let arrival = devices.iter().filter(|device| device.armed).filter_map(|device| device.next).min();
+        catch_up(devices);
+        if !devices.iter().any(|(_, device)| device.woken) {
+            let armed = devices.iter().filter(|(_, device)| device.armed);
+            let arrival = armed.filter_map(|(_, device)| device.next).min();
             let wake = arrival.into_iter().chain(until).min();
             let before = self.clock.now();
             wake.into_iter().for_each(|wake| self.clock.advance_to(wake));
             self.slept += self.clock.now().saturating_duration_since(before);
-            devices.iter_mut().for_each(SimulatedDevice::catch_up);
+            catch_up(devices);
         }
-        for (index, device) in devices.iter_mut().enumerate() {
+        for (source, device) in devices.iter_mut() {
             if std::mem::take(&mut device.woken) {
-                woken.sources.push(SourceId::from_index(index as u32));
+                woken.sources.push(source);
             }
         }
         if !woken.sources.is_empty() {
             self.clock.advance(self.costs.wake_up);
-            devices.iter_mut().for_each(SimulatedDevice::catch_up);
+            catch_up(devices);
         }
         Ok(())
     }
+}
+
+fn catch_up(devices: &mut Devices<SimulatedDevice>) {
+    devices.iter_mut().for_each(|(_, device)| device.catch_up());
 }
 
 /// Whatever is done takes some time, or a loop that waits for time to pass would not end.
