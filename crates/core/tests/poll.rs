@@ -300,6 +300,24 @@ fn a_gate_that_is_removed_shuts_nothing() {
     assert_eq!(rounds.action(at(3)), Action::Disarm { source });
 }
 
+/// A round was broken off at a source, as by its device's error; who gets its place begins at the beginning.
+#[test]
+fn a_source_in_the_place_of_one_removed_meanwhile_has_its_gates_asked() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let old = rounds.add(SourceConfig::new(Interrupts));
+    assert_eq!(rounds.action(at(0)), Action::Arm { source: old });
+    rounds.armed(old, at(0), false);
+    assert_eq!(rounds.action(at(1)), Action::Rest(Wait::Poll));
+    assert_eq!(rounds.action(at(1)), Action::Receive { source: old, quota: 64 });
+    rounds.remove(old);
+    let (new, gate) = (rounds.add(SourceConfig::new(Interrupts)), rounds.add_gate());
+    assert_eq!(new.index(), old.index());
+    rounds.attach(gate, new);
+    rounds.set(gate, Input::Shut(at(100)));
+    assert_eq!(rounds.action(at(1)), Action::Rest(Wait::Until(at(100))));
+}
+
 /// The polling watchdog: at every round, its wake-up off; by a timer after its delay; and when idle by a wake-up.
 #[test]
 fn a_watched_source_is_polled_at_rounds_and_after_its_delay() {

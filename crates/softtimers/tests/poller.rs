@@ -1,5 +1,7 @@
 //! The poller on simulated devices, where every figure is exact, and on real sockets.
 
+#[path = "poller/changes.rs"]
+mod changes;
 #[path = "poller/machine.rs"]
 mod machine;
 #[path = "poller/sockets.rs"]
