@@ -60,7 +60,8 @@ impl Gauge {
         Ok(Gauge { shared: Arc::new(shared) })
     }
 
-    /// So many packets were put in.
+    /// So many packets are put in. Say so before the consumer can take them: what it takes out of an empty queue is not
+    /// counted.
     pub fn put(&self, packets: u32) {
         self.shared.level.put(packets);
         // Who sees that something was offered sees it in the depth.
