@@ -2,8 +2,12 @@
 
 #[path = "poller/changes.rs"]
 mod changes;
+#[path = "poller/looks.rs"]
+mod looks;
 #[path = "poller/machine.rs"]
 mod machine;
+#[path = "poller/pipeline.rs"]
+mod pipeline;
 #[path = "poller/sockets.rs"]
 mod sockets;
 

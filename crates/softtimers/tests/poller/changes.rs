@@ -173,7 +173,7 @@ fn a_queue_that_is_detached_holds_nothing_back() {
     config.time_out = softtimers::poll::TimeOut::After(Duration::from_secs(1));
     let queue = poller.attach_queue(&gauge, config, &[source]).unwrap();
     gauge.put(32);
-    let mut run = |poller: &mut Simulated, until| {
+    let run = |poller: &mut Simulated, until| {
         let mut packets = 0;
         while clock.now() < at(until) {
             poller.wait(Some(at(until)), |_, _| packets += 1).unwrap();
