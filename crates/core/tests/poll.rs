@@ -67,7 +67,7 @@ impl Machine {
         let gate = rounds.add_gate();
         let mut ids = Vec::new();
         for &kind in kinds {
-            let id = rounds.add(SourceConfig::new(policy(kind)).with_quota(Quota::new(quota, quota)));
+            let id = rounds.add(SourceConfig::new(policy(kind)).with_quota(Quota::new(quota, quota + 1)));
             rounds.attach(gate, id);
             ids.push(id);
         }
@@ -94,7 +94,7 @@ impl Machine {
         }
         if self.ids.len() < 6 && self.random.below(30) == 0 {
             let kind = self.random.below(POLICIES);
-            let quota = Quota::new(self.quota, self.quota);
+            let quota = Quota::new(self.quota, self.quota + 1);
             let id = self.rounds.add(SourceConfig::new(policy(kind)).with_quota(quota));
             assert!(!self.gone.contains(&id), "{id:?} names something again");
             assert!(self.rounds.attach(self.gate, id));
@@ -154,8 +154,14 @@ impl Machine {
                 // What arrives from here on is not in `more`.
                 self.meanwhile();
                 self.rounds.received(source, self.now, taken, more);
+                if taken > 0 {
+                    self.rounds.transmit_wanted(source);
+                }
             }
-            Action::Transmit { source, .. } => self.rounds.transmitted(source, None),
+            Action::Transmit { source, quota } => {
+                assert_eq!(quota, self.quota + 1);
+                self.rounds.transmitted(source, None);
+            }
             Action::Arm { source } => {
                 assert!(!self.rounds.is_armed(source));
                 self.meanwhile();

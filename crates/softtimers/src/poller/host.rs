@@ -212,3 +212,28 @@ fn is_alone(loadavg: &File) -> bool {
 const DEVICES: u64 = 1 << 32;
 /// All queues: which one it was is seen by looking at their gauges. No source has this number: there are fewer.
 const QUEUES: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_is_idle_if_one_thread_runs_and_that_is_this_one() {
+        let path = std::env::temp_dir().join(format!("softtimers-loadavg-{}", std::process::id()));
+        let said = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            is_alone(&File::open(&path).unwrap())
+        };
+        assert!(said("0.08 0.03 0.05 1/94 22188\n"));
+        for text in
+            ["1.08 0.03 0.05 2/94 22188\n", "9.00 9.00 9.00 11/94 1\n", "1/94", "", "1/1 1/1 1/1 0/1 1/1"]
+        {
+            assert!(!said(text), "{text}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        // Whatever this machine says: it says something, or nothing is assumed.
+        let mut linux = Linux::new().unwrap();
+        let _ = <Linux as Host<crate::poller::UdpDevice>>::is_idle(&mut linux);
+        assert!(linux.load.is_some());
+    }
+}

@@ -64,6 +64,8 @@ pub struct SimulatedDevice {
     arrived: u64,
     dropped: u64,
     inhibited: bool,
+    turns_while_armed: u64,
+    most_taken: usize,
     output: SimulatedOutput,
 }
 
@@ -110,6 +112,8 @@ impl SimulatedDevice {
             arrived: 0,
             dropped: 0,
             inhibited: false,
+            turns_while_armed: 0,
+            most_taken: 0,
             output,
         }
     }
@@ -157,6 +161,16 @@ impl SimulatedDevice {
         self.inhibited
     }
 
+    /// Turns of receiving while its wake-up was enabled: a poller disables it first.
+    pub fn turns_while_armed(&self) -> u64 {
+        self.turns_while_armed
+    }
+
+    /// The most packets that were taken in one turn.
+    pub fn most_taken(&self) -> usize {
+        self.most_taken
+    }
+
     /// When the next packet arrives.
     pub fn next_arrival(&self) -> Option<Timestamp> {
         self.next
@@ -191,16 +205,18 @@ impl Device for SimulatedDevice {
         quota: usize,
         mut sink: impl FnMut(Packet<'_, ()>, &mut SimulatedOutput),
     ) -> io::Result<Turn> {
+        self.turns_while_armed += u64::from(self.armed);
         self.spend(self.costs.receive_turn.max(LEAST));
         let mut done = 0;
         while done < quota {
-            let Some((at, number)) = self.ring.pop_front() else { return Ok(Turn { done, more: false }) };
+            let Some((at, number)) = self.ring.pop_front() else { break };
             self.spend(self.costs.packet);
             let bytes = &mut number.to_be_bytes();
             sink(Packet { bytes, from: (), arrived: Some(at), truncated: false }, &mut self.output);
             self.catch_up();
             done += 1;
         }
+        self.most_taken = self.most_taken.max(done);
         Ok(Turn { done, more: !self.ring.is_empty() })
     }
 

@@ -10,17 +10,26 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use softtimers::poll::{
-    BusyWait, CpuLimitConfig, DelayBound, DelayBoundConfig, FeedbackConfig, Interrupts, LossFree, Policy,
-    Quota, SourceConfig,
+    AutoQuota, AutoQuotaConfig, BusyWait, CpuLimitConfig, DelayBound, DelayBoundConfig, FeedbackConfig,
+    Interrupts, LossFree, Policy, Preset, Progress, ProgressConfig, Quota, Sampled, SampledConfig,
+    SourceConfig, SourceId,
 };
 use softtimers::poller::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers::poller::{Gauge, Poller};
-use softtimers::{Clock, Percent, Timestamp};
+use softtimers::{Clock, ManualClock, Percent, Timestamp};
 
-use super::{at, clock, flood, forward, micros, simulated};
+use super::{Simulated, at, clock, flood, forward, micros, simulated};
 
 /// Room in the queue, and in the ring.
 const ROOM: usize = 32;
+
+/// On what other ground input is shut.
+#[derive(Clone, Copy)]
+enum Ground {
+    None,
+    NoProgress,
+    Ticks,
+}
 
 #[derive(Clone)]
 struct Pipeline {
@@ -28,6 +37,7 @@ struct Pipeline {
     quota: Quota,
     work: Duration,
     feedback: Option<FeedbackConfig>,
+    ground: Ground,
     /// One stage instead of two.
     polled: bool,
     /// So many packets come at once.
@@ -46,6 +56,7 @@ const BATCHED: Pipeline = Pipeline {
     quota: Quota::NONE,
     work: micros(20),
     feedback: None,
+    ground: Ground::None,
     polled: false,
     burst: 1,
 };
@@ -81,6 +92,9 @@ impl Pipeline {
         let source = poller.add(device, SourceConfig::new(Interrupts).with_quota(self.quota)).unwrap();
         let gauge = Gauge::new().unwrap();
         let feedback = self.feedback.map(|config| poller.attach_queue(&gauge, config, &[source]).unwrap());
+        let gate = poller.add_gate(&[source]);
+        let mut progress = Progress::new(ProgressConfig::preset(Preset::Paper));
+        let (mut sampled, mut tick) = (Sampled::new(SampledConfig::default()), at(1_000));
         let (mut out, mut queue, mut working) = (Outcome::default(), VecDeque::new(), None);
         let done = |out: &mut Outcome, arrived| {
             out.finished += 1;
@@ -103,9 +117,23 @@ impl Pipeline {
                 }
             };
             if idle {
+                let until = if let Ground::Ticks = self.ground { until.min(tick) } else { until };
                 poller.wait(Some(until), |packet, _| take(packet)).unwrap();
             } else {
                 poller.poll(|packet, _| take(packet)).unwrap();
+            }
+            let now = clock.now();
+            match self.ground {
+                Ground::None => {}
+                Ground::NoProgress => {
+                    let taken = poller.source_stats(source).packets;
+                    poller.set_gate(gate, progress.observe(now, taken, out.finished));
+                }
+                Ground::Ticks if now >= tick => {
+                    poller.set_gate(gate, sampled.tick(took > 0));
+                    tick = now + Duration::from_millis(1);
+                }
+                Ground::Ticks => {}
             }
             if took > 0 || self.polled {
                 continue;
@@ -263,27 +291,67 @@ fn feedback_raises_what_a_monitor_captures_and_its_ticks_lose_some() {
     assert!(lost_at_queue > 0, "the tick always came late enough");
 }
 
+/// Livelock §5.1: without marks on a queue. Input stops when nothing comes of it, or when ticks of the clock find nothing
+/// but packet code.
+#[test]
+fn no_progress_and_ticks_are_grounds_to_stop_input() {
+    let finished =
+        |ground, gap| Pipeline { quota: Quota::new(8, 8), ground, ..BATCHED }.flooded(gap).finished;
+    assert_eq!(finished(Ground::None, 990), 0);
+    // The first progress after a millisecond without any opens input again; the ticks leave two of five, for
+    // what is in the queue.
+    let [progress, ticks] = [Ground::NoProgress, Ground::Ticks].map(|ground| finished(ground, 990));
+    assert!((40..=50).contains(&progress) && ticks > 250, "{progress} and {ticks}");
+    // They leave alone what keeps up.
+    for ground in [Ground::NoProgress, Ground::Ticks] {
+        assert_eq!(finished(ground, 50_000), finished(Ground::None, 50_000));
+    }
+}
+
+/// A flooded device whose turns cost 15 µs, and a packet 2: eight packets leave in each turn.
+fn forwarder(until: u64) -> (std::rc::Rc<ManualClock>, Simulated, SourceId) {
+    let costs =
+        Costs { receive_turn: micros(10), packet: micros(2), transmit_turn: micros(5), ..Costs::default() };
+    let (clock, mut poller) = simulated();
+    let device = SimulatedDevice::new(&clock, costs, flood(1_000, until)).with_output(16, 64, Duration::ZERO);
+    let config = SourceConfig::new(Box::new(Interrupts) as Box<dyn Policy>);
+    let source = poller.add(device, config).unwrap();
+    (clock, poller, source)
+}
+
 /// Livelock §6.6.2: a quota spreads a turn's cost, and what is too large starves the output. One peak.
 #[test]
 fn throughput_has_one_peak_over_the_quota() {
-    let costs =
-        Costs { receive_turn: micros(10), packet: micros(2), transmit_turn: micros(5), ..Costs::default() };
     let delivered = [1u32, 2, 4, 8, 16, 32, 64, 128].map(|quota| {
-        let (clock, mut poller) = simulated();
-        // Eight packets leave in each turn.
-        let device =
-            SimulatedDevice::new(&clock, costs, flood(1_000, 101)).with_output(16, 64, Duration::ZERO);
-        let config = SourceConfig::new(Box::new(Interrupts) as Box<dyn Policy>);
-        let source = poller.add(device, config.with_quota(Quota::new(quota, 8))).unwrap();
+        let (clock, mut poller, source) = forwarder(101);
+        poller.set_quota(source, Quota::new(quota, 8));
         while clock.now() < at(101_000) {
             poller.wait(None, forward).unwrap();
         }
         poller.device(source).sent()
     });
-    let peak = (0..8).max_by_key(|&at| delivered[at]).unwrap();
-    assert!((1..7).contains(&peak), "{delivered:?}");
-    assert!(delivered[..=peak].windows(2).all(|pair| pair[0] < pair[1]), "{delivered:?}");
-    assert!(delivered[peak..].windows(2).all(|pair| pair[0] > pair[1]), "{delivered:?}");
+    assert!(delivered[..4].windows(2).all(|pair| pair[0] < pair[1]), "{delivered:?}");
+    assert!(delivered[3..].windows(2).all(|pair| pair[0] > pair[1]), "{delivered:?}");
+}
+
+/// The quota that is found while running is that peak's, from the paper's first one and from ours.
+#[test]
+fn the_automatic_quota_climbs_to_the_peak() {
+    for preset in [Preset::Paper, Preset::Measured] {
+        let (clock, mut poller, source) = forwarder(2_000);
+        let mut quota = AutoQuota::new(AutoQuotaConfig::preset(preset));
+        let (mut window, mut sent) = (at(1_000), 0);
+        while clock.now() < at(1_000_000) && !quota.is_at_rest() {
+            poller.set_quota(source, Quota::new(quota.quota(), 8));
+            window = window + Duration::from_millis(10);
+            while clock.now() < window {
+                poller.wait(None, forward).unwrap();
+            }
+            let before = std::mem::replace(&mut sent, poller.device(source).sent());
+            quota.window(sent - before, true);
+        }
+        assert!(quota.is_at_rest() && quota.quota().abs_diff(8) <= 1, "{preset:?}: {quota:?}");
+    }
 }
 
 /// Livelock §6.6.2: beside a flooded source, a packet of another one waits for its quota.
