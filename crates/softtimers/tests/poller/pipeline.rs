@@ -304,7 +304,7 @@ fn no_progress_and_ticks_are_grounds_to_stop_input() {
     assert!((40..=50).contains(&progress) && ticks > 250, "{progress} and {ticks}");
     // They leave alone what keeps up.
     for ground in [Ground::NoProgress, Ground::Ticks] {
-        assert_eq!(finished(ground, 50_000), finished(Ground::None, 50_000));
+        assert_eq!(finished(ground, 47_300), finished(Ground::None, 47_300));
     }
 }
 
