@@ -343,7 +343,7 @@ fn the_automatic_quota_climbs_to_the_peak() {
         let (mut window, mut sent) = (at(1_000), 0);
         while clock.now() < at(1_000_000) && !quota.is_at_rest() {
             poller.set_quota(source, Quota::new(quota.quota(), 8));
-            window = window + Duration::from_millis(10);
+            window += Duration::from_millis(10);
             while clock.now() < window {
                 poller.wait(None, forward).unwrap();
             }
