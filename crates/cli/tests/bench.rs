@@ -109,7 +109,9 @@ fn people_get_a_table_with_the_curve() {
     for word in ["offered", "delivered", "beyond capacity", "20 ms timer", "|", "*"] {
         assert!(text.contains(word), "{word}: {text}");
     }
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    // The last line is the machine's, and its name may be long.
+    let ours = text.lines().rev().skip(1);
+    assert!(ours.into_iter().all(|line| line.chars().count() <= 100), "{text}");
 }
 
 #[test]

@@ -212,7 +212,7 @@ impl Point {
         };
         let DropCounts { ring, rule, queue, output } = self.dropped;
         format!(
-            "{:>8.0} {:>3} {:>9.0} {:>8} {:>8} {:>8} {:>8} {:>7} {:>5} {:>4} {:>4}",
+            "{:>7.0} {:>2} {:>9.0} {:>7} {:>6} {:>6} {:>6} {:>6} {:>5} {:>4} {:>4}",
             self.offered_pps,
             self.burst,
             self.delivered_pps,
@@ -234,4 +234,4 @@ fn rounded(nanos: u64) -> u64 {
     nanos / step * step
 }
 
-const HEADER: &str = " offered  in delivered    drops:   queue   output      p50     p99 timer  CPU else";
+const HEADER: &str = "offered in delivered    ring  queue output    p50    p99 timer  CPU else";
