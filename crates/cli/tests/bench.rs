@@ -76,6 +76,16 @@ fn a_search_finds_a_rate_and_multiples_of_the_capacity_are_offered() {
         let target = point["multiple"].as_f64().unwrap() * capacity;
         assert!((point["target_pps"].as_f64().unwrap() - target).abs() < 1.0, "{point}");
     }
+    // Throughput, latency and jitter, stability, and what is left to others.
+    for key in
+        ["delivered_pps", "latency_ns.p50", "latency_ns.p99", "latency_ns.stddev", "timer_share", "cpu_share"]
+    {
+        let pointer = format!("/points/0/{}", key.replace('.', "/"));
+        assert!(report.pointer(&pointer).is_some_and(Value::is_number), "{key}: {report}");
+    }
+    for key in ["/curve/asymptote_share", "/stalled_share", "/timer_share", "/points/0/livelock/episodes"] {
+        assert!(report.pointer(key).is_some_and(Value::is_number), "{key}: {report}");
+    }
     let known = ["ideal", "realisable", "livelock"];
     assert!(known.iter().any(|known| report["curve"]["behaviour"] == *known), "{report}");
     assert_eq!(report["config"]["trial_datagrams"], 400);

@@ -1,6 +1,7 @@
 //! Five times the capacity, in bursts of one and of four.
 
 use std::error::Error;
+use std::time::Duration;
 
 use softtimers_cli::bench::trial::Bench;
 use softtimers_cli::forward::mode::Mode;
@@ -60,15 +61,7 @@ fn one(
     effort: Effort,
     round: &mut Round,
 ) -> Result<(), Box<dyn Error>> {
-    // Where it loses next to nothing: the naive ones do less beyond.
-    let mut capacity = 0.0;
-    for rate in [30_000.0, 45_000.0, 60_000.0, 75_000.0, 90_000.0] {
-        let point = offered(bench, rate, burst, effort.trial / 2)?;
-        capacity = f64::max(capacity, point.delivered_pps);
-        if point.delivered_pps < 0.97 * point.offered_pps {
-            break;
-        }
-    }
+    let capacity = capacity(bench, WORK, burst, effort)?;
     let mut peak = capacity;
     for multiple in MULTIPLES {
         let point = offered(bench, multiple * capacity, burst, effort.trial)?;
@@ -94,6 +87,51 @@ fn one(
     Ok(())
 }
 
+/// What is delivered where it is the most: around what the work alone would allow.
+fn capacity(bench: &mut Bench, work: Duration, burst: u32, effort: Effort) -> Result<f64, Box<dyn Error>> {
+    let guess = 1.0 / (work + BESIDE_WORK).as_secs_f64();
+    let mut most: f64 = 0.0;
+    for share in [0.4, 0.6, 0.8, 1.0, 1.2] {
+        most = most.max(offered(bench, share * guess, burst, effort.trial / 2)?.delivered_pps);
+    }
+    Ok(most)
+}
+
+/// The capacity by what a packet costs.
+pub(crate) fn costs(effort: Effort) -> Result<Section, Box<dyn Error>> {
+    let works = [("5 µs", 5), ("10 µs", 10), ("20 µs", 20), ("40 µs", 40)];
+    let receivers = [(POLLED, Mode::Hybrid), (FIRST, Mode::Naive)];
+    let mut contenders = Vec::new();
+    for (row, micros) in works {
+        for (name, mode) in receivers {
+            let work = Duration::from_micros(micros);
+            contenders.push((row, name, work, Bench::new(receiver(mode, work))?));
+        }
+    }
+    let section = Section::of(effort.rounds, |number| {
+        let mut round = Round::default();
+        let count = contenders.len();
+        for turn in 0..count {
+            let (row, name, work, bench) = &mut contenders[(turn + number) % count];
+            round.put(row, name, capacity(bench, *work, 1, effort)? / 1e3);
+        }
+        Ok(round)
+    })?;
+    let rows = works.map(|(row, _)| row);
+    let mut section = section.shown(&rows, &[(POLLED, 1), (FIRST, 1)]);
+    for pair in rows.windows(2) {
+        let fallen = section.median(pair[1], POLLED) / section.median(pair[0], POLLED);
+        section.bar(&format!("poller, {} against {}", pair[1], pair[0]), fallen, "below 1", fallen < 1.0);
+    }
+    let ratio = section.median("10 µs", POLLED) / section.median("10 µs", FIRST);
+    section.bar("10 µs: poller / naive", ratio, "at least 1", ratio >= 1.0);
+    Ok(section)
+}
+
+const POLLED: &str = "poller kpps";
+const FIRST: &str = "naive kpps";
+/// What a packet costs beside the work, about.
+const BESIDE_WORK: Duration = Duration::from_micros(3);
 const PEAK: &str = "peak kpps";
 const OFFERED: &str = "offered / capacity";
 const AT_FIVE: &str = "delivered kpps";

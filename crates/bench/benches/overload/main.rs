@@ -4,6 +4,7 @@
 //! | section | question |
 //! |---|---|
 //! | `curve` | what is delivered at five times the capacity, and does a timer of 20 ms fire meanwhile? |
+//! | `cost` | how does the capacity fall as a packet costs more? |
 //! | `limit` | has a receiver no more than its share of the processor, and a computation beside it the rest? |
 //! | `low` | what does a receiver that survives cost at 2,000 packets/s, and when nothing comes? |
 //! | `modes` | wake-ups and latency at a low, a medium and a high rate, HIP's beside them |
@@ -54,7 +55,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Only these
-    #[arg(value_name = "SECTION", value_parser = ["curve", "limit", "low", "modes", "quota", "relay"])]
+    #[arg(value_name = "SECTION", value_parser = ["curve", "cost", "limit", "low", "modes", "quota", "relay"])]
     sections: Vec<String>,
 }
 
@@ -83,8 +84,9 @@ fn measure(arguments: &Arguments) -> turns::Done {
     let wanted =
         |name: &str| arguments.sections.is_empty() || arguments.sections.iter().any(|one| one == name);
     println!("{}\n", Machine::read().line());
-    let sections: [(&str, Measure); 6] = [
+    let sections: [(&str, Measure); 7] = [
         ("curve", curve::measure),
+        ("cost", curve::costs),
         ("limit", limit::measure),
         ("low", low::quiet),
         ("modes", low::modes),

@@ -43,10 +43,12 @@ impl Quiet {
         self.since = Some((now, received));
     }
 
-    /// Whether nothing has come for so long that nothing will.
-    pub(super) fn is_over(&mut self, now: Timestamp, received: u64) -> bool {
+    /// Whether nothing has come for so long that nothing will, and nothing waits behind.
+    pub(super) fn is_over(&mut self, now: Timestamp, received: u64, waits: bool) -> bool {
         match self.since {
-            Some((since, before)) if before == received => now.saturating_duration_since(since) >= SETTLED,
+            Some((since, before)) if before == received && !waits => {
+                now.saturating_duration_since(since) >= SETTLED
+            }
             Some(_) => {
                 self.since = Some((now, received));
                 false
@@ -61,6 +63,21 @@ impl Quiet {
     }
 }
 
-/// Longer than feedback or a processor limit keeps input shut while its queue is being drained, and than any poll is put
-/// off.
+/// Longer than any poll is put off.
 const SETTLED: Duration = Duration::from_millis(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_over_when_nothing_comes_and_nothing_waits() {
+        let at = |millis: u64| Timestamp::from_micros(1_000 * millis);
+        let mut quiet = Quiet::default();
+        assert!(!quiet.is_over(at(90), 5, false), "the sender is there");
+        quiet.begin(at(100), 5);
+        assert!(!quiet.is_over(at(110), 5, false) && !quiet.is_over(at(120), 6, false));
+        assert!(!quiet.is_over(at(149), 6, false) && !quiet.is_over(at(151), 6, true));
+        assert!(!quiet.is_over(at(180), 6, false) && quiet.is_over(at(181), 6, false));
+    }
+}

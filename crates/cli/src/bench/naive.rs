@@ -54,7 +54,7 @@ pub(super) fn run(stage: &Stage<'_>, socket: &UdpSocket, next: Next<'_>) -> io::
     let mut now = Monotonic.now();
     let mut beat = Beat::new(now);
     let mut until = beat.fire(stage.window, now);
-    while !quiet.is_over(now, receiver.counts.received) {
+    while !quiet.is_over(now, receiver.counts.received, !receiver.queue.is_empty()) {
         let timeout = match receiver.queue.is_empty() {
             true => [until, quiet.until()].into_iter().flatten().min(),
             false => Some(Timestamp::ZERO),

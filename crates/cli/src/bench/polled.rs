@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use softtimers::poll::{CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId};
-use softtimers::poller::{Poller, UdpDevice};
+use softtimers::poller::{Device, Poller, UdpDevice};
 use softtimers::udp::UdpSocket;
 use softtimers::{Clock, Monotonic, Timestamp, Token};
 
@@ -34,12 +34,21 @@ pub(super) fn run(
         let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
         poller.attach_queue(&queue.gauge, marks, &[source])?;
     }
-    let mut receiver =
-        Receiver { stage, source, sink, queue, waiting: Vec::new(), received: 0, refused: 0, rejected: 0 };
+    let mut receiver = Receiver {
+        stage,
+        source,
+        sink,
+        queue,
+        waiting: Vec::new(),
+        received: 0,
+        refused: 0,
+        rejected: 0,
+        cpu_limited: 0,
+    };
     let (mut found, mut busy, mut quiet) = (Found::new(), Busy::default(), Quiet::default());
     let (mut beat, mut sent) = (Beat::new(Monotonic.now()), 0);
     let mut now = Monotonic.now();
-    while !quiet.is_over(now, receiver.received) {
+    while !quiet.is_over(now, receiver.received, waits(queue, &mut poller, source)) {
         let next = beat.fire(stage.window, now);
         let until = [next, quiet.until()].into_iter().flatten().min();
         poller.wait(until, |packet, outputs| {
@@ -52,6 +61,9 @@ pub(super) fn run(
         busy.look(stage.window, now);
         if poller.ready().contains(&STOP) {
             poller.unwatch(&stage.stop)?;
+            // What is left is not part of the measurement, and could take many periods.
+            receiver.cpu_limited = poller.cpu_inhibited();
+            poller.limit_cpu(None);
             quiet.begin(now, receiver.received);
         }
     }
@@ -72,6 +84,8 @@ struct Receiver<'a, 'b> {
     refused: u64,
     /// By the filter.
     rejected: u64,
+    /// Periods in which the processor limit shut the input.
+    cpu_limited: u64,
 }
 
 impl Receiver<'_, '_> {
@@ -116,6 +130,14 @@ impl Receiver<'_, '_> {
     }
 }
 
+/// Whether something waits to leave, or for the second stage: feedback may keep input shut meanwhile.
+fn waits(queue: Option<&Queue>, poller: &mut Poller<UdpDevice, Looks>, source: SourceId) -> bool {
+    match queue {
+        None => poller.device_mut(source).transmitter().waiting() > 0,
+        Some(queue) => queue.gauge.depth() > 0,
+    }
+}
+
 fn ended(
     poller: &mut Poller<UdpDevice, Looks>,
     receiver: &Receiver<'_, '_>,
@@ -134,7 +156,7 @@ fn ended(
             polls: stats.looks,
             empty_polls: stats.empty_looks,
             mode_switches: poller.policy(source).switches(),
-            cpu_limited: poller.cpu_inhibited(),
+            cpu_limited: receiver.cpu_limited,
         },
         timer_share: beat.share(receiver.stage.window),
     })

@@ -179,16 +179,15 @@ impl<'a> Second<'a> {
 
     /// As a thread: until the queue is closed and empty.
     pub(super) fn run(mut self, queue: &Queue, nice: u8) -> io::Result<Found> {
-        if nice > 0 {
-            // Zero for this thread only: on Linux each has its own.
-            setpriority_process(None, nice.into())?;
-        }
+        // For this thread only: on Linux each has its own. An error can wait, the queue cannot.
+        let niced = if nice > 0 { setpriority_process(None, nice.into()) } else { Ok(()) };
         let mut busy = Busy::default();
         while let Some(item) = queue.take() {
             let now = self.process(&item);
             busy.look(self.window, now);
         }
         self.found.used = busy.used();
+        niced?;
         Ok(self.found)
     }
 }
