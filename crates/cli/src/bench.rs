@@ -12,9 +12,9 @@
 //! ```
 //!
 //! - [`trial`](mod@trial): one receiver, offered one rate by [`load`], a sender in another process;
-//! - [`polled`] and [`naive`]: the receivers; [`second`]: the queue and the stage behind it; [`filter`]: its work;
-//! - [`beat`]: a timer that wants to fire meanwhile; [`window`]: the time that counts;
-//! - [`search`]: which trials are made; [`report`] and [`plot`]: what is told of them.
+//! - `polled` and `naive`: the receivers; `second`: the queue and the stage behind it; [`filter`]: its work;
+//! - `beat`: a timer that wants to fire meanwhile; `window`: the time that counts;
+//! - `search`: which trials are made; [`report`] and `plot`: what is told of them.
 
 mod beat;
 pub mod filter;
@@ -108,6 +108,7 @@ fn config(plan: &BenchPlan, bench: &Bench) -> BenchConfig {
         rules: bench.rules(),
         burst: plan.burst,
         quota: (!naive).then_some(receiver.looking.quota),
+        aggregate: receiver.looking.mode.aggregates().then_some(receiver.looking.aggregate),
         max_delay_ns: receiver.looking.max_delay.map(nanos),
         cpu_limit: receiver.cpu_limit.map(|share| f64::from(share.get()) / 100.0),
         nice: receiver.nice,

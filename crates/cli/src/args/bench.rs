@@ -40,6 +40,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub quota: u32,
 
+    /// Datagrams wanted in a poll, on average [default: 5]; for the modes poll and hybrid
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub aggregate: Option<u32>,
+
     /// The longest that a datagram waits for a poll [default: 200us; of hip, 1ms]; not for the modes without polls
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub max_delay: Option<Duration>,

@@ -1,4 +1,4 @@
-//! The sender of a trial: `softtimers send` in another process. [`send`].
+//! The sender of a trial: `softtimers send` in another process. [`Offer`] is what it is to send.
 //!
 //! A sender that sends one datagram a system call has its own limit, often below five times what a receiver can do. So
 //! where it has not reached the rate, it sends longer bursts, which leave as one send that the kernel cuts; the report

@@ -25,6 +25,8 @@ pub struct BenchConfig {
     pub burst: u32,
     /// Datagrams a turn; `null` if there is no bound.
     pub quota: Option<u32>,
+    /// Datagrams wanted in a poll; `null` in a mode that wants no number.
+    pub aggregate: Option<u32>,
     /// The longest wait for a poll; `null` in a mode without polls.
     pub max_delay_ns: Option<u64>,
     /// The share of a processor that input may have; `null`: all of it.

@@ -109,13 +109,16 @@ impl TrialLength {
 
 fn looking(args: &BenchArgs) -> Result<Looking, Failure> {
     let mode = args.mode;
+    if args.aggregate.is_some() && !mode.aggregates() {
+        return Err(Failure::usage("--aggregate: for --mode poll and hybrid"));
+    }
     if args.max_delay.is_some() && mode.default_delay().is_none() {
         return Err(Failure::usage("--max-delay: for --mode poll, hybrid and hip"));
     }
     if args.quota != DEFAULT_QUOTA && mode == Mode::Naive {
         return Err(Failure::usage(format_args!("--quota {}: --mode naive has none", args.quota)));
     }
-    let aggregate = AggregationConfig::default().quota;
+    let aggregate = args.aggregate.unwrap_or(AggregationConfig::default().quota);
     Ok(Looking { mode, quota: args.quota, aggregate, max_delay: args.max_delay.or(mode.default_delay()) })
 }
 
