@@ -1,6 +1,7 @@
 //! The command line, as it is typed and as `--help` explains it. What may be combined, and what the
 //! values mean together, is decided in [`plan`](crate::plan). Each command that runs has its file here.
 
+mod bench;
 mod doctor;
 mod echo_client;
 mod engine;
@@ -20,6 +21,7 @@ use crate::failure::Exit;
 use crate::units;
 use crate::wire;
 
+pub use bench::{BenchArgs, Beside, TrialLength};
 pub use doctor::DoctorArgs;
 pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use echo_client::EchoClientArgs;
@@ -62,6 +64,8 @@ pub enum Command {
     Forward(Box<ForwardArgs>),
     /// Measure what timers cost on this machine, and whether softtimers would help
     Doctor(DoctorArgs),
+    /// Find a receiver's loss-free rate, and what becomes of it beyond; no root
+    Bench(Box<BenchArgs>),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page of this command, or of a subcommand

@@ -9,8 +9,8 @@ use crate::args::{Cli, Command};
 use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, print, say};
-use crate::plan::{EchoClientPlan, ForwardPlan, RecvPlan, ReplayPlan, SendPlan, WanPlan};
-use crate::{child, doctor, documents, echo, forward, recv, replay, send, wan};
+use crate::plan::{BenchPlan, EchoClientPlan, ForwardPlan, RecvPlan, ReplayPlan, SendPlan, WanPlan};
+use crate::{bench, child, doctor, documents, echo, forward, recv, replay, send, wan};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -38,6 +38,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Wan(args) => wan::run(&WanPlan::new(args)?),
         Command::Forward(args) => forward::run(&ForwardPlan::new(args)?),
         Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
+        Command::Bench(args) => bench::run(&BenchPlan::new(args)?),
         Command::Completions(args) => print(&documents::completions(args)),
         Command::Man(args) => print(&documents::man(args)?),
         Command::EchoClient(args) => echo::run(&EchoClientPlan::new(args)?),

@@ -3,6 +3,7 @@
 //!
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
+mod bench;
 mod echo_client;
 mod flows;
 mod forward;
@@ -32,6 +33,7 @@ use crate::pattern::SendPattern;
 use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
 
+pub use bench::{BenchPlan, Offers, ReceiverPlan};
 pub use echo_client::EchoClientPlan;
 pub use flows::Phase;
 pub use forward::ForwardPlan;

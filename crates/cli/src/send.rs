@@ -68,6 +68,7 @@ use crate::stream::Stream;
 
 use account::Usage;
 pub use flows::ShareReport;
+pub(crate) use outlet::GOODBYES;
 pub use polled::PolledReport;
 pub use report::{LateReport, SendReport, SocketReport};
 use session::Session;
