@@ -19,6 +19,7 @@
 pub mod arrivals;
 pub mod engine;
 pub mod experiment;
+pub mod hip;
 pub mod parameter;
 pub mod streams;
 pub mod sweep;
