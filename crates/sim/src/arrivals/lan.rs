@@ -77,8 +77,12 @@ pub enum LanError {
 impl fmt::Display for LanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LanError::TooDense(taken) => write!(f, "gaps and pauses alone take {taken:?}, longer than the trace is to be"),
-            LanError::Lengths => f.write_str("the mean length must be between the short one and the long one"),
+            LanError::TooDense(taken) => {
+                write!(f, "gaps and pauses alone take {taken:?}, longer than the trace is to be")
+            }
+            LanError::Lengths => {
+                f.write_str("the mean length must be between the short one and the long one")
+            }
         }
     }
 }
@@ -94,14 +98,9 @@ impl Lan {
         let mut lengths = Deal::new(self, streams.of("lengths"))?;
         let mut walk = Walk { bursts: self.bursts, random: streams.of("gaps"), single: true };
         let lengths: Vec<u16> = (0..self.packets).map(|_| lengths.next()).collect();
-        let gaps: Vec<Gap> = lengths.iter().skip(1).map(|&length| walk.gap().at_least(wire(length))).collect();
-        let (mut taken, mut weights) = (0u64, 0u128);
-        for gap in &gaps {
-            match gap {
-                Gap::Short(nanos) => taken = taken.saturating_add(*nanos),
-                Gap::Idle(weight) => weights += u128::from(*weight),
-            }
-        }
+        let gaps: Vec<Gap> = lengths.iter().skip(1).map(|&length| walk.gap(wire(length))).collect();
+        let taken = gaps.iter().map(|gap| gap.least).fold(0, u64::saturating_add);
+        let weights = gaps.iter().map(|gap| u128::from(gap.weight)).sum();
         let duration = u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX);
         let idle = duration.checked_sub(taken).filter(|_| weights > 0);
         let idle = idle.ok_or(LanError::TooDense(Duration::from_nanos(taken)))?;
@@ -117,15 +116,12 @@ impl Lan {
 /// Shares the silence out among the idle gaps by their weights; sums are rounded, not terms.
 fn assemble(lengths: &[u16], gaps: &[Gap], idle: u64, weights: u128) -> Trace {
     let mut builder = TraceBuilder::default();
-    let (mut short, mut weight) = (0u64, 0u128);
+    let (mut least, mut weight) = (0u64, 0u128);
     builder.push(Timestamp::ZERO, lengths[0]);
     for (gap, &length) in gaps.iter().zip(&lengths[1..]) {
-        match gap {
-            Gap::Short(nanos) => short += nanos,
-            Gap::Idle(more) => weight += u128::from(*more),
-        }
-        let silent = mul_div(idle, weight, weights);
-        builder.push(Timestamp::from_nanos(short + silent), length);
+        least += gap.least;
+        weight += u128::from(gap.weight);
+        builder.push(Timestamp::from_nanos(least + mul_div(idle, weight, weights)), length);
     }
     builder.finish().expect("at least one packet")
 }
@@ -136,21 +132,11 @@ fn mul_div(whole: u64, part: u128, all: u128) -> u64 {
     ((u128::from(whole) * (part >> shift)) / (all >> shift).max(1)) as u64
 }
 
+/// A gap before a packet: so many nanoseconds, and a share of the silence.
 #[derive(Clone, Copy, Debug)]
-enum Gap {
-    /// Nanoseconds.
-    Short(u64),
-    /// A share of the silence.
-    Idle(u64),
-}
-
-impl Gap {
-    fn at_least(self, nanos: u64) -> Self {
-        match self {
-            Gap::Short(short) => Gap::Short(short.max(nanos)),
-            idle @ Gap::Idle(_) => idle,
-        }
-    }
+struct Gap {
+    least: u64,
+    weight: u64,
 }
 
 struct Walk {
@@ -161,16 +147,17 @@ struct Walk {
 }
 
 impl Walk {
-    fn gap(&mut self) -> Gap {
+    /// The next, no shorter than the packet itself on the wire.
+    fn gap(&mut self, wire: u64) -> Gap {
         let Bursts { train, gap, gap_even, trains, pause, pause_even, alone } = self.bursts;
         if !self.single && self.goes_on(train) {
-            return Gap::Short(self.draw(gap, gap_even));
+            return Gap { least: self.draw(gap, gap_even).max(wire), weight: 0 };
         }
         if !self.single && self.goes_on(trains) {
-            return Gap::Short(self.draw(pause, pause_even));
+            return Gap { least: self.draw(pause, pause_even).max(wire), weight: 0 };
         }
         self.single = self.random.below(1_000) < u64::from(alone.get());
-        Gap::Idle(self.random.exponential())
+        Gap { least: wire, weight: self.random.exponential() }
     }
 
     /// After each of a geometrically distributed number with this mean.
@@ -182,7 +169,8 @@ impl Walk {
     fn draw(&mut self, mean: Duration, even: Factor) -> u64 {
         let mean = u64::try_from(mean.as_nanos()).unwrap_or(u64::MAX);
         let constant = even.of(mean).min(mean);
-        let random = u128::from(mean - constant) * u128::from(self.random.exponential()) / u128::from(Random::ONE);
+        let random =
+            u128::from(mean - constant) * u128::from(self.random.exponential()) / u128::from(Random::ONE);
         constant.saturating_add(u64::try_from(random).unwrap_or(u64::MAX))
     }
 }

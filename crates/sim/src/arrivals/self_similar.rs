@@ -17,9 +17,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use softtimers_core::Random;
 use softtimers_core::Timestamp;
 use softtimers_core::poll::Factor;
-use softtimers_core::Random;
 
 use crate::streams::Streams;
 

@@ -5,9 +5,9 @@
 //! seeds so that the traffic is fitted and not one drawing of it. The search has a seed and rounds nothing as a library
 //! likes, so it finds the same everywhere.
 
-use softtimers_core::poll::hip::{Costs, HipConfig};
-use softtimers_core::poll::Hip;
 use softtimers_core::Random;
+use softtimers_core::poll::Hip;
+use softtimers_core::poll::hip::{Costs, HipConfig};
 
 use crate::arrivals::{Bursts, LanError, of_trace};
 use crate::streams::Streams;
@@ -54,7 +54,12 @@ pub fn fit(row: &PaperTrace, best: Bursts, tries: u32, streams: Streams, config:
 ///
 /// # Errors
 /// There is no such traffic.
-pub fn figures(row: &PaperTrace, bursts: Bursts, streams: Streams, config: HipConfig) -> Result<Figures, LanError> {
+pub fn figures(
+    row: &PaperTrace,
+    bursts: Bursts,
+    streams: Streams,
+    config: HipConfig,
+) -> Result<Figures, LanError> {
     let trace = traces::lan(row, bursts).trace(streams)?;
     let run = |config: HipConfig| -> Account {
         Receiver::new(Hip::new(config), Costs::HIP, Timing::Clock, of_trace(&trace)).run(|_, _| ()).0
@@ -62,7 +67,8 @@ pub fn figures(row: &PaperTrace, bursts: Bursts, streams: Streams, config: HipCo
     let (polling, hip) = (run(config.polling_only()), run(config));
     let counts = [hip.interrupts, hip.polls, hip.unsuccessful].map(|count| count as f64);
     let [interrupts, polls, unsuccessful] = counts;
-    let (overheads, delays) = ([polling.overhead_us(), hip.overhead_us()], [polling.delay_us(), hip.delay_us()]);
+    let (overheads, delays) =
+        ([polling.overhead_us(), hip.overhead_us()], [polling.delay_us(), hip.delay_us()]);
     Ok([overheads[0], overheads[1], delays[0], delays[1], interrupts, polls, unsuccessful])
 }
 

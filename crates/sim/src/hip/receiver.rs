@@ -43,6 +43,7 @@ pub enum Event {
 }
 
 /// A device that receives what a trace says, under a policy.
+#[derive(Debug)]
 pub struct Receiver<P, I: Iterator<Item = Arrival>> {
     policy: P,
     costs: Costs,
@@ -131,19 +132,22 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
 
     /// Who looks all the time finds nothing until the next packet, and need not be asked each time.
     fn skip_empty(&mut self, arrival: Option<Timestamp>) {
-        let Some(arrival) = arrival.filter(|_| self.timing.is_always() && self.ring.is_empty()) else { return };
+        let Some(arrival) = arrival.filter(|_| self.timing.is_always() && self.ring.is_empty()) else {
+            return;
+        };
         let poll = self.costs.poll_period(0);
         let count = arrival.saturating_duration_since(self.now).as_nanos() / poll.as_nanos().max(1);
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         self.account.empty_polls(count, poll);
-        self.now = self.now + Duration::from_nanos(count.saturating_mul(poll.as_nanos() as u64));
+        self.now += Duration::from_nanos(count.saturating_mul(poll.as_nanos() as u64));
     }
 
     fn arrive(&mut self, watch: &mut impl FnMut(Timestamp, Event)) {
         let Some(Arrival { at: time, bytes }) = self.arrivals.next() else { return };
         if let Next::Watched(_) = self.policy.next() {
             let passed = self.timing.passed(self.now, time);
-            self.account.empty_polls(if self.ring.is_empty() { passed } else { 0 }, self.costs.poll_period(0));
+            self.account
+                .empty_polls(if self.ring.is_empty() { passed } else { 0 }, self.costs.poll_period(0));
         }
         self.now = self.now.max(time);
         self.ring.push(time);

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use softtimers_core::poll::hip::{Costs, HipConfig, Rounding};
 use softtimers_core::poll::{
-    BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, Policy, Preset, SpinThenBlock, Watchdog,
+    BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, Policy, Preset, SpinThenBlock,
+    Watchdog,
 };
 
 use crate::arrivals::Arrival;

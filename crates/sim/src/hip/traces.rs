@@ -37,14 +37,14 @@ pub fn find(name: &str) -> Option<usize> {
     TRACES.iter().position(|row| row.name == name)
 }
 
-/// The bursts of each trace of [`TRACES`], as found by `softtimers sim hip-traces --refit 2000`.
+/// The bursts of each trace of [`TRACES`], as found by `softtimers sim hip-traces --refit 3000`.
 pub const FITTED: [Bursts; 6] = [
-    bursts(2_531, 2_222, 611, 9_220, 642, 968, 775),
-    bursts(5_311, 482, 261, 60_000, 4_674, 796, 711),
-    bursts(1_848, 78, 236, 10_134, 2_011, 321, 804),
-    bursts(2_593, 1_576, 914, 2_979, 16_964, 784, 551),
-    bursts(17_211, 978, 291, 1_154, 3_349, 839, 950),
-    bursts(10_086, 749, 533, 2_032, 3_457, 437, 951),
+    bursts(18_514, 864, 146, 50_042, 7_555, 592, 644),
+    bursts(5_678, 1_150, 509, 59_681, 4_777, 965, 810),
+    bursts(1_752, 89, 57, 10_693, 1_869, 200, 804),
+    bursts(3_055, 1_535, 766, 2_968, 15_033, 904, 698),
+    bursts(21_514, 814, 7, 1_218, 3_135, 949, 950),
+    bursts(11_198, 772, 171, 2_189, 2_404, 615, 951),
 ];
 
 /// Packets in a train, gap in µs, its even share; trains in a session, pause in µs, its even share; share of single packets.
