@@ -20,6 +20,7 @@ pub mod arrivals;
 pub mod engine;
 pub mod experiment;
 pub mod hip;
+pub mod noise;
 pub mod parameter;
 pub mod streams;
 pub mod sweep;

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use softtimers_sim::{Experiment, Parameters, Setting, Streams, hip};
+use softtimers_sim::{Experiment, Parameters, Setting, Streams, hip, noise};
 
 /// Runs one after the other, and compares all rows with the file.
 fn compare(name: &str, experiment: &Experiment, runs: &[&[(&str, Setting)]]) {
@@ -49,8 +49,8 @@ fn hip_table_3_and_all_baselines() {
 
 #[test]
 fn hip_table_3_in_the_other_reading() {
-    let event = [("scheme", Setting::Choice("hip")), ("reading", Setting::Choice("event"))];
-    compare("hip-table-3-event.csv", &hip::HIP, &[&event]);
+    let event = Setting::Choice("event");
+    compare("hip-table-3-event.csv", &hip::HIP, &[&[("reading", event.clone()), ("fitted", event)]]);
 }
 
 #[test]
@@ -68,4 +68,11 @@ fn hip_of_patterns() {
     let runs =
         ["constant", "poisson", "on-off", "self-similar"].map(|name| [("synthetic", Setting::Choice(name))]);
     compare("hip-patterns.csv", &hip::HIP, &runs.each_ref().map(|run| &run[..]));
+}
+
+#[test]
+fn noise_by_nodes() {
+    let runs = [1, 10, 32, 100, 320, 1_000]
+        .map(|nodes| [("nodes", Setting::Count(nodes)), ("phases", Setting::Count(1_000))]);
+    compare("noise.csv", &noise::NOISE, &runs.each_ref().map(|run| &run[..]));
 }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::hip::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Rounding};
+use softtimers_core::poll::hip::{
+    Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding,
+};
 use softtimers_core::poll::{Factor, Preset};
 
 use crate::experiment::RunError;
@@ -19,6 +21,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         default: Setting::Trace(None),
     },
     choice("synthetic", "which synthetic packets; table-1: the six traces of the paper", SYNTHETIC),
+    choice("fitted", "the reading with which table-1's traces give Table 3: see hip-traces", READINGS),
     choice(
         "scheme",
         "how packets are noticed; table-3: interrupts, polling and hip; all: every one",
@@ -38,7 +41,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     choice(
         "reading",
         "when a period takes effect: loaded at a poll (section 3), or at each arrival (section 6)",
-        &["counter", "event"],
+        READINGS,
     ),
     choice(
         "rounding",
@@ -95,6 +98,9 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     ),
 ];
 
+/// Of the text: section 3's, section 6's.
+pub(super) const READINGS: &[&str] = &["counter", "event"];
+
 /// What [`sources`](super::source::sources) knows.
 pub(super) const SYNTHETIC: &[&str] = &[
     "table-1",
@@ -132,10 +138,7 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
         return Err(RunError::new(format_args!("t-max {longest:?} is shorter than t-min {shortest:?}")));
     }
     let factor = |name| Factor::thousandths((parameters.real(name) * 1_000.0).round() as u32);
-    let base = match parameters.choice("reading") {
-        "event" => HipConfig::event(),
-        _ => HipConfig::preset(Preset::Paper),
-    };
+    let base = preset(reading(parameters, "reading"));
     let hip = HipConfig {
         shortest,
         longest,
@@ -173,6 +176,19 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
         spin: parameters.time("spin"),
         quota: parameters.count_u32("quota"),
     })
+}
+
+/// The reading that a parameter names.
+pub(super) fn reading(parameters: &Parameters, name: &str) -> Reading {
+    pick(parameters, name, "event", Reading::Event, Reading::Counter)
+}
+
+/// The paper's parameters in a reading.
+pub(super) const fn preset(reading: Reading) -> HipConfig {
+    match reading {
+        Reading::Counter => HipConfig::preset(Preset::Paper),
+        Reading::Event => HipConfig::event(),
+    }
 }
 
 fn pick<T>(parameters: &Parameters, name: &str, word: &str, if_so: T, if_not: T) -> T {

@@ -10,6 +10,7 @@ use crate::parameter::Parameters;
 use crate::streams::Streams;
 
 use super::paper::{PaperTrace, TRACES};
+use super::parameters::reading;
 use super::traces;
 
 /// Packets that every scheme meets alike.
@@ -33,17 +34,19 @@ pub(super) fn sources(parameters: &Parameters, streams: Streams) -> Result<Vec<S
     }
     let name = parameters.choice("synthetic");
     if name == "table-1" {
-        return (0..TRACES.len()).map(|index| of_paper(index, streams)).collect();
+        return (0..TRACES.len()).map(|index| of_paper(index, parameters, streams)).collect();
     }
     if let Some(index) = traces::find(name) {
-        return Ok(vec![of_paper(index, streams)?]);
+        return Ok(vec![of_paper(index, parameters, streams)?]);
     }
     Ok(vec![Source { name, packets: pattern(name, parameters, streams)?, paper: None }])
 }
 
-fn of_paper(index: usize, streams: Streams) -> Result<Source, RunError> {
+fn of_paper(index: usize, parameters: &Parameters, streams: Streams) -> Result<Source, RunError> {
     let paper = &TRACES[index];
-    let trace = traces::lan(paper, traces::FITTED[index]).trace(streams).map_err(RunError::new)?;
+    let trace = traces::lan(paper, traces::fitted(reading(parameters, "fitted"))[index])
+        .trace(streams)
+        .map_err(RunError::new)?;
     Ok(Source { name: paper.name, packets: arrivals::of_trace(&trace).collect(), paper: Some(paper) })
 }
 

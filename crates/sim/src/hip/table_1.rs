@@ -2,18 +2,16 @@
 //! better ones.
 
 use softtimers_core::Trace;
-use softtimers_core::poll::Preset;
-use softtimers_core::poll::hip::HipConfig;
 
 use crate::arrivals::Bursts;
 use crate::experiment::{Experiment, RunError};
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
+use crate::parameter::Parameters;
 use crate::streams::Streams;
 use crate::table::{Column, Row, Value};
 
 use super::fit::{self, Fit};
 use super::paper::{PaperTrace, TRACES};
-use super::parameters::{choice, count};
+use super::parameters::{self, choice, count};
 use super::traces;
 
 /// Table 1, and how the packets of its traces come here.
@@ -25,18 +23,12 @@ pub static HIP_TRACES: Experiment = Experiment {
               numbers of that are those with which seven figures of Table 3 come out best. --refit searches for \
               them again, from those that are known.",
     parameters: &[
-        Parameter {
-            name: "trace",
-            about: "a recording's row instead",
-            kind: Kind::Trace,
-            default: Setting::Trace(None),
-        },
         choice("synthetic", "which trace", NAMES),
         count("refit", "how many tries to search for better numbers", 0, 0, 10_000_000),
-        choice("reading", "of the text, under which Table 3 is to come out: see hip", &["counter", "event"]),
+        choice("reading", "of the text, under which Table 3 is to come out: see hip", parameters::READINGS),
     ],
     columns: &[
-        Column::new("source", "whose packets"),
+        Column::new("synthetic", "which trace"),
         Column::new("packets", "Packets Received"),
         Column::new("paper_packets", "what Table 1 says"),
         Column::new("duration_s", "Duration").digits(1),
@@ -60,44 +52,33 @@ pub static HIP_TRACES: Experiment = Experiment {
 
 const NAMES: &[&str] = &["t-high-1", "t-high-2", "t-med-1", "t-med-2", "t-low-1", "t-low-2"];
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
-    if let Some(trace) = parameters.trace("trace") {
-        return Ok(vec![row("trace", trace, None)]);
-    }
-    let index = traces::find(parameters.choice("synthetic")).unwrap_or(0);
-    let (paper, tries) = (&TRACES[index], parameters.count_u32("refit"));
-    let config = match parameters.choice("reading") {
-        "event" => HipConfig::event(),
-        _ => HipConfig::preset(Preset::Paper),
-    };
-    let fit = fit::fit(paper, traces::FITTED[index], tries, streams, config);
+fn run(set: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+    let index = traces::find(set.choice("synthetic")).unwrap_or(0);
+    let (paper, tries) = (&TRACES[index], set.count_u32("refit"));
+    let reading = parameters::reading(set, "reading");
+    let config = parameters::preset(reading);
+    let fit = fit::fit(paper, traces::fitted(reading)[index], tries, streams, config);
     let trace = traces::lan(paper, fit.bursts).trace(streams).map_err(RunError::new)?;
-    Ok(vec![row(paper.name, &trace, Some((paper, fit)))])
+    Ok(vec![row(paper, &trace, fit)])
 }
 
-fn row(name: &str, trace: &Trace, made: Option<(&PaperTrace, Fit)>) -> Row {
+fn row(paper: &PaperTrace, trace: &Trace, fit: Fit) -> Row {
     let packets = trace.packets() as u64;
     let seconds = trace.span().as_secs_f64();
     let bytes: u64 = trace.iter().map(|(_, length)| u64::from(length)).sum();
-    let paper = made.map(|(paper, _)| paper);
     let mut row: Row = vec![
-        name.into(),
+        paper.name.into(),
         packets.into(),
-        paper.map(|paper| paper.packets).into(),
+        paper.packets.into(),
         seconds.into(),
-        paper.map(|paper| paper.duration.as_secs_f64()).into(),
+        paper.duration.as_secs_f64().into(),
         (seconds * 1_000.0 / packets.saturating_sub(1).max(1) as f64).into(),
-        paper.map(|paper| paper.gap_ms).into(),
+        paper.gap_ms.into(),
         (bytes as f64 / packets.max(1) as f64).into(),
-        paper.map(|paper| u64::from(paper.bytes)).into(),
+        u64::from(paper.bytes).into(),
     ];
-    match made {
-        Some((_, fit)) => {
-            row.extend(numbers(fit.bursts));
-            row.push(fit.error.into());
-        }
-        None => row.extend(std::iter::repeat_n(Value::Missing, 8)),
-    }
+    row.extend(numbers(fit.bursts));
+    row.push(fit.error.into());
     row
 }
 
