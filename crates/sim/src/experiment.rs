@@ -29,7 +29,8 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the help.
-pub static ALL: &[&Experiment] = &[&crate::hip::HIP, &crate::hip::HIP_TRACES, &crate::noise::NOISE];
+pub static ALL: &[&Experiment] =
+    &[&crate::hip::HIP, &crate::hip::HIP_TRACES, &crate::polling::POLLING, &crate::noise::NOISE];
 
 /// The one of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {

@@ -22,6 +22,7 @@ pub mod experiment;
 pub mod hip;
 pub mod noise;
 pub mod parameter;
+pub mod polling;
 pub mod streams;
 pub mod sweep;
 pub mod table;
