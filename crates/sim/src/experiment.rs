@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::livelock;
 use crate::parameter::{Parameter, Parameters};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
@@ -29,7 +30,8 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the help.
-pub static ALL: &[&Experiment] = &[];
+pub static ALL: &[&Experiment] =
+    &[&livelock::LIVELOCK, &livelock::MLFRR, &livelock::FIGURES, &livelock::BURST, &livelock::MONITOR];
 
 /// The one of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {

@@ -17,8 +17,11 @@
 #![doc(test(attr(deny(warnings))))]
 
 pub mod arrivals;
+pub mod device;
 pub mod engine;
 pub mod experiment;
+pub mod livelock;
+pub mod machine;
 pub mod parameter;
 pub mod streams;
 pub mod sweep;
