@@ -8,6 +8,7 @@ use std::fmt;
 use crate::parameter::{Parameter, Parameters};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
+use crate::{hip, livelock, noise, polling};
 
 /// A paper's experiment on a simulated machine.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +30,17 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the help.
-pub static ALL: &[&Experiment] =
-    &[&crate::hip::HIP, &crate::hip::HIP_TRACES, &crate::polling::POLLING, &crate::noise::NOISE];
+pub static ALL: &[&Experiment] = &[
+    &hip::HIP,
+    &hip::HIP_TRACES,
+    &livelock::LIVELOCK,
+    &livelock::MLFRR,
+    &livelock::FIGURES,
+    &livelock::BURST,
+    &livelock::MONITOR,
+    &noise::NOISE,
+    &polling::POLLING,
+];
 
 /// The one of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {

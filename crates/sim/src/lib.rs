@@ -17,9 +17,12 @@
 #![doc(test(attr(deny(warnings))))]
 
 pub mod arrivals;
+pub mod device;
 pub mod engine;
 pub mod experiment;
 pub mod hip;
+pub mod livelock;
+pub mod machine;
 pub mod noise;
 pub mod parameter;
 pub mod polling;

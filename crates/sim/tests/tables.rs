@@ -1,6 +1,6 @@
 //! The experiments' tables, as they are: a change of behaviour is a difference of a table.
 //!
-//! `SOFTTIMERS_BLESS=1 cargo test -p softtimers-sim --test tables` writes them anew, for somebody to look at.
+//! `BLESS=1 cargo test -p softtimers-sim --test tables` writes them anew, for somebody to look at.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ fn compare(name: &str, experiment: &Experiment, runs: &[&[(&str, Setting)]]) {
         }
     }
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/tables").join(name);
-    if std::env::var_os("SOFTTIMERS_BLESS").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::write(&file, &table).expect("the table can be written");
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
