@@ -210,3 +210,47 @@ fn receive(
 
 /// The overhead of a packet hardly depends on the rate; after this many the rate has settled to a thousandth.
 const ROUNDS: u32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rate of requests, gain, packets a look, delay.
+    fn find(server: &'static str, protocol: &'static str, quota: u64) -> [f64; 4] {
+        let parameters = Parameters::new(POLLING.parameters)
+            .with("server", Setting::Choice(server))
+            .with("protocol", Setting::Choice(protocol))
+            .with("quota", Setting::Count(quota))
+            .with("packets", Setting::Count(5_000));
+        let rows = run(&parameters, Streams::new(1)).unwrap();
+        let row = rows.last().unwrap();
+        [3, 4, 5, 8].map(|column| match row[column] {
+            Value::Real(number) => number,
+            _ => f64::NAN,
+        })
+    }
+
+    #[test]
+    fn polls_gain_3_to_25_percent_and_more_the_more_they_find() {
+        for (server, protocol) in
+            [("apache", "http"), ("apache", "p-http"), ("flash", "http"), ("flash", "p-http")]
+        {
+            let found = [1, 2, 5, 10].map(|quota| (quota, find(server, protocol, quota)));
+            for (quota, [_, gain, per_look, _]) in found {
+                assert!((0.03..0.25).contains(&gain), "{server} {protocol} {quota}: {gain}");
+                let off = per_look / quota as f64 - 1.0;
+                assert!(off.abs() < 0.2, "{server} {protocol} {quota}: {per_look} a poll");
+            }
+            // What interrupts cost comes first, what aggregation adds after that; it is paid for with delay.
+            assert!(found.is_sorted_by(|(_, less), (_, more)| less[1] < more[1] && less[3] < more[3]));
+            assert!(found[0].1[1] > found[3].1[1] / 2.0, "most of it is the benefit of no interrupts");
+        }
+    }
+
+    #[test]
+    fn the_faster_server_gains_more_and_persistent_connections_are_faster_anyway() {
+        let [apache, flash] = ["apache", "flash"].map(|server| find(server, "http", 5));
+        assert!(flash[1] > apache[1] * 1.3, "{} {}", flash[1], apache[1]);
+        assert!(find("flash", "p-http", 5)[0] > flash[0] * 1.5);
+    }
+}
