@@ -10,6 +10,7 @@ mod probe_feature;
 mod recv;
 mod replay;
 mod send;
+pub(crate) mod sim;
 pub(crate) mod wan;
 
 use std::time::Duration;
@@ -31,6 +32,7 @@ pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
 pub use send::{PhaseName, SendArgs, Train};
+pub use sim::SimArgs;
 pub use wan::WanArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
@@ -62,6 +64,9 @@ pub enum Command {
     Wan(Box<WanArgs>),
     /// Relay UDP datagrams so that overload is survived; no root
     Forward(Box<ForwardArgs>),
+    /// Run the papers' experiments on a simulated machine
+    #[command(subcommand)]
+    Sim(SimArgs),
     /// Measure what timers cost on this machine, and whether softtimers would help
     Doctor(DoctorArgs),
     /// Find a receiver's loss-free rate, and what becomes of it beyond; no root

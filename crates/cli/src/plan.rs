@@ -10,6 +10,7 @@ mod forward;
 mod idle;
 mod recv;
 mod replay;
+mod sim;
 mod wan;
 
 use std::hash::{BuildHasher, RandomState};
@@ -40,6 +41,7 @@ pub use forward::ForwardPlan;
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};
+pub use sim::SimPlan;
 pub use wan::WanPlan;
 
 /// A run of `send`, or of `replay`.
