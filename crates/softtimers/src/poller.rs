@@ -65,6 +65,7 @@
 //! ([`Poller::attach_queue`]).
 
 mod device;
+mod frame;
 mod gauge;
 mod host;
 mod outputs;
@@ -83,6 +84,7 @@ use softtimers_core::poll::{
 };
 
 pub use device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
+pub use frame::FrameInfo;
 pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
