@@ -86,11 +86,14 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    vec(prop_oneof![(0usize..200).prop_map(Step::Fill), (1usize..6).prop_map(Step::Take)], 1..300)
+    vec(
+        prop_oneof![(0usize..200).prop_map(Step::Fill), (1usize..6).prop_map(Step::Take)],
+        1..if cfg!(miri) { 20 } else { 300 },
+    )
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Against a list that holds as many frames as the ring has slots: each frame comes out once, in order, as it went in,
     /// and exactly those are dropped for which there is no room.
