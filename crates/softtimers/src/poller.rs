@@ -67,9 +67,11 @@
 mod cpu;
 mod device;
 mod devices;
+mod frame;
 mod gauge;
 mod host;
 mod outputs;
+pub mod packet;
 mod queues;
 pub mod simulated;
 mod udp;
@@ -86,9 +88,11 @@ use softtimers_core::poll::{
 
 pub use device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
 pub use devices::Devices;
+pub use frame::FrameInfo;
 pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
+pub use packet::{PacketConfig, PacketDevice, PacketOutput, Spread};
 pub use udp::{UdpDevice, UdpOutput};
 
 use crate::event_loop::Token;
@@ -539,6 +543,13 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             Err(_) => Turn { done: 0, more: true },
         };
         self.rounds.received(source, now, turn.done as u32, turn.more);
+        let received = match received {
+            Ok(turn) if turn.more => match self.devices.get_mut(source) {
+                Some(device) => self.host.busy(source, device).map(|()| turn),
+                None => Ok(turn),
+            },
+            other => other,
+        };
         for place in self.devices.places() {
             if std::mem::take(&mut place.tally.wanted) {
                 self.rounds.transmit_wanted(place.id);

@@ -2,12 +2,18 @@
 
 #[path = "poller/changes.rs"]
 mod changes;
+#[path = "poller/interfaces.rs"]
+mod interfaces;
 #[path = "poller/looks.rs"]
 mod looks;
 #[path = "poller/machine.rs"]
 mod machine;
+#[path = "poller/network.rs"]
+mod network;
 #[path = "poller/pipeline.rs"]
 mod pipeline;
+#[path = "../src/skipped.rs"]
+mod skipped;
 #[path = "poller/sockets.rs"]
 mod sockets;
 
