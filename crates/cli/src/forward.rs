@@ -14,6 +14,7 @@
 //! - [`report`], [`second`], [`exposition`] and [`metrics`]: what it tells.
 
 pub mod exposition;
+pub mod frames;
 pub mod metrics;
 pub mod mode;
 pub mod relay;

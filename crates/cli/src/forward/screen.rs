@@ -63,7 +63,7 @@ impl Screen {
             self.misdirected += 1;
             return None;
         }
-        let seen = Seen { from: source, to: self.upstream, length, at };
+        let seen = Seen::datagram(source, self.upstream, length, at);
         if self.rules.as_mut().is_some_and(|rules| rules.decide(&seen) == Action::Reject) {
             self.rejected += 1;
             return None;
