@@ -11,7 +11,7 @@
 //! interface sends. With one, packets are changed in place ([`router`]). Nothing is allocated for a frame that is
 //! forwarded, and nothing copied.
 //!
-//! - [`headers`]: where things are; [`checksum`]: those that change, and those that were never made;
+//! - [`headers`]: where things are; [`checksum`]: those that follow a change;
 //! - [`router`], [`icmp`], [`resolution`]: what a router does, says and answers;
 //! - [`loops`]: frames that come back; [`reason`]: why one went no further.
 
@@ -43,11 +43,7 @@ pub struct Forwarder {
     pub rules: Option<Rules>,
     /// What comes back; a router's frames may.
     pub loops: Option<Loops>,
-    /// Whether checksums may be missing without a word of it.
-    completes: bool,
     reasons: [Reasons; 2],
-    /// Checksums that were missing.
-    completed: u64,
     answer: Vec<u8>,
 }
 
@@ -74,17 +70,14 @@ pub enum Verdict {
 }
 
 impl Forwarder {
-    /// Between interfaces that send packets of at most so many bytes. With `completes`, checksums are made that their
-    /// sender has left to an interface without saying so: see [`checksum::complete`].
-    pub fn new(mtus: [u32; 2], completes: bool) -> Self {
+    /// A cable between interfaces that send packets of at most so many bytes.
+    pub fn new(mtus: [u32; 2]) -> Self {
         Forwarder {
             mtus,
             router: None,
             rules: None,
             loops: None,
-            completes,
             reasons: [Reasons::default(); 2],
-            completed: 0,
             answer: Vec::new(),
         }
     }
@@ -113,9 +106,9 @@ impl Forwarder {
         &self.reasons[index(entrance)]
     }
 
-    /// Checksums that were made because they were missing.
-    pub fn completed(&self) -> u64 {
-        self.completed
+    /// Counts a frame that is dropped for a reason of the caller's.
+    pub fn refuse(&mut self, entrance: Entrance, reason: Reason) {
+        self.reasons[index(entrance)].count(reason);
     }
 
     fn decide(&mut self, frame: &mut [u8], arrival: &Arrival) -> Verdict {
@@ -124,7 +117,7 @@ impl Forwarder {
         }
         let at = index(arrival.entrance);
         let out = self.mtus[1 - at] as usize;
-        let is_plain = self.router.is_none() && self.rules.is_none() && !self.completes;
+        let is_plain = self.router.is_none() && self.rules.is_none();
         if is_plain && (ETHERNET..=out + ETHERNET).contains(&frame.len()) {
             return Verdict::Forward;
         }
@@ -142,9 +135,6 @@ impl Forwarder {
             if rules.decide(&seen) == Action::Reject {
                 return Verdict::Drop(Reason::Rule);
             }
-        }
-        if self.completes {
-            self.completed += u64::from(checksum::complete(frame, &headers));
         }
         let longest = longest(frame, &headers, arrival.segment);
         let Some((router, ip)) = self.router.as_mut().zip(routed) else {
@@ -191,7 +181,7 @@ mod tests {
     use crate::forward::rules::parse;
 
     fn cable(rules: Option<&str>) -> Forwarder {
-        let mut forwarder = Forwarder::new([1_500, 1_500], false);
+        let mut forwarder = Forwarder::new([1_500, 1_500]);
         forwarder.rules = rules.map(|text| parse(text.as_bytes()).unwrap());
         forwarder
     }

@@ -29,9 +29,9 @@ impl Loops {
     /// Without a probe that comes back, until frames are forwarded again.
     pub const PATIENCE: Duration = Duration::from_secs(3);
 
-    /// None found yet.
+    /// None found yet; the first probe is due.
     pub fn new(now: Timestamp) -> Self {
-        Loops { probe: LoopProbe::new(now), heard: None, carried: false }
+        Loops { probe: LoopProbe::new(now), heard: None, carried: true }
     }
 
     /// Whether a frame is to be dropped for a loop: a probe that came back, or anything as long as there is one.
@@ -52,9 +52,15 @@ impl Loops {
         self.heard.is_some()
     }
 
+    /// Whether a probe is wanted.
+    pub fn wants_probe(&self) -> bool {
+        self.carried || self.heard.is_some()
+    }
+
     /// What goes out of both interfaces, each [`PROBE`](Self::PROBE); nothing while nothing comes.
     pub fn probe(&mut self) -> Option<&[u8]> {
-        let wanted = std::mem::take(&mut self.carried) || self.heard.is_some();
+        let wanted = self.wants_probe();
+        self.carried = false;
         wanted.then(|| self.probe.frame())
     }
 }
@@ -67,6 +73,7 @@ mod tests {
     fn a_probe_that_comes_back_shuts_it_until_none_has_for_a_while() {
         let at = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000);
         let mut loops = Loops::new(at(1));
+        assert!(loops.probe().is_some());
         assert_eq!(loops.probe(), None, "nothing came");
         assert!(!loops.is_in_one(&[2; 60], at(1)));
         let probe = loops.probe().unwrap().to_vec();

@@ -226,7 +226,7 @@ mod tests {
             mtu,
             addresses: addresses.map(|address| address.parse().unwrap()).to_vec(),
         };
-        let mut forwarder = Forwarder::new([1_500, 1_280], false);
+        let mut forwarder = Forwarder::new([1_500, 1_280]);
         let legs = [
             leg(A, HOST, 1_500, ["10.0.1.1", "2001:db8:1::1"]),
             leg(B, NEXT, 1_280, ["10.0.2.1", "2001:db8:2::1"]),
