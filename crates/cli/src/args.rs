@@ -24,7 +24,7 @@ pub use doctor::DoctorArgs;
 pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
-pub use forward::ForwardArgs;
+pub use forward::{Driver, ForwardArgs};
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
@@ -58,7 +58,7 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Emulate a network path between two addresses: delay, rate, queue, loss; no root
     Wan(Box<WanArgs>),
-    /// Relay UDP datagrams so that overload is survived; no root
+    /// Forward between two interfaces, or relay UDP datagrams without root, so that overload is survived
     Forward(Box<ForwardArgs>),
     /// Measure what timers cost on this machine, and whether softtimers would help
     Doctor(DoctorArgs),

@@ -34,7 +34,7 @@ use crate::units::{SendRate, show_duration};
 
 pub use echo_client::EchoClientPlan;
 pub use flows::Phase;
-pub use forward::ForwardPlan;
+pub use forward::{Between, ForwardPlan, InterfacesConfig, LegConfig};
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};

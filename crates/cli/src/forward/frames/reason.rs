@@ -75,6 +75,21 @@ impl Reasons {
         ]
     }
 
+    /// Together with others.
+    #[must_use]
+    pub fn plus(&self, other: &Reasons) -> Reasons {
+        Reasons {
+            rejected: self.rejected + other.rejected,
+            malformed: self.malformed + other.malformed,
+            too_long: self.too_long + other.too_long,
+            looped: self.looped + other.looped,
+            hop_limit: self.hop_limit + other.hop_limit,
+            not_for_us: self.not_for_us + other.not_for_us,
+            unroutable: self.unroutable + other.unroutable,
+            answered: self.answered + other.answered,
+        }
+    }
+
     /// All together.
     pub fn total(&self) -> u64 {
         self.named().iter().map(|(_, count)| count).sum()
