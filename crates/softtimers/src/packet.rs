@@ -24,6 +24,7 @@
 //! ```
 
 mod interface;
+mod offload;
 mod receive;
 mod wire;
 
@@ -33,8 +34,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{SendFlags, send};
 
 pub use interface::Interface;
+pub use offload::{Offload, Segments};
 pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};
-pub use wire::{Offload, Segments, Unsplit, complete_ipv4_checksum};
+pub use wire::{Unsplit, complete_ipv4_checksum};
 
 use crate::sys::packet;
 

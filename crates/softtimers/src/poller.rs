@@ -65,9 +65,11 @@
 //! ([`Poller::attach_queue`]).
 
 mod device;
+mod frame;
 mod gauge;
 mod host;
 mod outputs;
+pub mod packet;
 mod queues;
 pub mod simulated;
 mod udp;
@@ -83,9 +85,11 @@ use softtimers_core::poll::{
 };
 
 pub use device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
+pub use frame::FrameInfo;
 pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
+pub use packet::{PacketConfig, PacketDevice, PacketOutput, Spread};
 pub use udp::{UdpDevice, UdpOutput};
 
 use crate::event_loop::Token;

@@ -84,6 +84,22 @@ pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
     })
 }
 
+/// Frames that an interface received, and then dropped or missed.
+pub(crate) fn dropped(interface: u32) -> Result<u64, Errno> {
+    let request = message(libc::RTM_GETLINK, ACKNOWLEDGE, &[0, interface, 0, 0], &[]);
+    let answers = ask(&socket()?, &request)?;
+    let answer = answers.first().and_then(|answer| answer.get(IFINFOMSG..)).ok_or(Errno::NODEV)?;
+    let counters = attributes(answer).find(|&(kind, _)| kind == libc::IFLA_STATS64);
+    // `struct rtnl_link_stats64`.
+    let (_, counters) = counters.ok_or(Errno::OPNOTSUPP)?;
+    let counter = |index: usize| {
+        counters.get(8 * index..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+    };
+    const DROPPED: usize = 6;
+    const MISSED: usize = 15;
+    Ok(counter(DROPPED) + counter(MISSED))
+}
+
 /// The addresses that this machine has on an interface.
 pub(crate) fn addresses(interface: u32) -> Result<Vec<IpAddr>, Errno> {
     // `struct ifaddrmsg`: family, prefix length, flags, scope; index.

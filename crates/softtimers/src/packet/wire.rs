@@ -14,47 +14,11 @@
 
 use std::fmt;
 
-use crate::sys::packet::OFFLOAD_HEADER;
-
-/// What was left for the interface to do to a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Offload {
-    /// Where the sum begins that is missing, and how many bytes behind that its place is, which has the
-    /// pseudo-header's part.
-    pub checksum: Option<[u16; 2]>,
-    /// How it is to be cut.
-    pub segments: Option<Segments>,
-}
-
-/// How a frame is to be cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Segments {
-    /// Into segments of TCP with so many bytes of payload.
-    Tcp(u16),
-    /// Into datagrams of UDP with so many.
-    Udp(u16),
-    /// In a way not known here.
-    Unknown,
-}
+use super::offload::{Offload, Segments};
 
 /// A frame that cannot be shown as it is on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unsplit;
-
-impl Offload {
-    /// Reads a `struct virtio_net_hdr`, in the machine's own order of bytes.
-    pub(super) fn parse(header: &[u8; OFFLOAD_HEADER]) -> Self {
-        let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
-        // The other bit says that segments carry congestion marks, which each of them shows itself.
-        let segments = match header[1] & 0x7f {
-            0 => None,
-            1 | 4 => Some(Segments::Tcp(half(4))),
-            5 => Some(Segments::Udp(half(4))),
-            _ => Some(Segments::Unknown),
-        };
-        Offload { checksum: (header[0] & 1 != 0).then(|| [half(6), half(8)]), segments }
-    }
-}
 
 /// Hands out the frames that one is on the wire.
 pub(super) fn frames(
@@ -64,7 +28,7 @@ pub(super) fn frames(
     each: &mut impl FnMut(&[u8]),
 ) -> Result<(), Unsplit> {
     let mut whole = bytes.to_vec();
-    let mut checksum = offload.checksum.map(|places| places.map(usize::from));
+    let mut offload = offload;
     if let Some([kind, value]) = tag {
         let at = 2 * ADDRESS;
         if whole.len() < at {
@@ -72,13 +36,11 @@ pub(super) fn frames(
         }
         let [kind, value] = [kind, value].map(u16::to_be_bytes);
         whole.splice(at..at, [kind[0], kind[1], value[0], value[1]]);
-        checksum = checksum.map(|[start, offset]| [start + TAG, offset]);
+        offload = offload.shifted(TAG as u16);
     }
     match offload.segments {
         None => {
-            if let Some([start, offset]) = checksum {
-                complete(&mut whole, start, offset).ok_or(Unsplit)?;
-            }
+            offload.complete_checksum(&mut whole)?;
             each(&whole);
             Ok(())
         }
@@ -132,6 +94,28 @@ impl Layout {
             transport,
             payload,
         })
+    }
+}
+
+/// What is to be told of a frame that another will cut.
+pub(super) struct Headers {
+    pub(super) is_v4: bool,
+    /// All of them.
+    pub(super) length: u16,
+    /// Segments of TCP that carry a congestion mark (CWR).
+    pub(super) is_marked: bool,
+}
+
+impl Headers {
+    pub(super) fn of(frame: &[u8], segments: Segments) -> Option<Self> {
+        let kind = match segments {
+            Segments::Tcp(_) => Transport::Tcp,
+            Segments::Udp(_) => Transport::Udp,
+            Segments::Unknown => return None,
+        };
+        let Layout { is_v4, transport, payload, .. } = Layout::of(frame, kind)?;
+        let is_marked = kind == Transport::Tcp && frame.get(transport + 13)? & CWR != 0;
+        Some(Headers { is_v4, length: u16::try_from(payload).ok()?, is_marked })
     }
 }
 
@@ -195,7 +179,7 @@ fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl FnMut(&[u8]))
 }
 
 /// Fills in the sum over all from `start` on, whose place has the pseudo-header's part.
-fn complete(frame: &mut [u8], start: usize, offset: usize) -> Option<()> {
+pub(super) fn complete(frame: &mut [u8], start: usize, offset: usize) -> Option<()> {
     let place = start.checked_add(offset)?;
     let total = !fold(sum(frame.get(start..)?));
     // Zero would say that there is none; the two are the same number.
@@ -351,20 +335,6 @@ mod tests {
         assert_eq!(fold(sum(&out[30..38]) + 6 + (out.len() - 38) as u64 + sum(&out[38..])), 0xffff);
         let tagged = cut_up(&frame(true, Transport::Tcp, 100), Segments::Tcp(60), Some([0x88a8, 9])).unwrap();
         assert_eq!((tagged.len(), &tagged[1][12..16]), (2, &[0x88, 0xa8, 0, 9][..]));
-    }
-
-    #[test]
-    fn headers_are_understood() {
-        let header = |flags, kind, size: u16| {
-            let halves = [66u16, size, 34, 16].map(u16::to_ne_bytes).concat();
-            Offload::parse(&[&[flags, kind][..], &halves].concat().try_into().unwrap())
-        };
-        assert_eq!(header(0, 0, 0), Offload::default());
-        assert_eq!(header(2, 0, 0), Offload::default());
-        let tcp = Offload { checksum: Some([34, 16]), segments: Some(Segments::Tcp(1_448)) };
-        assert_eq!([header(1, 1, 1_448), header(1, 0x84, 1_448)], [tcp; 2]);
-        assert_eq!(header(0, 5, 9).segments, Some(Segments::Udp(9)));
-        assert_eq!(header(0, 3, 9).segments, Some(Segments::Unknown));
     }
 
     /// Cut short anywhere or with any byte changed: an answer, and never more bytes than came in warrant.
