@@ -52,7 +52,8 @@ use second::Second;
 /// A usage failure if an address or an interface cannot be had, the rules are wrong, or an assertion names no key;
 /// not-possible without the privileges; a check failure if an assertion does not hold or the system fails meanwhile.
 pub fn run(plan: &ForwardPlan) -> Result<(), Failure> {
-    let interrupt = Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     match &plan.between {
         Between::Addresses(config) => {
             let ender = ender(&interrupt)?;
@@ -94,7 +95,7 @@ fn carry<H: Handler>(
     let blank = Second::default();
     let stream = plan.output.stream.then(|| Stream::start("softtimers.forward.stream/1", None, blank, ender));
     stream.iter().for_each(|stream| engine.count_in(stream.counter()));
-    say(words);
+    say(format_args!("{words}"));
     if let Some(metrics) = &config.metrics {
         say(format_args!("metrics on http://{metrics}/metrics"));
     }

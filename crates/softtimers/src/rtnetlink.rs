@@ -63,6 +63,8 @@ pub(crate) struct Link {
     pub(crate) kind: u16,
     pub(crate) is_up: bool,
     pub(crate) mtu: u32,
+    /// Its station's address; zeros if it has none of that length.
+    pub(crate) mac: [u8; 6],
     /// The bridge or bond that it belongs to.
     pub(crate) master: Option<u32>,
 }
@@ -74,13 +76,15 @@ pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
     let answer = answers.first().ok_or(Errno::NODEV)?;
     let attribute = |wanted| {
         let found = attributes(answer.get(IFINFOMSG..).unwrap_or_default()).find(|&(kind, _)| kind == wanted);
-        found.map(|(_, data)| number(data, 0))
+        found.map(|(_, data)| data)
     };
+    let number_of = |wanted| attribute(wanted).map(|data| number(data, 0));
     Ok(Link {
         kind: half(answer, 2),
         is_up: number(answer, 8) & libc::IFF_UP as u32 != 0,
-        mtu: attribute(libc::IFLA_MTU).unwrap_or(0),
-        master: attribute(libc::IFLA_MASTER),
+        mtu: number_of(libc::IFLA_MTU).unwrap_or(0),
+        mac: attribute(libc::IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default(),
+        master: number_of(libc::IFLA_MASTER),
     })
 }
 

@@ -158,7 +158,8 @@ fn mac(text: &str) -> Result<Mac, String> {
     let mut mac = [0; 6];
     let mut parts = text.split(':');
     let whole = mac.iter_mut().all(|byte| {
-        let digits = parts.next().filter(|part| part.len() == 2 && part.bytes().all(|c| c.is_ascii_hexdigit()));
+        let digits =
+            parts.next().filter(|part| part.len() == 2 && part.bytes().all(|c| c.is_ascii_hexdigit()));
         digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(|read| *byte = read).is_some()
     });
     if !whole || parts.next().is_some() {
@@ -202,7 +203,15 @@ mod tests {
     #[test]
     fn stations_are_one_station_each() {
         assert_eq!(mac("02:00:5e:00:00:Ff"), Ok([2, 0, 0x5e, 0, 0, 255]));
-        for text in ["", "02", "02:00:00:00:00", "02:00:00:00:00:01:02", "2:0:0:0:0:1", "+2:00:00:00:00:01", "02-00-00-00-00-01"] {
+        for text in [
+            "",
+            "02",
+            "02:00:00:00:00",
+            "02:00:00:00:00:01:02",
+            "2:0:0:0:0:1",
+            "+2:00:00:00:00:01",
+            "02-00-00-00-00-01",
+        ] {
             assert!(mac(text).unwrap_err().starts_with("not a station's"), "{text}");
         }
         for text in ["ff:ff:ff:ff:ff:ff", "00:00:00:00:00:00", "01:00:5e:00:00:01"] {

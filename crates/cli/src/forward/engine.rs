@@ -20,7 +20,7 @@ use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, Token, 
 
 use super::metrics::Metrics;
 use super::mode::Looks;
-use super::report::{Counts, DropCounts, Findings, ForwardReport, RulesReport, WayCounts};
+use super::report::{Counts, DropCounts, Findings, ForwardReport, RulesReport};
 use super::rule_file::RuleFile;
 use super::rules::Rules;
 use super::second::Second;

@@ -114,8 +114,16 @@ impl Beside {
                 text.sample("softtimers_forward_clients", &[], clients.now.into());
             }
             Beside::Interfaces(interfaces) => {
-                counter("told", "Packets whose senders were told why they went no further.", interfaces.made.told);
-                counter("outages", "Times that an interface was found switched off.", interfaces.outages.iter().sum());
+                counter(
+                    "told",
+                    "Packets whose senders were told why they went no further.",
+                    interfaces.made.told,
+                );
+                counter(
+                    "outages",
+                    "Times that an interface was found switched off.",
+                    interfaces.outages.iter().sum(),
+                );
                 counter("loops", "Times that a loop was found.", interfaces.loops);
                 let name = "softtimers_forward_refused_total";
                 text.metric(name, "counter", "Frames that went no further, by why.");

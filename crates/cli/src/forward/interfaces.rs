@@ -8,7 +8,7 @@
 pub mod carrier;
 pub mod port;
 
-use std::io::{self, ErrorKind};
+use std::io;
 
 use softtimers::packet::Interface;
 use softtimers::poller::{PacketConfig, PacketDevice};

@@ -317,7 +317,8 @@ impl InterfacesReport {
     fn rows(&self, table: &mut Table) {
         let refused = self.refused.named();
         let some: Vec<_> = refused.iter().filter(|(_, count)| *count > 0).collect();
-        let words: Vec<_> = some.iter().map(|(name, count)| format!("{} {count}", name.replace('_', " "))).collect();
+        let words: Vec<_> =
+            some.iter().map(|(name, count)| format!("{} {count}", name.replace('_', " "))).collect();
         table.row("refused", if words.is_empty() { "none".to_owned() } else { words.join("  ") });
         let MadeCounts { sent, lost, told, suppressed } = self.made;
         if told + suppressed > 0 {

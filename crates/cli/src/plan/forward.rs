@@ -9,8 +9,8 @@ use softtimers_wan::udp::{ClientLimits, RelayConfig};
 
 use super::End;
 use crate::address;
-use crate::args::{Driver, ForwardArgs};
 use crate::args::wan::is_local;
+use crate::args::{Driver, ForwardArgs};
 use crate::failure::Failure;
 use crate::forward::frames::headers::Mac;
 use crate::forward::mode::{Looking, Mode};
@@ -95,7 +95,9 @@ fn between(args: &ForwardArgs) -> Result<Between, Failure> {
     }
     let names = <[String; 2]>::try_from(args.interfaces.clone()).map_err(|given| {
         let given = given.iter().fold(String::new(), |words, name| format!("{words} {name}"));
-        Failure::usage(format_args!("forward{given}: two interfaces, such as eth1 eth2, or --udp LISTEN --to ADDR"))
+        Failure::usage(format_args!(
+            "forward{given}: two interfaces, such as eth1 eth2, or --udp LISTEN --to ADDR"
+        ))
     })?;
     let leg = |next_hop: Option<Mac>, addresses: &[IpAddr], flag: &str| {
         let wrong = addresses.iter().find(|&&address| !is_host(address));

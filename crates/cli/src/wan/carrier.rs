@@ -71,9 +71,9 @@ impl Carrier {
             Ends::Tcp(config) => Carrier::Tcp(Box::new(
                 tcp::Relay::bind(*config, path).map_err(|error| bind_failure(config.listen, &error))?,
             )),
-            Ends::Interfaces(config) => {
-                Carrier::Interfaces(Box::new(Bridge::new(config, path).map_err(|problem| failure("--ifaces", &problem))?))
-            }
+            Ends::Interfaces(config) => Carrier::Interfaces(Box::new(
+                Bridge::new(config, path).map_err(|problem| failure("--ifaces", &problem))?,
+            )),
         })
     }
 
@@ -174,9 +174,9 @@ pub(crate) fn failure(what: &str, problem: &Problem) -> Failure {
         Problem::InUse { .. } => Failure::usage(format_args!(
             "{what}: {problem}, so this machine uses it itself; --take allows that"
         )),
-        Problem::Interface { .. } => Failure::usage(format_args!(
-            "{what}: {problem}; two Ethernet interfaces that are up are needed"
-        )),
+        Problem::Interface { .. } => {
+            Failure::usage(format_args!("{what}: {problem}; two Ethernet interfaces that are up are needed"))
+        }
         Problem::Loop | Problem::Path(_) => Failure::usage(format_args!("{what}: {problem}")),
         _ => Failure::check(format_args!("{what}: {problem}")),
     }

@@ -50,6 +50,11 @@ impl Interface {
         self.link.mtu
     }
 
+    /// Its station's address.
+    pub fn mac(&self) -> [u8; 6] {
+        self.link.mac
+    }
+
     /// Whether it was switched on.
     pub fn is_up(&self) -> bool {
         self.link.is_up

@@ -26,8 +26,6 @@ pub struct Carrier<D> {
     names: [String; 2],
     sides: [SourceId; 2],
     ledgers: [Rc<RefCell<Ledger>>; 2],
-    /// Answers for which an output had no room.
-    refused_answers: u64,
     /// When the next probe for loops goes out, if one is wanted.
     next_probe: Timestamp,
     loops: u64,
@@ -46,7 +44,6 @@ impl<D: Wire> Carrier<D> {
             names: names.clone(),
             sides: [0, 1].map(SourceId::from_index),
             ledgers: [0, 1].map(|side: usize| Rc::clone(ports[side].ledger())),
-            refused_answers: 0,
             next_probe: now,
             loops: 0,
             is_in_loop: false,
@@ -101,7 +98,6 @@ impl<D: Wire> Handler for Carrier<D> {
             Verdict::Answer(_) => {
                 outputs.drop_by_rule();
                 let taken = outputs.send(own, self.forwarder.answer(), None);
-                self.refused_answers += u64::from(!taken);
                 self.ledgers[1 - out].borrow_mut().takes_made(taken);
             }
             Verdict::Drop(_) => outputs.drop_by_rule(),
@@ -126,7 +122,7 @@ impl<D: Wire> Handler for Carrier<D> {
     }
 
     fn lost_answers(&self) -> u64 {
-        self.refused_answers + 0
+        self.ledgers.iter().map(|ledger| ledger.borrow().lost_answers()).sum()
     }
 
     fn findings(&self, [a, b]: [&Port<D>; 2]) -> Findings {

@@ -53,6 +53,8 @@ pub struct Ledger {
     pub made: u64,
     /// Of those, what was lost.
     pub made_lost: u64,
+    /// And of that, what no output counts.
+    unseen: u64,
     /// Of all, what still waited at the end.
     abandoned: u64,
     latencies: Vec<u64>,
@@ -86,7 +88,10 @@ impl<D: Wire> Port<D> {
     /// Sends a frame that was made here, at once if the output lets it.
     pub fn send_made(&mut self, frame: &[u8]) {
         let taken = self.device.transmitter().queue(frame, None);
-        self.ledger.borrow_mut().takes_made(taken);
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.takes_made(taken);
+        ledger.unseen += u64::from(!taken);
+        drop(ledger);
         // What cannot leave now does with the next that can.
         let _ = self.poll_tx(BATCH);
     }
@@ -190,6 +195,11 @@ impl Ledger {
         } else {
             self.made_lost += 1;
         }
+    }
+
+    /// What outputs count as lost although it never came in.
+    pub fn lost_answers(&self) -> u64 {
+        self.made_lost - self.unseen
     }
 
     /// So many of the first have left, and so many behind them were lost. Which is which between two turns nobody
