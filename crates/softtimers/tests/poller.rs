@@ -1,7 +1,11 @@
 //! The poller on simulated devices, where every figure is exact, and on real sockets.
 
+#[path = "poller/interfaces.rs"]
+mod interfaces;
 #[path = "poller/machine.rs"]
 mod machine;
+#[path = "../src/skipped.rs"]
+mod skipped;
 #[path = "poller/sockets.rs"]
 mod sockets;
 

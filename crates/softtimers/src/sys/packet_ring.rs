@@ -214,3 +214,7 @@ const KIND: usize = size_of::<libc::tpacket2_hdr>() + 10;
 const FRAME: usize = 96;
 /// What the kernel allocates at once.
 const BLOCK: usize = 128 << 10;
+
+#[cfg(test)]
+#[path = "packet_ring/tests.rs"]
+mod tests;
