@@ -72,6 +72,7 @@ mod outputs;
 mod queues;
 pub mod simulated;
 mod udp;
+pub(crate) mod xdp;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -89,6 +90,7 @@ pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
 pub use udp::{UdpDevice, UdpOutput};
+pub use xdp::{XdpConfig, XdpDevice, XdpOutput};
 
 use crate::event_loop::Token;
 use outputs::Tally;

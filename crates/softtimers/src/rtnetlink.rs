@@ -69,19 +69,34 @@ pub(crate) struct Link {
 
 /// An interface by its index.
 pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
-    let request = message(libc::RTM_GETLINK, ACKNOWLEDGE, &[0, interface, 0, 0], &[]);
-    let answers = ask(&socket()?, &request)?;
-    let answer = answers.first().ok_or(Errno::NODEV)?;
-    let attribute = |wanted| {
-        let found = attributes(answer.get(IFINFOMSG..).unwrap_or_default()).find(|&(kind, _)| kind == wanted);
-        found.map(|(_, data)| number(data, 0))
-    };
+    let answer = described(interface)?;
+    let word = |wanted| attribute_of(&answer, wanted).map(|data| number(data, 0));
     Ok(Link {
-        kind: half(answer, 2),
-        is_up: number(answer, 8) & libc::IFF_UP as u32 != 0,
-        mtu: attribute(libc::IFLA_MTU).unwrap_or(0),
-        master: attribute(libc::IFLA_MASTER),
+        kind: half(&answer, 2),
+        is_up: number(&answer, 8) & libc::IFF_UP as u32 != 0,
+        mtu: word(libc::IFLA_MTU).unwrap_or(0),
+        master: word(libc::IFLA_MASTER),
     })
+}
+
+/// The number of the XDP program that an interface runs, wherever it is hooked in.
+pub(crate) fn xdp_program(interface: u32) -> Result<Option<u32>, Errno> {
+    let answer = described(interface)?;
+    let mut found = attributes(attribute_of(&answer, IFLA_XDP).unwrap_or_default())
+        .filter(|(kind, _)| IFLA_XDP_PROG_IDS.contains(kind))
+        .map(|(_, data)| number(data, 0));
+    Ok(found.find(|&program| program != 0))
+}
+
+/// What the kernel says of an interface: `struct ifinfomsg`, and attributes.
+fn described(interface: u32) -> Result<Vec<u8>, Errno> {
+    let request = message(libc::RTM_GETLINK, ACKNOWLEDGE, &[0, interface, 0, 0], &[]);
+    ask(&socket()?, &request)?.into_iter().next().ok_or(Errno::NODEV)
+}
+
+fn attribute_of(interface: &[u8], wanted: u16) -> Option<&[u8]> {
+    let mut all = attributes(interface.get(IFINFOMSG..).unwrap_or_default());
+    all.find(|&(kind, _)| kind == wanted).map(|(_, data)| data)
 }
 
 /// The addresses that this machine has on an interface.
@@ -213,6 +228,9 @@ const TCMSG: usize = 20;
 const IFINFOMSG: usize = 16;
 const IFADDRMSG: usize = 8;
 const RTMSG: usize = 12;
+const IFLA_XDP: u16 = 43;
+/// `IFLA_XDP_PROG_ID`, and where there are several `IFLA_XDP_DRV_PROG_ID`, `…SKB…`, `…HW…`.
+const IFLA_XDP_PROG_IDS: std::ops::RangeInclusive<u16> = 4..=7;
 const ACKNOWLEDGE: u16 = libc::NLM_F_ACK as u16;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;

@@ -4,6 +4,8 @@
 mod machine;
 #[path = "poller/sockets.rs"]
 mod sockets;
+#[path = "poller/xdp.rs"]
+mod xdp;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
