@@ -64,6 +64,7 @@ pub struct XdpDevice {
     redirect: Redirect,
     drop_while_shut: bool,
     invalid: u64,
+    gone: bool,
     /// Of several queues, one descriptor for all.
     together: Option<Epoll>,
     _promiscuous: Option<OwnedFd>,
@@ -136,6 +137,7 @@ impl XdpDevice {
     }
 
     fn at(port: &Port<'_>, sockets: &mut Sockets, config: XdpConfig) -> io::Result<Self> {
+        Redirect::check(port.index, port.name)?;
         let (first, output) = sockets.open_both(port)?;
         let mut queues = vec![first];
         for queue in 1..port.queues {
@@ -158,6 +160,7 @@ impl XdpDevice {
             redirect,
             drop_while_shut: config.drop_while_shut,
             invalid: 0,
+            gone: false,
             together,
             _promiscuous: port.promiscuous()?,
         })
@@ -172,6 +175,15 @@ impl XdpDevice {
     /// How many queues the interface receives by.
     pub fn queues(&self) -> usize {
         self.queues.len()
+    }
+
+    /// Whether the interface is still there. The kernel tells that once.
+    fn check(&mut self) -> io::Result<()> {
+        self.gone |= !matches!(socket_error(&self.queues[0].socket), Ok(Ok(())));
+        if self.gone {
+            return Err(io::Error::new(io::ErrorKind::NetworkDown, "the interface is gone"));
+        }
+        Ok(())
     }
 }
 
@@ -228,9 +240,8 @@ impl Device for XdpDevice {
             if !queue.received.is_empty() {
                 return Ok(false);
             }
-            // When the interface goes for good, each wait would end at once.
-            socket_error(&queue.socket)??;
         }
+        self.check()?;
         Ok(true)
     }
 
@@ -240,7 +251,9 @@ impl Device for XdpDevice {
         }
     }
 
+    /// Also says when the interface has gone for good, by an error, for no wake-up does.
     fn drops(&mut self) -> io::Result<Drops> {
+        self.check()?;
         let mut ring = self.invalid;
         for queue in &self.queues {
             let counted = xdp::statistics(queue.socket.as_fd())?;

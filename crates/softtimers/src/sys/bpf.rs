@@ -127,6 +127,7 @@ pub(crate) fn load(kind: Program, instructions: &[Instruction]) -> io::Result<Ow
         instructions: u64,
         licence: u64,
         no_log: [u32; 6],
+        name: [u8; 16],
     }
     let attributes = Load {
         kind: kind as u32,
@@ -134,6 +135,7 @@ pub(crate) fn load(kind: Program, instructions: &[Instruction]) -> io::Result<Ow
         instructions: instructions.as_ptr() as u64,
         licence: c"Dual MIT/GPL".as_ptr() as u64,
         no_log: [0; 6],
+        name: *b"softtimers\0\0\0\0\0\0",
     };
     bpf(PROG_LOAD, &attributes)
 }

@@ -6,7 +6,7 @@
 //! ```
 
 use std::fs::File;
-use std::io::{self, ErrorKind};
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
-use softtimers::poll::{Interrupts, Quota, SourceConfig, SourceId};
-use softtimers::poller::{Device, Outputs, Packet, Poller, Transmit, XdpConfig, XdpDevice};
-use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers::poll::{Input, Interrupts, Quota, SourceConfig, SourceId};
+use softtimers::poller::{Device, Outputs, Packet, Poller, XdpConfig, XdpDevice};
+use softtimers::{Clock, Monotonic, Random, Timestamp};
 
 #[path = "../../src/skipped.rs"]
 mod skipped;
@@ -113,7 +113,7 @@ fn frame(number: u32, length: usize) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend([0x88, 0xb5]);
     frame.extend(number.to_be_bytes());
-    frame.extend((0..length.saturating_sub(18)).map(|at| (at as u32 * 7 + number) as u8));
+    frame.extend((0..length.saturating_sub(18)).map(|at| (at as u32 * 7).wrapping_add(number) as u8));
     frame
 }
 
@@ -135,10 +135,10 @@ fn across(packet: Packet<'_, softtimers::poller::FrameInfo>, outputs: &mut Outpu
 fn arrivals(
     poller: &mut Poller<XdpDevice, Interrupts>,
     receiver: &FrameReceiver,
-    mut enough: impl FnMut(&[Vec<u8>]) -> bool,
+    mut enough: impl FnMut(&mut Poller<XdpDevice, Interrupts>, &[Vec<u8>]) -> bool,
 ) -> Vec<Vec<u8>> {
     let (mut frames, mut batch, until) = (Vec::new(), FrameBatch::new(64), deadline());
-    while !enough(&frames) && Monotonic.now() < until {
+    while !enough(poller, &frames) && Monotonic.now() < until {
         poller
             .wait(Some(Monotonic.now() + Duration::from_millis(1)), |packet, outputs| {
                 across(packet, outputs);
@@ -164,7 +164,7 @@ fn frames_cross_unchanged() {
             let mut arrived = Vec::new();
             for burst in sent.chunks(32) {
                 burst.iter().for_each(|frame| sender.send(frame).unwrap());
-                arrived.extend(arrivals(&mut poller, &receiver, |frames| frames.len() >= burst.len()));
+                arrived.extend(arrivals(&mut poller, &receiver, |_, frames| frames.len() >= burst.len()));
             }
             assert_eq!(arrived.len(), sent.len());
             assert!(arrived == sent, "{from} to {to}");
@@ -176,4 +176,228 @@ fn frames_cross_unchanged() {
         }
         assert_eq!(poller.stats().sent, 2_000);
     });
+}
+
+/// What is sent as a copy may be changed afterwards; several outputs get a frame each.
+#[test]
+fn copies_are_copies() {
+    with_cables("copies", |_| {
+        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 16);
+        let (a0, b0) = (interface("a0"), interface("b0"));
+        let (near, far) = (FrameReceiver::on(&a0).unwrap(), FrameReceiver::on(&b0).unwrap());
+        FrameSender::on(&a0).unwrap().send(&frame(7, 64)).unwrap();
+        let (mut back, mut there, mut batch, until) =
+            (Vec::new(), Vec::new(), FrameBatch::new(4), deadline());
+        while (back.is_empty() || there.len() < 3) && Monotonic.now() < until {
+            poller
+                .wait(Some(Monotonic.now() + Duration::from_millis(1)), |packet, outputs| {
+                    let (here, other) = (outputs.from(), SourceId::from_index(1));
+                    assert!(outputs.send(other, packet.bytes, None));
+                    packet.bytes[17] = 8;
+                    assert!(outputs.send(here, &packet.bytes[..60], None));
+                    packet.bytes[17] = 9;
+                    // The second of these has to be copied.
+                    assert!(outputs.pass(other, &mut packet.bytes[4..], None));
+                    assert!(outputs.pass(other, packet.bytes, None));
+                    assert!(!outputs.send(other, &[0; 13], None), "no header");
+                    assert!(!outputs.send(other, &[0; 5_000], None), "no room");
+                })
+                .unwrap();
+            for (receiver, frames) in [(&near, &mut back), (&far, &mut there)] {
+                if receiver.recv_batch(&mut batch).is_ok() {
+                    frames.extend(batch.iter().map(|frame| frame.bytes.to_vec()));
+                }
+            }
+        }
+        let numbered = |number: u8| {
+            let mut frame = frame(7, 64);
+            frame[17] = number;
+            frame
+        };
+        assert_eq!(back, [&numbered(8)[..60]]);
+        assert_eq!(there, [&numbered(7), &numbered(9)[4..], &numbered(9)]);
+        assert_eq!(poller.drops(SourceId::from_index(0)).unwrap().output, 2);
+        assert_eq!(poller.device_mut(SourceId::from_index(1)).transmitter().copied(), 2);
+    });
+}
+
+/// Far more than the ring holds: what came in went out or was counted, and all of it works afterwards.
+#[test]
+fn nothing_is_lost_uncounted() {
+    with_cables("count", |_| {
+        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 64);
+        let sender = FrameSender::on(&interface("a0")).unwrap();
+        let receiver = FrameReceiver::on(&interface("b0")).unwrap();
+        let a1 = SourceId::from_index(0);
+        for round in 0..3u32 {
+            let before = poller.drops(a1).unwrap().ring;
+            (0..500).for_each(|n| sender.send(&frame(round * 500 + n, 100)).unwrap());
+            let arrived = arrivals(&mut poller, &receiver, |poller, frames| {
+                poller.drops(a1).unwrap().ring - before + frames.len() as u64 == 500
+            });
+            let dropped = poller.drops(a1).unwrap();
+            assert_eq!((dropped.rule, dropped.queue, dropped.output), (0, 0, 0));
+            assert_eq!(dropped.ring - before + arrived.len() as u64, 500);
+            assert!(arrived.len() >= 64, "a ring of them");
+        }
+    });
+}
+
+/// A poller's input is shut: the program drops, and says how many.
+#[test]
+fn a_shut_input_drops_in_the_program_if_that_is_wanted() {
+    with_cables("shut", |_| {
+        let config = XdpConfig { entries: 64, drop_while_shut: true };
+        let mut poller = forwarder(config, 16);
+        let (a1, sender) = (SourceId::from_index(0), FrameSender::on(&interface("a0")).unwrap());
+        let receiver = FrameReceiver::on(&interface("b0")).unwrap();
+        let gate = poller.add_gate(&[a1]);
+        let round = |poller: &mut Poller<_, _>| {
+            poller.poll(|packet, outputs| _ = across(packet, outputs)).unwrap();
+        };
+        poller.set_gate(gate, Input::Shut(deadline()));
+        round(&mut poller);
+        (0..10).for_each(|n| sender.send(&frame(n, 60)).unwrap());
+        let until = deadline();
+        while poller.drops(a1).unwrap().interface < 10 && Monotonic.now() < until {}
+        poller.set_gate(gate, Input::Open);
+        round(&mut poller);
+        sender.send(&frame(10, 60)).unwrap();
+        let arrived = arrivals(&mut poller, &receiver, |_, frames| !frames.is_empty());
+        assert_eq!(arrived, [frame(10, 60)]);
+        assert_eq!(poller.drops(a1).unwrap().interface, 10);
+    });
+}
+
+/// Another program stays, and is named.
+#[test]
+fn what_is_there_already_stays() {
+    with_cables("stays", |_| {
+        let mut poller = forwarder(XdpConfig::default(), 16);
+        let error = XdpDevice::on(&interface("a1"), XdpConfig::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourceBusy);
+        let message = error.to_string();
+        assert!(message.starts_with("a1: another XDP program is attached (softtimers, number "), "{message}");
+        FrameSender::on(&interface("a0")).unwrap().send(&frame(1, 60)).unwrap();
+        let receiver = FrameReceiver::on(&interface("b0")).unwrap();
+        assert_eq!(arrivals(&mut poller, &receiver, |_, frames| !frames.is_empty()), [frame(1, 60)]);
+        drop(poller);
+        drop(XdpDevice::on(&interface("a1"), XdpConfig::default()).unwrap());
+    });
+}
+
+/// Killed at any time: nothing is left, and another one begins where it was.
+#[test]
+fn it_is_attached_again_after_a_kill() {
+    const INSIDE: &str = "SOFTTIMERS_TEST_XDP_INSIDE";
+    if std::env::var_os(INSIDE).is_some() {
+        // The child, which is in the namespace already.
+        let mut poller = forwarder(XdpConfig::default(), 16);
+        println!("attached");
+        loop {
+            poller.wait(None, |packet, outputs| _ = across(packet, outputs)).unwrap();
+        }
+    }
+    with_cables("kill", |_| {
+        for round in 0..3 {
+            let mut child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "xdp::it_is_attached_again_after_a_kill", "--nocapture"])
+                .env(INSIDE, "")
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+            let attached = lines.any(|line| line.is_ok_and(|line| line.contains("attached")));
+            // SIGKILL
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(attached, "round {round}");
+        }
+        let mut poller = forwarder(XdpConfig::default(), 16);
+        FrameSender::on(&interface("a0")).unwrap().send(&frame(1, 60)).unwrap();
+        let receiver = FrameReceiver::on(&interface("b0")).unwrap();
+        assert_eq!(arrivals(&mut poller, &receiver, |_, frames| !frames.is_empty()), [frame(1, 60)]);
+    });
+}
+
+/// A cable that is unplugged loses what is under way, counted; plugged in again it carries. One that is gone for good
+/// is an error, not a loop.
+#[test]
+fn a_link_goes_down_and_comes_back() {
+    with_cables("link", |cables| {
+        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 16);
+        let sender = FrameSender::on(&interface("a0")).unwrap();
+        let far = interface("b0");
+        let carries = |poller: &mut Poller<_, _>, number| {
+            let (receiver, mark) = (FrameReceiver::on(&far).unwrap(), frame(number, 60));
+            sender.send(&mark).unwrap();
+            let arrived = arrivals(poller, &receiver, |_, frames| {
+                let came = frames.contains(&mark);
+                if !came {
+                    // Behind what had to wait there is not always room.
+                    sender.send(&mark).unwrap();
+                }
+                came
+            });
+            assert!(arrived.contains(&mark), "{number}: {} others came", arrived.len());
+        };
+        carries(&mut poller, 1);
+        for (down, number) in [("b0", 100), ("b1", 200), ("a1", 300)] {
+            cables.ip(&["link", "set", down, "down"]).unwrap();
+            for n in 0..100 {
+                // Where the cable itself is unplugged the send fails.
+                let _ = sender.send(&frame(number + n, 60));
+                let soon = Some(Monotonic.now() + Duration::from_micros(100));
+                poller.wait(soon, |packet, outputs| _ = across(packet, outputs)).unwrap();
+            }
+            cables.ip(&["link", "set", down, "up"]).unwrap();
+            carries(&mut poller, number + 999);
+        }
+        let drops = poller.drops(SourceId::from_index(1)).unwrap();
+        assert!(drops.output > 0, "{drops:?}");
+        cables.ip(&["link", "del", "a0"]).unwrap();
+        let until = deadline();
+        let error = loop {
+            assert!(Monotonic.now() < until, "nobody says that it is gone");
+            if let Err(error) = poller.drops(SourceId::from_index(0)) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::NetworkDown, "{error}");
+    });
+}
+
+/// As many frames of noise as of sense: none of them stops it.
+#[test]
+fn hostile_frames_are_passed_on_or_counted() {
+    with_cables("hostile", |_| {
+        let mut poller = forwarder(XdpConfig { entries: 256, ..XdpConfig::default() }, 16);
+        let sender = FrameSender::on(&interface("a0")).unwrap();
+        let receiver = FrameReceiver::on(&interface("b0")).unwrap();
+        let mut random = Random::stream(7, 0);
+        let mut noise = Vec::new();
+        for number in 0..300u32 {
+            // Headers that contradict their frame: fragments, tags in tags, lengths beyond all bounds.
+            let length = 14 + (random.next_u64() % 1_500) as usize;
+            let mut bytes = frame(number, length.max(18));
+            bytes.iter_mut().skip(14).for_each(|byte| *byte = random.next_u64() as u8);
+            let kinds = [0x0800u16, 0x86dd, 0x8100, 0x88a8, 0x0806, 0xffff];
+            bytes[12..14].copy_from_slice(&kinds[number as usize % kinds.len()].to_be_bytes());
+            noise.push(bytes);
+        }
+        let mut arrived = 0;
+        for burst in noise.chunks(16) {
+            burst.iter().for_each(|bytes| sender.send(bytes).unwrap());
+            arrived += arrivals(&mut poller, &receiver, |_, frames| frames.len() >= burst.len()).len();
+        }
+        assert_eq!(arrived, noise.len());
+    });
+}
+
+#[test]
+fn rings_of_other_sizes_are_refused() {
+    for entries in [0, 63, 65, 65_536, u32::MAX] {
+        let error = XdpDevice::on_all(&[], XdpConfig { entries, ..XdpConfig::default() }).unwrap_err();
+        assert!(error.to_string().contains(&format!("{entries} entries")), "{error}");
+    }
 }

@@ -32,6 +32,14 @@ pub(super) struct Redirect {
 }
 
 impl Redirect {
+    /// Refuses an interface where another program is attached.
+    pub(super) fn check(interface: u32, name: &str) -> io::Result<()> {
+        match rtnetlink::xdp_program(interface)? {
+            Some(program) => Err(occupied(name, Some(program))),
+            None => Ok(()),
+        }
+    }
+
     /// To `sockets`, one for each queue.
     pub(super) fn attach(interface: u32, name: &str, sockets: &[BorrowedFd<'_>]) -> io::Result<Self> {
         let trying =
@@ -52,7 +60,10 @@ impl Redirect {
             link => (link, true),
         };
         let link = link.map_err(|error| match Errno::from_io_error(&error) {
-            Some(Errno::BUSY | Errno::EXIST) => occupied(interface, name),
+            // Since the check.
+            Some(Errno::BUSY | Errno::EXIST) => {
+                occupied(name, rtnetlink::xdp_program(interface).ok().flatten())
+            }
             _ => trying(error, "attaching an XDP program"),
         })?;
         Ok(Redirect { words, in_driver, _link: link })
@@ -96,10 +107,9 @@ fn program(sockets: RawFd, words: RawFd) -> Vec<Instruction> {
 }
 
 /// Another program is there.
-fn occupied(interface: u32, name: &str) -> io::Error {
-    let there = rtnetlink::xdp_program(interface).ok().flatten();
-    let whose = match there.map(|number| (number, bpf::name_of(number).unwrap_or_default())) {
-        Some((number, name)) if name.is_empty() => format!(" (without a name, number {number})"),
+fn occupied(name: &str, program: Option<u32>) -> io::Error {
+    let whose = match program.map(|number| (number, bpf::name_of(number).unwrap_or_default())) {
+        Some((number, program)) if program.is_empty() => format!(" (without a name, number {number})"),
         Some((number, program)) => format!(" ({program}, number {number})"),
         None => String::new(),
     };
