@@ -374,6 +374,34 @@ mod tests {
         assert_eq!((tagged.len(), &tagged[1][12..16]), (2, &[0x88, 0xa8, 0, 9][..]));
     }
 
+    #[test]
+    fn what_is_left_of_a_checksum_is_found() {
+        for (is_v4, kind) in
+            [true, false].into_iter().flat_map(|v4| [(v4, Transport::Tcp), (v4, Transport::Udp)])
+        {
+            // One segment is the frame with right lengths, and as it is on the wire.
+            let mut whole = Vec::new();
+            cut(&frame(is_v4, kind, 101), kind, 200, &mut |segment| whole = segment.to_vec()).unwrap();
+            assert_eq!(unfinished(&whole), None);
+            let Network { at, protocol, transport, .. } = Network::of(&whole).unwrap();
+            let place = if kind == Transport::Tcp { 16 } else { 6 };
+            let addresses = if is_v4 { at + 12..at + 20 } else { at + 8..at + 40 };
+            let pseudo = sum(&whole[addresses]) + u64::from(protocol) + (whole.len() - transport) as u64;
+            let mut partial = whole.clone();
+            put(&mut partial, transport + place, fold(pseudo));
+            assert_eq!(unfinished(&partial), Some([transport as u16, place as u16]));
+            complete(&mut partial, transport, place).unwrap();
+            assert!(partial == whole);
+            put(&mut partial, transport + place, fold(pseudo));
+            assert_eq!(unfinished(&partial[..whole.len() - 1]), None, "cut short");
+            assert_eq!(unfinished(&[&partial[..], &[0]].concat()), None, "padded");
+            if is_v4 {
+                partial[at + 6] |= 0x20;
+                assert_eq!(unfinished(&partial), None, "a fragment");
+            }
+        }
+    }
+
     /// Cut short anywhere or with any byte changed: an answer, and never more bytes than came in warrant.
     #[test]
     fn no_bytes_panic() {

@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -25,11 +26,13 @@ mod skipped;
 struct Cables(String);
 
 impl Cables {
-    fn lay(test: &str) -> Result<Self, String> {
+    fn lay(test: &str, queues: &str) -> Result<Self, String> {
         let cables = Cables(format!("softtimers-xdp-{}-{test}", std::process::id()));
         ip(&["netns", "add", &cables.0])?;
         for (one, other) in [("a0", "a1"), ("b0", "b1")] {
-            cables.ip(&["link", "add", one, "type", "veth", "peer", "name", other])?;
+            let queues = ["numtxqueues", queues, "numrxqueues", queues];
+            let (near, far) = (["link", "add", one], ["type", "veth", "peer", "name", other]);
+            cables.ip(&[&near[..], &queues, &far, &queues].concat())?;
             for end in [one, other] {
                 // Without addresses of IPv6 nothing is sent that the test has not sent.
                 cables.ip(&["link", "set", end, "addrgenmode", "none", "up"])?;
@@ -64,7 +67,12 @@ fn ip(words: &[&str]) -> Result<(), String> {
 
 /// Runs a test on a thread in the namespace, whose name is that of the test.
 fn with_cables(test: &str, body: impl FnOnce(&Cables) + Send) {
-    let cables = match Cables::lay(test) {
+    with_queues(test, "1", body);
+}
+
+/// The same with so many queues at each end.
+fn with_queues(test: &str, queues: &str, body: impl FnOnce(&Cables) + Send) {
+    let cables = match Cables::lay(test, queues) {
         Ok(cables) => cables,
         Err(reason) => return skipped::skipped(&format!("no virtual cables: {reason}")),
     };
@@ -400,4 +408,62 @@ fn rings_of_other_sizes_are_refused() {
         let error = XdpDevice::on_all(&[], XdpConfig { entries, ..XdpConfig::default() }).unwrap_err();
         assert!(error.to_string().contains(&format!("{entries} entries")), "{error}");
     }
+}
+
+/// All queues of an interface are one device, whichever a frame comes by.
+#[test]
+fn several_queues_are_one_device() {
+    with_queues("queues", "3", |_| {
+        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 4);
+        assert_eq!(poller.device(SourceId::from_index(0)).queues(), 3);
+        let sender = FrameSender::on(&interface("a0")).unwrap();
+        let receiver = FrameReceiver::on(&interface("b0")).unwrap();
+        // The kernel spreads flows over queues, so these differ in their ports.
+        let flow = |port: u16| {
+            let mut frame = frame(port.into(), 60);
+            let header = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+            frame[12..34].copy_from_slice(&header);
+            frame[34..36].copy_from_slice(&port.to_be_bytes());
+            frame
+        };
+        let sent: Vec<_> = (0..300).map(flow).collect();
+        let mut arrived = Vec::new();
+        for burst in sent.chunks(10) {
+            burst.iter().for_each(|frame| sender.send(frame).unwrap());
+            arrived.extend(arrivals(&mut poller, &receiver, |_, frames| frames.len() >= burst.len()));
+        }
+        arrived.sort_by_key(|frame| u16::from_be_bytes([frame[34], frame[35]]));
+        assert!(arrived == sent, "{} of {}", arrived.len(), sent.len());
+    });
+}
+
+/// The kernel leaves checksums to the end of a virtual cable, and it is filled in on the way.
+#[test]
+fn checksums_are_complete_when_they_leave() {
+    with_cables("sums", |cables| {
+        cables.ip(&["addr", "add", "10.98.0.1/24", "dev", "a0"]).unwrap();
+        let neighbour = ["neigh", "add", "10.98.0.2", "lladdr", "02:00:00:00:00:02", "dev", "a0"];
+        cables.ip(&neighbour).unwrap();
+        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 16);
+        let receiver = FrameReceiver::on(&interface("b0")).unwrap();
+        let socket = UdpSocket::bind("10.98.0.1:0").unwrap();
+        let count = 50;
+        (0..count).for_each(|n| _ = socket.send_to(&vec![n; n.into()], "10.98.0.2:9").unwrap());
+        let is_datagram = |frame: &Vec<u8>| frame[12..14] == [8, 0] && frame[23] == 17;
+        let frames = arrivals(&mut poller, &receiver, |_, frames| {
+            frames.iter().filter(|frame| is_datagram(frame)).count() == usize::from(count)
+        });
+        for frame in frames.into_iter().filter(is_datagram) {
+            let packet = &frame[14..];
+            // The pseudo-header and the datagram add up to all ones.
+            let halves = packet[12..]
+                .chunks(2)
+                .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low)));
+            let mut sum = halves.sum::<u32>() + 17 + packet.len() as u32 - 20;
+            while sum > 0xffff {
+                sum = (sum & 0xffff) + (sum >> 16);
+            }
+            assert_eq!(sum, 0xffff, "{packet:?}");
+        }
+    });
 }
