@@ -94,9 +94,8 @@ pub(crate) const SET_LONG: u8 = 0x18;
 pub(crate) const LOAD_WORD: u8 = 0x61;
 pub(crate) const LOAD_LONG: u8 = 0x79;
 /// `*(to + offset) = from`, and with a constant.
-pub(crate) const STORE_WORD: u8 = 0x63;
 pub(crate) const STORE_LONG: u8 = 0x7b;
-pub(crate) const STORE_CONSTANT_HALF: u8 = 0x6a;
+pub(crate) const STORE_CONSTANT_BYTE: u8 = 0x72;
 pub(crate) const STORE_CONSTANT_WORD: u8 = 0x62;
 pub(crate) const STORE_CONSTANT_LONG: u8 = 0x7a;
 /// `*(to + offset) += from`, of eight bytes, whoever else adds.
@@ -105,18 +104,18 @@ pub(crate) const ADD_ATOMICALLY: u8 = 0xdb;
 pub(crate) const ADD: u8 = 0x07;
 pub(crate) const ADD_REGISTER: u8 = 0x0f;
 pub(crate) const SUBTRACT_REGISTER: u8 = 0x1f;
+pub(crate) const MULTIPLY_REGISTER: u8 = 0x2f;
+pub(crate) const DIVIDE_REGISTER: u8 = 0x3f;
 pub(crate) const SHIFT_LEFT: u8 = 0x67;
 pub(crate) const SHIFT_RIGHT: u8 = 0x77;
 /// The bytes of `to` in the network's order; the constant says how many bits.
 pub(crate) const TO_BIG_ENDIAN: u8 = 0xdc;
-/// Goes elsewhere: always, or if `to` and the constant or `from` compare so, as numbers without a sign.
-pub(crate) const SKIP: u8 = 0x05;
+/// Goes elsewhere if `to` and the constant or `from` compare so, as numbers without a sign.
 pub(crate) const SKIP_IF_EQUAL: u8 = 0x15;
 pub(crate) const SKIP_IF_GREATER: u8 = 0x25;
 pub(crate) const SKIP_IF_NOT_EQUAL: u8 = 0x55;
 pub(crate) const SKIP_IF_GREATER_REGISTER: u8 = 0x2d;
 pub(crate) const SKIP_IF_AT_LEAST_REGISTER: u8 = 0x3d;
-pub(crate) const SKIP_IF_LESS_REGISTER: u8 = 0xad;
 pub(crate) const CALL: u8 = 0x85;
 pub(crate) const EXIT: u8 = 0x95;
 
@@ -140,10 +139,10 @@ mod tests {
     #[test]
     fn jumps_find_their_labels() {
         let mut code = Code::default();
-        code.label("begin").jump(SKIP, 0, 0, 0, "end").op(SET, 0, 0, 0, 1).load_map(1, MAP, 3);
+        code.label("begin").jump(SKIP_IF_NOT_EQUAL, 0, 0, 2, "end").op(SET, 0, 0, 0, 1).load_map(1, MAP, 3);
         code.jump(SKIP_IF_EQUAL, 1, 0, 7, "begin").label("end").op(EXIT, 0, 0, 0, 0);
         let expected = [
-            op(SKIP, 0, 0, 4, 0),
+            op(SKIP_IF_NOT_EQUAL, 0, 0, 4, 2),
             op(SET, 0, 0, 0, 1),
             op(SET_LONG, 1, MAP, 0, 3),
             op(0, 0, 0, 0, 0),
@@ -157,7 +156,7 @@ mod tests {
     #[should_panic(expected = "no label there")]
     fn a_jump_to_nowhere_is_found() {
         let mut code = Code::default();
-        code.jump(SKIP, 0, 0, 0, "there");
+        code.jump(SKIP_IF_EQUAL, 0, 0, 0, "there");
         code.finish();
     }
 }

@@ -65,6 +65,9 @@ pub(crate) struct Link {
     pub(crate) mtu: u32,
     /// The bridge or bond that it belongs to.
     pub(crate) master: Option<u32>,
+    /// Of Ethernet; else zeroes.
+    pub(crate) address: [u8; 6],
+    pub(crate) is_veth: bool,
 }
 
 /// An interface by its index.
@@ -76,7 +79,30 @@ pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
         is_up: number(&answer, 8) & libc::IFF_UP as u32 != 0,
         mtu: word(libc::IFLA_MTU).unwrap_or(0),
         master: word(libc::IFLA_MASTER),
+        address: attribute_of(&answer, libc::IFLA_ADDRESS)
+            .and_then(|data| data.try_into().ok())
+            .unwrap_or_default(),
+        is_veth: attributes(attribute_of(&answer, libc::IFLA_LINKINFO).unwrap_or_default())
+            .any(|(kind, name)| kind == IFLA_INFO_KIND && name.starts_with(b"veth\0")),
     })
+}
+
+/// How many packets an interface has not sent although it should have.
+pub(crate) fn refused(interface: u32) -> Result<u64, Errno> {
+    statistic(interface, TX_DROPPED)
+}
+
+/// How many it has sent.
+pub(crate) fn transmitted(interface: u32) -> Result<u64, Errno> {
+    statistic(interface, TX_PACKETS)
+}
+
+/// A word of `struct rtnl_link_stats64`.
+fn statistic(interface: u32, word: usize) -> Result<u64, Errno> {
+    let answer = described(interface)?;
+    let all = attribute_of(&answer, libc::IFLA_STATS64).unwrap_or_default();
+    let word = all.get(word * 8..).and_then(<[u8]>::first_chunk);
+    word.map(|word| u64::from_ne_bytes(*word)).ok_or(Errno::NODATA)
 }
 
 /// The number of the XDP program that an interface runs, wherever it is hooked in.
@@ -228,6 +254,9 @@ const TCMSG: usize = 20;
 const IFINFOMSG: usize = 16;
 const IFADDRMSG: usize = 8;
 const RTMSG: usize = 12;
+const TX_PACKETS: usize = 1;
+const TX_DROPPED: usize = 7;
+const IFLA_INFO_KIND: u16 = 1;
 const IFLA_XDP: u16 = 43;
 /// `IFLA_XDP_PROG_ID`, and where there are several `IFLA_XDP_DRV_PROG_ID`, `…SKB…`, `…HW…`.
 const IFLA_XDP_PROG_IDS: std::ops::RangeInclusive<u16> = 4..=7;

@@ -14,10 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Generator, GeneratorConfig, Interface};
 use softtimers::poll::{Input, Interrupts, Quota, SourceConfig, SourceId};
 use softtimers::poller::{Device, Outputs, Packet, Poller, XdpConfig, XdpDevice};
-use softtimers::{Clock, Monotonic, Random, Timestamp};
+use softtimers::{Clock, Monotonic, Random, Rate, Timestamp};
 
 #[path = "../../src/skipped.rs"]
 mod skipped;
@@ -465,5 +465,94 @@ fn checksums_are_complete_when_they_leave() {
             }
             assert_eq!(sum, 0xffff, "{packet:?}");
         }
+    });
+}
+
+/// As many as were asked for, each once and with its number and its time; the rest is counted.
+#[test]
+fn the_generator_sends_what_it_says() {
+    with_cables("generate", |_| {
+        let mut device = devices(XdpConfig { entries: 8_192, ..XdpConfig::default() }).unwrap().remove(0);
+        for (count, burst) in [(1_000, 1), (2_000, 4), (1_999, 64)] {
+            let mut head = frame(9, 60);
+            head[14..30].fill(0);
+            let config = GeneratorConfig {
+                frame: head.clone(),
+                head: 37,
+                number_at: Some(14),
+                due_at: Some(22),
+                rate: Rate::per_second(20_000).unwrap(),
+                burst,
+                catch_up: Duration::from_secs(20),
+                count: Some(count),
+                duration: None,
+            };
+            let mut generator = Generator::new(interface("a0"), config).unwrap();
+            let (begin, until) = (Monotonic.now(), deadline());
+            while !generator.is_done() && Monotonic.now() < until {
+                generator.run().unwrap();
+            }
+            let generated = generator.generated().unwrap();
+            assert_eq!((generated.sent, generated.refused, generated.forfeited), (count, 0, 0));
+            assert_eq!(generated.bursts, count.div_ceil(burst.into()));
+            let (mut next, mut due) = (0, begin.as_nanos());
+            device
+                .poll_rx(10_000, |packet, _| {
+                    let word = |at: usize| u64::from_be_bytes(packet.bytes[at..at + 8].try_into().unwrap());
+                    assert_eq!(word(14), next);
+                    let gap = u64::from(burst) * 50_000;
+                    if next % u64::from(burst) == 0 {
+                        assert!(word(22) >= due + if next > 0 { gap } else { 0 }, "{next}");
+                        due = word(22);
+                    }
+                    assert_eq!(word(22), due);
+                    assert_eq!((&packet.bytes[..14], &packet.bytes[30..]), (&head[..14], &head[30..]));
+                    next += 1;
+                    // The same memory is used again, and what was written there is not.
+                    packet.bytes[..14].fill(0xee);
+                })
+                .unwrap();
+            assert_eq!(next, count);
+            // At the rate, and never before its place.
+            let places = (count - 1) / u64::from(burst) * u64::from(burst) * 50_000;
+            assert!(
+                generated.span + Duration::from_micros(1) + generated.latest >= Duration::from_nanos(places)
+            );
+        }
+    });
+}
+
+/// It sends only where it may, and says when nobody takes it.
+#[test]
+fn the_generator_refuses_what_is_no_cable() {
+    with_cables("refuse", |cables| {
+        let config = |count| GeneratorConfig {
+            frame: frame(1, 60),
+            head: 14,
+            number_at: None,
+            due_at: None,
+            rate: Rate::per_second(10_000).unwrap(),
+            burst: 1,
+            catch_up: Duration::ZERO,
+            count: Some(count),
+            duration: None,
+        };
+        // Whichever other kind this kernel has.
+        let other = ["dummy", "bridge"]
+            .into_iter()
+            .find(|kind| cables.ip(&["link", "add", "d0", "type", kind]).is_ok());
+        if other.is_some() {
+            let error = Generator::new(interface("d0"), config(1)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("d0 is no virtual cable"), "{error}");
+        }
+        cables.ip(&["link", "set", "b0", "down"]).unwrap();
+        assert!(Generator::new(interface("b0"), config(1)).unwrap_err().to_string().contains("b0 is down"));
+        // Nobody takes frames of programs at the other end.
+        let error = Generator::new(interface("a0"), config(100)).unwrap().run().unwrap_err();
+        assert!(error.to_string().contains("ethtool -K PEER gro on"), "{error}");
+        // With a program there it does.
+        let _device = XdpDevice::on(&interface("a1"), XdpConfig::default()).unwrap();
+        Generator::new(interface("a0"), config(100)).unwrap().run().unwrap();
     });
 }
