@@ -8,6 +8,8 @@ mod machine;
 mod skipped;
 #[path = "poller/sockets.rs"]
 mod sockets;
+#[path = "poller/xdp.rs"]
+mod xdp;
 
 use std::collections::VecDeque;
 use std::rc::Rc;

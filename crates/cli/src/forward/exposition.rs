@@ -122,7 +122,7 @@ impl Beside {
                 counter(
                     "outages",
                     "Times that an interface was found switched off.",
-                    interfaces.outages.iter().sum(),
+                    interfaces.outages.iter().flatten().sum(),
                 );
                 counter("loops", "Times that a loop was found.", interfaces.loops);
                 let name = "softtimers_forward_refused_total";

@@ -8,10 +8,10 @@
 pub mod carrier;
 pub mod port;
 
-use std::io;
+use std::io::{self, ErrorKind};
 
 use softtimers::packet::Interface;
-use softtimers::poller::{PacketConfig, PacketDevice};
+use softtimers::poller::{PacketConfig, PacketDevice, XdpConfig, XdpDevice};
 use softtimers_wan::interfaces::{Problem, claim};
 
 use super::engine::{Basis, Ends, Engine};
@@ -53,7 +53,13 @@ pub fn run(plan: &ForwardPlan, between: &InterfacesConfig, interrupt: Interrupt)
             let devices = [opened(&interfaces[0])?, opened(&interfaces[1])?];
             start(plan, between, interrupt, &interfaces, devices)
         }
-        Driver::Xdp => Err(Failure::not_possible(format_args!("{what}: --driver xdp is not there yet"))),
+        Driver::Xdp => {
+            let devices = XdpDevice::on_all(&interfaces, XdpConfig::default());
+            let devices = devices.map_err(|error| refusal(&what, &error))?;
+            let devices = <[XdpDevice; 2]>::try_from(devices);
+            let devices = devices.map_err(|_| Failure::check(format_args!("{what}: not two devices")))?;
+            start(plan, between, interrupt, &interfaces, devices)
+        }
     }
 }
 
@@ -70,7 +76,7 @@ fn start<D: Wire>(
     forwarder.rules = basis.rules.take();
     forwarder.router = between.routed.as_ref().map(|legs| {
         Router::new([0, 1].map(|side| Leg {
-            mac: interfaces[side].mac(),
+            mac: interfaces[side].hardware_address(),
             next_hop: legs[side].next_hop,
             mtu: interfaces[side].mtu(),
             addresses: legs[side].addresses.clone(),
@@ -93,6 +99,19 @@ fn start<D: Wire>(
         ..ForwardConfig::of(plan, engine.metrics.as_ref())
     };
     carry(plan, engine, &config, &words, ender)
+}
+
+/// What the device refuses is told in its own words.
+fn refusal(what: &str, error: &io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::Unsupported => {
+            Failure::not_possible(format_args!("{what}: --driver xdp: {error}"))
+        }
+        ErrorKind::InvalidInput | ErrorKind::ResourceBusy => {
+            Failure::usage(format_args!("{what}: --driver xdp: {error}"))
+        }
+        _ => Failure::check(format_args!("{what}: --driver xdp: {error}")),
+    }
 }
 
 /// Ethernet's header and two tags.

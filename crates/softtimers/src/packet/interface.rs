@@ -50,14 +50,19 @@ impl Interface {
         self.link.mtu
     }
 
-    /// Its station's address.
-    pub fn mac(&self) -> [u8; 6] {
-        self.link.mac
-    }
-
     /// Whether it was switched on.
     pub fn is_up(&self) -> bool {
         self.link.is_up
+    }
+
+    /// Whether it is an end of a virtual cable.
+    pub fn is_veth(&self) -> bool {
+        self.link.is_veth
+    }
+
+    /// Its own address of Ethernet.
+    pub fn hardware_address(&self) -> [u8; 6] {
+        self.link.address
     }
 
     /// Whether it is part of a bridge, a bond or the like.

@@ -87,12 +87,12 @@ impl<D: Wire> Handler for Carrier<D> {
             Some(Segments::Tcp(size) | Segments::Udp(size)) => Some(size),
             _ => None,
         };
-        let at = arrived.unwrap_or_else(|| Monotonic.now());
+        let at = arrived.unwrap_or_else(|| self.ledgers[1 - out].borrow().turn);
         match self.forwarder.handle(bytes, &Arrival { entrance, segment, at }) {
             Verdict::Forward => {
                 // If there is no room, it is counted there.
-                if outputs.send(self.sides[out], bytes, Some(from)) {
-                    self.ledgers[out].borrow_mut().waits(Departure::Forwarded(Some(at)));
+                if outputs.pass(self.sides[out], bytes, Some(from)) {
+                    self.ledgers[out].borrow_mut().waits(Departure::Forwarded(at));
                 }
             }
             Verdict::Answer(_) => {

@@ -6,7 +6,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
-use softtimers::poller::{Device, Drops, FrameInfo, Left, Packet, PacketDevice, Sent, Transmit, Turn};
+use softtimers::poller::{
+    Device, Drops, FrameInfo, Left, Packet, PacketDevice, Sent, Transmit, Turn, XdpDevice,
+};
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use crate::forward::engine::{Counted, Ends};
@@ -16,8 +18,8 @@ pub trait Wire: Device<Address = FrameInfo> + AsFd {
     /// Frames that its output took and then dropped.
     fn lost(&mut self) -> u64;
 
-    /// Times that the interface was found switched off.
-    fn outages(&self) -> u64;
+    /// Times that the interface was found switched off, if it knows.
+    fn outages(&self) -> Option<u64>;
 }
 
 impl Wire for PacketDevice {
@@ -25,8 +27,19 @@ impl Wire for PacketDevice {
         self.transmitter().dropped()
     }
 
-    fn outages(&self) -> u64 {
-        PacketDevice::outages(self)
+    fn outages(&self) -> Option<u64> {
+        Some(PacketDevice::outages(self))
+    }
+}
+
+impl Wire for XdpDevice {
+    fn lost(&mut self) -> u64 {
+        self.transmitter().dropped()
+    }
+
+    /// Frames stay away, and come again.
+    fn outages(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -46,6 +59,8 @@ pub struct Port<D> {
 /// What waits at an output since when, and what became of it.
 #[derive(Debug, Default)]
 pub struct Ledger {
+    /// When frames were last looked for, which stands for their arrival where no device knows that.
+    pub turn: Timestamp,
     waiting: VecDeque<Departure>,
     /// Frames that came in at the other interface.
     pub forwarded: u64,
@@ -64,7 +79,7 @@ pub struct Ledger {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departure {
     /// It came in at the other interface, then.
-    Forwarded(Option<Timestamp>),
+    Forwarded(Timestamp),
     /// It was made here.
     Made,
 }
@@ -80,8 +95,8 @@ impl<D: Wire> Port<D> {
         &self.ledger
     }
 
-    /// Times that the interface was found switched off.
-    pub fn outages(&self) -> u64 {
+    /// Times that the interface was found switched off, if the device knows.
+    pub fn outages(&self) -> Option<u64> {
         self.device.outages()
     }
 
@@ -141,6 +156,7 @@ impl<D: Wire> Device for Port<D> {
     ) -> io::Result<Turn> {
         let mut done = 0;
         loop {
+            self.ledger.borrow_mut().turn = Monotonic.now();
             let turn = self.device.poll_rx((quota - done).min(BATCH), &mut sink)?;
             done += turn.done;
             self.received += turn.done as u64;
@@ -210,8 +226,7 @@ impl Ledger {
             match departure {
                 Departure::Forwarded(arrived) => {
                     self.forwarded += 1;
-                    let latency = arrived.map(|arrived| now.saturating_duration_since(arrived));
-                    self.latencies.extend(latency.map(|latency| latency.as_nanos() as u64));
+                    self.latencies.push(now.saturating_duration_since(arrived).as_nanos() as u64);
                 }
                 Departure::Made => self.made += 1,
             }
