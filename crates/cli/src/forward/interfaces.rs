@@ -101,16 +101,12 @@ fn start<D: Wire>(
     carry(plan, engine, &config, &words, ender)
 }
 
-/// What the device refuses is told in its own words.
+/// What the device refuses is told in its own words: another choice is wanted, or a privilege, or another kernel.
 fn refusal(what: &str, error: &io::Error) -> Failure {
+    let words = format_args!("{what}: --driver xdp: {error}");
     match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::Unsupported => {
-            Failure::not_possible(format_args!("{what}: --driver xdp: {error}"))
-        }
-        ErrorKind::InvalidInput | ErrorKind::ResourceBusy => {
-            Failure::usage(format_args!("{what}: --driver xdp: {error}"))
-        }
-        _ => Failure::check(format_args!("{what}: --driver xdp: {error}")),
+        ErrorKind::InvalidInput | ErrorKind::ResourceBusy => Failure::usage(words),
+        _ => Failure::not_possible(words),
     }
 }
 
