@@ -4,6 +4,8 @@
 mod interfaces;
 #[path = "poller/machine.rs"]
 mod machine;
+#[path = "poller/network.rs"]
+mod network;
 #[path = "../src/skipped.rs"]
 mod skipped;
 #[path = "poller/sockets.rs"]

@@ -87,6 +87,10 @@ pub struct PacketDevice {
     drops: Drops,
     /// Frames with a tag that the kernel had taken out.
     tagged: u64,
+    /// Slots looked at; as many as when drops were asked for last.
+    looked: u64,
+    looked_before: u64,
+    renewals: u64,
     /// What the interface had dropped before, if that is for us to tell.
     dropped_before: Option<u64>,
 }
@@ -130,6 +134,9 @@ impl PacketDevice {
             outages: 0,
             drops: Drops::default(),
             tagged: 0,
+            looked: 0,
+            looked_before: 0,
+            renewals: 0,
             dropped_before: None,
         };
         device.dropped_before = device.dropped_by_interface();
@@ -182,6 +189,24 @@ impl PacketDevice {
     /// How many frames the ring has room for.
     pub fn slots(&self) -> usize {
         self.ring.slots()
+    }
+
+    /// How many times the ring was made anew. A frame that Linux cannot describe, cut up in a way of other protocols, stops
+    /// a ring of this kind: all that come after it are dropped, and counted ([`Drops::ring`]), and the slot that it was to
+    /// have is never given out again (seen with Linux 6.18; `tpacket_rcv` keeps the slot's owner bit). Virtual machines can send
+    /// such frames. [`Device::drops`] notices, the second time at the latest.
+    pub fn renewals(&self) -> u64 {
+        self.renewals
+    }
+
+    /// Frames were dropped although the ring was empty all the time.
+    fn look_for_jam(&mut self, dropped: u32) -> io::Result<()> {
+        let untouched = std::mem::replace(&mut self.looked_before, self.looked) == self.looked;
+        if dropped > 0 && untouched && !self.ring.is_ready() {
+            self.renewals += 1;
+            self.ring.renew(self.socket.as_fd())?;
+        }
+        Ok(())
     }
 
     /// Fetches what the socket has to say of its interface, if it has.
@@ -262,6 +287,7 @@ impl Device for PacketDevice {
         }
         let more = looked == quota && ring.is_ready();
         self.busy |= looked > 0;
+        self.looked += looked as u64;
         if is_link_down {
             self.link_is_down();
         }
@@ -292,9 +318,11 @@ impl Device for PacketDevice {
 
     /// The interface's are those that it counts as dropped or missed since the device was opened. Among them are
     /// frames with tags that the machine itself has no use for; those that came through the ring are taken off. Some ten
-    /// microseconds.
+    /// microseconds. To be called now and then: a [ring that has stopped](PacketDevice::renewals) is found here.
     fn drops(&mut self) -> io::Result<Drops> {
-        self.drops.ring += u64::from(packet::take_drops(self.socket.as_fd())?);
+        let dropped = packet::take_drops(self.socket.as_fd())?;
+        self.drops.ring += u64::from(dropped);
+        self.look_for_jam(dropped)?;
         if let (Some(before), Some(now)) = (self.dropped_before, self.dropped_by_interface()) {
             self.drops.interface = now.saturating_sub(before).saturating_sub(self.tagged);
         }

@@ -77,13 +77,17 @@ pub(crate) fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()>
     set_record(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Has the interface fill a ring (`tpacket_rcv`), whose slots hold frames of up to a size; what is longer is in the
-/// socket's queue too, as far as that has room. Offloads are described.
-pub(crate) fn set_receive_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req) -> io::Result<()> {
+/// What is set before a socket gets a ring whose slots hold frames of up to a size; what is longer is in the socket's
+/// queue too, as far as that has room. Offloads are described.
+pub(crate) fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
     set_offload_headers(socket)?;
     set_number(socket, libc::SOL_PACKET, libc::PACKET_RESERVE, super::packet_ring::RESERVE as i32)?;
-    set_number(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1)?;
+    set_number(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1)
+}
+
+/// Has the interface fill a ring (`tpacket_rcv`), or with one of nothing, not any more.
+pub(crate) fn set_receive_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req) -> io::Result<()> {
     set_record(socket, libc::PACKET_RX_RING, &ring)
 }
 

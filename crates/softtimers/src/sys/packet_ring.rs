@@ -32,6 +32,7 @@ pub(crate) struct RxRing<M = Mapping> {
     slot: usize,
     slots: usize,
     next: usize,
+    /// Kept mapped.
     _memory: M,
 }
 
@@ -44,20 +45,40 @@ impl RxRing {
         let slots = slots.max(2).next_multiple_of(block / slot);
         let length = slots.checked_mul(slot).filter(|&length| u32::try_from(length).is_ok());
         let length = length.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        packet::set_receive_ring(
-            socket,
-            libc::tpacket_req {
-                tp_block_size: block as u32,
-                tp_block_nr: (length / block) as u32,
-                tp_frame_size: slot as u32,
-                tp_frame_nr: slots as u32,
-            },
-        )?;
+        packet::prepare_receive_ring(socket)?;
+        packet::set_receive_ring(socket, shape(slot, slots))?;
         let memory = Mapping::shared(socket, length, 0)?;
         let start = memory.start();
         // SAFETY: the mapping is page-aligned and as long as all slots, of a multiple of 16 bytes each. It moves with
         // the ring and ends with it. The kernel writes to slots that it owns only.
         Ok(unsafe { RxRing::over(memory, start, slot, slots) })
+    }
+
+    /// Has `socket`, which fills this ring, fill a new one; what is in it is lost. After an error no frame comes any more.
+    pub(crate) fn renew(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        // The kernel does not part from a ring that is mapped. Zeroes are slots that are the kernel's.
+        self.replace(Mapping::untouched(self.slot * self.slots)?);
+        packet::set_receive_ring(socket, shape(0, 0))?;
+        packet::set_receive_ring(socket, shape(self.slot, self.slots))?;
+        self.replace(Mapping::shared(socket, self.slot * self.slots, 0)?);
+        Ok(())
+    }
+
+    /// `memory` is as long as all slots.
+    fn replace(&mut self, memory: Mapping) {
+        assert_eq!(memory.len(), self.slot * self.slots);
+        (self.start, self.next, self._memory) = (memory.start(), 0, memory);
+    }
+}
+
+/// A ring of so many slots of `slot` bytes, as the kernel wants to know it; none of zero.
+fn shape(slot: usize, slots: usize) -> libc::tpacket_req {
+    let block = if slots == 0 { 0 } else { slot.max(BLOCK) };
+    libc::tpacket_req {
+        tp_block_size: block as u32,
+        tp_block_nr: (slot * slots).checked_div(block).unwrap_or(0) as u32,
+        tp_frame_size: slot as u32,
+        tp_frame_nr: slots as u32,
     }
 }
 

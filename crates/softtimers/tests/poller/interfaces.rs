@@ -5,79 +5,23 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::os::fd::AsFd;
-use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 use softtimers::poll::{Interrupts, Policy, Quota, SourceConfig, SourceId, SpinThenBlock};
 use softtimers::poller::{Drops, FrameInfo, Outputs, Packet, PacketConfig, PacketDevice, Poller, Spread};
 use softtimers::{Clock, Monotonic};
 
-use crate::skipped::skipped;
+use crate::network::{enter, ip, with_network};
 
 type Frame<'a> = Packet<'a, FrameInfo>;
 type Packets = Poller<PacketDevice, Box<dyn Policy>>;
 
 const WAIT: Duration = Duration::from_secs(20);
-
-fn ip(words: &str) -> Result<(), String> {
-    let output =
-        Command::new("ip").args(words.split(' ')).output().map_err(|error| format!("ip: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(format!("ip {words}: {}", said.trim())) }
-}
-
-/// A network, named after this process; deleted when it is dropped.
-struct Network(String);
-
-impl Network {
-    /// With both cables.
-    fn lay() -> Result<Self, String> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let network = Network(format!("softtimers-{}-{number}", std::process::id()));
-        ip(&format!("netns add {}", network.0))?;
-        enter(&network.0);
-        // Neither addresses nor what IPv6 says by itself.
-        for interfaces in ["all", "default"] {
-            let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{interfaces}/disable_ipv6"), "1");
-        }
-        for (one, other) in [("near", "in"), ("out", "far")] {
-            ip(&format!("link add {one} type veth peer name {other}"))?;
-            ip(&format!("link set {one} up mtu 9000"))?;
-            ip(&format!("link set {other} up mtu 9000"))?;
-        }
-        Ok(network)
-    }
-}
-
-/// Takes this thread there.
-fn enter(network: &str) {
-    let namespace = File::open(format!("/run/netns/{network}")).unwrap();
-    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-}
-
-impl Drop for Network {
-    fn drop(&mut self) {
-        let _ = ip(&format!("netns del {}", self.0));
-    }
-}
-
-/// Runs `test` on a thread in a network of its own.
-fn with_network(test: impl FnOnce(&Network) + Send + 'static) {
-    let inside = thread::spawn(|| Network::lay().map(|network| test(&network)));
-    match inside.join() {
-        Ok(Ok(())) => {}
-        Ok(Err(reason)) => skipped(&format_args!("no network of its own: {reason}")),
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
-}
 
 fn interface(name: &str) -> Interface {
     Interface::named(name).unwrap()
@@ -429,5 +373,79 @@ fn what_cannot_be_is_refused() {
         assert!(PacketDevice::sharded(&interface("in"), &config(), Spread::Flow, 0).is_err());
         ip("link set in down").unwrap();
         assert_eq!(PacketDevice::open(&interface("in"), &config()).unwrap().outages(), 1);
+    });
+}
+
+/// Does something on a host.
+fn at<T: Send + 'static>(host: String, what: impl FnOnce() -> T + Send + 'static) -> thread::JoinHandle<T> {
+    thread::spawn(move || {
+        enter(&host);
+        what()
+    })
+}
+
+/// The kernels' own TCP between two hosts: what senders leave to interfaces, checksums and cuts, is done.
+#[test]
+fn joined_frames_and_missing_checksums_cross() {
+    with_network(|network| {
+        let (near, far) = (network.host("near", "10.96.0.1/24"), network.host("far", "10.96.0.2/24"));
+        let (mut poller, ports) = forwarder(interrupts, &config());
+        let listener = at(far, || TcpListener::bind("10.96.0.2:7000").unwrap()).join().unwrap();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.set_read_timeout(Some(WAIT)).unwrap();
+            let mut all = Vec::new();
+            socket.read_to_end(&mut all).unwrap();
+            all
+        });
+        let sent: Vec<u8> = (0..1_000_000u32).flat_map(u32::to_ne_bytes).collect();
+        let copy = sent.clone();
+        let client = at(near, move || {
+            let mut socket = TcpStream::connect("10.96.0.2:7000").unwrap();
+            socket.set_write_timeout(Some(WAIT)).unwrap();
+            socket.write_all(&copy).unwrap();
+            socket.shutdown(Shutdown::Write).unwrap();
+        });
+        let (mut forward, mut joined, mut unsummed, until) = (forward(ports), 0, 0, Monotonic.now() + WAIT);
+        while !server.is_finished() && Monotonic.now() < until {
+            poller
+                .wait(Some(Monotonic.now() + Duration::from_millis(5)), |frame, outputs| {
+                    joined += u32::from(frame.from.offload.segments.is_some());
+                    unsummed += u32::from(frame.from.offload.checksum.is_some());
+                    forward(frame, outputs);
+                })
+                .unwrap();
+        }
+        client.join().unwrap();
+        assert!(server.join().unwrap() == sent);
+        assert!(joined > 0 && unsummed > joined, "{joined} joined, {unsummed} without a checksum");
+        ports.iter().for_each(|&port| assert_eq!(poller.drops(port).unwrap(), Drops::default()));
+    });
+}
+
+/// An output that is told nothing gets frames that lack nothing.
+#[test]
+fn a_checksum_may_be_completed_by_a_handler() {
+    with_network(|network| {
+        let (near, far) = (network.host("near", "10.96.0.1/24"), network.host("far", "10.96.0.2/24"));
+        let (mut poller, ports) = forwarder(interrupts, &config());
+        let server = at(far, || UdpSocket::bind("10.96.0.2:7000").unwrap()).join().unwrap();
+        server.set_nonblocking(true).unwrap();
+        let client = at(near, || UdpSocket::bind("10.96.0.1:7000").unwrap()).join().unwrap();
+        let (mut got, mut completed, until) = (None, 0, Monotonic.now() + WAIT);
+        let mut buffer = [0; 64];
+        while got.is_none() && Monotonic.now() < until {
+            client.send_to(b"hello", "10.96.0.2:7000").unwrap();
+            settle(&mut poller, |frame, outputs| {
+                let to = if outputs.from() == ports[0] { ports[1] } else { ports[0] };
+                let mut offload = frame.from.offload;
+                completed += u32::from(offload.checksum.is_some());
+                offload.complete_checksum(frame.bytes).unwrap();
+                outputs.send(to, frame.bytes, None);
+            });
+            got = server.recv(&mut buffer).ok();
+        }
+        assert_eq!(got.map(|length| &buffer[..length]), Some(&b"hello"[..]));
+        assert!(completed > 0);
     });
 }
