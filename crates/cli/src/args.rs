@@ -2,6 +2,7 @@
 //! values mean together, is decided in [`plan`](crate::plan). Each command that runs has its file here.
 
 mod doctor;
+mod driver;
 mod echo_client;
 mod engine;
 mod forward;
@@ -22,9 +23,10 @@ use crate::wire;
 
 pub use doctor::DoctorArgs;
 pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
+pub use driver::{Driver, DriverArgs, MacAddress};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
-pub use forward::{Driver, ForwardArgs};
+pub use forward::{ForwardArgs, FrameDriver};
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;

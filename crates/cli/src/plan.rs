@@ -6,6 +6,7 @@
 mod echo_client;
 mod flows;
 mod forward;
+mod generate;
 mod idle;
 mod recv;
 mod replay;
@@ -35,6 +36,7 @@ use crate::units::{SendRate, show_duration};
 pub use echo_client::EchoClientPlan;
 pub use flows::Phase;
 pub use forward::{Between, ForwardPlan, InterfacesConfig, LegConfig};
+pub use generate::{GenerateConfig, GeneratePlan};
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};

@@ -398,7 +398,7 @@ fn what_makes_no_sense_is_refused() {
         ("forward a b --routed".to_owned(), "--next-hop-a"),
         ("forward a b --next-hop-a 02:00:00:00:00:01".to_owned(), "--routed"),
         (routed("01:00:00:00:00:01", ""), "not the address of one station"),
-        (routed("2:0:0:0:0:1", ""), "not a station's address"),
+        (routed("2:0:0:0:0:1", ""), "six bytes such as 02:00:00:00:00:01"),
         (routed("02:00:00:00:00:01", "--address-a 10.0.0"), "--address-a"),
         (
             routed("02:00:00:00:00:01", "--address-a 10.0.0.1,224.0.0.1"),

@@ -18,7 +18,7 @@ use super::engine::{Basis, Ends, Engine};
 use super::frames::Forwarder;
 use super::frames::router::{Leg, Router};
 use super::{ForwardConfig, carry, ender};
-use crate::args::Driver;
+use crate::args::FrameDriver;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::{ForwardPlan, InterfacesConfig};
@@ -39,7 +39,7 @@ pub fn run(plan: &ForwardPlan, between: &InterfacesConfig, interrupt: Interrupt)
     let claimed = |name: &str| claim(name, between.take).map_err(|problem| failure(&what, &problem));
     let interfaces = [claimed(a)?, claimed(b)?];
     match between.driver {
-        Driver::Packet => {
+        FrameDriver::Packet => {
             let opened = |interface: &Interface| {
                 let mtu = interface.mtu() as usize;
                 let config = PacketConfig {
@@ -53,7 +53,7 @@ pub fn run(plan: &ForwardPlan, between: &InterfacesConfig, interrupt: Interrupt)
             let devices = [opened(&interfaces[0])?, opened(&interfaces[1])?];
             start(plan, between, interrupt, &interfaces, devices)
         }
-        Driver::Xdp => {
+        FrameDriver::Xdp => {
             let devices = XdpDevice::on_all(&interfaces, XdpConfig::default());
             let devices = devices.map_err(|error| refusal(&what, &error))?;
             let devices = <[XdpDevice; 2]>::try_from(devices);

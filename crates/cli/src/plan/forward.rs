@@ -10,7 +10,7 @@ use softtimers_wan::udp::{ClientLimits, RelayConfig};
 use super::End;
 use crate::address;
 use crate::args::wan::is_local;
-use crate::args::{Driver, ForwardArgs};
+use crate::args::{ForwardArgs, FrameDriver};
 use crate::failure::Failure;
 use crate::forward::frames::headers::Mac;
 use crate::forward::mode::{Looking, Mode};
@@ -73,7 +73,7 @@ pub struct InterfacesConfig {
     /// Their names.
     pub names: [String; 2],
     /// How frames are had.
-    pub driver: Driver,
+    pub driver: FrameDriver,
     /// Even if this machine uses them itself.
     pub take: bool,
     /// What a router needs to know; without it, a cable.
