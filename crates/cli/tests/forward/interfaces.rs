@@ -393,16 +393,102 @@ fn hostile_frames() -> Vec<Vec<u8>> {
     frames
 }
 
+/// Tags, one in another, groups that no bridge passes on, and types that nobody knows: on a cable all is the same.
+#[test]
+fn a_cable_changes_nothing() {
+    with_cable("same", |hosts| {
+        for driver in drivers(hosts) {
+            let forwarder = Forwarder::start(hosts, driver);
+            let receiver = hosts.at("far", || FrameReceiver::on(&Interface::named("eth").unwrap()).unwrap());
+            let receiver = receiver.join().unwrap();
+            let frames = [
+                [&[2; 12][..], &[0x81, 0, 0x20, 7, 0x88, 0xb5], &[1; 46]].concat(),
+                [&[2; 12][..], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x88, 0xb5], &[2; 1_400]].concat(),
+                [&[2; 12][..], &[0x81, 0, 0, 7, 0x08, 0x00], &[3; 1_500]].concat(),
+                [&[0x01, 0x80, 0xc2, 0, 0, 0, 2, 2, 2, 2, 2, 2][..], &[0, 4], &[4; 46]].concat(),
+                [&[0xff; 6][..], &[2; 6], &[0x88, 0xb5], &[5; 1_500]].concat(),
+                [&[2; 12][..], &LAST].concat(),
+            ];
+            let sent = frames.to_vec();
+            let sender = hosts.at("near", move || {
+                let sender = FrameSender::on(&Interface::named("eth").unwrap()).unwrap();
+                sent.iter().for_each(|frame| sender.send(frame).unwrap());
+            });
+            sender.join().unwrap();
+            let mut came = Vec::new();
+            let last = arrives_last(&receiver, |bytes| came.push(bytes.to_vec()));
+            assert!(last);
+            came.retain(|frame| frames.contains(frame));
+            assert_eq!(came, frames, "{driver}");
+            assert_eq!(forwarder.finish()["dropped"]["output"], 0);
+        }
+    });
+}
+
+#[test]
+fn another_xdp_program_stays() {
+    with_cable("two", |hosts| {
+        if drivers(hosts).len() < 2 {
+            return;
+        }
+        let forwarder = Forwarder::start(hosts, "--driver xdp");
+        let second = hosts.command("forward wb wa --driver xdp").output().unwrap();
+        let message = common::refusal(&second, 2);
+        assert!(message.contains("wb: another XDP program is attached"), "{message}");
+        let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
+        echoed(&near, &far, b"the first goes on");
+        forwarder.finish();
+    });
+}
+
+#[test]
+fn metrics_tell_why_frames_went_no_further() {
+    with_router("metrics", |hosts| {
+        let mut forwarder = Forwarder::start(hosts, &format!("{} --metrics 127.0.0.1:0", routing()));
+        let said = forwarder.says();
+        let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
+        let address = address.unwrap_or_else(|| panic!("{said}")).to_owned();
+        let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:0"));
+        echoed(&near, &far, b"there");
+        set_hops(&near, 1);
+        let told = raw(hosts, "near", AddressFamily::INET, ipproto::ICMP);
+        near.send_to(b"too far", far.local_addr().unwrap()).unwrap();
+        first(&told, |packet| packet.get(20) == Some(&11));
+        let text = hosts.at("middle", move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(WAIT)).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        });
+        let text = text.join().unwrap();
+        for line in [
+            "softtimers_forward_refused_total{why=\"hop_limit\"} 1\n",
+            "softtimers_forward_told_total 1\n",
+            "softtimers_forward_dropped_total{stage=\"output\"} 0\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        forwarder.finish();
+    });
+}
+
 /// What nobody sends by itself: a type for experiments.
 const LAST: [u8; 16] = [0x88, 0xb5, b'l', b'a', b's', b't', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// Whether it comes.
-fn arrives_last(receiver: &FrameReceiver) -> bool {
+/// Whether it comes; each frame until then is shown as it is on the wire.
+fn arrives_last(receiver: &FrameReceiver, mut each: impl FnMut(&[u8])) -> bool {
     let mut batch = FrameBatch::new(64);
     (0..4_000).any(|_| {
         thread::park_timeout(Duration::from_millis(2));
-        receiver.recv_batch(&mut batch).is_ok()
-            && batch.iter().any(|frame| frame.bytes[12..].starts_with(&LAST))
+        if receiver.recv_batch(&mut batch).is_err() {
+            return false;
+        }
+        for frame in &batch {
+            let _ = frame.on_the_wire(&mut each);
+        }
+        batch.iter().any(|frame| frame.bytes[12..].starts_with(&LAST))
     })
 }
 
@@ -424,7 +510,7 @@ fn hostile_frames_are_counted_and_do_no_harm() {
             });
             let sent = sent.join().unwrap();
             if flags.is_empty() {
-                assert!(arrives_last(&receiver), "what was sent last has come");
+                assert!(arrives_last(&receiver, |_| {}), "what was sent last has come");
             } else {
                 let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:0"));
                 echoed(&near, &far, b"alive");
