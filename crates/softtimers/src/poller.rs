@@ -69,6 +69,7 @@ mod frame;
 mod gauge;
 mod host;
 mod outputs;
+pub mod packet;
 mod queues;
 pub mod simulated;
 mod udp;
@@ -89,6 +90,7 @@ pub use frame::FrameInfo;
 pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
+pub use packet::{PacketConfig, PacketDevice, PacketOutput, Spread};
 pub use udp::{UdpDevice, UdpOutput};
 pub use xdp::{XdpConfig, XdpDevice, XdpOutput};
 

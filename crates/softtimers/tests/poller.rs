@@ -1,7 +1,13 @@
 //! The poller on simulated devices, where every figure is exact, and on real sockets.
 
+#[path = "poller/interfaces.rs"]
+mod interfaces;
 #[path = "poller/machine.rs"]
 mod machine;
+#[path = "poller/network.rs"]
+mod network;
+#[path = "../src/skipped.rs"]
+mod skipped;
 #[path = "poller/sockets.rs"]
 mod sockets;
 #[path = "poller/xdp.rs"]

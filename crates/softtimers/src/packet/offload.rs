@@ -152,4 +152,28 @@ mod tests {
         assert_eq!(header(0, 5, 9).segments, Some(Segments::Udp(9)));
         assert_eq!(header(0, 3, 9).segments, Some(Segments::Unknown));
     }
+
+    /// Both ways: what the kernel would read is what it would have written.
+    #[test]
+    fn what_is_written_is_read() {
+        let mut tcp = vec![2; 12];
+        tcp.extend([0x08, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        tcp.extend([0; 20]);
+        (tcp[46], tcp[47]) = (5 << 4, 0x90);
+        tcp.extend([7; 3_000]);
+        for checksum in [None, Some([34, 16])] {
+            for segments in [None, Some(Segments::Tcp(1_448))] {
+                let offload = Offload { checksum, segments };
+                let header = offload.encode(&tcp).unwrap();
+                assert_eq!(Offload::parse(&header), offload);
+                let (length, kind) = if segments.is_some() { (54, TCP_V4 | MARKED) } else { (0, NONE) };
+                assert_eq!((header[1], u16::from_ne_bytes([header[2], header[3]])), (kind, length));
+            }
+        }
+        for (segments, frame) in
+            [(Segments::Unknown, &tcp[..]), (Segments::Udp(9), &tcp), (Segments::Tcp(9), &[])]
+        {
+            assert_eq!(Offload { checksum: None, segments: Some(segments) }.encode(frame), Err(Unsplit));
+        }
+    }
 }

@@ -28,15 +28,19 @@
 //! | `bpf` | programs in the kernel, and their maps | not in rustix |
 //! | `perf` | counters of software events | not in rustix |
 //! | `packet` | sockets of the link layer, their addresses and options | not in rustix |
+//! | `packet_ring` | their receive ring | frames are changed where the kernel put them |
+//! | `frame_queue` | many frames per system call | not in rustix |
 //! | `namespace` | a network of a thread's own | rustix cannot know what is unshared |
 
 pub(crate) mod bpf;
 pub(crate) mod control;
 pub(crate) mod epoll;
 pub(crate) mod ethtool;
+pub(crate) mod frame_queue;
 pub(crate) mod mapping;
 pub(crate) mod namespace;
 pub(crate) mod packet;
+pub(crate) mod packet_ring;
 pub(crate) mod perf;
 pub(crate) mod posix_timer;
 pub(crate) mod recvmmsg;
