@@ -89,25 +89,27 @@ pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
 
 /// Frames that an interface received, and then dropped or missed.
 pub(crate) fn dropped(interface: u32) -> Result<u64, Errno> {
-    Ok(statistic(interface, RX_DROPPED)? + statistic(interface, RX_MISSED)?)
+    let [dropped, missed] = statistics(interface, [RX_DROPPED, RX_MISSED])?;
+    Ok(dropped + missed)
 }
 
 /// How many packets an interface has not sent although it should have.
 pub(crate) fn refused(interface: u32) -> Result<u64, Errno> {
-    statistic(interface, TX_DROPPED)
+    statistics(interface, [TX_DROPPED]).map(|[refused]| refused)
 }
 
 /// How many it has sent.
 pub(crate) fn transmitted(interface: u32) -> Result<u64, Errno> {
-    statistic(interface, TX_PACKETS)
+    statistics(interface, [TX_PACKETS]).map(|[sent]| sent)
 }
 
-/// A word of `struct rtnl_link_stats64`.
-fn statistic(interface: u32, word: usize) -> Result<u64, Errno> {
+/// Words of `struct rtnl_link_stats64`.
+fn statistics<const N: usize>(interface: u32, words: [usize; N]) -> Result<[u64; N], Errno> {
     let answer = described(interface)?;
-    let all = attribute_of(&answer, libc::IFLA_STATS64).unwrap_or_default();
-    let word = all.get(word * 8..).and_then(<[u8]>::first_chunk);
-    word.map(|word| u64::from_ne_bytes(*word)).ok_or(Errno::NODATA)
+    let all = attribute_of(&answer, libc::IFLA_STATS64).ok_or(Errno::OPNOTSUPP)?;
+    Ok(words.map(|word| {
+        all.get(word * 8..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_ne_bytes(*word))
+    }))
 }
 
 /// The number of the XDP program that an interface runs, wherever it is hooked in.
@@ -261,8 +263,8 @@ const IFADDRMSG: usize = 8;
 const RTMSG: usize = 12;
 const TX_PACKETS: usize = 1;
 const RX_DROPPED: usize = 6;
-const RX_MISSED: usize = 15;
 const TX_DROPPED: usize = 7;
+const RX_MISSED: usize = 15;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_XDP: u16 = 43;
 /// `IFLA_XDP_PROG_ID`, and where there are several `IFLA_XDP_DRV_PROG_ID`, `…SKB…`, `…HW…`.

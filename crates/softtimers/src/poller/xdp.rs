@@ -37,7 +37,6 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_error;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use self::redirect::Redirect;
@@ -45,8 +44,10 @@ use super::device::{Device, Drops, Packet, Sent, Turn};
 use super::frame::FrameInfo;
 use crate::epoll::{Epoll, Waiting};
 use crate::packet::{Interface, Offload};
+use crate::rtnetlink;
 use crate::sys::ethtool;
 use crate::sys::packet;
+use crate::sys::sockopt;
 use crate::sys::xdp::ring::{Consumer, Descriptor, Producer};
 use crate::sys::xdp::umem::{Borrower, Chunk, Umem};
 use crate::sys::xdp::{self, XdpSocket};
@@ -65,6 +66,9 @@ pub struct XdpDevice {
     drop_while_shut: bool,
     invalid: u64,
     gone: bool,
+    interface: u32,
+    /// What the interface had dropped before.
+    dropped_before: u64,
     /// Of several queues, one descriptor for all.
     together: Option<Epoll>,
     _promiscuous: Option<OwnedFd>,
@@ -132,7 +136,7 @@ impl XdpDevice {
         let queues: u32 = ports.iter().map(|port| port.queues).sum();
         let chunks = (queues + ports.len() as u32) * entries;
         let umem = Arc::new(Umem::new(chunks, chunk_size(ports)?)?);
-        let mut sockets = Sockets { umem, first: None, rings: 0, entries };
+        let mut sockets = Sockets { umem, first: None, entries };
         ports.iter().map(|port| Self::at(port, &mut sockets, config)).collect()
     }
 
@@ -161,6 +165,8 @@ impl XdpDevice {
             drop_while_shut: config.drop_while_shut,
             invalid: 0,
             gone: false,
+            interface: port.index,
+            dropped_before: rtnetlink::dropped(port.index)?,
             together,
             _promiscuous: port.promiscuous()?,
         })
@@ -177,11 +183,16 @@ impl XdpDevice {
         self.queues.len()
     }
 
-    /// Whether the interface is still there. The kernel tells that once.
+    /// Whether the interface was removed: the device is of no more use.
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Fails when the interface was removed, once: the kernel tells it once, and wakes nobody.
     fn check(&mut self) -> io::Result<()> {
-        self.gone |= !matches!(socket_error(&self.queues[0].socket), Ok(Ok(())));
-        if self.gone {
-            return Err(io::Error::new(io::ErrorKind::NetworkDown, "the interface is gone"));
+        if sockopt::take_error(self.queues[0].socket.as_fd()).is_err() {
+            self.gone = true;
+            return Err(Errno::NODEV.into());
         }
         Ok(())
     }
@@ -251,9 +262,11 @@ impl Device for XdpDevice {
         }
     }
 
-    /// Also says when the interface has gone for good, by an error, for no wake-up does.
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed. No wake-up tells, so ask now and then.
     fn drops(&mut self) -> io::Result<Drops> {
         self.check()?;
+        let by_interface = rtnetlink::dropped(self.interface)?.saturating_sub(self.dropped_before);
         let mut ring = self.invalid;
         for queue in &self.queues {
             let counted = xdp::statistics(queue.socket.as_fd())?;
@@ -261,7 +274,7 @@ impl Device for XdpDevice {
             ring += counted.rx_dropped + counted.rx_ring_full.unwrap_or(0);
         }
         Ok(Drops {
-            interface: self.redirect.dropped(),
+            interface: self.redirect.dropped() + by_interface,
             ring,
             output: self.output.dropped(),
             ..Drops::default()
@@ -286,7 +299,7 @@ impl Queue {
         descriptor: Descriptor,
         sink: impl FnOnce(Packet<'_, FrameInfo>),
     ) -> bool {
-        let Some((chunk, offset)) = umem.returned(descriptor.address, self.ring) else { return false };
+        let Some((chunk, offset)) = umem.returned(descriptor.address, &mut self.ring) else { return false };
         self.lent -= 1;
         let shown = umem.show(chunk, offset, descriptor.length as usize, |bytes| {
             let from = FrameInfo { offload: Offload::found_in(bytes), verified: false };
@@ -308,7 +321,7 @@ impl Queue {
         }
         for chunk in self.spare.drain(..) {
             // There is room: no more are lent than the ring has entries.
-            self.fill.push(umem.lend(chunk, self.ring));
+            self.fill.push(umem.lend(chunk, &self.ring));
             self.lent += 1;
         }
         self.fill.publish();
@@ -320,7 +333,6 @@ struct Sockets {
     umem: Arc<Umem>,
     /// The socket that the memory was registered with.
     first: Option<OwnedFd>,
-    rings: usize,
     entries: u32,
 }
 
@@ -330,10 +342,9 @@ impl Sockets {
         let (queue, to_send, completed) = self.open(port, 0)?;
         // Where it is not known, a wake-up sends fewer and there are more of them.
         let _ = xdp::set_send_budget(queue.socket.as_fd(), self.entries);
-        let ring = self.borrower();
         let socket = queue.socket.try_clone()?;
         let room = self.entries as usize;
-        Ok((queue, XdpOutput::new(Arc::clone(&self.umem), socket, ring, to_send, completed, room)))
+        Ok((queue, XdpOutput::new(Arc::clone(&self.umem), socket, to_send, completed, room)))
     }
 
     /// A socket on a queue, with chunks to be filled.
@@ -364,14 +375,10 @@ impl Sockets {
         let XdpSocket { fd, fill, received, to_send, completed } = socket;
         let entries = self.entries as usize;
         let spare = Vec::with_capacity(entries);
-        let mut queue = Queue { socket: fd, ring: self.borrower(), received, fill, lent: 0, entries, spare };
+        let mut queue =
+            Queue { socket: fd, ring: self.umem.borrower(), received, fill, lent: 0, entries, spare };
         queue.refill(&self.umem);
         Ok((queue, to_send, completed))
-    }
-
-    fn borrower(&mut self) -> Borrower {
-        self.rings += 1;
-        Borrower::numbered(self.rings)
     }
 }
 

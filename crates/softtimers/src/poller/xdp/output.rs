@@ -54,11 +54,11 @@ impl XdpOutput {
     pub(super) fn new(
         umem: Arc<Umem>,
         socket: OwnedFd,
-        ring: Borrower,
         to_send: Producer<Descriptor>,
         completed: Consumer<u64>,
         room: usize,
     ) -> Self {
+        let ring = umem.borrower();
         XdpOutput {
             umem,
             socket,
@@ -112,7 +112,7 @@ impl XdpOutput {
             return;
         }
         while let Some(address) = self.completed.pop() {
-            if let Some((chunk, _)) = self.umem.returned(address, self.ring) {
+            if let Some((chunk, _)) = self.umem.returned(address, &mut self.ring) {
                 self.flying -= 1;
                 self.spare.push(chunk);
             }
@@ -130,16 +130,16 @@ impl XdpOutput {
             let Some(frame) = self.waiting.pop_front() else { break };
             let (chunk, offset, length) = match frame {
                 Waiting::Copied(chunk, length) => (chunk, 0, length),
-                Waiting::Claimed(claim) => match self.umem.settled(&claim) {
-                    Some(chunk) => (chunk, claim.offset, claim.length),
-                    None => {
+                Waiting::Claimed(claim) => match self.umem.settled(claim) {
+                    Ok(settled) => settled,
+                    Err(claim) => {
                         // A handler still looks at it.
                         self.waiting.push_front(Waiting::Claimed(claim));
                         break;
                     }
                 },
             };
-            let address = self.umem.lend(chunk, self.ring) + u64::from(offset);
+            let address = self.umem.lend(chunk, &self.ring) + u64::from(offset);
             // There is room: no more fly than the ring has entries.
             self.to_send.push(Descriptor { address, length });
             self.flying += 1;

@@ -27,6 +27,7 @@ pub(crate) struct Umem {
     /// By chunk, who has it.
     holders: Box<[AtomicU16]>,
     free: Mutex<Vec<Chunk>>,
+    borrowers: AtomicU16,
     /// Tells chunks of several memories apart.
     brand: u32,
 }
@@ -38,14 +39,18 @@ pub(crate) struct Chunk {
     brand: u32,
 }
 
-/// A ring that chunks are lent to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Borrower(u16);
+/// A ring that chunks are lent to. There is one each, so that only its owner gets them back.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Borrower {
+    number: u16,
+    brand: u32,
+}
 
-/// A frame that was claimed while it was shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A frame that was claimed while it was shown. There is one each, too.
+#[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Claim {
     chunk: u32,
+    brand: u32,
     /// Where the frame begins in its chunk.
     pub(crate) offset: u32,
     pub(crate) length: u32,
@@ -67,6 +72,7 @@ impl Umem {
             chunk_size,
             holders: (0..chunks).map(|_| AtomicU16::new(OURS)).collect(),
             free: Mutex::new(free),
+            borrowers: AtomicU16::new(FIRST_RING),
             brand,
         })
     }
@@ -112,17 +118,33 @@ impl Umem {
         Some(unsafe { std::slice::from_raw_parts_mut(self.memory.range(begin, length), length) })
     }
 
+    /// A ring to lend chunks to.
+    ///
+    /// # Panics
+    /// If there are more than 65,000.
+    pub(crate) fn borrower(&self) -> Borrower {
+        let number = self.borrowers.fetch_add(1, Ordering::Relaxed);
+        assert!((FIRST_RING..65_000).contains(&number), "too many rings");
+        Borrower { number, brand: self.brand }
+    }
+
     /// Lends a chunk to the kernel, by a ring. Returns its address in this memory.
-    pub(crate) fn lend(&self, chunk: Chunk, to: Borrower) -> u64 {
-        self.holder(&chunk).store(to.0, Ordering::Relaxed);
+    pub(crate) fn lend(&self, chunk: Chunk, to: &Borrower) -> u64 {
+        assert_eq!(to.brand, self.brand, "a ring of another memory");
+        self.holder(&chunk).store(to.number, Ordering::Relaxed);
         u64::from(chunk.index) * self.chunk_size as u64
     }
 
     /// A chunk that the kernel has done with, and where in it `address` is; `None` if it was not lent there.
-    pub(crate) fn returned(&self, address: u64, by: Borrower) -> Option<(Chunk, usize)> {
+    pub(crate) fn returned(&self, address: u64, by: &mut Borrower) -> Option<(Chunk, usize)> {
+        assert_eq!(by.brand, self.brand, "a ring of another memory");
         let index = u32::try_from(address / self.chunk_size as u64).ok()?;
         let holder = self.holders.get(index as usize)?;
-        holder.compare_exchange(by.0, OURS, Ordering::Relaxed, Ordering::Relaxed).ok()?;
+        // Nobody else makes anything of what this ring has: there is one borrower, and it is borrowed here.
+        if holder.load(Ordering::Relaxed) != by.number {
+            return None;
+        }
+        holder.store(OURS, Ordering::Relaxed);
         Some((Chunk { index, brand: self.brand }, (address % self.chunk_size as u64) as usize))
     }
 
@@ -158,15 +180,25 @@ impl Umem {
         // A frame in here begins and ends in one chunk, for these are the bytes of somebody's `Chunk`.
         let holder = self.holders.get(index)?;
         holder.compare_exchange(SHOWN, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).ok()?;
-        Some(Claim { chunk: index as u32, offset: offset as u32, length: bytes.len() as u32 })
+        Some(Claim {
+            chunk: index as u32,
+            brand: self.brand,
+            offset: offset as u32,
+            length: bytes.len() as u32,
+        })
     }
 
-    /// The chunk of a claim; `None` as long as it is still shown. A claim is good for one.
-    pub(crate) fn settled(&self, claim: &Claim) -> Option<Chunk> {
-        let holder = self.holders.get(claim.chunk as usize)?;
-        // Acquire: what the one that showed it has written there.
-        holder.compare_exchange(PASSED, OURS, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        Some(Chunk { index: claim.chunk, brand: self.brand })
+    /// The chunk of a claim, and where in it the frame is; the claim again as long as it is still shown.
+    pub(crate) fn settled(&self, claim: Claim) -> Result<(Chunk, u32, u32), Claim> {
+        assert_eq!(claim.brand, self.brand, "a claim of another memory");
+        let holder = &self.holders[claim.chunk as usize];
+        // Acquire: what the one that showed it has written there. Nobody else makes anything of it, for there is
+        // one claim, and it ends here.
+        if holder.load(Ordering::Acquire) != PASSED {
+            return Err(claim);
+        }
+        holder.store(OURS, Ordering::Relaxed);
+        Ok((Chunk { index: claim.chunk, brand: self.brand }, claim.offset, claim.length))
     }
 
     /// Where such bytes are in the memory, if they are inside of the chunk.
@@ -186,17 +218,6 @@ impl Umem {
     }
 }
 
-impl Borrower {
-    /// The ring of this number.
-    ///
-    /// # Panics
-    /// If there are more than 60,000.
-    pub(crate) fn numbered(ring: usize) -> Self {
-        assert!(ring < 60_000, "ring {ring}");
-        Borrower(FIRST_RING + ring as u16)
-    }
-}
-
 /// A chunk while it is shown; a handler that panics gives it up all the same.
 struct Shown<'a> {
     umem: &'a Umem,
@@ -207,13 +228,13 @@ impl Shown<'_> {
     fn end(&mut self) -> Option<Chunk> {
         let chunk = self.chunk.take()?;
         let holder = self.umem.holder(&chunk);
-        match holder.compare_exchange(CLAIMED, PASSED, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => None,
-            Err(_) => {
-                holder.store(OURS, Ordering::Relaxed);
-                Some(chunk)
-            }
+        // Nobody claims it any more: the bytes are not borrowed now.
+        if holder.load(Ordering::Relaxed) == CLAIMED {
+            holder.store(PASSED, Ordering::Release);
+            return None;
         }
+        holder.store(OURS, Ordering::Relaxed);
+        Some(chunk)
     }
 }
 
@@ -244,10 +265,6 @@ mod tests {
 
     const SIZE: usize = 2_048;
 
-    fn rings() -> [Borrower; 2] {
-        [0, 1].map(Borrower::numbered)
-    }
-
     fn one(umem: &Umem) -> Chunk {
         let mut chunks = Vec::new();
         umem.take(1, &mut chunks);
@@ -257,15 +274,15 @@ mod tests {
     #[test]
     fn what_was_not_lent_there_is_not_returned() {
         let umem = Umem::new(4, SIZE).unwrap();
-        let [fill, send] = rings();
-        let address = umem.lend(one(&umem), fill);
+        let [mut fill, mut send] = [umem.borrower(), umem.borrower()];
+        let address = umem.lend(one(&umem), &fill);
         for wild in [address + SIZE as u64, u64::MAX, 4 * SIZE as u64, u64::MAX - SIZE as u64] {
-            assert_eq!(umem.returned(wild, fill), None, "{wild}");
+            assert_eq!(umem.returned(wild, &mut fill), None, "{wild}");
         }
-        assert_eq!(umem.returned(address, send), None);
-        let (chunk, offset) = umem.returned(address + 256, fill).unwrap();
+        assert_eq!(umem.returned(address, &mut send), None);
+        let (chunk, offset) = umem.returned(address + 256, &mut fill).unwrap();
         assert_eq!(offset, 256);
-        assert_eq!(umem.returned(address, fill), None, "once");
+        assert_eq!(umem.returned(address, &mut fill), None, "once");
         umem.give([chunk]);
     }
 
@@ -295,16 +312,14 @@ mod tests {
         let mut claim = None;
         let kept = umem.show(one(&umem), 256, 60, |bytes| {
             bytes[4] = 7;
-            claim = umem.claim(&bytes[4..]);
+            let first = umem.claim(&bytes[4..]).unwrap();
             assert_eq!(umem.claim(bytes), None, "claimed");
-            assert_eq!(umem.settled(&claim.unwrap()), None, "shown");
+            claim = Some(umem.settled(first).expect_err("it is shown"));
         });
         assert_eq!(kept, Ok(None));
-        let claim = claim.unwrap();
-        assert_eq!((claim.offset, claim.length), (260, 56));
-        let mut chunk = umem.settled(&claim).unwrap();
+        let (mut chunk, offset, length) = umem.settled(claim.unwrap()).unwrap();
+        assert_eq!((offset, length), (260, 56));
         assert_eq!(umem.bytes(&mut chunk, 260, 1), Some(&mut [7][..]));
-        assert_eq!(umem.settled(&claim), None, "once");
         // Nobody claims it, or what is claimed is elsewhere.
         let kept = umem.show(chunk, 0, 8, |_| assert_eq!(umem.claim(&[1, 2, 3]), None));
         assert!(matches!(kept, Ok(Some(_))));
@@ -326,7 +341,7 @@ mod tests {
             });
         });
         assert!(std::panic::catch_unwind(looks).is_err());
-        assert!(umem.settled(&claim.unwrap()).is_some());
+        assert!(umem.settled(claim.unwrap()).is_ok());
     }
 
     proptest! {
@@ -337,6 +352,7 @@ mod tests {
         fn every_chunk_is_in_one_hand(steps in prop::collection::vec((0..4u8, any::<u16>()), 1..200)) {
             const CHUNKS: u32 = 8;
             let umem = Umem::new(CHUNKS, SIZE).unwrap();
+            let mut rings = [umem.borrower(), umem.borrower()];
             let (mut ours, mut lent) = (Vec::new(), HashMap::new());
             for (step, at) in steps {
                 let ring = usize::from(at & 1);
@@ -346,7 +362,7 @@ mod tests {
                     2 => {
                         if let Some(chunk) = ours.pop() {
                             let index = chunk.index;
-                            let address = umem.lend(chunk, rings()[ring]);
+                            let address = umem.lend(chunk, &rings[ring]);
                             prop_assert_eq!(address, u64::from(index) * SIZE as u64);
                             prop_assert_eq!(lent.insert(index, ring), None);
                         }
@@ -356,7 +372,7 @@ mod tests {
                         let address = u64::from(at) * 3;
                         let index = (address / SIZE as u64) as u32;
                         let expected = lent.get(&index) == Some(&ring);
-                        let returned = umem.returned(address, rings()[ring]);
+                        let returned = umem.returned(address, &mut rings[ring]);
                         prop_assert_eq!(returned.is_some(), expected);
                         if let Some((chunk, offset)) = returned {
                             prop_assert_eq!((chunk.index, offset as u64), (index, address % SIZE as u64));
