@@ -468,6 +468,10 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             Err(_) => Turn { done: 0, more: true },
         };
         self.rounds.received(source, now, turn.done as u32, turn.more);
+        let received = match received {
+            Ok(turn) if turn.more => self.host.busy(source, &mut self.devices[from]).map(|()| turn),
+            other => other,
+        };
         for (index, wanted) in self.tally.wanted.iter_mut().enumerate() {
             if std::mem::take(wanted) {
                 self.rounds.transmit_wanted(SourceId::from_index(index as u32));

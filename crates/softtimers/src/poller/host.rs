@@ -36,6 +36,16 @@ pub trait Host<D: Device> {
     /// What the system says.
     fn arm(&mut self, id: SourceId, device: &mut D) -> io::Result<bool>;
 
+    /// A turn used up its quota: the device will be looked at for a while, and wake-ups that are disabled should cost
+    /// nothing.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn busy(&mut self, id: SourceId, device: &mut D) -> io::Result<()> {
+        let _ = (id, device);
+        Ok(())
+    }
+
     /// Disables it.
     ///
     /// # Errors
@@ -75,9 +85,14 @@ pub struct Woken {
 /// A one-shot event is what an interrupt handler leaves that does not enable interrupts again: it comes once, and
 /// then the poller is left alone until it has found nothing more to do (livelock §6.4). Enabling it looks at the
 /// descriptor, so that what came before is seen.
+///
+/// The kernel calls epoll for each packet of a descriptor that it watches, though nobody is to be woken up. So a device
+/// that uses up its quota is not watched until its wake-up is enabled again.
 #[derive(Debug)]
 pub struct Linux {
     epoll: Epoll,
+    /// By device: whether it is watched.
+    watched: Vec<bool>,
     ready: Events,
     _slack: Option<TimerSlack>,
 }
@@ -90,6 +105,7 @@ impl Linux {
     pub fn new() -> io::Result<Self> {
         Ok(Linux {
             epoll: Epoll::new(Waiting::Pwait2)?,
+            watched: Vec::new(),
             ready: Events::with_capacity(64),
             _slack: TimerSlack::hold(Duration::from_nanos(1)).ok(),
         })
@@ -123,11 +139,20 @@ impl<D: Device + AsFd> Host<D> for Linux {
     }
 
     fn add(&mut self, id: SourceId, device: &mut D) -> io::Result<()> {
-        self.epoll.add(device.as_fd(), token(id), EventFlags::ONESHOT)
+        self.epoll.add(device.as_fd(), token(id), EventFlags::ONESHOT)?;
+        self.watched.resize(self.watched.len().max(id.index() + 1), false);
+        self.watched[id.index()] = true;
+        Ok(())
     }
 
     fn arm(&mut self, id: SourceId, device: &mut D) -> io::Result<bool> {
-        self.epoll.modify(device.as_fd(), token(id), EventFlags::IN | EventFlags::ONESHOT)?;
+        let (fd, armed) = (device.as_fd(), EventFlags::IN | EventFlags::ONESHOT);
+        if self.watched[id.index()] {
+            self.epoll.modify(fd, token(id), armed)?;
+        } else {
+            self.epoll.add(fd, token(id), armed)?;
+            self.watched[id.index()] = true;
+        }
         let empty = device.arm()?;
         if !empty {
             <Self as Host<D>>::disarm(self, id, device)?;
@@ -135,8 +160,18 @@ impl<D: Device + AsFd> Host<D> for Linux {
         Ok(empty)
     }
 
+    fn busy(&mut self, id: SourceId, device: &mut D) -> io::Result<()> {
+        if std::mem::replace(&mut self.watched[id.index()], false) {
+            self.epoll.delete(device.as_fd())?;
+        }
+        Ok(())
+    }
+
     fn disarm(&mut self, id: SourceId, device: &mut D) -> io::Result<()> {
-        self.epoll.modify(device.as_fd(), token(id), EventFlags::ONESHOT)
+        if self.watched[id.index()] {
+            self.epoll.modify(device.as_fd(), token(id), EventFlags::ONESHOT)?;
+        }
+        Ok(())
     }
 
     fn add_queue(&mut self, gauge: &Gauge) -> io::Result<()> {

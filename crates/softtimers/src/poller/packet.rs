@@ -111,13 +111,11 @@ impl PacketDevice {
     /// for one that the kernel has no room for; what else the system says.
     pub fn open(interface: &Interface, config: &PacketConfig) -> io::Result<Self> {
         config.check()?;
-        let (mut ring, mut prepared) = (None, Ok(()));
+        let mut ring = None;
         let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
             ring = Some(RxRing::map(socket.as_fd(), config.slots, config.max_frame)?);
-            prepared = prepare(socket.as_fd(), config);
-            Ok(())
+            prepare(socket.as_fd())
         })?;
-        prepared?;
         let ring = ring.ok_or(Errno::INVAL)?;
         if config.promiscuous {
             packet::hear_all(socket.as_fd(), interface.index())?;
@@ -125,7 +123,7 @@ impl PacketDevice {
         let mut device = PacketDevice {
             socket,
             ring,
-            output: PacketOutput::new(config.output),
+            output: PacketOutput::open(interface, config)?,
             long: Vec::new(),
             realtime: RealtimeOffset::sample(),
             interface: interface.index(),
@@ -232,15 +230,11 @@ impl PacketDevice {
 }
 
 /// What is set before the first frame can come, beside the ring.
-fn prepare(socket: BorrowedFd<'_>, config: &PacketConfig) -> io::Result<()> {
+fn prepare(socket: BorrowedFd<'_>) -> io::Result<()> {
     // Where it is not known, they are passed over.
     let _ = packet::ignore_outgoing(socket);
     // The kernel grants what it likes.
     sockopt::request_recv_buffer(socket, LONG_FRAMES)?;
-    sockopt::request_send_buffer(socket, SEND_BUFFER)?;
-    if config.bypass_queue {
-        packet::bypass_queue(socket)?;
-    }
     Ok(())
 }
 
@@ -295,7 +289,7 @@ impl Device for PacketDevice {
     }
 
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
-        let sent = self.output.send(self.socket.as_fd(), quota);
+        let sent = self.output.send(quota);
         if sent.is_link_down {
             self.link_is_down();
         }
@@ -400,7 +394,5 @@ fn is_link_error(error: &io::Error) -> bool {
 const LONGEST: usize = 65_536 + 64;
 /// Of those, some sixty.
 const LONG_FRAMES: usize = 4 << 20;
-/// What may be on its way out: an output's frames, with what the kernel counts on top.
-const SEND_BUFFER: usize = 4 << 20;
 /// Both addresses of Ethernet's header; a tag is behind them.
 const ADDRESSES: usize = 12;

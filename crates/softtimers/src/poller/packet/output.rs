@@ -2,18 +2,22 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 
-use super::is_link_error;
+use super::{PacketConfig, is_link_error};
+use crate::packet::Interface;
 use crate::poller::device::{Left, Transmit};
 use crate::poller::frame::FrameInfo;
 use crate::sys::frame_queue::FrameQueue;
+use crate::sys::{packet, sockopt};
 
 /// Frames that wait to be sent, at most as many as the [configuration](super::PacketConfig::output) says, and of
 /// 2,048 bytes on average.
 pub struct PacketOutput {
+    /// Not the one that receives: that is watched, and would be looked at for every frame that has left.
+    socket: OwnedFd,
     queue: FrameQueue,
     /// What could not be sent, and never will be.
     dropped: u64,
@@ -29,8 +33,14 @@ pub(super) struct Outcome {
 }
 
 impl PacketOutput {
-    pub(super) fn new(frames: usize) -> Self {
-        PacketOutput { queue: FrameQueue::new(frames, frames * 2_048), dropped: 0, stuck: 0 }
+    pub(super) fn open(interface: &Interface, config: &PacketConfig) -> io::Result<Self> {
+        let socket = packet::frames(interface.index(), 0, |socket| {
+            packet::set_offload_headers(socket.as_fd())?;
+            sockopt::request_send_buffer(socket.as_fd(), SEND_BUFFER)?;
+            if config.bypass_queue { packet::bypass_queue(socket.as_fd()) } else { Ok(()) }
+        })?;
+        let queue = FrameQueue::new(config.output, config.output * 2_048);
+        Ok(PacketOutput { socket, queue, dropped: 0, stuck: 0 })
     }
 
     /// Frames that wait.
@@ -44,7 +54,7 @@ impl PacketOutput {
         self.dropped
     }
 
-    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, quota: usize) -> Outcome {
+    pub(super) fn send(&mut self, quota: usize) -> Outcome {
         let (mut done, mut is_link_down) = (0, false);
         let left = loop {
             if self.queue.len() == 0 {
@@ -53,7 +63,7 @@ impl PacketOutput {
             if done >= quota {
                 break Left::More;
             }
-            match self.queue.send(socket, quota - done) {
+            match self.queue.send(self.socket.as_fd(), quota - done) {
                 Ok(taken) => {
                     done += taken;
                     self.stuck = 0;
@@ -112,3 +122,5 @@ fn is_full(error: &io::Error) -> bool {
 /// Attempts at which nothing is taken until what waits is stale, as when a cable was pulled out: at least some
 /// milliseconds.
 const PATIENCE: u32 = 64;
+/// What may be on its way out: an output's frames, with what the kernel counts on top.
+const SEND_BUFFER: usize = 4 << 20;

@@ -214,19 +214,22 @@ fn two_sides_at_once() {
         }
         kernel.drops
     });
-    let (mut taken, mut last) = (0, false);
-    while !last {
-        // What was filled before the thread ended is seen after it.
-        last = filler.is_finished();
+    let mut taken = 0;
+    let mut drain = || {
         while let Some(mut slot) = ring.next() {
             let length = slot.frame_length();
             let bytes = &slot.bytes().unwrap()[TAG..];
             assert!(bytes.len() == length && bytes.iter().all(|byte| *byte == bytes[0]));
             taken += 1;
         }
+    };
+    while !filler.is_finished() {
+        drain();
         thread::yield_now();
     }
-    assert_eq!(taken + filler.join().unwrap(), offered);
+    let drops = filler.join().unwrap();
+    drain();
+    assert_eq!(taken + drops, offered);
 }
 
 /// An interface whose other end is in our hand.
