@@ -3,6 +3,7 @@
 
 mod bench;
 mod doctor;
+mod driver;
 mod echo_client;
 mod engine;
 mod forward;
@@ -25,9 +26,10 @@ use crate::wire;
 pub use bench::{BenchArgs, Beside, TrialLength};
 pub use doctor::DoctorArgs;
 pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
+pub use driver::{Driver, DriverArgs, MacAddress};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
-pub use forward::ForwardArgs;
+pub use forward::{ForwardArgs, FrameDriver};
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
@@ -62,7 +64,7 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Emulate a network path between two addresses: delay, rate, queue, loss; no root
     Wan(Box<WanArgs>),
-    /// Relay UDP datagrams so that overload is survived; no root
+    /// Forward between two interfaces, or relay UDP datagrams without root, so that overload is survived
     Forward(Box<ForwardArgs>),
     /// Run the papers' experiments on a simulated machine
     #[command(subcommand)]

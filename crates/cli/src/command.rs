@@ -9,7 +9,9 @@ use crate::args::{Cli, Command};
 use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, print, say};
-use crate::plan::{BenchPlan, EchoClientPlan, ForwardPlan, RecvPlan, ReplayPlan, SendPlan, WanPlan};
+use crate::plan::{
+    BenchPlan, EchoClientPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan, WanPlan,
+};
 use crate::{bench, child, doctor, documents, echo, forward, recv, replay, send, sim, wan};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
@@ -31,7 +33,10 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Send(args) => send::run(&SendPlan::new(args)?),
+        Command::Send(args) => match GeneratePlan::of(args)? {
+            Some(plan) => send::generate::run(&plan),
+            None => send::run(&SendPlan::new(args)?),
+        },
         Command::Recv(args) => recv::run(&RecvPlan::new(args)?),
         Command::Replay(args) => replay::run(&ReplayPlan::new(args)?),
         Command::Wan(args) if args.self_test => wan::self_test::run(&Output::from(&args.output)),

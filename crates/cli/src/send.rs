@@ -35,6 +35,7 @@ mod beside;
 mod computation;
 mod flow;
 mod flows;
+pub mod generate;
 mod kernel;
 mod looks;
 mod order;

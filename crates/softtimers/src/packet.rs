@@ -23,6 +23,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod generator;
 mod interface;
 mod offload;
 mod receive;
@@ -33,6 +34,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{SendFlags, send};
 
+pub use generator::{Generated, Generator, GeneratorConfig};
 pub use interface::Interface;
 pub use offload::{Offload, Segments};
 pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};

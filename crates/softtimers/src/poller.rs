@@ -75,6 +75,7 @@ pub mod packet;
 mod queues;
 pub mod simulated;
 mod udp;
+pub(crate) mod xdp;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -94,6 +95,7 @@ pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
 pub use packet::{PacketConfig, PacketDevice, PacketOutput, Spread};
 pub use udp::{UdpDevice, UdpOutput};
+pub use xdp::{XdpConfig, XdpDevice, XdpOutput};
 
 use crate::event_loop::Token;
 use cpu::Cpu;

@@ -16,6 +16,8 @@ mod pipeline;
 mod skipped;
 #[path = "poller/sockets.rs"]
 mod sockets;
+#[path = "poller/xdp.rs"]
+mod xdp;
 
 use std::collections::VecDeque;
 use std::rc::Rc;

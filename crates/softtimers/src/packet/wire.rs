@@ -64,24 +64,39 @@ struct Layout {
     payload: usize,
 }
 
-impl Layout {
-    fn of(frame: &[u8], kind: Transport) -> Option<Self> {
-        let mut network = 2 * ADDRESS;
-        let mut ethertype = half(frame, network)?;
+/// The headers up to the transport's, and that one's protocol.
+struct Network {
+    at: usize,
+    is_v4: bool,
+    protocol: u8,
+    transport: usize,
+}
+
+impl Network {
+    fn of(frame: &[u8]) -> Option<Self> {
+        let mut at = 2 * ADDRESS;
+        let mut ethertype = half(frame, at)?;
         // One tag in another, and no more.
         for _ in 0..2 {
             if matches!(ethertype, 0x8100 | 0x88a8) {
-                network += TAG;
-                ethertype = half(frame, network)?;
+                at += TAG;
+                ethertype = half(frame, at)?;
             }
         }
-        network += 2;
+        at += 2;
         let is_v4 = ethertype == 0x0800;
         let (protocol, transport) = match ethertype {
-            0x0800 => (*frame.get(network + 9)?, network + usize::from(frame.get(network)? & 0x0f) * 4),
-            0x86dd => behind_extensions(frame, network)?,
+            0x0800 => (*frame.get(at + 9)?, at + usize::from(frame.get(at)? & 0x0f) * 4),
+            0x86dd => behind_extensions(frame, at)?,
             _ => return None,
         };
+        Some(Network { at, is_v4, protocol, transport })
+    }
+}
+
+impl Layout {
+    fn of(frame: &[u8], kind: Transport) -> Option<Self> {
+        let Network { at: network, is_v4, protocol, transport } = Network::of(frame)?;
         let (wanted, length) = match kind {
             Transport::Tcp => (6, usize::from(frame.get(transport + 12)? >> 4) * 4),
             Transport::Udp => (17, 8),
@@ -176,6 +191,28 @@ fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl FnMut(&[u8]))
         each(&segment);
     }
     Some(())
+}
+
+/// Where the sum begins that a frame is to have and has not, and its place behind that: there is only the
+/// pseudo-header's part. `None` of a frame that is more or less than one whole packet.
+pub(super) fn unfinished(frame: &[u8]) -> Option<[u16; 2]> {
+    let Network { at, is_v4, protocol, transport } = Network::of(frame)?;
+    let place = match protocol {
+        6 => 16,
+        17 => 6,
+        _ => return None,
+    };
+    let (end, addresses) = if is_v4 {
+        let is_fragment = half(frame, at + 6)? & 0x3fff != 0;
+        let end = at + usize::from(half(frame, at + 2)?);
+        ((!is_fragment).then_some(end)?, at + 12..at + 20)
+    } else {
+        (at + 40 + usize::from(half(frame, at + 4)?), at + 8..at + 40)
+    };
+    let found = half(frame, transport + place)?;
+    let length = end.checked_sub(transport).filter(|_| end == frame.len())?;
+    let pseudo = sum(frame.get(addresses)?) + u64::from(protocol) + length as u64;
+    (found == fold(pseudo)).then_some([u16::try_from(transport).ok()?, place as u16])
 }
 
 /// Fills in the sum over all from `start` on, whose place has the pseudo-header's part.
@@ -335,6 +372,34 @@ mod tests {
         assert_eq!(fold(sum(&out[30..38]) + 6 + (out.len() - 38) as u64 + sum(&out[38..])), 0xffff);
         let tagged = cut_up(&frame(true, Transport::Tcp, 100), Segments::Tcp(60), Some([0x88a8, 9])).unwrap();
         assert_eq!((tagged.len(), &tagged[1][12..16]), (2, &[0x88, 0xa8, 0, 9][..]));
+    }
+
+    #[test]
+    fn what_is_left_of_a_checksum_is_found() {
+        for (is_v4, kind) in
+            [true, false].into_iter().flat_map(|v4| [(v4, Transport::Tcp), (v4, Transport::Udp)])
+        {
+            // One segment is the frame with right lengths, and as it is on the wire.
+            let mut whole = Vec::new();
+            cut(&frame(is_v4, kind, 101), kind, 200, &mut |segment| whole = segment.to_vec()).unwrap();
+            assert_eq!(unfinished(&whole), None);
+            let Network { at, protocol, transport, .. } = Network::of(&whole).unwrap();
+            let place = if kind == Transport::Tcp { 16 } else { 6 };
+            let addresses = if is_v4 { at + 12..at + 20 } else { at + 8..at + 40 };
+            let pseudo = sum(&whole[addresses]) + u64::from(protocol) + (whole.len() - transport) as u64;
+            let mut partial = whole.clone();
+            put(&mut partial, transport + place, fold(pseudo));
+            assert_eq!(unfinished(&partial), Some([transport as u16, place as u16]));
+            complete(&mut partial, transport, place).unwrap();
+            assert!(partial == whole);
+            put(&mut partial, transport + place, fold(pseudo));
+            assert_eq!(unfinished(&partial[..whole.len() - 1]), None, "cut short");
+            assert_eq!(unfinished(&[&partial[..], &[0]].concat()), None, "padded");
+            if is_v4 {
+                partial[at + 6] |= 0x20;
+                assert_eq!(unfinished(&partial), None, "a fragment");
+            }
+        }
     }
 
     /// Cut short anywhere or with any byte changed: an answer, and never more bytes than came in warrant.

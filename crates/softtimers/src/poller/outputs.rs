@@ -24,12 +24,22 @@ impl<D: Device> Outputs<'_, D> {
     /// Queues a copy of `bytes` at the output of `device`, to `to` or where it sends to. If that has no room, or
     /// there is no such device, it is dropped and counted, and the answer is `false`.
     pub fn send(&mut self, device: SourceId, bytes: &[u8], to: Option<D::Address>) -> bool {
+        self.hand_over(device, |output| output.queue(bytes, to))
+    }
+
+    /// As [`send`](Self::send), of a packet that the handler has done with: where the device can, it is not copied. What
+    /// is changed in it afterwards may be sent changed.
+    pub fn pass(&mut self, device: SourceId, bytes: &mut [u8], to: Option<D::Address>) -> bool {
+        self.hand_over(device, |output| output.pass(bytes, to))
+    }
+
+    fn hand_over(&mut self, device: SourceId, hand: impl FnOnce(&mut D::Transmitter) -> bool) -> bool {
         let taken = if device == self.from {
-            let taken = self.own.queue(bytes, to);
+            let taken = hand(self.own);
             self.tally.wanted |= taken;
             taken
         } else if let Some(place) = self.others.place(device) {
-            let taken = place.device.transmitter().queue(bytes, to);
+            let taken = hand(place.device.transmitter());
             place.tally.wanted |= taken;
             taken
         } else {
