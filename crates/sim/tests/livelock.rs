@@ -1,5 +1,5 @@
 //! The livelock paper's results, held against its digitised figures; and its tables as this model makes them, which are
-//! kept beside this file: a change of a policy or of the model is a difference there. `BLESS=1 cargo test` writes them.
+//! kept beside this file: a change of a policy or of the model is a difference there. `SOFTTIMERS_BLESS=1 cargo test` writes them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -45,12 +45,12 @@ fn limited(percent: u32, rate: u64) -> Config {
 /// Compares with what is kept, or keeps it.
 fn snapshot(name: &str, table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables").join(name);
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("SOFTTIMERS_BLESS").is_some() {
         return std::fs::write(&path, table).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     for (kept, made) in kept.lines().zip(table.lines()) {
-        assert_eq!(made, kept, "{name}: not the table that is kept; BLESS=1 keeps this one");
+        assert_eq!(made, kept, "{name}: not the table that is kept; SOFTTIMERS_BLESS=1 keeps this one");
     }
     assert_eq!(table.len(), kept.len(), "{name}: longer or shorter than the table that is kept");
 }
