@@ -99,6 +99,32 @@ fn user_share_is_the_table_that_is_kept() {
     snapshot("user.txt", &table);
 }
 
+/// All 543 points: how far the model is from them, on average and in the root of the mean square.
+#[test]
+fn the_distance_from_the_figures_is_the_table_that_is_kept() {
+    let mut found: Vec<(&str, &str, Vec<f64>)> = vec![];
+    for point in points() {
+        let config = Config { rate: point.input.round() as u64, ..series(point.series) };
+        let outcome = Router::new(Config { duration: SHORT / 2, ..config }, Streams::new(1)).run();
+        let user = 100.0 * outcome.share(outcome.user);
+        let error = if config.user { user } else { outcome.rate(outcome.delivered) } - point.output;
+        match found.last_mut() {
+            Some((figure, name, errors)) if (*figure, *name) == (point.figure, point.series) => {
+                errors.push(error)
+            }
+            _ => found.push((point.figure, point.series, vec![error])),
+        }
+    }
+    let mut table = format!("{:8}{:34}{:>6}{:>8}{:>8}\n", "figure", "series", "points", "bias", "rms");
+    for (figure, name, errors) in found {
+        let mean =
+            |values: &dyn Fn(&f64) -> f64| errors.iter().map(values).sum::<f64>() / errors.len() as f64;
+        let (bias, rms) = (mean(&|error| *error), mean(&|error| error * error).sqrt());
+        let _ = writeln!(table, "{figure:8}{name:34}{:6}{bias:8.0}{rms:8.0}", errors.len());
+    }
+    snapshot("figures.txt", &table);
+}
+
 /// Sections 4.3 and 8.2, and the monitor of section 9.
 #[test]
 fn bursts_and_captures_are_the_tables_that_are_kept() {
