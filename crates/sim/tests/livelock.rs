@@ -110,7 +110,7 @@ fn the_distance_from_the_figures_is_the_table_that_is_kept() {
         let error = if config.user { user } else { outcome.rate(outcome.delivered) } - point.output;
         match found.last_mut() {
             Some((figure, name, errors)) if (*figure, *name) == (point.figure, point.series) => {
-                errors.push(error)
+                errors.push(error);
             }
             _ => found.push((point.figure, point.series, vec![error])),
         }
