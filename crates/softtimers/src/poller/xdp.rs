@@ -22,7 +22,7 @@
 //! Between the two ends of a virtual cable (veth) much is left undone that an interface would do: a sender's
 //! checksums are not filled in, which this device notices, and its VLAN tags are not in the frame, which nobody can.
 //! `ethtool -K PEER txvlan off` at the sender has them put in. The kernel does not let such a sender join segments
-//! while the program is there.
+//! while the program is there, and takes no MTU of more than some 3,500 bytes at either end.
 //!
 //! Frames of more than 1,792 bytes, for an MTU of more, take chunks of a whole page, and then at most 3,840 bytes.
 //!
