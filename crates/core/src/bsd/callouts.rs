@@ -10,7 +10,7 @@ use super::callhash::{CallHash, Links};
 /// What a callout is known by: two words, in C the addresses of a function and of its argument.
 ///
 /// ```
-/// use softtimers_core::bsd::Key;
+/// use softtimers_core::bsd::{Callouts, Key};
 ///
 /// #[derive(Clone, Copy)]
 /// struct Job {
@@ -23,6 +23,12 @@ use super::callhash::{CallHash, Links};
 ///         [self.run as usize, self.connection]
 ///     }
 /// }
+///
+/// let mut callouts = Callouts::new(1);
+/// callouts.timeout(Job { run: |closed, connection| closed.push(connection), connection: 17 }, 1);
+/// let mut closed = Vec::new();
+/// callouts.hardclock(|_, job| (job.run)(&mut closed, job.connection));
+/// assert_eq!(closed, [17]);
 /// ```
 pub trait Key {
     /// The function and the argument. Callouts with the same words are the same to `untimeout`.

@@ -285,7 +285,7 @@ fn a_call_that_panics_takes_no_other_with_it() {
             if callouts.ticks() == 0 {
                 callouts.hardclock(run);
             } else {
-                callouts.run(run)
+                callouts.run(run);
             }
         }))
         .is_err()
