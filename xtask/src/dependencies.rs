@@ -5,7 +5,7 @@
 //!                   core ◄── softtimers ◄── tokio ◄── bench
 //!
 //!  planned:         core ◄── sim, bpf ◄── cli
-//!      core ◄── softtimers ◄── tokio ◄── quinn      core ◄── softtimers ◄── capi
+//!      core ◄── softtimers ◄── wan ◄── capi
 //! ```
 //!
 //! bench may depend on anything, and nothing on it. The crates that are planned have their lines in the table already,
@@ -29,7 +29,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-tokio", &[CORE, LINUX]),
     ("softtimers-quinn", &[CORE, LINUX, "softtimers-tokio", "softtimers-wan"]),
     ("softtimers-wan", &[CORE, LINUX]),
-    ("softtimers-capi", &[CORE, LINUX]),
+    ("softtimers-capi", &[CORE, LINUX, "softtimers-wan"]),
     ("softtimers-bpf", &[CORE]),
     ("softtimers-sim", &[CORE]),
     ("softtimers-cli", &[CORE, LINUX, "softtimers-wan", "softtimers-bpf", "softtimers-sim"]),

@@ -244,6 +244,11 @@ impl<C: Key> Callouts<C> {
         self.held == 0 && self.softticks != self.ticks
     }
 
+    /// Whether something is [held](Self::hold).
+    pub fn is_held(&self) -> bool {
+        self.held > 0
+    }
+
     /// Ticks so far.
     pub fn ticks(&self) -> u64 {
         self.ticks
