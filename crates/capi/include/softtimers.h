@@ -563,7 +563,7 @@ int softtimers_policy_idle(softtimers_policy *policy, uint64_t now, softtimers_n
 
 /** Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and after four
  *  times what draining it takes.
- *  -EINVAL: `out` is NULL, or a capacity of less than two.
+ *  -EINVAL: `out` is NULL, or a capacity of zero.
  *  Thread: any; it belongs to the caller's.
  */
 int softtimers_feedback_new(uint32_t capacity, softtimers_feedback **out);

@@ -21,7 +21,7 @@ pub type softtimers_cpu_limit = Object<CpuLimit>;
 
 /// Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and after four
 /// times what draining it takes.
-/// -EINVAL: `out` is NULL, or a capacity of less than two.
+/// -EINVAL: `out` is NULL, or a capacity of zero.
 /// Thread: any; it belongs to the caller's.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_feedback_new(
