@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod c_library;
 mod ci;
 mod dependencies;
 mod features;
@@ -69,6 +70,11 @@ const COMMANDS: &[Command] = &[
         name: "header",
         about: "write crates/capi/include/softtimers.h from the border modules; --check: say if it is out of date",
         run: header::run,
+    },
+    Command {
+        name: "c-library",
+        about: "build libsofttimers and put it, its header and its pkg-config file under PREFIX [--destdir DIR]",
+        run: c_library::run,
     },
     Command {
         name: "features",

@@ -183,6 +183,7 @@ mod tests {
 
     //= CV-018 (BSD timers, "New timer implementation")
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic, and a lot of it")]
     fn aligned_pointers_and_array_elements_spread_by_chi_square() {
         // With 1,023 degrees of freedom, 1.16 is exceeded by one table in five thousand.
         for align in [1, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096, 1 << 16, 1 << 21] {
@@ -199,6 +200,7 @@ mod tests {
 
     //= CV-018 (BSD timers, "New timer implementation")
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic, and a lot of it")]
     fn functions_by_arguments_spread_by_chi_square() {
         for functions in [2, 3, 8, 64, 512] {
             for (code, data) in [(16, 64), (16, 16), (32, 192), (64, 4_096), (48, 88)] {

@@ -2,14 +2,6 @@
 //!
 //! Two pointers carry everything, in and out, which the authors themselves call distasteful. This is for programs that
 //! were written for it; [`IntervalTimers`] has a function for each operation.
-//!
-//! | call | `value.value` | `ovalue.value` in | `ovalue.interval` in | does | out |
-//! |---|---|---|---|---|---|
-//! | [`setitimer`] | not zero | {−1, −1} | a label | creates | handle in `ovalue.value` |
-//! | [`setitimer`] | not zero | a handle | a label | resets | former setting in `ovalue` |
-//! | [`setitimer`] | zero | a handle | – | cancels | last setting in `ovalue` |
-//! | [`getitimer`] | {−1, −1} | | | reaps | handle in `value.value`, label in `value.interval` |
-//! | [`getitimer`] | a handle | | | queries | setting in `value` |
 
 use core::time::Duration;
 
@@ -55,7 +47,15 @@ impl core::fmt::Display for SetItimerError {
 
 impl core::error::Error for SetItimerError {}
 
-/// Creates, resets or cancels a timer, as the [table](self) says.
+/// Creates, resets or cancels a timer.
+///
+/// | call | `value.value` | `ovalue.value` in | `ovalue.interval` in | does | out |
+/// |---|---|---|---|---|---|
+/// | `setitimer` | not zero | {−1, −1} | a label | creates | handle in `ovalue.value` |
+/// | `setitimer` | not zero | a handle | a label | resets | former setting in `ovalue` |
+/// | `setitimer` | zero | a handle | – | cancels | last setting in `ovalue` |
+/// | [`getitimer`] | {−1, −1} | | | reaps | handle in `value.value`, label in `value.interval` |
+/// | [`getitimer`] | a handle | | | queries | setting in `value` |
 ///
 /// # Errors
 /// [`SetItimerError::Invalid`] without `ovalue`, for a time that is none, and for a handle that names nothing;
@@ -99,7 +99,7 @@ pub fn setitimer(
     Ok(())
 }
 
-/// Reaps or queries a timer, as the [table](self) says.
+/// Reaps or queries a timer, as the table of [`setitimer`] says.
 ///
 /// # Errors
 /// [`SetItimerError::Again`] if there is nothing to reap; [`SetItimerError::Invalid`] without `value`, and for a handle

@@ -65,7 +65,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         4 => Just(Op::Tick),
         3 => (0usize..8).prop_map(Op::Soft),
     ];
-    prop::collection::vec(op, 1..if cfg!(miri) { 40 } else { 400 })
+    prop::collection::vec(op, 1..if cfg!(miri) { 40 } else { 200 })
 }
 
 /// Few functions, few arguments, so that the same pair comes often.
@@ -142,7 +142,7 @@ fn of_duplicates_one_is_cancelled_and_the_others_are_called() {
 //= CV-017 (BSD timers, "New timer implementation")
 #[test]
 fn a_miss_looks_at_no_more_callouts_than_a_hit() {
-    const SET: usize = 4_096;
+    const SET: usize = if cfg!(miri) { 256 } else { 4_096 };
     let mut callouts = Callouts::new(1);
     (0..SET).for_each(|i| callouts.timeout([0x4000, 0x7f00_0000 + i * 64], 1 << 40));
     let (mut hits, mut misses) = (0, 0);

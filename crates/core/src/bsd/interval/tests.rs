@@ -70,7 +70,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => any::<u64>().prop_map(Op::Invented),
         4 => (0u64..1_500).prop_map(Op::Later),
     ];
-    prop::collection::vec(op, 1..if cfg!(miri) { 40 } else { 300 })
+    prop::collection::vec(op, 1..if cfg!(miri) { 40 } else { 150 })
 }
 
 const MOST_TIMERS: usize = 12;
