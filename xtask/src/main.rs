@@ -12,10 +12,12 @@
 
 #![forbid(unsafe_code)]
 
+mod c_library;
 mod ci;
 mod dependencies;
 mod features;
 mod full;
+mod header;
 mod instructions;
 mod licences;
 mod measure;
@@ -63,6 +65,16 @@ const COMMANDS: &[Command] = &[
         name: "mutants",
         about: "changes to core that no test notices: this commit's share; `all`, a share K/N, or of some files",
         run: mutants::run,
+    },
+    Command {
+        name: "header",
+        about: "write crates/capi/include/softtimers.h from the border modules; --check: say if it is out of date",
+        run: header::run,
+    },
+    Command {
+        name: "c-library",
+        about: "build libsofttimers and put it, its header and its pkg-config file under PREFIX [--destdir DIR]",
+        run: c_library::run,
     },
     Command {
         name: "features",
