@@ -131,3 +131,24 @@ fn dropping_them_gives_the_kernel_back_what_it_had() {
     }
     assert!(descriptors() < before + 200, "{before} descriptors became {}", descriptors());
 }
+
+//= CV-014 (BSD timers, figure 5)
+#[test]
+fn a_call_that_panics_takes_no_other_with_it() {
+    let mut callouts = Callouts::new(owner());
+    (0..3).for_each(|number| callouts.timeout([number, 0], 1));
+    assert!(callouts.tick());
+    let mut called = 0;
+    let mut panicked = || {
+        let call = std::panic::AssertUnwindSafe(|| {
+            callouts.run(|_, [number, _]| {
+                called += 1;
+                assert_ne!(number, 1, "as asked for");
+            });
+        });
+        (std::panic::catch_unwind(call).is_err(), callouts.is_held(), callouts.len())
+    };
+    assert_eq!(panicked(), (true, false, 1));
+    assert_eq!(panicked(), (false, false, 0));
+    assert_eq!(called, 3);
+}

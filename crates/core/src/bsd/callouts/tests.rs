@@ -269,28 +269,3 @@ fn stale_foreign_and_invented_handles_cancel_nothing() {
         stale.push(live);
     }
 }
-
-#[test]
-fn a_call_that_panics_takes_no_other_with_it() {
-    extern crate std;
-    let mut callouts = Callouts::new(1);
-    (0..3).for_each(|i| callouts.timeout([i, 0], 1));
-    let mut called = 0;
-    let mut hit = || {
-        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let run = |_: &mut Callouts<[usize; 2]>, call: [usize; 2]| {
-                called += 1;
-                assert_ne!(call[0], 1, "as asked for");
-            };
-            if callouts.ticks() == 0 {
-                callouts.hardclock(run);
-            } else {
-                callouts.run(run);
-            }
-        }))
-        .is_err()
-    };
-    assert!(hit());
-    assert!(!hit());
-    assert_eq!((called, callouts.len(), callouts.held), (3, 0, 0));
-}

@@ -75,83 +75,119 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 const MOST_TIMERS: usize = 12;
 
-fn agree(ops: &[Op]) -> Result<(), TestCaseError> {
-    let (mut timers, mut model) = (IntervalTimers::new(1, MOST_TIMERS), Model::default());
-    let mut handles: Vec<Handle> = Vec::new();
-    let mut now = 1_000u64;
-    for op in ops {
-        let time = Timestamp::from_nanos(now);
-        let set = |v, i| Setting { value: Duration::from_nanos(v), interval: Duration::from_nanos(i) };
-        let pick = |ago: usize| handles.len().checked_sub(ago + 1).map_or(Handle(1), |at| handles[at]);
-        // The model sees expiries at the same moments, for a moment is what decides the order of those that are late.
-        if !matches!(op, Op::Later(_)) {
-            timers.expire(time);
-            model.expire(now);
+/// The timers and the model in step.
+struct Pair {
+    timers: IntervalTimers<u32>,
+    model: Model,
+    handles: Vec<Handle>,
+    now: u64,
+}
+
+impl Pair {
+    /// The handle that was given out so many creations ago, dead or alive.
+    fn pick(&self, ago: usize) -> Handle {
+        self.handles.len().checked_sub(ago + 1).map_or(Handle(1), |at| self.handles[at])
+    }
+
+    fn exist(&self) -> usize {
+        self.model.running.len() + self.model.expired.len()
+    }
+
+    fn create(&mut self, setting: Setting, label: u32) -> Result<(), TestCaseError> {
+        match self.timers.create(Timestamp::from_nanos(self.now), setting, label) {
+            Ok(handle) => {
+                prop_assert!(!setting.value.is_zero() && self.exist() < MOST_TIMERS);
+                prop_assert!(!self.handles.contains(&handle), "a handle came twice");
+                self.handles.push(handle);
+                self.run(handle, setting, label);
+            }
+            Err(IntervalError::ZeroValue) => prop_assert!(setting.value.is_zero()),
+            Err(error) => {
+                prop_assert_eq!((error, self.exist()), (IntervalError::TooMany, MOST_TIMERS));
+            }
         }
-        match *op {
-            Op::Create(value, interval, label) => match timers.create(time, set(value, interval), label) {
-                Ok(handle) => {
-                    prop_assert!(value > 0 && model.running.len() + model.expired.len() < MOST_TIMERS);
-                    prop_assert!(!handles.contains(&handle), "a handle came twice");
-                    handles.push(handle);
-                    model.run(handle, label, interval, now.saturating_add(value));
-                }
-                Err(IntervalError::ZeroValue) => prop_assert_eq!(value, 0),
-                Err(error) => {
-                    prop_assert_eq!(error, IntervalError::TooMany);
-                    prop_assert_eq!(model.running.len() + model.expired.len(), MOST_TIMERS);
-                }
-            },
-            Op::Reset(ago, value, interval, label) => {
-                let (handle, before) = (pick(ago), model.find(now, pick(ago)));
-                match timers.reset(time, handle, set(value, interval), label) {
-                    Ok(former) => {
-                        prop_assert_eq!(Some(former), before);
-                        model.remove(handle);
-                        model.run(handle, label, interval, now.saturating_add(value));
-                    }
-                    Err(IntervalError::ZeroValue) => prop_assert_eq!(value, 0),
-                    Err(error) => prop_assert_eq!((error, before), (IntervalError::NoSuchTimer, None)),
+        Ok(())
+    }
+
+    fn reset(&mut self, ago: usize, setting: Setting, label: u32) -> Result<(), TestCaseError> {
+        let (handle, before) = (self.pick(ago), self.model.find(self.now, self.pick(ago)));
+        match self.timers.reset(Timestamp::from_nanos(self.now), handle, setting, label) {
+            Ok(former) => {
+                prop_assert_eq!(Some(former), before);
+                self.model.remove(handle);
+                self.run(handle, setting, label);
+            }
+            Err(IntervalError::ZeroValue) => prop_assert!(setting.value.is_zero()),
+            Err(error) => prop_assert_eq!((error, before), (IntervalError::NoSuchTimer, None)),
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, handle: Handle, setting: Setting, label: u32) {
+        let [value, interval] = [setting.value, setting.interval].map(saturating_nanos);
+        self.model.run(handle, label, interval, self.now.saturating_add(value));
+    }
+
+    fn reap(&mut self) -> Result<(), TestCaseError> {
+        match self.timers.reap(Timestamp::from_nanos(self.now)) {
+            Ok(expired) => {
+                let (handle, label, interval, expiry) = self.model.expired.remove(0);
+                let wanted = Expired { handle, label, at: Timestamp::from_nanos(expiry), runs: interval > 0 };
+                prop_assert_eq!(expired, wanted);
+                if interval > 0 {
+                    self.model.run(handle, label, interval, expiry.saturating_add(interval));
                 }
             }
+            Err(error) => {
+                prop_assert_eq!(error, IntervalError::NothingExpired);
+                prop_assert!(self.model.expired.is_empty());
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, op: &Op) -> Result<(), TestCaseError> {
+        let time = Timestamp::from_nanos(self.now);
+        let set = |v, i| Setting { value: Duration::from_nanos(v), interval: Duration::from_nanos(i) };
+        if let Op::Later(nanos) = op {
+            self.now += nanos;
+            return Ok(());
+        }
+        // The model sees expiries at the same moments, for a moment is what decides the order of those that are late.
+        self.timers.expire(time);
+        self.model.expire(self.now);
+        match *op {
+            Op::Create(value, interval, label) => self.create(set(value, interval), label)?,
+            Op::Reset(ago, value, interval, label) => self.reset(ago, set(value, interval), label)?,
+            Op::Reap => self.reap()?,
             Op::Cancel(ago) => {
-                prop_assert_eq!(timers.cancel(time, pick(ago)).ok(), model.find(now, pick(ago)));
-                model.remove(pick(ago));
+                let handle = self.pick(ago);
+                prop_assert_eq!(self.timers.cancel(time, handle).ok(), self.model.find(self.now, handle));
+                self.model.remove(handle);
             }
             Op::Query(ago) => {
-                prop_assert_eq!(timers.query(time, pick(ago)).ok(), model.find(now, pick(ago)));
+                let handle = self.pick(ago);
+                prop_assert_eq!(self.timers.query(time, handle).ok(), self.model.find(self.now, handle));
             }
-            Op::Reap => match timers.reap(time) {
-                Ok(expired) => {
-                    let (handle, label, interval, expiry) = model.expired.remove(0);
-                    prop_assert_eq!(
-                        (expired.handle, expired.label, expired.at.as_nanos()),
-                        (handle, label, expiry)
-                    );
-                    prop_assert_eq!(expired.runs, interval > 0);
-                    if interval > 0 {
-                        model.run(handle, label, interval, expiry.saturating_add(interval));
-                    }
-                }
-                Err(error) => {
-                    prop_assert_eq!(error, IntervalError::NothingExpired);
-                    prop_assert!(model.expired.is_empty());
-                }
-            },
             Op::Invented(bits) => {
-                prop_assert_eq!(timers.query(time, Handle(bits)), Err(IntervalError::NoSuchTimer));
-                prop_assert_eq!(timers.cancel(time, Handle(bits)), Err(IntervalError::NoSuchTimer));
+                prop_assert_eq!(self.timers.query(time, Handle(bits)), Err(IntervalError::NoSuchTimer));
+                prop_assert_eq!(self.timers.cancel(time, Handle(bits)), Err(IntervalError::NoSuchTimer));
             }
-            Op::Later(nanos) => now += nanos,
+            Op::Later(_) => {}
         }
-        prop_assert_eq!(timers.len(), model.running.len() + model.expired.len());
-        prop_assert_eq!(timers.queued(), model.expired.len());
+        prop_assert_eq!((self.timers.len(), self.timers.queued()), (self.exist(), self.model.expired.len()));
         // One that is late already when it runs again counts from then.
-        let next = model.running.iter().map(|t| t.3.max(now)).min();
-        prop_assert!(timers.poll_at().map(Timestamp::as_nanos) <= next || next.is_none());
-        prop_assert_eq!(timers.poll_at().is_some(), next.is_some());
+        let next = self.model.running.iter().map(|t| t.3.max(self.now)).min();
+        let said = self.timers.poll_at().map(Timestamp::as_nanos);
+        prop_assert!(said.is_some() == next.is_some() && said <= next, "{:?} for {:?}", said, next);
+        Ok(())
     }
-    Ok(())
+}
+
+fn agree(ops: &[Op]) -> Result<(), TestCaseError> {
+    let timers = IntervalTimers::new(1, MOST_TIMERS);
+    let mut pair = Pair { timers, model: Model::default(), handles: Vec::new(), now: 1_000 };
+    ops.iter().try_for_each(|op| pair.step(op))
 }
 
 proptest! {
