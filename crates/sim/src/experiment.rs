@@ -30,8 +30,16 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the help.
-pub static ALL: &[&Experiment] =
-    &[&livelock::LIVELOCK, &livelock::MLFRR, &livelock::FIGURES, &livelock::BURST, &livelock::MONITOR];
+pub static ALL: &[&Experiment] = &[
+    &crate::hip::HIP,
+    &crate::hip::HIP_TRACES,
+    &livelock::LIVELOCK,
+    &livelock::MLFRR,
+    &livelock::FIGURES,
+    &livelock::BURST,
+    &livelock::MONITOR,
+    &crate::noise::NOISE,
+];
 
 /// The one of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {

@@ -35,7 +35,7 @@ pub fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
         Kind::Trace if text == NONE => Ok(Setting::Trace(None)),
         Kind::Trace => {
             let file = File::open(text).map_err(|error| error.to_string())?;
-            let read = recording::read(file, &Fit::default()).map_err(|error| error.to_string())?;
+            let read = recording::read(file, &Fit::AS_RECORDED).map_err(|error| error.to_string())?;
             Ok(Setting::Trace(Some(read.trace)))
         }
     }
