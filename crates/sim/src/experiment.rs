@@ -38,6 +38,11 @@ pub static ALL: &[&Experiment] = &[
     &livelock::FIGURES,
     &livelock::BURST,
     &livelock::MONITOR,
+    &crate::pacing::PACING,
+    &crate::acks::ACKS,
+    &crate::deadline::DEADLINE,
+    &crate::slowstart::SLOWSTART,
+    &crate::framerate::FRAMERATE,
     &crate::noise::NOISE,
 ];
 
