@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use crate::livelock;
 use crate::parameter::{Parameter, Parameters};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
+use crate::{acks, deadline, framerate, hip, livelock, noise, pacing, polling, slowstart};
 
 /// A paper's experiment on a simulated machine.
 #[derive(Clone, Copy, Debug)]
@@ -31,19 +31,20 @@ pub struct Experiment {
 
 /// All experiments, in the order of the help.
 pub static ALL: &[&Experiment] = &[
-    &crate::hip::HIP,
-    &crate::hip::HIP_TRACES,
+    &hip::HIP,
+    &hip::HIP_TRACES,
     &livelock::LIVELOCK,
     &livelock::MLFRR,
     &livelock::FIGURES,
     &livelock::BURST,
     &livelock::MONITOR,
-    &crate::pacing::PACING,
-    &crate::acks::ACKS,
-    &crate::deadline::DEADLINE,
-    &crate::slowstart::SLOWSTART,
-    &crate::framerate::FRAMERATE,
-    &crate::noise::NOISE,
+    &pacing::PACING,
+    &acks::ACKS,
+    &deadline::DEADLINE,
+    &slowstart::SLOWSTART,
+    &polling::POLLING,
+    &framerate::FRAMERATE,
+    &noise::NOISE,
 ];
 
 /// The one of this name.

@@ -31,6 +31,7 @@ pub mod noise;
 pub mod pacing;
 pub mod parameter;
 pub mod path;
+pub mod polling;
 pub mod slowstart;
 pub mod streams;
 pub mod sweep;

@@ -1,11 +1,11 @@
 //! The experiments' tables, as they are: a change of behaviour is a difference of a table.
 //!
-//! `SOFTTIMERS_BLESS=1 cargo test -p softtimers-sim --test tables` writes them anew, for somebody to look at.
+//! `BLESS=1 cargo test -p softtimers-sim --test tables` writes them anew, for somebody to look at.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use softtimers_sim::{Experiment, Parameters, Setting, Streams, hip, noise};
+use softtimers_sim::{Experiment, Parameters, Setting, Streams, hip, noise, polling};
 
 /// Runs one after the other, and compares all rows with the file.
 fn compare(name: &str, experiment: &Experiment, runs: &[&[(&str, Setting)]]) {
@@ -25,7 +25,7 @@ fn compare(name: &str, experiment: &Experiment, runs: &[&[(&str, Setting)]]) {
         }
     }
     let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/tables").join(name);
-    if std::env::var_os("SOFTTIMERS_BLESS").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::write(&file, &table).expect("the table can be written");
     }
     let kept = std::fs::read_to_string(&file).unwrap_or_default();
@@ -75,4 +75,11 @@ fn noise_by_nodes() {
     let runs = [1, 10, 32, 100, 320, 1_000]
         .map(|nodes| [("nodes", Setting::Count(nodes)), ("phases", Setting::Count(1_000))]);
     compare("noise.csv", &noise::NOISE, &runs.each_ref().map(|run| &run[..]));
+}
+
+#[test]
+fn polling_by_quota() {
+    let of = |server, quota| [("server", Setting::Choice(server)), ("quota", Setting::Count(quota))];
+    let runs = [of("apache", 1), of("apache", 5), of("flash", 1), of("flash", 5), of("flash", 15)];
+    compare("polling.csv", &polling::POLLING, &runs.each_ref().map(|run| &run[..]));
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
 use softtimers_sim::experiment::{self, Experiment};
-use softtimers_sim::{Kind, Parameters, Part, Setting};
+use softtimers_sim::{Kind, Parameter, Parameters, Part, Setting};
 
 use super::OutputArgs;
 use crate::failure::Exit;
@@ -87,19 +87,11 @@ pub struct SimMergeArgs {
 impl Subcommand for SimArgs {
     fn augment_subcommands(command: Command) -> Command {
         let experiments = experiment::ALL.iter().map(|experiment| {
-            let command = Command::new(experiment.name)
+            let command = Command::new(experiment.name).args(experiment.parameters.iter().map(argument));
+            SimCommonArgs::augment_args(command)
                 .about(experiment.about)
                 .long_about(format!("{}\n\n{}", experiment.about, experiment.details))
                 .after_help(after_help(experiment))
-                .args(experiment.parameters.iter().map(|parameter| {
-                    let kind = parameter.kind;
-                    Arg::new(parameter.name)
-                        .long(parameter.name)
-                        .value_name(value_name(kind))
-                        .value_parser(move |text: &str| setting::parse(kind, text))
-                        .help(help(parameter))
-                }));
-            SimCommonArgs::augment_args(command)
         });
         command.subcommands(experiments).subcommand(SimMergeArgs::augment_args(Command::new(MERGE)))
     }
@@ -139,6 +131,15 @@ impl FromArgMatches for SimArgs {
     }
 }
 
+fn argument(parameter: &Parameter) -> Arg {
+    let kind = parameter.kind;
+    Arg::new(parameter.name)
+        .long(parameter.name)
+        .value_name(value_name(kind))
+        .value_parser(move |text: &str| setting::parse(kind, text))
+        .help(help(parameter))
+}
+
 fn value_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Count { .. } | Kind::Limit { .. } => "N",
@@ -149,7 +150,7 @@ fn value_name(kind: Kind) -> &'static str {
     }
 }
 
-fn help(parameter: &softtimers_sim::Parameter) -> String {
+fn help(parameter: &Parameter) -> String {
     let words = match parameter.kind {
         Kind::Choice(words) => format!(": {}", words.join(", ")),
         _ => String::new(),

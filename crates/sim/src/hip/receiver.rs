@@ -103,10 +103,15 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
             match (look, arrival) {
                 (Some((time, _)), Some(arrival)) if arrival < time => self.arrive(watch),
                 (None, _) => self.arrive(watch),
-                (Some((time, By::Poll)), _) if !self.timing.is_look(time) => self.now = time,
+                (Some((time, By::Poll)), _) if self.passes_by(time) => self.now = time,
                 (Some(look), _) => return Some(look),
             }
         }
+    }
+
+    /// Whether this is a trigger state at which the poll that is wanted is not due yet.
+    fn passes_by(&mut self, time: Timestamp) -> bool {
+        matches!(self.policy.next(), Next::At(_)) && !self.timing.is_look(time)
     }
 
     /// When the policy wants to look, as far as is known before another packet arrives.
@@ -175,8 +180,9 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         self.account.look(end.saturating_duration_since(begin), found, by == By::Poll);
         watch(end, if by == By::Interrupt { Event::InterruptEnd(found) } else { Event::PollEnd(found) });
         self.policy.looked(&Look { began: begin, ended: end, found });
-        // There is nothing else to do in this machine.
-        self.policy.idle(end);
+        if self.timing.is_idle_between() {
+            self.policy.idle(end);
+        }
         self.timing.looked(end);
         self.note_mode();
     }

@@ -145,17 +145,14 @@ fn the_mix_of_interrupts_and_polls_is_the_papers() {
     }
 }
 
-/// In the wording of section 6, with the traffic that was fitted to it, the table is the same.
+/// In the wording of section 6, with the traffic that was fitted to it, the table comes out too.
 #[test]
 fn the_other_reading_gives_the_table_too() {
-    for (index, row) in TRACES.iter().enumerate() {
-        let bursts = traces::FITTED_EVENT[index];
-        let found = SEEDS.map(|seed| fit::figures(row, bursts, Streams::new(seed), READINGS[1]).unwrap());
-        let found: Vec<_> = found.collect();
-        for (number, paper) in fit::target(row).into_iter().enumerate() {
-            let mean = found.iter().map(|figures| figures[number]).sum::<f64>() / found.len() as f64;
-            assert!((mean / paper - 1.0).abs() < 0.25, "{} {number}: {mean} for {paper}", row.name);
-        }
+    for ((row, bursts), most) in
+        TRACES.iter().zip(traces::FITTED_EVENT).zip([0.02, 0.02, 0.1, 0.02, 0.25, 0.25])
+    {
+        let error = fit::error_of(row, bursts, READINGS[1]);
+        assert!(error < most, "{}: {error}", row.name);
     }
 }
 

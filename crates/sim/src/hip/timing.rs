@@ -38,6 +38,11 @@ impl Timing {
         Timing::Soft(Box::new(Soft { timers: SoftTimers::new(Config::default()), states, at, wanted: None }))
     }
 
+    /// Whether the processor has nothing else to do between looks. Where there are trigger states it is saturated.
+    pub(super) fn is_idle_between(&self) -> bool {
+        !matches!(self, Timing::Soft(_))
+    }
+
     pub(super) fn is_always(&self) -> bool {
         matches!(self, Timing::Always)
     }

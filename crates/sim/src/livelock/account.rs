@@ -31,6 +31,7 @@ struct Before {
     starts: u64,
     drops: Drops,
     polling: SourceStats,
+    underway: u64,
 }
 
 /// Packets that were dropped, by where.
@@ -77,6 +78,8 @@ pub struct Outcome {
     pub events: u64,
     /// Packets that are in queues or in hand at the end.
     pub underway: u64,
+    /// And those that were when the warm-up was over.
+    pub underway_before: u64,
 }
 
 impl Outcome {
@@ -140,6 +143,7 @@ impl Router {
             starts: sent.starts,
             drops: self.drops(),
             polling: self.polled.stats(),
+            underway: self.underway(),
         };
         self.account = Account { before, progress: self.account.progress, ..Account::new() };
     }
@@ -189,6 +193,7 @@ impl Router {
             quota: self.polled.auto_quota(),
             events: self.engine.handled(),
             underway,
+            underway_before: before.underway,
         }
     }
 

@@ -81,8 +81,8 @@ pub struct Config {
     pub eager: bool,
     /// Of the costs.
     pub percent: u32,
-    /// What a packet costs in the process, if not screend's.
-    pub process: Option<Duration>,
+    /// What a packet costs to be queued for the process, and in it, if that is not screend.
+    pub process: Option<(Duration, Duration)>,
     /// Packets a second.
     pub rate: u64,
     /// How they are spaced.
@@ -127,6 +127,7 @@ impl Config {
             Kernel::NoPolling => Costs::no_polling(),
             Kernel::Polled | Kernel::HighIpl | Kernel::Clocked => Costs::polling(),
         };
-        Costs { process: self.process.unwrap_or(costs.process), ..costs }.times(self.percent)
+        let (queue, process) = self.process.unwrap_or((costs.queue, costs.process));
+        Costs { queue, process, ..costs }.times(self.percent)
     }
 }

@@ -70,7 +70,11 @@ const COLUMNS: &[Column] = &[
     Column::new("interrupts", "interrupts for each packet that came through").digits(2),
     Column::new("starts", "hand-overs to the transmitter for each of them").digits(2),
     Column::new("empty_pps", "polls that found nothing, a second"),
-    Column::new("starved", "% of time in which packets waited for an idle transmitter").digits(1),
+    Column::new(
+        "starved",
+        "% of time in which packets waited for a transmitter that idled for 5 ms and more",
+    )
+    .digits(1),
     Column::new("livelocked", "% of time in which input had come to nothing for 10 ms").digits(1),
 ];
 

@@ -366,7 +366,7 @@ impl Policy for When {
     }
 }
 
-/// Long enough that a packet more or less is below a percent.
-pub(super) const WINDOW: Duration = Duration::from_millis(50);
+/// Long enough that a turn's packets more or less are below what neighbouring quotas differ by.
+pub(super) const WINDOW: Duration = Duration::from_millis(500);
 /// Beyond it input starves output altogether.
 const LARGEST_QUOTA: u32 = 64;
