@@ -1,5 +1,5 @@
 //! The livelock paper's results, held against its digitised figures; and its tables as this model makes them, which are
-//! kept beside this file: a change of a policy or of the model is a difference there. `BLESS=1 cargo test` writes them.
+//! kept beside this file: a change of a policy or of the model is a difference there. `SOFTTIMERS_BLESS=1 cargo test` writes them.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -45,12 +45,12 @@ fn limited(percent: u32, rate: u64) -> Config {
 /// Compares with what is kept, or keeps it.
 fn snapshot(name: &str, table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables").join(name);
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("SOFTTIMERS_BLESS").is_some() {
         return std::fs::write(&path, table).unwrap();
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     for (kept, made) in kept.lines().zip(table.lines()) {
-        assert_eq!(made, kept, "{name}: not the table that is kept; BLESS=1 keeps this one");
+        assert_eq!(made, kept, "{name}: not the table that is kept; SOFTTIMERS_BLESS=1 keeps this one");
     }
     assert_eq!(table.len(), kept.len(), "{name}: longer or shorter than the table that is kept");
 }
@@ -97,6 +97,32 @@ fn user_share_is_the_table_that_is_kept() {
         let _ = writeln!(table, "threshold {percent:3}%          {}", shares.join(""));
     }
     snapshot("user.txt", &table);
+}
+
+/// All 543 points: how far the model is from them, on average and in the root of the mean square.
+#[test]
+fn the_distance_from_the_figures_is_the_table_that_is_kept() {
+    let mut found: Vec<(&str, &str, Vec<f64>)> = vec![];
+    for point in points() {
+        let config = Config { rate: point.input.round() as u64, ..series(point.series) };
+        let outcome = Router::new(Config { duration: SHORT / 2, ..config }, Streams::new(1)).run();
+        let user = 100.0 * outcome.share(outcome.user);
+        let error = if config.user { user } else { outcome.rate(outcome.delivered) } - point.output;
+        match found.last_mut() {
+            Some((figure, name, errors)) if (*figure, *name) == (point.figure, point.series) => {
+                errors.push(error)
+            }
+            _ => found.push((point.figure, point.series, vec![error])),
+        }
+    }
+    let mut table = format!("{:8}{:34}{:>6}{:>8}{:>8}\n", "figure", "series", "points", "bias", "rms");
+    for (figure, name, errors) in found {
+        let mean =
+            |values: &dyn Fn(&f64) -> f64| errors.iter().map(values).sum::<f64>() / errors.len() as f64;
+        let (bias, rms) = (mean(&|error| *error), mean(&|error| error * error).sqrt());
+        let _ = writeln!(table, "{figure:8}{name:34}{:6}{bias:8.0}{rms:8.0}", errors.len());
+    }
+    snapshot("figures.txt", &table);
 }
 
 /// Sections 4.3 and 8.2, and the monitor of section 9.

@@ -61,9 +61,12 @@ impl Generator {
         let gap = (1_000_000_000u128 << FRACTION).checked_div(u128::from(rate));
         self.mean = gap.map_or(u128::MAX, |gap| gap.max(u128::from(self.wire) << FRACTION));
     }
+}
 
-    /// The next one; `None` if there are none.
-    pub fn next(&mut self) -> Option<Timestamp> {
+impl Iterator for Generator {
+    type Item = Timestamp;
+
+    fn next(&mut self) -> Option<Timestamp> {
         if self.mean == u128::MAX {
             return None;
         }

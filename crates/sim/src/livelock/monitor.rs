@@ -81,9 +81,10 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
     let (queue, room) = (parameters.count_u32("queue"), parameters.count_u32("room"));
     let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
     let wanted = parameters.choice("feedback") == "yes";
-    let feedback = wanted.then(|| FeedbackConfig::monitor(queue, room)).transpose().map_err(|_| {
-        RunError::new(format_args!("room {room}: a queue of {queue} has at most {}", queue.saturating_sub(1)))
-    })?;
+    let feedback = wanted
+        .then(|| FeedbackConfig::monitor(queue, room))
+        .transpose()
+        .map_err(|_| RunError::new(format_args!("room {room}: a queue of {queue} has at most {queue}")))?;
     let config = Config {
         consumer: Consumer::Monitor,
         quota: Quota::new(quota, quota),
