@@ -18,7 +18,7 @@ use crate::table::{Column, Row};
 /// Throughput and queue, by what the sender does with a big ACK.
 pub static ACKS: Experiment = Experiment {
     name: "pacing-acks",
-    about: "big ACKs: self-clocked, paced, at most four packets each, window cut (soft timers, appendix A.3)",
+    about: "Big ACKs: self-clocked, paced, at most four packets each, window cut (soft timers, appendix A.3)",
     details: "A sender with a fixed window over one slow link, begun with a full pipe. In each --period the receiver's \
               application looks away for --away; if that is longer than the round trip, one ACK empties the whole window. \
               Nothing is lost: the longest queue is what a router would have to hold.",

@@ -26,7 +26,7 @@ use crate::table::{Column, Row};
 /// Frames that are shown, by the rate that is wanted and the clock.
 pub static FRAMERATE: Experiment = Experiment {
     name: "framerate",
-    about: "frames of a film that are shown in time, by tick rate (Tsafrir, Etsion, Feitelson 2005, figure 1)",
+    about: "Frames of a film that are shown in time, by tick rate (Tsafrir, Etsion, Feitelson 2005, figure 1)",
     details: "The player shows a frame, works on the next one, and sleeps until that is due. A frame whose time is over \
               when the player wakes, since the next one is due, is discarded. Of the figure's bars the text keeps one fact: 60 \
               frames a second are not reached at 100 Hz; how many are is this model's.",
@@ -69,8 +69,8 @@ pub static FRAMERATE: Experiment = Experiment {
         },
     ],
     columns: &[
-        Column::new("clock", "ticks a second, or smart timers"),
-        Column::new("desired_fps", "frames a second that are wanted"),
+        Column::new("hz", "ticks a second, or smart timers"),
+        Column::new("fps", "frames a second that are wanted"),
         Column::new("achieved_fps", "that are shown").digits(1),
         Column::new("discarded", "% of frames that are not").digits(1),
         Column::new("late_ms", "mean time from due to shown").digits(2),
@@ -104,13 +104,13 @@ fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
     let seconds = end.as_nanos() as f64 / 1e9;
     let shown = player.lateness.count().min(frames) as f64;
     Ok(vec![vec![
-        hz.map_or("smart".to_owned(), |hz| format!("{hz} Hz")).into(),
+        hz.map_or("smart".to_owned(), |hz| hz.to_string()).into(),
         fps.into(),
         (shown / seconds).into(),
         (100.0 * (1.0 - shown / frames as f64)).into(),
         player.lateness.mean().map(|nanos| nanos / 1e6).into(),
         player.lateness.max().map(|nanos| nanos as f64 / 1e6).into(),
-        ((host.counts().expirations as f64 / seconds) as u64).into(),
+        (host.counts().expirations as f64 / seconds).into(),
     ]])
 }
 

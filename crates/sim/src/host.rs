@@ -11,7 +11,9 @@
 
 use std::time::Duration;
 
-use softtimers_core::{Alarm, Clock, Command, Fired, ManualClock, SoftTimers, Timestamp, Trace, TriggerState};
+use softtimers_core::{
+    Alarm, Clock, Command, Fired, ManualClock, SoftTimers, Timestamp, Trace, TriggerState,
+};
 use softtimers_core::{Random, WebServer};
 
 /// The times between trigger states.
@@ -197,8 +199,14 @@ mod tests {
     fn events_fire_at_the_first_state_or_at_their_deadline() {
         use TriggerState::{Backup, SyscallExit};
         let register = || Hardware::Register(None);
-        assert_eq!(fires(every(10), register(), Slack::micros(5)), [(30, SyscallExit), (60, SyscallExit), (90, SyscallExit)]);
-        assert_eq!(fires(every(10), register(), Slack::micros(2)), [(27, Backup), (54, Backup), (80, SyscallExit)]);
+        assert_eq!(
+            fires(every(10), register(), Slack::micros(5)),
+            [(30, SyscallExit), (60, SyscallExit), (90, SyscallExit)]
+        );
+        assert_eq!(
+            fires(every(10), register(), Slack::micros(2)),
+            [(27, Backup), (54, Backup), (80, SyscallExit)]
+        );
         let alarm = Hardware::OneShot(Alarm::new());
         assert_eq!(fires(States::None, alarm, Slack::EXACT), [25, 50, 75, 100].map(|at| (at, Backup)));
         let tick = Hardware::Tick(Timestamp::from_micros(30), micros(30));

@@ -27,7 +27,7 @@ use crate::table::{Column, Row};
 /// Mean and spread of the gaps between packets.
 pub static PACING: Experiment = Experiment {
     name: "pacing",
-    about: "gaps of paced flows beside a busy web server (soft timers, Tables VIII and IX)",
+    about: "Gaps of paced flows beside a busy web server (soft timers, Tables VIII and IX)",
     details: "Trigger states come as in the paper's busy web server; packets leave at them alone. Where the target is \
               not held the mean is the time to the first trigger state that comes --burst or more after another, \
               which the model was fitted to; that nothing comes on top, and the targets that are held, was not. \
@@ -111,8 +111,8 @@ const GAP: Kind = Kind::Time { least: Duration::from_micros(1), most: Duration::
 
 const COLUMNS: &[Column] = &[
     Column::new("strategy", "how packets are placed"),
-    Column::new("target_us", "the gap that is wanted").digits(0),
-    Column::new("burst_us", "the shortest that is allowed").digits(0),
+    Column::new("target", "the gap that is wanted"),
+    Column::new("burst", "the shortest that is allowed"),
     Column::new("mean_us", "mean gap: the paper's average transmission interval").digits(1),
     Column::new("paper_us", "the paper's, where the text has it").digits(1),
     Column::new("stddev_us", "their standard deviation").digits(1),
@@ -140,22 +140,24 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
     let strategy = parameters.choice("strategy");
     let interrupts = strategy == "interrupts";
     let found = if interrupts { interrupts::run(parameters, streams)? } else { soft(parameters, streams)? };
-    let micros = |time: Duration| time.as_nanos() as f64 / 1e3;
-    let paper = PAPER.iter().find(|(of, at, _)| {
-        Duration::from_micros(*of) == target && at.map(Duration::from_micros) == (!interrupts).then_some(burst)
+    let as_in_paper =
+        ["two-speed", "exact-deadline", "interrupts"].contains(&strategy) && found.flows.len() == 1;
+    let paper = PAPER.iter().filter(|_| as_in_paper).find(|(of, at, _)| {
+        Duration::from_micros(*of) == target
+            && at.map(Duration::from_micros) == (!interrupts).then_some(burst)
     });
     let seconds = parameters.time("duration").as_secs_f64();
     let worst = found.flows.iter().map(|flow| flow.miss(parameters.time("duration"))).fold(0.0, f64::max);
     let gaps = Gaps::of(&found.flows);
     Ok(vec![vec![
         strategy.into(),
-        micros(target).into(),
-        (!interrupts).then(|| micros(burst)).into(),
+        Setting::Time(target).to_string().into(),
+        (!interrupts).then(|| Setting::Time(burst).to_string()).into(),
         gaps.mean.into(),
         paper.map(|&(.., mean)| mean).into(),
         gaps.deviation.into(),
         gaps.shortest.into(),
-        ((found.packets() as f64 / seconds) as u64).into(),
+        (found.packets() as f64 / seconds).into(),
         (found.packets() as f64 / found.sending_states.max(1) as f64).into(),
         (100.0 * worst).into(),
         found.lost.map(|share| 100.0 * share).into(),

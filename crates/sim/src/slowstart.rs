@@ -26,7 +26,7 @@ use crate::table::{Column, Row};
 /// Time from the request to the last packet, by slow start and paced.
 pub static SLOWSTART: Experiment = Experiment {
     name: "slowstart",
-    about: "response time by slow start and paced at the capacity (soft timers, Tables X and XI)",
+    about: "Response time by slow start and paced at the capacity (soft timers, Tables X and XI)",
     details: "An answer of so many packets of 1,500 bytes over a slow link with 50 ms each way; nothing is lost, and \
               the window grows to what the path holds. The paper's 89% for 100 packets is the reading with delayed ACKs.",
     parameters: &[
@@ -68,6 +68,7 @@ pub static SLOWSTART: Experiment = Experiment {
         },
     ],
     columns: &[
+        Column::new("mbit", "of the slow link"),
         Column::new("packets", "length of the answer"),
         Column::new("kbytes", "the same, of 1,448 bytes of data each").digits(0),
         Column::new("slow_start_s", "two more for each packet acknowledged").digits(3),
@@ -100,12 +101,13 @@ fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
     let delayed = seconds(Sender::SlowStart(SlowStart::new(held, Growth::PerAck)), at_once);
     let paced = seconds(paced(capacity, parameters.count_u32("fraction"))?, 1);
     let reduction = |before: f64| 100.0 * (1.0 - paced / before);
-    let paper = match packets {
-        100 => Some(89.0),
-        100_000 => Some(2.0),
+    let paper = match (packets, parameters.choice("set-up")) {
+        (100, "no") => Some(89.0),
+        (100_000, "no") => Some(2.0),
         _ => None,
     };
     Ok(vec![vec![
+        parameters.count("mbit").into(),
         packets.into(),
         (packets as f64 * 1.448).into(),
         slow.into(),

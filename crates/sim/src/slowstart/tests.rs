@@ -104,7 +104,7 @@ fn find(set: &[(&str, Setting)]) -> [f64; 5] {
     let parameters = Parameters::new(SLOWSTART.parameters);
     let parameters = set.iter().fold(parameters, |all, (name, setting)| all.with(name, setting.clone()));
     let row = run(&parameters, Streams::new(1)).unwrap().remove(0);
-    std::array::from_fn(|index| match row[index + 2] {
+    std::array::from_fn(|index| match row[index + 3] {
         Value::Real(number) => number,
         _ => f64::NAN,
     })
