@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::{command, refusal, run, stderr};
 use serde_json::Value;
@@ -153,6 +153,22 @@ fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
     let output = run(&format!("{SWEEP} --out /dev/full --force"));
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("writing '/dev/full': No space left"), "{}", stderr(&output));
+    // A file that may have a block and no more: the lines that fit are there, whole, and no half one.
+    let file = path("full");
+    let sweep = SWEEP.replace("--duration 10ms", "--sweep duration=10ms,11ms");
+    let limit = "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\" --threads 1";
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", limit, env!("CARGO_BIN_EXE_softtimers")])
+        .args(sweep.split(' '))
+        .arg("--out")
+        .arg(&file);
+    let output = shell.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("File too large"), "{}", stderr(&output));
+    let kept = fs::read_to_string(&file).unwrap();
+    assert!(kept.ends_with('\n') && (2..17).contains(&kept.lines().count()), "{kept}");
+    fs::remove_file(file).unwrap();
     let mut child =
         command(&format!("{SWEEP} --csv")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());

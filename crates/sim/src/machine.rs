@@ -2,13 +2,13 @@
 //!
 //! Who runs is decided by levels alone, as in the kernels that the papers measured: a task of a higher level preempts,
 //! one of the same level waits until the running one has nothing to do. What a switch costs is paid by the task that
-//! gets the processor, before its own work:
+//! gets the processor, before it goes on:
 //!
 //! ```text
 //!   level  clock       ▓            ▓            ▓            ▓
 //!          device   ▓▓▓▓    ▓▓▓▓                    ▓▓▓▓
 //!          network      ████    ██████████  ████████    ▒▒██     ▒ switch: another thread ran before
-//!          user     ██                    ▒█            ▒        ░ pollution: only interrupts did
+//!          user     ██                    ░█            ░        ░ pollution: it was preempted
 //! ```
 //!
 //! A task does what its owner gives it, a piece at a time; when a piece is done the owner is told and gives the next.
@@ -32,10 +32,10 @@ pub struct TaskId(u32);
 pub struct TaskConfig {
     /// Its level.
     pub level: Level,
-    /// What it costs to switch to it from another thread or from idling; zero for an interrupt, whose entry is part of
-    /// its work.
+    /// What it costs to begin after it had nothing to do, if another thread or nobody ran since; zero for an interrupt,
+    /// whose entry is part of its work.
     pub switch: Duration,
-    /// What it costs it to have been interrupted: the caches are no longer its own.
+    /// What it costs to go on after it was preempted: the caches are no longer its own.
     pub pollution: Duration,
     /// Whether it is a thread, that has others to switch from; an interrupt leaves the thread it interrupts current.
     pub thread: bool,
@@ -309,8 +309,8 @@ mod tests {
         };
         assert_eq!(preempted(&mut cpu, interrupt, 100), at(110));
         assert_eq!(preempted(&mut cpu, other, 200), at(217));
-        // 7 for the first switch, 2 for the interruption, 7 for the switch back; 10 and 17 were not its own.
-        assert_eq!(cpu.worked(user, at(300)), micros(300 - 27 - 16));
+        // 7 for the first switch, 2 for each time that it was preempted; 10 and 17 were not its own.
+        assert_eq!(cpu.worked(user, at(300)), micros(300 - 27 - 11));
     }
 
     #[test]

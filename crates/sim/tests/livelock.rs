@@ -110,7 +110,7 @@ fn the_distance_from_the_figures_is_the_table_that_is_kept() {
         let error = if config.user { user } else { outcome.rate(outcome.delivered) } - point.output;
         match found.last_mut() {
             Some((figure, name, errors)) if (*figure, *name) == (point.figure, point.series) => {
-                errors.push(error)
+                errors.push(error);
             }
             _ => found.push((point.figure, point.series, vec![error])),
         }
@@ -203,6 +203,58 @@ fn a_quota_of_seven_or_eight_is_best() {
     assert!((7..=8).contains(&best(&highest)), "asymptote: {}", best(&highest));
     let of_best = |quota: u32| most(&highest, quota) as f64 / most(&highest, 8) as f64;
     assert!(of_best(5) > 0.97 && of_best(7) > 0.99 && of_best(10) < 0.9 && of_best(20) < 0.5);
+}
+
+/// Below the best quota turns cost more, above it input starves output: one peak (§6.6.2).
+#[test]
+fn throughput_by_quota_has_one_peak() {
+    let outputs: Vec<f64> = (2..=20).map(|quota| output(polled(quota, 10_700))).collect();
+    let peak = outputs.iter().position(|&rate| outputs.iter().all(|&other| other <= rate)).unwrap();
+    // A turn more or less within what is measured is no dip.
+    let noise = 25.0;
+    assert!(outputs[..=peak].windows(2).all(|pair| pair[0] <= pair[1] + noise), "{outputs:?}");
+    assert!(outputs[peak..].windows(2).all(|pair| pair[0] + noise >= pair[1]), "{outputs:?}");
+}
+
+/// §6.2: it peaks near 4,700 packets/s; what comes through falls from there.
+#[test]
+fn the_unmodified_kernel_declines_from_its_peak() {
+    let outputs =
+        [3_000, 4_050, 5_000, 6_000, 8_000, 10_677].map(|rate| output(kernel(Kernel::Unmodified, rate)));
+    let peak = outputs.iter().copied().fold(0.0, f64::max);
+    assert!((0.85..1.1).contains(&(peak / 4_696.0)), "{peak}");
+    assert!(outputs[1..].windows(2).all(|pair| pair[0] > pair[1]), "{outputs:?}");
+    assert!((outputs[5] / 1_374.0 - 1.0).abs() < 0.1, "{outputs:?}");
+}
+
+#[test]
+fn a_curve_has_its_rate_and_its_name() {
+    let experiment = experiment::find("livelock-mlfrr").unwrap();
+    let row = |kernel| {
+        let parameters = Parameters::new(experiment.parameters)
+            .with("kernel", Setting::Choice(kernel))
+            .with("duration", Setting::Time(SHORT / 2));
+        let row = (experiment.run)(&parameters, Streams::new(1)).unwrap().remove(0);
+        let number = |cell: usize| row[cell].show(3).to_string().parse::<f64>().unwrap_or(f64::NAN);
+        (number(1), number(2), number(5), row[6].show(0).to_string())
+    };
+    let ((unmodified, closed, _, behaviour), (polled, polled_closed, kept, beyond)) =
+        (row("unmodified"), row("polled"));
+    assert_eq!((behaviour.as_str(), beyond.as_str()), ("livelock", "realisable"));
+    assert!((unmodified / closed - 1.0).abs() < 0.03 && (polled / polled_closed - 1.0).abs() < 0.03);
+    assert!(polled >= unmodified && kept >= 0.95, "{unmodified} {polled} {kept}");
+}
+
+/// Input is shut, interrupts with it, and the loss-free rate rises (§6.6.1).
+#[test]
+fn feedback_raises_the_loss_free_rate() {
+    let (with, without) = (run(with_feedback(polled(10, 2_800))), run(screend(polled(10, 2_800))));
+    assert!(with.drops.process == 0 && with.rate(with.delivered) > 2_750.0);
+    assert!(without.drops.process > 0 && without.rate(without.delivered) < 2_300.0);
+    let found = run(with_feedback(polled(10, 9_000)));
+    assert!(found.polling.shut > 0 && found.share(found.polling.shut_time) > 0.5, "{:?}", found.polling);
+    // The receive interrupt is enabled again only when the ring was seen empty, which it never is.
+    assert_eq!((found.polling.armed, found.polling.woken), (0, 0), "{:?}", found.polling);
 }
 
 #[test]
@@ -301,6 +353,8 @@ fn without_a_quota_the_transmitter_starves() {
         found.share(found.starved)
     };
     assert!(starved(u32::MAX) > 0.5 && starved(5) == 0.0 && starved(8) == 0.0);
+    // Worse than the unmodified kernel, which does less for what it drops (§6.6).
+    assert!(output(polled(u32::MAX, 8_000)) < 0.2 * output(kernel(Kernel::Unmodified, 8_000)));
     // By priority too (§4.4): a slower machine, whose receive interrupts take all of it.
     let slow = Config { percent: 200, ..kernel(Kernel::Unmodified, 10_000) };
     let [equal, lower] = [false, true].map(|transmit_lower| run(Config { transmit_lower, ..slow }).delivered);
@@ -397,11 +451,11 @@ fn eager_transmission_starts_the_device_more_often() {
 
 #[test]
 fn a_monitor_captures_more_with_feedback() {
-    let capture = |rate, feedback: bool| {
-        let feedback = feedback.then(|| FeedbackConfig::monitor(32, 8).unwrap());
-        let process = Some((Duration::from_micros(20), Duration::from_micros(75)));
-        run(Config { consumer: Consumer::Monitor, process, feedback, ..polled(10, rate) })
-    };
+    let process = Some((Duration::from_micros(20), Duration::from_micros(75)));
+    let feedback = FeedbackConfig::monitor(32, 8).ok();
+    let disk = Config { consumer: Consumer::Monitor, process, feedback, ..polled(10, 0) };
+    let capture =
+        |rate, feedback: bool| run(Config { rate, feedback: disk.feedback.filter(|_| feedback), ..disk });
     let mut last = 0.0;
     for rate in [4_000, 6_000, 7_000, 8_000, 9_000, 11_000] {
         let (with, without) = (capture(rate, true), capture(rate, false));
@@ -411,6 +465,14 @@ fn a_monitor_captures_more_with_feedback() {
         // Losses without feedback are at the filter's queue.
         assert_eq!(without.drops.ring, 0, "{rate}");
     }
+    // To the null device nothing is lost up to where the paper's generator ends.
+    let config = Config {
+        process: Some((Duration::from_micros(20), Duration::from_micros(22))),
+        rate: 10_700,
+        ..disk
+    };
+    let null = run(config);
+    assert!(null.delivered as f64 > 0.99 * null.arrived as f64);
     let at_9000 = capture(9_000, true);
     assert!((at_9000.rate(at_9000.delivered) / 7_700.0 - 1.0).abs() < 0.05);
 }

@@ -27,7 +27,8 @@ pub static LIVELOCK: Experiment = Experiment {
 
 fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
     let config = config(parameters)?;
-    let closed = Closed::of(&config).output(config.rate as f64);
+    // It knows of no limit by processor time.
+    let closed = config.limit.is_none().then(|| Closed::of(&config).output(config.rate as f64));
     let found = Router::new(config, streams).run();
     let of_arrived = |count: u64| Value::Real(100.0 * count as f64 / found.arrived.max(1) as f64);
     let micros = |q| found.latency.quantile(q).map(|nanos| nanos as f64 / 1e3);
@@ -35,7 +36,7 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
     let delivered = found.delivered.max(1) as f64;
     Ok(vec![vec![
         parameters.choice("kernel").into(),
-        quota.map_or("none".into(), Value::from),
+        if config.kernel.polls() { quota.map_or("none".into(), Value::from) } else { Value::Missing },
         found.rate(found.arrived).into(),
         found.rate(found.delivered).into(),
         closed.into(),
