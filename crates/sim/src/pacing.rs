@@ -140,8 +140,9 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
     let strategy = parameters.choice("strategy");
     let interrupts = strategy == "interrupts";
     let found = if interrupts { interrupts::run(parameters, streams)? } else { soft(parameters, streams)? };
-    let as_in_paper =
-        ["two-speed", "exact-deadline", "interrupts"].contains(&strategy) && found.flows.len() == 1;
+    let as_in_paper = ["two-speed", "exact-deadline", "interrupts"].contains(&strategy)
+        && found.flows.len() == 1
+        && parameters.trace("states").is_none();
     let paper = PAPER.iter().filter(|_| as_in_paper).find(|(of, at, _)| {
         Duration::from_micros(*of) == target
             && at.map(Duration::from_micros) == (!interrupts).then_some(burst)
