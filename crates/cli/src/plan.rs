@@ -3,9 +3,11 @@
 //!
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
+mod bench;
 mod echo_client;
 mod flows;
 mod forward;
+mod generate;
 mod idle;
 mod recv;
 mod replay;
@@ -33,9 +35,11 @@ use crate::pattern::SendPattern;
 use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
 
+pub use bench::{BenchPlan, Offers, ReceiverPlan};
 pub use echo_client::EchoClientPlan;
 pub use flows::Phase;
-pub use forward::ForwardPlan;
+pub use forward::{Between, ForwardPlan, InterfacesConfig, LegConfig};
+pub use generate::{GenerateConfig, GeneratePlan};
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};
