@@ -1,15 +1,13 @@
 //! Dependencies point one way.
 //!
 //! ```text
-//!                   core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
-//!                   core ◄── softtimers ◄── tokio ◄── bench
-//!
-//!  planned:         core ◄── sim, bpf ◄── cli
+//!      core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
+//!      core ◄── softtimers ◄── tokio ◄── quinn
 //!      core ◄── softtimers ◄── wan ◄── capi
+//!      core ◄── sim, bpf ◄── cli
 //! ```
 //!
-//! bench may depend on anything, and nothing on it. The crates that are planned have their lines in the table already,
-//! so that they begin on the right side. Only bench depends on the command, for it drives the same engines; it is never published.
+//! bench may depend on anything, and nothing on it. Only bench depends on the command, for it drives the same engines; it is never published.
 //!
 //! The simulator never sees `softtimers`, so it cannot read a real clock by accident; core sees no
 //! crate at all, so it can be used where nothing else can. Dev-dependencies count: a test that needs

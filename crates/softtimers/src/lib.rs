@@ -33,6 +33,7 @@
 pub use softtimers_core::*;
 
 pub mod backup;
+mod bpf;
 pub mod bsd;
 pub mod clock;
 pub mod epoll;
