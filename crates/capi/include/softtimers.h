@@ -34,6 +34,9 @@ typedef struct softtimers_backup softtimers_backup;
 /** The departures of one flow. */
 typedef struct softtimers_pace softtimers_pace;
 
+/** A queue of the packets of many flows. */
+typedef struct softtimers_flows softtimers_flows;
+
 /** When to look at one source. */
 typedef struct softtimers_policy softtimers_policy;
 
@@ -458,6 +461,100 @@ uint64_t softtimers_pace_forfeited(softtimers_pace *pace);
  *  Thread: its own.
  */
 uint64_t softtimers_pace_behind(softtimers_pace *pace, uint64_t now);
+
+/* ---------------------------------------------------------------------------------------
+ * Many flows, each at a rate of its own: packets go in as they come and come out when they may leave.
+ *
+ * One `softtimers_flows` is enough for all connections of a program: `softtimers_flows_turn`, then
+ * `softtimers_flows_pop` until 0; `softtimers_flows_poll_at` says when to look next.
+ */
+
+/** A packet that leaves. */
+typedef struct softtimers_departure {
+    /** The flow it belongs to. */
+    uint64_t flow;
+    /** What was enqueued. */
+    uint64_t packet;
+    /** Its intended time: its place in the flow's schedule. */
+    uint64_t place;
+    /** How much later than that it leaves. */
+    uint64_t lateness_ns;
+    /** Its length. */
+    uint32_t bytes;
+    /** Zero. */
+    uint32_t reserved;
+} softtimers_departure;
+
+/** Makes a queue for at most `packets` packets of all flows together; 0 for a million.
+ *  -EINVAL: `out` is NULL.
+ *  Thread: any; it belongs to the caller's.
+ */
+int softtimers_flows_new(uint32_t packets, softtimers_flows **out);
+
+/** Frees a queue and forgets what is in it. NULL is no error.
+ *  Thread: its own.
+ */
+int softtimers_flows_free(softtimers_flows *flows);
+
+/** Adds a flow, of which at most `packets` may wait; 0 for 100. Its handle is written to `flow`.
+ *  -EINVAL: something is missing, or a pace that `softtimers_pace_new` would refuse.
+ *  Thread: its own.
+ */
+int softtimers_flows_add(
+    softtimers_flows *flows,
+    const softtimers_pace_config *pace,
+    uint32_t packets,
+    uint64_t *flow);
+
+/** Removes a flow and forgets what it had waiting: how many packets that was.
+ *  -EINVAL: no queue, or a handle that names nothing.
+ *  Thread: its own.
+ */
+int softtimers_flows_remove(softtimers_flows *flows, uint64_t flow);
+
+/** Changes a flow's rate from `now` on, without a burst, to that of `pace`, which counts what it counted before.
+ *  -EINVAL: something is missing, no rate or two, or a handle that names nothing.
+ *  Thread: its own.
+ */
+int softtimers_flows_set_rate(
+    softtimers_flows *flows,
+    uint64_t now,
+    uint64_t flow,
+    const softtimers_pace_config *pace);
+
+/** Enqueues a packet of so many bytes that may leave from `now` on. O(1).
+ *  -EINVAL: no queue, or a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
+ *  Thread: its own.
+ */
+int softtimers_flows_enqueue(
+    softtimers_flows *flows,
+    uint64_t now,
+    uint64_t flow,
+    uint32_t bytes,
+    uint64_t packet);
+
+/** Begins a turn: `softtimers_flows_pop` hands out what may leave at `now`. A compare when nothing may.
+ *  -EINVAL: no queue.
+ *  Thread: its own.
+ */
+int softtimers_flows_turn(softtimers_flows *flows, uint64_t now);
+
+/** The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. One that cannot
+ *  be sent for want of room is to be kept, and nothing more taken until there is some: its time has been counted.
+ *  -EINVAL: no queue, or no `departure`.
+ *  Thread: its own.
+ */
+int softtimers_flows_pop(softtimers_flows *flows, softtimers_departure *departure);
+
+/** The earliest release time; SOFTTIMERS_NEVER if nothing waits, or there is no queue.
+ *  Thread: its own.
+ */
+uint64_t softtimers_flows_poll_at(softtimers_flows *flows);
+
+/** Packets waiting; 0 if there is no queue.
+ *  Thread: its own.
+ */
+size_t softtimers_flows_len(softtimers_flows *flows);
 
 /* ---------------------------------------------------------------------------------------
  * Receive policies: when to look at a source of packets.

@@ -8,6 +8,8 @@ pub mod backup;
 
 pub mod pace;
 
+pub mod flows;
+
 pub mod policy;
 
 pub mod limits;

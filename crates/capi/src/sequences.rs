@@ -10,7 +10,9 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-use crate::border::{callouts::*, clock::*, histogram::*, itimers::*, pace::*, policy::*, timers::*, wan::*};
+use crate::border::{
+    callouts::*, clock::*, flows::*, histogram::*, itimers::*, pace::*, policy::*, timers::*, wan::*,
+};
 use crate::object::{InOut, Object};
 
 /// Interprets `bytes`.
@@ -243,6 +245,36 @@ impl Calls<'_> {
         InOut::new(libc::itimerval { it_interval: time(a, b), it_value: time(c, d) })
     }
 
+    /// A queue with one flow, and with packets for it and for none.
+    fn flows(&mut self, pace: &softtimers_pace_config) {
+        let packets = u32::from(self.byte().unwrap_or(0)) % 4;
+        let flows = Held::new(|out| softtimers_flows_new(packets, out));
+        let mut flow = MaybeUninit::new(1);
+        let added = softtimers_flows_add(flows.get(), Some(pace), packets, Some(&mut flow));
+        refused_or(added, &[0]);
+        // SAFETY: it was 1 before.
+        let flow = unsafe { flow.assume_init() };
+        let mut waiting = 0;
+        for _ in 0..4 {
+            let bytes = self.number() as u32;
+            let done = softtimers_flows_enqueue(flows.get(), self.now, flow, bytes, 1);
+            assert!(done == 0 || done == if added == 0 { -libc::ENOBUFS } else { -libc::EINVAL });
+            waiting += usize::from(done == 0);
+            let other = self.handle(0);
+            refused_or(softtimers_flows_enqueue(flows.get(), self.now, other, bytes, 2), &[]);
+            assert_eq!(softtimers_flows_len(flows.get()), waiting);
+        }
+        refused_or(softtimers_flows_turn(flows.get(), self.now.saturating_add(self.time())), &[0]);
+        while softtimers_flows_pop(flows.get(), Some(&mut MaybeUninit::uninit())) == 1 {
+            waiting -= 1;
+        }
+        assert_eq!(
+            softtimers_flows_remove(flows.get(), flow),
+            if added == 0 { waiting as c_int } else { added }
+        );
+        assert_eq!(softtimers_flows_remove(flows.get(), flow), -libc::EINVAL, "twice");
+    }
+
     /// Objects that live for a few calls, with any parameters.
     fn others(&mut self) {
         let [interval_ns, packets_per_second, bits_per_second] = [0; 3].map(|_: u8| self.time());
@@ -262,6 +294,7 @@ impl Calls<'_> {
             let next = softtimers_pace_departed(pace.get(), left, self.number() as u32, self.number() as u32);
             assert!(next >= self.now || pace.get().is_none() || strategy == SOFTTIMERS_PACE_FIXED);
         }
+        self.flows(&config);
         let kind = u32::from(self.byte().unwrap_or(0)) % 10;
         let config = softtimers_policy_config { kind, quota: self.number() as u32, time_ns: self.time() };
         let policy = Held::new(|out| softtimers_policy_new(Some(&config), out));

@@ -128,7 +128,7 @@ fn the_header_compiles_as_c99_and_as_c_plus_plus_17() {
 #[test]
 fn structs_are_laid_out_as_the_header_says() {
     use softtimers_capi::border::{
-        backup::*, callouts::*, clock::*, itimers::*, pace::*, policy::*, timers::*, wan::*,
+        backup::*, callouts::*, clock::*, flows::*, itimers::*, pace::*, policy::*, timers::*, wan::*,
     };
     let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };
     let mut source = String::from(
@@ -146,7 +146,7 @@ fn structs_are_laid_out_as_the_header_says() {
         softtimers_call: argument, softtimers_config: clock_step_ns, softtimers_fired: lateness_ns,
         softtimers_stats: pending, softtimers_backup_stats: expirations, softtimers_pace_config: strategy,
         softtimers_policy_config: time_ns, softtimers_next: time, softtimers_path: reserved,
-        softtimers_delivery: reserved, softtimers_wan_counters: held, softtimers_callout_stats: hashed,
+        softtimers_delivery: reserved, softtimers_departure: reserved, softtimers_wan_counters: held, softtimers_callout_stats: hashed,
         softtimers_setting: interval_ns, softtimers_expired: reserved,
     }
     source.push_str("}\n");

@@ -1,6 +1,6 @@
 //! Handles as numbers that only their own set can read: [`Seal`].
 //!
-//! A C program keeps a handle as a number. The bits of a [`TimerId`] are an index and a generation, small numbers
+//! A C program keeps a handle as a number. The bits of a [`TimerId`](crate::TimerId) are an index and a generation, small numbers
 //! both, so a handle of another set, or one made up, would often name something. Sealed, it names nothing:
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! thousand timers each, one number in 10¹⁵ means something in both. That is against mistakes. It is no secret: who
 //! reads the process's memory reads the key.
 
-use crate::{Random, TimerId};
+use crate::Random;
 
 /// The key of one set of handles.
 ///
@@ -23,7 +23,7 @@ use crate::{Random, TimerId};
 /// let mut timers = SoftTimers::new(Config::default());
 /// let (mine, other) = (Seal::new(1), Seal::new(2));
 /// let id = timers.schedule(Timestamp::ZERO, Duration::from_micros(5), Slack::EXACT, "tick");
-/// let number = mine.close(id);
+/// let number = mine.close(id.to_bits());
 /// assert_eq!(timers.id_of(mine.open(number)), Some(id));
 /// let foreign = timers.id_of(other.open(number));
 /// assert!(foreign.is_none_or(|foreign| !timers.is_pending(foreign)));
@@ -39,10 +39,13 @@ impl Seal {
         Seal { key: Random::stream(owner, 0).next_u64() & !NEVER_SET | ALWAYS_SET }
     }
 
-    /// The number of a handle: neither zero nor 2⁶⁴ − 1.
+    /// The number of a handle with these bits ([`TimerId::to_bits`], [`FlowId::to_bits`]): neither zero nor 2⁶⁴ − 1.
+    ///
+    /// [`TimerId::to_bits`]: crate::TimerId::to_bits
+    /// [`FlowId::to_bits`]: crate::pace::queue::FlowId::to_bits
     #[inline]
-    pub fn close(&self, id: TimerId) -> u64 {
-        id.to_bits() ^ self.key
+    pub fn close(&self, bits: u64) -> u64 {
+        bits ^ self.key
     }
 
     /// The bits that a number stands for here: of a handle only if it was closed with this key.
@@ -62,6 +65,7 @@ mod tests {
     use core::num::NonZeroU32;
 
     use super::*;
+    use crate::TimerId;
     use crate::slots::Instance;
 
     #[test]
@@ -79,7 +83,7 @@ mod tests {
         let instance = Instance::new();
         for owner in 0..1_000 {
             let id = TimerId::new(owner as u32 * 7, NonZeroU32::MIN, &instance);
-            let number = Seal::new(owner).close(id);
+            let number = Seal::new(owner).close(id.to_bits());
             assert_eq!(Seal::new(owner).open(number), id.to_bits());
             assert!(
                 (0..1_000).filter(|other| Seal::new(*other).open(number) as u32 == id.index()).count() <= 1

@@ -86,3 +86,26 @@ pub(crate) fn nanos(ticks: u64) -> u64 {
 }
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headers_version_is_the_packages() {
+        let numbers = [
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            env!("CARGO_PKG_VERSION_MINOR"),
+            env!("CARGO_PKG_VERSION_PATCH"),
+        ];
+        let version = numbers.iter().fold(0, |sum, number| sum << 8 | number.parse::<u32>().unwrap());
+        assert_eq!(SOFTTIMERS_VERSION, version);
+    }
+
+    #[test]
+    fn ticks_and_nanoseconds_go_there_and_back() {
+        for time in [0, 1, 999, 1_000_000_007, u64::MAX / 2] {
+            assert!(nanos(ticks(time)) <= time && ticks(nanos(time)) >= time);
+        }
+    }
+}

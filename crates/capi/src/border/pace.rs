@@ -139,7 +139,7 @@ pub extern "C" fn softtimers_pace_behind(pace: Option<&softtimers_pace>, now: u6
 }
 
 impl softtimers_pace_config {
-    fn rate(&self) -> Result<(Rate, Counts), Errno> {
+    pub(super) fn rate(&self) -> Result<(Rate, Counts), Errno> {
         let rate = match (self.interval_ns, self.packets_per_second, self.bits_per_second) {
             (interval, 0, 0) => (Rate::every(Duration::from_nanos(interval)), Counts::Packets),
             (0, packets, 0) => (Rate::per_second(packets), Counts::Packets),
@@ -149,7 +149,7 @@ impl softtimers_pace_config {
         Ok((rate.0.map_err(|_| Errno::INVALID)?, rate.1))
     }
 
-    fn read(&self) -> Result<PaceConfig, Errno> {
+    pub(super) fn read(&self) -> Result<PaceConfig, Errno> {
         let (rate, counts) = self.rate()?;
         let strategy = match self.strategy {
             SOFTTIMERS_PACE_EXACT => Strategy::ExactDeadline,

@@ -129,7 +129,7 @@ pub extern "C" fn softtimers_timers_schedule(
     Object::with(timers, |Timers { timers, seal, .. }| {
         let delay = Duration::from_nanos(delay_ns);
         let id = timers.schedule(Timestamp::from_nanos(now), delay, slack(slack_ns)?, call);
-        write(handle, seal.close(id));
+        write(handle, seal.close(id.to_bits()));
         Ok(0)
     })
 }
@@ -149,7 +149,7 @@ pub extern "C" fn softtimers_timers_schedule_at(
     Object::with(timers, |Timers { timers, seal, .. }| {
         let (now, due) = (Timestamp::from_nanos(now), Timestamp::from_nanos(due));
         let id = timers.schedule_at(now, due, slack(slack_ns)?, call);
-        write(handle, seal.close(id));
+        write(handle, seal.close(id.to_bits()));
         Ok(0)
     })
 }
@@ -274,7 +274,7 @@ pub extern "C" fn softtimers_timers_next(
         };
         fired.write(softtimers_fired {
             call: next.event,
-            handle: seal.close(next.id),
+            handle: seal.close(next.id.to_bits()),
             due: next.due.as_nanos(),
             lateness_ns: u64::try_from(next.lateness.as_nanos()).unwrap_or(u64::MAX),
         });

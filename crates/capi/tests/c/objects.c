@@ -131,6 +131,36 @@ static void pacing(void) {
     CHECK(softtimers_pace_free(pace) == 0 && softtimers_pace_departed(NULL, 0, 1, 1) == SOFTTIMERS_NEVER);
 }
 
+static void many_flows(void) {
+    softtimers_pace_config slow, fast;
+    softtimers_flows *flows, *others;
+    softtimers_departure departure;
+    uint64_t voice, video, foreign, order = 0;
+    memset(&slow, 0, sizeof slow);
+    fast = slow;
+    slow.interval_ns = 20 * MS;
+    fast.bits_per_second = 12000000;
+    CHECK(softtimers_flows_new(0, &flows) == 0 && softtimers_flows_new(3, &others) == 0);
+    CHECK(softtimers_flows_add(flows, &slow, 0, &voice) == 0 && softtimers_flows_add(flows, &fast, 2, &video) == 0);
+    CHECK(softtimers_flows_add(others, &slow, 0, &foreign) == 0 && softtimers_flows_poll_at(flows) == SOFTTIMERS_NEVER);
+    CHECK(softtimers_flows_enqueue(flows, MS, voice, 160, 1) == 0 && softtimers_flows_enqueue(flows, MS, voice, 160, 2) == 0);
+    CHECK(softtimers_flows_enqueue(flows, MS, video, 1500, 3) == 0 && softtimers_flows_enqueue(flows, MS, video, 1500, 4) == 0);
+    CHECK(softtimers_flows_enqueue(flows, MS, video, 1500, 5) == -ENOBUFS);
+    CHECK(softtimers_flows_enqueue(flows, MS, foreign, 1, 6) == -EINVAL && softtimers_flows_remove(flows, 5) == -EINVAL);
+    CHECK(softtimers_flows_set_rate(flows, MS, foreign, &slow) == -EINVAL && softtimers_flows_len(flows) == 4);
+    while (softtimers_flows_len(flows) > 0) {
+        CHECK(softtimers_flows_turn(flows, softtimers_flows_poll_at(flows)) == 0);
+        while (softtimers_flows_pop(flows, &departure) == 1) {
+            order = order * 10 + departure.packet;
+            CHECK(departure.flow == (departure.packet < 3 ? voice : video) && departure.lateness_ns == 0);
+        }
+    }
+    CHECK(order == 1342 && departure.place == 21 * MS);
+    CHECK(softtimers_flows_enqueue(flows, 22 * MS, voice, 160, 7) == 0 && softtimers_flows_remove(flows, voice) == 1);
+    CHECK(softtimers_flows_enqueue(flows, 22 * MS, voice, 160, 7) == -EINVAL && softtimers_flows_pop(flows, NULL) == -EINVAL);
+    CHECK(softtimers_flows_free(flows) == 0 && softtimers_flows_free(others) == 0);
+}
+
 static void receiving(void) {
     softtimers_policy_config config = {SOFTTIMERS_POLICY_DELAY_BOUND, 0, 0};
     softtimers_policy *policy;
@@ -221,6 +251,7 @@ int main(void) {
     timers();
     four_operations();
     pacing();
+    many_flows();
     receiving();
     histogram();
     path();

@@ -157,7 +157,7 @@ impl<C: Key> Callouts<C> {
     /// If 2²⁸ − 1 callouts are set.
     pub fn setcallout(&mut self, call: C, ticks: u64) -> Handle {
         let id = self.set(call, ticks).0;
-        Handle(self.seal.close(id))
+        Handle(self.seal.close(id.to_bits()))
     }
 
     /// Cancels the callout of a handle and returns it; `None` if it was called or cancelled before, or the handle is not

@@ -163,7 +163,7 @@ impl<L: Copy> IntervalTimers<L> {
         let timer = Timer { label, interval, expiry, older: NONE, newer: NONE, expired: false };
         let (id, slot) = self.slots.insert(timer);
         self.running.set(now, slot, expiry);
-        Ok(Handle(self.seal.close(id)))
+        Ok(Handle(self.seal.close(id.to_bits())))
     }
 
     /// Another setting and another label for a timer, running or expired: it is no longer in the queue, and expires after
@@ -248,7 +248,7 @@ impl<L: Copy> IntervalTimers<L> {
         let slot = self.oldest;
         let timer = self.slots.at(slot).ok_or(IntervalError::NothingExpired)?;
         let (label, at, interval) = (timer.label, timer.expiry, timer.interval);
-        let handle = Handle(self.seal.close(self.slots.id(slot)));
+        let handle = Handle(self.seal.close(self.slots.id(slot).to_bits()));
         self.leave_queue(slot);
         if interval == 0 {
             self.slots.take(slot);
