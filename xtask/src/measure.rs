@@ -31,14 +31,7 @@ use trials::Program;
 /// If the command cannot be built or a trial breaks off.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let quick = arguments.iter().any(|argument| argument == "--quick");
-    let sections: Vec<&str> =
-        arguments.iter().map(String::as_str).filter(|argument| *argument != "--quick").collect();
-    if let Some(unknown) = sections.iter().find(|section| !SECTIONS.contains(section)) {
-        bail!(
-            "no section `{unknown}`; usage: cargo xtask measure [--quick] [SECTION …], of {}",
-            SECTIONS.join(", ")
-        );
-    }
+    let sections = sections(arguments)?;
     let wanted = |section: &str| sections.is_empty() || sections.contains(&section);
     let workspace = Workspace::load()?;
     let root = workspace.root();
@@ -91,6 +84,18 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     }
     print_bars(&bars);
     Ok(true)
+}
+
+fn sections(arguments: &[String]) -> Result<Vec<&str>> {
+    let sections: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|argument| *argument != "--quick").collect();
+    match sections.iter().find(|section| !SECTIONS.contains(section)) {
+        None => Ok(sections),
+        Some(unknown) => bail!(
+            "no section `{unknown}`; usage: cargo xtask measure [--quick] [SECTION …], of {}",
+            SECTIONS.join(", ")
+        ),
+    }
 }
 
 fn print_bars(bars: &[Bar]) {

@@ -557,7 +557,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
                 self.rounds.transmit_wanted(place.id);
             }
         }
-        self.queues.iter_mut().for_each(|queue| queue.check(now, &mut self.rounds));
+        self.queues.iter_mut().for_each(|queue| _ = queue.check(now, &mut self.rounds));
         received.map(|turn| turn.done)
     }
 
@@ -578,7 +578,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 
     fn check_limits(&mut self, now: Timestamp) {
-        self.queues.iter_mut().for_each(|queue| queue.check(now, &mut self.rounds));
+        self.queues.iter_mut().for_each(|queue| _ = queue.check(now, &mut self.rounds));
         if let Some(cpu) = &mut self.cpu {
             cpu.check(&mut self.rounds, now);
         }

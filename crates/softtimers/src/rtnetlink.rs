@@ -93,6 +93,11 @@ pub(crate) fn dropped(interface: u32) -> Result<u64, Errno> {
     Ok(dropped + missed)
 }
 
+/// Frames that an interface missed, for want of room of its own.
+pub(crate) fn missed(interface: u32) -> Result<u64, Errno> {
+    statistics(interface, [RX_MISSED]).map(|[missed]| missed)
+}
+
 /// How many packets an interface has not sent although it should have.
 pub(crate) fn refused(interface: u32) -> Result<u64, Errno> {
     statistics(interface, [TX_DROPPED]).map(|[refused]| refused)
@@ -156,6 +161,25 @@ pub(crate) fn addresses(interface: u32) -> Result<Vec<IpAddr>, Errno> {
         found
     };
     Ok(here.filter_map(local).collect())
+}
+
+/// The interfaces of this network that lie upon another: those of virtual networks (VLAN), macvlan and the like. What is
+/// received there passes through it.
+pub(crate) fn upon(interface: u32) -> Result<Vec<String>, Errno> {
+    let request = message(libc::RTM_GETLINK, libc::NLM_F_DUMP as u16, &[0; 4], &[]);
+    let lies_there = |answer: &&Vec<u8>| {
+        let is_cable = attributes(attribute_of(answer, libc::IFLA_LINKINFO).unwrap_or_default())
+            .any(|(kind, name)| kind == IFLA_INFO_KIND && name.starts_with(b"veth\0"));
+        // The lower one of an interface may be in another network, where numbers are others'.
+        attribute_of(answer, libc::IFLA_LINK).is_some_and(|lower| number(lower, 0) == interface)
+            && attribute_of(answer, libc::IFLA_LINK_NETNSID).is_none()
+            && !is_cable
+    };
+    let name = |answer: &Vec<u8>| {
+        let name = std::str::from_utf8(attribute_of(answer, libc::IFLA_IFNAME)?).ok()?;
+        Some(name.trim_end_matches('\0').to_owned())
+    };
+    Ok(ask(&socket()?, &request)?.iter().filter(lies_there).filter_map(name).collect())
 }
 
 /// Whether a default route, of either family, leaves by an interface.

@@ -49,6 +49,13 @@ pub enum Driver {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MacAddress(pub [u8; 6]);
 
+impl MacAddress {
+    /// Whether it is neither nobody's nor a group's.
+    pub fn is_one_station(&self) -> bool {
+        self.0[0] & 1 == 0 && self.0 != [0; 6]
+    }
+}
+
 impl FromStr for MacAddress {
     type Err = String;
 

@@ -155,9 +155,8 @@ impl FrameDriver {
 
 /// The address of one station.
 fn mac(text: &str) -> Result<Mac, String> {
-    let MacAddress(mac) = text.parse()?;
-    let is_one = mac[0] & 1 == 0 && mac != [0; 6];
-    is_one.then_some(mac).ok_or_else(|| "not the address of one station".to_owned())
+    let mac: MacAddress = text.parse()?;
+    mac.is_one_station().then_some(mac.0).ok_or_else(|| "not the address of one station".to_owned())
 }
 
 const FORWARD_EXAMPLES: &str = "\

@@ -99,7 +99,8 @@ impl<'a> Search<'a> {
 impl BenchReport {
     /// What the points say together.
     fn conclude(&mut self) {
-        let points: Vec<CurvePoint> = self.points.iter().map(CurvePoint::from).collect();
+        let mut points: Vec<CurvePoint> = self.points.iter().map(CurvePoint::from).collect();
+        points.sort_by_key(|point| point.offered);
         self.curve = Curve::of(&points).map(CurveReport::from);
         if let Some(capacity) = self.capacity_pps.filter(|&capacity| capacity > 0.0) {
             let multiples = self.points.iter().map(|point| point.offered_pps / capacity);
@@ -112,7 +113,12 @@ impl BenchReport {
 }
 
 impl From<&Point> for CurvePoint {
+    /// Where all that was sent was delivered nothing was lost, though the last of it came when time was up.
     fn from(point: &Point) -> Self {
+        if point.sent > 0 && point.delivered == point.sent {
+            let offered = point.offered_pps as u64;
+            return CurvePoint { offered, delivered: offered };
+        }
         CurvePoint { offered: point.offered_pps as u64, delivered: point.delivered_pps as u64 }
     }
 }
@@ -146,6 +152,16 @@ mod tests {
             assert_eq!(report.curve.map(|curve| curve.behaviour), Some(behaviour));
             assert_eq!((report.highest_multiple, report.timer_share), (Some(4.9), Some(timer)));
         }
+        // In whatever order, and what is delivered late is not lost.
+        let mut report = BenchReport {
+            points: vec![
+                point((490_000.0, 4_000.0, 0.0)),
+                Point { sent: 200, delivered: 200, ..point((20_000.0, 19_000.0, 1.0)) },
+            ],
+            ..BenchReport::default()
+        };
+        report.conclude();
+        assert_eq!(report.curve.map(|curve| curve.loss_free_pps), Some(20_000));
         let mut nothing = BenchReport::default();
         nothing.conclude();
         assert_eq!(nothing, BenchReport::default());

@@ -92,6 +92,11 @@ impl GeneratePlan {
             };
         }
         check_flags(args)?;
+        for (flag, mac) in [("--to-mac", given.to_mac), ("--from-mac", given.from_mac)] {
+            if let Some(mac) = mac.filter(|mac| !mac.is_one_station()) {
+                return Err(Failure::usage(format_args!("{flag} {mac}: not the address of one station")));
+            }
+        }
         let missing = |flag| Failure::usage(format_args!("--driver xdp: {flag} is required with it"));
         let address = address::resolve(&args.address)?;
         address::check_destination(address)?;

@@ -23,7 +23,7 @@ use super::paper::{PaperTrace, TRACES};
 /// let row = &paper::TRACES[0];
 /// let trace = traces::lan(row, traces::FITTED[0]).trace(Streams::new(1))?;
 /// assert_eq!(trace.packets(), 4_502);
-/// assert_eq!(trace.span().as_millis(), 11_499); // 11.5 s to a nanosecond
+/// assert_eq!(trace.span().as_millis(), 11_500);
 /// # Ok::<(), softtimers_sim::arrivals::LanError>(())
 /// ```
 pub const fn lan(row: &PaperTrace, bursts: Bursts) -> Lan {

@@ -70,6 +70,15 @@ impl Interface {
         self.link.master.is_some()
     }
 
+    /// The names of the interfaces that lie upon this one now, such as those of virtual networks (VLAN): what they receive
+    /// passes through it. Those that were moved into another network are not seen.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn upper_interfaces(&self) -> io::Result<Vec<String>> {
+        Ok(rtnetlink::upon(self.index)?)
+    }
+
     /// The addresses that this machine has there now. Link-local ones of IPv6 are among them, and are on every
     /// interface that is switched on.
     ///

@@ -21,7 +21,7 @@
 //! # When the link goes down
 //! is [counted](PacketDevice::outages), and nothing else: frames come again when it is up again. What waits to be
 //! sent meanwhile is dropped and counted, rather than sent when it is stale. When the interface is removed, the next
-//! turn fails with `ENODEV`, once, and from then on nothing comes.
+//! turn, or the next look at the [drops](Device::drops), fails with `ENODEV`, once, and from then on nothing comes.
 //!
 //! # Several processors
 //! One poller for each, which has some of the interface's frames: [`PacketDevice::sharded`]. Frames of one flow stay
@@ -311,14 +311,27 @@ impl Device for PacketDevice {
     }
 
     /// The interface's are those that it counts as dropped or missed since the device was opened. Among them are
-    /// frames with tags that the machine itself has no use for; those that came through the ring are taken off. Some ten
-    /// microseconds. To be called now and then: a [ring that has stopped](PacketDevice::renewals) is found here.
+    /// frames with tags that the machine itself has no use for; those that came through the ring are taken off, and of
+    /// those that it had no room for as large a share. Some ten microseconds. To be called now and then: a [ring that has stopped](PacketDevice::renewals) is found here.
+    ///
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed and no turn has told it: it goes down first, which wakes, and is
+    /// removed then, which does not. So ask now and then.
     fn drops(&mut self) -> io::Result<Drops> {
+        let is_unbound = || matches!(packet::is_bound(self.socket.as_fd()), Ok(false));
+        // A send may have found it out, of which a turn that waits for its wake-up does not know.
+        if self.condition == Condition::Removed || self.condition == Condition::There && is_unbound() {
+            self.condition = Condition::Gone;
+            return Err(Errno::NODEV.into());
+        }
         let dropped = packet::take_drops(self.socket.as_fd())?;
         self.drops.ring += u64::from(dropped);
         self.look_for_jam(dropped)?;
         if let (Some(before), Some(now)) = (self.dropped_before, self.dropped_by_interface()) {
-            self.drops.interface = now.saturating_sub(before).saturating_sub(self.tagged);
+            // Of those that the ring had no room for nobody says how many had tags: as large a share as of the others.
+            let missed = u128::from(self.drops.ring) * u128::from(self.tagged);
+            let missed = (missed / u128::from(self.looked.max(1))) as u64;
+            self.drops.interface = now.saturating_sub(before).saturating_sub(self.tagged + missed);
         }
         Ok(Drops { output: self.output.dropped(), ..self.drops })
     }

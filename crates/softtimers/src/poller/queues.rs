@@ -14,13 +14,12 @@ pub(super) struct Queue {
     pub(super) gate: GateId,
     /// What had been offered when it was looked at last.
     offered: u64,
-    shut: bool,
 }
 
 impl Queue {
     pub(super) fn new(gauge: Gauge, config: FeedbackConfig, gate: GateId) -> Self {
         let offered = gauge.offered();
-        Queue { gauge, feedback: Feedback::new(config), low: config.low, gate, offered, shut: false }
+        Queue { gauge, feedback: Feedback::new(config), low: config.low, gate, offered }
     }
 
     pub(super) fn stats(&self) -> FeedbackStats {
@@ -28,19 +27,20 @@ impl Queue {
     }
 
     /// Looks at the depth, and shuts or opens the gate.
-    pub(super) fn check<P: Policy>(&mut self, now: Timestamp, rounds: &mut Rounds<P>) {
+    pub(super) fn check<P: Policy>(&mut self, now: Timestamp, rounds: &mut Rounds<P>) -> Input {
         let offered = self.gauge.offered();
         if std::mem::replace(&mut self.offered, offered) != offered {
             self.feedback.offered(now, self.gauge.depth());
         }
         let mut input = self.feedback.drained(now, self.gauge.depth());
-        if let (Input::Shut(_), Some(low), false) = (input, self.low, self.shut) {
-            // The depth of the moment at which the consumer begins to know.
+        if let (Input::Shut(_), Some(low)) = (input, self.low) {
+            // The depth of the moment at which the consumer begins to know. Each time: it tells once, and by now others
+            // may have put more in, or have wanted to be told of another depth.
             let depth = self.gauge.wake_at(low);
             input = self.feedback.drained(now, depth);
         }
-        self.shut = input != Input::Open;
         rounds.set(self.gate, input);
+        input
     }
 }
 
@@ -59,12 +59,39 @@ mod tests {
         let mut queue = Queue::new(gauge.clone(), config, gate);
         let now = Timestamp::from_micros(1_000);
         gauge.put(24);
-        queue.check(now, &mut rounds);
-        assert!(queue.shut);
+        assert_ne!(queue.check(now, &mut rounds), Input::Open);
         gauge.took(20);
         gauge.put(1);
-        queue.check(now, &mut rounds);
-        assert!(!queue.shut);
+        assert_eq!(queue.check(now, &mut rounds), Input::Open);
         assert_eq!(queue.stats().resumed, 1);
+    }
+
+    /// As before, but somebody else has put so many in that the low mark is not seen: it is waited for again.
+    #[test]
+    fn a_low_mark_that_was_missed_is_waited_for_again() {
+        let mut rounds: Rounds<Interrupts> = Rounds::new();
+        let (gauge, gate) = (Gauge::new().unwrap(), rounds.add_gate());
+        let config = FeedbackConfig::preset(Preset::Paper, 32).unwrap();
+        let mut queue = Queue::new(gauge.clone(), config, gate);
+        let now = Timestamp::from_micros(1_000);
+        let woken = |gauge: &Gauge| {
+            let is = crate::sys::wait::wait_readable(
+                std::os::fd::AsFd::as_fd(gauge),
+                Some(std::time::Duration::ZERO),
+            )
+            .unwrap();
+            if is {
+                rustix::io::read(std::os::fd::AsFd::as_fd(gauge), &mut [0; 8]).unwrap();
+            }
+            is
+        };
+        gauge.put(24);
+        assert_ne!(queue.check(now, &mut rounds), Input::Open);
+        gauge.took(20);
+        assert!(woken(&gauge));
+        gauge.put(10);
+        assert_ne!(queue.check(now, &mut rounds), Input::Open);
+        gauge.took(14);
+        assert!(woken(&gauge), "the queue is empty, and nobody tells");
     }
 }

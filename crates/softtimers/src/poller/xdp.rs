@@ -98,7 +98,7 @@ pub struct XdpDevice {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct XdpConfig {
     /// Frames in each ring, a power of two from 64 to 32,768: the longest burst that is not lost. The memory of each
-    /// device is twice as many chunks of 2 KiB, pinned; by default 2,048 in a ring, so 8 MiB.
+    /// device is twice as many chunks of 2 KiB and 128 more, pinned; by default 2,048 in a ring, so 8.25 MiB.
     pub entries: u32,
     /// Whether frames are dropped by the program while a poller has shut the input. It is the cheapest place, but
     /// then no burst that comes meanwhile waits in the ring: by default they are not.
@@ -154,7 +154,8 @@ impl XdpDevice {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let queues: u32 = ports.iter().map(|port| port.queues).sum();
-        let chunks = (queues + ports.len() as u32) * entries;
+        // An output may have as many as a ring on their way, and keep some for later.
+        let chunks = queues * entries + ports.len() as u32 * (entries + output::SPARE as u32);
         let umem = Arc::new(Umem::new(chunks, chunk_size(ports)?)?);
         let mut sockets = Sockets { umem, first: None, entries };
         ports.iter().map(|port| Self::at(port, &mut sockets, config)).collect()
@@ -169,6 +170,7 @@ impl XdpDevice {
         }
         let listening: Vec<_> = queues.iter().map(|queue| queue.socket.as_fd()).collect();
         let redirect = Redirect::attach(port.index, port.name, &listening)?;
+        let dropped_before = lost_before(port.index, &redirect)?;
         let together = if let [_, _, ..] = &listening[..] {
             let together = Epoll::new(Waiting::Pwait2)?;
             listening.iter().try_for_each(|socket| together.add(*socket, 0, EventFlags::IN))?;
@@ -186,7 +188,7 @@ impl XdpDevice {
             invalid: 0,
             gone: false,
             interface: port.index,
-            dropped_before: rtnetlink::dropped(port.index)?,
+            dropped_before,
             together,
             _promiscuous: port.promiscuous()?,
         })
@@ -230,9 +232,11 @@ impl Device for XdpDevice {
         mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut XdpOutput),
     ) -> io::Result<Turn> {
         let Self { umem, queues, next, output, invalid, .. } = self;
-        let mut done = 0;
-        for _ in 0..queues.len() {
+        let (mut done, all) = (0, queues.len());
+        for _ in 0..all {
             let queue = &mut queues[*next];
+            // The next turn is another queue's, also if this one is never empty.
+            *next = (*next + 1) % all;
             let before = done;
             while done < quota {
                 let Some(descriptor) = queue.received.pop() else { break };
@@ -248,7 +252,6 @@ impl Device for XdpDevice {
             if done == quota {
                 break;
             }
-            *next = (*next + 1) % queues.len();
         }
         Ok(Turn { done, more: done == quota && queues.iter_mut().any(|queue| !queue.received.is_empty()) })
     }
@@ -286,7 +289,7 @@ impl Device for XdpDevice {
     /// `ENODEV` once, if the interface was removed. No wake-up tells, so ask now and then.
     fn drops(&mut self) -> io::Result<Drops> {
         self.check()?;
-        let by_interface = rtnetlink::dropped(self.interface)?.saturating_sub(self.dropped_before);
+        let by_interface = lost_before(self.interface, &self.redirect)?.saturating_sub(self.dropped_before);
         let mut ring = self.invalid;
         for queue in &self.queues {
             let counted = xdp::statistics(queue.socket.as_fd())?;
@@ -433,6 +436,13 @@ impl<'a> Port<'a> {
         packet::hear_all(socket.as_fd(), self.index)?;
         Ok(Some(socket))
     }
+}
+
+/// What the interface lost before the program saw it. A driver that runs the program counts among its drops what the
+/// program and the sockets dropped (veth, virtio_net), which they count themselves.
+fn lost_before(interface: u32, redirect: &Redirect) -> io::Result<u64> {
+    let lost = if redirect.is_in_driver() { rtnetlink::missed } else { rtnetlink::dropped };
+    Ok(lost(interface)?)
 }
 
 /// Room for the longest frame of them all.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Generator, GeneratorConfig, Interface};
 use softtimers::poll::{Input, Interrupts, Quota, SourceConfig, SourceId};
-use softtimers::poller::{Device, Outputs, Packet, Poller, XdpConfig, XdpDevice};
+use softtimers::poller::{Device, Outputs, Packet, Poller, Transmit, XdpConfig, XdpDevice};
 use softtimers::{Clock, Monotonic, Random, Rate, Timestamp};
 
 use crate::network;
@@ -227,7 +227,7 @@ fn nothing_is_lost_uncounted() {
                 poller.drops(a1).unwrap().ring - before + frames.len() as u64 == 500
             });
             let dropped = poller.drops(a1).unwrap();
-            assert_eq!((dropped.rule, dropped.queue, dropped.output), (0, 0, 0));
+            assert_eq!((dropped.interface, dropped.rule, dropped.queue, dropped.output), (0, 0, 0, 0));
             assert_eq!(dropped.ring - before + arrived.len() as u64, 500);
             assert!(arrived.len() >= 64, "a ring of them");
         }
@@ -553,5 +553,86 @@ fn the_generator_refuses_what_is_no_cable() {
         // With a program there it does.
         let _device = XdpDevice::on(&interface("a1"), XdpConfig::default()).unwrap();
         Generator::new(interface("a0"), config(100)).unwrap().run().unwrap();
+    });
+}
+
+/// What an output keeps by it for later is nobody else's, and the smallest ring still has its chunks.
+#[test]
+fn a_small_ring_does_not_run_dry() {
+    with_cables("dry", |_| {
+        let mut device =
+            XdpDevice::on(&interface("a1"), XdpConfig { entries: 64, ..XdpConfig::default() }).unwrap();
+        let sender = FrameSender::on(&interface("a0")).unwrap();
+        let mut came = 0;
+        for n in 0..600 {
+            sender.send(&frame(n, 60)).unwrap();
+            let until = Monotonic.now() + Duration::from_millis(200);
+            let mut one = 0;
+            while one == 0 && Monotonic.now() < until {
+                device.arm().unwrap();
+                one = device
+                    .poll_rx(1, |packet, output| {
+                        assert!(output.pass(packet.bytes, None));
+                    })
+                    .unwrap()
+                    .done;
+                device.poll_tx(64).unwrap();
+            }
+            came += one;
+        }
+        assert_eq!((came, device.drops().unwrap().ring), (600, 0));
+    });
+}
+
+/// The kernel has put into the rings what was sent.
+fn settled() {
+    #[expect(clippy::disallowed_methods, reason = "to look would be to take")]
+    thread::sleep(Duration::from_millis(200));
+}
+
+/// A queue that is never empty does not keep the others waiting.
+#[test]
+fn queues_of_a_device_take_turns() {
+    with_queues("turns", 3, |_| {
+        let mut device =
+            XdpDevice::on(&interface("a1"), XdpConfig { entries: 256, ..XdpConfig::default() }).unwrap();
+        let sender = FrameSender::on(&interface("a0")).unwrap();
+        let flow = |port: u16| {
+            let mut frame = frame(port.into(), 60);
+            let header = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+            frame[12..34].copy_from_slice(&header);
+            frame[34..36].copy_from_slice(&port.to_be_bytes());
+            frame
+        };
+        let ports = |device: &mut XdpDevice, quota: usize| {
+            let mut ports = Vec::new();
+            let until = deadline();
+            while ports.len() < 150 && Monotonic.now() < until {
+                device
+                    .poll_rx(quota, |packet, _| {
+                        ports.push(u16::from_be_bytes([packet.bytes[34], packet.bytes[35]]));
+                    })
+                    .unwrap();
+            }
+            ports
+        };
+        (0..150).for_each(|port| sender.send(&flow(port)).unwrap());
+        settled();
+        let by_queue = ports(&mut device, 1_000);
+        // Of each queue they come in order.
+        let mut queue_of = [0; 150];
+        let mut queue = 0;
+        for pair in by_queue.windows(2) {
+            queue_of[usize::from(pair[0])] = queue;
+            queue += usize::from(pair[1] < pair[0]);
+            queue_of[usize::from(pair[1])] = queue;
+        }
+        assert_eq!(queue, 2, "three queues");
+        (0..150).for_each(|port| sender.send(&flow(port)).unwrap());
+        settled();
+        let turns = ports(&mut device, 8);
+        let first: std::collections::BTreeSet<_> =
+            turns[..24].iter().map(|&port| queue_of[usize::from(port)]).collect();
+        assert_eq!(first.len(), 3, "{turns:?}");
     });
 }

@@ -67,6 +67,9 @@ fn in_use(interface: &Interface) -> io::Result<Option<String>> {
     if interface.has_default_route()? {
         return Ok(Some("has the default route".into()));
     }
+    if let Some(upper) = interface.upper_interfaces()?.first() {
+        return Ok(Some(format!("carries {upper}")));
+    }
     Ok(interface.is_enslaved().then(|| "is part of a bridge or bond".into()))
 }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
+use std::time::Duration;
 
 use softtimers::packet::Segments;
 use softtimers::poll::SourceId;
@@ -110,7 +111,10 @@ impl<D: Wire> Handler for Carrier<D> {
 
     fn fire(&mut self, now: Timestamp, poller: &mut Poller<Port<D>, Looks>) -> Option<Timestamp> {
         self.tell_of_loops(now);
-        let loops = self.forwarder.loops.as_mut().filter(|loops| loops.wants_probe())?;
+        let look = self.sides.iter().any(|&side| poller.device(side).goes_silently()).then(|| now + LOOK);
+        let Some(loops) = self.forwarder.loops.as_mut().filter(|loops| loops.wants_probe()) else {
+            return look;
+        };
         if now >= self.next_probe {
             self.next_probe = now + Loops::PROBE;
             let probe = loops.probe().unwrap_or_default();
@@ -118,7 +122,7 @@ impl<D: Wire> Handler for Carrier<D> {
                 poller.device_mut(side).send_made(probe);
             }
         }
-        loops.wants_probe().then_some(self.next_probe)
+        [loops.wants_probe().then_some(self.next_probe), look].into_iter().flatten().min()
     }
 
     fn lost_answers(&self) -> u64 {
@@ -148,3 +152,6 @@ impl<D: Wire> Handler for Carrier<D> {
         }
     }
 }
+
+/// How often is asked whether an interface is still there, where nobody is woken up for that.
+const LOOK: Duration = Duration::from_secs(1);

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
+use rustix::io::Errno;
 use softtimers::poller::{
     Device, Drops, FrameInfo, Left, Packet, PacketDevice, Sent, Transmit, Turn, XdpDevice,
 };
@@ -20,6 +21,9 @@ pub trait Wire: Device<Address = FrameInfo> + AsFd {
 
     /// Times that the interface was found switched off, if it knows.
     fn outages(&self) -> Option<u64>;
+
+    /// Whether nobody may be woken up when the interface is removed, so that it must be [asked](Counted::ask) for.
+    fn goes_silently(&self) -> bool;
 }
 
 impl Wire for PacketDevice {
@@ -29,6 +33,11 @@ impl Wire for PacketDevice {
 
     fn outages(&self) -> Option<u64> {
         Some(PacketDevice::outages(self))
+    }
+
+    /// It is woken up when the interface goes down, which is before it is removed.
+    fn goes_silently(&self) -> bool {
+        true
     }
 }
 
@@ -40,6 +49,10 @@ impl Wire for XdpDevice {
     /// Frames stay away, and come again.
     fn outages(&self) -> Option<u64> {
         None
+    }
+
+    fn goes_silently(&self) -> bool {
+        true
     }
 }
 
@@ -54,6 +67,7 @@ pub struct Port<D> {
     lost: u64,
     /// What was dropped before the ring, or in it, when that was asked for last.
     drops: Drops,
+    is_gone: bool,
 }
 
 /// What waits at an output since when, and what became of it.
@@ -87,7 +101,15 @@ pub enum Departure {
 impl<D: Wire> Port<D> {
     /// Of a device from which nothing was taken yet.
     pub fn new(device: D, ends: Ends) -> Self {
-        Port { device, ledger: Rc::default(), ends, received: 0, lost: 0, drops: Drops::default() }
+        Port {
+            device,
+            ledger: Rc::default(),
+            ends,
+            received: 0,
+            lost: 0,
+            drops: Drops::default(),
+            is_gone: false,
+        }
     }
 
     /// What waits at its output.
@@ -98,6 +120,11 @@ impl<D: Wire> Port<D> {
     /// Times that the interface was found switched off, if the device knows.
     pub fn outages(&self) -> Option<u64> {
         self.device.outages()
+    }
+
+    /// Whether it must be asked now and then whether the interface is still there.
+    pub fn goes_silently(&self) -> bool {
+        self.device.goes_silently()
     }
 
     /// Sends a frame that was made here, at once if the output lets it.
@@ -135,8 +162,13 @@ impl<D: Wire> Counted for Port<D> {
     }
 
     fn ask(&mut self) {
-        // A system that does not say so goes on not saying it.
-        self.drops = self.device.drops().unwrap_or(self.drops);
+        match self.device.drops() {
+            Ok(drops) => self.drops = drops,
+            // Which is said once.
+            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => self.is_gone = true,
+            // A system that does not say so goes on not saying it.
+            Err(_) => {}
+        }
     }
 
     fn flush(&mut self) {
@@ -185,7 +217,13 @@ impl<D: Wire> Device for Port<D> {
     }
 
     /// Those before the output as they were when [asked](Counted::ask) for.
+    ///
+    /// # Errors
+    /// `ENODEV` if the interface was removed.
     fn drops(&mut self) -> io::Result<Drops> {
+        if self.is_gone {
+            return Err(Errno::NODEV.into());
+        }
         let output = self.device.lost() + self.ledger.borrow().abandoned;
         Ok(Drops { output, ..self.drops })
     }

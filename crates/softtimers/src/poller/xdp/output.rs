@@ -41,6 +41,13 @@ pub struct XdpOutput {
     copied: u64,
 }
 
+/// What became of waking the kernel.
+struct Woken {
+    /// Frames that the interface dropped instead of sending them.
+    dropped: u64,
+    is_down: bool,
+}
+
 /// A frame that waits.
 #[derive(Debug)]
 enum Waiting {
@@ -92,13 +99,16 @@ impl XdpOutput {
     pub(super) fn send(&mut self, quota: usize) -> io::Result<Sent> {
         self.reclaim();
         let before = self.publish(quota);
-        let dropped = self.wake()?;
+        let Woken { dropped, is_down } = self.wake()?;
         let left = self.to_send.waiting() as usize;
         self.failed += dropped;
         self.reclaim();
         Ok(Sent {
             done: (before - left).saturating_sub(dropped as usize),
             left: match left {
+                // What is in the ring leaves with the next frame that is queued. To try again and again would cost a
+                // fifth of a processor for as long as the interface is switched off.
+                _ if is_down => Left::Nothing,
                 0 if self.waiting.is_empty() => Left::Nothing,
                 0 => Left::More,
                 _ => Left::Blocked,
@@ -149,9 +159,9 @@ impl XdpOutput {
         there
     }
 
-    /// Has the kernel send what is in the ring. Returns how many frames the interface dropped instead.
-    fn wake(&mut self) -> io::Result<u64> {
-        let mut dropped = 0;
+    /// Has the kernel send what is in the ring.
+    fn wake(&mut self) -> io::Result<Woken> {
+        let (mut dropped, mut is_down) = (0, false);
         let mut left = self.to_send.waiting();
         while left > 0 && self.to_send.wants_wake_up() {
             let outcome = wake_sender(self.socket.as_fd());
@@ -161,14 +171,17 @@ impl XdpOutput {
                 Err(Some(Errno::BUSY)) => dropped += u64::from(left < before),
                 // Of buffers or of memory none is free, or the kernel's own quota is used up.
                 Ok(()) | Err(Some(Errno::AGAIN | Errno::NOBUFS | Errno::INTR)) => {}
-                Err(Some(Errno::NETDOWN)) => self.discard(),
+                Err(Some(Errno::NETDOWN)) => {
+                    is_down = true;
+                    self.discard();
+                }
                 Err(_) => outcome?,
             }
             if left == before {
                 break;
             }
         }
-        Ok(dropped)
+        Ok(Woken { dropped, is_down })
     }
 
     /// The interface is switched off: what waits would be stale when it is not any more. What is in the ring already
@@ -247,5 +260,6 @@ impl Transmit for XdpOutput {
 
 /// Ethernet's header: the kernel sends nothing shorter.
 const SHORTEST: usize = 14;
-/// A turn's worth of chunks, twice.
-const SPARE: usize = 128;
+/// A turn's worth of chunks, twice: the most that are kept. The memory has them beside those of the rings, or the
+/// smallest ring would run dry.
+pub(super) const SPARE: usize = 128;
