@@ -160,7 +160,7 @@ pub(super) fn bursts(rig: &Rig, effort: Effort) -> Result<Found> {
     println!(
         "### The first packet of a burst, 500 bursts/s, packet\n\n| by | of | p50 / p99 µs |\n|---|---|---|"
     );
-    for kind in ["naive", "completion --mode interrupt"] {
+    for kind in ["naive", "completion --mode interrupt", "completion --mode interrupt --quota 1"] {
         for &burst in sizes {
             let offer = Offer { burst, ..Offer::steady(500.0 * f64::from(burst), 1_000) };
             let words = format!(

@@ -20,13 +20,13 @@ use rustix::process::setpriority_process;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use softtimers::poll::SourceConfig;
-use softtimers::poller::{Device, FrameInfo, Poller};
+use softtimers::poller::{Device, FrameInfo, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::distribution::Recorder;
 use softtimers_cli::forward::mode::{Looks, Mode};
 
-use super::{How, With, datagram, looking, open};
+use super::{How, With, came, looking, open};
 
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct Arguments {
@@ -123,7 +123,7 @@ fn polled<D: Device<Address = FrameInfo> + AsFd>(
     let source = poller.add(device, SourceConfig::new(looking.policy()).with_quota(looking.quota()))?;
     let (from, mut received) = (Monotonic.now(), 0);
     kind.rates.push(work(TURN, || {
-        let next = poller.poll(|packet, _| received += note(recorder, from, packet.bytes))?;
+        let next = poller.poll(|packet, _| received += note(recorder, from, &packet))?;
         // Whose wake-ups are enabled is asked a little later all the same: this loop never sleeps.
         Ok(next.or_else(|| Some(Monotonic.now() + LOOK)))
     })?);
@@ -154,7 +154,7 @@ fn woken<D: Device<Address = FrameInfo> + AsFd>(
         let from = Monotonic.now();
         while !over.load(Ordering::Relaxed) {
             poller.wait(Some(Monotonic.now() + WAIT), |packet, _| {
-                counted.fetch_add(note(recorder, from, packet.bytes), Ordering::Relaxed);
+                counted.fetch_add(note(recorder, from, &packet), Ordering::Relaxed);
             })?;
         }
         kind.rates.push(computation.join().map_err(|_| io::Error::other("the computation panicked"))??);
@@ -164,12 +164,12 @@ fn woken<D: Device<Address = FrameInfo> + AsFd>(
 }
 
 /// Whether it came in this turn.
-fn note(recorder: &mut Recorder, from: Timestamp, frame: &[u8]) -> u64 {
-    let due = datagram(frame).filter(|&(_, due)| due > from);
-    if let Some((_, due)) = due {
-        recorder.record_duration(Monotonic.now().saturating_duration_since(due));
+fn note(recorder: &mut Recorder, from: Timestamp, packet: &Packet<'_, FrameInfo>) -> u64 {
+    let came = came(packet).filter(|&came| came > from);
+    if let Some(came) = came {
+        recorder.record_duration(Monotonic.now().saturating_duration_since(came));
     }
-    u64::from(due.is_some())
+    u64::from(came.is_some())
 }
 
 /// Processor time of the process.

@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
 use softtimers::poll::SourceConfig;
-use softtimers::poller::{Device, FrameInfo, Poller};
+use softtimers::poller::{Device, FrameInfo, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_cli::distribution::Recorder;
 use softtimers_cli::forward::mode::{Looks, Mode};
 
-use super::{How, With, datagram, looking, open};
+use super::{How, With, came, looking, open};
 
 #[derive(clap::Args, Debug, Clone)]
 pub(crate) struct Arguments {
@@ -54,10 +54,10 @@ impl With for Turns<'_> {
     }
 }
 
-/// Since it was due: what the sender is late by is in it, for all of them.
-fn note(recorder: &mut Recorder, from: Timestamp, frame: &[u8]) {
-    if let Some((_, due)) = datagram(frame).filter(|&(_, due)| due > from) {
-        recorder.record_duration(Monotonic.now().saturating_duration_since(due));
+/// Notes the wait of a packet that is of this turn.
+fn note(recorder: &mut Recorder, from: Timestamp, packet: &Packet<'_, FrameInfo>) {
+    if let Some(came) = came(packet).filter(|&came| came > from) {
+        recorder.record_duration(Monotonic.now().saturating_duration_since(came));
     }
 }
 
@@ -68,7 +68,7 @@ fn plain<D: Device<Address = FrameInfo> + AsFd>(mut device: D, recorder: &mut Re
     let from = Monotonic.now();
     while Monotonic.now() < from + TURN {
         epoll.wait(&mut events, Some(LOOK))?;
-        while device.poll_rx(QUOTA, |packet, _| note(recorder, from, packet.bytes))?.more {}
+        while device.poll_rx(QUOTA, |packet, _| note(recorder, from, &packet))?.more {}
     }
     epoll.delete(device.as_fd())?;
     Ok(device)
@@ -85,7 +85,7 @@ fn polled<D: Device<Address = FrameInfo> + AsFd>(
     let source = poller.add(device, config)?;
     let from = Monotonic.now();
     while Monotonic.now() < from + TURN {
-        poller.wait(Some(Monotonic.now() + LOOK), |packet, _| note(recorder, from, packet.bytes))?;
+        poller.wait(Some(Monotonic.now() + LOOK), |packet, _| note(recorder, from, &packet))?;
     }
     poller.remove(source).ok_or_else(|| io::Error::other("the device is gone"))
 }

@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 use softtimers::Timestamp;
 use softtimers::packet::Interface;
-use softtimers::poller::{Device, FrameInfo, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
+use softtimers::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
 use softtimers_cli::forward::mode::{Looking, Mode};
 use softtimers_cli::processor::{Kept, Processor};
 use softtimers_cli::wire::{SCHEDULED_AT, SEQUENCE_AT};
@@ -129,6 +129,12 @@ fn datagram(frame: &[u8]) -> Option<(u64, Timestamp)> {
     let payload = frame.get(HEADERS..).filter(|_| frame[12..14] == [0x08, 0x00])?;
     let word = |at: usize| Some(u64::from_be_bytes(*payload.get(at..)?.first_chunk()?));
     Some((word(SEQUENCE_AT)?, Timestamp::from_nanos(word(SCHEDULED_AT)?)))
+}
+
+/// When it arrived, or if the device does not know that, when it was due: then what the generator is late by is in it.
+fn came(packet: &Packet<'_, FrameInfo>) -> Option<Timestamp> {
+    let (_, due) = datagram(packet.bytes)?;
+    Some(packet.arrived.unwrap_or(due))
 }
 
 /// Of Ethernet, IPv4 and UDP.
