@@ -76,13 +76,13 @@ impl With for Turns<'_> {
                 kind.latency.push(recorder);
             }
         }
-        let alone = median(&kinds[0].rates);
+        let alone = kinds[0].rates.clone();
         let found = NAMES.iter().zip(kinds).map(|(name, kind)| {
             let mut latency = Recorder::new();
             kind.latency.iter().for_each(|recorder| latency.add(recorder));
             let seconds = TURN.as_secs_f64() * kind.rates.len() as f64;
             let found = json!({
-                "kept": median(&kind.rates) / alone,
+                "kept": median(kind.rates.iter().zip(&alone).map(|(rate, alone)| rate / alone).collect()),
                 "received_pps": kind.received as f64 / seconds,
                 "latency_ns": latency.distribution(),
             });
@@ -178,8 +178,7 @@ fn used() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut values = values.to_vec();
+fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
 }

@@ -131,7 +131,7 @@ impl Generator {
         let batch = self.config.batch();
         let begin = self.begin.unwrap_or_else(|| self.start());
         self.begin = Some(begin);
-        let mut until = begin + self.expected();
+        let mut until = begin + self.expected() + SLACK;
         let mut behind = BEHIND;
         loop {
             timer.arm_at(until)?;
@@ -296,6 +296,9 @@ const HEAD_START: Duration = Duration::from_millis(1);
 const TOGETHER: Duration = Duration::from_micros(2);
 /// What a run of the program waits at least if nothing is due.
 const SHORTEST_WAIT: Duration = Duration::from_micros(10);
+/// How much later than planned the last frame may leave within the first call: to be interrupted before it has, and to
+/// begin another call, would make a hole in the schedule.
+const SLACK: Duration = Duration::from_millis(20);
 /// What a call costs is little against it, on a machine that is not loaded.
 const BEHIND: Duration = Duration::from_millis(5);
 

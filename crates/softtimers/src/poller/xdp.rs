@@ -69,6 +69,8 @@ pub struct XdpDevice {
     interface: u32,
     /// What the interface had dropped before.
     dropped_before: u64,
+    /// What rings had no room for is among it.
+    counts_rings: bool,
     /// Of several queues, one descriptor for all.
     together: Option<Epoll>,
     _promiscuous: Option<OwnedFd>,
@@ -156,6 +158,7 @@ impl XdpDevice {
         } else {
             None
         };
+        let in_driver = redirect.is_in_driver();
         Ok(XdpDevice {
             umem: Arc::clone(&sockets.umem),
             queues,
@@ -167,6 +170,7 @@ impl XdpDevice {
             gone: false,
             interface: port.index,
             dropped_before: rtnetlink::dropped(port.index)?,
+            counts_rings: port.is_veth && in_driver,
             together,
             _promiscuous: port.promiscuous()?,
         })
@@ -266,16 +270,18 @@ impl Device for XdpDevice {
     /// `ENODEV` once, if the interface was removed. No wake-up tells, so ask now and then.
     fn drops(&mut self) -> io::Result<Drops> {
         self.check()?;
-        let by_interface = rtnetlink::dropped(self.interface)?.saturating_sub(self.dropped_before);
-        let mut ring = self.invalid;
+        let mut full = 0;
         for queue in &self.queues {
             let counted = xdp::statistics(queue.socket.as_fd())?;
             // A frame that met no empty chunk is among the first.
-            ring += counted.rx_dropped + counted.rx_ring_full.unwrap_or(0);
+            full += counted.rx_dropped + counted.rx_ring_full.unwrap_or(0);
         }
+        // After the rings: virtual cables count what those had no room for as dropped, too.
+        let all = rtnetlink::dropped(self.interface)?.saturating_sub(self.dropped_before);
+        let by_interface = if self.counts_rings { all.saturating_sub(full) } else { all };
         Ok(Drops {
             interface: self.redirect.dropped() + by_interface,
-            ring,
+            ring: full + self.invalid,
             output: self.output.dropped(),
             ..Drops::default()
         })
@@ -388,6 +394,7 @@ pub(crate) struct Port<'a> {
     pub(crate) index: u32,
     pub(crate) mtu: u32,
     pub(crate) queues: u32,
+    pub(crate) is_veth: bool,
 }
 
 impl<'a> Port<'a> {
@@ -404,7 +411,8 @@ impl<'a> Port<'a> {
                 format!("{name}: {queues} queues; at most {MOST_QUEUES} are allowed (ethtool -L sets them)");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        Ok(Port { name, index: interface.index(), mtu: interface.mtu(), queues })
+        let (index, mtu, is_veth) = (interface.index(), interface.mtu(), interface.is_veth());
+        Ok(Port { name, index, mtu, queues, is_veth })
     }
 
     /// A socket that gets nothing, and has the interface take frames for others as long as it lives.

@@ -227,7 +227,8 @@ fn nothing_is_lost_uncounted() {
                 poller.drops(a1).unwrap().ring - before + frames.len() as u64 == 500
             });
             let dropped = poller.drops(a1).unwrap();
-            assert_eq!((dropped.rule, dropped.queue, dropped.output), (0, 0, 0));
+            // Virtual cables count what the ring had no room for as well.
+            assert_eq!((dropped.interface, dropped.rule, dropped.queue, dropped.output), (0, 0, 0, 0));
             assert_eq!(dropped.ring - before + arrived.len() as u64, 500);
             assert!(arrived.len() >= 64, "a ring of them");
         }
