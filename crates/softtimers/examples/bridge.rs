@@ -24,7 +24,8 @@ use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [left, right, rest @ ..] = &arguments[..] else {
-        return Err("usage: bridge INTERFACE INTERFACE [THREADS]".into());
+        println!("usage: bridge INTERFACE INTERFACE [THREADS]");
+        return Ok(());
     };
     let threads = rest.first().map_or(Ok(1), |threads| threads.parse())?;
     let config = PacketConfig { promiscuous: true, ..PacketConfig::default() };

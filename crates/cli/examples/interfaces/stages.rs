@@ -231,22 +231,26 @@ impl First<'_> {
             if received != last.1 {
                 last = (now, received);
             }
-            if let Some(queue) = self.queue {
-                queue.put(waiting.drain(..));
-            } else {
-                let left = poller.stats().sent;
-                let newly = left - std::mem::replace(&mut sent, left);
-                let in_time = self.window.deliver(now, newly);
-                for item in waiting.drain(..(newly as usize).min(waiting.len())).filter(|_| in_time) {
-                    done.record(now, &item.bytes[..item.length], item.arrived, arguments.burst);
-                }
-            }
+            let left = poller.stats().sent;
+            self.account(now, left - std::mem::replace(&mut sent, left), &mut waiting, &mut done);
             done.busy.look(self.window, now);
         }
         if received == 0 {
             return Err(io::Error::other("no packet came"));
         }
         self.found(&mut poller, [from, to], received, refused, &done).map(|found| (found, done))
+    }
+
+    /// After a round: what was received goes to the queue, or `sent` of it have left.
+    fn account(&self, now: Timestamp, sent: u64, waiting: &mut Vec<Item>, done: &mut Done) {
+        if let Some(queue) = self.queue {
+            queue.put(waiting.drain(..));
+            return;
+        }
+        let in_time = self.window.deliver(now, sent);
+        for item in waiting.drain(..(sent as usize).min(waiting.len())).filter(|_| in_time) {
+            done.record(now, &item.bytes[..item.length], item.arrived, self.arguments.burst);
+        }
     }
 
     /// Nothing comes any more, or nothing has come at all.
