@@ -10,6 +10,7 @@ use crate::ci;
 use crate::mutants;
 use crate::program::{self, cargo, cargo_of};
 use crate::report::{Outcome, Report};
+use crate::rig;
 use crate::source;
 use crate::stacks;
 use crate::toolchains::{NIGHTLY, toolchain};
@@ -46,6 +47,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     report.step("fuzzing", || fuzz(root));
     report.step("mutation", || mutants::check(&workspace, mutants));
     report.step("measurement", measurement);
+    report.step("rig", rig::quick);
     Ok(report.close())
 }
 

@@ -24,6 +24,7 @@ mod measure;
 mod mutants;
 mod program;
 mod report;
+mod rig;
 mod sizes;
 mod source;
 mod stacks;
@@ -55,6 +56,11 @@ const COMMANDS: &[Command] = &[
         name: "measure",
         about: "the figures of docs/benchmarks.md, made anew, or some of them by name; --quick: one short round",
         run: measure::run,
+    },
+    Command {
+        name: "rig",
+        about: "forwarding between namespaces, up to five times the capacity; needs root; --quick, or some of it by name",
+        run: rig::run,
     },
     Command {
         name: "instructions",

@@ -10,9 +10,9 @@
 //! A bar that is missed does not fail the command: it measures, it does not gate.
 
 mod benches;
-mod figures;
+pub(crate) mod figures;
 mod idle;
-mod trials;
+pub(crate) mod trials;
 mod wan;
 
 use std::path::Path;
@@ -98,7 +98,8 @@ fn sections(arguments: &[String]) -> Result<Vec<&str>> {
     }
 }
 
-fn print_bars(bars: &[Bar]) {
+/// The table of bars, and how many hold.
+pub(crate) fn print_bars(bars: &[Bar]) {
     println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
     for bar in bars {
         println!("{bar}");

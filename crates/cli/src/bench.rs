@@ -12,8 +12,8 @@
 //! ```
 //!
 //! - [`trial`](mod@trial): one receiver, offered one rate by [`load`], a sender in another process;
-//! - `polled` and `naive`: the receivers; `second`: the queue and the stage behind it; [`filter`]: its work;
-//! - `beat`: a timer that wants to fire meanwhile; `window`: the time that counts;
+//! - `polled` and `naive`: the receivers; [`queue`], and `second` behind it; [`filter`]: its work;
+//! - `beat`: a timer that wants to fire meanwhile; [`window`]: the time that counts;
 //! - `search`: which trials are made; [`report`] and `plot`: what is told of them.
 
 mod beat;
@@ -23,11 +23,12 @@ pub mod load;
 mod naive;
 mod plot;
 mod polled;
+pub mod queue;
 pub mod report;
 mod search;
 mod second;
 pub mod trial;
-mod window;
+pub mod window;
 
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ fn config(plan: &BenchPlan, bench: &Bench) -> BenchConfig {
         cpu_limit: receiver.cpu_limit.map(|share| f64::from(share.get()) / 100.0),
         nice: receiver.nice,
         beside: receiver.beside,
-        queue: second::ROOM,
+        queue: queue::ROOM,
         recv_buffer_bytes: bench.recv_buffer(),
         trial_s: match plan.trial {
             TrialLength::Time(time) => Some(time.as_secs_f64()),

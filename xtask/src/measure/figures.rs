@@ -142,7 +142,7 @@ fn taken(round: &Value) -> f64 {
 
 /// A figure and what it should be.
 #[derive(Debug)]
-pub(super) struct Bar {
+pub(crate) struct Bar {
     figure: String,
     bound: f64,
     at_least: bool,
@@ -150,11 +150,11 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    pub(super) fn at_least(figure: String, bound: f64, measured: Option<f64>) -> Self {
+    pub(crate) fn at_least(figure: String, bound: f64, measured: Option<f64>) -> Self {
         Bar { figure, bound, at_least: true, measured }
     }
 
-    pub(super) fn at_most(figure: String, bound: f64, measured: Option<f64>) -> Self {
+    pub(crate) fn at_most(figure: String, bound: f64, measured: Option<f64>) -> Self {
         Bar { figure, bound, at_least: false, measured }
     }
 

@@ -206,20 +206,21 @@ fn read(child: Child) -> Result<Value> {
     serde_json::from_slice(&output.stdout).context("a trial printed no object")
 }
 
-pub(super) fn signal(process: u32, name: &str) -> Result<()> {
+pub(crate) fn signal(process: u32, name: &str) -> Result<()> {
     let status = Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status()?;
     ensure!(status.success(), "SIG{name} could not be sent");
     Ok(())
 }
 
 /// Waits: what is measured here is what happens meanwhile.
-fn pause(time: Duration) {
+pub(crate) fn pause(time: Duration) {
     let (_never, wait) = std::sync::mpsc::channel::<()>();
     let _ = wait.recv_timeout(time);
 }
 
 /// A child that does not outlive its trial.
-pub(super) struct Killed(pub(super) Option<Child>);
+#[derive(Debug)]
+pub(crate) struct Killed(pub(crate) Option<Child>);
 
 impl Killed {
     /// The child itself, which is about to end by itself.

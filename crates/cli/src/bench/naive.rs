@@ -23,7 +23,8 @@ use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::beat::Beat;
 use super::first::{Counts, Ended, Quiet};
-use super::second::{Found, Item, Queue, ROOM, SIZE, Second};
+use super::queue::{Queue, ROOM};
+use super::second::{Found, Item, SIZE, Second};
 use super::trial::Stage;
 use super::window::Busy;
 
@@ -32,7 +33,7 @@ pub(super) enum Next<'a> {
     /// The same thread, when nothing is at hand.
     Here(Second<'a>),
     /// A thread behind this queue.
-    Behind(&'a Queue),
+    Behind(&'a Queue<Item>),
 }
 
 /// Receives until the trial is over and nothing more comes.

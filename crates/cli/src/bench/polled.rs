@@ -11,7 +11,8 @@ use softtimers::{Clock, Monotonic, Timestamp, Token};
 
 use super::beat::Beat;
 use super::first::{Counts, Ended, Quiet};
-use super::second::{Found, Item, Queue, ROOM};
+use super::queue::{Queue, ROOM};
+use super::second::{Found, Item};
 use super::trial::Stage;
 use super::window::Busy;
 use crate::forward::mode::Looks;
@@ -21,7 +22,7 @@ pub(super) fn run(
     stage: &Stage<'_>,
     socket: UdpSocket,
     sink: SocketAddr,
-    queue: Option<&Queue>,
+    queue: Option<&Queue<Item>>,
 ) -> io::Result<(Ended, Found)> {
     let plan = stage.plan;
     let mut poller: Poller<UdpDevice, Looks> = Poller::new()?;
@@ -76,7 +77,7 @@ struct Receiver<'a, 'b> {
     stage: &'a Stage<'b>,
     source: SourceId,
     sink: SocketAddr,
-    queue: Option<&'a Queue>,
+    queue: Option<&'a Queue<Item>>,
     /// Of this round: for the queue, or to be accounted for.
     waiting: Vec<Item>,
     received: u64,
@@ -131,7 +132,7 @@ impl Receiver<'_, '_> {
 }
 
 /// Whether something waits to leave, or for the second stage: feedback may keep input shut meanwhile.
-fn waits(queue: Option<&Queue>, poller: &mut Poller<UdpDevice, Looks>, source: SourceId) -> bool {
+fn waits(queue: Option<&Queue<Item>>, poller: &mut Poller<UdpDevice, Looks>, source: SourceId) -> bool {
     match queue {
         None => poller.device_mut(source).transmitter().waiting() > 0,
         Some(queue) => queue.gauge.depth() > 0,

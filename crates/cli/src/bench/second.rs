@@ -1,20 +1,18 @@
-//! The second stage: a bounded [`Queue`], and the thread behind it, which filters and sends on.
+//! The second stage: the thread behind a [`Queue`], which filters and sends on.
 //!
 //! One datagram at a time and a system call for each, as `screend` had it (livelock §6.2): what it costs is what a
 //! second stage costs whose packets do not come in batches.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::setpriority_process;
-use softtimers::poller::Gauge;
 use softtimers::udp::UdpSocket;
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::filter::Filter;
+use super::queue::Queue;
 use super::window::{Busy, Window};
 use crate::distribution::Recorder;
 
@@ -47,81 +45,6 @@ impl Item {
 
     pub(super) fn arrived(&self) -> Option<Timestamp> {
         self.arrived
-    }
-}
-
-/// Between the two stages.
-#[derive(Debug)]
-pub(super) struct Queue {
-    state: Mutex<State>,
-    some: Condvar,
-    /// Counts it for the first stage's feedback.
-    pub(super) gauge: Gauge,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    items: VecDeque<Item>,
-    /// The second stage sleeps.
-    waits: bool,
-    closed: bool,
-}
-
-impl Queue {
-    pub(super) fn new() -> io::Result<Self> {
-        let items = VecDeque::with_capacity(ROOM as usize);
-        let state = Mutex::new(State { items, ..State::default() });
-        Ok(Queue { state, some: Condvar::new(), gauge: Gauge::new()? })
-    }
-
-    /// Whether one more has room. If so, put it.
-    pub(super) fn admits(&self) -> bool {
-        let admits = self.gauge.depth() < ROOM;
-        if admits {
-            self.gauge.put(1);
-        } else {
-            self.gauge.refused();
-        }
-        admits
-    }
-
-    /// Puts what was admitted.
-    pub(super) fn put(&self, items: impl IntoIterator<Item = Item>) {
-        let mut state = self.lock();
-        state.items.extend(items);
-        if !state.items.is_empty() && std::mem::take(&mut state.waits) {
-            drop(state);
-            self.some.notify_one();
-        }
-    }
-
-    /// Nothing more will come.
-    pub(super) fn close(&self) {
-        self.lock().closed = true;
-        self.some.notify_all();
-    }
-
-    /// The next one; `None` after the last. Sleeps meanwhile.
-    fn take(&self) -> Option<Item> {
-        let mut state = self.lock();
-        loop {
-            if let Some(item) = state.items.pop_front() {
-                drop(state);
-                self.gauge.took(1);
-                return Some(item);
-            }
-            if state.closed {
-                return None;
-            }
-            state.waits = true;
-            let woken = self.some.wait_timeout(state, LOOK_AGAIN);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // A stage that panicked ends the trial; what is in the queue is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,7 +101,7 @@ impl<'a> Second<'a> {
     }
 
     /// As a thread: until the queue is closed and empty.
-    pub(super) fn run(mut self, queue: &Queue, nice: u8) -> io::Result<Found> {
+    pub(super) fn run(mut self, queue: &Queue<Item>, nice: u8) -> io::Result<Found> {
         // For this thread only: on Linux each has its own. An error can wait, the queue cannot.
         let niced = if nice > 0 { setpriority_process(None, nice.into()) } else { Ok(()) };
         let mut busy = Busy::default();
@@ -194,7 +117,3 @@ impl<'a> Second<'a> {
 
 /// What one datagram carries: with its headers a small packet of 106 bytes.
 pub(super) const SIZE: usize = 64;
-/// Datagrams that the queue has room for.
-pub(super) const ROOM: u32 = 1_024;
-/// Nothing depends on it: the queue says when something is there.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);

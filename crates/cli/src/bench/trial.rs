@@ -28,8 +28,9 @@ use super::first::Ended;
 use super::load::{self, Offer, Offered};
 use super::naive::{self, Next};
 use super::polled;
+use super::queue::Queue;
 use super::report::{DropCounts, Livelock, Point};
-use super::second::{Found, Queue, Second};
+use super::second::{Found, Second};
 use super::window::{Busy, Window};
 use crate::args::Beside;
 use crate::failure::Failure;
@@ -207,8 +208,11 @@ fn stages(
     })
 }
 
-/// Computes with a nice value of 19, and says how much processor time it had within the window.
-fn compute(window: &Window) -> io::Result<Duration> {
+/// Computes with a nice value of 19 until the window is over, and says how much processor time it had within it.
+///
+/// # Errors
+/// If the system refuses the nice value.
+pub fn compute(window: &Window) -> io::Result<Duration> {
     // Zero for this thread only: on Linux each has its own.
     setpriority_process(None, 19)?;
     let from = SocketAddr::from(([127, 0, 0, 1], 9));

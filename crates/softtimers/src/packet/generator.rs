@@ -131,10 +131,11 @@ impl Generator {
         let batch = self.config.batch();
         let begin = self.begin.unwrap_or_else(|| self.start());
         self.begin = Some(begin);
-        let mut until = begin + self.expected();
+        let mut until = begin + self.expected() + SLACK;
+        let mut behind = BEHIND;
         loop {
             timer.arm_at(until)?;
-            let outcome = bpf::run_live(self.program.as_fd(), &self.config.frame, i32::MAX as u32, batch);
+            let outcome = bpf::run_live(self.program.as_fd(), &self.config.frame, self.most_runs(), batch);
             timer.disarm()?;
             match outcome {
                 Ok(()) => {}
@@ -151,8 +152,10 @@ impl Generator {
                 // Or the signal was somebody else's.
                 return Ok(());
             }
-            // Behind its schedule: a little later then.
-            until = now + BEHIND;
+            // Behind its schedule: a little later then, and on a machine where calls take long ever later, or none
+            // would get beyond its own beginning.
+            until = now + behind;
+            behind = behind.saturating_mul(2).min(LONGEST);
         }
     }
 
@@ -212,6 +215,16 @@ impl Generator {
         });
         let times = [by_count, self.config.duration, Some(LONGEST)];
         times.into_iter().flatten().min().unwrap_or(LONGEST) + HEAD_START
+    }
+
+    /// As many runs of the program as a call can want: for each frame, and while it waits. The timer may expire before
+    /// the call has begun, and then nothing else ends it.
+    fn most_runs(&self) -> u32 {
+        let expected = self.expected().as_nanos();
+        let bursts = (expected << FRACTION) / u128::from(self.config.gap()) + 1;
+        let frames = bursts * u128::from(self.config.burst);
+        let runs = 2 * (frames + expected / SHORTEST_WAIT.as_nanos()) + 10_000;
+        u32::try_from(runs).unwrap_or(u32::MAX).min(i32::MAX as u32)
     }
 
     /// An end that takes no frames of programs takes them without a word.
@@ -281,7 +294,12 @@ const LONGEST: Duration = Duration::from_secs(86_400);
 const HEAD_START: Duration = Duration::from_millis(1);
 /// No receiver tells frames apart that are so close.
 const TOGETHER: Duration = Duration::from_micros(2);
-/// What a call costs is little against it.
+/// What a run of the program waits at least if nothing is due.
+const SHORTEST_WAIT: Duration = Duration::from_micros(10);
+/// How much later than planned the last frame may leave within the first call: to be interrupted before it has, and to
+/// begin another call, would make a hole in the schedule.
+const SLACK: Duration = Duration::from_millis(20);
+/// What a call costs is little against it, on a machine that is not loaded.
 const BEHIND: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

@@ -427,7 +427,8 @@ impl<'a> Port<'a> {
                 format!("{name}: {queues} queues; at most {MOST_QUEUES} are allowed (ethtool -L sets them)");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
-        Ok(Port { name, index: interface.index(), mtu: interface.mtu(), queues })
+        let (index, mtu) = (interface.index(), interface.mtu());
+        Ok(Port { name, index, mtu, queues })
     }
 
     /// A socket that gets nothing, and has the interface take frames for others as long as it lives.

@@ -1,0 +1,294 @@
+//! One trial: something that forwards, and the generator that loads it. [`Rig`].
+
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use super::hosts::{Hosts, station};
+use crate::measure::trials::{Killed, pause, signal};
+use crate::program::{self, cargo};
+use crate::report::Outcome;
+
+/// What is measured, as it was built.
+#[derive(Debug)]
+pub(super) struct Programs {
+    command: PathBuf,
+    receivers: PathBuf,
+    bridge: PathBuf,
+}
+
+/// Builds them as users do.
+///
+/// # Errors
+/// If they do not build.
+pub(super) fn build(root: &Path) -> Result<Programs> {
+    for words in [
+        ["--package", "softtimers-cli", "--bin", "softtimers", "--example", "interfaces"].as_slice(),
+        &["--package", "softtimers", "--example", "bridge"],
+    ] {
+        let outcome = program::check(cargo(root).args(["build", "--release"]).args(words))?;
+        if let Outcome::Failed(problems) = outcome {
+            bail!("it does not build: {problems:?}");
+        }
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let built = |name: &str| target.join("release").join(name);
+    Ok(Programs {
+        command: built("softtimers"),
+        receivers: built("examples/interfaces"),
+        bridge: built("examples/bridge"),
+    })
+}
+
+/// The hosts, and what runs on them.
+#[derive(Debug)]
+pub(super) struct Rig {
+    programs: Programs,
+    pub(super) hosts: Hosts,
+    /// A process of the router's, whose `/proc` has the router's counters.
+    holder: Killed,
+}
+
+/// How much is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Amount {
+    Packets(u64),
+    Time(Duration),
+}
+
+/// What the generator is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    /// Packets a second.
+    pub(super) rate: f64,
+    /// Packets back to back.
+    pub(super) burst: u32,
+    pub(super) amount: Amount,
+}
+
+/// What it did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offered {
+    pub(super) sent: u64,
+    pub(super) pps: f64,
+}
+
+/// Counters of the router.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Counters {
+    /// Seconds.
+    at: f64,
+    came: u64,
+    left: u64,
+}
+
+impl Offer {
+    /// So many packets a second for so long.
+    pub(super) fn steady(rate: f64, millis: u64) -> Self {
+        Offer { rate, burst: 1, amount: Amount::Time(Duration::from_millis(millis)) }
+    }
+
+    /// The time that it takes at this rate.
+    pub(super) fn length(&self) -> Duration {
+        match self.amount {
+            Amount::Packets(number) => Duration::from_secs_f64(number as f64 / self.rate),
+            Amount::Time(time) => time,
+        }
+    }
+}
+
+impl Rig {
+    /// # Errors
+    /// If the router cannot be entered.
+    pub(super) fn new(programs: Programs, hosts: Hosts) -> Result<Self> {
+        let holder = hosts.command("middle", &["sleep", "3600"]).spawn().context("ip netns exec")?;
+        Ok(Rig { programs, hosts, holder: Killed(Some(holder)) })
+    }
+
+    /// What it is measured on.
+    pub(super) fn machine(&self) -> String {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let kernel = read("/proc/sys/kernel/osrelease");
+        let load = read("/proc/loadavg");
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let load = load.split(' ').next().unwrap_or("unknown").to_owned();
+        format!("Linux {}, {cores} processors, load {load} when it began", kernel.trim())
+    }
+
+    /// A receiver of `examples/interfaces` under `offers` (by interface), and what it found.
+    ///
+    /// # Errors
+    /// If either ends badly.
+    pub(super) fn received(&self, words: &str, offers: &[(usize, Offer)]) -> Result<(Value, Vec<Offered>)> {
+        let path = self.programs.receivers.to_string_lossy().into_owned();
+        let words: Vec<&str> =
+            std::iter::once(&*path).chain(words.split(' ')).chain(["--cpu", "1"]).collect();
+        let mut command = self.hosts.command("middle", &words);
+        let mut child = Killed(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?));
+        said(&mut child, "ready")?;
+        let generators = offers.iter().map(|(place, offer)| self.generator(*place, offer));
+        let generators = generators.collect::<Result<Vec<_>>>()?;
+        let offered = generators.into_iter().map(finish).collect::<Result<Vec<_>>>()?;
+        let output = child.0.take().context("still there")?.wait_with_output()?;
+        let talk = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "a receiver ended with {}: {talk}", output.status);
+        Ok((serde_json::from_slice(&output.stdout)?, offered))
+    }
+
+    /// The generator at a cable of the near host.
+    fn generator(&self, place: usize, offer: &Offer) -> Result<Killed> {
+        let this = std::process::id();
+        let (rate, burst) = (offer.rate.round().max(1.0), offer.burst);
+        let amount = match offer.amount {
+            Amount::Packets(number) => format!("--count {number}"),
+            Amount::Time(time) => format!("--duration {}us", time.as_micros()),
+        };
+        let words = format!(
+            "--with-parent {this} send {DESTINATION}:9 --driver xdp --iface g{place} --to-mac {} --from {SENDER}:9 \
+             --rate {rate}pps --quantum {burst} --size 32 --cpu 0 --json {amount}",
+            station(&format!("r{place}"))
+        );
+        let path = self.programs.command.to_string_lossy().into_owned();
+        let words: Vec<&str> = std::iter::once(&*path).chain(words.split(' ')).collect();
+        let child =
+            self.hosts.command("near", &words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        Ok(Killed(Some(child)))
+    }
+
+    /// `forward` between the interfaces, until [`Forwarder::end`].
+    pub(super) fn forward(&self, words: &str) -> Result<Forwarder> {
+        let path = self.programs.command.to_string_lossy().into_owned();
+        let this = std::process::id();
+        let words = format!("--with-parent {this} forward r0 out --json --duration 60s {words}");
+        self.start(&path, &words, "forwarding between")
+    }
+
+    /// The library's example of a bridge.
+    pub(super) fn bridge(&self) -> Result<Forwarder> {
+        self.start(&self.programs.bridge.to_string_lossy(), "r0 out", "")
+    }
+
+    fn start(&self, path: &str, words: &str, ready: &str) -> Result<Forwarder> {
+        let words: Vec<&str> = ["taskset", "-c", "1", path].into_iter().chain(words.split(' ')).collect();
+        let mut command = self.hosts.command("middle", &words);
+        let mut child = Killed(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?));
+        if ready.is_empty() {
+            pause(Duration::from_millis(200));
+        } else {
+            said(&mut child, ready)?;
+        }
+        Ok(Forwarder(child))
+    }
+
+    /// Loads what forwards now, and reads the router's counters meanwhile: what was offered, and the rate of what left in
+    /// the middle of that time.
+    ///
+    /// # Errors
+    /// If the generator ends badly.
+    pub(super) fn load(&self, offer: &Offer) -> Result<(Offered, f64)> {
+        let mut samples = vec![self.counters()?];
+        let mut generator = self.generator(0, offer)?;
+        while generator.0.as_mut().context("still there")?.try_wait()?.is_none() {
+            pause(Duration::from_millis(5));
+            samples.push(self.counters()?);
+        }
+        Ok((finish(generator)?, rate(&samples).unwrap_or(0.0)))
+    }
+
+    fn counters(&self) -> Result<Counters> {
+        let holder = self.holder.0.as_ref().context("it holds")?.id();
+        let text = std::fs::read_to_string(format!("/proc/{holder}/net/dev"))?;
+        let column = |interface: &str, column: usize| {
+            let line = text.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));
+            line.and_then(|line| line.split_whitespace().nth(column)?.parse().ok()).unwrap_or(0)
+        };
+        Ok(Counters { at: now(), came: column("r0", 1), left: column("out", 9) })
+    }
+}
+
+/// The rate of what left, from the second sample in which something came to the last one.
+fn rate(samples: &[Counters]) -> Option<f64> {
+    let grows: Vec<usize> =
+        (1..samples.len()).filter(|&number| samples[number].came > samples[number - 1].came).collect();
+    let (first, last) = (samples.get(*grows.first()?)?, samples.get(*grows.last()?)?);
+    (last.at > first.at).then(|| (last.left - first.left) as f64 / (last.at - first.at))
+}
+
+/// Seconds of a clock that never goes back.
+#[expect(clippy::disallowed_methods, reason = "rates of the kernel's counters")]
+fn now() -> f64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    BEGAN.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
+
+/// What forwards.
+#[derive(Debug)]
+pub(super) struct Forwarder(Killed);
+
+impl Forwarder {
+    /// Ends it, and has its report if it makes one.
+    ///
+    /// # Errors
+    /// If it does not end well.
+    pub(super) fn end(mut self) -> Result<Value> {
+        let child = self.0.0.take().context("still there")?;
+        signal(child.id(), "TERM")?;
+        let output = child.wait_with_output()?;
+        Ok(serde_json::from_slice(&output.stdout).unwrap_or(Value::Null))
+    }
+}
+
+fn finish(mut generator: Killed) -> Result<Offered> {
+    let output = generator.0.take().context("still there")?.wait_with_output()?;
+    let talk = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the generator ended with {}: {talk}", output.status);
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    let sent = report["sent"].as_u64().context("sent")?;
+    Ok(Offered { sent, pps: report["achieved_pps"].as_f64().unwrap_or(0.0) })
+}
+
+/// Waits until it has said a line that begins so, on stderr.
+fn said(child: &mut Killed, words: &str) -> Result<()> {
+    let running: &mut Child = child.0.as_mut().context("just started")?;
+    let mut stderr = BufReader::new(running.stderr.take().context("piped")?);
+    let (mut line, mut all) = (String::new(), String::new());
+    while stderr.read_line(&mut line)? > 0 {
+        if line.starts_with(words) {
+            // What it says later must not stop it.
+            std::thread::spawn(move || stderr.read_to_string(&mut String::new()));
+            return Ok(());
+        }
+        all += &std::mem::take(&mut line);
+    }
+    bail!("it did not begin: {}", all.trim())
+}
+
+/// The router's way for packets that are nobody's.
+pub(super) const DESTINATION: &str = "198.18.2.2";
+const SENDER: &str = "198.18.1.2";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_that_of_the_time_in_which_packets_came() {
+        let sample = |at: f64, came, left| Counters { at, came, left };
+        let samples = [
+            sample(0.0, 5, 5),
+            sample(1.0, 5, 5),
+            sample(2.0, 100, 60),
+            sample(3.0, 200, 110),
+            sample(4.0, 300, 160),
+            sample(5.0, 300, 190),
+        ];
+        assert_eq!(rate(&samples), Some(50.0));
+        assert_eq!((rate(&samples[..2]), rate(&[])), (None, None));
+    }
+}
