@@ -153,7 +153,7 @@ struct Relation(&'static str, f64, &'static str);
 
 /// What Costello and Varghese's Table I says, in a form that does not waver: with timers in a wheel nothing grows
 /// with their number, and to cancel one that is not there costs no more than one that is. (That the list before
-/// it grows is a test of its own: `callouts::delta_list::tests::set_and_cancel_are_linear`.)
+/// it grows is a test of its own: `callout::delta_list::tests::set_and_cancel_are_linear`.)
 const RELATIONS: &[Relation] = &[
     // A few are kept in order, which costs a little to set and is won back when they come out.
     Relation("handles w1/0", 1.25, "handles w1/1000"),

@@ -8,13 +8,13 @@
 //!   handles                                handle ─▶ wheel
 //! ```
 
-mod delta_list;
 mod handles;
 mod hash;
+mod list;
 
-pub use delta_list::DeltaList;
 pub use handles::Handles;
 pub use hash::Hashed;
+pub use softtimers_sim::callout::DeltaList;
 
 /// A function and its argument, as numbers: nobody calls them here.
 pub type Callout = (usize, usize);

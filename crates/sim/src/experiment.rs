@@ -8,7 +8,7 @@ use std::fmt;
 use crate::parameter::{Parameter, Parameters};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
-use crate::{acks, deadline, framerate, hip, livelock, noise, pacing, polling, slowstart};
+use crate::{acks, callout, deadline, framerate, hip, livelock, noise, pacing, polling, slowstart};
 
 /// A paper's experiment on a simulated machine.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,7 @@ pub static ALL: &[&Experiment] = &[
     &polling::POLLING,
     &framerate::FRAMERATE,
     &noise::NOISE,
+    &callout::CALLOUT,
 ];
 
 /// The one of this name.

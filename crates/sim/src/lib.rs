@@ -18,6 +18,7 @@
 
 pub mod acks;
 pub mod arrivals;
+pub mod callout;
 pub mod deadline;
 pub mod device;
 pub mod engine;

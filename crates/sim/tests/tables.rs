@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use softtimers_sim::{Experiment, Parameters, Setting, Streams, hip, noise, polling};
-use softtimers_sim::{acks, deadline, framerate, pacing, slowstart};
+use softtimers_sim::{acks, callout, deadline, framerate, pacing, slowstart};
 
 /// Runs one after the other, and compares all rows with the file.
 fn compare(name: &str, experiment: &Experiment, runs: &[&[(&str, Setting)]]) {
@@ -155,4 +155,25 @@ fn frames_of_a_film() {
         &framerate::FRAMERATE,
         &grid(("hz", hz), ("fps", counts(&[25, 30, 50, 60]))),
     );
+}
+
+#[test]
+fn bsd_timers_table_1() {
+    let kernels = ["old", "hash", "handles"].map(Setting::Choice).to_vec();
+    let outstanding = counts(&[0, 200, 400, 600, 800, 1_000, 10_000]);
+    let mut runs = grid(("kernel", kernels.clone()), ("outstanding", outstanding));
+    let protocol = [
+        ("call", Setting::Time(Duration::ZERO)),
+        ("timeout", Setting::Limit(Some(50))),
+        ("answer", Setting::Time(Duration::from_millis(30))),
+        ("cancelled", Setting::Real(98.0)),
+    ];
+    let rates = [1_000, 40_000].map(|rate| Setting::Limit(Some(rate))).to_vec();
+    let mut streams = grid(("kernel", kernels), ("rate", rates));
+    streams.extend([16, 64, 256, 1_024, 4_096].map(|buckets| {
+        vec![("rate", Setting::Limit(Some(1_000))), ("buckets", Setting::Limit(Some(buckets)))]
+    }));
+    streams.iter_mut().for_each(|run| run.extend_from_slice(&protocol));
+    runs.extend(streams);
+    compare_all("callout.csv", &callout::CALLOUT, &runs);
 }

@@ -70,21 +70,23 @@ impl CallHash {
         self.len += 1;
     }
 
-    /// The newest callout with these words: one chain is looked through.
+    /// The newest callout with these words: one chain is looked through. Also how many others were passed by there.
     pub(super) fn find<C>(
         &self,
         words: [usize; 2],
         slots: &Slots<Callout<C>>,
         is_it: impl Fn(&C) -> bool,
-    ) -> Option<u32> {
+    ) -> (Option<u32>, u64) {
         let mut slot = self.buckets[self.bucket(words) as usize];
+        let mut passed = 0;
         while let Some(callout) = slots.at(slot) {
             if is_it(&callout.call) {
-                return Some(slot);
+                return (Some(slot), passed);
             }
             slot = callout.links.next;
+            passed += 1;
         }
-        None
+        (None, passed)
     }
 
     /// Takes a callout out of its chain; nothing if it is in none. Computes no hash.

@@ -1,0 +1,215 @@
+//! **Redesigned callouts** (Costello, Varghese 1998, Tables I and II, figure 8): what it costs to set and cancel a timer
+//! while others are outstanding, and for how long that keeps clock interrupts out.
+//!
+//! ```text
+//!   outstanding    ·  ·    ·   · ·     ·   ··   far in the future
+//!   one more                                        ╷ set    ╳ cancelled, again and again
+//!   old list       ──▶──▶────▶───▶─▶─────▶───▶▶─────┘        passes all others, twice
+//!   wheel                                           ╷        passes none
+//! ```
+//!
+//! Both structures run: the old list, and [`core::bsd`](softtimers_core::bsd) as a program links it. Their steps are counted
+//! and priced by the paper's Table II (`facility`); the machine adds two numbers, what an instruction takes and what the
+//! system call does around it. The paper's own wheel is not built again: what a look into one of its buckets would find
+//! is counted (`occupancy`).
+
+mod delta_list;
+mod facility;
+mod machine;
+mod occupancy;
+
+use std::time::Duration;
+
+pub use delta_list::{Callout, DeltaList};
+
+use crate::experiment::{Experiment, RunError};
+use crate::parameter::{Kind, Parameter, Parameters, Setting};
+use crate::streams::Streams;
+use crate::table::{Column, Row};
+use machine::Machine;
+
+/// What a set and a cancel cost by the number of timers, in the old list and on a wheel.
+pub static CALLOUT: Experiment = Experiment {
+    name: "callout",
+    about: "To set and cancel a timer while others are outstanding (Costello, Varghese 1998, Tables I and II)",
+    details: "Timers are set for random times far ahead; then one more is set farther than all of them and cancelled, \
+              --iterations times. Or it is cancelled --answer later, or with --cancelled below 100 not always; --timeout, \
+              --rate and --call 0ns make it the timers of a protocol. The steps of the old list and of core's wheel are \
+              counted, and have the prices of Table II. Interrupts are held off while a structure is changed.",
+    parameters: PARAMETERS,
+    columns: &[
+        Column::new("kernel", "the old list, or the wheel by hash or by handle"),
+        Column::new("outstanding", "timers that are there all the time, without the kernel's own"),
+        Column::new("set_cancel_us", "a set and a cancel, with its share of the clock's work").digits(1),
+        Column::new("paper_us", "the paper's").digits(1),
+        Column::new("off", "% that it is off").digits(1),
+        Column::new("passed", "timers passed by in searches, a set and cancel").digits(2),
+        Column::new("tick_us", "hardclock and softclock, a tick").digits(2),
+        Column::new("moves", "steps in which the wheel brought timers nearer, a tick").digits(4),
+        Column::new("longest_us", "the longest that clock interrupts were held off").digits(1),
+        Column::new("lost_ticks", "clock interrupts lost by that"),
+        Column::new("buckets", "of the paper's wheel"),
+        Column::new("scan", "timers in the bucket that a tick looks through there").digits(2),
+        Column::new("expected_scan", "outstanding by buckets").digits(2),
+        Column::new("scan_us", "the longest that holds interrupts off there").digits(1),
+        Column::new("cancelled", "% of timers that were cancelled before they expired").digits(1),
+        Column::new("expired", "timers that expired"),
+        Column::new("cpu", "% of the processor for timers and the call").digits(1),
+    ],
+    sweep: &[("kernel", "old,hash,handles"), ("outstanding", "0,200,400,600,800,1000")],
+    run,
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "kernel",
+        about: "The old list; the wheel, by function and argument; the wheel, by handle",
+        kind: Kind::Choice(&["old", "hash", "handles"]),
+        default: Setting::Choice("hash"),
+    },
+    Parameter {
+        name: "outstanding",
+        about: "Timers that are outstanding all the time",
+        kind: Kind::Count { least: 0, most: 1_000_000 },
+        default: Setting::Count(1_000),
+    },
+    Parameter {
+        name: "kernel-timers",
+        about: "Others, of the kernel: \"only five or six\"",
+        kind: Kind::Count { least: 0, most: 1_000 },
+        default: Setting::Count(5),
+    },
+    Parameter {
+        name: "iterations",
+        about: "Times that one more is set",
+        kind: Kind::Count { least: 1, most: 1_000_000 },
+        default: Setting::Count(10_000),
+    },
+    Parameter {
+        name: "cancelled",
+        about: "% of them that are cancelled; the others expire",
+        kind: Kind::Real { least: 0.0, most: 100.0 },
+        default: Setting::Real(100.0),
+    },
+    Parameter {
+        name: "answer",
+        about: "From set to cancel; zero: at once",
+        kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1_000) },
+        default: Setting::Time(Duration::ZERO),
+    },
+    Parameter {
+        name: "timeout",
+        about: "Ticks to their expiry; none: farther than all that are outstanding",
+        kind: Kind::Limit { least: 1, most: 1 << 40 },
+        default: Setting::Limit(None),
+    },
+    Parameter {
+        name: "far",
+        about: "The most ticks to the expiry of those outstanding; half of them at least",
+        kind: Kind::Count { least: 2, most: 1 << 40 },
+        default: Setting::Count(1 << 31),
+    },
+    Parameter {
+        name: "rate",
+        about: "Sets a second; none: one after the other",
+        kind: Kind::Limit { least: 1, most: 1_000_000 },
+        default: Setting::Limit(None),
+    },
+    Parameter {
+        name: "buckets",
+        about: "Of the paper's wheel, a power of two; none: the least that is not below the timers outstanding",
+        kind: Kind::Limit { least: 1, most: 1 << 24 },
+        default: Setting::Limit(None),
+    },
+    Parameter {
+        name: "steps",
+        about: "Timers looked at there before interrupts are let in: MAX_SOFTCLOCK_STEPS, of FreeBSD; none: all",
+        kind: Kind::Limit { least: 1, most: 1_000_000 },
+        default: Setting::Limit(Some(100)),
+    },
+    Parameter {
+        name: "hz",
+        about: "Clock interrupts a second",
+        kind: Kind::Count { least: 1, most: 100_000 },
+        default: Setting::Count(100),
+    },
+    Parameter {
+        name: "instruction",
+        about: "Of 22 for each timer passed by, the old list's 1.324 us a timer are 60 ns each",
+        kind: Kind::Time { least: Duration::from_nanos(1), most: Duration::from_micros(10) },
+        default: Setting::Time(Duration::from_nanos(60)),
+    },
+    Parameter {
+        name: "call",
+        about: "setitimer around it: what is left of the old list's 136.7 us without others",
+        kind: Kind::Time { least: Duration::ZERO, most: Duration::from_millis(100) },
+        default: Setting::Time(Duration::from_nanos(124_600)),
+    },
+];
+
+/// Table I: seconds for 10,000 iterations of the old list, by hash and by handles, with so many outstanding.
+const PAPER: [(u64, [f64; 3]); 6] = [
+    (0, [1.367, 1.366, 1.319]),
+    (200, [3.969, 1.360, 1.325]),
+    (400, [6.638, 1.377, 1.329]),
+    (600, [9.404, 1.363, 1.327]),
+    (800, [12.017, 1.379, 1.325]),
+    (1_000, [14.608, 1.364, 1.329]),
+];
+
+fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+    let (kernel, outstanding) = (parameters.choice("kernel"), parameters.count("outstanding"));
+    let (timers, iterations) =
+        (outstanding + parameters.count("kernel-timers"), parameters.count("iterations"));
+    if kernel == "old" && timers * iterations > MOST_PASSED {
+        return Err(RunError::new(format_args!(
+            "kernel old with outstanding {outstanding} passes them {iterations} times; outstanding times iterations is at \
+             most {MOST_PASSED}"
+        )));
+    }
+    let buckets = parameters.limit("buckets").unwrap_or_else(|| timers.next_power_of_two());
+    if !buckets.is_power_of_two() {
+        return Err(RunError::new(format_args!("buckets {buckets}: a wheel has a power of two of them")));
+    }
+    let mut machine = Machine::new(parameters, buckets);
+    machine.fill(parameters, timers, streams);
+    let passed = machine.facility.passed();
+    let cancels = machine.work(parameters, streams);
+    let found = &machine.found;
+    let per_tick = |sum: u64| (found.ticks > 0).then(|| sum as f64 / found.ticks as f64);
+    let micros = |nanos: f64| nanos / 1e3;
+    let each = micros(found.busy as f64 / iterations as f64);
+    let as_in_paper = ["timeout", "rate"].iter().all(|name| parameters.limit(name).is_none())
+        && parameters.real("cancelled") == 100.0
+        && parameters.time("answer").is_zero();
+    let row = PAPER.iter().find(|(of, _)| as_in_paper && *of == outstanding);
+    let paper = row.map(|(_, seconds)| {
+        seconds[["old", "hash", "handles"].iter().position(|of| *of == kernel).unwrap_or(0)] * 100.0
+    });
+    let scanned = parameters.limit("steps").unwrap_or(u64::MAX).min(machine.occupancy.longest());
+    Ok(vec![vec![
+        kernel.into(),
+        outstanding.into(),
+        each.into(),
+        paper.into(),
+        paper.map(|paper| 100.0 * (each / paper - 1.0)).into(),
+        ((machine.facility.passed() - passed) as f64 / iterations as f64).into(),
+        per_tick(found.clock).map(micros).into(),
+        per_tick(machine.facility.moves()).into(),
+        micros(found.longest as f64).into(),
+        found.lost.into(),
+        buckets.into(),
+        per_tick(machine.occupancy.looks()).into(),
+        per_tick(found.outstanding).map(|sum| sum / buckets as f64).into(),
+        micros((12 * scanned * machine.instruction) as f64).into(),
+        (100.0 * cancels as f64 / iterations as f64).into(),
+        found.expired.into(),
+        (100.0 * found.busy as f64 / machine.now.max(1) as f64).into(),
+    ]])
+}
+
+/// The old list passes some hundred million timers a second.
+const MOST_PASSED: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests;
