@@ -134,7 +134,7 @@ impl Found {
         for caused in &self.causes {
             let [delay, longest] =
                 [caused.delay_ns, caused.longest_ns].map(|ns| show_duration(Duration::from_nanos(ns)));
-            let phases = format!("{} delayed phases, by {delay}, the longest {longest}", caused.phases);
+            let phases = format!("{} delayed, by {delay} in all, the longest {longest}", caused.phases);
             table.row(&format!("  {}", caused.cause.name()), phases);
         }
         if let (Some(delayed), Some(undelayed)) = (self.interrupts.delayed, self.interrupts.undelayed) {
