@@ -7,6 +7,7 @@ mod driver;
 mod echo_client;
 mod engine;
 mod forward;
+mod noise;
 mod probe_feature;
 mod recv;
 mod replay;
@@ -30,6 +31,7 @@ pub use driver::{Driver, DriverArgs, MacAddress};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
 pub use forward::{ForwardArgs, FrameDriver};
+pub use noise::{NoiseArgs, NoiseClass};
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
@@ -73,6 +75,8 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Find a receiver's loss-free rate, and what becomes of it beyond; no root
     Bench(Box<BenchArgs>),
+    /// Measure what holds a computation up on this machine, and what it does to a job of many nodes
+    Noise(NoiseArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page of this command, or of a subcommand

@@ -8,11 +8,12 @@ use clap::error::ErrorKind;
 use crate::args::{Cli, Command};
 use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
+use crate::noise::NoisePlan;
 use crate::output::{Output, print, say};
 use crate::plan::{
     BenchPlan, EchoClientPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan, WanPlan,
 };
-use crate::{bench, child, doctor, documents, echo, forward, recv, replay, send, sim, wan};
+use crate::{bench, child, doctor, documents, echo, forward, noise, recv, replay, send, sim, wan};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -45,6 +46,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Sim(args) => sim::run(args),
         Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
         Command::Bench(args) => bench::run(&BenchPlan::new(args)?),
+        Command::Noise(args) => noise::run(&NoisePlan::new(args)?),
         Command::Completions(args) => print(&documents::completions(args)),
         Command::Man(args) => print(&documents::man(args)?),
         Command::EchoClient(args) => echo::run(&EchoClientPlan::new(args)?),

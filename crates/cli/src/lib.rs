@@ -9,7 +9,7 @@
 //! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
-//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`doctor`], [`echo`], [`sim`], ended
+//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`doctor`], [`echo`], [`sim`], [`noise`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`mod@file`], [`failure`].
@@ -34,6 +34,7 @@ pub mod gaps;
 pub mod handshake;
 pub mod interrupt;
 pub mod machine;
+pub mod noise;
 pub mod output;
 pub mod pattern;
 pub mod plan;

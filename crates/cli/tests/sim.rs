@@ -1,4 +1,4 @@
-//! `softtimers sim`: sweeps, parts and what is kept of a run that breaks off.
+//! `softtimers sim`: sweeps, parts and what is kept of a run that breaks off. And `noise`, which measures for it.
 
 #[path = "common/captures.rs"]
 mod captures;
@@ -203,4 +203,63 @@ fn a_recording_that_is_wrong_is_refused_with_byte_and_line() {
     fs::remove_file(&file).unwrap();
     let refused = refusal(&run("sim hip --t-min 20ms"), 2);
     assert!(refused.contains("t-max 10ms is shorter than t-min 20ms"), "{refused}");
+}
+
+/// What one run says of itself; how long its phases took is the machine's affair.
+#[test]
+fn noise_is_measured_explained_and_drawn_for_jobs() {
+    let words = "noise --phases 300 --phase 200us --threshold 1.1 --nodes 1,10,100 --json";
+    let found: Value = serde_json::from_str(&stdout(words)).unwrap();
+    let number =
+        |path: &str| found.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path}: {found}"));
+    let column = |list: &str, key: &str| -> Vec<f64> {
+        found[list].as_array().unwrap().iter().map(|row| row[key].as_f64().unwrap()).collect()
+    };
+    assert_eq!((&found["schema"], number("/phases")), (&"softtimers.noise/1".into(), 300.0));
+    assert_eq!((number("/phase_ns/count"), &found["fifo"]), (300.0, &Value::Null));
+    assert!(number("/phase_ns/min") > 0.0 && number("/calibrated_ns") > 0.0, "{found}");
+    assert!((number("/threshold_ns") - 1.1 * number("/phase_ns/p50")).abs() < 1e-3 * number("/threshold_ns"));
+    // Each survives at most as often as one before it; the threshold is among them.
+    let shares = column("survival", "share");
+    assert!(shares.is_sorted_by(|one, next| one >= next) && shares[3] == number("/p_delayed"), "{found}");
+    assert!(column("cdf", "ns").is_sorted(), "{found}");
+    // Every delayed phase is counted under one cause.
+    let caused: f64 = column("causes", "phases").iter().sum();
+    assert!((caused - 300.0 * number("/p_delayed")).abs() < 1e-6, "{found}");
+    // More nodes wait for the slowest of more phases.
+    assert_eq!(column("slowdown", "nodes"), [1.0, 10.0, 100.0]);
+    for key in ["factor", "expected"] {
+        assert!(column("slowdown", key).is_sorted_by(|less, more| less <= &(more * 1.02)), "{found}");
+    }
+    assert!(column("slowdown", "undelayed").is_sorted_by(|more, less| more >= less), "{found}");
+}
+
+#[test]
+fn noise_under_fifo_is_beside_the_ordinary_or_not_possible() {
+    let words = "noise --phases 100 --phase 200us --class fifo --nodes 10 --json";
+    let output = run(words);
+    if output.status.code() == Some(77) {
+        return common::skipped(refusal(&output, 77).trim());
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["phases"], &found["fifo"]["phases"]), (&100.into(), &100.into()));
+    assert_eq!(found["config"]["fifo"], true);
+}
+
+#[test]
+fn noise_refuses_what_it_cannot_measure() {
+    for (flags, message) in [
+        ("--phases 99", "99 is not in 100..=1000000"),
+        ("--phase 99us", "100us to 10ms are allowed"),
+        ("--threshold 0.9", "a number from 1 to 100 is allowed"),
+        ("--threshold NaN", "a number from 1 to 100 is allowed"),
+        ("--nodes 0", "0 is not in 1..=100000"),
+        ("--cpu 99999", "--cpu 99999: this process may run on"),
+        ("--class fifo --phases 60001", "may take a processor for a minute, 60000 such phases"),
+        ("--assert p_late<1", "no key p_late; known are"),
+    ] {
+        let refused = refusal(&run(&format!("noise {flags}")), 2);
+        assert!(refused.contains(message), "{flags}: {refused}");
+    }
 }

@@ -150,6 +150,22 @@ impl Phases {
         self.at(random.below(self.total()))
     }
 
+    /// The longest of the phases of `nodes` nodes, drawn `count` times; held up is what is longer than `threshold`
+    /// nanoseconds.
+    ///
+    /// # Cost
+    /// `nodes` times `count` drawings of some 20 ns each.
+    pub fn draw_longest(&self, nodes: u64, count: u64, threshold: u64, random: &mut Random) -> Longest {
+        let (mut sum, mut none) = (0u128, 0u64);
+        for _ in 0..count {
+            let longest = (0..nodes).map(|_| self.draw(random)).max().unwrap_or(0);
+            sum += u128::from(longest);
+            none += u64::from(longest <= threshold);
+        }
+        let drawn = count.max(1) as f64;
+        Longest { mean: sum as f64 / drawn, undelayed: none as f64 / drawn }
+    }
+
     /// The mean of the longest of so many, in nanoseconds: each length, by how likely it is that none is longer and not
     /// all are shorter.
     pub fn expected_longest(&self, nodes: u64) -> f64 {
@@ -171,6 +187,15 @@ impl Phases {
     fn total(&self) -> u64 {
         self.lengths[self.lengths.len() - 1].1
     }
+}
+
+/// What was drawn for a job: see [`Phases::draw_longest`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Longest {
+    /// The mean of each phase's longest node, in nanoseconds.
+    pub mean: f64,
+    /// The share of phases that are held up on no node.
+    pub undelayed: f64,
 }
 
 /// (1 − p)ⁿ: the share of phases that are held up on none of so many nodes.
@@ -215,20 +240,15 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
     }
     let median = phases.median().max(1);
     let threshold = (median as f64 * parameters.real("threshold")) as u64;
-    let mut random = streams.of("phases");
-    let (mut sum, mut none) = (0u128, 0u64);
-    for _ in 0..count {
-        let longest = (0..nodes).map(|_| phases.draw(&mut random)).max().unwrap_or(0);
-        sum += u128::from(longest);
-        none += u64::from(longest <= threshold);
-    }
+    let Longest { mean, undelayed: none } =
+        phases.draw_longest(nodes, count, threshold, &mut streams.of("phases"));
     let p = phases.share_above(threshold);
     Ok(vec![vec![
         nodes.into(),
         p.into(),
         undelayed(p, nodes).into(),
-        (none as f64 / count as f64).into(),
-        (sum as f64 / count as f64 / median as f64).into(),
+        none.into(),
+        (mean / median as f64).into(),
         (phases.expected_longest(nodes) / median as f64).into(),
         wanted(nodes).into(),
         undelayed(wanted(nodes), nodes).into(),

@@ -57,6 +57,7 @@ pub use backup::{Backup, BackupStats};
 pub use clock::{LoopClock, Monotonic, Tsc};
 pub use event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token};
 pub use idle::HeldBack;
+pub use sys::real_time::RealTime;
 pub use sys::sched::{Slice, TimerSlack};
 pub use udp::UdpSocket;
 pub use waiter::{Ready, Waiter};

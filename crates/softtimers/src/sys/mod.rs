@@ -19,6 +19,7 @@
 //! | `sockopt` | time stamps, drops, queue errors, offloads, release times | not in rustix |
 //! | `tsc` | the time stamp counter | three instructions of x86-64 |
 //! | `sched` | timer slack and slice of a thread | – |
+//! | `real_time` | a guarded real-time thread | – |
 //! | `sched_attr` | the kernel's record of a thread's class, nice value and slice | not in rustix |
 //! | `mapping` | memory shared with the kernel | `mmap`, and the other side writes too |
 //! | `uring` | one io_uring operation | rustix cannot know what an operation refers to |
@@ -45,6 +46,7 @@ pub(crate) mod packet_ring;
 pub(crate) mod perf;
 pub(crate) mod posix_timer;
 pub(crate) mod process_timer;
+pub(crate) mod real_time;
 pub(crate) mod recvmmsg;
 pub(crate) mod sched;
 pub(crate) mod sched_attr;

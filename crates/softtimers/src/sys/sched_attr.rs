@@ -62,7 +62,6 @@ impl Attributes {
     }
 
     /// The same thread, first in, first out, at the lowest priority of its class.
-    #[cfg(test)]
     pub(crate) fn first_in_first_out(self) -> Self {
         Attributes { policy: libc::SCHED_FIFO as u32, priority: 1, runtime: 0, ..self }
     }

@@ -1,0 +1,85 @@
+//! What `noise` is asked for.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::OutputArgs;
+use crate::units;
+
+/// `softtimers noise`.
+///
+/// A computation that takes 1 ms if nothing holds it up, over and over on one processor: how long it takes, what was in
+/// its way when it took longer, and how much slower a job is that waits for the slowest of many such nodes in each phase
+/// (Tsafrir, Etsion and Feitelson 2005, section 2.2). It keeps a processor busy for as long as it runs.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = EXAMPLES)]
+pub struct NoiseArgs {
+    /// Phases to measure, 100 to 1000000
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub phases: u32,
+
+    /// What a phase takes if nothing holds it up, 100us to 10ms
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = phase)]
+    pub phase: Duration,
+
+    /// A phase counts as delayed beyond so many times the median, 1 to 100
+    #[arg(long, value_name = "TIMES", default_value = "1.6", value_parser = threshold)]
+    pub threshold: f64,
+
+    /// Nodes of the jobs, up to 100000
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "1,10,100,1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub nodes: Vec<u32>,
+
+    /// The thread's class; fifo: measure under SCHED_FIFO too, after the ordinary class
+    ///
+    /// That takes a privilege. The thread sleeps for 5 ms after every 50 ms, and is killed if it ever runs for 0.5 s
+    /// without.
+    #[arg(long, value_name = "CLASS", default_value = "other")]
+    pub class: NoiseClass,
+
+    /// Measure on this processor [default: the one it runs on]
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+
+    /// Draw the same phases of the same measurement
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub seed: u64,
+
+    /// How to print.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Scheduling classes to measure under.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum NoiseClass {
+    /// The ordinary one
+    Other,
+    /// The ordinary one, then SCHED_FIFO
+    Fifo,
+}
+
+fn phase(text: &str) -> Result<Duration, String> {
+    let phase = units::duration(text).map_err(|error| error.to_string())?;
+    let allowed = Duration::from_micros(100)..=Duration::from_millis(10);
+    if allowed.contains(&phase) { Ok(phase) } else { Err("100us to 10ms are allowed".to_owned()) }
+}
+
+fn threshold(text: &str) -> Result<f64, String> {
+    let times = text.parse().ok().filter(|times: &f64| (1.0..=100.0).contains(times));
+    times.ok_or_else(|| "a number from 1 to 100 is allowed".to_owned())
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  softtimers noise
+  softtimers noise --phases 100000 --nodes 10,100,1000 --threshold 1.1
+  sudo softtimers noise --class fifo --json > noise.json
+  softtimers noise --assert 'p_delayed<0.001'
+
+Exit codes:
+   0  done; every --assert held
+   1  an --assert did not hold, or the run broke off
+   2  bad usage or input; nothing was measured
+  77  not possible on this machine; the message says what is missing";
