@@ -29,7 +29,8 @@ impl Filter {
     /// # Errors
     /// `InvalidInput` for none, or more than the 4,096 that the kernel takes.
     pub fn new(instructions: impl IntoIterator<Item = (u16, u8, u8, u32)>) -> io::Result<Self> {
-        let instruction = |(operation, holds, fails, constant)| Instruction { operation, holds, fails, constant };
+        let instruction =
+            |(operation, holds, fails, constant)| Instruction { operation, holds, fails, constant };
         let program: Vec<_> = instructions.into_iter().map(instruction).collect();
         if (1..=MOST).contains(&program.len()) {
             return Ok(Filter { program });

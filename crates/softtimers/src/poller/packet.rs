@@ -126,11 +126,7 @@ impl PacketDevice {
         PacketDevice::open_with(interface, config, Some(filter))
     }
 
-    fn open_with(
-        interface: &Interface,
-        config: &PacketConfig,
-        filter: Option<&Filter>,
-    ) -> io::Result<Self> {
+    fn open_with(interface: &Interface, config: &PacketConfig, filter: Option<&Filter>) -> io::Result<Self> {
         config.check()?;
         let mut ring = None;
         let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
@@ -241,9 +237,15 @@ impl PacketDevice {
     fn link_is_down(&mut self) {
         if self.condition == Condition::There {
             self.outages += 1;
-            if matches!(packet::is_bound(self.socket.as_fd()), Ok(false)) {
-                self.condition = Condition::Removed;
-            }
+            self.look_for_removal();
+        }
+    }
+
+    /// The kernel says that an interface was switched off, and not that it was removed after that.
+    fn look_for_removal(&mut self) {
+        let is_there = self.condition == Condition::There;
+        if is_there && self.outages > 0 && matches!(packet::is_bound(self.socket.as_fd()), Ok(false)) {
+            self.condition = Condition::Removed;
         }
     }
 
@@ -337,8 +339,10 @@ impl Device for PacketDevice {
 
     /// The interface's are those that it counts as dropped or missed since the device was opened. Among them are
     /// frames with tags that the machine itself has no use for; those that came through the ring are taken off. Some ten
-    /// microseconds. To be called now and then: a [ring that has stopped](PacketDevice::renewals) is found here.
+    /// microseconds. To be called now and then: a [ring that has stopped](PacketDevice::renewals) is found here, and an interface that was removed some time after it was
+    /// [switched off](PacketDevice::is_gone).
     fn drops(&mut self) -> io::Result<Drops> {
+        self.look_for_removal();
         let dropped = packet::take_drops(self.socket.as_fd())?;
         self.drops.ring += u64::from(dropped);
         self.look_for_jam(dropped)?;
