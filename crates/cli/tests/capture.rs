@@ -72,7 +72,11 @@ impl Capture {
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         self.words.read_to_string(&mut words).unwrap();
         let code = self.child.wait().unwrap().code();
-        (code, text.lines().last().map_or(Value::Null, |_| serde_json::from_str(&text).unwrap_or(Value::Null)), words)
+        (
+            code,
+            text.lines().last().map_or(Value::Null, |_| serde_json::from_str(&text).unwrap_or(Value::Null)),
+            words,
+        )
     }
 }
 
@@ -113,7 +117,8 @@ fn packets(path: &Path) -> u64 {
         packets += u64::from(matches!(block, pcap_parser::Block::EnhancedPacket(_)));
         rest = after;
     }
-    let tshark = Command::new("tshark").args(["-r"]).arg(path).args(["-T", "fields", "-e", "frame.len"]).output();
+    let tshark =
+        Command::new("tshark").args(["-r"]).arg(path).args(["-T", "fields", "-e", "frame.len"]).output();
     if let Ok(Output { status, stdout, stderr }) = tshark {
         let words = String::from_utf8_lossy(&stderr);
         assert!(status.success() && !words.contains("cut short"), "{words}");
@@ -174,7 +179,10 @@ fn frames_are_in_the_file_while_it_runs_and_privileges_are_gone() {
             let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
             let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
             assert!(!line("Uid:").split('\t').any(|uid| uid == "0"), "{status}");
-            assert_eq!((line("CapEff:"), line("CapPrm:"), line("Groups:")), ("0000000000000000", "0000000000000000", ""));
+            assert_eq!(
+                (line("CapEff:"), line("CapPrm:"), line("Groups:")),
+                ("0000000000000000", "0000000000000000", "")
+            );
         }
         let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(&file).unwrap());
         assert_ne!(owner, 0, "the file is the user's");
@@ -220,7 +228,8 @@ fn a_full_disk_keeps_whole_frames_and_the_rest_is_told() {
         let place = Place::new("full");
         let disk = place.file("disk");
         fs::create_dir(&disk).unwrap();
-        let mount = hosts::run("mount", &["-t", "tmpfs", "-o", "size=64k,mode=777", "tmpfs", disk.to_str().unwrap()]);
+        let mount =
+            hosts::run("mount", &["-t", "tmpfs", "-o", "size=64k,mode=777", "tmpfs", disk.to_str().unwrap()]);
         if let Err(reason) = mount {
             return skipped(&reason);
         }

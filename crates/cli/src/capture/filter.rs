@@ -97,6 +97,9 @@ const LONGEST_EXPRESSION: usize = 4_096;
 const LONGEST_FILE: u64 = 256 << 10;
 
 #[cfg(test)]
+mod beside_libpcap;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
