@@ -39,7 +39,7 @@ pub struct CaptureArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(14..=262_144))]
     pub snaplen: u32,
 
-    /// Keep frames of which this is true, such as 'udp port 53'; in the language of tcpdump, without its vlan
+    /// Keep frames of which this is true, such as 'udp port 53'; tcpdump compiles it, so that must be installed
     #[arg(long, value_name = "EXPR")]
     pub filter: Option<String>,
 

@@ -59,8 +59,9 @@ impl CapturePlan {
         }
         let output = Output::from(&args.output);
         check_file(args, &output)?;
+        let user = User::to_become(args.user.as_deref())?;
         let filter = match (&args.filter, &args.filter_code) {
-            (Some(expression), _) => Some(filter::of_expression(expression)?),
+            (Some(expression), _) => Some(filter::of_expression(expression, user)?),
             (None, Some(path)) => Some(filter::of_file(path)?),
             (None, None) => None,
         };
@@ -74,7 +75,7 @@ impl CapturePlan {
             promiscuous: !args.no_promiscuous,
             ring,
             queue: args.queue,
-            user: User::to_become(args.user.as_deref())?,
+            user,
             end: End::from(&args.end),
             output,
         })
