@@ -68,11 +68,11 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     };
     plan.output.check_keys(&kind)?;
 
+    sink::check_rotation(&plan.sink, plan.user)?;
     let device = open(plan)?;
     let sink = Sink::open(plan.sink.clone(), head(plan), plan.user)?;
     // From here on nothing is opened but the files of --rotate.
     privileges::drop_to(plan.user)?;
-    sink.check_rotation()?;
     let shown = sink.shown();
 
     let neighbours = Neighbours::watch();

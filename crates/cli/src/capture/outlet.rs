@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::pcapng::{self, Stamp, Statistics};
@@ -160,8 +161,10 @@ fn end(ending: &mut Vec<u8>, before: &Before, begin: Duration, total: &Second) {
     pcapng::statistics(ending, &statistics);
 }
 
+/// As the kernel's times of frames.
 fn since_1970() -> Duration {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+    let time = clock_gettime(ClockId::Realtime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 /// What is written at once: some hundred long frames; far below what a file may be at the least.

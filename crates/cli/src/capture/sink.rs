@@ -4,10 +4,10 @@
 //! up to the end of its last whole block.
 
 use std::io::{self, ErrorKind, Stdout, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Access, access};
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::pcapng;
@@ -81,27 +81,6 @@ impl Sink {
         };
         let begun = Monotonic.now();
         Ok(Sink { config, head, output, files: 1, bytes: 0, begun })
-    }
-
-    /// Whether the files after the first can be made by who this process is now.
-    ///
-    /// # Errors
-    /// A usage failure if not.
-    pub fn check_rotation(&self) -> Result<(), Failure> {
-        let directory = match self.config.path.parent() {
-            Some(parent) if parent != Path::new("") => parent,
-            _ => Path::new("."),
-        };
-        if self.config.rotate.is_none() {
-            return Ok(());
-        }
-        access(directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|_| {
-            let uid = rustix::process::geteuid().as_raw();
-            let shown = directory.display();
-            Failure::usage(format_args!(
-                "--rotate: files after the first are made by user {uid}, who may not in '{shown}'; --user names another"
-            ))
-        })
     }
 
     /// Files so far.
@@ -185,6 +164,35 @@ impl Sink {
     }
 }
 
+/// Whether the files after the first can be made by `user`, or by who this process is.
+///
+/// # Errors
+/// A usage failure if not.
+pub fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Failure> {
+    let directory = match config.path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    // One that is not there is refused when the first file is opened.
+    let (Some(user), Some(_), Ok(found)) = (user, config.rotate, directory.metadata()) else { return Ok(()) };
+    let shift = if found.uid() == user.uid {
+        6
+    } else if found.gid() == user.gid {
+        3
+    } else {
+        0
+    };
+    let may = user.uid == 0 || found.mode() >> shift & WRITE_AND_SEARCH == WRITE_AND_SEARCH;
+    if may {
+        return Ok(());
+    }
+    Err(Failure::usage(format_args!(
+        "--rotate: files after the first are made by user {}, who may not in '{}'; --user names another",
+        user.uid,
+        directory.display()
+    )))
+}
+
 fn create(config: &SinkConfig, number: u64) -> Result<OutputFile, Failure> {
     OutputFile::create(&name(config, number), "-w", config.force)
 }
@@ -203,6 +211,8 @@ fn name(config: &SinkConfig, number: u64) -> PathBuf {
     config.path.with_file_name(name)
 }
 
+/// Of a directory's mode, for the last of its three kinds of users.
+const WRITE_AND_SEARCH: u32 = 0o3;
 /// What a file's last blocks need at most.
 const ENDING: usize = 128;
 
@@ -220,5 +230,21 @@ mod tests {
         assert_eq!(named("/tmp/a.b.pcapng", rotate), "/tmp/a.b-00012.pcapng");
         assert_eq!(named("trace", rotate), "trace-00012");
         assert_eq!(named("trace.pcapng", None), "trace.pcapng");
+    }
+
+    #[test]
+    fn later_files_need_a_directory_that_their_user_may_write_to() {
+        let path = std::env::temp_dir().join(format!("softtimers-rotation-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        let mut config = SinkConfig { path: path.join("t.pcapng"), force: false, rotate: None };
+        let stranger = Some(User { uid: 4_000_000_001, gid: 4_000_000_001 });
+        let unlimited = check_rotation(&config, stranger);
+        config.rotate = Some(Rotate::Bytes(1 << 20));
+        let refused = check_rotation(&config, stranger);
+        let own =
+            check_rotation(&config, Some(User { uid: path.metadata().unwrap().uid(), gid: 4_000_000_001 }));
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!((unlimited, own), (Ok(()), Ok(())));
+        assert!(refused.unwrap_err().to_string().contains("--user names another"));
     }
 }
