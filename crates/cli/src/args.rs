@@ -2,6 +2,7 @@
 //! values mean together, is decided in [`plan`](crate::plan). Each command that runs has its file here.
 
 mod bench;
+mod capture;
 mod doctor;
 mod driver;
 mod echo_client;
@@ -25,6 +26,7 @@ use crate::units;
 use crate::wire;
 
 pub use bench::{BenchArgs, Beside, TrialLength};
+pub use capture::CaptureArgs;
 pub use doctor::DoctorArgs;
 pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use driver::{Driver, DriverArgs, MacAddress};
@@ -68,6 +70,8 @@ pub enum Command {
     Wan(Box<WanArgs>),
     /// Forward between two interfaces, or relay UDP datagrams without root, so that overload is survived
     Forward(Box<ForwardArgs>),
+    /// Write what passes an interface to a file of pcapng, no later than asked for
+    Capture(Box<CaptureArgs>),
     /// Run the papers' experiments on a simulated machine
     #[command(subcommand)]
     Sim(SimArgs),

@@ -11,9 +11,10 @@ use crate::failure::{Exit, Failure, one_line};
 use crate::noise::NoisePlan;
 use crate::output::{Output, print, say};
 use crate::plan::{
-    BenchPlan, EchoClientPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan, WanPlan,
+    BenchPlan, CapturePlan, EchoClientPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan,
+    WanPlan,
 };
-use crate::{bench, child, doctor, documents, echo, forward, noise, recv, replay, send, sim, wan};
+use crate::{bench, capture, child, doctor, documents, echo, forward, noise, recv, replay, send, sim, wan};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -43,6 +44,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Wan(args) if args.self_test => wan::self_test::run(&Output::from(&args.output)),
         Command::Wan(args) => wan::run(&WanPlan::new(args)?),
         Command::Forward(args) => forward::run(&ForwardPlan::new(args)?),
+        Command::Capture(args) => capture::run(&CapturePlan::new(args)?),
         Command::Sim(args) => sim::run(args),
         Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
         Command::Bench(args) => bench::run(&BenchPlan::new(args)?),

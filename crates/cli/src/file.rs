@@ -1,7 +1,7 @@
 //! Files that a command writes: none of somebody else's is overwritten by a slip of the hand.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +81,48 @@ impl OutputFile {
             let _ = self.cut(self.written);
             self.failed(&error)
         })
+    }
+
+    /// Adds `bytes`. Of what did not fit, the file keeps as much as `whole` says of so many bytes that did.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write), and how much was kept.
+    pub fn append_some(
+        &mut self,
+        bytes: &[u8],
+        whole: impl FnOnce(usize) -> usize,
+    ) -> Result<(), (usize, Failure)> {
+        if self.written == 0 {
+            self.cut(0).map_err(|error| (0, self.failed(&error)))?;
+        }
+        self.fresh = false;
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.file.write(&bytes[done..]) {
+                Ok(0) => return Err(self.keep(whole(done), &io::ErrorKind::WriteZero.into())),
+                Ok(some) => done += some,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.keep(whole(done), &error)),
+            }
+        }
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Gives a file that was made here to this user.
+    pub fn hand_to(&self, uid: u32, gid: u32) {
+        if self.fresh {
+            // If it cannot be, it is still open, and readable for who asked for it.
+            let _ = std::os::unix::fs::fchown(&self.file, Some(uid), Some(gid));
+        }
+    }
+
+    /// Ends the file after so many bytes of those that were being added.
+    fn keep(&mut self, kept: usize, error: &io::Error) -> (usize, Failure) {
+        self.written += kept as u64;
+        // If that fails, the file ends in what is cut off, and who reads it sees that.
+        let _ = self.cut(self.written).and_then(|()| self.file.seek(SeekFrom::Start(self.written)).map(drop));
+        (kept, self.failed(error))
     }
 
     fn put(&mut self, text: &str) -> io::Result<()> {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Whether SIGINT or SIGTERM has arrived since [`Interrupt::listen`].
 #[derive(Debug)]
@@ -44,9 +44,24 @@ impl Interrupt {
     /// # Errors
     /// If the system has no descriptors left or refuses the handler.
     pub fn listen() -> io::Result<Self> {
+        Interrupt::listen_for(&[SIGINT, SIGTERM])
+    }
+
+    /// Takes SIGHUP over as well, for a run whose files must be ended when its terminal goes away. Where that signal is
+    /// ignored, as under `nohup`, it stays so.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen).
+    pub fn listen_to_hang_up() -> io::Result<Self> {
+        let ignored = is_ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP);
+        let signals = [SIGINT, SIGTERM, SIGHUP];
+        Interrupt::listen_for(if ignored { &signals[..2] } else { &signals })
+    }
+
+    fn listen_for(signals: &[i32]) -> io::Result<Self> {
         let arrived = Arc::new(AtomicBool::new(false));
         let (readable, written) = UnixStream::pair()?;
-        for signal in [SIGINT, SIGTERM] {
+        for &signal in signals {
             // With the first of them a signal ends the process no more, so that one must remember it.
             signal_hook::low_level::pipe::register(signal, written.try_clone()?)?;
             // Handlers run in the order they were registered: the first signal finds the flag unset.
@@ -88,9 +103,22 @@ impl AsFd for Interrupt {
     }
 }
 
+/// Whether a process of this `/proc/PID/status` ignores a signal.
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ignored_signals_are_known() {
+        let status = "Name:\tx\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001001\n";
+        assert!(is_ignored(status, SIGHUP) && !is_ignored(status, SIGINT) && !is_ignored("", SIGHUP));
+    }
 
     #[test]
     fn both_views_show_an_end_from_another_thread() {

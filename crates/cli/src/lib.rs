@@ -9,7 +9,8 @@
 //! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
-//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`doctor`], [`echo`], [`sim`], [`noise`], ended
+//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`mod@capture`], [`doctor`],
+//!   [`echo`], [`sim`], [`noise`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`mod@file`], [`failure`].
@@ -20,6 +21,7 @@ pub mod address;
 pub mod args;
 pub mod assertion;
 pub mod bench;
+pub mod capture;
 pub mod child;
 pub mod class;
 pub mod command;

@@ -4,6 +4,7 @@
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
 mod bench;
+mod capture;
 mod echo_client;
 mod flows;
 mod forward;
@@ -34,6 +35,7 @@ use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
 
 pub use bench::{BenchPlan, Offers, ReceiverPlan};
+pub use capture::CapturePlan;
 pub use echo_client::EchoClientPlan;
 pub use flows::Phase;
 pub use forward::{Between, ForwardPlan, InterfacesConfig, LegConfig};

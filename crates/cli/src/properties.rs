@@ -7,6 +7,7 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 
 use crate::assertion::Assertion;
+use crate::capture::pcapng;
 use crate::forward::rules;
 use crate::pattern::SendPattern;
 use crate::recording::{self, Fit};
@@ -156,4 +157,54 @@ pub fn ledger(script: &[u8]) {
     let gaps = report.gaps.gap_ns.count;
     assert!(gaps <= report.received && report.gaps.longest_burst.is_none_or(|burst| burst <= gaps + 1));
     assert!(report.gaps.back_to_back.is_none_or(|share| (0.0..=1.0).contains(&share)));
+}
+
+/// What `capture` writes of any frames is read as what they were, by a reader that shares nothing with it, and so is what
+/// is left of a file that could be written only in part. The first two bytes of `script` say how much of it could.
+pub fn captured(script: &[u8]) {
+    let (cut, frames) = script.split_at(script.len().min(2));
+    let mut file = Vec::new();
+    pcapng::begin(&mut file, &pcapng::Interface { name: "eth0", snap_length: 262_144, filter: Some("udp") });
+    let mut expected = Vec::new();
+    let mut rest = frames;
+    while let [kept, more, a, b, c, d, e, after @ ..] = rest {
+        let (bytes, after) = after.split_at(after.len().min(usize::from(*kept)));
+        let time = u64::from_be_bytes([0, 0, 0, *a, *b, *c, *d, *e]) * 15_625;
+        let length = bytes.len() as u32 + u32::from(*more);
+        let before = file.len();
+        pcapng::packet(&mut file, &pcapng::Stamp { time: Duration::from_nanos(time), length }, bytes);
+        assert_eq!(file.len() - before, pcapng::packet_size(bytes.len()));
+        expected.push((time, length, bytes));
+        rest = after;
+    }
+    pcapng::statistics(
+        &mut file,
+        &pcapng::Statistics { delivered: expected.len() as u64, ..Default::default() },
+    );
+    assert_eq!(read_back(&file), expected);
+    assert_eq!(pcapng::whole_blocks(&file, file.len()), (file.len(), expected.len()));
+
+    let written =
+        usize::from(cut.first().copied().unwrap_or(0)) * 256 + usize::from(cut.get(1).copied().unwrap_or(0));
+    let written = written % (file.len() + 1);
+    let (whole, packets) = pcapng::whole_blocks(&file, written);
+    assert!(whole <= written && packets <= expected.len());
+    if whole > 0 {
+        assert_eq!(read_back(&file[..whole]), expected[..packets]);
+    }
+}
+
+/// The packets of a file: time, length, what was kept.
+fn read_back(file: &[u8]) -> Vec<(u64, u32, &[u8])> {
+    let (mut rest, mut packets) = (file, Vec::new());
+    while !rest.is_empty() {
+        let (after, block) = pcap_parser::pcapng::parse_block_le(rest).expect("a whole block");
+        if let pcap_parser::Block::EnhancedPacket(packet) = block {
+            let time = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+            let kept = packet.data.get(..packet.caplen as usize).expect("what it says was kept");
+            packets.push((time, packet.origlen, kept));
+        }
+        rest = after;
+    }
+    packets
 }

@@ -23,6 +23,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod filter;
 mod generator;
 mod interface;
 mod offload;
@@ -34,6 +35,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{SendFlags, send};
 
+pub use filter::Filter;
 pub use generator::{Generated, Generator, GeneratorConfig};
 pub use interface::Interface;
 pub use offload::{Offload, Segments};

@@ -22,6 +22,19 @@ impl Interface {
     /// # Errors
     /// `NotFound` if there is none, `InvalidInput` if its frames are not Ethernet's.
     pub fn named(name: &str) -> io::Result<Self> {
+        let interface = Interface::to_listen(name)?;
+        if interface.is_loopback() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an Ethernet interface"));
+        }
+        Ok(interface)
+    }
+
+    /// The interface of this name, to hear what passes there: the loopback interface, too, whose frames have Ethernet's
+    /// header, and pass it twice, on the way out and in.
+    ///
+    /// # Errors
+    /// As [`named`](Interface::named).
+    pub fn to_listen(name: &str) -> io::Result<Self> {
         let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         let missing = || io::Error::new(io::ErrorKind::NotFound, "no such interface");
         // A longer name than the kernel's is cut short by the call, to that of another interface perhaps.
@@ -29,7 +42,7 @@ impl Interface {
         let index = if fits { name_to_index(&socket, name).ok() } else { None };
         let index = index.ok_or_else(missing)?;
         let link = rtnetlink::link(index)?;
-        if link.kind != libc::ARPHRD_ETHER {
+        if ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&link.kind) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an Ethernet interface"));
         }
         Ok(Interface { name: name.to_owned(), index, link })
@@ -53,6 +66,11 @@ impl Interface {
     /// Whether it was switched on.
     pub fn is_up(&self) -> bool {
         self.link.is_up
+    }
+
+    /// Whether it is the loopback interface.
+    pub fn is_loopback(&self) -> bool {
+        self.link.kind == libc::ARPHRD_LOOPBACK
     }
 
     /// Whether it is an end of a virtual cable.

@@ -1,5 +1,7 @@
 //! What is known of a frame beside its bytes: [`FrameInfo`].
 
+use std::time::Duration;
+
 use crate::packet::Offload;
 
 /// What a device of the link layer knows of a frame that it received, and what it is to know of one to be sent:
@@ -16,11 +18,15 @@ pub struct FrameInfo {
     pub offload: Offload,
     /// Somebody has checked its transport's checksum already.
     pub verified: bool,
+    /// How long it was on the wire, its tag included, where a filter or a device has cut it; zero where nobody did.
+    pub length: u32,
+    /// When the kernel received it, since 1970, if it says so: what [`Packet::arrived`](super::Packet::arrived) was made of.
+    pub received: Option<Duration>,
 }
 
 impl FrameInfo {
     /// Of a frame that waits for this to be done.
     pub fn with_offload(offload: Offload) -> Self {
-        FrameInfo { offload, verified: false }
+        FrameInfo { offload, ..FrameInfo::default() }
     }
 }

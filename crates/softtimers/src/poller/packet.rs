@@ -61,7 +61,7 @@ use rustix::net::{RecvFlags, recv};
 use super::device::{Device, Drops, Packet, Sent, Turn};
 use super::frame::FrameInfo;
 use crate::clock::RealtimeOffset;
-use crate::packet::{Interface, Offload};
+use crate::packet::{Filter, Interface, Offload};
 use crate::rtnetlink;
 use crate::sys::packet::{self, OFFLOAD_HEADER};
 use crate::sys::packet_ring::{RxRing, Slot, TAG};
@@ -80,6 +80,8 @@ pub struct PacketDevice {
     long: Vec<u8>,
     realtime: RealtimeOffset,
     interface: u32,
+    /// Whether frames that this machine sends are wanted.
+    outgoing: bool,
     /// Whether frames came since the wake-up was enabled last.
     busy: bool,
     condition: Condition,
@@ -110,11 +112,27 @@ impl PacketDevice {
     /// `PermissionDenied` without `CAP_NET_RAW`; `InvalidInput` for a ring of a size that cannot be; `OutOfMemory`
     /// for one that the kernel has no room for; what else the system says.
     pub fn open(interface: &Interface, config: &PacketConfig) -> io::Result<Self> {
+        PacketDevice::open_with(interface, config, None)
+    }
+
+    /// The frames of this interface that `filter` keeps, and as much of them as it says: the rest is neither copied
+    /// nor waited for. A frame that was cut says how long it was ([`FrameInfo::length`]).
+    ///
+    /// The filter sees frames without the tags that the interface has taken out, as those of other programs do.
+    ///
+    /// # Errors
+    /// As [`open`](PacketDevice::open); `InvalidInput` too for a filter that the kernel takes for none.
+    pub fn filtered(interface: &Interface, config: &PacketConfig, filter: &Filter) -> io::Result<Self> {
+        PacketDevice::open_with(interface, config, Some(filter))
+    }
+
+    fn open_with(interface: &Interface, config: &PacketConfig, filter: Option<&Filter>) -> io::Result<Self> {
         config.check()?;
         let mut ring = None;
         let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
             ring = Some(RxRing::map(socket.as_fd(), config.slots, config.max_frame)?);
-            prepare(socket.as_fd())
+            prepare(socket.as_fd(), config)?;
+            filter.map_or(Ok(()), |filter| packet::attach_filter(socket.as_fd(), filter.program()))
         })?;
         let ring = ring.ok_or(Errno::INVAL)?;
         if config.promiscuous {
@@ -127,6 +145,7 @@ impl PacketDevice {
             long: Vec::new(),
             realtime: RealtimeOffset::sample(),
             interface: interface.index(),
+            outgoing: config.outgoing,
             busy: false,
             condition: Condition::There,
             outages: 0,
@@ -218,9 +237,15 @@ impl PacketDevice {
     fn link_is_down(&mut self) {
         if self.condition == Condition::There {
             self.outages += 1;
-            if matches!(packet::is_bound(self.socket.as_fd()), Ok(false)) {
-                self.condition = Condition::Removed;
-            }
+            self.look_for_removal();
+        }
+    }
+
+    /// The kernel says that an interface was switched off, and not that it was removed after that.
+    fn look_for_removal(&mut self) {
+        let is_there = self.condition == Condition::There;
+        if is_there && matches!(packet::is_bound(self.socket.as_fd()), Ok(false)) {
+            self.condition = Condition::Removed;
         }
     }
 
@@ -230,9 +255,11 @@ impl PacketDevice {
 }
 
 /// What is set before the first frame can come, beside the ring.
-fn prepare(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // Where it is not known, they are passed over.
-    let _ = packet::ignore_outgoing(socket);
+fn prepare(socket: BorrowedFd<'_>, config: &PacketConfig) -> io::Result<()> {
+    if !config.outgoing {
+        // Where it is not known, they are passed over.
+        let _ = packet::ignore_outgoing(socket);
+    }
     // The kernel grants what it likes.
     sockopt::request_recv_buffer(socket, LONG_FRAMES)?;
     Ok(())
@@ -253,7 +280,7 @@ impl Device for PacketDevice {
             self.condition = Condition::Gone;
             return Err(Errno::NODEV.into());
         }
-        let Self { socket, ring, output, long, realtime, drops, tagged, .. } = self;
+        let Self { socket, ring, output, long, realtime, drops, tagged, outgoing, .. } = self;
         let (mut done, mut looked, mut is_link_down) = (0, 0, false);
         while looked < quota {
             let Some(mut slot) = ring.next() else { break };
@@ -266,7 +293,7 @@ impl Device for PacketDevice {
                 is_link_down |= copy.is_link_down;
                 copy.is_whole
             };
-            if slot.is_outgoing() {
+            if slot.is_outgoing() && !*outgoing {
                 continue;
             }
             *tagged += u64::from(slot.tag().is_some());
@@ -312,15 +339,16 @@ impl Device for PacketDevice {
 
     /// The interface's are those that it counts as dropped or missed since the device was opened. Among them are
     /// frames with tags that the machine itself has no use for; those that came through the ring are taken off, and of
-    /// those that it had no room for as large a share. Some ten microseconds. To be called now and then: a [ring that has stopped](PacketDevice::renewals) is found here.
+    /// those that it had no room for as large a share. Some ten microseconds. To be called now and then: a [ring that
+    /// has stopped](PacketDevice::renewals) is found here.
     ///
     /// # Errors
     /// `ENODEV` once, if the interface was removed and no turn has told it: it goes down first, which wakes, and is
     /// removed then, which does not. So ask now and then.
     fn drops(&mut self) -> io::Result<Drops> {
-        let is_unbound = || matches!(packet::is_bound(self.socket.as_fd()), Ok(false));
+        self.look_for_removal();
         // A send may have found it out, of which a turn that waits for its wake-up does not know.
-        if self.condition == Condition::Removed || self.condition == Condition::There && is_unbound() {
+        if self.condition == Condition::Removed {
             self.condition = Condition::Gone;
             return Err(Errno::NODEV.into());
         }
@@ -351,7 +379,8 @@ fn packet<'a>(
     realtime: &RealtimeOffset,
 ) -> Option<Packet<'a, FrameInfo>> {
     let (tag, length) = (slot.tag(), slot.frame_length());
-    let arrived = Some(realtime.monotonic(slot.received()));
+    let received = slot.received();
+    let arrived = Some(realtime.monotonic(received));
     let verified = slot.is_verified();
     let offloads = slot.offloads()?;
     let bytes = match whole {
@@ -371,7 +400,9 @@ fn packet<'a>(
             bytes
         }
     };
-    Some(Packet { bytes, from: FrameInfo { offload, verified }, arrived, truncated })
+    let length = (length + if tag.is_some() { TAG } else { 0 }) as u32;
+    let from = FrameInfo { offload, verified, length, received: Some(received) };
+    Some(Packet { bytes, from, arrived, truncated })
 }
 
 /// What the socket's queue had for a slot.

@@ -325,7 +325,7 @@ impl Queue {
         let Some((chunk, offset)) = umem.returned(descriptor.address, &mut self.ring) else { return false };
         self.lent -= 1;
         let shown = umem.show(chunk, offset, descriptor.length as usize, |bytes| {
-            let from = FrameInfo { offload: Offload::found_in(bytes), verified: false };
+            let from = FrameInfo::with_offload(Offload::found_in(bytes));
             sink(Packet { bytes, from, arrived: None, truncated: false });
         });
         let is_frame = shown.is_ok();

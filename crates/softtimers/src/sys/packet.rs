@@ -56,6 +56,30 @@ pub(crate) fn set_offload_headers(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_flag(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, true)
 }
 
+/// An instruction of classic BPF: `struct sock_filter`.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Instruction {
+    pub(crate) operation: u16,
+    pub(crate) holds: u8,
+    pub(crate) fails: u8,
+    pub(crate) constant: u32,
+}
+
+/// Has the kernel keep of each frame what the program says. It checks the program, and refuses one that is wrong.
+pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+    let length = libc::c_ushort::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // The kernel reads it only.
+    let record = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut().cast() };
+    let (pointer, size) = ((&raw const record).cast(), size_of_val(&record) as libc::socklen_t);
+    // SAFETY: `record` is valid for reads of its size, and names `length` instructions, laid out as the kernel's, which
+    // are valid for reads as well.
+    let outcome = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, pointer, size)
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Asks for tags that were taken out of frames.
 pub(crate) fn set_auxiliary(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_flag(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, true)

@@ -15,6 +15,8 @@ pub struct PacketConfig {
     pub output: usize,
     /// Take frames for others as well, as long as the device is open. A forwarder of the link layer must.
     pub promiscuous: bool,
+    /// Frames that this machine sends, too: for who only listens. A forwarder would take its own for others'.
+    pub outgoing: bool,
     /// Send past the interface's queue (its qdisc), which is cheaper, and neither shaped nor seen by packet sockets of
     /// others.
     pub bypass_queue: bool,
@@ -28,6 +30,7 @@ impl Default for PacketConfig {
             max_frame: 1_952,
             output: 1_024,
             promiscuous: false,
+            outgoing: false,
             bypass_queue: false,
         }
     }

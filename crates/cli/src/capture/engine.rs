@@ -1,0 +1,252 @@
+//! The loop of `capture`: [`Engine`].
+//!
+//! ```text
+//!   due? ─▶ poller: a round ─▶ write the batch ─▶ count what was dropped, four times a second ─┐
+//!     ▲                                                                                        │
+//!     └────────── until a signal, a time, a count, the interface's or the file's end ◀─────────┘
+//! ```
+
+use std::io;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use softtimers::poll::{Quota, SourceConfig, SourceId};
+use softtimers::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
+use softtimers::{Clock, Monotonic, Timestamp, Token};
+
+use super::looks::Looks;
+use super::outlet::{Before, Written};
+use super::pcapng::Stamp;
+use super::report::{CaptureReport, DropCounts, FeedbackCounts, Second};
+use super::stage::Stage;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::plan::End;
+use crate::stream::Counter;
+
+/// What captures, while it does.
+#[derive(Debug)]
+pub struct Engine {
+    poller: Poller<PacketDevice, Looks>,
+    source: SourceId,
+    queue: Option<QueueId>,
+    stage: Stage,
+    intake: Intake,
+    interrupt: Interrupt,
+    start: Timestamp,
+    until: Option<Timestamp>,
+    cpu_before: Duration,
+    before: Before,
+    /// What the device and the stage had dropped when they were asked last.
+    dropped: DropCounts,
+    cpu: Duration,
+    counter: Option<Counter<Second>>,
+}
+
+/// What is taken of frames.
+#[derive(Clone, Copy, Debug)]
+struct Intake {
+    snap_length: usize,
+    /// No more than so many.
+    most: u64,
+    taken: u64,
+}
+
+impl Engine {
+    /// Of a device that is open, to a stage.
+    ///
+    /// # Errors
+    /// A check failure if the system has no descriptors left.
+    pub fn new(
+        device: PacketDevice,
+        period: Duration,
+        stage: Stage,
+        before: Before,
+        interrupt: Interrupt,
+    ) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::broke_off("setting up the capture", &error);
+        let mut poller = Poller::new().map_err(failed)?;
+        let config = SourceConfig::new(Looks::new(period)).with_quota(Quota::new(QUOTA, 1));
+        let source = poller.add(device, config).map_err(failed)?;
+        poller.watch(&interrupt, SIGNAL).map_err(failed)?;
+        let queue = match stage.feedback() {
+            Some((gauge, config)) => Some(poller.attach_queue(gauge, config, &[source]).map_err(failed)?),
+            None => None,
+        };
+        Ok(Engine {
+            poller,
+            source,
+            queue,
+            stage,
+            intake: Intake { snap_length: usize::MAX, most: u64::MAX, taken: 0 },
+            interrupt,
+            start: Monotonic.now(),
+            until: None,
+            cpu_before: cpu_time(),
+            before,
+            dropped: DropCounts::default(),
+            cpu: Duration::ZERO,
+            counter: None,
+        })
+    }
+
+    /// Keeps no more of a frame.
+    pub fn cut_to(&mut self, bytes: u32) {
+        self.intake.snap_length = bytes as usize;
+    }
+
+    /// Counts into this account, too.
+    pub fn count_in(&mut self, counter: Counter<Second>) {
+        self.counter = Some(counter);
+    }
+
+    /// Captures until its end, and ends the file. What broke it off is told beside the findings.
+    pub fn run(mut self, end: &End) -> (CaptureReport, Result<(), Failure>) {
+        self.until = end.duration.map(|duration| self.start + duration);
+        self.intake.most = end.count.unwrap_or(u64::MAX);
+        let (ended, trouble) = match self.capture() {
+            Ok(ended) => (ended, Ok(())),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => {
+                ("interface", Err(Failure::check("capturing: the interface is gone")))
+            }
+            Err(error) => ("system", Err(Failure::broke_off("capturing", &error))),
+        };
+        self.drain();
+        self.ask();
+        self.report(ended, trouble)
+    }
+
+    fn capture(&mut self) -> io::Result<&'static str> {
+        let mut ask_at = self.start + ASK;
+        loop {
+            let now = Monotonic.now();
+            if self.interrupt.arrived() {
+                return Ok("signal");
+            }
+            if self.intake.taken >= self.intake.most {
+                return Ok("count");
+            }
+            if self.until.is_some_and(|until| until <= now) {
+                return Ok("duration");
+            }
+            if ask_at <= now {
+                self.ask();
+                ask_at = now + ASK;
+                if self.poller.device(self.source).is_gone() {
+                    return Err(Errno::NODEV.into());
+                }
+            }
+            let until = self.until.map_or(ask_at, |until| until.min(ask_at));
+            let Self { poller, stage, intake, .. } = self;
+            let round = poller.wait(Some(until), |packet, _| intake.take(packet, stage));
+            self.stage.flush();
+            round?;
+        }
+    }
+
+    /// Takes what had come before the end, but no more than the ring has room for: under a flood there is always more.
+    fn drain(&mut self) {
+        let Self { poller, stage, intake, source, .. } = self;
+        let device = poller.device_mut(*source);
+        for _ in 0..device.slots().div_ceil(QUOTA as usize) {
+            let turn = device.poll_rx(QUOTA as usize, |packet, _| intake.take(packet, stage));
+            if !turn.is_ok_and(|turn| turn.more) {
+                break;
+            }
+        }
+        stage.flush();
+    }
+
+    /// Asks for what takes system calls.
+    fn ask(&mut self) {
+        let device = self.poller.device_mut(self.source);
+        // A device that does not say so goes on not saying it.
+        let (interface, ring) = match device.drops() {
+            Ok(drops) => (drops.interface, drops.ring),
+            Err(_) => (self.dropped.interface, self.dropped.ring),
+        };
+        let now = DropCounts { interface, ring, queue: self.stage.dropped(), output: 0 };
+        let cpu = cpu_time().saturating_sub(self.cpu_before);
+        let (before, used) = (self.dropped, cpu.saturating_sub(self.cpu));
+        (self.dropped, self.cpu) = (now, cpu);
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let news = DropCounts {
+            interface: now.interface.saturating_sub(before.interface),
+            ring: now.ring - before.ring,
+            queue: now.queue - before.queue,
+            output: 0,
+        };
+        self.counter.iter().for_each(|counter| {
+            counter.count(|second| {
+                second.counts.dropped.add(&news);
+                second.cpu += used;
+            });
+        });
+    }
+
+    fn report(
+        self,
+        ended: &'static str,
+        trouble: Result<(), Failure>,
+    ) -> (CaptureReport, Result<(), Failure>) {
+        let span = Monotonic.now().saturating_duration_since(self.start);
+        let wakeups = self.poller.stats().sleeps;
+        let feedback = self.queue.map(|queue| {
+            let stats = self.poller.queue_stats(queue);
+            FeedbackCounts { shut: stats.shut, timed_out: stats.timed_out }
+        });
+        let device = self.poller.device(self.source);
+        let (outages, renewals) = (device.outages(), device.renewals());
+        let Written { mut total, files, broken } = match self.stage.finish() {
+            Ok(written) => written,
+            Err(failure) => return (CaptureReport::default(), Err(failure)),
+        };
+        total.counts.dropped.add(&self.dropped);
+        total.cpu = cpu_time().saturating_sub(self.cpu_before);
+        let report = CaptureReport {
+            counts: total.counts,
+            delay_ns: total.delay.distribution(),
+            cpu_share: total.cpu_share(span),
+            span_s: span.as_secs_f64(),
+            files,
+            wakeups,
+            feedback,
+            outages,
+            renewals,
+            ended: if broken.is_some() { "output" } else { ended },
+        };
+        let trouble = match broken.flatten() {
+            Some(why) => Err(why),
+            None => trouble,
+        };
+        (report, trouble)
+    }
+}
+
+impl Intake {
+    fn take(&mut self, packet: Packet<'_, FrameInfo>, stage: &mut Stage) {
+        if self.taken >= self.most {
+            return;
+        }
+        self.taken += 1;
+        let FrameInfo { length, received, .. } = packet.from;
+        let stamp =
+            Stamp { time: received.unwrap_or_default(), length: length.max(packet.bytes.len() as u32) };
+        let kept = packet.bytes.len().min(self.snap_length);
+        stage.take(&stamp, packet.arrived.unwrap_or(Timestamp::ZERO), &packet.bytes[..kept]);
+    }
+}
+
+/// Of this process, all threads.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Frames in a turn; between turns it looks whether it is to end.
+const QUOTA: u32 = 256;
+/// How often the system is asked for what was dropped.
+const ASK: Duration = Duration::from_millis(250);
+const SIGNAL: Token = Token(0);

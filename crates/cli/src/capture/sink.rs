@@ -1,0 +1,250 @@
+//! Where blocks go: a file, numbered files one after another, or stdout. [`Sink`].
+//!
+//! Each file is whole at any time between two writes, and stays so when one of them fails: what fitted of it is kept
+//! up to the end of its last whole block.
+
+use std::io::{self, ErrorKind, Stdout, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use softtimers::{Clock, Monotonic, Timestamp};
+
+use super::pcapng;
+use super::privileges::User;
+use crate::failure::Failure;
+use crate::file::OutputFile;
+
+/// When another file is begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rotate {
+    /// Before one would be longer than this.
+    Bytes(u64),
+    /// After this long; not before a frame comes.
+    Time(Duration),
+}
+
+/// Which file, or files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SinkConfig {
+    /// `-`: stdout.
+    pub path: PathBuf,
+    /// Write over what exists.
+    pub force: bool,
+    /// Several, one after another: then all are numbered.
+    pub rotate: Option<Rotate>,
+}
+
+/// What was not written.
+#[derive(Debug)]
+pub struct Loss {
+    /// Packets of the blocks that are in the file all the same.
+    pub kept: usize,
+    /// Why; `None` if who read it has gone.
+    pub why: Option<Failure>,
+}
+
+/// What blocks are written to.
+#[derive(Debug)]
+pub struct Sink {
+    config: SinkConfig,
+    /// How each file begins.
+    head: Vec<u8>,
+    output: Output,
+    /// Files so far.
+    files: u64,
+    /// Of the current one.
+    bytes: u64,
+    begun: Timestamp,
+}
+
+#[derive(Debug)]
+enum Output {
+    File(OutputFile),
+    Stdout(Stdout),
+}
+
+impl Sink {
+    /// Opens the first file, which then is this user's, and writes its `head`.
+    ///
+    /// # Errors
+    /// A usage failure if it exists or cannot be written.
+    pub fn open(config: SinkConfig, head: Vec<u8>, owner: Option<User>) -> Result<Self, Failure> {
+        let output = if config.path == Path::new("-") {
+            Output::Stdout(io::stdout())
+        } else {
+            let file = create(&config, 1)?;
+            if let Some(User { uid, gid }) = owner {
+                file.hand_to(uid, gid);
+            }
+            Output::File(file)
+        };
+        let begun = Monotonic.now();
+        Ok(Sink { config, head, output, files: 1, bytes: 0, begun })
+    }
+
+    /// Files so far.
+    pub fn files(&self) -> u64 {
+        self.files
+    }
+
+    /// Where the frames go, for people.
+    pub fn shown(&self) -> String {
+        match &self.output {
+            Output::Stdout(_) => "stdout".to_owned(),
+            Output::File(_) => name(&self.config, 1).display().to_string(),
+        }
+    }
+
+    /// Begins the first file, which a reader of a pipe waits for.
+    ///
+    /// # Errors
+    /// What kept it from being written.
+    pub fn begin(&mut self) -> Result<(), Loss> {
+        let head = std::mem::take(&mut self.head);
+        let written = self.put(&head);
+        self.head = head;
+        written
+    }
+
+    /// Writes blocks of packets. If it is time for another file, `end` makes the blocks that end this one.
+    ///
+    /// # Errors
+    /// What kept them from being written, and how many packets were.
+    pub fn write(&mut self, blocks: &[u8], end: impl FnOnce(&mut Vec<u8>)) -> Result<(), Loss> {
+        let is_full = match self.config.rotate {
+            None => false,
+            Some(Rotate::Bytes(most)) => self.bytes + (blocks.len() + ENDING) as u64 > most,
+            Some(Rotate::Time(time)) => Monotonic.now() >= self.begun + time,
+        };
+        if is_full && self.bytes > self.head.len() as u64 {
+            self.next(end)?;
+        }
+        self.put(blocks)
+    }
+
+    /// Writes the blocks that end the last file.
+    ///
+    /// # Errors
+    /// What kept them from being written.
+    pub fn finish(&mut self, blocks: &[u8]) -> Result<(), Loss> {
+        self.put(blocks)
+    }
+
+    fn next(&mut self, end: impl FnOnce(&mut Vec<u8>)) -> Result<(), Loss> {
+        let mut ending = Vec::with_capacity(ENDING);
+        end(&mut ending);
+        self.put(&ending)?;
+        let file = create(&self.config, self.files + 1);
+        self.output = Output::File(file.map_err(|why| {
+            // It is no mistake of the command line any more.
+            Loss { kept: 0, why: Some(Failure::check(why)) }
+        })?);
+        (self.files, self.bytes, self.begun) = (self.files + 1, 0, Monotonic.now());
+        self.begin()
+    }
+
+    fn put(&mut self, blocks: &[u8]) -> Result<(), Loss> {
+        let whole = |written| pcapng::whole_blocks(blocks, written);
+        match &mut self.output {
+            Output::File(file) => file
+                .append_some(blocks, |written| whole(written).0)
+                .map_err(|(kept, why)| Loss { kept: whole(kept).1, why: Some(why) })?,
+            Output::Stdout(stdout) => {
+                stdout.write_all(blocks).and_then(|()| stdout.flush()).map_err(|error| Loss {
+                    // What a pipe took of it, nobody knows.
+                    kept: 0,
+                    why: (error.kind() != ErrorKind::BrokenPipe)
+                        .then(|| Failure::broke_off("writing to stdout", &error)),
+                })?;
+            }
+        }
+        self.bytes += blocks.len() as u64;
+        Ok(())
+    }
+}
+
+/// Whether the files after the first can be made by `user`, or by who this process is.
+///
+/// # Errors
+/// A usage failure if not.
+pub fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Failure> {
+    let directory = match config.path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    // One that is not there is refused when the first file is opened.
+    let (Some(user), Some(_), Ok(found)) = (user, config.rotate, directory.metadata()) else { return Ok(()) };
+    let shift = if found.uid() == user.uid {
+        6
+    } else if found.gid() == user.gid {
+        3
+    } else {
+        0
+    };
+    let may = user.uid == 0 || found.mode() >> shift & WRITE_AND_SEARCH == WRITE_AND_SEARCH;
+    if may {
+        return Ok(());
+    }
+    Err(Failure::usage(format_args!(
+        "--rotate: files after the first are made by user {}, who may not in '{}'; --user names another",
+        user.uid,
+        directory.display()
+    )))
+}
+
+fn create(config: &SinkConfig, number: u64) -> Result<OutputFile, Failure> {
+    OutputFile::create(&name(config, number), "-w", config.force)
+}
+
+/// `trace.pcapng`, or where there are several `trace-00001.pcapng`.
+fn name(config: &SinkConfig, number: u64) -> PathBuf {
+    if config.rotate.is_none() {
+        return config.path.clone();
+    }
+    let mut name = config.path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{number:05}"));
+    if let Some(extension) = config.path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    config.path.with_file_name(name)
+}
+
+/// Of a directory's mode, for the last of its three kinds of users.
+const WRITE_AND_SEARCH: u32 = 0o3;
+/// What a file's last blocks need at most.
+const ENDING: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_files_are_numbered() {
+        let named = |path: &str, rotate| {
+            let config = SinkConfig { path: path.into(), force: false, rotate };
+            name(&config, 12).display().to_string()
+        };
+        let rotate = Some(Rotate::Bytes(1));
+        assert_eq!(named("/tmp/a.b.pcapng", rotate), "/tmp/a.b-00012.pcapng");
+        assert_eq!(named("trace", rotate), "trace-00012");
+        assert_eq!(named("trace.pcapng", None), "trace.pcapng");
+    }
+
+    #[test]
+    fn later_files_need_a_directory_that_their_user_may_write_to() {
+        let path = std::env::temp_dir().join(format!("softtimers-rotation-{}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        let mut config = SinkConfig { path: path.join("t.pcapng"), force: false, rotate: None };
+        let stranger = Some(User { uid: 4_000_000_001, gid: 4_000_000_001 });
+        let unlimited = check_rotation(&config, stranger);
+        config.rotate = Some(Rotate::Bytes(1 << 20));
+        let refused = check_rotation(&config, stranger);
+        let own =
+            check_rotation(&config, Some(User { uid: path.metadata().unwrap().uid(), gid: 4_000_000_001 }));
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!((unlimited, own), (Ok(()), Ok(())));
+        assert!(refused.unwrap_err().to_string().contains("--user names another"));
+    }
+}

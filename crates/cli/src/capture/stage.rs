@@ -1,0 +1,144 @@
+//! Who writes: the loop itself, or a thread behind a bounded queue. [`Stage`].
+//!
+//! ```text
+//!   to completion    ring ─▶ loop ─▶ batch ─▶ file             what is too much stays in the ring
+//!
+//!   --queue 32       ring ─▶ loop ─▶ queue ─▶ thread ─▶ batch ─▶ file
+//!                      ▲               └ room for fewer than a quarter: shut for 1 ms (livelock §9)
+//!                      └───────────────────┘
+//! ```
+//!
+//! The queue is the paper's: its monitor was a program behind the kernel's packet filter. The ring does the same for
+//! less, for it is larger, and what it has no room for costs nothing; the queue is for those who want to see that.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+use softtimers::Timestamp;
+use softtimers::poll::FeedbackConfig;
+use softtimers::poller::Gauge;
+
+use super::outlet::{Outlet, Written};
+use super::pcapng::Stamp;
+use crate::failure::Failure;
+
+/// Where the loop's frames go.
+#[derive(Debug)]
+pub enum Stage {
+    /// To the file.
+    Here(Box<Outlet>),
+    /// To a thread.
+    Beside(Queue),
+}
+
+/// A thread that writes, and the queue before it.
+#[derive(Debug)]
+pub struct Queue {
+    frames: SyncSender<Frame>,
+    gauge: Gauge,
+    capacity: u32,
+    writer: JoinHandle<Written>,
+    dropped: u64,
+}
+
+/// A frame in the queue.
+#[derive(Debug)]
+struct Frame {
+    stamp: Stamp,
+    arrived: Timestamp,
+    bytes: Box<[u8]>,
+}
+
+impl Stage {
+    /// Writes behind a queue of so many frames, or without one.
+    ///
+    /// # Errors
+    /// A check failure if the system has no descriptors left.
+    pub fn new(outlet: Outlet, capacity: Option<u32>) -> Result<Self, Failure> {
+        let Some(capacity) = capacity else { return Ok(Stage::Here(Box::new(outlet))) };
+        let gauge = Gauge::new().map_err(|error| Failure::broke_off("making a queue", &error))?;
+        let (frames, taken) = sync_channel(capacity as usize);
+        let behind = gauge.clone();
+        let writer = std::thread::spawn(move || write(outlet, &taken, &behind));
+        Ok(Stage::Beside(Queue { frames, gauge, capacity, writer, dropped: 0 }))
+    }
+
+    /// The queue's gauge, and when it shuts the input.
+    pub fn feedback(&self) -> Option<(&Gauge, FeedbackConfig)> {
+        let Stage::Beside(queue) = self else { return None };
+        let config = FeedbackConfig::monitor(queue.capacity, queue.capacity / 4).ok()?;
+        Some((&queue.gauge, config))
+    }
+
+    /// Takes a frame on.
+    pub fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
+        match self {
+            Stage::Here(outlet) => outlet.take(stamp, arrived, bytes),
+            Stage::Beside(queue) => queue.offer(stamp, arrived, bytes),
+        }
+    }
+
+    /// The loop has nothing more for now.
+    pub fn flush(&mut self) {
+        if let Stage::Here(outlet) = self {
+            outlet.flush();
+        }
+    }
+
+    /// What was dropped before the queue, so far.
+    pub fn dropped(&self) -> u64 {
+        match self {
+            Stage::Here(_) => 0,
+            Stage::Beside(queue) => queue.dropped,
+        }
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// A check failure if the thread panicked.
+    pub fn finish(self) -> Result<Written, Failure> {
+        match self {
+            Stage::Here(outlet) => Ok(outlet.finish()),
+            Stage::Beside(Queue { frames, writer, .. }) => {
+                drop(frames);
+                writer.join().map_err(|_| Failure::check("the thread that writes the file panicked"))
+            }
+        }
+    }
+}
+
+impl Queue {
+    fn offer(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
+        if self.gauge.depth() >= self.capacity {
+            return self.refuse();
+        }
+        // Before the writer can take it.
+        self.gauge.put(1);
+        let frame = Frame { stamp: *stamp, arrived, bytes: bytes.into() };
+        match self.frames.try_send(frame) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.gauge.took(1);
+                self.refuse();
+            }
+        }
+    }
+
+    fn refuse(&mut self) {
+        self.gauge.refused();
+        self.dropped += 1;
+    }
+}
+
+/// Writes what is there, and then waits for more.
+fn write(mut outlet: Outlet, frames: &Receiver<Frame>, gauge: &Gauge) -> Written {
+    while let Ok(first) = frames.recv() {
+        for Frame { stamp, arrived, bytes } in std::iter::once(first).chain(frames.try_iter()) {
+            gauge.took(1);
+            outlet.take(&stamp, arrived, &bytes);
+        }
+        outlet.flush();
+    }
+    outlet.finish()
+}
