@@ -3,8 +3,9 @@
 //! ```text
 //!                   core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
 //!                   core ◄── softtimers ◄── tokio ◄── bench
+//!                   core ◄── sim ◄── cli
 //!
-//!  planned:         core ◄── sim, bpf ◄── cli
+//!  planned:         core ◄── bpf ◄── cli
 //!      core ◄── softtimers ◄── tokio ◄── quinn      core ◄── softtimers ◄── capi
 //! ```
 //!

@@ -83,6 +83,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("shared") {
         bars.extend(benches::shared(root, if quick { 1 } else { 7 })?);
     }
+    if wanted("overload") {
+        bars.extend(benches::overload(root, rounds.min(5), quick)?);
+    }
     if wanted("wan") {
         bars.extend(program.wan(if quick { 10 } else { 100 })?);
     }
@@ -105,7 +108,7 @@ fn print_bars(bars: &[Bar]) {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 13] = [
+const SECTIONS: [&str; 14] = [
     "batch-4",
     "batch-1",
     "batch-16",
@@ -118,6 +121,7 @@ const SECTIONS: [&str; 13] = [
     "flows",
     "departures",
     "shared",
+    "overload",
     "wan",
 ];
 

@@ -11,6 +11,7 @@
 //! | `shared` | how long is the lock of shared timers held, when very many are due together? |
 //! | `handover` | what does it cost to hand datagrams to the kernel, by each way and number at a time? |
 //! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
+//! | `overload` | what does a receiver deliver at five times its capacity, and what does surviving cost when there is none? |
 //! | `pacing` | the pacing experiments of the soft timers paper, live |
 //! | `quinn` | what does quinn gain and cost if its packets leave evenly? |
 //! | `quinn_start` | how long does a transfer take by slow start, and at the known capacity (Tables X and XI)? |

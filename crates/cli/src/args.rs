@@ -1,7 +1,9 @@
 //! The command line, as it is typed and as `--help` explains it. What may be combined, and what the
 //! values mean together, is decided in [`plan`](crate::plan). Each command that runs has its file here.
 
+mod bench;
 mod doctor;
+mod driver;
 mod echo_client;
 mod engine;
 mod forward;
@@ -9,6 +11,7 @@ mod probe_feature;
 mod recv;
 mod replay;
 mod send;
+pub(crate) mod sim;
 pub(crate) mod wan;
 
 use std::time::Duration;
@@ -20,15 +23,18 @@ use crate::failure::Exit;
 use crate::units;
 use crate::wire;
 
+pub use bench::{BenchArgs, Beside, TrialLength};
 pub use doctor::DoctorArgs;
 pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
+pub use driver::{Driver, DriverArgs, MacAddress};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
-pub use forward::ForwardArgs;
+pub use forward::{ForwardArgs, FrameDriver};
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
 pub use send::{PhaseName, SendArgs, Train};
+pub use sim::SimArgs;
 pub use wan::WanArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
@@ -58,10 +64,15 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Emulate a network path between two addresses: delay, rate, queue, loss; no root
     Wan(Box<WanArgs>),
-    /// Relay UDP datagrams so that overload is survived; no root
+    /// Forward between two interfaces, or relay UDP datagrams without root, so that overload is survived
     Forward(Box<ForwardArgs>),
+    /// Run the papers' experiments on a simulated machine
+    #[command(subcommand)]
+    Sim(SimArgs),
     /// Measure what timers cost on this machine, and whether softtimers would help
     Doctor(DoctorArgs),
+    /// Find a receiver's loss-free rate, and what becomes of it beyond; no root
+    Bench(Box<BenchArgs>),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page of this command, or of a subcommand

@@ -9,8 +9,10 @@ use crate::args::{Cli, Command};
 use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, print, say};
-use crate::plan::{EchoClientPlan, ForwardPlan, RecvPlan, ReplayPlan, SendPlan, WanPlan};
-use crate::{child, doctor, documents, echo, forward, recv, replay, send, wan};
+use crate::plan::{
+    BenchPlan, EchoClientPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan, WanPlan,
+};
+use crate::{bench, child, doctor, documents, echo, forward, recv, replay, send, sim, wan};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -31,13 +33,18 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Send(args) => send::run(&SendPlan::new(args)?),
+        Command::Send(args) => match GeneratePlan::of(args)? {
+            Some(plan) => send::generate::run(&plan),
+            None => send::run(&SendPlan::new(args)?),
+        },
         Command::Recv(args) => recv::run(&RecvPlan::new(args)?),
         Command::Replay(args) => replay::run(&ReplayPlan::new(args)?),
         Command::Wan(args) if args.self_test => wan::self_test::run(&Output::from(&args.output)),
         Command::Wan(args) => wan::run(&WanPlan::new(args)?),
         Command::Forward(args) => forward::run(&ForwardPlan::new(args)?),
+        Command::Sim(args) => sim::run(args),
         Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
+        Command::Bench(args) => bench::run(&BenchPlan::new(args)?),
         Command::Completions(args) => print(&documents::completions(args)),
         Command::Man(args) => print(&documents::man(args)?),
         Command::EchoClient(args) => echo::run(&EchoClientPlan::new(args)?),

@@ -31,6 +31,8 @@ pub struct OutputFile {
     path: PathBuf,
     /// Made here, and nothing is in it yet.
     fresh: bool,
+    /// Bytes of it that were written.
+    written: u64,
 }
 
 impl OutputFile {
@@ -57,7 +59,7 @@ impl OutputFile {
                 _ => Failure::usage(format_args!("{flag} '{shown}': {error}")),
             }
         })?;
-        Ok(OutputFile { file, path: path.to_owned(), fresh })
+        Ok(OutputFile { file, path: path.to_owned(), fresh, written: 0 })
     }
 
     /// Writes the file's whole content.
@@ -65,13 +67,37 @@ impl OutputFile {
     /// # Errors
     /// A check failure, as for a full disk; then the file holds what fitted.
     pub fn write(mut self, text: &str) -> Result<(), Failure> {
+        self.cut(0).and_then(|()| self.put(text)).map_err(|error| self.failed(&error))
+    }
+
+    /// Adds `text`, whole or not at all: what was added before is kept when a disk is full, and nothing half.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write); the text is not in the file then.
+    pub fn append(&mut self, text: &str) -> Result<(), Failure> {
+        let emptied = if self.written == 0 { self.cut(0) } else { Ok(()) };
+        emptied.and_then(|()| self.put(text)).map_err(|error| {
+            // If that fails too, the file ends in a line that is cut off, and who reads it sees that.
+            let _ = self.cut(self.written);
+            self.failed(&error)
+        })
+    }
+
+    fn put(&mut self, text: &str) -> io::Result<()> {
         self.fresh = false;
-        // A device has no length to set.
+        self.file.write_all(text.as_bytes())?;
+        self.written += text.len() as u64;
+        Ok(())
+    }
+
+    /// Makes it that long. A device has no length to set.
+    fn cut(&self, length: u64) -> io::Result<()> {
         let regular = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
-        let emptied = if regular { self.file.set_len(0) } else { Ok(()) };
-        emptied
-            .and_then(|()| self.file.write_all(text.as_bytes()))
-            .map_err(|error| Failure::broke_off(format_args!("writing '{}'", self.path.display()), &error))
+        if regular { self.file.set_len(length) } else { Ok(()) }
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        Failure::broke_off(format_args!("writing '{}'", self.path.display()), error)
     }
 }
 

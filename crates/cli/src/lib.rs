@@ -9,7 +9,8 @@
 //! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
-//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`doctor`], [`echo`], ended early by an [`interrupt`]; one that needs
+//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`doctor`], [`echo`], [`sim`], ended
+//!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`mod@file`], [`failure`].
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@
 pub mod address;
 pub mod args;
 pub mod assertion;
+pub mod bench;
 pub mod child;
 pub mod class;
 pub mod command;
@@ -43,6 +45,7 @@ pub mod recording;
 pub mod recv;
 pub mod replay;
 pub mod send;
+pub mod sim;
 pub mod stream;
 pub mod units;
 pub mod wan;

@@ -3,12 +3,15 @@
 //!
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
+mod bench;
 mod echo_client;
 mod flows;
 mod forward;
+mod generate;
 mod idle;
 mod recv;
 mod replay;
+mod sim;
 mod wan;
 
 use std::hash::{BuildHasher, RandomState};
@@ -32,12 +35,15 @@ use crate::pattern::SendPattern;
 use crate::processor::Processor;
 use crate::units::{SendRate, show_duration};
 
+pub use bench::{BenchPlan, Offers, ReceiverPlan};
 pub use echo_client::EchoClientPlan;
 pub use flows::Phase;
-pub use forward::ForwardPlan;
+pub use forward::{Between, ForwardPlan, InterfacesConfig, LegConfig};
+pub use generate::{GenerateConfig, GeneratePlan};
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};
+pub use sim::SimPlan;
 pub use wan::WanPlan;
 
 /// A run of `send`, or of `replay`.

@@ -3,6 +3,8 @@
 //! It lives on its own thread and touches nothing of the run, so that the run's timing is its own.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,19 +22,35 @@ impl Progress {
     /// Starts to show the progress of a run of this duration, if it has one and somebody watches.
     pub fn start(what: &'static str, duration: Option<Duration>) -> Self {
         let duration = duration.filter(|&duration| duration > WORTH_SHOWING);
-        let shown = duration.filter(|_| std::io::stderr().is_terminal()).map(|duration| {
+        let begun = Monotonic.now();
+        let passed = move || Monotonic.now().saturating_duration_since(begun).as_millis() as u64;
+        duration.map_or(Progress { shown: None }, |duration| {
+            Progress::show(what, "{msg} {bar:40} {percent}%", duration.as_millis() as u64, passed)
+        })
+    }
+
+    /// Starts to show how many of so many steps are `done`, if somebody watches.
+    pub fn counted(what: &'static str, steps: usize, done: &Arc<AtomicUsize>) -> Self {
+        let done = Arc::clone(done);
+        let so_far = move || done.load(Ordering::Relaxed) as u64;
+        Progress::show(what, "{msg} {bar:40} {pos}/{len}, {eta} left", steps as u64, so_far)
+    }
+
+    fn show(
+        what: &'static str,
+        template: &'static str,
+        total: u64,
+        so_far: impl Fn() -> u64 + Send + 'static,
+    ) -> Self {
+        let shown = std::io::stderr().is_terminal().then(|| {
             let (done, wait) = mpsc::channel::<()>();
             let thread = std::thread::spawn(move || {
-                let total = duration.as_millis() as u64;
-                let style = ProgressStyle::with_template("{msg} {bar:40} {percent}%").ok();
                 let bar = ProgressBar::new(total).with_message(what);
-                if let Some(style) = style {
+                if let Ok(style) = ProgressStyle::with_template(template) {
                     bar.set_style(style);
                 }
-                let start = Monotonic.now();
                 while wait.recv_timeout(REFRESH) == Err(RecvTimeoutError::Timeout) {
-                    let passed = Monotonic.now().saturating_duration_since(start);
-                    bar.set_position((passed.as_millis() as u64).min(total));
+                    bar.set_position(so_far().min(total));
                 }
                 bar.finish_and_clear();
             });

@@ -75,6 +75,11 @@ pub fn rules(text: &[u8]) {
     }
 }
 
+/// Any frame is forwarded, answered or dropped, as frames are: see [`any_frame`](crate::forward::frames::properties).
+pub fn frame(script: &[u8]) {
+    crate::forward::frames::properties::any_frame(script);
+}
+
 /// Any bytes are a recording whose packets are datagrams in order, or are refused at a byte of theirs; and
 /// it makes no difference in what portions they are read.
 pub fn recording(bytes: &[u8]) {

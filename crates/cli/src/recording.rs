@@ -1,21 +1,23 @@
-//! Recorded traffic in files of others: pcap, pcapng, or lines of `t_us,len`.
+//! Recorded traffic in files of others: pcap, pcapng, lines of `t_us,len`, or those of the Internet Traffic Archive.
 //!
 //! A recording is read whole, and found good, before the first datagram leaves: what is wrong with it
 //! shows at once, and no disk is waited for between two departures. Of each packet only its time and its
 //! length are kept, ten bytes, however long it is; the file itself passes by:
 //!
 //! ```text
-//!   file ─▶ sniff ─▶ pcap, pcapng, csv ─▶ Collector ─▶ Trace
-//!           first     (time, length) at    lengths made
-//!           bytes     byte offset           those of datagrams
+//!   file ─▶ sniff ─▶ pcap, pcapng, csv, archive ─▶ Collector ─▶ Trace
+//!           first     (time, length) at             lengths made
+//!           bytes     byte offset                    those of datagrams
 //! ```
 //!
 //! Nothing in a file is trusted: memory grows with the bytes that are there, never by a length that the
 //! file claims, and everything that is wrong is an error that says at which byte.
 
+mod archive;
 mod capture;
 mod csv;
 mod fit;
+mod lines;
 
 use std::fmt;
 use std::io::{self, Cursor, Read};
@@ -46,6 +48,8 @@ pub enum Format {
     Pcapng,
     /// Lines of `t_us,len`.
     Csv,
+    /// Lines of seconds and a length, as in the Internet Traffic Archive.
+    Ita,
 }
 
 /// Packets that cannot be replayed as they were recorded.
@@ -93,6 +97,7 @@ pub fn read(mut input: impl Read, fit: &Fit) -> Result<Recording, RecordingError
         Format::Pcap => capture::pcap(input, &mut collector)?,
         Format::Pcapng => capture::pcapng(input, &mut collector)?,
         Format::Csv => csv::read(input, &mut collector)?,
+        Format::Ita => archive::read(input, &mut collector)?,
     };
     let changed = Changed { out_of_order: collector.trace.out_of_order(), ..collector.changed };
     match collector.trace.finish() {
@@ -103,7 +108,7 @@ pub fn read(mut input: impl Read, fit: &Fit) -> Result<Recording, RecordingError
 
 /// Tells formats apart by the first bytes.
 fn sniff(head: &[u8]) -> Result<Format, String> {
-    let allowed = "pcap, pcapng and lines of t_us,len are read";
+    let allowed = "pcap, pcapng, lines of t_us,len and of the Internet Traffic Archive are read";
     match head {
         [] => Err(format!("the file is empty; {allowed}")),
         [0x0a, 0x0d, 0x0d, 0x0a, ..] => Ok(Format::Pcapng),
@@ -113,7 +118,7 @@ fn sniff(head: &[u8]) -> Result<Format, String> {
         [0x28, 0xb5, 0x2f, 0xfd, ..] => {
             Err(format!("the file is compressed, by zstd; {allowed}, also from a pipe: -"))
         }
-        _ if is_text(head) => Ok(Format::Csv),
+        _ if is_text(head) => Ok(if begins_with(head, archive::is_line) { Format::Ita } else { Format::Csv }),
         _ => {
             let first: Vec<String> = head.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
             Err(format!("the file begins with {}; {allowed}", first.join(" ")))
@@ -126,6 +131,13 @@ fn is_text(head: &[u8]) -> bool {
     let line = head.split(|&byte| byte == b'\n').next().unwrap_or(head);
     let end = line.len().min(LONGEST_TEXT);
     line[..end].iter().all(|&byte| byte >= b' ' || byte == b'\t' || byte == b'\r')
+}
+
+/// Whether the first line that says anything is of this kind.
+fn begins_with(head: &[u8], is_line: impl Fn(&str) -> bool) -> bool {
+    let mut lines = head.split(|&byte| byte == b'\n').map(String::from_utf8_lossy);
+    let first = lines.find(|line| !line.trim().is_empty() && !line.trim().starts_with('#'));
+    first.is_some_and(|line| is_line(line.trim()))
 }
 
 /// What the readers of all formats hand their packets to.
@@ -216,7 +228,10 @@ mod tests {
 
     #[test]
     fn what_is_no_recording_is_named() {
-        assert_eq!(refusal(b""), "byte 0: the file is empty; pcap, pcapng and lines of t_us,len are read");
+        assert_eq!(
+            refusal(b""),
+            "byte 0: the file is empty; pcap, pcapng, lines of t_us,len and of the Internet Traffic Archive are read"
+        );
         assert!(
             refusal(b"\x7fELF\x02\x01\x01\0").starts_with("byte 0: the file begins with 7f 45 4c 46; pcap")
         );

@@ -35,6 +35,7 @@ mod beside;
 mod computation;
 mod flow;
 mod flows;
+pub mod generate;
 mod kernel;
 mod looks;
 mod order;
@@ -68,6 +69,7 @@ use crate::stream::Stream;
 
 use account::Usage;
 pub use flows::ShareReport;
+pub(crate) use outlet::GOODBYES;
 pub use polled::PolledReport;
 pub use report::{LateReport, SendReport, SocketReport};
 use session::Session;

@@ -1,7 +1,9 @@
-//! `forward --udp` between real sockets: what comes goes out or is counted, both ways; rules change under traffic; and
+//! `forward` between interfaces ([`interfaces`]), and `forward --udp` between real sockets: what comes goes out or is counted, both ways; rules change under traffic; and
 //! what it tells is what happened.
 
 mod common;
+#[path = "forward/interfaces.rs"]
+mod interfaces;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -383,10 +385,27 @@ fn counts_and_assertions_end_it() {
 fn what_makes_no_sense_is_refused() {
     let wrong = Scratch::new("wrong.rules", "accept\n\nreject\n");
     let base = "forward --udp 127.0.0.1:0 --to 127.0.0.1:9";
+    let routed = |hop: &str, more: &str| {
+        format!("forward a b --routed --next-hop-a {hop} --next-hop-b 02:00:00:00:00:02 {more}")
+    };
     for (line, part) in [
-        ("forward".to_owned(), "forwarding between interfaces is not there yet"),
-        ("forward eth0 eth1".to_owned(), "forward eth0 eth1: forwarding between interfaces is not there yet"),
-        (format!("{base} eth0"), "not there yet"),
+        ("forward".to_owned(), "two interfaces, such as eth1 eth2, or --udp LISTEN --to ADDR"),
+        ("forward eth9".to_owned(), "forward eth9: two interfaces"),
+        ("forward nosuch0 nosuch1".to_owned(), "interface nosuch0: no such interface"),
+        ("forward nosuch0 nosuch0".to_owned(), "twice the same interface"),
+        (format!("forward {} b", "a".repeat(99)), "no such interface"),
+        ("forward lo lo0 --clients 3".to_owned(), "--clients"),
+        ("forward a b --routed".to_owned(), "--next-hop-a"),
+        ("forward a b --next-hop-a 02:00:00:00:00:01".to_owned(), "--routed"),
+        (routed("01:00:00:00:00:01", ""), "not the address of one station"),
+        (routed("2:0:0:0:0:1", ""), "six bytes such as 02:00:00:00:00:01"),
+        (routed("02:00:00:00:00:01", "--address-a 10.0.0"), "--address-a"),
+        (
+            routed("02:00:00:00:00:01", "--address-a 10.0.0.1,224.0.0.1"),
+            "--address-a 224.0.0.1: not an address of one",
+        ),
+        (format!("{base} eth0"), "cannot be used with"),
+        (format!("{base} --driver xdp"), "cannot be used with"),
         ("forward --udp 127.0.0.1:0".to_owned(), "--to"),
         ("forward --udp 0.0.0.0:0 --to 127.0.0.1:9".to_owned(), "--public allows that"),
         ("forward --udp 127.0.0.1:0 --to 127.0.0.1:0".to_owned(), "port"),

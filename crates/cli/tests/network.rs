@@ -4,6 +4,8 @@
 #[path = "common/captures.rs"]
 mod captures;
 mod common;
+#[path = "network/generate.rs"]
+mod generate;
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};

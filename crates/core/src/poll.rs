@@ -93,7 +93,8 @@ pub enum Next {
     Now,
     /// At this time; its wake-up stays off until then.
     At(Timestamp),
-    /// At every trigger state; a packet that nobody has taken for this long wakes the processor up.
+    /// At every trigger state, its wake-up off; and if none comes for so long after this look, then by a timer, so
+    /// that no packet waits longer. Hardware with a watchdog counts from the packet's arrival instead.
     Watched(Duration),
     /// When a packet has arrived: its wake-up is to be enabled, and the source looked at once more after that.
     Armed,

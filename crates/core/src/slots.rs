@@ -1,4 +1,4 @@
-//! Slots and handles: where an event waits, or a flow lives, and the [`TimerId`] that names it.
+//! Slots and handles: where an event waits, or a flow or a source of packets lives, and the [`TimerId`] that names it.
 //!
 //! A handle is a slot's index and generation. The generation changes each time the slot is emptied,
 //! so a handle kept too long finds nothing instead of somebody else's event. A 32-bit generation
@@ -22,7 +22,7 @@ pub struct TimerId {
 
 /// Generations are kept apart from what they guard: whether a handle is good is asked of a dense array, and
 /// what is in a slot may be aligned to cache lines.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Slots<E> {
     generations: Vec<NonZeroU32>,
     events: Vec<Option<E>>,
@@ -82,8 +82,29 @@ impl<E> Slots<E> {
     #[inline]
     pub(crate) fn find(&self, id: TimerId) -> Option<u32> {
         self.instance.check(id);
-        let generation = *self.generations.get(id.index as usize)?;
-        (generation == id.generation && self.at(id.index).is_some()).then_some(id.index)
+        self.holds(id.index, id.generation).then_some(id.index)
+    }
+
+    /// Whether what a slot had in this generation is still there.
+    #[inline]
+    pub(crate) fn holds(&self, index: u32, generation: NonZeroU32) -> bool {
+        self.generations.get(index as usize) == Some(&generation) && self.at(index).is_some()
+    }
+
+    /// Slots there are, empty ones too: all indices are below this.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.events.len() as u32
+    }
+
+    /// What is in the slots, in order of their indices.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
+        self.events.iter().flatten()
+    }
+
+    /// What is in the slots, in order of their indices.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
+        self.events.iter_mut().flatten()
     }
 
     /// What is in a slot, if anything is.
@@ -118,7 +139,7 @@ impl<E> Slots<E> {
 }
 
 /// Which set a handle is from. Debug builds number the sets, release builds do not.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Instance(#[cfg(debug_assertions)] u32);
 
 impl Instance {

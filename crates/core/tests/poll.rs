@@ -56,6 +56,9 @@ struct Machine {
     random: Random,
     /// Packets still to come.
     coming: u32,
+    /// Sources come and go.
+    changes: bool,
+    gone: Vec<SourceId>,
 }
 
 impl Machine {
@@ -64,13 +67,63 @@ impl Machine {
         let gate = rounds.add_gate();
         let mut ids = Vec::new();
         for &kind in kinds {
-            let id = rounds.add(SourceConfig::new(policy(kind)).with_quota(Quota::new(quota, quota)));
+            let id = rounds.add(SourceConfig::new(policy(kind)).with_quota(Quota::new(quota, quota + 1)));
             rounds.attach(gate, id);
             ids.push(id);
         }
         let rings = vec![Ring::default(); kinds.len()];
-        let now = Timestamp::from_micros(1_000_000);
-        Machine { rounds, rings, ids, gate, quota, now, random: Random::stream(seed, 0), coming }
+        let (now, random) = (Timestamp::from_micros(1_000_000), Random::stream(seed, 0));
+        Machine { rounds, rings, ids, gate, quota, now, random, coming, changes: false, gone: Vec::new() }
+    }
+
+    /// The ring of a source that is there.
+    fn ring(&mut self, source: SourceId) -> &mut Ring {
+        let at =
+            self.ids.iter().position(|&id| id == source).expect("an action for a source that was removed");
+        &mut self.rings[at]
+    }
+
+    /// Between any two steps a source may be removed, with what is in its ring, and another one added.
+    fn change(&mut self) {
+        if self.ids.len() > 1 && self.random.below(30) == 0 {
+            let at = self.random.below(self.ids.len() as u64) as usize;
+            let id = self.ids.swap_remove(at);
+            self.rings.swap_remove(at);
+            assert!(self.rounds.remove(id).is_some());
+            self.gone.push(id);
+        }
+        if self.ids.len() < 6 && self.random.below(30) == 0 {
+            let kind = self.random.below(POLICIES);
+            let quota = Quota::new(self.quota, self.quota + 1);
+            let id = self.rounds.add(SourceConfig::new(policy(kind)).with_quota(quota));
+            assert!(!self.gone.contains(&id), "{id:?} names something again");
+            assert!(self.rounds.attach(self.gate, id));
+            self.ids.push(id);
+            self.rings.push(Ring::default());
+        }
+        self.use_what_is_gone();
+    }
+
+    /// Whatever is said of a source that is gone, nothing happens to those that are there.
+    fn use_what_is_gone(&mut self) {
+        let Some(last) = self.gone.len().checked_sub(1) else { return };
+        let id = self.gone[self.random.below(last as u64 + 1) as usize];
+        let seen = |rounds: &Rounds<_>| {
+            let of = |&id: &SourceId| (rounds.stats(id), rounds.is_armed(id), rounds.is_open(id));
+            (self.ids.iter().map(of).collect::<Vec<_>>(), rounds.poll_at(self.now))
+        };
+        let before = seen(&self.rounds);
+        let rounds = &mut self.rounds;
+        rounds.woken(id, self.now);
+        rounds.armed(id, self.now, false);
+        rounds.arrived(id, self.now);
+        rounds.received(id, self.now, 3, true);
+        rounds.transmit_wanted(id);
+        rounds.transmitted(id, Some(self.now));
+        rounds.set_quota(id, Quota::NONE);
+        assert!(!rounds.attach(self.gate, id) && rounds.remove(id).is_none());
+        assert!(!rounds.contains(id) && !rounds.is_armed(id) && !rounds.is_open(id));
+        assert_eq!(seen(&self.rounds), before, "{id:?} is gone");
     }
 
     /// Time passes, and in it packets may arrive.
@@ -87,10 +140,13 @@ impl Machine {
     /// One action; what the caller would wait for.
     fn step(&mut self) -> Option<Wait> {
         self.meanwhile();
+        if self.changes {
+            self.change();
+        }
         match self.rounds.action(self.now) {
             Action::Receive { source, quota } => {
                 assert_eq!(quota, self.quota);
-                let ring = &mut self.rings[source.index()];
+                let ring = self.ring(source);
                 let taken = ring.waiting.min(quota);
                 ring.waiting -= taken;
                 ring.taken += u64::from(taken);
@@ -98,19 +154,25 @@ impl Machine {
                 // What arrives from here on is not in `more`.
                 self.meanwhile();
                 self.rounds.received(source, self.now, taken, more);
+                if taken > 0 {
+                    self.rounds.transmit_wanted(source);
+                }
             }
-            Action::Transmit { source, .. } => self.rounds.transmitted(source, None),
+            Action::Transmit { source, quota } => {
+                assert_eq!(quota, self.quota + 1);
+                self.rounds.transmitted(source, None);
+            }
             Action::Arm { source } => {
                 assert!(!self.rounds.is_armed(source));
                 self.meanwhile();
-                self.rings[source.index()].armed = true;
+                self.ring(source).armed = true;
                 self.meanwhile();
-                let ring = &mut self.rings[source.index()];
+                let ring = self.ring(source);
                 let empty = ring.waiting == 0;
                 ring.armed &= empty;
                 self.rounds.armed(source, self.now, empty);
             }
-            Action::Disarm { source } => self.rings[source.index()].armed = false,
+            Action::Disarm { source } => self.ring(source).armed = false,
             Action::Rest(wait) => return Some(wait),
         }
         self.check();
@@ -191,6 +253,98 @@ proptest! {
             prop_assert_eq!(ring.arrived, ring.taken);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 256 }))]
+
+    /// The same while sources come and go, between any two steps and also in the middle of a round: no name reaches
+    /// another source, and those that stay get all their packets.
+    #[test]
+    fn sources_come_and_go(
+        kinds in prop::collection::vec(0..POLICIES, 1..5),
+        quota in 1u32..9,
+        coming in 0u32..300,
+        seed: u64,
+    ) {
+        let mut machine = Machine::new(&kinds, quota, coming, seed);
+        machine.changes = true;
+        machine.run();
+        for ring in &machine.rings {
+            prop_assert_eq!(ring.arrived, ring.taken);
+        }
+        let mut there: Vec<_> = machine.rounds.sources().collect();
+        there.sort();
+        machine.ids.sort();
+        prop_assert_eq!(there, machine.ids);
+    }
+}
+
+/// What a gate shut is open when the gate is gone, and the gate's name opens and shuts nothing any more.
+#[test]
+fn a_gate_that_is_removed_shuts_nothing() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let source = rounds.add(SourceConfig::new(Interrupts));
+    let [old, other] = [(); 2].map(|()| rounds.add_gate());
+    assert!(rounds.attach(old, source) && rounds.attach(other, source));
+    rounds.set(old, Input::Shut(Timestamp::MAX));
+    assert_eq!(rounds.action(at(0)), Action::Rest(Wait::Until(Timestamp::MAX)));
+    assert!(rounds.remove_gate(old) && !rounds.remove_gate(old));
+    assert_eq!(rounds.action(at(1)), Action::Receive { source, quota: 64 });
+    rounds.received(source, at(1), 0, false);
+
+    // It has the place of the first one, and not its name; and its source has to be attached.
+    let new = rounds.add_gate();
+    rounds.set(old, Input::Shut(Timestamp::MAX));
+    rounds.set(new, Input::Shut(Timestamp::MAX));
+    assert!(!rounds.attach(old, source));
+    assert_eq!(rounds.action(at(2)), Action::Arm { source });
+    rounds.armed(source, at(2), true);
+    rounds.set(other, Input::Shut(at(9)));
+    assert_eq!(rounds.action(at(3)), Action::Rest(Wait::Poll));
+    assert_eq!(rounds.action(at(3)), Action::Disarm { source });
+}
+
+/// A round was broken off at a source, as by its device's error; who gets its place begins at the beginning.
+#[test]
+fn a_source_in_the_place_of_one_removed_meanwhile_has_its_gates_asked() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let old = rounds.add(SourceConfig::new(Interrupts));
+    assert_eq!(rounds.action(at(0)), Action::Arm { source: old });
+    rounds.armed(old, at(0), false);
+    assert_eq!(rounds.action(at(1)), Action::Rest(Wait::Poll));
+    assert_eq!(rounds.action(at(1)), Action::Receive { source: old, quota: 64 });
+    rounds.remove(old);
+    let (new, gate) = (rounds.add(SourceConfig::new(Interrupts)), rounds.add_gate());
+    assert_eq!(new.index(), old.index());
+    rounds.attach(gate, new);
+    rounds.set(gate, Input::Shut(at(100)));
+    assert_eq!(rounds.action(at(1)), Action::Rest(Wait::Until(at(100))));
+}
+
+/// The polling watchdog: at every round, its wake-up off; by a timer after its delay; and when idle by a wake-up.
+#[test]
+fn a_watched_source_is_polled_at_rounds_and_after_its_delay() {
+    let at = Timestamp::from_micros;
+    let mut rounds = Rounds::new();
+    let source = rounds.add(SourceConfig::new(Watchdog::default()));
+    let receive = Action::Receive { source, quota: 64 };
+    for now in [10, 13, 40, 80] {
+        assert_eq!(rounds.action(at(now)), receive);
+        rounds.received(source, at(now), 0, false);
+        assert_eq!(rounds.action(at(now)), Action::Rest(Wait::Until(at(now + 50))), "no round for 50 µs");
+        assert!(!rounds.is_armed(source));
+    }
+    rounds.idle(at(90));
+    assert_eq!(rounds.action(at(90)), Action::Arm { source });
+    rounds.armed(source, at(90), true);
+    assert_eq!(rounds.action(at(90)), Action::Rest(Wait::Forever));
+    rounds.woken(source, at(300));
+    assert_eq!(rounds.action(at(300)), receive);
+    rounds.received(source, at(300), 1, false);
+    assert_eq!(rounds.action(at(300)), Action::Rest(Wait::Until(at(350))));
 }
 
 /// Livelock §5.2: equal sources under overload share a thread equally, each a quota at a time.

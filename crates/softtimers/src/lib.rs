@@ -32,6 +32,7 @@
 pub use softtimers_core::*;
 
 pub mod backup;
+mod bpf;
 pub mod clock;
 pub mod epoll;
 pub mod event_loop;

@@ -23,7 +23,9 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod generator;
 mod interface;
+mod offload;
 mod receive;
 mod wire;
 
@@ -32,9 +34,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{SendFlags, send};
 
+pub use generator::{Generated, Generator, GeneratorConfig};
 pub use interface::Interface;
+pub use offload::{Offload, Segments};
 pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};
-pub use wire::{Offload, Segments, Unsplit, complete_ipv4_checksum};
+pub use wire::{Unsplit, complete_ipv4_checksum};
 
 use crate::sys::packet;
 

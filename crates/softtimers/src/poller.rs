@@ -64,13 +64,18 @@
 //! [`Gauge`] and attach that: input stops at the high-water mark and goes on at the low one, or after a time-out
 //! ([`Poller::attach_queue`]).
 
+mod cpu;
 mod device;
+mod devices;
+mod frame;
 mod gauge;
 mod host;
 mod outputs;
+pub mod packet;
 mod queues;
 pub mod simulated;
 mod udp;
+pub(crate) mod xdp;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -78,18 +83,23 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 use softtimers_core::poll::{
-    Action, CpuLimit, CpuLimitConfig, DelayBound, FeedbackConfig, FeedbackStats, GateId, Input, Policy,
-    Quota, Rounds, SourceConfig, SourceId, SourceStats, Stage, StageEvent, StageLog,
+    Action, CpuLimitConfig, DelayBound, FeedbackConfig, FeedbackStats, GateId, Input, Policy, Quota, Rounds,
+    SourceConfig, SourceId, SourceStats, Stage, StageEvent, StageLog,
 };
 
 pub use device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
+pub use devices::Devices;
+pub use frame::FrameInfo;
 pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
+pub use packet::{PacketConfig, PacketDevice, PacketOutput, Spread};
 pub use udp::{UdpDevice, UdpOutput};
+pub use xdp::{XdpConfig, XdpDevice, XdpOutput};
 
 use crate::event_loop::Token;
-use outputs::Tally;
+use cpu::Cpu;
+use devices::Place;
 use queues::Queue;
 
 /// Drives devices by policies: see the [module](self).
@@ -100,12 +110,9 @@ use queues::Queue;
 #[derive(Debug)]
 pub struct Poller<D: Device, P = DelayBound, H = Linux> {
     rounds: Rounds<P>,
-    devices: Vec<D>,
-    /// By device: whether its input was open when it was told last.
-    open: Vec<bool>,
-    tally: Tally,
+    devices: Devices<D>,
     queues: Vec<Queue>,
-    cpu: Option<(CpuLimit, GateId)>,
+    cpu: Option<Cpu>,
     host: H,
     woken: Woken,
     /// Whether other descriptors are watched.
@@ -127,9 +134,9 @@ pub struct PollerStats {
     pub blocked: u64,
 }
 
-/// Names an attached queue.
+/// Names an attached queue. Once that was detached it names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct QueueId(usize);
+pub struct QueueId(GateId);
 
 impl<D: Device + AsFd, P: Policy> Poller<D, P> {
     /// Without devices, for the thread that makes it: its timer slack is 1 ns as long as the poller lives.
@@ -169,9 +176,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     pub fn on(host: H) -> Self {
         Poller {
             rounds: Rounds::new(),
-            devices: Vec::new(),
-            open: Vec::new(),
-            tally: Tally::default(),
+            devices: Devices::new(),
             queues: Vec::new(),
             cpu: None,
             host,
@@ -188,14 +193,31 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     /// If it cannot be watched.
     pub fn add(&mut self, mut device: D, config: SourceConfig<P>) -> io::Result<SourceId> {
         let id = self.rounds.add(config);
-        self.host.add(id, &mut device)?;
-        self.devices.push(device);
-        self.open.push(true);
-        self.tally.add();
-        if let Some((_, gate)) = self.cpu {
-            self.rounds.attach(gate, id);
+        if let Err(error) = self.host.add(id, &mut device) {
+            self.rounds.remove(id);
+            return Err(error);
+        }
+        self.devices.insert(id, device);
+        if let Some(cpu) = &self.cpu {
+            self.rounds.attach(cpu.gate, id);
         }
         Ok(id)
+    }
+
+    /// Removes a device and gives it back, its wake-up disabled and its input open, with the packets it still has.
+    /// `None` if it was removed before.
+    ///
+    /// Its name names nothing from now on, whatever is added: packets for it are dropped and counted
+    /// ([`Outputs::send`]), a wake-up that was on its way is nobody's. Queues and gates lose a source. Its counters
+    /// go with it; ask for them before.
+    pub fn remove(&mut self, source: SourceId) -> Option<D> {
+        let Place { mut device, open, .. } = self.devices.remove(source)?;
+        self.host.remove(source, &mut device);
+        self.rounds.remove(source);
+        if !open {
+            device.inhibit(false);
+        }
+        Some(device)
     }
 
     /// Input of `sources` follows this queue: shut at its high-water mark, open at the low one or after a
@@ -212,14 +234,31 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.host.add_queue(gauge)?;
         let gate = self.add_gate(sources);
         self.queues.push(Queue::new(gauge.clone(), config, gate));
-        Ok(QueueId(self.queues.len() - 1))
+        Ok(QueueId(gate))
     }
 
-    /// A reason of yours for which input of `sources` may be shut: [`set_gate`](Poller::set_gate).
+    /// Input does not follow this queue any more, and its gauge may be attached again. `false` if it was detached
+    /// before.
+    pub fn detach_queue(&mut self, queue: QueueId) -> bool {
+        let Some(at) = self.queues.iter().position(|other| other.gate == queue.0) else { return false };
+        let queue = self.queues.remove(at);
+        self.host.remove_queue(&queue.gauge);
+        self.rounds.remove_gate(queue.gate)
+    }
+
+    /// A reason of yours for which input of `sources` may be shut: [`set_gate`](Poller::set_gate). Sources that were
+    /// removed are left out.
     pub fn add_gate(&mut self, sources: &[SourceId]) -> GateId {
         let gate = self.rounds.add_gate();
-        sources.iter().for_each(|&source| self.rounds.attach(gate, source));
+        for &source in sources {
+            self.rounds.attach(gate, source);
+        }
         gate
+    }
+
+    /// Removes a gate of yours; what it shut is open, if nothing else shuts it. `false` if it was removed before.
+    pub fn remove_gate(&mut self, gate: GateId) -> bool {
+        self.rounds.remove_gate(gate)
     }
 
     /// Opens or shuts it.
@@ -228,23 +267,25 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 
     /// Input of all devices may have so much of each period; `None`: all of it.
+    ///
+    /// When they have had it, and nothing else wants a processor, it would be withheld in vain: the poller asks its
+    /// [host](Host::is_idle) before it sleeps, and what was counted is forgotten (livelock §7: the idle loop clears the
+    /// total and goes on). So on an idle machine packets may have all of a processor, whatever the limit.
     pub fn limit_cpu(&mut self, limit: Option<CpuLimitConfig>) {
-        let before = self.cpu.take().map(|(_, gate)| gate);
-        if let Some(gate) = before {
-            self.rounds.set(gate, Input::Open);
+        if let Some(cpu) = self.cpu.take() {
+            self.rounds.remove_gate(cpu.gate);
         }
         let Some(limit) = limit else { return };
-        let all: Vec<_> = (0..self.devices.len() as u32).map(SourceId::from_index).collect();
-        let gate = before.unwrap_or_else(|| self.add_gate(&[]));
-        all.into_iter().for_each(|source| self.rounds.attach(gate, source));
-        self.cpu = Some((CpuLimit::new(limit), gate));
+        let all: Vec<_> = self.rounds.sources().collect();
+        self.cpu = Some(Cpu::new(limit, self.add_gate(&all)));
     }
 
     /// The processor that this thread runs on has nothing else to do: what the limit has counted is forgotten
-    /// (livelock §7). A thread cannot see that by itself; tell it what you know.
+    /// (livelock §7). The poller finds this by itself where it [can](Poller::limit_cpu); tell it if you know more, as
+    /// when this thread has a processor of its own.
     pub fn processor_idle(&mut self) {
-        if let Some((limit, gate)) = &mut self.cpu {
-            self.rounds.set(*gate, limit.idle());
+        if let Some(cpu) = &mut self.cpu {
+            cpu.idle(&mut self.rounds);
         }
     }
 
@@ -264,7 +305,10 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         mut handler: impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
     ) -> io::Result<()> {
         self.woken.others.clear();
-        let until = match self.idle(&mut handler)? {
+        if until.is_none_or(|until| until > self.host.now()) {
+            self.withhold_nothing_in_vain();
+        }
+        let until = match self.rest(&mut handler)? {
             Some(time) => Some(until.map_or(time, |until| until.min(time))),
             None => until,
         };
@@ -297,15 +341,8 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         &mut self,
         mut handler: impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
     ) -> io::Result<Option<Timestamp>> {
-        let now = self.host.now();
-        if self.is_at_rest(now) {
-            self.rounds.idle(now);
-            if !self.is_at_rest(now) {
-                // Arming may find packets.
-                self.round(&mut handler)?;
-            }
-        }
-        Ok(self.rounds.poll_at(self.host.now()))
+        self.withhold_nothing_in_vain();
+        self.rest(&mut handler)
     }
 
     /// Logs the stages of packets from now on, the latest `events` of them; zero: not any more. See
@@ -324,17 +361,34 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         &self.woken.others
     }
 
+    /// The devices: those that have not been removed.
+    pub fn devices(&self) -> &Devices<D> {
+        &self.devices
+    }
+
     /// The device.
+    ///
+    /// # Panics
+    /// If it was removed; [`devices`](Poller::devices) does not.
+    #[track_caller]
     pub fn device(&self, source: SourceId) -> &D {
-        &self.devices[source.index()]
+        self.devices.get(source).expect(REMOVED)
     }
 
     /// The device, to be changed; its wake-up and its packets are the poller's.
+    ///
+    /// # Panics
+    /// If it was removed.
+    #[track_caller]
     pub fn device_mut(&mut self, source: SourceId) -> &mut D {
-        &mut self.devices[source.index()]
+        self.devices.get_mut(source).expect(REMOVED)
     }
 
     /// A device's policy.
+    ///
+    /// # Panics
+    /// If it was removed.
+    #[track_caller]
     pub fn policy(&self, source: SourceId) -> &P {
         self.rounds.policy(source)
     }
@@ -355,29 +409,59 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 
     /// Counters of a device's input.
+    ///
+    /// # Panics
+    /// If it was removed.
+    #[track_caller]
     pub fn source_stats(&self, source: SourceId) -> SourceStats {
         self.rounds.stats(source)
     }
 
     /// Counters of a queue's feedback.
+    ///
+    /// # Panics
+    /// If it was detached.
+    #[track_caller]
     pub fn queue_stats(&self, queue: QueueId) -> FeedbackStats {
-        self.queues[queue.0].stats()
+        self.queues.iter().find(|other| other.gate == queue.0).expect("the queue was detached").stats()
     }
 
     /// In how many periods the processor limit shut input.
     pub fn cpu_inhibited(&self) -> u64 {
-        self.cpu.as_ref().map_or(0, |(limit, _)| limit.inhibited())
+        self.cpu.as_ref().map_or(0, Cpu::inhibited)
     }
 
     /// What was dropped of a device's packets, by stage. `queue` is for you to add: a queue of yours is not known.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system does not say; `NotFound` if the device was removed.
     pub fn drops(&mut self, source: SourceId) -> io::Result<Drops> {
-        let index = source.index();
-        let own =
-            Drops { rule: self.tally.by_rule[index], output: self.tally.refused[index], ..Drops::default() };
-        Ok(self.devices[index].drops()?.plus(&own))
+        let place = self.devices.place(source).ok_or(io::ErrorKind::NotFound)?;
+        let own = Drops { rule: place.tally.by_rule, output: place.tally.refused, ..Drops::default() };
+        Ok(place.device.drops()?.plus(&own))
+    }
+
+    /// Nothing else is to be done: policies are told, and may want wake-ups.
+    fn rest(
+        &mut self,
+        handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
+    ) -> io::Result<Option<Timestamp>> {
+        let now = self.host.now();
+        if self.is_at_rest(now) {
+            self.rounds.idle(now);
+            if !self.is_at_rest(now) {
+                // Arming may find packets.
+                self.round(handler)?;
+            }
+        }
+        Ok(self.rounds.poll_at(self.host.now()))
+    }
+
+    /// Before a sleep: input that is shut for others, of which there are none, is opened.
+    fn withhold_nothing_in_vain(&mut self) {
+        if let Some(cpu) = &mut self.cpu {
+            cpu.before_sleep(&mut self.rounds, &mut self.host);
+        }
     }
 
     /// One visit to each device.
@@ -399,12 +483,14 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
                     self.log(Stage::Transmit, source, now, packets);
                 }
                 Action::Arm { source } => {
-                    let empty = self.host.arm(source, &mut self.devices[source.index()])?;
+                    let Some(device) = self.devices.get_mut(source) else { continue };
+                    let empty = self.host.arm(source, device)?;
                     self.rounds.armed(source, self.host.now(), empty);
                     self.log(Stage::Arm, source, now, 0);
                 }
                 Action::Disarm { source } => {
-                    self.host.disarm(source, &mut self.devices[source.index()])?;
+                    let Some(device) = self.devices.get_mut(source) else { continue };
+                    self.host.disarm(source, device)?;
                     self.log(Stage::Shut, source, now, 0);
                 }
                 Action::Rest(_) => {
@@ -425,12 +511,11 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
 
     /// Counts the processor time of a turn, if it is limited.
     fn metered(&mut self, turn: impl FnOnce(&mut Self) -> io::Result<usize>) -> io::Result<usize> {
-        let Some((limit, _)) = &mut self.cpu else { return turn(self) };
-        limit.begin(self.host.cpu_time());
+        let Some(cpu) = &mut self.cpu else { return turn(self) };
+        cpu.begin(&self.host);
         let done = turn(self);
-        let (now, cpu) = (self.host.now(), self.host.cpu_time());
-        if let Some((limit, gate)) = &mut self.cpu {
-            self.rounds.set(*gate, limit.end(now, cpu));
+        if let Some(cpu) = &mut self.cpu {
+            cpu.end(&mut self.rounds, &self.host);
         }
         done
     }
@@ -441,10 +526,8 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         quota: u32,
         handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
     ) -> io::Result<usize> {
-        let from = source.index();
-        let Self { rounds, devices, tally, stages, .. } = self;
-        let (before, rest) = devices.split_at_mut(from);
-        let Some((device, after)) = rest.split_first_mut() else { return Ok(0) };
+        let Self { rounds, devices, stages, .. } = self;
+        let Some((mut others, Place { device, tally, .. })) = devices.split(source) else { return Ok(0) };
         let received = device.poll_rx(quota as usize, |packet, own| {
             if let Some(arrived) = packet.arrived {
                 rounds.arrived(source, arrived);
@@ -453,7 +536,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
                     log.record(StageEvent { stage, source, begin: arrived, end: arrived, packets: 1 });
                 }
             }
-            handler(packet, &mut Outputs { own, from, before, after, tally });
+            handler(packet, &mut Outputs { own, from: source, tally, others: others.reborrow() });
         });
         let now = self.host.now();
         let turn = match &received {
@@ -462,9 +545,16 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             Err(_) => Turn { done: 0, more: true },
         };
         self.rounds.received(source, now, turn.done as u32, turn.more);
-        for (index, wanted) in self.tally.wanted.iter_mut().enumerate() {
-            if std::mem::take(wanted) {
-                self.rounds.transmit_wanted(SourceId::from_index(index as u32));
+        let received = match received {
+            Ok(turn) if turn.more => match self.devices.get_mut(source) {
+                Some(device) => self.host.busy(source, device).map(|()| turn),
+                None => Ok(turn),
+            },
+            other => other,
+        };
+        for place in self.devices.places() {
+            if std::mem::take(&mut place.tally.wanted) {
+                self.rounds.transmit_wanted(place.id);
             }
         }
         self.queues.iter_mut().for_each(|queue| queue.check(now, &mut self.rounds));
@@ -472,7 +562,8 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 
     fn transmit(&mut self, source: SourceId, quota: u32) -> io::Result<usize> {
-        let sent = self.devices[source.index()].poll_tx(quota as usize);
+        let Some(device) = self.devices.get_mut(source) else { return Ok(0) };
+        let sent = device.poll_tx(quota as usize);
         let now = self.host.now();
         let again = match &sent {
             Ok(Sent { left: Left::Nothing, .. }) => None,
@@ -488,17 +579,16 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
 
     fn check_limits(&mut self, now: Timestamp) {
         self.queues.iter_mut().for_each(|queue| queue.check(now, &mut self.rounds));
-        if let Some((limit, gate)) = &mut self.cpu {
-            self.rounds.set(*gate, limit.input(now));
+        if let Some(cpu) = &mut self.cpu {
+            cpu.check(&mut self.rounds, now);
         }
     }
 
     fn tell_inhibited(&mut self) {
-        for (index, (device, told)) in self.devices.iter_mut().zip(&mut self.open).enumerate() {
-            let open = self.rounds.is_open(SourceId::from_index(index as u32));
-            if *told != open {
-                *told = open;
-                device.inhibit(!open);
+        for Place { id, device, open, .. } in self.devices.places() {
+            let is_open = self.rounds.is_open(*id);
+            if std::mem::replace(open, is_open) != is_open {
+                device.inhibit(!is_open);
             }
         }
     }
@@ -536,3 +626,5 @@ impl<D: Device + AsFd, P: Policy> AsFd for Poller<D, P> {
 /// Until an output that was full is tried again: a few packets later at most rates, and seldom enough to cost
 /// little.
 const RETRY: Duration = Duration::from_micros(100);
+
+const REMOVED: &str = "the device was removed";

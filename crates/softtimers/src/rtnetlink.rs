@@ -65,23 +65,71 @@ pub(crate) struct Link {
     pub(crate) mtu: u32,
     /// The bridge or bond that it belongs to.
     pub(crate) master: Option<u32>,
+    /// Of Ethernet; else zeroes.
+    pub(crate) address: [u8; 6],
+    pub(crate) is_veth: bool,
 }
 
 /// An interface by its index.
 pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
-    let request = message(libc::RTM_GETLINK, ACKNOWLEDGE, &[0, interface, 0, 0], &[]);
-    let answers = ask(&socket()?, &request)?;
-    let answer = answers.first().ok_or(Errno::NODEV)?;
-    let attribute = |wanted| {
-        let found = attributes(answer.get(IFINFOMSG..).unwrap_or_default()).find(|&(kind, _)| kind == wanted);
-        found.map(|(_, data)| number(data, 0))
-    };
+    let answer = described(interface)?;
+    let word = |wanted| attribute_of(&answer, wanted).map(|data| number(data, 0));
     Ok(Link {
-        kind: half(answer, 2),
-        is_up: number(answer, 8) & libc::IFF_UP as u32 != 0,
-        mtu: attribute(libc::IFLA_MTU).unwrap_or(0),
-        master: attribute(libc::IFLA_MASTER),
+        kind: half(&answer, 2),
+        is_up: number(&answer, 8) & libc::IFF_UP as u32 != 0,
+        mtu: word(libc::IFLA_MTU).unwrap_or(0),
+        master: word(libc::IFLA_MASTER),
+        address: attribute_of(&answer, libc::IFLA_ADDRESS)
+            .and_then(|data| data.try_into().ok())
+            .unwrap_or_default(),
+        is_veth: attributes(attribute_of(&answer, libc::IFLA_LINKINFO).unwrap_or_default())
+            .any(|(kind, name)| kind == IFLA_INFO_KIND && name.starts_with(b"veth\0")),
     })
+}
+
+/// Frames that an interface received, and then dropped or missed.
+pub(crate) fn dropped(interface: u32) -> Result<u64, Errno> {
+    let [dropped, missed] = statistics(interface, [RX_DROPPED, RX_MISSED])?;
+    Ok(dropped + missed)
+}
+
+/// How many packets an interface has not sent although it should have.
+pub(crate) fn refused(interface: u32) -> Result<u64, Errno> {
+    statistics(interface, [TX_DROPPED]).map(|[refused]| refused)
+}
+
+/// How many it has sent.
+pub(crate) fn transmitted(interface: u32) -> Result<u64, Errno> {
+    statistics(interface, [TX_PACKETS]).map(|[sent]| sent)
+}
+
+/// Words of `struct rtnl_link_stats64`.
+fn statistics<const N: usize>(interface: u32, words: [usize; N]) -> Result<[u64; N], Errno> {
+    let answer = described(interface)?;
+    let all = attribute_of(&answer, libc::IFLA_STATS64).ok_or(Errno::OPNOTSUPP)?;
+    Ok(words.map(|word| {
+        all.get(word * 8..).and_then(<[u8]>::first_chunk).map_or(0, |word| u64::from_ne_bytes(*word))
+    }))
+}
+
+/// The number of the XDP program that an interface runs, wherever it is hooked in.
+pub(crate) fn xdp_program(interface: u32) -> Result<Option<u32>, Errno> {
+    let answer = described(interface)?;
+    let mut found = attributes(attribute_of(&answer, IFLA_XDP).unwrap_or_default())
+        .filter(|(kind, _)| IFLA_XDP_PROG_IDS.contains(kind))
+        .map(|(_, data)| number(data, 0));
+    Ok(found.find(|&program| program != 0))
+}
+
+/// What the kernel says of an interface: `struct ifinfomsg`, and attributes.
+fn described(interface: u32) -> Result<Vec<u8>, Errno> {
+    let request = message(libc::RTM_GETLINK, ACKNOWLEDGE, &[0, interface, 0, 0], &[]);
+    ask(&socket()?, &request)?.into_iter().next().ok_or(Errno::NODEV)
+}
+
+fn attribute_of(interface: &[u8], wanted: u16) -> Option<&[u8]> {
+    let mut all = attributes(interface.get(IFINFOMSG..).unwrap_or_default());
+    all.find(|&(kind, _)| kind == wanted).map(|(_, data)| data)
 }
 
 /// The addresses that this machine has on an interface.
@@ -213,6 +261,14 @@ const TCMSG: usize = 20;
 const IFINFOMSG: usize = 16;
 const IFADDRMSG: usize = 8;
 const RTMSG: usize = 12;
+const TX_PACKETS: usize = 1;
+const RX_DROPPED: usize = 6;
+const TX_DROPPED: usize = 7;
+const RX_MISSED: usize = 15;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_XDP: u16 = 43;
+/// `IFLA_XDP_PROG_ID`, and where there are several `IFLA_XDP_DRV_PROG_ID`, `…SKB…`, `…HW…`.
+const IFLA_XDP_PROG_IDS: std::ops::RangeInclusive<u16> = 4..=7;
 const ACKNOWLEDGE: u16 = libc::NLM_F_ACK as u16;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;

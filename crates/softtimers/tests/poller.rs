@@ -1,9 +1,23 @@
 //! The poller on simulated devices, where every figure is exact, and on real sockets.
 
+#[path = "poller/changes.rs"]
+mod changes;
+#[path = "poller/interfaces.rs"]
+mod interfaces;
+#[path = "poller/looks.rs"]
+mod looks;
 #[path = "poller/machine.rs"]
 mod machine;
+#[path = "poller/network.rs"]
+mod network;
+#[path = "poller/pipeline.rs"]
+mod pipeline;
+#[path = "../src/skipped.rs"]
+mod skipped;
 #[path = "poller/sockets.rs"]
 mod sockets;
+#[path = "poller/xdp.rs"]
+mod xdp;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -80,26 +94,29 @@ fn jain(shares: &[u64]) -> u64 {
 
 #[test]
 fn a_turn_is_a_quota_at_most_and_equal_sources_get_equal_shares() {
-    let (clock, mut poller) = simulated();
     let quota = 8;
-    for (_, policy) in policies().into_iter().take(4) {
-        let device = SimulatedDevice::new(&clock, Costs::default(), flood(500, 100));
-        poller.add(device, SourceConfig::new(policy).with_quota(Quota::new(quota, quota))).unwrap();
+    for (name, _) in policies() {
+        let (clock, mut poller) = simulated();
+        for _ in 0..4 {
+            let device = SimulatedDevice::new(&clock, Costs::default(), flood(500, 30));
+            poller.add(device, SourceConfig::new(policy(name)).with_quota(Quota::new(quota, quota))).unwrap();
+        }
+        let (mut taken, mut last, mut run) = ([0u64; 4], usize::MAX, 0);
+        while clock.now() < at(29_000) {
+            poller
+                .wait(Some(at(1_000_000)), |_, outputs| {
+                    let from = outputs.from().index();
+                    run = if last == from { run + 1 } else { 1 };
+                    last = from;
+                    taken[from] += 1;
+                    assert!(run <= quota, "{name}: {run} packets of device {from} in a row");
+                })
+                .unwrap();
+        }
+        assert!(taken.iter().sum::<u64>() > 10_000, "{name}: {taken:?}");
+        assert!(jain(&taken) >= 99, "{name}: {taken:?}");
+        assert!((0..4).all(|n| poller.device(SourceId::from_index(n)).most_taken() == quota as usize));
     }
-    let (mut taken, mut last, mut run) = ([0u64; 4], usize::MAX, 0);
-    while clock.now() < at(90_000) {
-        poller
-            .wait(Some(at(1_000_000)), |_, outputs| {
-                let from = outputs.from().index();
-                run = if last == from { run + 1 } else { 1 };
-                last = from;
-                taken[from] += 1;
-                assert!(run <= quota, "{run} packets of device {from} in a row");
-            })
-            .unwrap();
-    }
-    assert!(taken.iter().sum::<u64>() > 10_000, "{taken:?}");
-    assert!(jain(&taken) >= 99, "{taken:?}");
 }
 
 /// Livelock §6.6: without a quota the output starves under overload; with one it does not.
@@ -193,11 +210,13 @@ fn wake_ups_are_off_while_polling() {
             poller.wait(Some(clock.now() + Duration::from_millis(10)), |_, _| received += 1).unwrap();
             let armed = poller.is_armed(source);
             assert_eq!(armed, poller.device(source).is_armed(), "{name}");
+            assert!(!armed || poller.device(source).waiting() == 0, "{name}: enabled, and not idle");
             episodes += u64::from(was_armed && !armed);
             was_armed = armed;
         }
         assert_eq!(received, 2_000, "{name}");
         let stats = poller.source_stats(source);
+        assert_eq!(poller.device(source).turns_while_armed(), 0, "{name}");
         assert!(stats.woken <= stats.armed - stats.raced, "{name}: {stats:?}");
         assert!(stats.woken <= stats.looks && episodes <= stats.looks, "{name}: {stats:?}");
     }
@@ -327,6 +346,40 @@ fn feedback_from_the_queue_prevents_livelock() {
     assert_eq!((dropped_with, timed_out), (0, 0), "nothing is taken in that must be dropped");
 }
 
+/// A packet at a time into a queue of 32: shut at 24, open at 8, and nothing in between changes that.
+#[test]
+fn input_is_shut_at_24_and_opened_at_8_of_32() {
+    let (clock, mut poller) = simulated();
+    let device = SimulatedDevice::new(&clock, Costs::default(), flood(1_000, 100));
+    let config = SourceConfig::new(Box::new(BusyWait) as Box<dyn Policy>).with_quota(Quota::new(1, 1));
+    let source = poller.add(device, config).unwrap();
+    let gauge = Gauge::new().unwrap();
+    let config = FeedbackConfig::preset(Preset::Measured, 32).unwrap();
+    let queue = poller.attach_queue(&gauge, config, &[source]).unwrap();
+    let (mut shut, mut shuts, mut opened_at) = (false, 0, Vec::new());
+    while clock.now() < at(90_000) {
+        poller
+            .poll(|_, _| {
+                if std::mem::take(&mut shut) {
+                    opened_at.push(gauge.depth());
+                }
+                gauge.put(1);
+                assert!(gauge.depth() <= 24, "the turn at 24 was the last");
+                shut = gauge.depth() == 24;
+                shuts += u64::from(shut);
+            })
+            .unwrap();
+        // The consumer takes one in three µs while input is open, and in one while it is shut.
+        if shut || clock.now().as_nanos() % 3_000 < 1_000 {
+            gauge.took(1);
+        }
+        clock.advance(micros(1));
+    }
+    assert!(opened_at.len() > 100 && opened_at.iter().all(|&depth| depth == 8), "{opened_at:?}");
+    let stats = poller.queue_stats(queue);
+    assert_eq!((stats.shut, stats.resumed, stats.timed_out), (shuts, opened_at.len() as u64, 0), "{stats:?}");
+}
+
 /// A consumer that hangs: the other one that shares its source goes on, a quota each time-out.
 #[test]
 fn beside_a_hung_consumer_others_are_served() {
@@ -409,6 +462,7 @@ fn the_processor_limit_is_overshot_by_a_turn_at_the_most() {
     }
 }
 
+/// What a program knows better than its machine.
 #[test]
 fn an_idle_processor_is_never_withheld_from_packets() {
     let (clock, mut poller) = simulated();
@@ -419,11 +473,8 @@ fn an_idle_processor_is_never_withheld_from_packets() {
         poller.processor_idle();
         poller.wait(None, |_, _| {}).unwrap();
     }
-    assert!(
-        poller.source_stats(source).shut_time < Duration::from_millis(1),
-        "{:?}",
-        poller.source_stats(source)
-    );
+    let stats = poller.source_stats(source);
+    assert!(stats.shut_time < Duration::from_millis(1), "{stats:?}");
 }
 
 /// Soft timers §4.2, through a program that computes and looks at its trigger states.

@@ -26,7 +26,10 @@
 //! others they are not, and these are not dropped instead.
 
 mod bridge;
+mod claim;
 mod mark;
 mod probe;
 
-pub use bridge::{Bridge, BridgeConfig, BridgeStats, Problem};
+pub use bridge::{Bridge, BridgeConfig, BridgeStats};
+pub use claim::{Problem, claim};
+pub use probe::LoopProbe;

@@ -144,6 +144,34 @@ pub(super) fn shared(root: &Path, rounds: u32) -> Result<Vec<Bar>> {
     ])
 }
 
+/// Receivers under overload: each section of the bench says for itself whether it was quiet.
+pub(super) fn overload(root: &Path, rounds: usize, quick: bool) -> Result<Vec<Bar>> {
+    let rounds = rounds.to_string();
+    let arguments = ["--rounds", &rounds, "--quick"];
+    let text = bench(root, "overload", &arguments[..if quick { 3 } else { 2 }])?;
+    println!("\n### Receiving under overload\n\n{}\n", text.trim().replace("\n## ", "\n#### "));
+    let bars = text.split("\n## ").flat_map(|section| {
+        let is_quiet = !section.contains("inconclusive");
+        section.lines().filter_map(move |line| overload_bar(line, is_quiet))
+    });
+    Ok(bars.collect())
+}
+
+/// Of a line such as `- what: 0.950 (at least 0.9: holds)`.
+fn overload_bar(line: &str, is_quiet: bool) -> Option<Bar> {
+    let (figure, bar) = line.strip_prefix("- ")?.rsplit_once(" (")?;
+    let (what, figure) = figure.rsplit_once(": ")?;
+    let measured = figure.parse().ok().filter(|_| is_quiet);
+    let number = |words: &str| words.split([':', ',']).next()?.trim().parse().ok();
+    match bar.strip_prefix("at least ") {
+        Some(least) => Some(Bar::at_least(what.to_owned(), number(least)?, measured)),
+        None => {
+            let most = bar.strip_prefix("at most ").or_else(|| bar.strip_prefix("below "))?;
+            Some(Bar::at_most(what.to_owned(), number(most)?, measured))
+        }
+    }
+}
+
 fn bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     bench_of(root, "softtimers-bench", name, arguments)
 }
@@ -206,6 +234,19 @@ mod tests {
         assert_eq!((flows_bars(&load).len(), missed(&load)), (7, 1));
         load["inconclusive"] = "busy".into();
         assert!(flows_bars(&load).iter().all(Bar::is_inconclusive));
+    }
+
+    #[test]
+    fn a_line_of_the_overload_bench_is_a_bar() {
+        let line =
+            "- limit 75%: the other's share: 0.100 (at least 0.125, half of the rest: does **not** hold)";
+        assert!(overload_bar(line, true).is_some_and(|bar| bar.is_missed()));
+        assert!(overload_bar(line, false).is_some_and(|bar| bar.is_inconclusive()));
+        assert!(
+            overload_bar("- hybrid: p50 / plain epoll's: 1.148 (at most 1.3: holds)", true).unwrap().is_met()
+        );
+        assert!(overload_bar("- no limit: share: 0.008 (below 0.02: holds)", true).unwrap().is_met());
+        assert!(overload_bar("- skipped: socat: No such file or directory (os error 2)", true).is_none());
     }
 
     #[test]

@@ -1,26 +1,61 @@
 //! What `forward` is asked for.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use softtimers::Percent;
 
-use super::{EndArgs, StreamArgs};
+use super::{EndArgs, MacAddress, StreamArgs};
+use crate::forward::frames::headers::Mac;
 use crate::forward::mode::Mode;
 use crate::units;
 
 /// `softtimers forward`.
 ///
-/// A relay of UDP datagrams that survives overload: what comes in at --udp goes out to --to, and answers come back the
-/// same way. A quota bounds each turn, and what is too much is dropped in the receive buffer, before any work was
-/// done for it. It needs no privileges.
+/// Between two interfaces it is a cable for their frames, or with --routed a router for IPv4 and IPv6; with --udp a relay
+/// of datagrams, which needs no privileges: what comes in there goes out to --to, and answers come back the same way.
+/// In overload a quota bounds each turn, and what is too much is dropped in the ring or the receive buffer, before any
+/// work was done for it.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = FORWARD_EXAMPLES)]
 pub struct ForwardArgs {
-    /// Two interfaces to forward between: not there yet, only --udp is
-    #[arg(value_name = "INTERFACE", num_args = 0..=2, hide = true)]
+    /// Two Ethernet interfaces to forward between; needs CAP_NET_RAW
+    #[arg(value_name = "INTERFACE", num_args = 0..=2, conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout"])]
     pub interfaces: Vec<String>,
+
+    /// How frames are had between interfaces
+    #[arg(long, value_enum, default_value_t, conflicts_with = "udp")]
+    pub driver: FrameDriver,
+
+    /// Take interfaces that have an address, the default route or a bridge
+    ///
+    /// What this machine does there itself is disturbed, and who is logged in over it may be shut out.
+    #[arg(long, conflicts_with = "udp")]
+    pub take: bool,
+
+    /// Route IPv4 and IPv6 instead of passing frames on as they are: each side has one next hop
+    ///
+    /// Hosts must have the router as their gateway. It changes no addresses of packets, and has no table.
+    #[arg(long, conflicts_with = "udp", requires_all = ["next_hop_a", "next_hop_b"])]
+    pub routed: bool,
+
+    /// The station that routed packets go to at the first interface
+    #[arg(long, value_name = "MAC", requires = "routed", value_parser = mac)]
+    pub next_hop_a: Option<Mac>,
+
+    /// The station that routed packets go to at the second interface
+    #[arg(long, value_name = "MAC", requires = "routed", value_parser = mac)]
+    pub next_hop_b: Option<Mac>,
+
+    /// The router's addresses at the first interface: it answers who asks for them, and speaks as them
+    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1)]
+    pub address_a: Vec<IpAddr>,
+
+    /// The router's addresses at the second interface
+    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1)]
+    pub address_b: Vec<IpAddr>,
 
     /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
     ///
@@ -36,19 +71,19 @@ pub struct ForwardArgs {
     #[arg(long)]
     pub public: bool,
 
-    /// When it looks for datagrams
+    /// When it looks for packets
     #[arg(long, value_enum, default_value_t)]
     pub mode: Mode,
 
-    /// Datagrams that a side may have in one turn, each way
+    /// Packets that a side may have in one turn, each way
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub quota: u32,
 
-    /// Datagrams wanted in a poll, on average [default: 5]; for the modes poll and hybrid
+    /// Packets wanted in a poll, on average [default: 5]; for the modes poll and hybrid
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     pub aggregate: Option<u32>,
 
-    /// The longest that a datagram waits for a poll [default: 200us; of hip, 1ms]; not for the modes without polls
+    /// The longest that a packet waits for a poll [default: 200us; of hip, 1ms]; not for the modes without polls
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub max_delay: Option<Duration>,
 
@@ -63,10 +98,11 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = units::bytes)]
     pub recv_buffer: u64,
 
-    /// Take datagrams of clients by the rules of this file, which is read again when it changes
+    /// Take frames, or datagrams of clients, by the rules of this file, which is read again when it changes
     ///
-    /// A rule is a line: 'from NET', 'from-port PORTS', 'to NET', 'port PORTS', 'length BYTES', 'rate RATE [burst
-    /// TIME]', any of them, then 'accept' or 'reject'. The first that holds decides; the last has no clauses.
+    /// A rule is a line: 'on a|b', 'type TYPE', 'protocol PROTOCOL', 'from NET', 'from-port PORTS', 'to NET', 'port
+    /// PORTS', 'length BYTES', 'rate RATE [burst TIME]', any of them, then 'accept' or 'reject'. The first that holds
+    /// decides; the last has no clauses.
     #[arg(long, value_name = "FILE")]
     pub rules: Option<PathBuf>,
 
@@ -88,7 +124,7 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "TIME", default_value = "2min", value_parser = units::positive_duration)]
     pub client_timeout: Duration,
 
-    /// When it ends; datagrams are those of clients.
+    /// When it ends; what is counted comes in at the first interface, or from clients.
     #[command(flatten)]
     pub end: EndArgs,
 
@@ -97,8 +133,39 @@ pub struct ForwardArgs {
     pub output: StreamArgs,
 }
 
+/// `--driver`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum FrameDriver {
+    /// AF_PACKET: a copy of each frame; this machine gets them, too. Needs CAP_NET_RAW
+    #[default]
+    Packet,
+    /// AF_XDP: all frames, before this machine has seen them. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    Xdp,
+}
+
+impl FrameDriver {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            FrameDriver::Packet => "packet",
+            FrameDriver::Xdp => "xdp",
+        }
+    }
+}
+
+/// The address of one station.
+fn mac(text: &str) -> Result<Mac, String> {
+    let MacAddress(mac) = text.parse()?;
+    let is_one = mac[0] & 1 == 0 && mac != [0; 6];
+    is_one.then_some(mac).ok_or_else(|| "not the address of one station".to_owned())
+}
+
 const FORWARD_EXAMPLES: &str = "\
 Examples:
+  softtimers forward eth1 eth2 --rules screen.rules
+  softtimers forward eth1 eth2 --driver xdp --mode poll --cpu-limit 50%
+  softtimers forward eth1 eth2 --routed --next-hop-a 02:00:00:00:00:01 --next-hop-b 02:00:00:00:00:02 \\
+      --address-a 192.0.2.1,2001:db8:1::1 --address-b 198.51.100.1,2001:db8:2::1
   softtimers forward --udp 127.0.0.1:5300 --to 127.0.0.1:53
   softtimers forward --udp 0.0.0.0:5300 --public --to 192.0.2.1:53 --rules screen.rules
   softtimers forward --udp 127.0.0.1:5300 --to 127.0.0.1:53 --metrics 127.0.0.1:9100 --json-stream
@@ -107,6 +174,7 @@ Examples:
 Rules, in a file:
   from 192.0.2.0/24 rate 5kpps burst 50ms accept   # as long as they behave
   from 2001:db8::/32 length 0-512 accept
+  type arp accept                                  # between interfaces
   reject                                           # the last rule decides about the rest
 
 Presets: the defaults are those that measurements chose; the papers' are in docs/forward.md.
@@ -114,5 +182,19 @@ Presets: the defaults are those that measurements chose; the papers' are in docs
 Exit codes:
    0  done, also by Ctrl-C or SIGTERM; every --assert held
    1  an --assert did not hold, or the run broke off
-   2  bad usage or input; nothing was relayed
+   2  bad usage or input; nothing was forwarded
   77  not possible on this machine; the message says what is missing";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stations_are_one_station_each() {
+        assert_eq!(mac("02:00:5e:00:00:Ff"), Ok([2, 0, 0x5e, 0, 0, 255]));
+        assert!(mac("2:0:0:0:0:1").is_err());
+        for text in ["ff:ff:ff:ff:ff:ff", "00:00:00:00:00:00", "01:00:5e:00:00:01"] {
+            assert_eq!(mac(text), Err("not the address of one station".to_owned()));
+        }
+    }
+}

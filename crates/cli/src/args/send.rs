@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{EndArgs, EngineArgs, StreamArgs, datagram_size};
+use super::{DriverArgs, EndArgs, EngineArgs, StreamArgs, datagram_size};
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
 use crate::units::{self, SendRate};
@@ -89,6 +89,10 @@ pub struct SendArgs {
     /// Hand a quantum over as sends of one datagram each, still in one system call (sendmmsg)
     #[arg(long)]
     pub no_gso: bool,
+
+    /// What carries them.
+    #[command(flatten)]
+    pub driver: DriverArgs,
 
     /// When it ends.
     #[command(flatten)]
@@ -175,6 +179,7 @@ Examples:
   softtimers send 127.0.0.1:9000 --rate 100pps --flows 1000 --size 200
   softtimers send 127.0.0.1:9000 --rate 50pps --flows 200 --phase random --seed 7
   softtimers send 127.0.0.1:9000 --rate 2Gbit --quantum 8 --cpu-budget 100%
+  sudo softtimers send 10.0.0.2:9 --driver xdp --iface veth0 --to-mac 02:00:00:00:00:01 --rate 3Mpps --size 32
   softtimers send 192.0.2.7:9000 --rate 10kpps   # asks a `softtimers recv` there first
 
 Exit codes:

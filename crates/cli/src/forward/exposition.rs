@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::report::{Counts, DropCounts, ForwardReport};
+use super::report::{Beside, Counts, DropCounts, ForwardReport};
 
 /// Metrics in the text format, version 0.0.4.
 ///
@@ -49,14 +49,12 @@ impl ForwardReport {
         let Counts { came, out, dropped, polls, empty_polls, wakeups, mode_switches } = self.counts;
         let DropCounts { ring, rule, queue, output } = dropped;
         for (name, help, value) in [
-            ("in", "Datagrams that came to the sockets, dropped ones too.", came),
-            ("out", "Datagrams that have left.", out),
+            ("in", "Packets that came, dropped ones too.", came),
+            ("out", "Packets that have left.", out),
             ("polls", "Looks at a side.", polls),
             ("empty_polls", "Looks that found nothing.", empty_polls),
             ("wakeups", "Times that the relay slept.", wakeups),
             ("mode_switches", "Changes between polls and wake-ups.", mode_switches),
-            ("clients_opened", "Clients there have been.", self.clients.opened),
-            ("answers_withheld", "Answers kept back from unconfirmed clients.", self.clients.withheld),
             ("cpu_limited", "Periods in which the processor limit shut the input.", self.cpu_limited),
         ] {
             let name = format!("softtimers_forward_{name}_total");
@@ -64,18 +62,17 @@ impl ForwardReport {
             text.sample(&name, &[], value as f64);
         }
         let name = "softtimers_forward_dropped_total";
-        text.metric(name, "counter", "Datagrams that were dropped, by stage.");
+        text.metric(name, "counter", "Packets that were dropped, by stage.");
         for (stage, value) in [("ring", ring), ("rule", rule), ("queue", queue), ("output", output)] {
             text.sample(name, &[("stage", stage)], value as f64);
         }
-        text.metric("softtimers_forward_clients", "gauge", "Clients there are.");
-        text.sample("softtimers_forward_clients", &[], self.clients.now.into());
+        self.beside.expose(&mut text);
         text.metric("softtimers_forward_cpu_seconds_total", "counter", "Processor time of the relay.");
         text.sample("softtimers_forward_cpu_seconds_total", &[], cpu.as_secs_f64());
         self.expose_latency(&mut text);
         if let Some(rules) = &self.rules {
             let name = "softtimers_forward_rule_matched_total";
-            text.metric(name, "counter", "Datagrams that a rule decided about.");
+            text.metric(name, "counter", "Packets that a rule decided about.");
             for entry in &rules.entries {
                 let line = entry.line.to_string();
                 text.sample(name, &[("line", &line), ("rule", &entry.rule)], entry.matched as f64);
@@ -99,5 +96,41 @@ impl ForwardReport {
         let sum = latency.mean.unwrap_or(0.0) * latency.count as f64 / 1e9;
         text.sample(&format!("{name}_sum"), &[], sum);
         text.sample(&format!("{name}_count"), &[], latency.count as f64);
+    }
+}
+
+impl Beside {
+    fn expose(&self, text: &mut Exposition) {
+        let mut counter = |name: &str, help: &str, value: u64| {
+            let name = format!("softtimers_forward_{name}_total");
+            text.metric(&name, "counter", help);
+            text.sample(&name, &[], value as f64);
+        };
+        match self {
+            Beside::Relay { clients } => {
+                counter("clients_opened", "Clients there have been.", clients.opened);
+                counter("answers_withheld", "Answers kept back from unconfirmed clients.", clients.withheld);
+                text.metric("softtimers_forward_clients", "gauge", "Clients there are.");
+                text.sample("softtimers_forward_clients", &[], clients.now.into());
+            }
+            Beside::Interfaces(interfaces) => {
+                counter(
+                    "told",
+                    "Packets whose senders were told why they went no further.",
+                    interfaces.made.told,
+                );
+                counter(
+                    "outages",
+                    "Times that an interface was found switched off.",
+                    interfaces.outages.iter().flatten().sum(),
+                );
+                counter("loops", "Times that a loop was found.", interfaces.loops);
+                let name = "softtimers_forward_refused_total";
+                text.metric(name, "counter", "Frames that went no further, by why.");
+                for (why, count) in interfaces.refused.named() {
+                    text.sample(name, &[("why", why)], count as f64);
+                }
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use softtimers::poller::Drops;
 use softtimers_wan::udp::RelayStats;
 
+use super::frames::reason::Reasons;
 use super::rules::Rules;
 use crate::distribution::Distribution;
 use crate::output::{Report, Table};
@@ -62,10 +63,63 @@ pub struct ForwardReport {
     pub up: WayCounts,
     /// Back to them.
     pub down: WayCounts,
-    /// Who used it.
-    pub clients: ClientCounts,
+    /// What only some have to tell.
+    #[serde(flatten)]
+    pub beside: Beside,
     /// What the rules did; `null` without a file.
     pub rules: Option<RulesReport>,
+}
+
+/// What is told of a relay alone, or of interfaces alone.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Beside {
+    /// Of datagrams.
+    Relay {
+        /// Who used it.
+        clients: ClientCounts,
+    },
+    /// Of frames.
+    Interfaces(InterfacesReport),
+}
+
+/// What a handler has to tell.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Findings {
+    /// What came in at the first side, and what of it has left.
+    pub up: WayCounts,
+    /// The other way.
+    pub down: WayCounts,
+    /// What only it has to tell.
+    pub beside: Beside,
+    /// What rules rejected.
+    pub rejected: u64,
+}
+
+/// What became of frames beside. Those that were refused are in `dropped.rule`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct InterfacesReport {
+    /// Frames that went no further, by why; both ways together.
+    pub refused: Reasons,
+    /// Frames that the forwarder made itself, which are not in `in` and `out`.
+    pub made: MadeCounts,
+    /// Times that each interface was found switched off; `null` where that is not known.
+    pub outages: [Option<u64>; 2],
+    /// Times that a loop was found.
+    pub loops: u64,
+}
+
+/// What was made here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct MadeCounts {
+    /// Have left: answers, and probes for loops.
+    pub sent: u64,
+    /// Have not: an output was full, or refused them.
+    pub lost: u64,
+    /// Packets whose senders were told why they went no further.
+    pub told: u64,
+    /// Those of which too many came for that.
+    pub suppressed: u64,
 }
 
 /// One direction.
@@ -160,6 +214,12 @@ impl Counts {
     }
 }
 
+impl Default for Beside {
+    fn default() -> Self {
+        Beside::Relay { clients: ClientCounts::default() }
+    }
+}
+
 impl From<Drops> for DropCounts {
     fn from(drops: Drops) -> Self {
         let Drops { interface, ring, rule, queue, output } = drops;
@@ -205,10 +265,11 @@ impl Report for ForwardReport {
         table.row("out", out);
         let DropCounts { ring, rule, queue, output } = dropped;
         table.row("dropped", format!("ring {ring}  rule {rule}  queue {queue}  output {output}"));
+        let (from, to) = self.beside.ends();
         let WayCounts { received, sent } = self.up;
-        table.row("from clients", format!("{received} received, {sent} sent"));
+        table.row(from, format!("{received} received, {sent} sent"));
         let WayCounts { received, sent } = self.down;
-        table.row("to clients", format!("{received} received, {sent} sent"));
+        table.row(to, format!("{received} received, {sent} sent"));
         table.distribution("latency", &self.latency_ns);
         table.row("polls", format!("{polls}, {empty_polls} in vain; slept {wakeups} times"));
         let each = self.packets_per_poll.map_or_else(|| "-".to_owned(), |packets| format!("{packets:.2}"));
@@ -218,14 +279,57 @@ impl Report for ForwardReport {
         if self.cpu_limited > 0 {
             table.row("limited", format!("{} periods of 10 ms", self.cpu_limited));
         }
-        let ClientCounts { now, opened, refused, withheld, misdirected, upstream_refused, .. } = self.clients;
-        table.row("clients", format!("{now} at the end of {opened}; {refused} datagrams refused"));
-        if withheld + misdirected + upstream_refused > 0 {
-            table.row("", format!("{withheld} answers withheld, {misdirected} misdirected, {upstream_refused} refused upstream"));
-        }
+        self.beside.rows(&mut table);
         for RuleReport { line, rule, matched } in self.rules.iter().flat_map(|rules| &rules.entries) {
             table.row(&format!("rule {line}"), format!("{matched}  {rule}"));
         }
         table
+    }
+}
+
+impl Beside {
+    fn ends(&self) -> (&'static str, &'static str) {
+        match self {
+            Beside::Relay { .. } => ("from clients", "to clients"),
+            Beside::Interfaces(_) => ("a to b", "b to a"),
+        }
+    }
+
+    fn rows(&self, table: &mut Table) {
+        match self {
+            Beside::Relay { clients } => clients.rows(table),
+            Beside::Interfaces(interfaces) => interfaces.rows(table),
+        }
+    }
+}
+
+impl ClientCounts {
+    fn rows(&self, table: &mut Table) {
+        let ClientCounts { now, opened, refused, withheld, misdirected, upstream_refused, .. } = *self;
+        table.row("clients", format!("{now} at the end of {opened}; {refused} datagrams refused"));
+        if withheld + misdirected + upstream_refused > 0 {
+            table.row("", format!("{withheld} answers withheld, {misdirected} misdirected, {upstream_refused} refused upstream"));
+        }
+    }
+}
+
+impl InterfacesReport {
+    fn rows(&self, table: &mut Table) {
+        let refused = self.refused.named();
+        let some: Vec<_> = refused.iter().filter(|(_, count)| *count > 0).collect();
+        let words: Vec<_> =
+            some.iter().map(|(name, count)| format!("{} {count}", name.replace('_', " "))).collect();
+        table.row("refused", if words.is_empty() { "none".to_owned() } else { words.join("  ") });
+        let MadeCounts { sent, lost, told, suppressed } = self.made;
+        if told + suppressed > 0 {
+            table.row("senders told", format!("{told}, and {suppressed} not"));
+        }
+        if lost > 0 {
+            table.row("made here", format!("{sent} sent, {lost} lost"));
+        }
+        let [a, b] = self.outages.map(Option::unwrap_or_default);
+        if a + b + self.loops > 0 {
+            table.row("outages", format!("{a} at a, {b} at b; {} loops", self.loops));
+        }
     }
 }

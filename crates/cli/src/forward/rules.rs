@@ -1,5 +1,5 @@
-//! Which datagrams are relayed: rules in a file, in the manner of `screend` (Mogul 1989), which the livelock paper's
-//! router runs as its screening process.
+//! Which datagrams are relayed, and which frames are forwarded: rules in a file, in the manner of `screend` (Mogul
+//! 1989), which the livelock paper's router runs as its screening process.
 //!
 //! ```text
 //!   # the office, as long as it behaves; name servers; nobody else
@@ -13,25 +13,31 @@
 //!
 //! | clause | holds for |
 //! |---|---|
-//! | `from NET` | datagrams from an address, or a network `ADDRESS/BITS` |
-//! | `from-port PORTS` | from a port, or a range `FIRST-LAST` |
-//! | `to NET`, `port PORTS` | to an address and a port: where the relay sends to, so that relays can share a file |
-//! | `length BYTES` | payloads of so many bytes, or a range |
-//! | `rate RATE [burst TIME]` | datagrams that the other clauses hold for, while they come no faster, over time: `1kpps`, `10Mbit` of payload. `burst` is how far ahead of it they may be, 100 ms unless it is said |
+//! | `on a`, `on b` | what comes in at the first interface, or at the second; clients of a relay come in at the first |
+//! | `type TYPE` | frames that carry `arp`, `ipv4`, `ipv6`, or a number such as `0x88cc` |
+//! | `protocol PROTOCOL` | packets of `tcp`, `udp`, `icmp`, `icmpv6`, or a number |
+//! | `from NET` | packets from an address, or a network `ADDRESS/BITS` |
+//! | `from-port PORTS` | from a port of TCP or UDP, or a range `FIRST-LAST` |
+//! | `to NET`, `port PORTS` | to an address and a port: of a relay, where it sends to, so that relays can share a file |
+//! | `length BYTES` | so many bytes, or a range: of UDP its payload, of all else the packet |
+//! | `rate RATE [burst TIME]` | what the other clauses hold for, while it comes no faster, over time: `1kpps`, `10Mbit` of such lengths. `burst` is how far ahead of it they may be, 100 ms unless it is said |
 //!
-//! What exceeds a rate is not rejected by that: the rules below decide. Answers are not looked at; they go only to
-//! those whose datagrams were accepted, within the bounds of the relay.
+//! **What cannot be seen does not hold.** A frame of ARP has no address that `from` could hold for, a fragment other
+//! than the first no port, a header that is cut short no part that is missing. So what a rule accepts it has seen, and
+//! what nobody could see falls through to the last rule.
+//!
+//! What exceeds a rate is not rejected by that: the rules below decide. Answers through a relay are not looked at; they
+//! go only to those whose datagrams were accepted, within the bounds of the relay. Between interfaces both ways are.
 
+mod clauses;
 mod parse;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-use crate::units::{SendRate, show_duration};
-
+pub use clauses::{Entrance, EtherType, Limit, Network, Protocol, Span};
 pub use parse::{Problem, parse};
 
 /// The rules of a file, with what they have let through.
@@ -57,6 +63,12 @@ pub struct Entry {
 /// One rule. `None` holds for everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
+    /// Where it comes in.
+    pub entrance: Option<Entrance>,
+    /// What the frame carries.
+    pub kind: Option<EtherType>,
+    /// What the packet carries.
+    pub protocol: Option<Protocol>,
     /// Whom it comes from.
     pub from: Option<Network>,
     /// The port it comes from.
@@ -65,7 +77,7 @@ pub struct Rule {
     pub to: Option<Network>,
     /// The port it goes to.
     pub to_ports: Option<Span>,
-    /// Bytes of payload.
+    /// How long it is.
     pub lengths: Option<Span>,
     /// How fast they come.
     pub rate: Option<Limit>,
@@ -82,42 +94,39 @@ pub enum Action {
     Reject,
 }
 
-/// Addresses that begin alike.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Network {
-    address: IpAddr,
-    bits: u8,
-}
-
-/// Numbers from the first to the last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
-    /// The first.
-    pub first: u16,
-    /// The last, not below it.
-    pub last: u16,
-}
-
-/// A rate, and how far ahead of it datagrams may be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limit {
-    /// Above zero.
-    pub rate: SendRate,
-    /// In time.
-    pub burst: Duration,
-}
-
-/// What a rule sees of a datagram.
+/// What a rule sees of a packet. What is not there, or cannot be seen, is `None`, and no clause about it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// Whom it comes from.
-    pub from: SocketAddr,
-    /// Where it is to go.
-    pub to: SocketAddr,
-    /// Bytes of payload.
+    /// Where it came in.
+    pub entrance: Entrance,
+    /// What its frame carries.
+    pub kind: EtherType,
+    /// What it carries itself.
+    pub protocol: Option<Protocol>,
+    /// Whom it comes from, and where it is to go.
+    pub addresses: Option<[IpAddr; 2]>,
+    /// From which port, and to which.
+    pub ports: Option<[u16; 2]>,
+    /// Of UDP its payload, of all else the packet; in bytes.
     pub length: usize,
     /// When it came.
     pub at: Timestamp,
+}
+
+impl Seen {
+    /// A datagram of the relay's, with so many bytes of payload.
+    pub fn datagram(from: SocketAddr, to: SocketAddr, length: usize, at: Timestamp) -> Self {
+        let from_ip = from.ip().to_canonical();
+        Seen {
+            entrance: Entrance::A,
+            kind: if from_ip.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 },
+            protocol: Some(Protocol::UDP),
+            addresses: Some([from_ip, to.ip().to_canonical()]),
+            ports: Some([from.port(), to.port()]),
+            length,
+            at,
+        }
+    }
 }
 
 impl Rules {
@@ -158,65 +167,23 @@ impl Entry {
     }
 
     fn holds(&mut self, seen: &Seen) -> bool {
-        let Rule { from, from_ports, to, to_ports, lengths, rate, .. } = &self.rule;
+        let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, .. } = &self.rule;
         let length = u16::try_from(seen.length).unwrap_or(u16::MAX);
-        let network = |network: &Option<Network>, ip| network.is_none_or(|network| network.contains(ip));
-        let span = |span: &Option<Span>, number| span.is_none_or(|span| span.contains(number));
-        network(from, seen.from.ip())
-            && span(from_ports, seen.from.port())
-            && network(to, seen.to.ip())
-            && span(to_ports, seen.to.port())
-            && span(lengths, length)
-            && rate.is_none_or(|limit| limit.admits(&mut self.earned, seen.at, length))
-    }
-}
-
-impl Limit {
-    /// The generic cell rate algorithm (ITU-T I.371): each datagram earns the time that it takes at the rate, and who
-    /// is ahead by more than the burst has to wait.
-    fn admits(&self, earned: &mut Timestamp, now: Timestamp, length: u16) -> bool {
-        let ahead = earned.saturating_duration_since(now);
-        if ahead > self.burst {
-            return false;
-        }
-        let cost = match self.rate {
-            SendRate::PacketsPerSecond(packets) => SECOND.div_ceil(packets.max(1).into()),
-            SendRate::BitsPerSecond(bits) => (u128::from(length) * 8 * SECOND).div_ceil(bits.max(1).into()),
+        let address = |network: &Option<Network>, end: usize| {
+            network.is_none_or(|network| seen.addresses.is_some_and(|ips| network.contains(ips[end])))
         };
-        let cost = Duration::from_nanos(u64::try_from(cost).unwrap_or(u64::MAX));
-        *earned = (*earned).max(now) + cost;
-        true
-    }
-}
-
-impl Network {
-    /// Those that share the first `bits` with `address`; `None` if it has fewer, or others are set in it.
-    pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
-        let (all, number) = number(address);
-        let rest = all.checked_sub(bits)?;
-        let tail = 1u128.checked_shl(rest.into()).map_or(u128::MAX, |past| past - 1);
-        (number & tail == 0).then_some(Network { address, bits })
-    }
-
-    fn contains(&self, ip: IpAddr) -> bool {
-        let ((all, own), (others, number)) = (number(self.address), number(ip.to_canonical()));
-        // A shift by all bits leaves none.
-        let head = |number: u128| number.checked_shr((all - self.bits).into()).unwrap_or(0);
-        all == others && head(own) == head(number)
-    }
-}
-
-/// How many bits an address has, and which.
-fn number(ip: IpAddr) -> (u8, u128) {
-    match ip {
-        IpAddr::V4(ip) => (32, u32::from(ip).into()),
-        IpAddr::V6(ip) => (128, ip.into()),
-    }
-}
-
-impl Span {
-    fn contains(&self, number: u16) -> bool {
-        (self.first..=self.last).contains(&number)
+        let port = |span: &Option<Span>, end: usize| {
+            span.is_none_or(|span| seen.ports.is_some_and(|ports| span.contains(ports[end])))
+        };
+        entrance.is_none_or(|entrance| entrance == seen.entrance)
+            && kind.is_none_or(|kind| kind == seen.kind)
+            && protocol.is_none_or(|protocol| seen.protocol == Some(protocol))
+            && address(from, 0)
+            && port(from_ports, 0)
+            && address(to, 1)
+            && port(to_ports, 1)
+            && lengths.is_none_or(|lengths| lengths.contains(length))
+            && rate.is_none_or(|limit| limit.admits(&mut self.earned, seen.at, length))
     }
 }
 
@@ -229,7 +196,10 @@ impl fmt::Display for Rules {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rule { from, from_ports, to, to_ports, lengths, rate, action } = self;
+        let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, action } = self;
+        entrance.iter().try_for_each(|entrance| write!(f, "on {entrance} "))?;
+        kind.iter().try_for_each(|kind| write!(f, "type {kind} "))?;
+        protocol.iter().try_for_each(|protocol| write!(f, "protocol {protocol} "))?;
         from.iter().try_for_each(|network| write!(f, "from {network} "))?;
         from_ports.iter().try_for_each(|ports| write!(f, "from-port {ports} "))?;
         to.iter().try_for_each(|network| write!(f, "to {network} "))?;
@@ -243,31 +213,6 @@ impl fmt::Display for Rule {
     }
 }
 
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.bits)
-    }
-}
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.first, self.last)
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.rate {
-            SendRate::PacketsPerSecond(packets) => write!(f, "rate {packets}pps")?,
-            SendRate::BitsPerSecond(bits) => write!(f, "rate {bits}bit")?,
-        }
-        write!(f, " burst {}", show_duration(self.burst))
-    }
-}
-
-/// In nanoseconds.
-const SECOND: u128 = 1_000_000_000;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,7 +223,7 @@ mod tests {
 
     fn seen(from: &str, length: usize, micros: u64) -> Seen {
         let to = SocketAddr::from(([127, 0, 0, 1], 53));
-        Seen { from: from.parse().unwrap(), to, length, at: Timestamp::from_micros(micros) }
+        Seen::datagram(from.parse().unwrap(), to, length, Timestamp::from_micros(micros))
     }
 
     fn accepted(rules: &mut Rules, from: &str, length: usize) -> bool {

@@ -1,4 +1,4 @@
-//! What becomes of a datagram: [`Screen`], the handler of the relay's poller.
+//! What becomes of a datagram: [`Screen`], the handler of a relay.
 //!
 //! ```text
 //!   from a client:  no loop? ─▶ rules ─▶ a client, or room for one? ─▶ its socket
@@ -41,7 +41,7 @@ pub struct Screen {
 
 impl Screen {
     /// Queues a datagram where it belongs, or drops and counts it.
-    pub fn handle(&mut self, packet: &Packet<'_, Hop>, outputs: &mut Outputs<'_, Side>) {
+    pub fn take(&mut self, packet: &Packet<'_, Hop>, outputs: &mut Outputs<'_, Side>) {
         let arrived = packet.from.arrived;
         let at = arrived.unwrap_or_else(|| Monotonic.now());
         let way = match packet.from.peer {
@@ -63,7 +63,7 @@ impl Screen {
             self.misdirected += 1;
             return None;
         }
-        let seen = Seen { from: source, to: self.upstream, length, at };
+        let seen = Seen::datagram(source, self.upstream, length, at);
         if self.rules.as_mut().is_some_and(|rules| rules.decide(&seen) == Action::Reject) {
             self.rejected += 1;
             return None;

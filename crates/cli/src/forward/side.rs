@@ -21,8 +21,8 @@ use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earl
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_wan::udp::ClientId;
 
+use super::engine::{Counted, Ends};
 use super::table::Table;
-use crate::interrupt::Interrupt;
 
 /// One end of a datagram's way through the relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,17 +40,6 @@ pub enum Peer {
     Address(SocketAddr),
     /// The upstream, by the socket of this client.
     Upstream(ClientId),
-}
-
-/// When a turn is to end although its quota does not say so: without a quota it would not otherwise.
-#[derive(Clone, Debug)]
-pub struct Ends {
-    /// A signal.
-    pub interrupt: Rc<Interrupt>,
-    /// The end of the run.
-    pub at: Option<Timestamp>,
-    /// Datagrams of clients.
-    pub count: Option<u64>,
 }
 
 /// One side of the relay.
@@ -118,16 +107,6 @@ impl Side {
         Ok(Side { port: Port::Upstream(answers), output: Output::new(), ends, received: 0, ring: 0 })
     }
 
-    /// Datagrams that were received.
-    pub fn received(&self) -> u64 {
-        self.received
-    }
-
-    /// Datagrams that have left.
-    pub fn sent(&self) -> u64 {
-        self.output.sent
-    }
-
     /// Times that the other end, or a host on the way, said that it is not there.
     pub fn refusals(&self) -> u64 {
         match &self.port {
@@ -135,9 +114,23 @@ impl Side {
             Port::Upstream(answers) => answers.refusals,
         }
     }
+}
 
-    /// Asks what receive buffers had no room for: a system call for each socket.
-    pub fn ask_ring(&mut self) {
+impl Counted for Side {
+    fn received(&self) -> u64 {
+        self.received
+    }
+
+    fn sent(&self) -> u64 {
+        self.output.sent
+    }
+
+    fn take_latencies(&mut self, latencies: &mut Vec<u64>) {
+        latencies.append(&mut self.output.latencies);
+    }
+
+    /// What receive buffers had no room for: a system call for each socket.
+    fn ask(&mut self) {
         let ring = match &mut self.port {
             // A system that does not say so goes on not saying it.
             Port::Clients(device) => device.drops().map_or(self.ring, |drops| drops.ring),
@@ -146,13 +139,7 @@ impl Side {
         self.ring = ring;
     }
 
-    /// Takes how long each datagram that has left since the last call was in the relay.
-    pub fn take_latencies(&mut self) -> std::vec::Drain<'_, u64> {
-        self.output.latencies.drain(..)
-    }
-
-    /// Sends what waits; what cannot leave now is dropped.
-    pub fn flush(&mut self) {
+    fn flush(&mut self) {
         while let Ok(Sent { left: Left::More, .. }) = self.poll_tx(BATCH) {}
         while self.output.discard() {}
     }
@@ -235,7 +222,7 @@ impl Device for Side {
         Ok(true)
     }
 
-    /// Those of the ring as they were when [asked](Side::ask_ring) for.
+    /// Those of the ring as they were when [asked](Counted::ask) for.
     fn drops(&mut self) -> io::Result<Drops> {
         Ok(Drops { ring: self.ring, output: self.output.failed, ..Drops::default() })
     }
@@ -348,15 +335,6 @@ impl Transmit for Output {
             self.hops.push_back(hop);
         }
         taken
-    }
-}
-
-impl Ends {
-    /// Whether the run is to end, after so many datagrams.
-    pub fn are_reached(&self, received: u64) -> bool {
-        self.interrupt.arrived()
-            || self.count.is_some_and(|count| received >= count)
-            || self.at.is_some_and(|at| Monotonic.now() >= at)
     }
 }
 

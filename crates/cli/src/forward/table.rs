@@ -20,8 +20,6 @@ use softtimers_wan::udp::{ClientId, Clients, RelayConfig, connected};
 pub enum Event {
     /// A client may have been silent for its time.
     Silent(ClientId),
-    /// The rules may have changed.
-    Rules,
 }
 
 /// The clients there are.

@@ -1,6 +1,6 @@
 //! What a run of `forward` will do.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use softtimers::Percent;
@@ -9,17 +9,18 @@ use softtimers_wan::udp::{ClientLimits, RelayConfig};
 
 use super::End;
 use crate::address;
-use crate::args::ForwardArgs;
 use crate::args::wan::is_local;
+use crate::args::{ForwardArgs, FrameDriver};
 use crate::failure::Failure;
+use crate::forward::frames::headers::Mac;
 use crate::forward::mode::{Looking, Mode};
 use crate::output::Output;
 
-/// A run of `forward --udp`.
+/// A run of `forward`.
 #[derive(Clone, Debug)]
 pub struct ForwardPlan {
-    /// The two addresses, and who may be a client.
-    pub relay: RelayConfig,
+    /// Between what.
+    pub between: Between,
     /// When it looks.
     pub looking: Looking,
     /// The share of a processor that input may have.
@@ -40,29 +41,13 @@ impl ForwardPlan {
     /// # Errors
     /// A usage failure that names the value and what is allowed.
     pub fn new(args: &ForwardArgs) -> Result<Self, Failure> {
-        let (Some(listen), Some(to)) = (&args.udp, &args.to) else {
-            return Err(only_udp(&args.interfaces));
-        };
-        if !args.interfaces.is_empty() {
-            return Err(only_udp(&args.interfaces));
-        }
-        let (listen, upstream) = (address::resolve(listen)?, address::resolve(to)?);
-        check_listen("--udp", listen, "--public", args.public)?;
-        address::check_destination(upstream)?;
-        address::check_route(upstream)?;
+        let between = between(args)?;
         let metrics = args.metrics.as_deref().map(address::resolve).transpose()?;
         if let Some(metrics) = metrics {
             check_listen("--metrics", metrics, "--metrics-public", args.metrics_public)?;
         }
-        let clients =
-            ClientLimits { most: args.clients, idle: args.client_timeout, ..ClientLimits::default() };
         Ok(ForwardPlan {
-            relay: RelayConfig {
-                listen,
-                clients,
-                recv_buffer: recv_buffer(args)?,
-                ..RelayConfig::to(upstream)
-            },
+            between,
             looking: looking(args)?,
             cpu_limit: cpu_limit(args)?,
             rules: args.rules.clone(),
@@ -73,12 +58,72 @@ impl ForwardPlan {
     }
 }
 
-fn only_udp(interfaces: &[String]) -> Failure {
-    let given = if interfaces.is_empty() { String::new() } else { format!(" {}", interfaces.join(" ")) };
-    Failure::usage(format_args!(
-        "forward{given}: forwarding between interfaces is not there yet; \
-         --udp LISTEN --to ADDR relays datagrams between sockets"
-    ))
+/// What lies on both sides.
+#[derive(Clone, Debug)]
+pub enum Between {
+    /// Clients and an address; who may be a client.
+    Addresses(RelayConfig),
+    /// Two interfaces.
+    Interfaces(InterfacesConfig),
+}
+
+/// Two interfaces, and what is between them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InterfacesConfig {
+    /// Their names.
+    pub names: [String; 2],
+    /// How frames are had.
+    pub driver: FrameDriver,
+    /// Even if this machine uses them itself.
+    pub take: bool,
+    /// What a router needs to know; without it, a cable.
+    pub routed: Option<[LegConfig; 2]>,
+}
+
+/// One side of a router.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LegConfig {
+    /// The station that packets go to there.
+    pub next_hop: Mac,
+    /// The router's addresses there.
+    pub addresses: Vec<IpAddr>,
+}
+
+fn between(args: &ForwardArgs) -> Result<Between, Failure> {
+    if let (Some(listen), Some(to)) = (&args.udp, &args.to) {
+        return Ok(Between::Addresses(relay(args, listen, to)?));
+    }
+    let names = <[String; 2]>::try_from(args.interfaces.clone()).map_err(|given| {
+        let given = given.iter().fold(String::new(), |words, name| format!("{words} {name}"));
+        Failure::usage(format_args!(
+            "forward{given}: two interfaces, such as eth1 eth2, or --udp LISTEN --to ADDR"
+        ))
+    })?;
+    let leg = |next_hop: Option<Mac>, addresses: &[IpAddr], flag: &str| {
+        let wrong = addresses.iter().find(|&&address| !is_host(address));
+        if let Some(wrong) = wrong {
+            return Err(Failure::usage(format_args!("{flag} {wrong}: not an address of one host")));
+        }
+        Ok(next_hop.map(|next_hop| LegConfig { next_hop, addresses: addresses.to_vec() }))
+    };
+    let a = leg(args.next_hop_a, &args.address_a, "--address-a")?;
+    let b = leg(args.next_hop_b, &args.address_b, "--address-b")?;
+    let routed = a.zip(b).map(|(a, b)| [a, b]);
+    Ok(Between::Interfaces(InterfacesConfig { names, driver: args.driver, take: args.take, routed }))
+}
+
+fn is_host(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_broadcast)
+}
+
+fn relay(args: &ForwardArgs, listen: &str, to: &str) -> Result<RelayConfig, Failure> {
+    let (listen, upstream) = (address::resolve(listen)?, address::resolve(to)?);
+    check_listen("--udp", listen, "--public", args.public)?;
+    address::check_destination(upstream)?;
+    address::check_route(upstream)?;
+    let clients = ClientLimits { most: args.clients, idle: args.client_timeout, ..ClientLimits::default() };
+    Ok(RelayConfig { listen, clients, recv_buffer: recv_buffer(args)?, ..RelayConfig::to(upstream) })
 }
 
 /// Nobody else's machine gets to use it by a slip of the hand.

@@ -7,45 +7,24 @@
 //!   40.125,1200              fractions of a microsecond; digits beyond the nanosecond are dropped
 //! ```
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 
 use softtimers_core::Timestamp;
 
 use crate::units;
 
-use super::{Collector, Packet, RecordingError};
+use super::{Collector, Packet, RecordingError, lines};
 
 /// Reads to the end, and returns where that is.
 pub(super) fn read(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {
-    let mut input = BufReader::new(input);
-    let (mut line, mut at, mut number, mut begun) = (Vec::new(), 0, 0, false);
-    loop {
-        line.clear();
-        number += 1;
-        let wrong = |problem: String| RecordingError::in_line(number, at, problem);
-        let length = input
-            .by_ref()
-            .take(LONGEST_LINE + 1)
-            .read_until(b'\n', &mut line)
-            .map_err(|error| wrong(format!("cannot be read ({error})")))? as u64;
-        if length == 0 {
-            return Ok(at);
+    let mut begun = false;
+    lines::each(input, "t_us,len", |text| {
+        if begun || !is_head(text)? {
+            packet(text).and_then(|packet| into.take(packet))?;
         }
-        if length > LONGEST_LINE {
-            return Err(wrong(format!("a line of more than {LONGEST_LINE} bytes; t_us,len is expected")));
-        }
-        let text =
-            std::str::from_utf8(&line).map_err(|_| wrong("not text; t_us,len is expected".to_owned()))?;
-        // Some programs begin a file with the mark of its encoding.
-        let text = text.strip_prefix('\u{feff}').filter(|_| at == 0).unwrap_or(text).trim();
-        if !text.is_empty() && !text.starts_with('#') {
-            if begun || !is_head(text).map_err(wrong)? {
-                packet(text).and_then(|packet| into.take(packet)).map_err(wrong)?;
-            }
-            begun = true;
-        }
-        at += length;
-    }
+        begun = true;
+        Ok(())
+    })
 }
 
 /// Whether this is the head of the table, which must name what we take its columns for.
@@ -65,22 +44,12 @@ fn packet(text: &str) -> Result<Packet, String> {
         .split_once(',')
         .ok_or_else(|| format!("'{text}': a time and a length are expected, t_us,len"))?;
     let (time, length) = (time.trim(), length.trim());
-    let nanos =
-        nanos(time).ok_or_else(|| format!("'{time}' is no time in microseconds, such as 12 or 12.5"))?;
+    let nanos = lines::nanos(time, 1_000)
+        .ok_or_else(|| format!("'{time}' is no time in microseconds, such as 12 or 12.5"))?;
     let length =
         units::scaled(length, 1).ok_or_else(|| format!("'{length}' is no length in bytes, such as 1200"))?;
     Ok(Packet { time: Timestamp::from_nanos(nanos), length, link: None })
 }
-
-/// The whole nanoseconds in a number of microseconds.
-fn nanos(time: &str) -> Option<u64> {
-    let end = time.find('.').map_or(time.len(), |point| time.len().min(point + 4));
-    let (kept, dropped) = time.split_at_checked(end)?;
-    dropped.bytes().all(|byte| byte.is_ascii_digit()).then(|| units::scaled(kept, 1_000)).flatten()
-}
-
-/// Much longer than two numbers.
-const LONGEST_LINE: u64 = 1_024;
 
 #[cfg(test)]
 mod tests {

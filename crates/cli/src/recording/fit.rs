@@ -25,6 +25,8 @@ pub struct Fit {
     pub added: u32,
     /// Whether what is too long for a datagram is cut, and not refused.
     pub clamp: bool,
+    /// Shorter ones are made as long.
+    pub least: u16,
 }
 
 impl Fit {
@@ -32,6 +34,9 @@ impl Fit {
     pub fn to(destination: IpAddr) -> Self {
         Fit { added: if destination.to_canonical().is_ipv4() { 28 } else { 48 }, ..Fit::default() }
     }
+
+    /// For nobody: lengths as they were recorded, up to the longest that there is room for.
+    pub const AS_RECORDED: Fit = Fit { headers: Some(0), added: 0, clamp: true, least: 0 };
 
     /// The payload that stands for a packet of `length` bytes on a link of this type.
     pub(super) fn datagram(
@@ -58,9 +63,9 @@ impl Fit {
                  --clamp sends as much of it"
             ));
         }
-        changed.lengthened += u64::from(payload < MIN_SIZE as u64);
+        changed.lengthened += u64::from(payload < u64::from(self.least));
         changed.cut += u64::from(payload > most);
-        let fitting = payload.clamp(MIN_SIZE as u64, most);
+        let fitting = payload.clamp(self.least.into(), most);
         u16::try_from(fitting).map_err(|_| format!("a packet of {length} bytes: too long"))
     }
 }
@@ -68,7 +73,7 @@ impl Fit {
 /// To an IPv4 address; what is too long is refused.
 impl Default for Fit {
     fn default() -> Self {
-        Fit { headers: None, added: 28, clamp: false }
+        Fit { headers: None, added: 28, clamp: false, least: MIN_SIZE as u16 }
     }
 }
 

@@ -200,7 +200,7 @@ fn pause() {
     let _ = poll(&mut [], Some(&gap));
 }
 
-pub(super) const GOODBYES: u32 = 3;
+pub(crate) const GOODBYES: u32 = 3;
 /// What any receive buffer has room for.
 const GOODBYES_AT_ONCE: u32 = 64;
 /// Apart, so that one full queue does not swallow them all.

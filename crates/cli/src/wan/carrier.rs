@@ -71,9 +71,9 @@ impl Carrier {
             Ends::Tcp(config) => Carrier::Tcp(Box::new(
                 tcp::Relay::bind(*config, path).map_err(|error| bind_failure(config.listen, &error))?,
             )),
-            Ends::Interfaces(config) => {
-                Carrier::Interfaces(Box::new(Bridge::new(config, path).map_err(|problem| failure(&problem))?))
-            }
+            Ends::Interfaces(config) => Carrier::Interfaces(Box::new(
+                Bridge::new(config, path).map_err(|problem| failure("--ifaces", &problem))?,
+            )),
         })
     }
 
@@ -167,16 +167,17 @@ impl Carrier {
     }
 }
 
-fn failure(problem: &Problem) -> Failure {
+/// What a problem with interfaces means to who asked for them by `what`.
+pub(crate) fn failure(what: &str, problem: &Problem) -> Failure {
     match problem {
-        Problem::Privilege(_) => Failure::not_possible(format_args!("--ifaces: {problem}")),
+        Problem::Privilege(_) => Failure::not_possible(format_args!("{what}: {problem}")),
         Problem::InUse { .. } => Failure::usage(format_args!(
-            "--ifaces: {problem}, so this machine uses it itself; --take allows that"
+            "{what}: {problem}, so this machine uses it itself; --take allows that"
         )),
-        Problem::Interface { .. } => Failure::usage(format_args!(
-            "--ifaces: {problem}; two Ethernet interfaces that are up are needed"
-        )),
-        Problem::Loop | Problem::Path(_) => Failure::usage(format_args!("--ifaces: {problem}")),
-        _ => Failure::check(format_args!("--ifaces: {problem}")),
+        Problem::Interface { .. } => {
+            Failure::usage(format_args!("{what}: {problem}; two Ethernet interfaces that are up are needed"))
+        }
+        Problem::Loop | Problem::Path(_) => Failure::usage(format_args!("{what}: {problem}")),
+        _ => Failure::check(format_args!("{what}: {problem}")),
     }
 }

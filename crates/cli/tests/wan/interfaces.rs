@@ -6,86 +6,33 @@
 //!                  wan --ifaces wa,wb
 //! ```
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd;
-use std::process::{Child, Command, Output, Stdio};
-use std::thread::{self, JoinHandle};
+use std::process::{Child, Command, Output};
+use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use softtimers::{Clock, Monotonic};
 
-use crate::common::{self, hosts::ip};
+use crate::common;
+use crate::common::hosts::{self, Hosts, ip};
 
-/// Three namespaces named after this process; all are deleted when it is dropped.
-struct Hosts {
-    name: String,
+const FIRST_WORDS: &str = "relaying between wa and wb\n";
+
+fn run(hosts: &Hosts, flags: &str) -> Output {
+    hosts.command(&format!("wan --json {flags}")).output().unwrap()
 }
 
-impl Hosts {
-    fn lay(test: &str) -> Result<Self, String> {
-        common::watch();
-        let hosts = Hosts { name: format!("softtimers-{}-{test}", std::process::id()) };
-        let [near, middle, far] = ["near", "middle", "far"].map(|host| hosts.host(host));
-        for host in [&near, &middle, &far] {
-            ip(&["netns", "add", host])?;
-            ip(&["-n", host, "link", "set", "lo", "up"])?;
-        }
-        for (host, end, address) in [(&near, "wa", "10.97.0.1/24"), (&far, "wb", "10.97.0.2/24")] {
-            ip(&["-n", host, "link", "add", "eth", "type", "veth", "peer", "name", end, "netns", &middle])?;
-            ip(&["-n", host, "addr", "add", address, "dev", "eth"])?;
-            ip(&["-n", host, "link", "set", "eth", "up"])?;
-            ip(&["-n", &middle, "link", "set", end, "up"])?;
-        }
-        Ok(hosts)
-    }
-
-    fn host(&self, host: &str) -> String {
-        format!("{}-{host}", self.name)
-    }
-
-    fn command(&self, flags: &str) -> Command {
-        let middle = self.host("middle");
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &middle, env!("CARGO_BIN_EXE_softtimers"), "wan", "--json"]);
-        command.args(flags.split(' ')).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    }
-
-    fn run(&self, flags: &str) -> Output {
-        self.command(flags).output().unwrap()
-    }
-
-    /// A `wan` between both cables that carries.
-    fn start(&self, flags: &str) -> Bridge {
-        let mut child = self.command(&format!("--ifaces wa,wb --duration 60s {flags}")).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "relaying between wa and wb\n");
-        Bridge(child)
-    }
-
-    /// Does something on a host.
-    fn at<T: Send + 'static>(&self, host: &str, what: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        let path = format!("/run/netns/{}", self.host(host));
-        thread::spawn(move || {
-            let namespace = File::open(path).unwrap();
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
-            what()
-        })
-    }
-}
-
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for host in ["near", "middle", "far"] {
-            let _ = ip(&["netns", "del", &self.host(host)]);
-        }
-    }
+/// A `wan` between both cables that carries.
+fn start(hosts: &Hosts, flags: &str) -> Bridge {
+    let mut child =
+        hosts.command(&format!("wan --json --ifaces wa,wb --duration 60s {flags}")).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, FIRST_WORDS);
+    Bridge(child)
 }
 
 struct Bridge(Child);
@@ -100,11 +47,14 @@ impl Bridge {
     }
 }
 
+/// Three namespaces, with both hosts in one network.
 fn with_hosts(test: &str, body: impl FnOnce(&Hosts)) {
-    match Hosts::lay(test) {
-        Ok(hosts) => body(&hosts),
-        Err(reason) => common::skipped(&format!("no three hosts: {reason}")),
-    }
+    hosts::with(test, |hosts| {
+        for (host, address) in [("near", "10.97.0.1/24"), ("far", "10.97.0.2/24")] {
+            ip(&["-n", &hosts.host(host), "addr", "add", address, "dev", "eth"]).unwrap();
+        }
+        body(hosts);
+    });
 }
 
 fn noise(bytes: usize) -> Vec<u8> {
@@ -129,7 +79,7 @@ const WAIT: Duration = Duration::from_secs(30);
 #[test]
 fn kernel_tcp_crosses_at_the_rate_and_no_sooner() {
     with_hosts("tcp", |hosts| {
-        let bridge = hosts.start("--rtt 20ms --rate 20Mbit --queue 100ms");
+        let bridge = start(hosts, "--rtt 20ms --rate 20Mbit --queue 100ms");
         let listener = hosts.at("far", || TcpListener::bind(far()).unwrap()).join().unwrap();
         let server = thread::spawn(move || {
             let (mut socket, _) = listener.accept().unwrap();
@@ -196,7 +146,7 @@ fn kernel_tcp_crosses_at_the_rate_and_no_sooner() {
 #[test]
 fn marks_reach_the_other_host() {
     with_hosts("marks", |hosts| {
-        let bridge = hosts.start("--up-rate 1Mbit --up-queue 1s --up-mark 2packets");
+        let bridge = start(hosts, "--up-rate 1Mbit --up-queue 1s --up-mark 2packets");
         let server = hosts.at("far", || UdpSocket::bind(far()).unwrap()).join().unwrap();
         server.set_read_timeout(Some(WAIT)).unwrap();
         hosts
@@ -236,7 +186,7 @@ fn marks_reach_the_other_host() {
 fn interfaces_are_guarded() {
     with_hosts("guard", |hosts| {
         let refused = |flags: &str, part: &str| {
-            let message = common::refusal(&hosts.run(flags), 2);
+            let message = common::refusal(&run(hosts, flags), 2);
             assert!(message.contains(part), "{flags}: {message}");
         };
         refused("--ifaces wa,nosuch0", "nosuch0");
@@ -245,7 +195,7 @@ fn interfaces_are_guarded() {
         let middle = hosts.host("middle");
         ip(&["-n", &middle, "addr", "add", "10.96.0.1/24", "dev", "wa"]).unwrap();
         refused("--ifaces wa,wb", "10.96.0.1");
-        assert_eq!(hosts.run("--ifaces wa,wb --take --duration 100ms").status.code(), Some(0));
+        assert_eq!(run(hosts, "--ifaces wa,wb --take --duration 100ms").status.code(), Some(0));
         ip(&["-n", &middle, "addr", "del", "10.96.0.1/24", "dev", "wa"]).unwrap();
         ip(&["-n", &middle, "route", "add", "default", "dev", "wb"]).unwrap();
         refused("--ifaces wa,wb", "default route");

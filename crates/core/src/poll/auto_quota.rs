@@ -14,6 +14,8 @@
 //! At rest it looks at the neighbours again from time to time, since loads change. Only windows in which the
 //! input was never exhausted count: below saturation every quota delivers all there is.
 
+use super::Preset;
+
 /// How the climb goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AutoQuotaConfig {
@@ -25,10 +27,20 @@ pub struct AutoQuotaConfig {
     pub rest: u32,
 }
 
+impl AutoQuotaConfig {
+    /// From 10, the quota of most of the paper's figures, up to 100, their largest but none; or from 64 up to 1,024,
+    /// where a turn is a system call. A hundred windows of rest.
+    pub const fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::Paper => AutoQuotaConfig { first: 10, largest: 100, rest: 100 },
+            Preset::Measured => AutoQuotaConfig { first: 64, largest: 1_024, rest: 100 },
+        }
+    }
+}
+
 impl Default for AutoQuotaConfig {
-    /// From 64, up to 1,024; a hundred windows of rest.
     fn default() -> Self {
-        AutoQuotaConfig { first: 64, largest: 1_024, rest: 100 }
+        AutoQuotaConfig::preset(Preset::Measured)
     }
 }
 

@@ -6,7 +6,7 @@
 //!   ConstantPeriod   ─┼───────┼───────┼───────┼───────┼──         whether or not anything came
 //!   BusyWait         ││││││││││││││││││││││││││││││││││││         a processor of its own
 //!   SpinThenBlock     ↑││││││││││││· · · · · · · · · · ↑│││       spins while it pays, then sleeps
-//!   Watchdog          trigger states; ↑ only if none came for 50 µs
+//!   Watchdog          trigger states; a timer only if none came for 50 µs; ↑ when idle
 //! ```
 
 use core::time::Duration;
@@ -140,23 +140,31 @@ impl Policy for SpinThenBlock {
     }
 }
 
-/// Looks at every trigger state, and is woken up only for a packet that none has met within a time: the polling
-/// watchdog (Maquelin et al. 1996, in HIP §5: context switches about every 50 µs, and a watchdog of 50 µs).
+/// Looks at every trigger state, and by a timer only where none has come within a time: the polling watchdog
+/// (Maquelin et al. 1996, in HIP §5: context switches about every 50 µs, and a watchdog of 50 µs).
+///
+/// The watchdog interrupts a processor that computes. One that is idle meets no trigger state, and waits for the
+/// wake-up.
 ///
 /// ```
 /// use core::time::Duration;
+/// use softtimers_core::Timestamp;
 /// use softtimers_core::poll::{Next, Policy, Watchdog};
-/// assert_eq!(Watchdog::default().next(), Next::Watched(Duration::from_micros(50)));
+///
+/// let mut policy = Watchdog::default();
+/// assert_eq!(policy.next(), Next::Watched(Duration::from_micros(50)));
+/// assert_eq!(policy.idle(Timestamp::ZERO), Next::Armed);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watchdog {
     delay: Duration,
+    armed: bool,
 }
 
 impl Watchdog {
-    /// A packet that has waited for `delay` wakes the processor up.
+    /// A packet waits for `delay` at the most.
     pub const fn new(delay: Duration) -> Self {
-        Watchdog { delay }
+        Watchdog { delay, armed: false }
     }
 }
 
@@ -168,13 +176,18 @@ impl Default for Watchdog {
 }
 
 impl Policy for Watchdog {
-    #[inline]
     fn looked(&mut self, _: &Look) -> Next {
-        Next::Watched(self.delay)
+        self.armed = false;
+        self.next()
+    }
+
+    fn idle(&mut self, _: Timestamp) -> Next {
+        self.armed = true;
+        self.next()
     }
 
     #[inline]
     fn next(&self) -> Next {
-        Next::Watched(self.delay)
+        if self.armed { Next::Armed } else { Next::Watched(self.delay) }
     }
 }

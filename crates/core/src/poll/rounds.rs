@@ -21,13 +21,16 @@
 //! It does nothing itself. [`Rounds::action`] says what to do, the driver does it and reports: the same for a
 //! poller on real devices, for a simulator, and for a test.
 
+mod ids;
 mod source;
 
-use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use super::{Input, Look, Policy, Quota};
+use crate::slots::Slots;
 use crate::{Timestamp, Wait};
 
+pub use ids::{GateId, SourceId};
 pub use source::SourceStats;
 use source::{Arming, Source};
 
@@ -62,26 +65,6 @@ pub enum Action {
     /// The round is over. What follows is the caller's to do; or, if there is nothing, the wait.
     Rest(Wait),
 }
-
-/// Names a source of a [`Rounds`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct SourceId(pub(super) u32);
-
-impl SourceId {
-    /// The source that was added after so many others.
-    pub const fn from_index(index: u32) -> Self {
-        SourceId(index)
-    }
-
-    /// Sources are numbered from zero in the order they were added.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// Names a gate of a [`Rounds`]: a reason for which input may be shut.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct GateId(u32);
 
 /// How a source takes part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,14 +112,18 @@ impl<P> SourceConfig<P> {
 /// assert_eq!(rounds.action(now), Action::Rest(Wait::Forever));
 /// ```
 ///
+/// Sources come and go ([`remove`](Rounds::remove)). What is reported of one that has gone changes nothing: its wake-up
+/// may have been on its way.
+///
 /// # Cost
-/// A round is O(sources), and O(gates) of a source for each look at whether its input is open.
+/// A round is O(sources), and O(gates) of a source for each look at whether its input is open. Removing is O(1) for
+/// a source, O(sources) for a gate.
 #[derive(Clone, Debug)]
 pub struct Rounds<P> {
-    sources: Vec<Source<P>>,
-    gates: Vec<Input>,
-    /// The source whose turn it is, and how far it has got.
-    at: usize,
+    sources: Slots<Source<P>>,
+    gates: Slots<Input>,
+    /// The slot whose turn it is, and how far it has got.
+    at: u32,
     step: Step,
 }
 
@@ -149,52 +136,78 @@ enum Step {
 
 impl<P: Policy> Rounds<P> {
     /// Without sources.
-    pub const fn new() -> Self {
-        Rounds { sources: Vec::new(), gates: Vec::new(), at: 0, step: Step::Input }
+    pub fn new() -> Self {
+        let first = NonZeroU32::MIN;
+        Rounds { sources: Slots::new(first), gates: Slots::new(first), at: 0, step: Step::Input }
     }
 
     /// Adds a source.
     ///
     /// # Panics
-    /// If there are 2³² of them.
+    /// If there are 2³² − 1 of them.
     pub fn add(&mut self, config: SourceConfig<P>) -> SourceId {
-        let id = u32::try_from(self.sources.len()).expect("fewer than 2³² sources");
-        self.sources.push(Source::new(config));
-        SourceId(id)
+        SourceId::of(self.sources.insert(Source::new(config)).0)
+    }
+
+    /// Removes a source, wherever it is between due and armed; its id names nothing from now on. `None` if that
+    /// was so before. Its wake-up is the driver's to disable.
+    pub fn remove(&mut self, source: SourceId) -> Option<P> {
+        let index = self.find(source)?;
+        if index == self.at {
+            // Whoever gets this slot begins at the beginning.
+            self.step = Step::Input;
+        }
+        self.sources.take(index).map(|(_, source)| source.policy)
     }
 
     /// Adds a reason for which input may be shut; it shuts nothing until sources are attached to it.
     ///
     /// # Panics
-    /// If there are 2³² of them.
+    /// If there are 2³² − 1 of them.
     pub fn add_gate(&mut self) -> GateId {
-        let id = u32::try_from(self.gates.len()).expect("fewer than 2³² gates");
-        self.gates.push(Input::Open);
-        GateId(id)
+        GateId::of(self.gates.insert(Input::Open).0)
     }
 
-    /// The gate shuts this source too, from now on.
-    pub fn attach(&mut self, gate: GateId, source: SourceId) {
-        let gates = &mut self.sources[source.index()].gates;
-        if !gates.contains(&gate.0) {
-            gates.push(gate.0);
+    /// Removes a gate, and what it shut is open if its other gates are. `false` if there is no such gate.
+    pub fn remove_gate(&mut self, gate: GateId) -> bool {
+        let Some(index) = self.find_gate(gate) else { return false };
+        self.gates.take(index);
+        self.sources.iter_mut().for_each(|source| source.gates.retain(|&gate| gate != index));
+        true
+    }
+
+    /// The gate shuts this source too, from now on. `false` if one of them is not there.
+    pub fn attach(&mut self, gate: GateId, source: SourceId) -> bool {
+        let Some(gate) = self.find_gate(gate) else { return false };
+        let Some(source) = self.source_mut(source) else { return false };
+        if !source.gates.contains(&gate) {
+            source.gates.push(gate);
         }
+        true
     }
 
     /// Sets a gate. A source is open when all its gates are.
     pub fn set(&mut self, gate: GateId, input: Input) {
-        self.gates[gate.0 as usize] = input;
+        if let Some(gate) = self.find_gate(gate).and_then(|gate| self.gates.at_mut(gate)) {
+            *gate = input;
+        }
     }
 
     /// Sets a source's quota from the next turn on.
     pub fn set_quota(&mut self, source: SourceId, quota: Quota) {
-        self.sources[source.index()].quota = quota;
+        if let Some(source) = self.source_mut(source) {
+            source.quota = quota;
+        }
     }
 
     /// What to do next. Until [`Action::Rest`], carry each out and report it before the next call.
     pub fn action(&mut self, now: Timestamp) -> Action {
-        while let Some(source) = self.sources.get_mut(self.at) {
-            let id = SourceId(self.at as u32);
+        while self.at < self.sources.len() {
+            let id = SourceId::of(self.sources.id(self.at));
+            let Some(source) = self.sources.at_mut(self.at) else {
+                self.at += 1;
+                continue;
+            };
             match self.step {
                 Step::Input => {
                     self.step = Step::Arm;
@@ -228,7 +241,7 @@ impl<P: Policy> Rounds<P> {
 
     /// A packet of the look under way arrived at `at`: for each whose time is known, in order.
     pub fn arrived(&mut self, source: SourceId, at: Timestamp) {
-        let source = &mut self.sources[source.index()];
+        let Some(source) = self.source_mut(source) else { return };
         source.stamped = source.stamped.saturating_add(1);
         source.policy.arrived(at);
     }
@@ -237,7 +250,7 @@ impl<P: Policy> Rounds<P> {
     ///
     /// Packets whose times were not reported count as having come evenly since the ring was last seen empty.
     pub fn received(&mut self, source: SourceId, now: Timestamp, packets: u32, more: bool) {
-        let source = &mut self.sources[source.index()];
+        let Some(source) = self.source_mut(source) else { return };
         source.approximate_arrivals(now, packets);
         source.stats.turns += 1;
         source.stats.packets += u64::from(packets);
@@ -256,18 +269,22 @@ impl<P: Policy> Rounds<P> {
 
     /// The source has transmissions to finish. If they are put off, they stay so.
     pub fn transmit_wanted(&mut self, source: SourceId) {
-        self.sources[source.index()].transmits.get_or_insert(Timestamp::ZERO);
+        if let Some(source) = self.source_mut(source) {
+            source.transmits.get_or_insert(Timestamp::ZERO);
+        }
     }
 
     /// A turn of transmissions is over. If there are more to finish, they have their turn in the round at or after
     /// `again`: now, or later where the output is busy.
     pub fn transmitted(&mut self, source: SourceId, again: Option<Timestamp>) {
-        self.sources[source.index()].transmits = again;
+        if let Some(source) = self.source_mut(source) {
+            source.transmits = again;
+        }
     }
 
     /// The wake-up was enabled, and the ring then seen empty or not.
     pub fn armed(&mut self, source: SourceId, now: Timestamp, empty: bool) {
-        let source = &mut self.sources[source.index()];
+        let Some(source) = self.source_mut(source) else { return };
         source.stats.armed += 1;
         if empty {
             source.arming = Arming::Armed;
@@ -279,7 +296,7 @@ impl<P: Policy> Rounds<P> {
 
     /// The source's wake-up came; it is disabled now. One that is not armed may have been on its way.
     pub fn woken(&mut self, source: SourceId, now: Timestamp) {
-        let source = &mut self.sources[source.index()];
+        let Some(source) = self.source_mut(source) else { return };
         if source.arming == Arming::Armed {
             source.stats.woken += 1;
             source.due_at(now);
@@ -289,7 +306,7 @@ impl<P: Policy> Rounds<P> {
     /// The caller has nothing else to do and is about to wait: policies may enable wake-ups. Carry out the
     /// actions of one more round before.
     pub fn idle(&mut self, now: Timestamp) {
-        for source in &mut self.sources {
+        for source in self.sources.iter_mut() {
             let waits = source.began.is_none() && source.arming == Arming::Off && source.due > now;
             if source.open && waits {
                 let next = source.policy.idle(now);
@@ -305,9 +322,20 @@ impl<P: Policy> Rounds<P> {
         self.sources.iter().filter_map(|source| source.poll_at(&self.gates, now)).min()
     }
 
+    /// The sources there are.
+    pub fn sources(&self) -> impl Iterator<Item = SourceId> + '_ {
+        let ids = (0..self.sources.len()).filter(|&index| self.sources.at(index).is_some());
+        ids.map(|index| SourceId::of(self.sources.id(index)))
+    }
+
+    /// Whether the source has not been removed.
+    pub fn contains(&self, source: SourceId) -> bool {
+        self.find(source).is_some()
+    }
+
     /// Whether the source's wake-up is enabled.
     pub fn is_armed(&self, source: SourceId) -> bool {
-        self.sources[source.index()].arming == Arming::Armed
+        self.source(source).is_some_and(|source| source.arming == Arming::Armed)
     }
 
     /// Whether any wake-up is enabled.
@@ -317,17 +345,42 @@ impl<P: Policy> Rounds<P> {
 
     /// Whether the source's input was open when it last had its turn.
     pub fn is_open(&self, source: SourceId) -> bool {
-        self.sources[source.index()].open
+        self.source(source).is_some_and(|source| source.open)
     }
 
     /// The source's policy.
+    ///
+    /// # Panics
+    /// If the source was removed.
+    #[track_caller]
     pub fn policy(&self, source: SourceId) -> &P {
-        &self.sources[source.index()].policy
+        &self.source(source).expect(REMOVED).policy
     }
 
     /// What the source has done.
+    ///
+    /// # Panics
+    /// If the source was removed.
+    #[track_caller]
     pub fn stats(&self, source: SourceId) -> SourceStats {
-        self.sources[source.index()].stats
+        self.source(source).expect(REMOVED).stats
+    }
+
+    fn find(&self, id: SourceId) -> Option<u32> {
+        self.sources.holds(id.index, id.generation).then_some(id.index)
+    }
+
+    fn find_gate(&self, id: GateId) -> Option<u32> {
+        self.gates.holds(id.index, id.generation).then_some(id.index)
+    }
+
+    fn source(&self, id: SourceId) -> Option<&Source<P>> {
+        self.sources.at(self.find(id)?)
+    }
+
+    fn source_mut(&mut self, id: SourceId) -> Option<&mut Source<P>> {
+        let index = self.find(id)?;
+        self.sources.at_mut(index)
     }
 
     fn rest(&self, now: Timestamp) -> Wait {
@@ -344,3 +397,5 @@ impl<P: Policy> Default for Rounds<P> {
         Rounds::new()
     }
 }
+
+const REMOVED: &str = "the source was removed";

@@ -55,6 +55,16 @@ impl Interface {
         self.link.is_up
     }
 
+    /// Whether it is an end of a virtual cable.
+    pub fn is_veth(&self) -> bool {
+        self.link.is_veth
+    }
+
+    /// Its own address of Ethernet.
+    pub fn hardware_address(&self) -> [u8; 6] {
+        self.link.address
+    }
+
     /// Whether it is part of a bridge, a bond or the like.
     pub fn is_enslaved(&self) -> bool {
         self.link.master.is_some()

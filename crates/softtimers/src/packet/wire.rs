@@ -14,47 +14,11 @@
 
 use std::fmt;
 
-use crate::sys::packet::OFFLOAD_HEADER;
-
-/// What was left for the interface to do to a frame.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Offload {
-    /// Where the sum begins that is missing, and how many bytes behind that its place is, which has the
-    /// pseudo-header's part.
-    pub checksum: Option<[u16; 2]>,
-    /// How it is to be cut.
-    pub segments: Option<Segments>,
-}
-
-/// How a frame is to be cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Segments {
-    /// Into segments of TCP with so many bytes of payload.
-    Tcp(u16),
-    /// Into datagrams of UDP with so many.
-    Udp(u16),
-    /// In a way not known here.
-    Unknown,
-}
+use super::offload::{Offload, Segments};
 
 /// A frame that cannot be shown as it is on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unsplit;
-
-impl Offload {
-    /// Reads a `struct virtio_net_hdr`, in the machine's own order of bytes.
-    pub(super) fn parse(header: &[u8; OFFLOAD_HEADER]) -> Self {
-        let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
-        // The other bit says that segments carry congestion marks, which each of them shows itself.
-        let segments = match header[1] & 0x7f {
-            0 => None,
-            1 | 4 => Some(Segments::Tcp(half(4))),
-            5 => Some(Segments::Udp(half(4))),
-            _ => Some(Segments::Unknown),
-        };
-        Offload { checksum: (header[0] & 1 != 0).then(|| [half(6), half(8)]), segments }
-    }
-}
 
 /// Hands out the frames that one is on the wire.
 pub(super) fn frames(
@@ -64,7 +28,7 @@ pub(super) fn frames(
     each: &mut impl FnMut(&[u8]),
 ) -> Result<(), Unsplit> {
     let mut whole = bytes.to_vec();
-    let mut checksum = offload.checksum.map(|places| places.map(usize::from));
+    let mut offload = offload;
     if let Some([kind, value]) = tag {
         let at = 2 * ADDRESS;
         if whole.len() < at {
@@ -72,13 +36,11 @@ pub(super) fn frames(
         }
         let [kind, value] = [kind, value].map(u16::to_be_bytes);
         whole.splice(at..at, [kind[0], kind[1], value[0], value[1]]);
-        checksum = checksum.map(|[start, offset]| [start + TAG, offset]);
+        offload = offload.shifted(TAG as u16);
     }
     match offload.segments {
         None => {
-            if let Some([start, offset]) = checksum {
-                complete(&mut whole, start, offset).ok_or(Unsplit)?;
-            }
+            offload.complete_checksum(&mut whole)?;
             each(&whole);
             Ok(())
         }
@@ -102,24 +64,39 @@ struct Layout {
     payload: usize,
 }
 
-impl Layout {
-    fn of(frame: &[u8], kind: Transport) -> Option<Self> {
-        let mut network = 2 * ADDRESS;
-        let mut ethertype = half(frame, network)?;
+/// The headers up to the transport's, and that one's protocol.
+struct Network {
+    at: usize,
+    is_v4: bool,
+    protocol: u8,
+    transport: usize,
+}
+
+impl Network {
+    fn of(frame: &[u8]) -> Option<Self> {
+        let mut at = 2 * ADDRESS;
+        let mut ethertype = half(frame, at)?;
         // One tag in another, and no more.
         for _ in 0..2 {
             if matches!(ethertype, 0x8100 | 0x88a8) {
-                network += TAG;
-                ethertype = half(frame, network)?;
+                at += TAG;
+                ethertype = half(frame, at)?;
             }
         }
-        network += 2;
+        at += 2;
         let is_v4 = ethertype == 0x0800;
         let (protocol, transport) = match ethertype {
-            0x0800 => (*frame.get(network + 9)?, network + usize::from(frame.get(network)? & 0x0f) * 4),
-            0x86dd => behind_extensions(frame, network)?,
+            0x0800 => (*frame.get(at + 9)?, at + usize::from(frame.get(at)? & 0x0f) * 4),
+            0x86dd => behind_extensions(frame, at)?,
             _ => return None,
         };
+        Some(Network { at, is_v4, protocol, transport })
+    }
+}
+
+impl Layout {
+    fn of(frame: &[u8], kind: Transport) -> Option<Self> {
+        let Network { at: network, is_v4, protocol, transport } = Network::of(frame)?;
         let (wanted, length) = match kind {
             Transport::Tcp => (6, usize::from(frame.get(transport + 12)? >> 4) * 4),
             Transport::Udp => (17, 8),
@@ -132,6 +109,28 @@ impl Layout {
             transport,
             payload,
         })
+    }
+}
+
+/// What is to be told of a frame that another will cut.
+pub(super) struct Headers {
+    pub(super) is_v4: bool,
+    /// All of them.
+    pub(super) length: u16,
+    /// Segments of TCP that carry a congestion mark (CWR).
+    pub(super) is_marked: bool,
+}
+
+impl Headers {
+    pub(super) fn of(frame: &[u8], segments: Segments) -> Option<Self> {
+        let kind = match segments {
+            Segments::Tcp(_) => Transport::Tcp,
+            Segments::Udp(_) => Transport::Udp,
+            Segments::Unknown => return None,
+        };
+        let Layout { is_v4, transport, payload, .. } = Layout::of(frame, kind)?;
+        let is_marked = kind == Transport::Tcp && frame.get(transport + 13)? & CWR != 0;
+        Some(Headers { is_v4, length: u16::try_from(payload).ok()?, is_marked })
     }
 }
 
@@ -194,8 +193,30 @@ fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl FnMut(&[u8]))
     Some(())
 }
 
+/// Where the sum begins that a frame is to have and has not, and its place behind that: there is only the
+/// pseudo-header's part. `None` of a frame that is more or less than one whole packet.
+pub(super) fn unfinished(frame: &[u8]) -> Option<[u16; 2]> {
+    let Network { at, is_v4, protocol, transport } = Network::of(frame)?;
+    let place = match protocol {
+        6 => 16,
+        17 => 6,
+        _ => return None,
+    };
+    let (end, addresses) = if is_v4 {
+        let is_fragment = half(frame, at + 6)? & 0x3fff != 0;
+        let end = at + usize::from(half(frame, at + 2)?);
+        ((!is_fragment).then_some(end)?, at + 12..at + 20)
+    } else {
+        (at + 40 + usize::from(half(frame, at + 4)?), at + 8..at + 40)
+    };
+    let found = half(frame, transport + place)?;
+    let length = end.checked_sub(transport).filter(|_| end == frame.len())?;
+    let pseudo = sum(frame.get(addresses)?) + u64::from(protocol) + length as u64;
+    (found == fold(pseudo)).then_some([u16::try_from(transport).ok()?, place as u16])
+}
+
 /// Fills in the sum over all from `start` on, whose place has the pseudo-header's part.
-fn complete(frame: &mut [u8], start: usize, offset: usize) -> Option<()> {
+pub(super) fn complete(frame: &mut [u8], start: usize, offset: usize) -> Option<()> {
     let place = start.checked_add(offset)?;
     let total = !fold(sum(frame.get(start..)?));
     // Zero would say that there is none; the two are the same number.
@@ -354,17 +375,31 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_understood() {
-        let header = |flags, kind, size: u16| {
-            let halves = [66u16, size, 34, 16].map(u16::to_ne_bytes).concat();
-            Offload::parse(&[&[flags, kind][..], &halves].concat().try_into().unwrap())
-        };
-        assert_eq!(header(0, 0, 0), Offload::default());
-        assert_eq!(header(2, 0, 0), Offload::default());
-        let tcp = Offload { checksum: Some([34, 16]), segments: Some(Segments::Tcp(1_448)) };
-        assert_eq!([header(1, 1, 1_448), header(1, 0x84, 1_448)], [tcp; 2]);
-        assert_eq!(header(0, 5, 9).segments, Some(Segments::Udp(9)));
-        assert_eq!(header(0, 3, 9).segments, Some(Segments::Unknown));
+    fn what_is_left_of_a_checksum_is_found() {
+        for (is_v4, kind) in
+            [true, false].into_iter().flat_map(|v4| [(v4, Transport::Tcp), (v4, Transport::Udp)])
+        {
+            // One segment is the frame with right lengths, and as it is on the wire.
+            let mut whole = Vec::new();
+            cut(&frame(is_v4, kind, 101), kind, 200, &mut |segment| whole = segment.to_vec()).unwrap();
+            assert_eq!(unfinished(&whole), None);
+            let Network { at, protocol, transport, .. } = Network::of(&whole).unwrap();
+            let place = if kind == Transport::Tcp { 16 } else { 6 };
+            let addresses = if is_v4 { at + 12..at + 20 } else { at + 8..at + 40 };
+            let pseudo = sum(&whole[addresses]) + u64::from(protocol) + (whole.len() - transport) as u64;
+            let mut partial = whole.clone();
+            put(&mut partial, transport + place, fold(pseudo));
+            assert_eq!(unfinished(&partial), Some([transport as u16, place as u16]));
+            complete(&mut partial, transport, place).unwrap();
+            assert!(partial == whole);
+            put(&mut partial, transport + place, fold(pseudo));
+            assert_eq!(unfinished(&partial[..whole.len() - 1]), None, "cut short");
+            assert_eq!(unfinished(&[&partial[..], &[0]].concat()), None, "padded");
+            if is_v4 {
+                partial[at + 6] |= 0x20;
+                assert_eq!(unfinished(&partial), None, "a fragment");
+            }
+        }
     }
 
     /// Cut short anywhere or with any byte changed: an answer, and never more bytes than came in warrant.

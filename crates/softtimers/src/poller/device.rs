@@ -89,6 +89,12 @@ pub trait Transmit {
 
     /// Queues a copy of `bytes`, to `to` or where the device sends to; `false`: it was dropped for want of room.
     fn queue(&mut self, bytes: &[u8], to: Option<Self::Address>) -> bool;
+
+    /// Queues the packet itself where that spares a copy, and else a copy: for one that its handler has done with.
+    /// What is changed in it afterwards may be sent changed.
+    fn pass(&mut self, bytes: &mut [u8], to: Option<Self::Address>) -> bool {
+        self.queue(bytes, to)
+    }
 }
 
 /// A source of packets that a [`Poller`](super::Poller) drives: the callbacks that a driver registers (livelock

@@ -1,11 +1,20 @@
 //! How full the queue behind is, for both of its ends: [`Gauge`].
 
+#[cfg(all(test, loom))]
+mod every_interleaving;
+mod level;
+mod atomic {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+}
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::event::{EventfdFlags, eventfd};
+
+use atomic::{AtomicU64, Ordering};
+use level::Level;
 
 /// Counts what is in a queue between two stages, whatever the queue is, and wakes a poller that has shut its input
 /// because the queue was full.
@@ -25,7 +34,7 @@ use rustix::event::{EventfdFlags, eventfd};
 /// ```
 ///
 /// # Cost
-/// An atomic operation or two; a system call where the poller waits for it.
+/// Two atomic operations; a system call where the poller waits for it.
 #[derive(Clone, Debug)]
 pub struct Gauge {
     shared: Arc<Shared>,
@@ -33,11 +42,9 @@ pub struct Gauge {
 
 #[derive(Debug)]
 struct Shared {
-    depth: AtomicU32,
+    level: Level,
     offered: AtomicU64,
     taken: AtomicU64,
-    /// One more than the depth at which the poller wants to be woken; zero: it does not.
-    wake_at: AtomicU32,
     wake: OwnedFd,
 }
 
@@ -48,37 +55,29 @@ impl Gauge {
     /// If the kernel refuses another descriptor.
     pub fn new() -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Shared {
-            depth: AtomicU32::new(0),
-            offered: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
-            wake_at: AtomicU32::new(0),
-            wake,
-        };
+        let shared =
+            Shared { level: Level::empty(), offered: AtomicU64::new(0), taken: AtomicU64::new(0), wake };
         Ok(Gauge { shared: Arc::new(shared) })
     }
 
-    /// So many packets were put in.
+    /// So many packets are put in. Say so before the consumer can take them: what it takes out of an empty queue is not
+    /// counted.
     pub fn put(&self, packets: u32) {
-        self.shared.depth.fetch_add(packets, Ordering::SeqCst);
-        self.shared.offered.fetch_add(packets.into(), Ordering::SeqCst);
+        self.shared.level.put(packets);
+        // Who sees that something was offered sees it in the depth.
+        self.shared.offered.fetch_add(packets.into(), Ordering::Release);
     }
 
     /// One packet was dropped since the queue was full: it counts as offered.
     pub fn refused(&self) {
-        self.shared.offered.fetch_add(1, Ordering::SeqCst);
+        self.shared.offered.fetch_add(1, Ordering::Release);
     }
 
     /// So many packets were taken out. Taking out more than were put in leaves it empty.
     pub fn took(&self, packets: u32) {
-        let Shared { depth, wake_at, taken, wake, .. } = &*self.shared;
-        taken.fetch_add(packets.into(), Ordering::SeqCst);
-        let before = depth
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |depth| Some(depth.saturating_sub(packets)));
-        let left = before.map_or(0, |before| before.saturating_sub(packets));
-        // The poller sets `wake_at` and then looks at the depth, we the other way round: one of us sees it.
-        let at = wake_at.load(Ordering::SeqCst);
-        if at > left && wake_at.compare_exchange(at, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        let Shared { level, taken, wake, .. } = &*self.shared;
+        taken.fetch_add(packets.into(), Ordering::Release);
+        if level.took(packets) {
             // Nobody reads the count: `epoll` reports each edge. It fails only if the count is full.
             let _ = rustix::io::write(wake, &1u64.to_ne_bytes());
         }
@@ -86,22 +85,23 @@ impl Gauge {
 
     /// Packets that are in the queue.
     pub fn depth(&self) -> u32 {
-        self.shared.depth.load(Ordering::SeqCst)
+        self.shared.level.depth()
     }
 
     /// Packets that were put in or refused so far.
     pub fn offered(&self) -> u64 {
-        self.shared.offered.load(Ordering::SeqCst)
+        self.shared.offered.load(Ordering::Acquire)
     }
 
     /// Packets that were taken out so far: the consumer's progress.
     pub fn taken(&self) -> u64 {
-        self.shared.taken.load(Ordering::SeqCst)
+        self.shared.taken.load(Ordering::Acquire)
     }
 
-    /// Makes the descriptor readable when the depth comes to `depth` or less, once. Look at the depth after this.
-    pub(super) fn wake_at(&self, depth: u32) {
-        self.shared.wake_at.store(depth.saturating_add(1), Ordering::SeqCst);
+    /// Makes the descriptor readable when the depth comes to `depth` or less, once. Returns what it is: at or below
+    /// `depth`, nobody need wait.
+    pub(super) fn wake_at(&self, depth: u32) -> u32 {
+        self.shared.level.wake_at(depth)
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
         gauge.put(24);
         gauge.took(10);
         assert!(!readable(), "nobody wanted to know");
-        gauge.wake_at(8);
+        assert_eq!(gauge.wake_at(8), 14);
         gauge.took(5);
         assert!(!readable(), "nine are left");
         gauge.took(1);

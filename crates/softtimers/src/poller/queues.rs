@@ -8,10 +8,10 @@ use super::gauge::Gauge;
 /// A queue between two stages, as the first one's poller sees it.
 #[derive(Debug)]
 pub(super) struct Queue {
-    gauge: Gauge,
+    pub(super) gauge: Gauge,
     feedback: Feedback,
     low: Option<u32>,
-    gate: GateId,
+    pub(super) gate: GateId,
     /// What had been offered when it was looked at last.
     offered: u64,
     shut: bool,
@@ -35,9 +35,9 @@ impl Queue {
         }
         let mut input = self.feedback.drained(now, self.gauge.depth());
         if let (Input::Shut(_), Some(low), false) = (input, self.low, self.shut) {
-            // First say that we want to know, then look: the consumer does it the other way round.
-            self.gauge.wake_at(low);
-            input = self.feedback.drained(now, self.gauge.depth());
+            // The depth of the moment at which the consumer begins to know.
+            let depth = self.gauge.wake_at(low);
+            input = self.feedback.drained(now, depth);
         }
         self.shut = input != Input::Open;
         rounds.set(self.gate, input);

@@ -20,6 +20,7 @@ use softtimers_core::poll::SourceId;
 use softtimers_core::{Clock, ManualClock, Timestamp};
 
 use super::device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
+use super::devices::Devices;
 use super::host::{Host, Woken};
 
 /// What things cost: by so much they move the clock.
@@ -63,6 +64,8 @@ pub struct SimulatedDevice {
     arrived: u64,
     dropped: u64,
     inhibited: bool,
+    turns_while_armed: u64,
+    most_taken: usize,
     output: SimulatedOutput,
 }
 
@@ -109,6 +112,8 @@ impl SimulatedDevice {
             arrived: 0,
             dropped: 0,
             inhibited: false,
+            turns_while_armed: 0,
+            most_taken: 0,
             output,
         }
     }
@@ -156,6 +161,16 @@ impl SimulatedDevice {
         self.inhibited
     }
 
+    /// Turns of receiving while its wake-up was enabled: a poller disables it first.
+    pub fn turns_while_armed(&self) -> u64 {
+        self.turns_while_armed
+    }
+
+    /// The most packets that were taken in one turn.
+    pub fn most_taken(&self) -> usize {
+        self.most_taken
+    }
+
     /// When the next packet arrives.
     pub fn next_arrival(&self) -> Option<Timestamp> {
         self.next
@@ -190,16 +205,18 @@ impl Device for SimulatedDevice {
         quota: usize,
         mut sink: impl FnMut(Packet<'_, ()>, &mut SimulatedOutput),
     ) -> io::Result<Turn> {
+        self.turns_while_armed += u64::from(self.armed);
         self.spend(self.costs.receive_turn.max(LEAST));
         let mut done = 0;
         while done < quota {
-            let Some((at, number)) = self.ring.pop_front() else { return Ok(Turn { done, more: false }) };
+            let Some((at, number)) = self.ring.pop_front() else { break };
             self.spend(self.costs.packet);
             let bytes = &mut number.to_be_bytes();
             sink(Packet { bytes, from: (), arrived: Some(at), truncated: false }, &mut self.output);
             self.catch_up();
             done += 1;
         }
+        self.most_taken = self.most_taken.max(done);
         Ok(Turn { done, more: !self.ring.is_empty() })
     }
 
@@ -297,6 +314,7 @@ pub struct Machine {
     /// Time that it slept.
     slept: Duration,
     began: Timestamp,
+    is_alone: bool,
 }
 
 impl Machine {
@@ -307,7 +325,21 @@ impl Machine {
 
     /// With these.
     pub fn with_costs(clock: &Rc<ManualClock>, costs: Costs) -> Self {
-        Machine { clock: Rc::clone(clock), costs, slept: Duration::ZERO, began: clock.now() }
+        Machine { clock: Rc::clone(clock), costs, slept: Duration::ZERO, began: clock.now(), is_alone: false }
+    }
+}
+
+impl Machine {
+    /// With no other program: while the poller sleeps, the processor is idle. Else there is one that always computes,
+    /// whenever the poller sleeps.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Machine { is_alone: true, ..self }
+    }
+
+    /// How long the poller has slept: what was left to the other program.
+    pub fn slept(&self) -> Duration {
+        self.slept
     }
 }
 
@@ -339,33 +371,47 @@ impl Host<SimulatedDevice> for Machine {
         Ok(())
     }
 
+    fn remove(&mut self, _: SourceId, device: &mut SimulatedDevice) {
+        (device.armed, device.woken) = (false, false);
+        device.spend(self.costs.arm);
+    }
+
+    fn is_idle(&mut self) -> bool {
+        self.is_alone
+    }
+
     /// Sleeping for ever with nothing to come returns at once: there would be no end.
     fn wait(
         &mut self,
-        devices: &mut [SimulatedDevice],
+        devices: &mut Devices<SimulatedDevice>,
         until: Option<Timestamp>,
         woken: &mut Woken,
     ) -> io::Result<()> {
-        devices.iter_mut().for_each(SimulatedDevice::catch_up);
-        if !devices.iter().any(|device| device.woken) {
-            let arrival = devices.iter().filter(|device| device.armed).filter_map(|device| device.next).min();
+        catch_up(devices);
+        if !devices.iter().any(|(_, device)| device.woken) {
+            let armed = devices.iter().filter(|(_, device)| device.armed);
+            let arrival = armed.filter_map(|(_, device)| device.next).min();
             let wake = arrival.into_iter().chain(until).min();
             let before = self.clock.now();
             wake.into_iter().for_each(|wake| self.clock.advance_to(wake));
             self.slept += self.clock.now().saturating_duration_since(before);
-            devices.iter_mut().for_each(SimulatedDevice::catch_up);
+            catch_up(devices);
         }
-        for (index, device) in devices.iter_mut().enumerate() {
+        for (source, device) in devices.iter_mut() {
             if std::mem::take(&mut device.woken) {
-                woken.sources.push(SourceId::from_index(index as u32));
+                woken.sources.push(source);
             }
         }
         if !woken.sources.is_empty() {
             self.clock.advance(self.costs.wake_up);
-            devices.iter_mut().for_each(SimulatedDevice::catch_up);
+            catch_up(devices);
         }
         Ok(())
     }
+}
+
+fn catch_up(devices: &mut Devices<SimulatedDevice>) {
+    devices.iter_mut().for_each(|(_, device)| device.catch_up());
 }
 
 /// Whatever is done takes some time, or a loop that waits for time to pass would not end.

@@ -7,8 +7,10 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, b
 use softtimers_core::Clock;
 
 use super::network::{self, LOOPBACK, Pair};
-use super::{Outcome, Trying, programs};
+use super::{Outcome, Trying};
 use crate::clock::Monotonic;
+use crate::poller::xdp::{Port, XdpConfig, XdpDevice};
+use crate::poller::{Device, Transmit};
 use crate::sys::packet::LinkAddress;
 use crate::sys::wait::wait_readable;
 use crate::sys::xdp::XdpSocket;
@@ -39,25 +41,25 @@ pub(super) fn af_packet() -> Outcome {
 /// A frame goes out by one ring and, by a program on the interface, comes back in the other.
 pub(super) fn af_xdp() -> Outcome {
     // In the machine's network first: what is allowed in one's own proves nothing.
-    XdpSocket::new().needing("CAP_NET_RAW", "an AF_XDP socket")?;
+    XdpSocket::new(2).needing("CAP_NET_RAW", "an AF_XDP socket")?;
     // The privilege for the next step is the probe's need, not the feature's.
     network::enter_empty()
         .map_err(|why| format!("an AF_XDP socket can be made, but not tried without {why}"))?;
-    let socket = XdpSocket::new().trying("an AF_XDP socket")?;
-    socket.bind_copying(LOOPBACK, 0).trying("binding an AF_XDP socket to loopback, copying")?;
-    let redirect = programs::Redirect::to(socket.as_fd(), LOOPBACK);
-    socket.send(&FRAME).trying("sending by the ring")?;
+    let loopback = Port { name: "loopback", index: LOOPBACK, mtu: 1_500, queues: 1 };
+    let config = XdpConfig { entries: 64, ..XdpConfig::default() };
+    let mut device = XdpDevice::open(&[loopback], config).map_err(|error| error.to_string())?.remove(0);
+    device.transmitter().queue(&FRAME, None);
+    device.poll_tx(1).trying("sending by the ring")?;
     let sent = "a frame left by the ring of loopback";
-    // Held until the frame is back.
-    let _redirect = redirect.map_err(|why| format!("{sent}, but none can be received: {why}"))?;
-    if !wait_readable(socket.as_fd(), Some(PATIENCE)).trying("waiting")? {
+    if !wait_readable(device.as_fd(), Some(PATIENCE)).trying("waiting")? {
         return Err(format!("{sent}, but did not come back"));
     }
-    match socket.receive() {
-        Some(frame) if frame.starts_with(&FRAME) => {
-            Ok(format!("{sent} and came back in the other, copied (in a network of its own)"))
-        }
-        other => Err(format!("{sent}, but another came back: {other:02x?}")),
+    let mut back = Vec::new();
+    device.poll_rx(1, |packet, _| back.extend_from_slice(packet.bytes)).trying("receiving by the ring")?;
+    if back.starts_with(&FRAME) {
+        Ok(format!("{sent} and came back in the other, copied (in a network of its own)"))
+    } else {
+        Err(format!("{sent}, but another came back: {back:02x?}"))
     }
 }
 

@@ -1,12 +1,13 @@
 //! Programs in the kernel, each a few instructions long.
 
 use std::ffi::CStr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use super::network::Pair;
 use super::{Outcome, Trying};
-use crate::sys::bpf::{self, Counter, Instruction, Program, SocketMap};
+use crate::bpf::{ADD_ATOMICALLY, EXIT, LOAD_WORD, MAP_VALUE, SET, SET_LONG, SKIP_IF_GREATER, op};
+use crate::sys::bpf::{self, Counter, Program};
 use crate::sys::sockopt;
 
 /// A program on a socket lets the small datagram through and drops the large one.
@@ -32,29 +33,6 @@ pub(super) fn socket_filter() -> Outcome {
         Ok("a program on a socket let a datagram of 16 bytes through and dropped one of 64".to_owned())
     } else {
         Err(format!("a program on a socket was to drop a datagram of 64 bytes, and let {lengths:?} through"))
-    }
-}
-
-/// A program that gives an AF_XDP socket all that the first queue of an interface receives.
-pub(super) struct Redirect {
-    _link: OwnedFd,
-}
-
-impl Redirect {
-    pub(super) fn to(socket: BorrowedFd<'_>, interface: u32) -> Result<Self, String> {
-        let map = SocketMap::new().needing(CAPABILITY, "a map")?;
-        map.set(socket).trying("a map of sockets")?;
-        let program = [
-            op(SET_LONG, 1, MAP, 0, map.as_raw_fd()), // r1 = map
-            op(0, 0, 0, 0, 0),                        // (its second half)
-            op(SET, 2, 0, 0, 0),                      // r2 = its first entry
-            op(SET, 3, 0, 0, XDP_PASS),               // r3 = what to do if that is empty
-            op(CALL, 0, 0, 0, REDIRECT_MAP),
-            op(EXIT, 0, 0, 0, 0),
-        ];
-        let program = bpf::load(Program::Xdp, &program).needing(CAPABILITY, "an XDP program")?;
-        let link = bpf::attach_to_interface(interface, program.as_fd()).trying("attaching an XDP program")?;
-        Ok(Self { _link: link })
     }
 }
 
@@ -87,25 +65,7 @@ impl Passes {
     }
 }
 
-const fn op(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Instruction {
-    Instruction::new(operation, to, from, offset, constant)
-}
-
 const CAPABILITY: &str = "CAP_BPF";
-
-const LOAD_WORD: u8 = 0x61;
-const SKIP_IF_GREATER: u8 = 0x25;
-const SET: u8 = 0xb7;
-const SET_LONG: u8 = 0x18;
-const ADD_ATOMICALLY: u8 = 0xdb;
-const CALL: u8 = 0x85;
-const EXIT: u8 = 0x95;
-/// What the constant of [`SET_LONG`] stands for: a map, or the value of its first entry.
-const MAP: u8 = 1;
-const MAP_VALUE: u8 = 2;
-/// The number of the function that redirects.
-const REDIRECT_MAP: i32 = 51;
-const XDP_PASS: i32 = 2;
 
 /// Loopback delivers during the send; this is for a loaded machine.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -1,4 +1,4 @@
-//! Programs in the kernel: loading them, their maps, and where they are attached.
+//! Programs in the kernel: loading them, their maps, where they are attached, and running them.
 //!
 //! Safe, because the kernel's verifier lets no program touch what it may not. Everything ends with its
 //! descriptor.
@@ -6,6 +6,8 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use super::mapping::Mapping;
 
 /// Kinds of programs, as the kernel numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub(crate) enum Program {
 }
 
 /// One instruction: operation, destination and source register, offset, constant.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(crate) struct Instruction {
     operation: u8,
@@ -41,14 +43,14 @@ pub(crate) struct Counter(OwnedFd);
 impl Counter {
     /// At zero.
     pub(crate) fn new() -> io::Result<Self> {
-        create_map(ARRAY, size_of::<u64>()).map(Self)
+        create_map(ARRAY, size_of::<u64>(), 1, 0).map(Self)
     }
 
     /// What it stands at.
     pub(crate) fn value(&self) -> io::Result<u64> {
         let mut value = 0u64;
         // SAFETY: the values of this map are as long as `value`, which outlives the call.
-        unsafe { element(MAP_LOOKUP, self.0.as_fd(), (&raw mut value).cast()) }?;
+        unsafe { element(MAP_LOOKUP, self.0.as_fd(), 0, (&raw mut value).cast()) }?;
         Ok(value)
     }
 }
@@ -59,21 +61,54 @@ impl AsRawFd for Counter {
     }
 }
 
-/// A place for one AF_XDP socket, to which a program can redirect packets.
+/// Words that programs and this process share (Linux 5.5).
+#[derive(Debug)]
+pub(crate) struct SharedWords {
+    map: OwnedFd,
+    memory: Mapping,
+}
+
+impl SharedWords {
+    /// So many, at most a page of them, all zero.
+    pub(crate) fn new(words: usize) -> io::Result<Self> {
+        let length = words * size_of::<u64>();
+        let map = create_map(ARRAY, length, 1, MMAPABLE)?;
+        let memory = Mapping::shared(map.as_fd(), length, 0)?;
+        Ok(SharedWords { map, memory })
+    }
+
+    /// What the word of this number is.
+    pub(crate) fn get(&self, word: usize) -> u64 {
+        self.memory.word(word * size_of::<u64>())
+    }
+
+    /// Sets it.
+    pub(crate) fn set(&self, word: usize, value: u64) {
+        self.memory.set_word(word * size_of::<u64>(), value);
+    }
+}
+
+impl AsRawFd for SharedWords {
+    fn as_raw_fd(&self) -> RawFd {
+        self.map.as_raw_fd()
+    }
+}
+
+/// Places for AF_XDP sockets, to which a program can redirect packets.
 #[derive(Debug)]
 pub(crate) struct SocketMap(OwnedFd);
 
 impl SocketMap {
-    /// Without a socket.
-    pub(crate) fn new() -> io::Result<Self> {
-        create_map(SOCKETS, size_of::<u32>()).map(Self)
+    /// So many, without sockets.
+    pub(crate) fn new(places: u32) -> io::Result<Self> {
+        create_map(SOCKETS, size_of::<u32>(), places, 0).map(Self)
     }
 
-    /// Puts `socket` there.
-    pub(crate) fn set(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    /// Puts `socket` into a place.
+    pub(crate) fn set(&self, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let mut value = socket.as_raw_fd();
         // SAFETY: the values of this map are as long as `value`, which outlives the call.
-        unsafe { element(MAP_UPDATE, self.0.as_fd(), (&raw mut value).cast()) }
+        unsafe { element(MAP_UPDATE, self.0.as_fd(), place, (&raw mut value).cast()) }
     }
 }
 
@@ -92,6 +127,7 @@ pub(crate) fn load(kind: Program, instructions: &[Instruction]) -> io::Result<Ow
         instructions: u64,
         licence: u64,
         no_log: [u32; 6],
+        name: [u8; 16],
     }
     let attributes = Load {
         kind: kind as u32,
@@ -99,6 +135,7 @@ pub(crate) fn load(kind: Program, instructions: &[Instruction]) -> io::Result<Ow
         instructions: instructions.as_ptr() as u64,
         licence: c"Dual MIT/GPL".as_ptr() as u64,
         no_log: [0; 6],
+        name: *b"softtimers\0\0\0\0\0\0",
     };
     bpf(PROG_LOAD, &attributes)
 }
@@ -115,15 +152,89 @@ pub(crate) fn attach_to_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::
     bpf(RAW_TRACEPOINT_OPEN, &attributes)
 }
 
-/// Runs `program` on each packet that the interface receives, for as long as the descriptor lives;
-/// above the driver, so that every interface can.
-pub(crate) fn attach_to_interface(interface: u32, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    bpf(LINK_CREATE, &[program.as_raw_fd() as u32, interface, ATTACH_XDP, XDP_FLAGS_SKB_MODE])
+/// Where on its way a packet meets a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(crate) enum Hook {
+    /// In the driver, before the kernel has made a buffer of it.
+    Driver = 4,
+    /// Above the driver, so that every interface can.
+    Generic = 2,
 }
 
-/// A map of one entry, its key a `u32`.
-fn create_map(kind: u32, value: usize) -> io::Result<OwnedFd> {
-    bpf(MAP_CREATE, &[kind, size_of::<u32>() as u32, value as u32, 1])
+/// Runs `program` on each packet that the interface receives, for as long as the descriptor lives. One that is
+/// there already stays.
+pub(crate) fn attach_to_interface(
+    interface: u32,
+    program: BorrowedFd<'_>,
+    hook: Hook,
+) -> io::Result<OwnedFd> {
+    bpf(LINK_CREATE, &[program.as_raw_fd() as u32, interface, ATTACH_XDP, hook as u32])
+}
+
+/// The name that its author gave a loaded program; empty if he gave none.
+pub(crate) fn name_of(program: u32) -> io::Result<String> {
+    let program = bpf(PROG_GET_BY_ID, &[program])?;
+    // `struct bpf_prog_info`, as far as the name.
+    let mut info = [0u8; INFO_NAME + 16];
+    #[repr(C)]
+    struct Info {
+        program: u32,
+        length: u32,
+        info: u64,
+    }
+    let program = program.as_raw_fd() as u32;
+    let mut attributes = Info { program, length: info.len() as u32, info: (&raw mut info) as u64 };
+    // SAFETY: the kernel writes no more than `length` bytes there.
+    unsafe { command(GET_INFO, &raw mut attributes) }?;
+    let name = info[INFO_NAME..].split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Runs an XDP program `times` over copies of `frame`, `batch` of them at a time, and does with them what it says:
+/// they are sent, received or dropped. Every copy is used again, as it is then. Returns when that is done, or with
+/// `Interrupted` when a signal comes (Linux 5.18).
+pub(crate) fn run_live(program: BorrowedFd<'_>, frame: &[u8], times: u32, batch: u32) -> io::Result<()> {
+    #[repr(C)]
+    struct Run {
+        program: u32,
+        result: u32,
+        frame_length: u32,
+        no_output_length: u32,
+        frame: u64,
+        no_output: u64,
+        times: u32,
+        duration: u32,
+        no_context: [u32; 2],
+        no_contexts: [u64; 2],
+        flags: u32,
+        no_processor: u32,
+        batch: u32,
+        padding: u32,
+    }
+    let mut attributes = Run {
+        program: program.as_raw_fd() as u32,
+        result: 0,
+        frame_length: frame.len() as u32,
+        no_output_length: 0,
+        frame: frame.as_ptr() as u64,
+        no_output: 0,
+        times,
+        duration: 0,
+        no_context: [0; 2],
+        no_contexts: [0; 2],
+        flags: LIVE_FRAMES,
+        no_processor: 0,
+        batch,
+        padding: 0,
+    };
+    // SAFETY: the kernel reads no more of the frame than its length, and writes nothing but the attributes.
+    unsafe { command(PROG_TEST_RUN, &raw mut attributes) }
+}
+
+/// A map, its key a `u32`.
+fn create_map(kind: u32, value: usize, entries: u32, flags: u32) -> io::Result<OwnedFd> {
+    bpf(MAP_CREATE, &[kind, size_of::<u32>() as u32, value as u32, entries, flags])
 }
 
 /// A command that makes a descriptor.
@@ -135,12 +246,29 @@ fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
     unsafe { super::owned(fd) }
 }
 
-/// Reads or writes the only entry of a map.
+/// A command that makes nothing.
+///
+/// # Safety
+///
+/// What the attributes point to must be valid for what the command does with it.
+unsafe fn command<T>(command: libc::c_int, attributes: *mut T) -> io::Result<()> {
+    // SAFETY: the attributes are valid for reads and writes of their size, and the caller vouches for what they
+    // point to.
+    let outcome = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads or writes an entry of a map.
 ///
 /// # Safety
 ///
 /// `value` must be valid for reads and writes of as many bytes as the map's values have.
-unsafe fn element(command: libc::c_int, map: BorrowedFd<'_>, value: *mut libc::c_void) -> io::Result<()> {
+unsafe fn element(
+    command: libc::c_int,
+    map: BorrowedFd<'_>,
+    key: u32,
+    value: *mut libc::c_void,
+) -> io::Result<()> {
     #[repr(C)]
     struct Element {
         map: u32,
@@ -149,23 +277,28 @@ unsafe fn element(command: libc::c_int, map: BorrowedFd<'_>, value: *mut libc::c
         value: u64,
         flags: u64,
     }
-    let key = 0u32;
     let (map, padding, flags) = (map.as_raw_fd() as u32, 0, 0);
-    let attributes = Element { map, padding, key: (&raw const key) as u64, value: value as u64, flags };
+    let mut attributes = Element { map, padding, key: (&raw const key) as u64, value: value as u64, flags };
     // SAFETY: the key has the size of every map's keys here, the caller vouches for the value, and the
     // attributes for no more than that.
-    let outcome =
-        unsafe { libc::syscall(libc::SYS_bpf, command, &raw const attributes, size_of::<Element>()) };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    unsafe { self::command(command, &raw mut attributes) }
 }
 
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP: libc::c_int = 1;
 const MAP_UPDATE: libc::c_int = 2;
 const PROG_LOAD: libc::c_int = 5;
+const PROG_TEST_RUN: libc::c_int = 10;
+const PROG_GET_BY_ID: libc::c_int = 13;
+const GET_INFO: libc::c_int = 15;
 const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
 const LINK_CREATE: libc::c_int = 28;
 const ATTACH_XDP: u32 = 37;
-const XDP_FLAGS_SKB_MODE: u32 = 2;
 const ARRAY: u32 = 2;
 const SOCKETS: u32 = 17;
+/// `BPF_F_MMAPABLE`.
+const MMAPABLE: u32 = 1 << 10;
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+const LIVE_FRAMES: u32 = 2;
+/// Where the name is in `struct bpf_prog_info`.
+const INFO_NAME: usize = 64;

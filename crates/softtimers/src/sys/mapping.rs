@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
@@ -41,6 +41,11 @@ impl Mapping {
         Self { start: NonNull::new(start).expect("the kernel maps nothing at null"), length }
     }
 
+    /// Where it begins, for what has a protocol of its own with the other side.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
     /// Where it is, for a kernel that wants to be told.
     pub(crate) fn address(&self) -> u64 {
         self.start.as_ptr() as u64
@@ -59,6 +64,16 @@ impl Mapping {
     /// Sets the counter at `offset`; the other side then sees what was copied in before.
     pub(crate) fn store(&self, offset: usize, value: u32) {
         self.counter(offset).store(value, Ordering::Release);
+    }
+
+    /// The eight bytes at `offset`, which is a multiple of eight. What came before or after is not ordered.
+    pub(crate) fn word(&self, offset: usize) -> u64 {
+        self.atomic_word(offset).load(Ordering::Relaxed)
+    }
+
+    /// Sets the eight bytes at `offset`, in no order.
+    pub(crate) fn set_word(&self, offset: usize, value: u64) {
+        self.atomic_word(offset).store(value, Ordering::Relaxed);
     }
 
     /// Copies `bytes` to `offset`.
@@ -91,14 +106,25 @@ impl Mapping {
         unsafe { AtomicU32::from_ptr(place) }
     }
 
+    fn atomic_word(&self, offset: usize) -> &AtomicU64 {
+        let place = self.range(offset, size_of::<u64>()).cast::<u64>();
+        assert!(place.is_aligned(), "a word at offset {offset}");
+        // SAFETY: the place is aligned and lies inside the mapping, which lives as long as `self`; what is
+        // used as words is accessed atomically by this side, and with plain loads and stores by the other.
+        unsafe { AtomicU64::from_ptr(place) }
+    }
+
     /// The address of `offset`, once `length` bytes from there are known to lie inside.
-    fn range(&self, offset: usize, length: usize) -> *mut u8 {
+    pub(super) fn range(&self, offset: usize, length: usize) -> *mut u8 {
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.length);
         assert!(inside, "{length} bytes at {offset} of a mapping of {}", self.length);
         // SAFETY: the offset lies inside the mapping, as just checked.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
+
+// SAFETY: the memory belongs to the process, not to a thread, and the value is its only owner.
+unsafe impl Send for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {

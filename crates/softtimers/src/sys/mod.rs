@@ -21,18 +21,26 @@
 //! | `sched_attr` | the kernel's record of a thread's class, nice value and slice | not in rustix |
 //! | `mapping` | memory shared with the kernel | `mmap`, and the other side writes too |
 //! | `uring` | one io_uring operation | rustix cannot know what an operation refers to |
-//! | `xdp` | an AF_XDP socket of one frame each way | – |
+//! | `xdp` | AF_XDP sockets | – |
+//! | `xdp::ring` | their rings | – (by `mapping`) |
+//! | `xdp::umem` | their frames, and who has which | memory in the hands of who holds its chunk |
+//! | `ethtool` | how many queues an interface has | not in rustix |
 //! | `bpf` | programs in the kernel, and their maps | not in rustix |
 //! | `perf` | counters of software events | not in rustix |
 //! | `packet` | sockets of the link layer, their addresses and options | not in rustix |
+//! | `packet_ring` | their receive ring | frames are read and changed where the kernel put them |
+//! | `frame_queue` | many frames per system call | not in rustix |
 //! | `namespace` | a network of a thread's own | rustix cannot know what is unshared |
 
 pub(crate) mod bpf;
 pub(crate) mod control;
 pub(crate) mod epoll;
+pub(crate) mod ethtool;
+pub(crate) mod frame_queue;
 pub(crate) mod mapping;
 pub(crate) mod namespace;
 pub(crate) mod packet;
+pub(crate) mod packet_ring;
 pub(crate) mod perf;
 pub(crate) mod posix_timer;
 pub(crate) mod recvmmsg;

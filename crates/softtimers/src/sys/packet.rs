@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::addr::{SocketAddrArg, SocketAddrLen, SocketAddrOpaque};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with};
 
-use super::sockopt::{set_flag, set_number};
+use super::sockaddr::AddressBuffer;
+use super::sockopt::{get_numbers, set_flag, set_number};
 
 /// All packets of `protocol` (an ethertype) on the interface with this index.
 #[derive(Clone, Copy, Debug)]
@@ -37,17 +38,18 @@ pub(crate) fn is_outgoing(address: &[u8]) -> bool {
 }
 
 /// A non-blocking socket for whole frames on one interface. It gets those of `protocol`, of none if that is
-/// zero, and none of before it is bound.
-pub(crate) fn frames(interface: u32, protocol: u16, prepare: Prepare) -> io::Result<OwnedFd> {
+/// zero, and none of before it is bound. `prepare` sets what is to be set before the first one can come.
+pub(crate) fn frames(
+    interface: u32,
+    protocol: u16,
+    prepare: impl FnOnce(&OwnedFd) -> io::Result<()>,
+) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None::<Protocol>)?;
     prepare(&socket)?;
     bind(&socket, &LinkAddress { interface, protocol })?;
     Ok(socket)
 }
-
-/// What is set before the first frame can come.
-pub(crate) type Prepare = fn(&OwnedFd) -> io::Result<()>;
 
 /// Has each frame, either way, preceded by what the interface was to do to it: a `struct virtio_net_hdr`.
 pub(crate) fn set_offload_headers(socket: BorrowedFd<'_>) -> io::Result<()> {
@@ -72,16 +74,74 @@ pub(crate) fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()>
         mr_alen: 0,
         mr_address: [0; 8],
     };
-    // SAFETY: `request` is valid for reads of its size, which is the length given.
-    let outcome = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_ADD_MEMBERSHIP,
-            (&raw const request).cast(),
-            size_of_val(&request) as libc::socklen_t,
-        )
+    set_record(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// What is set before a socket gets a ring whose slots hold frames of up to a size; what is longer is in the socket's
+/// queue too, as far as that has room. Offloads are described.
+pub(crate) fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_number(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
+    set_offload_headers(socket)?;
+    set_number(socket, libc::SOL_PACKET, libc::PACKET_RESERVE, super::packet_ring::RESERVE as i32)?;
+    set_number(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, 1)
+}
+
+/// Has the interface fill a ring (`tpacket_rcv`), or with one of nothing, not any more.
+pub(crate) fn set_receive_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req) -> io::Result<()> {
+    set_record(socket, libc::PACKET_RX_RING, &ring)
+}
+
+/// Sends past the interface's queue. Other packet sockets do not see such frames.
+pub(crate) fn bypass_queue(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_flag(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, true)
+}
+
+/// Joins the sockets of a group, which share an interface's frames: each gets some. Without a group a new one is
+/// made. The socket must be bound, and its interface up.
+pub(crate) fn join_group(socket: BorrowedFd<'_>, mode: u32, group: Option<u16>) -> io::Result<()> {
+    let unique = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
+    let join = |flags: u32| {
+        let value = (mode | unique | flags) << 16 | u32::from(group.unwrap_or(0));
+        set_number(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, value as i32)
     };
+    // A group has its own word on frames that this machine sends, since Linux 5.11.
+    join(libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING).or_else(|_| join(0))
+}
+
+/// The group that a socket is in.
+pub(crate) fn group(socket: BorrowedFd<'_>) -> io::Result<u16> {
+    let mut value = [0];
+    get_numbers(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &mut value)?;
+    Ok(value[0] as u16)
+}
+
+/// Frames that the ring had no room for, since this was asked last.
+pub(crate) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    // `struct tpacket_stats`: packets, and drops.
+    let mut counters = [0; 2];
+    get_numbers(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut counters)?;
+    Ok(counters[1])
+}
+
+/// Whether the interface that a socket was bound to is still there.
+pub(crate) fn is_bound(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut address = AddressBuffer::EMPTY;
+    let mut length = size_of_val(&address.0) as libc::socklen_t;
+    // SAFETY: the buffer is valid for writes of `length` bytes.
+    let outcome = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address.0).cast(), &mut length) };
+    if outcome < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // `struct sockaddr_ll`: family, protocol, index.
+    let index = address.0.get(4..8).and_then(<[u8]>::first_chunk).map(|index| i32::from_ne_bytes(*index));
+    Ok(index.is_some_and(|index| index > 0))
+}
+
+/// An option of packet sockets that is a record of numbers.
+fn set_record<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, record: &T) -> io::Result<()> {
+    let (record, length) = (std::ptr::from_ref(record).cast(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: `record` is valid for reads of its size, which is the length given.
+    let outcome = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, record, length) };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

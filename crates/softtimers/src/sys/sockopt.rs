@@ -47,6 +47,20 @@ pub(crate) fn request_recv_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::R
     Ok(sockopt::socket_recv_buffer_size(socket)?)
 }
 
+/// Asks for room for `bytes` of what is on its way out, beyond the system's limit if we may.
+pub(crate) fn request_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = bytes.min(i32::MAX as usize);
+    if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
+        sockopt::set_socket_send_buffer_size(socket, bytes)?;
+    }
+    Ok(())
+}
+
+/// The error that the socket has met since this was asked last.
+pub(crate) fn take_error(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(sockopt::socket_error(socket)??)
+}
+
 /// How many datagrams the socket has dropped so far, modulo 2³².
 pub(crate) fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut counters = [0; MEMINFO_COUNTERS];
@@ -130,7 +144,7 @@ pub(super) fn set_number(
 }
 
 /// An option that is one or several numbers.
-fn get_numbers(
+pub(super) fn get_numbers(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     option: libc::c_int,

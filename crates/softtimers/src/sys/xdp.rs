@@ -1,90 +1,95 @@
-//! AF_XDP, as far as it takes to see it work: one socket with its memory and four rings.
+//! AF_XDP: sockets whose frames lie in memory that program and kernel share.
 //!
 //! ```text
-//!            fill ──▶ ┌────────┐ ──▶ received          memory, in chunks:
-//!                     │ kernel │                       [ to fill │ to send ]
+//!            fill ──▶ ┌────────┐ ──▶ received          memory, in chunks: see `umem`
+//!                     │ kernel │                       each ring has one producer and one consumer: see `ring`
 //!         to send ──▶ └────────┘ ──▶ completed
 //! ```
-//!
-//! Each ring has two counters that only grow, the producer's and the consumer's.
+
+pub(crate) mod ring;
+pub(crate) mod umem;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, XdpRingOffset, XdpUmemReg, XdpUmemRegFlags};
+use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, SocketAddrXdpWithSharedUmem, XdpRingOffset, XdpStatistics, XdpUmemReg,
+    XdpUmemRegFlags,
+};
 use rustix::net::xdp::{
     XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING,
 };
-use rustix::net::{AddressFamily, Protocol, SendFlags, SocketFlags, SocketType};
-use rustix::net::{bind, send, socket_with, sockopt};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{bind, recv, send, socket_with, sockopt};
 
 use super::mapping::Mapping;
+use super::sockopt::set_number;
+use ring::{Consumer, Descriptor, Entry, Layout, Producer};
+use umem::Umem;
 
-/// A socket that can hold one frame each way.
+/// A socket with its four rings.
 #[derive(Debug)]
 pub(crate) struct XdpSocket {
-    fd: OwnedFd,
-    memory: Mapping,
-    received: Ring,
-    to_send: Ring,
-    /// Kept mapped; the kernel takes the one chunk from it and gives the other back to it.
-    _fill: Ring,
-    _completed: Ring,
+    pub(crate) fd: OwnedFd,
+    pub(crate) fill: Producer<u64>,
+    pub(crate) received: Consumer<Descriptor>,
+    pub(crate) to_send: Producer<Descriptor>,
+    pub(crate) completed: Consumer<u64>,
 }
 
 impl XdpSocket {
-    /// With a chunk offered for receiving; not yet bound.
-    pub(crate) fn new() -> io::Result<Self> {
+    /// With rings of `entries` each, a power of two; not yet bound.
+    pub(crate) fn new(entries: u32) -> io::Result<Self> {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None::<Protocol>)?;
-        let memory = Mapping::untouched(CHUNKS * CHUNK)?;
-        sockopt::set_xdp_umem_reg(
-            &fd,
-            XdpUmemReg {
-                addr: memory.address(),
-                len: memory.len() as u64,
-                chunk_size: CHUNK as u32,
-                headroom: 0,
-                flags: XdpUmemRegFlags::empty(),
-                tx_metadata_len: 0,
-            },
-        )?;
-        sockopt::set_xdp_umem_fill_ring_size(&fd, ENTRIES)?;
-        sockopt::set_xdp_umem_completion_ring_size(&fd, ENTRIES)?;
-        sockopt::set_xdp_rx_ring_size(&fd, ENTRIES)?;
-        sockopt::set_xdp_tx_ring_size(&fd, ENTRIES)?;
+        sockopt::set_xdp_umem_fill_ring_size(&fd, entries)?;
+        sockopt::set_xdp_umem_completion_ring_size(&fd, entries)?;
+        sockopt::set_xdp_rx_ring_size(&fd, entries)?;
+        sockopt::set_xdp_tx_ring_size(&fd, entries)?;
         let offsets = sockopt::xdp_mmap_offsets(&fd)?;
-        let ring = |offsets, page, entry| Ring::map(fd.as_fd(), offsets, page, entry);
-        let received = ring(offsets.rx, XDP_PGOFF_RX_RING, DESCRIPTOR)?;
-        let to_send = ring(offsets.tx, XDP_PGOFF_TX_RING, DESCRIPTOR)?;
-        let fill = ring(offsets.fr, XDP_UMEM_PGOFF_FILL_RING, size_of::<u64>())?;
-        let completed = ring(offsets.cr, XDP_UMEM_PGOFF_COMPLETION_RING, size_of::<u64>())?;
-        fill.push(&(FILL_CHUNK as u64).to_ne_bytes());
-        Ok(Self { fd, memory, received, to_send, _fill: fill, _completed: completed })
+        let map = |of: XdpRingOffset, page, size| map(fd.as_fd(), of, page, entries as usize * size);
+        let (address, descriptor) = (<u64 as Entry>::SIZE, Descriptor::SIZE);
+        let (fill, fill_at) = map(offsets.fr, XDP_UMEM_PGOFF_FILL_RING, address)?;
+        let (completed, completed_at) = map(offsets.cr, XDP_UMEM_PGOFF_COMPLETION_RING, address)?;
+        let (received, received_at) = map(offsets.rx, XDP_PGOFF_RX_RING, descriptor)?;
+        let (to_send, to_send_at) = map(offsets.tx, XDP_PGOFF_TX_RING, descriptor)?;
+        Ok(XdpSocket {
+            fd,
+            fill: Producer::new(fill, fill_at, entries),
+            received: Consumer::new(received, received_at, entries),
+            to_send: Producer::new(to_send, to_send_at, entries),
+            completed: Consumer::new(completed, completed_at, entries),
+        })
     }
 
-    /// Binds it to a queue of an interface, in the mode that every driver can.
+    /// Gives it this memory. The kernel keeps the pages as long as there is a socket that uses them.
+    pub(crate) fn register(&self, umem: &Umem) -> io::Result<()> {
+        let memory = XdpUmemReg {
+            addr: umem.address(),
+            len: umem.len() as u64,
+            chunk_size: umem.chunk_size() as u32,
+            headroom: 0,
+            flags: XdpUmemRegFlags::empty(),
+            tx_metadata_len: 0,
+        };
+        Ok(sockopt::set_xdp_umem_reg(&self.fd, memory)?)
+    }
+
+    /// Binds it to a queue of an interface, in the mode that every driver can, with its own memory.
     pub(crate) fn bind_copying(&self, interface: u32, queue: u32) -> io::Result<()> {
-        Ok(bind(&self.fd, &SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, interface, queue))?)
+        let flags = SocketAddrXdpFlags::XDP_COPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        self.bind(&SocketAddrXdp::new(flags, interface, queue))
     }
 
-    /// Sends a frame of at most a chunk; meant to be called once.
-    pub(crate) fn send(&self, frame: &[u8]) -> io::Result<()> {
-        assert!(frame.len() <= CHUNK, "a frame of {} bytes", frame.len());
-        self.memory.copy_in(SEND_CHUNK, frame);
-        let mut descriptor = [0; DESCRIPTOR];
-        descriptor[..8].copy_from_slice(&(SEND_CHUNK as u64).to_ne_bytes());
-        descriptor[8..12].copy_from_slice(&(frame.len() as u32).to_ne_bytes());
-        self.to_send.push(&descriptor);
-        send(&self.fd, &[], SendFlags::DONTWAIT)?;
-        Ok(())
+    /// Binds it to another queue or interface, with the memory and in the mode of `first`.
+    pub(crate) fn bind_sharing(&self, first: BorrowedFd<'_>, interface: u32, queue: u32) -> io::Result<()> {
+        let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface, queue);
+        self.bind(&SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first })
     }
 
-    /// The start of the frame that came first, if one came.
-    pub(crate) fn receive(&self) -> Option<[u8; 64]> {
-        let descriptor: [u8; DESCRIPTOR] = self.received.first()?;
-        let (address, _) = descriptor.split_first_chunk()?;
-        let address = usize::try_from(u64::from_ne_bytes(*address)).ok()?;
-        (address <= self.memory.len() - 64).then(|| self.memory.copy_out(address))
+    fn bind(&self, address: &impl SocketAddrArg) -> io::Result<()> {
+        Ok(bind(&self.fd, address)?)
     }
 }
 
@@ -94,46 +99,46 @@ impl AsFd for XdpSocket {
     }
 }
 
-/// A ring of [`ENTRIES`].
-#[derive(Debug)]
-struct Ring {
-    memory: Mapping,
-    producer: usize,
-    consumer: usize,
-    entries: usize,
+/// Has one wake-up send as many frames as this (Linux 6.17; before, 32).
+pub(crate) fn set_send_budget(socket: BorrowedFd<'_>, frames: u32) -> io::Result<()> {
+    set_number(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, frames as i32)
 }
 
-impl Ring {
-    fn map(fd: BorrowedFd<'_>, offsets: XdpRingOffset, page: u64, entry: usize) -> io::Result<Self> {
-        let entries = offsets.desc as usize;
-        Ok(Self {
-            memory: Mapping::shared(fd, entries + ENTRIES as usize * entry, page)?,
-            producer: offsets.producer as usize,
-            consumer: offsets.consumer as usize,
-            entries,
-        })
-    }
+/// Has the kernel send what is in the ring.
+pub(crate) fn wake_sender(socket: BorrowedFd<'_>) -> io::Result<()> {
+    send(socket, &[], SendFlags::DONTWAIT)?;
+    Ok(())
+}
 
-    /// Adds an entry to a ring that we produce, and that is not full.
-    fn push<const N: usize>(&self, entry: &[u8; N]) {
-        let produced = self.memory.load(self.producer);
-        self.memory.copy_in(self.entries + (produced % ENTRIES) as usize * N, entry);
-        self.memory.store(self.producer, produced.wrapping_add(1));
-    }
-
-    /// The oldest entry of a ring that we consume.
-    fn first<const N: usize>(&self) -> Option<[u8; N]> {
-        let consumed = self.memory.load(self.consumer);
-        let place = self.entries + (consumed % ENTRIES) as usize * N;
-        (consumed != self.memory.load(self.producer)).then(|| self.memory.copy_out(place))
+/// Has the kernel look for chunks to be filled.
+pub(crate) fn wake_receiver(socket: BorrowedFd<'_>) -> io::Result<()> {
+    match recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) {
+        Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::NETDOWN | Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
-const ENTRIES: u32 = 2;
-/// The least that every kernel takes.
-const CHUNK: usize = 4096;
-const CHUNKS: usize = 2;
-const FILL_CHUNK: usize = 0;
-const SEND_CHUNK: usize = CHUNK;
-/// `struct xdp_desc`: address, length, options.
-const DESCRIPTOR: usize = 16;
+/// What it has dropped.
+pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<XdpStatistics> {
+    Ok(sockopt::xdp_statistics(socket)?)
+}
+
+/// A ring's memory, and where things are in it.
+fn map(
+    socket: BorrowedFd<'_>,
+    offsets: XdpRingOffset,
+    page: u64,
+    length: usize,
+) -> io::Result<(Mapping, Layout)> {
+    let entries = offsets.desc as usize;
+    let layout = Layout {
+        producer: offsets.producer as usize,
+        consumer: offsets.consumer as usize,
+        // Linux 5.4; sharing memory between interfaces takes more than that.
+        flags: offsets.flags.ok_or(io::ErrorKind::Unsupported)? as usize,
+        entries,
+    };
+    Ok((Mapping::shared(socket, entries + length, page)?, layout))
+}
+
+const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use softtimers::Timestamp;
 use softtimers::poll::SourceId;
 use softtimers::poller::simulated::{Machine, SimulatedDevice};
-use softtimers::poller::{Host, Woken};
+use softtimers::poller::{Devices, Host, Woken};
 
 /// Enables wake-ups and does not look whether packets came before.
 pub(crate) struct Careless(pub(crate) Machine);
@@ -32,9 +32,13 @@ impl Host<SimulatedDevice> for Careless {
         self.0.disarm(id, device)
     }
 
+    fn remove(&mut self, id: SourceId, device: &mut SimulatedDevice) {
+        self.0.remove(id, device);
+    }
+
     fn wait(
         &mut self,
-        devices: &mut [SimulatedDevice],
+        devices: &mut Devices<SimulatedDevice>,
         until: Option<Timestamp>,
         woken: &mut Woken,
     ) -> io::Result<()> {

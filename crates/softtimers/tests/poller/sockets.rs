@@ -2,6 +2,8 @@
 
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -11,10 +13,12 @@ use softtimers::poll::{
 };
 use softtimers::poller::{Device, Gauge, Poller, UdpDevice};
 use softtimers::udp::{SendBatch, UdpSocket};
-use softtimers::{Clock, Monotonic, Timestamp, Token};
+use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, Token, TriggerState};
 
 /// No wait is longer than this, whatever is lost.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+const TICK: Duration = Duration::from_millis(2);
 
 fn deadline() -> Timestamp {
     Monotonic.now() + PATIENCE
@@ -185,6 +189,80 @@ fn a_worker_that_drains_its_queue_wakes_the_poller() {
     assert_eq!((received, worker.join().unwrap()), (2_000, 2_000));
     let stats = poller.queue_stats(queue);
     assert_eq!((stats.timed_out, stats.shut), (0, stats.resumed), "{stats:?}");
+}
+
+/// Livelock §8.2: a server of a pool of threads, with more packets than the pool can handle. Its queue does not run over,
+/// what came in is finished, and a timer never waits for more than two rounds.
+#[test]
+fn a_pool_of_workers_is_fed_no_more_than_it_can_take() {
+    const QUOTA: u32 = 16;
+    const ROOM: u32 = 64;
+    let (server, client) = pair();
+    let mut poller = Poller::new().unwrap();
+    let config = SourceConfig::new(DelayBound::new(DelayBoundConfig::default()));
+    let config = config.with_quota(Quota::new(QUOTA, QUOTA));
+    let source = poller.add(UdpDevice::new(server).unwrap(), config).unwrap();
+    let gauge = Gauge::new().unwrap();
+    let feedback = FeedbackConfig {
+        time_out: softtimers::poll::TimeOut::After(2 * PATIENCE),
+        ..FeedbackConfig::preset(Preset::Measured, ROOM).unwrap()
+    };
+    let queue = poller.attach_queue(&gauge, feedback, &[source]).unwrap();
+    let (hand, take) = mpsc::sync_channel::<Vec<u8>>(ROOM as usize);
+    let (take, stop, until) = (Mutex::new(take), AtomicBool::new(false), deadline());
+
+    let (received, finished, most_overdue, ticks) = thread::scope(|scope| {
+        let pool = [(); 3].map(|()| {
+            scope.spawn(|| {
+                let mut finished = 0u64;
+                loop {
+                    let Ok(packet) = take.lock().unwrap().recv() else { return finished };
+                    gauge.took(1);
+                    (0..3_000).for_each(|rule| _ = std::hint::black_box((rule, &packet)));
+                    finished += 1;
+                }
+            })
+        });
+        scope.spawn(|| {
+            let mut batch = SendBatch::new(64, 64);
+            while !stop.load(Ordering::Relaxed) && Monotonic.now() < until {
+                while batch.push(&[7; 64], None).is_ok() {}
+                // What the socket has no room for is sent again.
+                let _ = client.send_batch(&mut batch);
+            }
+        });
+        let mut timers = SoftTimers::new(Config::default());
+        timers.schedule(Monotonic.now(), TICK, Slack::EXACT, ());
+        let (mut received, mut overdue, mut most_overdue, mut ticks) = (0u64, 0, 0, 0);
+        // Enough of a flood: the queue was full some times, and the timer had its turns.
+        while (poller.queue_stats(queue).resumed < 5 || ticks < 20) && Monotonic.now() < until {
+            let turn = timers.trigger(TriggerState::HandlerExit, Monotonic.now());
+            while let Some(event) = timers.next(&turn) {
+                (ticks, overdue) = (ticks + 1, 0);
+                timers.schedule(event.due.max(Monotonic.now()), TICK, Slack::EXACT, ());
+            }
+            let due = timers.poll_at().unwrap();
+            poller
+                .wait(Some(due), |packet, _| {
+                    received += 1;
+                    overdue += u32::from(Monotonic.now() > due);
+                    most_overdue = most_overdue.max(overdue);
+                    gauge.put(1);
+                    hand.try_send(packet.bytes.to_vec()).expect("the queue ran over");
+                })
+                .unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        drop(hand);
+        let finished: u64 = pool.into_iter().map(|worker| worker.join().unwrap()).sum();
+        (received, finished, most_overdue, ticks)
+    });
+    let stats = poller.queue_stats(queue);
+    assert!(stats.resumed >= 5 && ticks >= 20, "{stats:?}, {ticks} ticks");
+    assert_eq!((received, gauge.depth(), stats.timed_out), (finished, 0, 0));
+    // A wait does two rounds where the first opens what was shut.
+    assert!(most_overdue <= 2 * QUOTA, "{most_overdue} packets while a timer was due");
+    assert_eq!(poller.drops(source).unwrap().output, 0);
 }
 
 /// An answer that nobody listens to, and an address that cannot be sent to, stop nothing.

@@ -1,14 +1,13 @@
 //! [`Bridge`]: two interfaces on either side of a [`Wan`](crate::Wan), and the loop between them.
 
-use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 use softtimers::{LoopConfig, LoopStats, Slack, Timestamp};
 
+use super::claim::{Problem, claim};
 use super::mark::mark;
 use super::probe::LoopProbe;
 use crate::live::{Ended, Live, Next};
@@ -41,34 +40,6 @@ pub struct BridgeStats {
     pub send_failed: u64,
     /// Frames that the kernel dropped because the bridge did not read in time.
     pub recv_drops: u64,
-}
-
-/// Why a bridge was not made, or ended.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Problem {
-    /// An interface does not exist, is not Ethernet's, or there is only one.
-    Interface {
-        /// Its name.
-        name: String,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// This machine uses it itself; [`BridgeConfig::take`] allows that.
-    InUse {
-        /// Its name.
-        name: String,
-        /// For what.
-        what: String,
-    },
-    /// What one interface sends comes back to the other, or to itself.
-    Loop,
-    /// The privilege is missing.
-    Privilege(io::Error),
-    /// The path is none.
-    Path(PathError),
-    /// What else the system says.
-    System(io::Error),
 }
 
 /// Two interfaces that are a path apart. See the [module documentation](super).
@@ -304,59 +275,11 @@ impl Bridge {
 
 impl Side {
     fn open(name: &str, take: bool) -> Result<Self, Problem> {
-        let no = |what: String| Problem::Interface { name: name.to_owned(), what };
-        let interface = Interface::named(name).map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::InvalidInput => no(error.to_string()),
-            _ => Problem::System(error),
-        })?;
-        if !interface.is_up() {
-            return Err(no("switched off".into()));
-        }
-        let in_use = if take { None } else { in_use(&interface)? };
-        if let Some(what) = in_use {
-            return Err(Problem::InUse { name: name.to_owned(), what });
-        }
+        let interface = claim(name, take)?;
         let (receiver, sender) = (FrameReceiver::on(&interface)?, FrameSender::on(&interface)?);
         Ok(Side { interface, receiver, sender, drops_seen: 0 })
     }
 }
-
-/// What this machine itself does with an interface.
-fn in_use(interface: &Interface) -> io::Result<Option<String>> {
-    let link_local = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
-    if let Some(address) = interface.addresses()?.iter().find(|&address| !link_local(address)) {
-        return Ok(Some(format!("has the address {address}")));
-    }
-    if interface.has_default_route()? {
-        return Ok(Some("has the default route".into()));
-    }
-    Ok(interface.is_enslaved().then(|| "is part of a bridge or bond".into()))
-}
-
-impl From<io::Error> for Problem {
-    fn from(error: io::Error) -> Self {
-        if error.kind() == ErrorKind::PermissionDenied {
-            Problem::Privilege(error)
-        } else {
-            Problem::System(error)
-        }
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Problem::Interface { name, what } => write!(f, "interface {name}: {what}"),
-            Problem::InUse { name, what } => write!(f, "interface {name} {what}"),
-            Problem::Loop => f.write_str("a frame came back: the two interfaces are joined elsewhere, too"),
-            Problem::Privilege(error) => write!(f, "a packet socket needs CAP_NET_RAW: {error}"),
-            Problem::Path(error) => error.fmt(f),
-            Problem::System(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for Problem {}
 
 /// Frames in one go, so that each side gets its turn.
 const BATCH: usize = 64;

@@ -10,13 +10,13 @@
 use softtimers::Timestamp;
 use softtimers_core::Random;
 
-/// The frame of one bridge.
+/// The frame of one bridge, or of another forwarder between interfaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct LoopProbe([u8; 60]);
+pub struct LoopProbe([u8; 60]);
 
 impl LoopProbe {
     /// One that differs from those of other bridges, of this and of other machines.
-    pub(super) fn new(now: Timestamp) -> Self {
+    pub fn new(now: Timestamp) -> Self {
         let seed = now.as_nanos() ^ u64::from(std::process::id()).rotate_left(40);
         let mut random = Random::stream(seed, u64::from(std::process::id()));
         let mut frame = [0; 60];
@@ -32,12 +32,13 @@ impl LoopProbe {
         LoopProbe(frame)
     }
 
-    pub(super) fn frame(&self) -> &[u8] {
+    /// What is to be sent out of both.
+    pub fn frame(&self) -> &[u8] {
         &self.0
     }
 
     /// Whether a frame is this one.
-    pub(super) fn is(&self, frame: &[u8]) -> bool {
+    pub fn is(&self, frame: &[u8]) -> bool {
         frame.starts_with(&self.0)
     }
 }

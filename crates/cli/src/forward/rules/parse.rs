@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::str::{FromStr, SplitWhitespace};
 use std::time::Duration;
 
-use super::{Action, Entry, Limit, Network, Rule, Rules, Span};
+use super::{Action, Entrance, Entry, EtherType, Limit, Network, Protocol, Rule, Rules, Span};
 use crate::failure::one_line;
 use crate::units;
 
@@ -75,6 +75,9 @@ pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
 
 impl Rule {
     const FOR_ALL: Rule = Rule {
+        entrance: None,
+        kind: None,
+        protocol: None,
         from: None,
         from_ports: None,
         to: None,
@@ -94,6 +97,9 @@ fn rule(text: &str) -> Result<Rule, String> {
     let mut rule = Rule::FOR_ALL;
     while let Some(word) = words.next() {
         match word {
+            "on" => once(word, &mut rule.entrance, entrance(value(word, &mut words)?)?)?,
+            "type" => once(word, &mut rule.kind, kind(value(word, &mut words)?)?)?,
+            "protocol" => once(word, &mut rule.protocol, protocol(value(word, &mut words)?)?)?,
             "from" => once(word, &mut rule.from, network(value(word, &mut words)?)?)?,
             "from-port" => once(word, &mut rule.from_ports, span(word, value(word, &mut words)?)?)?,
             "to" => once(word, &mut rule.to, network(value(word, &mut words)?)?)?,
@@ -133,6 +139,24 @@ fn once<T>(word: &str, place: &mut Option<T>, value: T) -> Result<(), String> {
     }
 }
 
+fn entrance(text: &str) -> Result<Entrance, String> {
+    match text {
+        "a" => Ok(Entrance::A),
+        "b" => Ok(Entrance::B),
+        _ => Err(format!("on '{text}': a, the first interface, or b, the second")),
+    }
+}
+
+fn kind(text: &str) -> Result<EtherType, String> {
+    EtherType::named(text)
+        .ok_or_else(|| format!("type '{text}': arp, ipv4, ipv6, or a number from 0x0600 to 0xffff"))
+}
+
+fn protocol(text: &str) -> Result<Protocol, String> {
+    Protocol::named(text)
+        .ok_or_else(|| format!("protocol '{text}': tcp, udp, icmp, icmpv6, or a number from 0 to 255"))
+}
+
 fn network(text: &str) -> Result<Network, String> {
     let allowed = "an address, or ADDRESS/BITS, such as 192.0.2.0/24";
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
@@ -168,7 +192,8 @@ const MOST_RULES: usize = 256;
 /// What a rate may be exceeded by unless it is said: a tenth of a second of it.
 const DEFAULT_BURST: Duration = Duration::from_millis(100);
 
-const WORDS: &str = "clauses are from, from-port, to, port, length, rate, burst; then accept or reject";
+const WORDS: &str =
+    "clauses are on, type, protocol, from, from-port, to, port, length, rate, burst; then accept or reject";
 
 #[cfg(test)]
 mod tests {
@@ -198,7 +223,12 @@ mod tests {
             ("rate 5pps burst 5 accept", "1: burst '5': "),
             ("accept now", "1: 'now' after 'accept': a rule ends there"),
             ("port 1", "1: neither 'accept' nor 'reject' at its end"),
-            ("acept", "1: 'acept': clauses are from"),
+            ("on c accept", "1: on 'c': a, the first interface, or b"),
+            ("type 2048 accept", "1: type '2048': arp, ipv4, ipv6, or a number from 0x0600"),
+            ("type 0x05dc accept", "1: type '0x05dc': arp"),
+            ("protocol 256 accept", "1: protocol '256': tcp, udp, icmp"),
+            ("protocol udp protocol udp accept", "1: 'protocol' twice"),
+            ("acept", "1: 'acept': clauses are on"),
             ("a\u{1b}b", "1: 'a\\u{1b}b': clauses"),
         ] {
             let said = parse(text.as_bytes()).unwrap_err().to_string();
@@ -221,6 +251,9 @@ mod tests {
             (0u32..70_000).prop_map(|length| format!("length 0-{length}")),
             (0u64..9_000_000).prop_map(|rate| format!("rate {rate}pps burst {rate}us")),
             (1u64..9_000).prop_map(|rate| format!("rate {rate}kbit")),
+            any::<u8>().prop_map(|protocol| format!("protocol {protocol}")),
+            any::<u16>()
+                .prop_map(|kind| format!("type {kind:#06x} on {}", if kind & 1 == 0 { 'a' } else { 'b' })),
         ]
     }
 

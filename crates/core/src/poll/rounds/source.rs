@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::super::{Input, Next, Policy, Quota};
 use super::SourceConfig;
 use crate::Timestamp;
+use crate::slots::Slots;
 
 #[derive(Clone, Debug)]
 pub(super) struct Source<P> {
@@ -27,7 +28,7 @@ pub(super) struct Source<P> {
     pub(super) emptied: Timestamp,
     /// It has transmissions to finish, from this time on.
     pub(super) transmits: Option<Timestamp>,
-    /// It is looked at in every round, whether due or not.
+    /// It is looked at in every round, whether due or not, until it is armed.
     watched: bool,
     shut_since: Timestamp,
     pub(super) stats: SourceStats,
@@ -88,8 +89,8 @@ impl<P: Policy> Source<P> {
         source
     }
 
-    pub(super) fn is_open(&self, gates: &[Input], now: Timestamp) -> bool {
-        self.gates.iter().all(|&gate| gates[gate as usize].is_open(now))
+    pub(super) fn is_open(&self, gates: &Slots<Input>, now: Timestamp) -> bool {
+        self.shut_by(gates).all(|until| until <= now)
     }
 
     /// Notes that its input was shut or opened, and returns whether its wake-up must be disabled for that. What
@@ -111,11 +112,7 @@ impl<P: Policy> Source<P> {
 
     /// Whether it is to be looked at.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        match self.arming {
-            Arming::Off => self.due <= now,
-            Arming::Wanted => false,
-            Arming::Armed => self.watched,
-        }
+        self.arming == Arming::Off && (self.watched || self.due <= now)
     }
 
     pub(super) fn due_at(&mut self, time: Timestamp) {
@@ -142,28 +139,23 @@ impl<P: Policy> Source<P> {
 
     /// Does what its policy said.
     pub(super) fn follow(&mut self, next: Next, now: Timestamp) {
-        let armed = self.arming == Arming::Armed;
         self.watched = matches!(next, Next::Watched(_));
         match next {
             Next::Now => self.due_at(now),
             Next::At(time) => self.due_at(time),
-            // What is watched stays armed while it is looked at.
-            Next::Watched(_) if armed => {}
-            Next::Watched(_) | Next::Armed => self.arming = Arming::Wanted,
+            // No packet has waited for longer than since this look.
+            Next::Watched(delay) => self.due_at(now + delay),
+            Next::Armed => self.arming = Arming::Wanted,
         }
     }
 
     /// When there is something to do for it without a wake-up.
-    pub(super) fn poll_at(&self, gates: &[Input], now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn poll_at(&self, gates: &Slots<Input>, now: Timestamp) -> Option<Timestamp> {
         self.transmits.into_iter().chain(self.input_at(gates, now)).min()
     }
 
-    fn input_at(&self, gates: &[Input], now: Timestamp) -> Option<Timestamp> {
-        let opens = self.gates.iter().filter_map(|&gate| match gates[gate as usize] {
-            Input::Shut(until) if until > now => Some(until),
-            _ => None,
-        });
-        if let Some(opens) = opens.max() {
+    fn input_at(&self, gates: &Slots<Input>, now: Timestamp) -> Option<Timestamp> {
+        if let Some(opens) = self.shut_by(gates).filter(|&until| until > now).max() {
             // Its wake-up is still to be disabled.
             return if self.arming == Arming::Armed { Some(now) } else { Some(opens) };
         }
@@ -173,5 +165,13 @@ impl<P: Policy> Source<P> {
             Arming::Wanted => Some(now),
             Arming::Armed => None,
         }
+    }
+
+    /// Until when each gate shuts it, of those that do or did.
+    fn shut_by(&self, gates: &Slots<Input>) -> impl Iterator<Item = Timestamp> {
+        self.gates.iter().filter_map(|&gate| match gates.at(gate) {
+            Some(&Input::Shut(until)) => Some(until),
+            _ => None,
+        })
     }
 }

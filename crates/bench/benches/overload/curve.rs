@@ -1,0 +1,150 @@
+//! Five times the capacity, in bursts of one and of four.
+
+use std::error::Error;
+use std::time::Duration;
+
+use softtimers_cli::bench::trial::Bench;
+use softtimers_cli::forward::mode::Mode;
+use softtimers_cli::plan::ReceiverPlan;
+
+use super::rounds::{Round, Section};
+use super::{Effort, WORK, offered, receiver};
+
+/// The receivers by name: mode, stages, nice value of the second.
+const CONTENDERS: [(&str, Mode, u8, u8); 6] = [
+    ("poller, two stages", Mode::Hybrid, 2, 0),
+    ("poller, two stages, receiver first", Mode::Hybrid, 2, 19),
+    ("poller, to completion", Mode::Hybrid, 1, 0),
+    ("naive, two stages", Mode::Naive, 2, 0),
+    ("naive, two stages, receiver first", Mode::Naive, 2, 19),
+    ("naive, one thread", Mode::Naive, 1, 0),
+];
+const BURSTS: [u32; 2] = [1, 4];
+/// Of what a receiver that survives does when it is offered all that the sender has.
+const MULTIPLES: [f64; 4] = [0.7, 0.9, 1.1, 5.0];
+
+pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
+    let mut contenders = Vec::new();
+    for (name, mode, stages, nice) in CONTENDERS {
+        contenders.push((name, Bench::new(ReceiverPlan { stages, nice, ..receiver(mode, WORK) })?));
+    }
+    let section = Section::of(effort.rounds, |number| {
+        let mut round = Round::default();
+        for burst in BURSTS {
+            let count = contenders.len();
+            for turn in 0..count {
+                let (name, bench) = &mut contenders[(turn + number) % count];
+                one(&format!("{name}, bursts of {burst}"), bench, burst, effort, &mut round)?;
+            }
+        }
+        Ok(round)
+    })?;
+    let rows: Vec<String> = BURSTS
+        .iter()
+        .flat_map(|burst| CONTENDERS.map(|(name, ..)| format!("{name}, bursts of {burst}")))
+        .collect();
+    let shown: Vec<&str> = rows.iter().map(String::as_str).collect();
+    let mut section = section.shown(&shown, &COLUMNS);
+    for row in rows.iter().filter(|row| row.starts_with("poller")) {
+        let (kept, timer) = (section.median(row, KEPT), section.median(row, TIMER));
+        section.bar(&format!("{row}: delivered at 5 x capacity / peak"), kept, "at least 0.9", kept >= 0.9);
+        section.bar(&format!("{row}: 20 ms timer"), timer, "at least 0.95", timer >= 0.95);
+    }
+    Ok(section)
+}
+
+/// One curve.
+fn one(
+    row: &str,
+    bench: &mut Bench,
+    burst: u32,
+    effort: Effort,
+    round: &mut Round,
+) -> Result<(), Box<dyn Error>> {
+    let capacity = capacity(bench, WORK, burst, effort)?;
+    let mut peak = capacity;
+    for multiple in MULTIPLES {
+        let point = offered(bench, multiple * capacity, burst, effort.trial)?;
+        peak = f64::max(peak, point.delivered_pps);
+        if multiple < 5.0 {
+            continue;
+        }
+        let [ring, queue] = [point.dropped.ring, point.dropped.queue].map(|n| n as f64 / point.sent as f64);
+        for (name, figure) in [
+            (PEAK, peak / 1e3),
+            (OFFERED, point.offered_pps / capacity),
+            ("sent in bursts of", f64::from(point.burst)),
+            (AT_FIVE, point.delivered_pps / 1e3),
+            (KEPT, point.delivered_pps / peak),
+            ("dropped in the ring", ring),
+            ("at the queue", queue),
+        ] {
+            round.put(row, name, figure);
+        }
+        round.put(row, TIMER, point.timer_share);
+        round.put(row, "no progress", point.livelock.stalled_share);
+    }
+    Ok(())
+}
+
+/// What is delivered where it is the most: around what the work alone would allow.
+fn capacity(bench: &mut Bench, work: Duration, burst: u32, effort: Effort) -> Result<f64, Box<dyn Error>> {
+    let guess = 1.0 / (work + BESIDE_WORK).as_secs_f64();
+    let mut most: f64 = 0.0;
+    for share in [0.4, 0.6, 0.8, 1.0, 1.2] {
+        most = most.max(offered(bench, share * guess, burst, effort.trial / 2)?.delivered_pps);
+    }
+    Ok(most)
+}
+
+/// The capacity by what a packet costs.
+pub(crate) fn costs(effort: Effort) -> Result<Section, Box<dyn Error>> {
+    let works = [("5 µs", 5), ("10 µs", 10), ("20 µs", 20), ("40 µs", 40)];
+    let receivers = [(POLLED, Mode::Hybrid), (FIRST, Mode::Naive)];
+    let mut contenders = Vec::new();
+    for (row, micros) in works {
+        for (name, mode) in receivers {
+            let work = Duration::from_micros(micros);
+            contenders.push((row, name, work, Bench::new(receiver(mode, work))?));
+        }
+    }
+    let section = Section::of(effort.rounds, |number| {
+        let mut round = Round::default();
+        let count = contenders.len();
+        for turn in 0..count {
+            let (row, name, work, bench) = &mut contenders[(turn + number) % count];
+            round.put(row, name, capacity(bench, *work, 1, effort)? / 1e3);
+        }
+        Ok(round)
+    })?;
+    let rows = works.map(|(row, _)| row);
+    let mut section = section.shown(&rows, &[(POLLED, 1), (FIRST, 1)]);
+    for pair in rows.windows(2) {
+        let fallen = section.median(pair[1], POLLED) / section.median(pair[0], POLLED);
+        section.bar(&format!("poller, {} against {}", pair[1], pair[0]), fallen, "below 1", fallen < 1.0);
+    }
+    let ratio = section.median("10 µs", POLLED) / section.median("10 µs", FIRST);
+    section.bar("10 µs: poller / naive", ratio, "at least 1", ratio >= 1.0);
+    Ok(section)
+}
+
+const POLLED: &str = "poller kpps";
+const FIRST: &str = "naive kpps";
+/// What a packet costs beside the work, about.
+const BESIDE_WORK: Duration = Duration::from_micros(3);
+const PEAK: &str = "peak kpps";
+const OFFERED: &str = "offered / capacity";
+const AT_FIVE: &str = "delivered kpps";
+const KEPT: &str = "of the peak";
+const TIMER: &str = "timer";
+const COLUMNS: [(&str, usize); 9] = [
+    (PEAK, 1),
+    (OFFERED, 1),
+    ("sent in bursts of", 0),
+    (AT_FIVE, 1),
+    (KEPT, 2),
+    (TIMER, 2),
+    ("no progress", 2),
+    ("dropped in the ring", 2),
+    ("at the queue", 2),
+];

@@ -1,0 +1,159 @@
+//! Packets/s through a relay: `softtimers forward --udp` beside `socat`, each on the same processor.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use softtimers::{Clock, Monotonic};
+use softtimers_cli::child::Process;
+use softtimers_cli::processor::Processor;
+
+use super::Effort;
+use super::rounds::{Round, Section};
+
+/// More than either relays.
+const FLOOD: &str = "600kpps";
+const BYTES: &str = "64";
+
+pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
+    let mut reason = None;
+    let section = Section::of(effort.rounds, |number| {
+        let mut round = Round::default();
+        for turn in 0..2 {
+            let relay = if (turn + number).is_multiple_of(2) { Relay::Forward } else { Relay::Socat };
+            match relay.packets_per_second(effort.trial) {
+                Ok(rate) => round.put(relay.name(), RATE, rate / 1e3),
+                Err(error) if relay == Relay::Socat => reason = Some(error.to_string()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(round)
+    })?;
+    let mut section = section.shown(&[Relay::Forward.name(), Relay::Socat.name()], &[(RATE, 1)]);
+    match reason {
+        Some(reason) => section.notes.push(format!("- skipped: socat: {reason}")),
+        None => {
+            let ratio =
+                section.median(Relay::Forward.name(), RATE) / section.median(Relay::Socat.name(), RATE);
+            section.bar("forward / socat", ratio, "at least 3", ratio >= 3.0);
+        }
+    }
+    Ok(section)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Relay {
+    Forward,
+    Socat,
+}
+
+impl Relay {
+    fn name(self) -> &'static str {
+        match self {
+            Relay::Forward => "softtimers forward --udp",
+            Relay::Socat => "socat -u UDP4-RECV UDP4-SENDTO",
+        }
+    }
+
+    /// What comes out behind it while a sender offers more than it takes.
+    fn packets_per_second(self, time: Duration) -> Result<f64, Box<dyn Error>> {
+        let [here, there] = Processor::two().ok_or("it takes two processors")?;
+        // Nobody reads it: once its buffer is full, what arrives is counted as dropped.
+        let sink = softtimers::UdpSocket::bind("127.0.0.1:0")?;
+        sink.request_recv_buffer(4 << 10)?;
+        // Relays inherit it.
+        let kept = Processor::new(there)?.keep()?;
+        let running = self.start(sink.local_addr()?)?;
+        drop(kept);
+        let (warm, whole) = (Duration::from_millis(100), time + Duration::from_millis(300));
+        let sender = sender(running.address(), here, whole)?;
+        pause(warm + Duration::from_millis(100));
+        let (before, began) = (sink.drops()?, Monotonic.now());
+        pause(time);
+        let (after, ended) = (sink.drops()?, Monotonic.now());
+        let _: serde_json::Value = sender.finish()?;
+        drop(running);
+        let packets = f64::from(after.wrapping_sub(before));
+        Ok(packets / ended.saturating_duration_since(began).as_secs_f64())
+    }
+
+    fn start(self, sink: SocketAddr) -> Result<Running, Box<dyn Error>> {
+        match self {
+            Relay::Forward => {
+                let words = ["forward", "--udp", "127.0.0.1:0", "--duration", "60s", "--json", "--to"];
+                let words: Vec<String> =
+                    words.map(str::to_owned).into_iter().chain([sink.to_string()]).collect();
+                let (process, line) =
+                    Process::start("the relay".to_owned(), &words)?.announced("listening on ")?;
+                let address = line.split(',').next().unwrap_or_default().parse()?;
+                Ok(Running::Ours { _process: process, address })
+            }
+            Relay::Socat => {
+                // A port that was free a moment ago.
+                let port = UdpSocket::bind("127.0.0.1:0")?.local_addr()?.port();
+                let mut child = Command::new("socat")
+                    .args(["-d", "-d", "-u"])
+                    .arg(format!("UDP4-RECV:{port},bind=127.0.0.1"))
+                    .arg(format!("UDP4-SENDTO:{sink}"))
+                    .stdin(Stdio::null())
+                    .stderr(Stdio::piped())
+                    .spawn()?;
+                let log = child.stderr.take().map(BufReader::new);
+                let running = Running::Theirs(child, SocketAddr::from(([127, 0, 0, 1], port)));
+                // It says so when it is ready; it ends without if it is not.
+                let ready = log.is_some_and(|log| {
+                    log.lines().map_while(Result::ok).any(|line| line.contains("starting data transfer"))
+                });
+                if ready { Ok(running) } else { Err("it did not start".into()) }
+            }
+        }
+    }
+}
+
+enum Running {
+    Ours {
+        /// Ends when it is dropped.
+        _process: Process,
+        address: SocketAddr,
+    },
+    Theirs(Child, SocketAddr),
+}
+
+impl Running {
+    fn address(&self) -> SocketAddr {
+        match self {
+            Running::Ours { address, .. } | Running::Theirs(_, address) => *address,
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Running::Theirs(child, _) = self {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn sender(to: SocketAddr, cpu: usize, time: Duration) -> Result<Process, Box<dyn Error>> {
+    let line = format!(
+        "send {to} --rate {FLOOD} --quantum 4 --size {BYTES} --timer spin --catch-up all --cpu {cpu} --json --duration {}ms",
+        time.as_millis()
+    );
+    Ok(Process::start("the sender".to_owned(), &line.split(' ').map(str::to_owned).collect::<Vec<_>>())?)
+}
+
+/// Sleeps: a receive that nothing comes for.
+fn pause(time: Duration) {
+    let nothing = UdpSocket::bind("127.0.0.1:0");
+    if let Ok(nothing) = nothing
+        && nothing.set_read_timeout(Some(time)).is_ok()
+    {
+        let _ = nothing.recv(&mut [0]);
+    }
+}
+
+const RATE: &str = "kpps";

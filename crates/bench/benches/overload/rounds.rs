@@ -1,0 +1,119 @@
+//! Figures over rounds: [`Section`], which is printed as a table with its bars.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+
+use softtimers_bench::turns::quartiles;
+use softtimers_cli::machine::Neighbours;
+
+/// Figures of a round, by row and name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Round(BTreeMap<(String, &'static str), f64>);
+
+impl Round {
+    pub(crate) fn put(&mut self, row: &str, name: &'static str, figure: impl Into<Option<f64>>) {
+        if let Some(figure) = figure.into() {
+            self.0.insert((row.to_owned(), name), figure);
+        }
+    }
+}
+
+/// All rounds of a section.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Section {
+    quiet: Vec<Round>,
+    disturbed: Vec<Round>,
+    reason: Option<String>,
+    rows: Vec<String>,
+    /// With the number of decimals.
+    columns: Vec<(&'static str, usize)>,
+    /// What is said below the table.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Section {
+    /// Makes rounds, each told its number.
+    pub(crate) fn of(
+        rounds: usize,
+        mut make: impl FnMut(usize) -> Result<Round, Box<dyn Error>>,
+    ) -> Result<Self, Box<dyn Error>> {
+        let mut section = Section::default();
+        for number in 0..rounds {
+            let neighbours = Neighbours::watch();
+            let round = make(number)?;
+            match neighbours.so_far().inconclusive() {
+                None => section.quiet.push(round),
+                Some(reason) => {
+                    section.disturbed.push(round);
+                    section.reason = Some(reason);
+                }
+            }
+        }
+        Ok(section)
+    }
+
+    /// Shows these rows and columns; a column has so many decimals.
+    pub(crate) fn shown(mut self, rows: &[&str], columns: &[(&'static str, usize)]) -> Self {
+        self.rows = rows.iter().map(|&row| row.to_owned()).collect();
+        self.columns = columns.to_vec();
+        self
+    }
+
+    /// The median of a figure over the quiet rounds, or over all if there is none.
+    pub(crate) fn median(&self, row: &str, name: &'static str) -> f64 {
+        let key = (row.to_owned(), name);
+        quartiles(self.rounds().iter().filter_map(|round| round.0.get(&key).copied()))[1]
+    }
+
+    /// Says whether a bar is met.
+    pub(crate) fn bar(&mut self, what: &str, figure: f64, bar: &str, met: bool) {
+        let met = if met { "holds" } else { "does **not** hold" };
+        self.notes.push(format!("- {what}: {figure:.3} ({bar}: {met})"));
+    }
+
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let rounds = |rounds: &[Round]| -> Vec<serde_json::Value> {
+            let figures = |round: &Round| {
+                let named =
+                    round.0.iter().map(|((row, name), figure)| (format!("{row}/{name}"), (*figure).into()));
+                serde_json::Value::Object(named.collect())
+            };
+            rounds.iter().map(figures).collect()
+        };
+        serde_json::json!({
+            "rounds": rounds(&self.quiet), "set_aside": rounds(&self.disturbed), "notes": self.notes,
+        })
+    }
+
+    fn rounds(&self) -> &[Round] {
+        if self.quiet.is_empty() { &self.disturbed } else { &self.quiet }
+    }
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "| |")?;
+        self.columns.iter().try_for_each(|(name, _)| write!(f, " {name} |"))?;
+        writeln!(f, "\n|---|{}", "---|".repeat(self.columns.len()))?;
+        for row in &self.rows {
+            write!(f, "| {row} |")?;
+            for &(name, decimals) in &self.columns {
+                let median = self.median(row, name);
+                if median.is_nan() {
+                    write!(f, " – |")?;
+                } else {
+                    write!(f, " {median:.decimals$} |")?;
+                }
+            }
+            writeln!(f)?;
+        }
+        writeln!(f)?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "{note}"))?;
+        let (quiet, disturbed) = (self.quiet.len(), self.disturbed.len());
+        match &self.reason {
+            Some(reason) if quiet == 0 => writeln!(f, "\ninconclusive, all of {disturbed} rounds: {reason}"),
+            _ => writeln!(f, "\nMedians of {quiet} quiet rounds ({disturbed} noisy ones set aside)."),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What `bench` is asked for.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use softtimers::Percent;
+
+use super::OutputArgs;
+use crate::forward::mode::Mode;
+use crate::units::{self, SendRate};
+
+/// `softtimers bench`.
+///
+/// Finds the highest rate at which a receiver loses nothing, then offers it up to five times what it can do, and says
+/// which of three kinds it is: ideal, realisable or livelock. Sender and receiver are processes of this machine, on two
+/// processors and over loopback; it takes about 20 s and needs no privileges.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub struct BenchArgs {
+    /// When the receiver looks for datagrams, as in `forward`
+    ///
+    /// naive receives first: everything at hand, by an epoll and a receive for each datagram.
+    #[arg(long, value_enum, default_value_t)]
+    pub mode: Mode,
+
+    /// One: each datagram is filtered and sent on before the next is taken. Two: a queue lies between, and the
+    /// second stage is a thread of its own on the same processor
+    #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub stages: u8,
+
+    /// What the filter costs for each datagram: a list of rules of the length that takes so long here
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = units::duration)]
+    pub work: Duration,
+
+    /// Datagrams sent back to back; more where the sender cannot reach a rate otherwise, which is reported
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub burst: u32,
+
+    /// Datagrams that the receiver may take in one turn; not for the mode naive
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub quota: u32,
+
+    /// Datagrams wanted in a poll, on average [default: 5]; for the modes poll and hybrid
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub aggregate: Option<u32>,
+
+    /// The longest that a datagram waits for a poll [default: 200us; of hip, 1ms]; not for the modes without polls
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub max_delay: Option<Duration>,
+
+    /// The share of each 10 ms that the receiver may have; not for the mode naive
+    #[arg(long, value_name = "SHARE", value_parser = units::percent)]
+    pub cpu_limit: Option<Percent>,
+
+    /// The nice value of the second stage: with 19 the receiver goes first whenever it wants to, as interrupts do
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=19))]
+    pub nice: Option<u8>,
+
+    /// What else wants the receiver's processor
+    #[arg(long, value_enum, default_value_t)]
+    pub beside: Beside,
+
+    /// Ask for a receive buffer of this size; the system may grant less
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = units::bytes)]
+    pub recv_buffer: u64,
+
+    /// How long each trial sends, or how many datagrams: 500ms, 10000
+    #[arg(long, value_name = "TIME|N", default_value = "500ms", value_parser = trial)]
+    pub trial: TrialLength,
+
+    /// Multiples of what the receiver can do, to be offered: 0 to 100
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "0.2,0.5,0.8,1,1.25,1.5,2,3,5", value_parser = multiple)]
+    pub rates: Vec<f64>,
+
+    /// Offer these rates instead, and search for none; 0pps to let the receiver idle
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',', conflicts_with = "rates", value_parser = rate)]
+    pub at: Vec<u64>,
+
+    /// How to print.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `--beside`.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Beside {
+    /// Nothing
+    #[default]
+    None,
+    /// A computation with the nice value 19: the receiver may take all from it
+    Compute,
+}
+
+/// `--trial`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TrialLength {
+    /// So long.
+    Time(Duration),
+    /// So many datagrams.
+    Datagrams(u64),
+}
+
+fn trial(text: &str) -> Result<TrialLength, String> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        let allowed = 100..=100_000_000;
+        let datagrams = text.parse().ok().filter(|number| allowed.contains(number));
+        return datagrams.map(TrialLength::Datagrams).ok_or("100 to 100000000 datagrams".to_owned());
+    }
+    let time = units::duration(text).map_err(|error| format!("{error}; or a number of datagrams"))?;
+    let allowed = Duration::from_millis(20)..=Duration::from_secs(60);
+    if allowed.contains(&time) { Ok(TrialLength::Time(time)) } else { Err("20ms to 60s".to_owned()) }
+}
+
+fn multiple(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| (0.0..=100.0).contains(number));
+    number.ok_or_else(|| "a multiple of the capacity, from 0 to 100".to_owned())
+}
+
+/// In packets a second; zero is a receiver that idles.
+fn rate(text: &str) -> Result<u64, String> {
+    let most = 100_000_000;
+    if text.eq_ignore_ascii_case("0pps") {
+        return Ok(0);
+    }
+    match units::rate(text).map_err(|error| error.to_string())? {
+        SendRate::PacketsPerSecond(rate) if rate <= most => Ok(rate),
+        _ => Err(format!("0pps to {}Mpps", most / 1_000_000)),
+    }
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  softtimers bench
+  softtimers bench --mode naive
+  softtimers bench --stages 2 --burst 4 --assert 'curve.asymptote_share>=0.9'
+  softtimers bench --stages 2 --nice 19 --mode naive --rates 1,5
+  softtimers bench --mode hip --work 0us --at 500pps,5kpps,50kpps --json
+  softtimers bench --cpu-limit 50% --beside compute --rates 5
+
+How to read it: docs/overload.md.
+
+Exit codes:
+   0  done; every --assert held
+   1  an --assert did not hold, or a trial broke off
+   2  bad usage or input; nothing was measured
+  77  not possible on this machine; the message says what is missing";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_is_a_time_or_a_number() {
+        assert_eq!(trial("10000"), Ok(TrialLength::Datagrams(10_000)));
+        assert_eq!(trial("20ms"), Ok(TrialLength::Time(Duration::from_millis(20))));
+        assert_eq!(trial("19ms").unwrap_err(), "20ms to 60s");
+        assert_eq!(trial("99").unwrap_err(), "100 to 100000000 datagrams");
+        assert_eq!(trial("99999999999999999999").unwrap_err(), "100 to 100000000 datagrams");
+        assert!(trial("").unwrap_err().ends_with("; or a number of datagrams"));
+    }
+
+    #[test]
+    fn multiples_are_finite() {
+        assert_eq!((multiple("0"), multiple("1.25")), (Ok(0.0), Ok(1.25)));
+        for text in ["-1", "nan", "inf", "100.1", ""] {
+            assert!(multiple(text).is_err(), "{text}");
+        }
+        assert_eq!((rate("2kpps"), rate("10Mbit").unwrap_err()), (Ok(2_000), "0pps to 100Mpps".to_owned()));
+    }
+}

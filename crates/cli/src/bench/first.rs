@@ -1,0 +1,83 @@
+//! What a first stage has to tell when it ends, whatever drives it: [`Ended`]; and when that is: [`Quiet`].
+
+use std::time::Duration;
+
+use softtimers::Timestamp;
+
+/// The findings of a first stage.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Ended {
+    pub(super) counts: Counts,
+    /// The share of its times that the timer of 20 ms fired.
+    pub(super) timer_share: Option<f64>,
+}
+
+/// What it has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) received: u64,
+    /// Dropped in the receive buffer.
+    pub(super) ring: u64,
+    /// Dropped at the queue.
+    pub(super) queue: u64,
+    /// Dropped at the output.
+    pub(super) output: u64,
+    pub(super) wakeups: u64,
+    pub(super) polls: u64,
+    pub(super) empty_polls: u64,
+    pub(super) mode_switches: u64,
+    /// Periods in which the processor limit shut the input.
+    pub(super) cpu_limited: u64,
+}
+
+/// The end of a trial: the sender has gone, and what still waits in buffers comes out.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    /// How much had been received when it was looked at last, and since when it has been so much.
+    since: Option<(Timestamp, u64)>,
+}
+
+impl Quiet {
+    /// The sender has gone.
+    pub(super) fn begin(&mut self, now: Timestamp, received: u64) {
+        self.since = Some((now, received));
+    }
+
+    /// Whether nothing has come for so long that nothing will, and nothing waits behind.
+    pub(super) fn is_over(&mut self, now: Timestamp, received: u64, waits: bool) -> bool {
+        match self.since {
+            Some((since, before)) if before == received && !waits => {
+                now.saturating_duration_since(since) >= SETTLED
+            }
+            Some(_) => {
+                self.since = Some((now, received));
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// When to look again.
+    pub(super) fn until(&self) -> Option<Timestamp> {
+        self.since.map(|(since, _)| since + SETTLED)
+    }
+}
+
+/// Longer than any poll is put off.
+const SETTLED: Duration = Duration::from_millis(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_over_when_nothing_comes_and_nothing_waits() {
+        let at = |millis: u64| Timestamp::from_micros(1_000 * millis);
+        let mut quiet = Quiet::default();
+        assert!(!quiet.is_over(at(90), 5, false), "the sender is there");
+        quiet.begin(at(100), 5);
+        assert!(!quiet.is_over(at(110), 5, false) && !quiet.is_over(at(120), 6, false));
+        assert!(!quiet.is_over(at(149), 6, false) && !quiet.is_over(at(151), 6, true));
+        assert!(!quiet.is_over(at(180), 6, false) && quiet.is_over(at(181), 6, false));
+    }
+}

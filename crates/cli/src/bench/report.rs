@@ -1,0 +1,239 @@
+//! What `bench` tells: the keys of `softtimers.bench/1`, and the table.
+
+use serde::Serialize;
+use softtimers::poll::{Behaviour, Curve};
+
+use super::plot;
+use crate::args::Beside;
+use crate::distribution::Distribution;
+use crate::forward::mode::Mode;
+use crate::output::{Report, Table};
+use crate::units::show_duration;
+
+/// The configuration in effect.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct BenchConfig {
+    /// When the receiver looks.
+    pub mode: Mode,
+    /// Threads it has.
+    pub stages: u8,
+    /// What a datagram costs in the filter.
+    pub work_ns: u64,
+    /// Rules that cost so much here.
+    pub rules: usize,
+    /// Datagrams back to back, unless a point says more.
+    pub burst: u32,
+    /// Datagrams a turn; `null` if there is no bound.
+    pub quota: Option<u32>,
+    /// Datagrams wanted in a poll; `null` in a mode that wants no number.
+    pub aggregate: Option<u32>,
+    /// The longest wait for a poll; `null` in a mode without polls.
+    pub max_delay_ns: Option<u64>,
+    /// The share of a processor that input may have; `null`: all of it.
+    pub cpu_limit: Option<f64>,
+    /// The nice value of the second stage.
+    pub nice: u8,
+    /// What else wants the processor.
+    pub beside: Beside,
+    /// Datagrams the queue between the stages has room for; of `naive` also with one stage.
+    pub queue: u32,
+    /// The receive buffer, as the system granted it.
+    pub recv_buffer_bytes: usize,
+    /// How long each trial is; `null` if it is a number of datagrams.
+    pub trial_s: Option<f64>,
+    /// Datagrams of each trial; `null` if it is a time.
+    pub trial_datagrams: Option<u64>,
+}
+
+/// The findings.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct BenchReport {
+    /// The most that was delivered in a trial of the search: what multiples are multiples of. `null` without a search.
+    pub capacity_pps: Option<f64>,
+    /// The maximum loss-free receive rate, found by halving to 1%; `null` without a search.
+    pub mlfrr_pps: Option<u64>,
+    /// Trials that this took.
+    pub search_trials: u64,
+    /// The highest multiple of the capacity that the sender reached; `null` without a search.
+    pub highest_multiple: Option<f64>,
+    /// What the points together say; `null` without a point.
+    pub curve: Option<CurveReport>,
+    /// The least share of its times that a timer of 20 ms fired, of all points; `null` if trials are shorter.
+    pub timer_share: Option<f64>,
+    /// The largest share of a point's time in which there was input and no progress for 10 ms.
+    pub stalled_share: Option<f64>,
+    /// One for each rate.
+    pub points: Vec<Point>,
+}
+
+/// How a receiver behaves beyond its capacity.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct CurveReport {
+    /// `ideal`, `realisable` or `livelock`.
+    pub behaviour: &'static str,
+    /// The highest rate of a point up to which no more than half a percent is lost.
+    pub loss_free_pps: u64,
+    /// The most that was delivered.
+    pub peak_pps: u64,
+    /// What is delivered at the highest rate.
+    pub asymptote_pps: u64,
+    /// That as a share of the peak.
+    pub asymptote_share: f64,
+}
+
+/// One trial.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Point {
+    /// What was asked for, in capacities; `null` without a search.
+    pub multiple: Option<f64>,
+    /// What was asked for.
+    pub target_pps: f64,
+    /// What was sent a second.
+    pub offered_pps: f64,
+    /// Datagrams back to back.
+    pub burst: u32,
+    /// Datagrams sent, three goodbyes included: they are `received` and `dropped.ring`.
+    pub sent: u64,
+    /// Datagrams taken from the socket: they are `delivered` and the others of `dropped`.
+    pub received: u64,
+    /// Datagrams that left, also after the end.
+    pub delivered: u64,
+    /// Datagrams that left a second, within the length of the trial from the first on.
+    pub delivered_pps: f64,
+    /// Those that did not, by where.
+    pub dropped: DropCounts,
+    /// From the kernel's receive time to having been sent on.
+    pub latency_ns: Distribution,
+    /// The share of its times that a timer of 20 ms fired; `null` if the trial is shorter.
+    pub timer_share: Option<f64>,
+    /// The share of a processor that the receiver used, all of its stages.
+    pub cpu_share: f64,
+    /// The share that the computation beside it had; `null` if there was none.
+    pub beside_share: Option<f64>,
+    /// Waits of the first stage that could sleep.
+    pub wakeups: u64,
+    /// Those for each datagram received.
+    pub wakeups_per_packet: Option<f64>,
+    /// Looks at the socket until it was empty; of `naive` none are counted.
+    pub polls: u64,
+    /// Those that found nothing.
+    pub empty_polls: u64,
+    /// Changes between polls and wake-ups.
+    pub mode_switches: u64,
+    /// Periods of 10 ms in which --cpu-limit shut the input.
+    pub cpu_limited: u64,
+    /// Input without progress.
+    pub livelock: Livelock,
+}
+
+/// Where datagrams were dropped, from the cheapest place to the dearest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct DropCounts {
+    /// In the receive buffer.
+    pub ring: u64,
+    /// By the filter.
+    pub rule: u64,
+    /// At the queue between the stages.
+    pub queue: u64,
+    /// At the output.
+    pub output: u64,
+}
+
+/// What the detector says.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Livelock {
+    /// Times that there was input and no progress for 10 ms.
+    pub episodes: u64,
+    /// The share of the trial in such a state.
+    pub stalled_share: Option<f64>,
+}
+
+impl From<Curve> for CurveReport {
+    fn from(curve: Curve) -> Self {
+        let Curve { loss_free, peak, asymptote, behaviour } = curve;
+        let behaviour = match behaviour {
+            Behaviour::Ideal => "ideal",
+            Behaviour::Realisable => "realisable",
+            Behaviour::Livelock => "livelock",
+        };
+        CurveReport {
+            behaviour,
+            loss_free_pps: loss_free,
+            peak_pps: peak,
+            asymptote_pps: asymptote,
+            asymptote_share: asymptote as f64 / peak.max(1) as f64,
+        }
+    }
+}
+
+impl Report for BenchReport {
+    const SCHEMA: &'static str = "softtimers.bench/1";
+
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        if let (Some(mlfrr), Some(capacity)) = (self.mlfrr_pps, self.capacity_pps) {
+            table.row("MLFRR", format!("{mlfrr} packets/s without a loss, in {} trials", self.search_trials));
+            table.row("capacity", format!("{capacity:.0} packets/s: the most of these trials"));
+        }
+        table.row("points", HEADER);
+        for point in &self.points {
+            let name = point.multiple.map_or_else(String::new, |multiple| format!("  {multiple} x"));
+            table.row(&name, point.line());
+        }
+        if self.points.len() > 2 {
+            for (name, line) in plot::lines(&self.points) {
+                table.row(&name, line);
+            }
+        }
+        if let Some(curve) = &self.curve {
+            table.row(
+                "beyond capacity",
+                format!(
+                    "{}: {} of {} packets/s at the highest rate ({:.0}% of the peak)",
+                    curve.behaviour,
+                    curve.asymptote_pps,
+                    curve.peak_pps,
+                    curve.asymptote_share * 100.0
+                ),
+            );
+        }
+        table.share("20 ms timer", self.timer_share);
+        table.share("input, no progress", self.stalled_share);
+        table
+    }
+}
+
+impl Point {
+    fn line(&self) -> String {
+        let percent =
+            |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
+        let latency = |value: Option<u64>| {
+            value.map_or("-".to_owned(), |nanos| {
+                show_duration(std::time::Duration::from_nanos(rounded(nanos)))
+            })
+        };
+        let DropCounts { ring, rule, queue, output } = self.dropped;
+        format!(
+            "{:>7.0} {:>2} {:>9.0} {:>7} {:>6} {:>6} {:>6} {:>6} {:>5} {:>4} {:>4}",
+            self.offered_pps,
+            self.burst,
+            self.delivered_pps,
+            ring,
+            queue,
+            rule + output,
+            latency(self.latency_ns.p50),
+            latency(self.latency_ns.p99),
+            percent(self.timer_share),
+            percent(Some(self.cpu_share)),
+            percent(self.beside_share),
+        )
+    }
+}
+
+/// To two digits, which is what a table has room for.
+fn rounded(nanos: u64) -> u64 {
+    let step = 10u64.pow(nanos.checked_ilog10().unwrap_or(0).saturating_sub(1));
+    nanos / step * step
+}
+
+const HEADER: &str = "offered in delivered    ring  queue output    p50    p99 timer  CPU else";

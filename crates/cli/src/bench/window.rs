@@ -1,0 +1,106 @@
+//! What the threads of a trial tell each other: [`Window`], and how much of a processor one had: [`Busy`].
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use softtimers::Timestamp;
+use softtimers::late::cpu_time;
+
+/// The time from the first datagram on that a trial is about, and what was done so far.
+///
+/// What comes out later was waiting in a buffer, and would make an overloaded receiver look better, the more so the
+/// shorter the trial is.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// Nanoseconds; zero before the first datagram.
+    began: AtomicU64,
+    length: u64,
+    /// Datagrams taken from the socket.
+    pub(super) received: AtomicU64,
+    /// Datagrams that left.
+    pub(super) delivered: AtomicU64,
+    /// Those of them within the window.
+    pub(super) in_time: AtomicU64,
+    /// The sender has gone.
+    pub(super) over: AtomicBool,
+}
+
+impl Window {
+    pub(super) fn new(length: Duration) -> Self {
+        Window {
+            began: AtomicU64::new(0),
+            length: length.as_nanos() as u64,
+            received: AtomicU64::new(0),
+            delivered: AtomicU64::new(0),
+            in_time: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn length(&self) -> Duration {
+        Duration::from_nanos(self.length)
+    }
+
+    /// Begins, unless it has.
+    pub(super) fn begin(&self, now: Timestamp) {
+        if self.began.load(Ordering::Relaxed) == 0 {
+            let _ = self.began.compare_exchange(0, now.as_nanos(), Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it is on at `now`; `None` before it.
+    pub(super) fn is_on(&self, now: Timestamp) -> Option<bool> {
+        let began = self.began.load(Ordering::Relaxed);
+        (began != 0).then(|| now.as_nanos() < began + self.length)
+    }
+
+    /// So many have left at `now`. Whether that is within it.
+    pub(super) fn deliver(&self, now: Timestamp, datagrams: u64) -> bool {
+        self.delivered.fetch_add(datagrams, Ordering::Relaxed);
+        let in_time = self.is_on(now) == Some(true);
+        if in_time {
+            self.in_time.fetch_add(datagrams, Ordering::Relaxed);
+        }
+        in_time
+    }
+}
+
+/// The processor time of the calling thread within a window, looked at in passing.
+#[derive(Debug, Default)]
+pub(super) struct Busy {
+    began: Option<Duration>,
+    used: Option<Duration>,
+}
+
+impl Busy {
+    /// Reads it where the window begins and ends.
+    pub(super) fn look(&mut self, window: &Window, now: Timestamp) {
+        match (self.began, self.used, window.is_on(now)) {
+            (None, _, Some(true)) => self.began = Some(cpu_time()),
+            (Some(began), None, Some(false)) => self.used = Some(cpu_time().saturating_sub(began)),
+            _ => {}
+        }
+    }
+
+    /// How much it was; of a window that has not ended by now, so far.
+    pub(super) fn used(&self) -> Duration {
+        let so_far = self.began.map(|began| cpu_time().saturating_sub(began));
+        self.used.or(so_far).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_after_it_is_not_in_time() {
+        let at = Timestamp::from_micros;
+        let window = Window::new(Duration::from_micros(100));
+        assert_eq!(window.is_on(at(5)), None);
+        window.begin(at(10));
+        window.begin(at(50));
+        assert!(window.deliver(at(10), 2) && window.deliver(at(109), 3) && !window.deliver(at(110), 4));
+        assert_eq!((window.delivered.into_inner(), window.in_time.into_inner()), (9, 5));
+    }
+}

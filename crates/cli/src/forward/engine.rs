@@ -1,0 +1,340 @@
+//! The loop of `forward`, whatever is forwarded: [`Engine`], two devices under a poller, and what is due beside.
+//!
+//! ```text
+//!   due? ─▶ poller: a round ─▶ asked for metrics? ─▶ count ─┐
+//!     ▲         └ each packet ─▶ Handler                    │
+//!     └────────── until the end, a signal ◀─────────────────┘
+//! ```
+//!
+//! Which devices, and what becomes of a packet, is a [`Handler`]'s: the relay of datagrams has one, and the forwarder
+//! between interfaces.
+
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use softtimers::late::cpu_time;
+use softtimers::poll::{CpuLimitConfig, SourceConfig, SourceId};
+use softtimers::poller::{Device, Drops, Outputs, Packet, Poller};
+use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, Token, TriggerState};
+
+use super::metrics::Metrics;
+use super::mode::Looks;
+use super::report::{Counts, DropCounts, Findings, ForwardReport, RulesReport};
+use super::rule_file::RuleFile;
+use super::rules::Rules;
+use super::second::Second;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::say;
+use crate::plan::ForwardPlan;
+use crate::stream::Counter;
+
+/// A device that keeps an account of what it carries.
+pub trait Counted: Device {
+    /// What was received.
+    fn received(&self) -> u64;
+
+    /// What has left of that, on either side.
+    fn sent(&self) -> u64;
+
+    /// Adds how long each that has left since the last call was here, in nanoseconds.
+    fn take_latencies(&mut self, latencies: &mut Vec<u64>);
+
+    /// Asks for what takes system calls.
+    fn ask(&mut self);
+
+    /// Sends what waits; what cannot leave now is dropped.
+    fn flush(&mut self);
+}
+
+/// What becomes of packets.
+pub trait Handler {
+    /// What they come from and go to.
+    type Side: Counted + std::os::fd::AsFd;
+
+    /// What is going on, for messages.
+    const DOING: &'static str;
+
+    /// Queues a packet where it belongs, or drops and counts it.
+    fn handle(
+        &mut self,
+        packet: Packet<'_, <Self::Side as Device>::Address>,
+        outputs: &mut Outputs<'_, Self::Side>,
+    );
+
+    /// The rules that it goes by.
+    fn rules(&mut self) -> &mut Option<Rules>;
+
+    /// Does what is due; says when more is.
+    fn fire(&mut self, now: Timestamp, poller: &mut Poller<Self::Side, Looks>) -> Option<Timestamp>;
+
+    /// What was lost at outputs of what had never come in.
+    fn lost_answers(&self) -> u64 {
+        0
+    }
+
+    /// What it has to tell beside.
+    fn findings(&self, sides: [&Self::Side; 2]) -> Findings;
+}
+
+/// When a turn is to end although its quota does not say so: without a quota it would not otherwise.
+#[derive(Clone, Debug)]
+pub struct Ends {
+    /// A signal.
+    pub interrupt: Rc<Interrupt>,
+    /// The end of the run.
+    pub at: Option<Timestamp>,
+    /// Packets that come in at the first device.
+    pub count: Option<u64>,
+}
+
+/// What forwards, while it does.
+#[derive(Debug)]
+pub struct Engine<H: Handler> {
+    poller: Poller<H::Side, Looks>,
+    /// What becomes of packets.
+    pub handler: H,
+    sides: [SourceId; 2],
+    file: Option<RuleFile>,
+    timers: SoftTimers<Look>,
+    /// Where the metrics are asked for.
+    pub metrics: Option<Metrics>,
+    ends: Ends,
+    start: Timestamp,
+    /// Processor time of this thread when it began.
+    cpu_before: Duration,
+    total: Second,
+    counter: Option<Counter<Second>>,
+    /// Emptied each time they are counted.
+    latencies: Vec<u64>,
+    /// When it was last asked for what takes system calls.
+    asked: Timestamp,
+}
+
+/// It is time to look whether the rules have changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Look;
+
+/// What both kinds of run need before they have their devices.
+#[derive(Debug)]
+pub struct Basis {
+    /// When to end.
+    pub ends: Ends,
+    /// The rules, if there are any.
+    pub rules: Option<Rules>,
+    file: Option<RuleFile>,
+    metrics: Option<Metrics>,
+    start: Timestamp,
+}
+
+impl Basis {
+    /// Reads the rules, and listens for who asks for the metrics.
+    ///
+    /// # Errors
+    /// A usage failure if the rules are wrong, or an address cannot be had.
+    pub fn of(plan: &ForwardPlan, interrupt: Interrupt) -> Result<Self, Failure> {
+        let rules = plan.rules.as_deref().map(RuleFile::open).transpose();
+        let rules = rules.map_err(|problem| Failure::usage(format_args!("--rules {problem}")))?;
+        let (file, rules) = rules.unzip();
+        let metrics = plan.metrics.map(|address| {
+            let problem = |error: io::Error| Failure::usage(format_args!("--metrics {address}: {error}"));
+            Metrics::start(address).map_err(problem)
+        });
+        let start = Monotonic.now();
+        let ends = Ends {
+            interrupt: Rc::new(interrupt),
+            at: plan.end.duration.map(|duration| start + duration),
+            count: plan.end.count,
+        };
+        Ok(Basis { ends, rules, file, metrics: metrics.transpose()?, start })
+    }
+}
+
+impl<H: Handler> Engine<H> {
+    /// Between these two, the first of which is what counts.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(plan: &ForwardPlan, basis: Basis, handler: H, sides: [H::Side; 2]) -> io::Result<Self> {
+        let Basis { ends, file, metrics, start, .. } = basis;
+        let mut poller = Poller::new()?;
+        for side in sides {
+            poller.add(side, SourceConfig::new(plan.looking.policy()).with_quota(plan.looking.quota()))?;
+        }
+        poller.limit_cpu(plan.cpu_limit.map(CpuLimitConfig::new));
+        poller.watch(&*ends.interrupt, SIGNAL)?;
+        if let Some(metrics) = &metrics {
+            poller.watch(metrics, METRICS)?;
+        }
+        let mut timers = SoftTimers::new(Config::default());
+        if file.is_some() {
+            timers.schedule(start, RuleFile::LOOK, LOOK_SLACK, Look);
+        }
+        Ok(Engine {
+            poller,
+            handler,
+            sides: [0, 1].map(SourceId::from_index),
+            file,
+            timers,
+            metrics,
+            ends,
+            start,
+            cpu_before: cpu_time(),
+            total: Second::default(),
+            counter: None,
+            latencies: Vec::new(),
+            asked: start,
+        })
+    }
+
+    /// Counts into this account, too, from now on.
+    pub fn count_in(&mut self, counter: Counter<Second>) {
+        self.counter = Some(counter);
+    }
+
+    /// Forwards until its end or a signal.
+    ///
+    /// # Errors
+    /// If the system fails meanwhile.
+    pub fn run(&mut self) -> Result<(), Failure> {
+        let broke_off = |error: io::Error| Failure::broke_off(H::DOING, &error);
+        while !self.ends.are_reached(self.poller.device(self.sides[0]).received()) {
+            let timers = self.fire();
+            let until = [timers, self.ends.at].into_iter().flatten().min();
+            let handler = &mut self.handler;
+            self.poller.wait(until, |packet, outputs| handler.handle(packet, outputs)).map_err(broke_off)?;
+            if self.poller.ready().contains(&METRICS) {
+                self.answer().map_err(broke_off)?;
+            }
+            self.count().map_err(broke_off)?;
+        }
+        for side in self.sides {
+            self.poller.device_mut(side).flush();
+        }
+        self.count_all().map_err(broke_off)
+    }
+
+    /// The findings so far.
+    pub fn report(&mut self) -> ForwardReport {
+        let span = Monotonic.now().saturating_duration_since(self.start);
+        let sides = self.sides.map(|side| self.poller.device(side));
+        let Findings { up, down, beside, rejected } = self.handler.findings(sides);
+        let rules = self.file.as_ref().zip(self.handler.rules().as_ref());
+        ForwardReport {
+            counts: self.total.counts,
+            packets_per_poll: self.total.counts.packets_per_poll(),
+            latency_ns: self.total.latency.distribution(),
+            cpu_share: self.total.cpu_share(span),
+            cpu_limited: self.poller.cpu_inhibited(),
+            span_s: span.as_secs_f64(),
+            up,
+            down,
+            beside,
+            rules: rules.map(|(file, rules)| RulesReport::of(rules, rejected, file.reloaded, file.refused)),
+        }
+    }
+
+    /// Does what is due; says when more is.
+    fn fire(&mut self) -> Option<Timestamp> {
+        let now = Monotonic.now();
+        let turn = self.timers.trigger(TriggerState::HandlerExit, now);
+        while let Some(Look) = self.timers.next(&turn).map(|fired| fired.event) {
+            self.timers.schedule(now, RuleFile::LOOK, LOOK_SLACK, Look);
+            self.reload();
+        }
+        let others = self.handler.fire(now, &mut self.poller);
+        [self.timers.poll_at(), others].into_iter().flatten().min()
+    }
+
+    fn reload(&mut self) {
+        match self.file.as_mut().and_then(RuleFile::look) {
+            None => {}
+            Some(Ok(mut rules)) => {
+                let old = self.handler.rules();
+                old.iter().for_each(|old| rules.succeed(old));
+                say(format_args!("rules reloaded: {} of them", rules.entries().len()));
+                *old = Some(rules);
+            }
+            Some(Err(problem)) => {
+                say(format_args!("{}; the old rules stay", crate::failure::one_line(&problem)));
+            }
+        }
+    }
+
+    fn answer(&mut self) -> io::Result<()> {
+        self.count_all()?;
+        let report = self.report();
+        let cpu = self.total.cpu;
+        self.metrics.iter().for_each(|metrics| metrics.answer(|| report.exposition(cpu)));
+        Ok(())
+    }
+
+    /// Counts what was done since the last time, in the total and in the account of the interval.
+    fn count(&mut self) -> io::Result<()> {
+        let now = Monotonic.now();
+        let mut cpu = self.total.cpu;
+        if now.saturating_duration_since(self.asked) >= ASK {
+            self.asked = now;
+            cpu = cpu_time().saturating_sub(self.cpu_before);
+            self.sides.iter().for_each(|&side| self.poller.device_mut(side).ask());
+        }
+        let counts = self.counts()?;
+        let new = counts.since(&self.total.counts);
+        let used = cpu.saturating_sub(self.total.cpu);
+        (self.total.counts, self.total.cpu) = (counts, cpu);
+        for side in self.sides {
+            self.poller.device_mut(side).take_latencies(&mut self.latencies);
+        }
+        self.latencies.iter().for_each(|&latency| self.total.latency.record(latency));
+        if let Some(counter) = &self.counter {
+            counter.count(|second| {
+                second.counts = second.counts.plus(&new);
+                second.cpu += used;
+                self.latencies.iter().for_each(|&latency| second.latency.record(latency));
+            });
+        }
+        self.latencies.clear();
+        Ok(())
+    }
+
+    /// Counts also what takes a system call.
+    fn count_all(&mut self) -> io::Result<()> {
+        self.asked = Timestamp::ZERO;
+        self.count()
+    }
+
+    fn counts(&mut self) -> io::Result<Counts> {
+        let mut counts = Counts { wakeups: self.poller.stats().sleeps, ..Counts::default() };
+        let mut drops = Drops::default();
+        for side in self.sides {
+            drops = drops.plus(&self.poller.drops(side)?);
+            let (stats, device) = (self.poller.source_stats(side), self.poller.device(side));
+            counts.came += device.received();
+            counts.out += device.sent();
+            counts.polls += stats.looks;
+            counts.empty_polls += stats.empty_looks;
+            counts.mode_switches += self.poller.policy(side).switches();
+        }
+        drops.output -= self.handler.lost_answers();
+        counts.dropped = DropCounts::from(drops);
+        counts.came += counts.dropped.ring;
+        Ok(counts)
+    }
+}
+
+impl Ends {
+    /// Whether the run is to end, after so many packets.
+    pub fn are_reached(&self, received: u64) -> bool {
+        self.interrupt.arrived()
+            || self.count.is_some_and(|count| received >= count)
+            || self.at.is_some_and(|at| Monotonic.now() >= at)
+    }
+}
+
+const SIGNAL: Token = Token(0);
+const METRICS: Token = Token(1);
+/// It does not matter when exactly the rules are looked at.
+const LOOK_SLACK: Slack = Slack::millis(100);
+/// How often is asked for what takes system calls: the processor time, and the drops of each socket.
+const ASK: Duration = Duration::from_millis(250);

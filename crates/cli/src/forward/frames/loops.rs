@@ -1,0 +1,86 @@
+//! Whether both interfaces are joined elsewhere, too: [`Loops`].
+//!
+//! A cable between two ports of one switch makes a loop in which frames for all go round, and multiply, until nothing
+//! else passes. So a frame that nobody else can make ([`LoopProbe`]) goes out of both interfaces while anything is
+//! forwarded. When it comes back, nothing is forwarded any more; and when it has not for a while, it is again.
+//!
+//! ```text
+//!   forwards ──probe came back──▶ drops all, counts it, goes on probing ──none for 3 s──▶ forwards
+//! ```
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+use softtimers_wan::interfaces::LoopProbe;
+
+/// Watches for loops.
+#[derive(Clone, Debug)]
+pub struct Loops {
+    probe: LoopProbe,
+    /// When it last came back.
+    heard: Option<Timestamp>,
+    /// Whether frames came since the last probe.
+    carried: bool,
+}
+
+impl Loops {
+    /// Between two probes.
+    pub const PROBE: Duration = Duration::from_secs(1);
+    /// Without a probe that comes back, until frames are forwarded again.
+    pub const PATIENCE: Duration = Duration::from_secs(3);
+
+    /// None found yet; the first probe is due.
+    pub fn new(now: Timestamp) -> Self {
+        Loops { probe: LoopProbe::new(now), heard: None, carried: true }
+    }
+
+    /// Whether a frame is to be dropped for a loop: a probe that came back, or anything as long as there is one.
+    #[inline]
+    pub fn is_in_one(&mut self, frame: &[u8], now: Timestamp) -> bool {
+        self.carried = true;
+        if self.probe.is(frame) {
+            self.heard = Some(now);
+        }
+        self.heard.is_some()
+    }
+
+    /// Forgets a loop that is no more. Whether there still is one.
+    pub fn check(&mut self, now: Timestamp) -> bool {
+        let is_over =
+            |heard: Timestamp| now.checked_duration_since(heard).is_some_and(|since| since >= Self::PATIENCE);
+        self.heard = self.heard.filter(|&heard| !is_over(heard));
+        self.heard.is_some()
+    }
+
+    /// Whether a probe is wanted.
+    pub fn wants_probe(&self) -> bool {
+        self.carried || self.heard.is_some()
+    }
+
+    /// What goes out of both interfaces, each [`PROBE`](Self::PROBE); nothing while nothing comes.
+    pub fn probe(&mut self) -> Option<&[u8]> {
+        let wanted = self.wants_probe();
+        self.carried = false;
+        wanted.then(|| self.probe.frame())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_that_comes_back_shuts_it_until_none_has_for_a_while() {
+        let at = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000);
+        let mut loops = Loops::new(at(1));
+        assert!(loops.probe().is_some());
+        assert_eq!(loops.probe(), None, "nothing came");
+        assert!(!loops.is_in_one(&[2; 60], at(1)));
+        let probe = loops.probe().unwrap().to_vec();
+        assert!(!Loops::new(at(2)).is_in_one(&probe, at(2)), "somebody else's");
+        assert!(!loops.check(at(2)));
+        assert!(loops.is_in_one(&probe, at(2)) && loops.is_in_one(&[2; 60], at(4)));
+        assert!(loops.check(at(4)) && loops.probe().is_some() && loops.probe().is_some());
+        assert!(!loops.check(at(5)) && !loops.is_in_one(&[2; 60], at(5)));
+    }
+}

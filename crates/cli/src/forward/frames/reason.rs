@@ -1,0 +1,97 @@
+//! Why a frame was not forwarded: [`Reason`], and how often each: [`Reasons`].
+
+use serde::Serialize;
+
+/// Why a frame went no further.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reason {
+    /// A rule rejected it.
+    Rule,
+    /// It is none, or a packet in it is none: a header is cut short, contradicts itself, or has a wrong checksum.
+    Malformed,
+    /// It is longer than the other interface sends.
+    TooLong,
+    /// It came back, by a way that joins both interfaces elsewhere.
+    Loop,
+    /// Of a router: it has passed as many as it may.
+    HopLimit,
+    /// Of a router: it is for another station, for a group, in a virtual network, or for the router itself.
+    NotForUs,
+    /// Of a router: it comes from or goes to nobody that is behind a router, or wants to choose its own way.
+    Unroutable,
+    /// Of a router: it asked for an address, and was answered.
+    Answered,
+}
+
+/// How often each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Reasons {
+    /// [`Reason::Rule`].
+    pub rejected: u64,
+    /// [`Reason::Malformed`].
+    pub malformed: u64,
+    /// [`Reason::TooLong`].
+    pub too_long: u64,
+    /// [`Reason::Loop`].
+    pub looped: u64,
+    /// [`Reason::HopLimit`].
+    pub hop_limit: u64,
+    /// [`Reason::NotForUs`].
+    pub not_for_us: u64,
+    /// [`Reason::Unroutable`].
+    pub unroutable: u64,
+    /// [`Reason::Answered`].
+    pub answered: u64,
+}
+
+impl Reasons {
+    /// One more.
+    pub fn count(&mut self, reason: Reason) {
+        *match reason {
+            Reason::Rule => &mut self.rejected,
+            Reason::Malformed => &mut self.malformed,
+            Reason::TooLong => &mut self.too_long,
+            Reason::Loop => &mut self.looped,
+            Reason::HopLimit => &mut self.hop_limit,
+            Reason::NotForUs => &mut self.not_for_us,
+            Reason::Unroutable => &mut self.unroutable,
+            Reason::Answered => &mut self.answered,
+        } += 1;
+    }
+
+    /// Each with its name, in the order of the report.
+    pub fn named(&self) -> [(&'static str, u64); 8] {
+        let Reasons { rejected, malformed, too_long, looped, hop_limit, not_for_us, unroutable, answered } =
+            *self;
+        [
+            ("rejected", rejected),
+            ("malformed", malformed),
+            ("too_long", too_long),
+            ("looped", looped),
+            ("hop_limit", hop_limit),
+            ("not_for_us", not_for_us),
+            ("unroutable", unroutable),
+            ("answered", answered),
+        ]
+    }
+
+    /// Together with others.
+    #[must_use]
+    pub fn plus(&self, other: &Reasons) -> Reasons {
+        Reasons {
+            rejected: self.rejected + other.rejected,
+            malformed: self.malformed + other.malformed,
+            too_long: self.too_long + other.too_long,
+            looped: self.looped + other.looped,
+            hop_limit: self.hop_limit + other.hop_limit,
+            not_for_us: self.not_for_us + other.not_for_us,
+            unroutable: self.unroutable + other.unroutable,
+            answered: self.answered + other.answered,
+        }
+    }
+
+    /// All together.
+    pub fn total(&self) -> u64 {
+        self.named().iter().map(|(_, count)| count).sum()
+    }
+}

@@ -1,0 +1,117 @@
+//! Forwarding between two interfaces: what an [`Engine`] needs for that. Two [ports](port), and a [`Carrier`] between.
+//!
+//! ```text
+//!   A: ring ─▶ Carrier ─▶ Forwarder: as it is, routed, answered, or dropped
+//!                 └─▶ B: output, with a ledger of what waits there and since when
+//! ```
+
+pub mod carrier;
+pub mod port;
+
+use std::io::{self, ErrorKind};
+
+use softtimers::packet::Interface;
+use softtimers::poller::{PacketConfig, PacketDevice, XdpConfig, XdpDevice};
+use softtimers_wan::interfaces::{Problem, claim};
+
+use super::engine::{Basis, Ends, Engine};
+use super::frames::Forwarder;
+use super::frames::router::{Leg, Router};
+use super::{ForwardConfig, carry, ender};
+use crate::args::FrameDriver;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::plan::{ForwardPlan, InterfacesConfig};
+use crate::wan::carrier::failure;
+use carrier::Carrier;
+use port::{Port, Wire};
+
+/// Forwards between two interfaces until the plan's end or a signal.
+///
+/// # Errors
+/// As [`run`](super::run).
+pub fn run(plan: &ForwardPlan, between: &InterfacesConfig, interrupt: Interrupt) -> Result<(), Failure> {
+    let [a, b] = &between.names;
+    let what = format!("forward {a} {b}");
+    if a == b {
+        return Err(Failure::usage(format_args!("{what}: twice the same interface")));
+    }
+    let claimed = |name: &str| claim(name, between.take).map_err(|problem| failure(&what, &problem));
+    let interfaces = [claimed(a)?, claimed(b)?];
+    match between.driver {
+        FrameDriver::Packet => {
+            let opened = |interface: &Interface| {
+                let mtu = interface.mtu() as usize;
+                let config = PacketConfig {
+                    max_frame: (mtu + HEADERS).clamp(LEAST_FRAME, LONGEST_FRAME),
+                    // A router's frames are addressed to it.
+                    promiscuous: between.routed.is_none(),
+                    ..PacketConfig::default()
+                };
+                PacketDevice::open(interface, &config).map_err(|error| failure(&what, &Problem::from(error)))
+            };
+            let devices = [opened(&interfaces[0])?, opened(&interfaces[1])?];
+            start(plan, between, interrupt, &interfaces, devices)
+        }
+        FrameDriver::Xdp => {
+            let devices = XdpDevice::on_all(&interfaces, XdpConfig::default());
+            let devices = devices.map_err(|error| refusal(&what, &error))?;
+            let devices = <[XdpDevice; 2]>::try_from(devices);
+            let devices = devices.map_err(|_| Failure::check(format_args!("{what}: not two devices")))?;
+            start(plan, between, interrupt, &interfaces, devices)
+        }
+    }
+}
+
+fn start<D: Wire>(
+    plan: &ForwardPlan,
+    between: &InterfacesConfig,
+    interrupt: Interrupt,
+    interfaces: &[Interface; 2],
+    devices: [D; 2],
+) -> Result<(), Failure> {
+    let ender = ender(&interrupt)?;
+    let mut basis = Basis::of(plan, interrupt)?;
+    let mut forwarder = Forwarder::new([0, 1].map(|side| interfaces[side].mtu()));
+    forwarder.rules = basis.rules.take();
+    forwarder.router = between.routed.as_ref().map(|legs| {
+        Router::new([0, 1].map(|side| Leg {
+            mac: interfaces[side].hardware_address(),
+            next_hop: legs[side].next_hop,
+            mtu: interfaces[side].mtu(),
+            addresses: legs[side].addresses.clone(),
+        }))
+    });
+    let always = Ends { count: None, ..basis.ends.clone() };
+    let [a, b] = devices;
+    let ports = [Port::new(a, basis.ends.clone()), Port::new(b, always)];
+    let carrier = Carrier::new(forwarder, &between.names, &ports);
+    let engine = Engine::new(plan, basis, carrier, ports);
+    let engine = engine.map_err(|error: io::Error| Failure::broke_off("setting up the forwarder", &error))?;
+    let [a, b] = between.names.clone();
+    let doing = if between.routed.is_some() { "routing" } else { "forwarding" };
+    let words = format!("{doing} between {a} and {b}");
+    let config = ForwardConfig {
+        driver: between.driver.name(),
+        listen: a,
+        to: b,
+        routed: Some(between.routed.is_some()),
+        ..ForwardConfig::of(plan, engine.metrics.as_ref())
+    };
+    carry(plan, engine, &config, &words, ender)
+}
+
+/// What the device refuses is told in its own words: another choice is wanted, or a privilege, or another kernel.
+fn refusal(what: &str, error: &io::Error) -> Failure {
+    let words = format_args!("{what}: --driver xdp: {error}");
+    match error.kind() {
+        ErrorKind::InvalidInput | ErrorKind::ResourceBusy => Failure::usage(words),
+        _ => Failure::not_possible(words),
+    }
+}
+
+/// Ethernet's header and two tags.
+const HEADERS: usize = 22;
+/// What a ring's slots can be.
+const LEAST_FRAME: usize = 64;
+const LONGEST_FRAME: usize = 65_536;

@@ -1,0 +1,150 @@
+//! What becomes of frames between two ports: [`Carrier`], the handler of a forwarder between interfaces.
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::rc::Rc;
+
+use softtimers::packet::Segments;
+use softtimers::poll::SourceId;
+use softtimers::poller::{FrameInfo, Outputs, Packet, Poller};
+use softtimers::{Clock, Monotonic, Timestamp};
+
+use super::port::{Departure, Ledger, Port, Wire};
+use crate::forward::engine::{Counted, Handler};
+use crate::forward::frames::loops::Loops;
+use crate::forward::frames::reason::Reason;
+use crate::forward::frames::{Arrival, Forwarder, Verdict};
+use crate::forward::mode::Looks;
+use crate::forward::report::{Beside, Findings, InterfacesReport, MadeCounts, WayCounts};
+use crate::forward::rules::{Entrance, Rules};
+use crate::output::say;
+
+/// Decides about frames, and where they go.
+#[derive(Debug)]
+pub struct Carrier<D> {
+    forwarder: Forwarder,
+    names: [String; 2],
+    sides: [SourceId; 2],
+    ledgers: [Rc<RefCell<Ledger>>; 2],
+    /// When the next probe for loops goes out, if one is wanted.
+    next_probe: Timestamp,
+    loops: u64,
+    is_in_loop: bool,
+    driver: PhantomData<D>,
+}
+
+impl<D: Wire> Carrier<D> {
+    /// Between these two, of these names.
+    pub fn new(mut forwarder: Forwarder, names: &[String; 2], ports: &[Port<D>; 2]) -> Self {
+        let now = Monotonic.now();
+        // A router's packets end by their hop limit, and both interfaces may well be in one network.
+        forwarder.loops = forwarder.router.is_none().then(|| Loops::new(now));
+        Carrier {
+            forwarder,
+            names: names.clone(),
+            sides: [0, 1].map(SourceId::from_index),
+            ledgers: [0, 1].map(|side: usize| Rc::clone(ports[side].ledger())),
+            next_probe: now,
+            loops: 0,
+            is_in_loop: false,
+            driver: PhantomData,
+        }
+    }
+
+    /// Says when a loop is found, and when it is gone.
+    fn tell_of_loops(&mut self, now: Timestamp) {
+        let Some(loops) = &mut self.forwarder.loops else { return };
+        let is_in_loop = loops.check(now);
+        if std::mem::replace(&mut self.is_in_loop, is_in_loop) == is_in_loop {
+            return;
+        }
+        let [a, b] = &self.names;
+        if is_in_loop {
+            self.loops += 1;
+            say(format_args!(
+                "a frame came back: {a} and {b} are joined elsewhere, too; nothing is forwarded until they are not"
+            ));
+        } else {
+            say(format_args!("no frame comes back between {a} and {b} any more; they are forwarded again"));
+        }
+    }
+}
+
+impl<D: Wire> Handler for Carrier<D> {
+    type Side = Port<D>;
+    const DOING: &'static str = "forwarding";
+
+    #[inline]
+    fn handle(&mut self, packet: Packet<'_, FrameInfo>, outputs: &mut Outputs<'_, Port<D>>) {
+        let Packet { bytes, from, arrived, truncated } = packet;
+        let own = outputs.from();
+        let (entrance, out) = if own.index() == 0 { (Entrance::A, 1) } else { (Entrance::B, 0) };
+        if truncated {
+            self.forwarder.refuse(entrance, Reason::Malformed);
+            return outputs.drop_by_rule();
+        }
+        let segment = match from.offload.segments {
+            Some(Segments::Tcp(size) | Segments::Udp(size)) => Some(size),
+            _ => None,
+        };
+        let at = arrived.unwrap_or_else(|| self.ledgers[1 - out].borrow().turn);
+        match self.forwarder.handle(bytes, &Arrival { entrance, segment, at }) {
+            Verdict::Forward => {
+                // If there is no room, it is counted there.
+                if outputs.pass(self.sides[out], bytes, Some(from)) {
+                    self.ledgers[out].borrow_mut().waits(Departure::Forwarded(at));
+                }
+            }
+            Verdict::Answer(_) => {
+                outputs.drop_by_rule();
+                let taken = outputs.send(own, self.forwarder.answer(), None);
+                self.ledgers[1 - out].borrow_mut().takes_made(taken);
+            }
+            Verdict::Drop(_) => outputs.drop_by_rule(),
+        }
+    }
+
+    fn rules(&mut self) -> &mut Option<Rules> {
+        &mut self.forwarder.rules
+    }
+
+    fn fire(&mut self, now: Timestamp, poller: &mut Poller<Port<D>, Looks>) -> Option<Timestamp> {
+        self.tell_of_loops(now);
+        let loops = self.forwarder.loops.as_mut().filter(|loops| loops.wants_probe())?;
+        if now >= self.next_probe {
+            self.next_probe = now + Loops::PROBE;
+            let probe = loops.probe().unwrap_or_default();
+            for side in self.sides {
+                poller.device_mut(side).send_made(probe);
+            }
+        }
+        loops.wants_probe().then_some(self.next_probe)
+    }
+
+    fn lost_answers(&self) -> u64 {
+        self.ledgers.iter().map(|ledger| ledger.borrow().lost_answers()).sum()
+    }
+
+    fn findings(&self, [a, b]: [&Port<D>; 2]) -> Findings {
+        let mut refused = *self.forwarder.reasons(Entrance::A);
+        refused = refused.plus(self.forwarder.reasons(Entrance::B));
+        let [at_a, at_b] = [0, 1].map(|side: usize| self.ledgers[side].borrow());
+        let complaints = self.forwarder.router.as_ref().map(|router| &router.complaints);
+        Findings {
+            up: WayCounts { received: a.received(), sent: b.sent() },
+            down: WayCounts { received: b.received(), sent: a.sent() },
+            beside: Beside::Interfaces(InterfacesReport {
+                refused,
+                made: MadeCounts {
+                    sent: at_a.made + at_b.made,
+                    lost: at_a.made_lost + at_b.made_lost,
+                    told: complaints.map_or(0, |complaints| complaints.told),
+                    suppressed: complaints.map_or(0, |complaints| complaints.suppressed),
+                },
+                outages: [a.outages(), b.outages()],
+                loops: self.loops,
+            }),
+            rejected: refused.rejected,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! One interface of a forwarder, as a device that keeps an account: [`Port`], and its [`Ledger`].
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+
+use softtimers::poller::{
+    Device, Drops, FrameInfo, Left, Packet, PacketDevice, Sent, Transmit, Turn, XdpDevice,
+};
+use softtimers::{Clock, Monotonic, Timestamp};
+
+use crate::forward::engine::{Counted, Ends};
+
+/// What drives an interface.
+pub trait Wire: Device<Address = FrameInfo> + AsFd {
+    /// Frames that its output took and then dropped.
+    fn lost(&mut self) -> u64;
+
+    /// Times that the interface was found switched off, if it knows.
+    fn outages(&self) -> Option<u64>;
+}
+
+impl Wire for PacketDevice {
+    fn lost(&mut self) -> u64 {
+        self.transmitter().dropped()
+    }
+
+    fn outages(&self) -> Option<u64> {
+        Some(PacketDevice::outages(self))
+    }
+}
+
+impl Wire for XdpDevice {
+    fn lost(&mut self) -> u64 {
+        self.transmitter().dropped()
+    }
+
+    /// Frames stay away, and come again.
+    fn outages(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// One interface.
+#[derive(Debug)]
+pub struct Port<D> {
+    device: D,
+    ledger: Rc<RefCell<Ledger>>,
+    ends: Ends,
+    received: u64,
+    /// What its output had dropped when it was asked last.
+    lost: u64,
+    /// What was dropped before the ring, or in it, when that was asked for last.
+    drops: Drops,
+}
+
+/// What waits at an output since when, and what became of it.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// When frames were last looked for, which stands for their arrival where no device knows that.
+    pub turn: Timestamp,
+    waiting: VecDeque<Departure>,
+    /// Frames that came in at the other interface.
+    pub forwarded: u64,
+    /// Frames that were made here.
+    pub made: u64,
+    /// Of those, what was lost.
+    pub made_lost: u64,
+    /// And of that, what no output counts.
+    unseen: u64,
+    /// Of all, what still waited at the end.
+    abandoned: u64,
+    latencies: Vec<u64>,
+}
+
+/// A frame that waits to leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Departure {
+    /// It came in at the other interface, then.
+    Forwarded(Timestamp),
+    /// It was made here.
+    Made,
+}
+
+impl<D: Wire> Port<D> {
+    /// Of a device from which nothing was taken yet.
+    pub fn new(device: D, ends: Ends) -> Self {
+        Port { device, ledger: Rc::default(), ends, received: 0, lost: 0, drops: Drops::default() }
+    }
+
+    /// What waits at its output.
+    pub fn ledger(&self) -> &Rc<RefCell<Ledger>> {
+        &self.ledger
+    }
+
+    /// Times that the interface was found switched off, if the device knows.
+    pub fn outages(&self) -> Option<u64> {
+        self.device.outages()
+    }
+
+    /// Sends a frame that was made here, at once if the output lets it.
+    pub fn send_made(&mut self, frame: &[u8]) {
+        let taken = self.device.transmitter().queue(frame, None);
+        let mut ledger = self.ledger.borrow_mut();
+        ledger.takes_made(taken);
+        ledger.unseen += u64::from(!taken);
+        drop(ledger);
+        // What cannot leave now does with the next that can.
+        let _ = self.poll_tx(BATCH);
+    }
+
+    /// Whatever the device says, it is what waits that has left, or was lost.
+    fn settle(&mut self, sent: usize) {
+        let lost = self.device.lost();
+        let new = lost - std::mem::replace(&mut self.lost, lost);
+        if sent > 0 || new > 0 {
+            self.ledger.borrow_mut().have_left(sent, new);
+        }
+    }
+}
+
+impl<D: Wire> Counted for Port<D> {
+    fn received(&self) -> u64 {
+        self.received
+    }
+
+    fn sent(&self) -> u64 {
+        self.ledger.borrow().forwarded
+    }
+
+    fn take_latencies(&mut self, latencies: &mut Vec<u64>) {
+        latencies.append(&mut self.ledger.borrow_mut().latencies);
+    }
+
+    fn ask(&mut self) {
+        // A system that does not say so goes on not saying it.
+        self.drops = self.device.drops().unwrap_or(self.drops);
+    }
+
+    fn flush(&mut self) {
+        while let Ok(Sent { left: Left::More, .. }) = self.poll_tx(BATCH) {}
+        self.ledger.borrow_mut().abandon();
+    }
+}
+
+impl<D: Wire> Device for Port<D> {
+    type Address = FrameInfo;
+    type Transmitter = D::Transmitter;
+
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut Self::Transmitter),
+    ) -> io::Result<Turn> {
+        let mut done = 0;
+        loop {
+            self.ledger.borrow_mut().turn = Monotonic.now();
+            let turn = self.device.poll_rx((quota - done).min(BATCH), &mut sink)?;
+            done += turn.done;
+            self.received += turn.done as u64;
+            if !turn.more || done >= quota || self.ends.are_reached(self.received) {
+                return Ok(Turn { done, more: turn.more });
+            }
+        }
+    }
+
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
+        let sent = self.device.poll_tx(quota);
+        self.settle(sent.as_ref().map_or(0, |sent| sent.done));
+        sent
+    }
+
+    fn transmitter(&mut self) -> &mut Self::Transmitter {
+        self.device.transmitter()
+    }
+
+    fn arm(&mut self) -> io::Result<bool> {
+        self.device.arm()
+    }
+
+    fn inhibit(&mut self, shut: bool) {
+        self.device.inhibit(shut);
+    }
+
+    /// Those before the output as they were when [asked](Counted::ask) for.
+    fn drops(&mut self) -> io::Result<Drops> {
+        let output = self.device.lost() + self.ledger.borrow().abandoned;
+        Ok(Drops { output, ..self.drops })
+    }
+}
+
+impl<D: AsFd> AsFd for Port<D> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
+impl Ledger {
+    /// A frame waits.
+    #[inline]
+    pub fn waits(&mut self, departure: Departure) {
+        self.waiting.push_back(departure);
+    }
+
+    /// A frame that was made here waits, or was lost.
+    pub fn takes_made(&mut self, taken: bool) {
+        if taken {
+            self.waits(Departure::Made);
+        } else {
+            self.made_lost += 1;
+        }
+    }
+
+    /// What outputs count as lost although it never came in.
+    pub fn lost_answers(&self) -> u64 {
+        self.made_lost - self.unseen
+    }
+
+    /// So many of the first have left, and so many behind them were lost. Which is which between two turns nobody
+    /// says, and the sums do not need it.
+    fn have_left(&mut self, sent: usize, lost: u64) {
+        let now = Monotonic.now();
+        for departure in self.waiting.drain(..sent.min(self.waiting.len())) {
+            match departure {
+                Departure::Forwarded(arrived) => {
+                    self.forwarded += 1;
+                    self.latencies.push(now.saturating_duration_since(arrived).as_nanos() as u64);
+                }
+                Departure::Made => self.made += 1,
+            }
+        }
+        let lost = usize::try_from(lost).unwrap_or(usize::MAX).min(self.waiting.len());
+        let made = self.waiting.drain(..lost).filter(|&departure| departure == Departure::Made).count();
+        self.made_lost += made as u64;
+    }
+
+    fn abandon(&mut self) {
+        let made = self.waiting.iter().filter(|&&departure| departure == Departure::Made).count();
+        self.made_lost += made as u64;
+        self.abandoned += self.waiting.len() as u64;
+        self.waiting.clear();
+    }
+}
+
+/// Frames between two looks whether the run is to end.
+const BATCH: usize = 64;

@@ -1,0 +1,142 @@
+//! `softtimers sim merge`: the parts of a sweep become the whole, bit for bit what one run would have printed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::args::sim::SimMergeArgs;
+use crate::failure::Failure;
+use crate::output::print;
+
+use super::csv::HEAD;
+
+/// Puts the files together and prints the result.
+///
+/// # Errors
+/// A usage failure that names the file and the line that is wrong or of another sweep; a check failure if points are
+/// missing.
+pub fn run(args: &SimMergeArgs) -> Result<(), Failure> {
+    let mut whole = Whole::default();
+    for file in &args.files {
+        let text = fs::read_to_string(file)
+            .map_err(|error| Failure::usage(format_args!("file '{}': {error}", file.display())))?;
+        whole.add(file, &text)?;
+    }
+    print(&whole.finish()?)
+}
+
+/// The parts so far.
+#[derive(Debug, Default)]
+struct Whole {
+    header: String,
+    /// Of the sweep, and how many points it has.
+    sweep: Option<(String, usize)>,
+    /// The lines of each point, and the file that they are from.
+    points: BTreeMap<usize, (usize, String)>,
+    files: usize,
+}
+
+impl Whole {
+    fn add(&mut self, file: &Path, text: &str) -> Result<(), Failure> {
+        let wrong = |line: usize, what: &dyn fmt::Display| {
+            Failure::usage(format_args!("file '{}', line {line}: {what}", file.display()))
+        };
+        let (header, rest) = text.split_once('\n').unwrap_or((text, ""));
+        if !header.starts_with(HEAD) {
+            return Err(wrong(1, &format_args!("no part of a sweep, which begins with {HEAD}…")));
+        }
+        if !self.header.is_empty() && self.header != header {
+            return Err(wrong(1, &"other columns than in the file before"));
+        }
+        header.clone_into(&mut self.header);
+        for (line, number) in rest.split_inclusive('\n').zip(2..) {
+            if !line.ends_with('\n') {
+                return Err(wrong(number, &"the line is cut off; run this part again"));
+            }
+            let (sweep, point, points) =
+                parsed(line).ok_or_else(|| wrong(number, &"not of the form SWEEP,POINT/POINTS,…"))?;
+            if self.sweep.get_or_insert_with(|| (sweep.to_owned(), points)) != &(sweep.to_owned(), points) {
+                return Err(wrong(
+                    number,
+                    &"of another sweep: experiment, parameters, seed or version differ",
+                ));
+            }
+            let (from, lines) = self.points.entry(point).or_insert((self.files, String::new()));
+            if *from != self.files {
+                return Err(wrong(number, &format_args!("point {point} is in an earlier file too")));
+            }
+            lines.push_str(line);
+        }
+        self.files += 1;
+        Ok(())
+    }
+
+    fn finish(self) -> Result<String, Failure> {
+        let points = self.sweep.map_or(0, |(_, points)| points);
+        let missing: Vec<_> = (1..=points).filter(|point| !self.points.contains_key(point)).collect();
+        if let Some(first) = missing.first() {
+            let count = missing.len();
+            return Err(Failure::check(format_args!(
+                "{count} of {points} points are missing, the first is {first}"
+            )));
+        }
+        let lines = self.points.into_values().map(|(_, lines)| lines);
+        Ok(format!("{}\n{}", self.header, lines.collect::<String>()))
+    }
+}
+
+/// Which sweep, which point, of how many.
+fn parsed(line: &str) -> Option<(&str, usize, usize)> {
+    let mut fields = line.splitn(3, ',');
+    let (sweep, point) = (fields.next()?, fields.next()?);
+    fields.next()?;
+    let (point, points) = point.split_once('/')?;
+    let (point, points) = (point.parse().ok()?, points.parse().ok()?);
+    (1..=points).contains(&point).then_some((sweep, point, points))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(files: &[&str]) -> Result<String, String> {
+        let mut whole = Whole::default();
+        for (number, text) in files.iter().enumerate() {
+            whole.add(Path::new(&format!("{number}.csv")), text).map_err(|failure| failure.to_string())?;
+        }
+        whole.finish().map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn points_come_in_order_from_whichever_file() {
+        let whole = "sweep,point,x\nab,1/3,5\nab,2/3,6\nab,2/3,7\nab,3/3,8\n";
+        let parts = ["sweep,point,x\nab,2/3,6\nab,2/3,7\n", "sweep,point,x\nab,1/3,5\nab,3/3,8\n"];
+        assert_eq!(merged(&parts).unwrap(), whole);
+        // A part without points is one.
+        assert_eq!(merged(&[whole, "sweep,point,x\n"]).unwrap(), whole);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let head = "sweep,point,x\n";
+        for (files, message) in [
+            (vec!["a,b\n"], "0.csv', line 1: no part of a sweep"),
+            (vec![""], "0.csv', line 1: no part of a sweep"),
+            (vec!["sweep,point,x\nab,1/2,5\n"], "1 of 2 points are missing, the first is 2"),
+            (vec!["sweep,point,x\nab,1/1,5\n", "sweep,point,y\n"], "1.csv', line 1: other columns"),
+            (
+                vec!["sweep,point,x\nab,1/2,5\n", "sweep,point,x\ncd,2/2,5\n"],
+                "1.csv', line 2: of another sweep",
+            ),
+            (vec!["sweep,point,x\nab,1/1,5\n", "sweep,point,x\nab,1/1,5\n"], "point 1 is in an earlier file"),
+            (vec!["sweep,point,x\nab,1/1,5"], "line 2: the line is cut off"),
+            (vec!["sweep,point,x\nab,2/1,5\n"], "line 2: not of the form"),
+            (vec!["sweep,point,x\nab\n"], "line 2: not of the form"),
+        ] {
+            let refused = merged(&files).unwrap_err();
+            assert!(refused.contains(message), "{refused}: {message}");
+        }
+        assert_eq!(merged(&[head]).unwrap(), head);
+    }
+}

@@ -1,0 +1,164 @@
+//! `bench` against real sockets: every datagram is accounted for, whatever drives the receiver; and what is asserted is
+//! what one run says about itself, for this machine's rates are others a second later.
+
+mod common;
+
+use common::{refusal, run, stderr};
+use serde_json::Value;
+
+/// The object of a run that went well.
+fn bench(flags: &str) -> Value {
+    let output = run(&format!("bench --json {flags}"));
+    assert_eq!(output.status.code(), Some(0), "{flags}: {}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("an object");
+    assert_eq!(report["schema"], "softtimers.bench/1");
+    assert!(report["machine"]["kernel"].is_string(), "{report}");
+    report
+}
+
+fn count(value: &Value, pointer: &str) -> u64 {
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer} of {value}"))
+}
+
+/// What was sent came or ran over the receive buffer; what came was delivered or dropped at one of three places.
+fn adds_up(point: &Value) {
+    let [received, delivered] = ["/received", "/delivered"].map(|key| count(point, key));
+    let [ring, rule, queue, output] =
+        ["ring", "rule", "queue", "output"].map(|stage| count(point, &format!("/dropped/{stage}")));
+    assert_eq!(count(point, "/sent"), received + ring, "{point}");
+    assert_eq!(received, delivered + rule + queue + output, "{point}");
+    assert!(count(point, "/latency_ns/count") <= delivered, "{point}");
+    assert_eq!(rule, 0, "the filter lets everything pass: {point}");
+}
+
+/// A trickle and a flood, which the smallest of buffers does not hold.
+const FLOOD: &str = "--trial 60ms --work 20us --recv-buffer 64KiB --at 2kpps,250kpps";
+
+#[test]
+fn every_datagram_is_accounted_for_in_every_mode() {
+    for mode in ["hybrid", "interrupt", "poll", "hip", "naive"] {
+        for stages in [1, 2] {
+            let report = bench(&format!("--mode {mode} --stages {stages} {FLOOD}"));
+            let points = report["points"].as_array().expect("points");
+            assert_eq!(points.len(), 2);
+            points.iter().for_each(adds_up);
+            assert!(count(&points[0], "/delivered") > 0, "{report}");
+            assert!(report["mlfrr_pps"].is_null() && report["capacity_pps"].is_null(), "{report}");
+        }
+    }
+}
+
+/// A queue of 1,024 is shut at three quarters and has room for the quota of 64 above that: what is too much is dropped
+/// before anything was done for it.
+#[test]
+fn with_feedback_nothing_is_dropped_behind_the_receive_buffer() {
+    for nice in ["", "--nice 19"] {
+        let report = bench(&format!("--stages 2 --burst 4 {nice} {FLOOD}"));
+        for point in report["points"].as_array().expect("points") {
+            let late: Vec<u64> = ["queue", "output"].map(|at| count(point, &format!("/dropped/{at}"))).into();
+            assert_eq!(late, [0, 0], "{point}");
+        }
+        assert!(count(&report, "/points/1/dropped/ring") > 0, "{report}");
+    }
+}
+
+#[test]
+fn a_search_finds_a_rate_and_multiples_of_the_capacity_are_offered() {
+    let report = bench("--trial 400 --work 50us --rates 3,0.5 --assert search_trials>1");
+    let [capacity, highest] = ["capacity_pps", "highest_multiple"].map(|key| report[key].as_f64().unwrap());
+    assert!(capacity > 0.0 && highest > 0.0, "{report}");
+    assert!(count(&report, "/mlfrr_pps") > 0, "{report}");
+    let points = report["points"].as_array().expect("points");
+    points.iter().for_each(adds_up);
+    let multiples: Vec<f64> = points.iter().filter_map(|point| point["multiple"].as_f64()).collect();
+    assert_eq!(multiples, [0.5, 3.0], "in order");
+    for point in points {
+        let target = point["multiple"].as_f64().unwrap() * capacity;
+        assert!((point["target_pps"].as_f64().unwrap() - target).abs() < 1.0, "{point}");
+    }
+    // Throughput, latency and jitter, stability, and what is left to others.
+    for key in
+        ["delivered_pps", "latency_ns.p50", "latency_ns.p99", "latency_ns.stddev", "timer_share", "cpu_share"]
+    {
+        let pointer = format!("/points/0/{}", key.replace('.', "/"));
+        assert!(report.pointer(&pointer).is_some_and(Value::is_number), "{key}: {report}");
+    }
+    for key in ["/curve/asymptote_share", "/stalled_share", "/timer_share", "/points/0/livelock/episodes"] {
+        assert!(report.pointer(key).is_some_and(Value::is_number), "{key}: {report}");
+    }
+    let known = ["ideal", "realisable", "livelock"];
+    assert!(known.iter().any(|known| report["curve"]["behaviour"] == *known), "{report}");
+    assert_eq!(report["config"]["trial_datagrams"], 400);
+    assert!(count(&report, "/config/rules") > 0);
+}
+
+#[test]
+fn a_limited_receiver_is_shut_and_leaves_something_to_a_computation() {
+    let flags = "--cpu-limit 10% --beside compute --trial 300ms --work 20us --at 250kpps";
+    let report = bench(flags);
+    let point = &report["points"][0];
+    adds_up(point);
+    assert!(count(point, "/cpu_limited") > 0, "{report}");
+    assert!(point["beside_share"].as_f64().unwrap() > 0.0, "{report}");
+    assert_eq!(report["config"]["cpu_limit"], 0.1);
+}
+
+#[test]
+fn an_idle_receiver_has_received_nothing() {
+    let report = bench("--at 0pps --trial 100ms --assert points.0.received==0 --assert points.0.sent==0");
+    let point = &report["points"][0];
+    adds_up(point);
+    assert!(point["timer_share"].is_number() && point["wakeups_per_packet"].is_null(), "{report}");
+}
+
+#[test]
+fn people_get_a_table_with_the_curve() {
+    let output = run("bench --at 1kpps,2kpps,4kpps --trial 40ms");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    for word in ["offered", "delivered", "beyond capacity", "20 ms timer", "|", "*"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    // The last line is the machine's, and its name may be long.
+    let ours = text.lines().rev().skip(1);
+    assert!(ours.into_iter().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn what_does_not_hold_is_told_by_the_exit_code() {
+    let output = run("bench --at 1kpps --trial 40ms --json --assert points.0.sent==0");
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("points.0.sent==0' does not hold"), "{}", stderr(&output));
+}
+
+#[test]
+fn bad_input_is_refused_before_anything_is_measured() {
+    for (flags, named) in [
+        ("--stages 3", "3"),
+        ("--mode eager", "eager"),
+        ("--work 11ms", "--work 11ms: at most 10ms"),
+        ("--burst 65", "65"),
+        ("--burst 0", "0"),
+        ("--quota 0", "0"),
+        ("--mode naive --quota 5", "--quota 5: --mode naive has none"),
+        ("--mode naive --cpu-limit 50%", "--cpu-limit: --mode naive keeps none"),
+        ("--mode naive --max-delay 1ms", "--max-delay: for --mode poll, hybrid and hip"),
+        ("--mode hip --aggregate 5", "--aggregate: for --mode poll and hybrid"),
+        ("--cpu-limit 0%", "--cpu-limit 0%: 1% to 100%"),
+        ("--cpu-limit 101%", "101%"),
+        ("--nice 5", "--nice: for --stages 2"),
+        ("--stages 2 --nice 20", "20"),
+        ("--trial 10ms", "20ms to 60s"),
+        ("--trial 99", "100 to 100000000 datagrams"),
+        ("--rates 101", "from 0 to 100"),
+        ("--rates 1,,2", "from 0 to 100"),
+        ("--at 1Mbit", "0pps to 100Mpps"),
+        ("--at 1kpps --rates 1", "--rates"),
+        ("--recv-buffer 1KiB", "--recv-buffer 1024B: 4KiB to 1GiB"),
+        ("--assert nothing>1", "nothing"),
+        ("--assert points.9.sent>1 --at 1kpps", "points.9.sent"),
+    ] {
+        let message = refusal(&run(&format!("bench {flags}")), 2);
+        assert!(message.contains(named), "{flags}: {message}");
+    }
+}

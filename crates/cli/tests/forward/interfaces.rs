@@ -1,0 +1,657 @@
+//! `forward` between two hosts whose kernels know nothing of it, or take it for their router. Needs root and `ip`; says
+//! so where it has not got them.
+//!
+//! ```text
+//!   near: eth ── wa :middle: wb ── eth :far
+//!                 forward wa wb
+//! ```
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStderr, Command, Output};
+use std::thread;
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, ipproto, recv, socket_with};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+
+use super::Scratch;
+use crate::common::hosts::{self, FAR, Hosts, NEAR, WA, ip};
+use crate::common::{self, skipped};
+
+/// The drivers that work here, each with its flag.
+fn drivers(hosts: &Hosts) -> Vec<&'static str> {
+    let works = |driver: &&str| {
+        let output = hosts.command(&format!("forward wa wb --duration 10ms {driver}")).output().unwrap();
+        let (code, said) = (output.status.code(), common::stderr(&output));
+        assert!(matches!(code, Some(0 | 77)), "{said}");
+        if code != Some(0) {
+            skipped(said.trim_end());
+        }
+        code == Some(0)
+    };
+    ["--driver packet", "--driver xdp"].into_iter().filter(works).collect()
+}
+
+/// A `forward` that runs.
+struct Forwarder {
+    child: Child,
+    words: BufReader<ChildStderr>,
+}
+
+impl Forwarder {
+    fn start(hosts: &Hosts, flags: &str) -> Self {
+        let line = format!("forward wa wb --json --duration 60s {flags}");
+        let mut child = hosts.command(&line).spawn().unwrap();
+        let words = BufReader::new(child.stderr.take().unwrap());
+        let mut forwarder = Forwarder { child, words };
+        let first = forwarder.says();
+        assert!(first.ends_with("ing between wa and wb"), "{first}");
+        forwarder
+    }
+
+    /// The next line on its stderr.
+    fn says(&mut self) -> String {
+        let mut line = String::new();
+        self.words.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    fn id(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32).unwrap()
+    }
+
+    fn finish(mut self) -> Value {
+        kill_process(self.id(), Signal::TERM).unwrap();
+        let mut text = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        adds_up(&report);
+        report
+    }
+}
+
+/// Nothing that came is lost uncounted, and each that was refused has its reason.
+fn adds_up(report: &Value) {
+    let count = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap();
+    let dropped = ["ring", "rule", "queue", "output"].map(|stage| count(&format!("/dropped/{stage}")));
+    assert_eq!(count("/in"), count("/out") + dropped.iter().sum::<u64>(), "{report}");
+    assert_eq!(count("/in"), count("/up/received") + count("/down/received") + dropped[0], "{report}");
+    assert_eq!(count("/out"), count("/up/sent") + count("/down/sent"), "{report}");
+    assert_eq!(count("/latency_ns/count"), count("/out"), "{report}");
+    let reasons = report["refused"].as_object().unwrap().values();
+    assert_eq!(reasons.filter_map(Value::as_u64).sum::<u64>(), dropped[1], "{report}");
+}
+
+fn count(report: &Value, pointer: &str) -> u64 {
+    report.pointer(pointer).and_then(Value::as_u64).unwrap_or_else(|| panic!("{pointer}: {report}"))
+}
+
+/// Both hosts in one network.
+fn with_cable(test: &str, body: impl FnOnce(&Hosts)) {
+    hosts::with(test, |hosts| {
+        for (host, address) in [("near", "10.97.0.1/24"), ("far", "10.97.0.2/24")] {
+            ip(&["-n", &hosts.host(host), "addr", "add", address, "dev", "eth"]).unwrap();
+        }
+        body(hosts);
+    });
+}
+
+/// Each host in a network of its own, behind a router.
+fn with_router(test: &str, body: impl FnOnce(&Hosts)) {
+    hosts::with(test, |hosts| {
+        for (host, number) in [("near", 1), ("far", 2)] {
+            let host = hosts.host(host);
+            for (address, gateway) in [
+                (format!("10.98.{number}.9/24"), format!("10.98.{number}.1")),
+                (format!("fd98:{number}::9/64"), format!("fd98:{number}::1")),
+            ] {
+                ip(&["-n", &host, "addr", "add", &address, "dev", "eth", "nodad"]).unwrap();
+                ip(&["-n", &host, "route", "add", "default", "via", &gateway]).unwrap();
+            }
+        }
+        body(hosts);
+    });
+}
+
+fn routing() -> String {
+    format!(
+        "--routed --next-hop-a {NEAR} --next-hop-b {FAR} \
+         --address-a 10.98.1.1,fd98:1::1 --address-b 10.98.2.1,fd98:2::1"
+    )
+}
+
+/// A socket that gives up rather than hang.
+fn bound(hosts: &Hosts, host: &str, address: &str) -> UdpSocket {
+    let address: SocketAddr = address.parse().unwrap();
+    let socket = hosts.at(host, move || UdpSocket::bind(address).unwrap()).join().unwrap();
+    socket.set_read_timeout(Some(WAIT)).unwrap();
+    socket
+}
+
+/// Sends a text there and back; what is lost, as while a link comes up, is sent again, and what else waits is passed
+/// over.
+fn echoed(near: &UdpSocket, far: &UdpSocket, text: &[u8]) {
+    let to = far.local_addr().unwrap();
+    let mut buffer = [0; 65_535];
+    far.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let arrived = (0..50).find_map(|_| {
+        near.send_to(text, to).unwrap();
+        loop {
+            match far.recv_from(&mut buffer) {
+                Ok((length, from)) if &buffer[..length] == text => return Some(from),
+                Ok(_) => {}
+                Err(_) => return None,
+            }
+        }
+    });
+    far.send_to(text, arrived.expect("an arrival")).unwrap();
+    let (length, _) = near.recv_from(&mut buffer).unwrap();
+    assert_eq!(&buffer[..length], text);
+}
+
+/// Each byte, by the kernels' own TCP, offloads and all.
+fn streamed(hosts: &Hosts, server: &str, bytes: usize) {
+    let address: SocketAddr = server.parse().unwrap();
+    let listener = hosts.at("far", move || TcpListener::bind(address).unwrap()).join().unwrap();
+    let server = thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        socket.set_read_timeout(Some(WAIT)).unwrap();
+        let mut all = Vec::new();
+        socket.read_to_end(&mut all).unwrap();
+        socket.write_all(b"thanks").unwrap();
+        all
+    });
+    let sent: Vec<u8> = (0..bytes).map(|index| (index * 7 + index / 251) as u8).collect();
+    let copy = sent.clone();
+    let client = hosts.at("near", move || {
+        let mut socket = TcpStream::connect_timeout(&address, WAIT).unwrap();
+        socket.set_read_timeout(Some(WAIT)).unwrap();
+        socket.set_write_timeout(Some(WAIT)).unwrap();
+        socket.write_all(&copy).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    assert_eq!(client.join().unwrap(), "thanks");
+    assert!(server.join().unwrap() == sent);
+}
+
+/// A raw socket on a host, which sees what its kernel is told.
+fn raw(hosts: &Hosts, host: &str, family: AddressFamily, protocol: Protocol) -> OwnedFd {
+    let socket = hosts.at(host, move || {
+        let socket = socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, Some(protocol)).unwrap();
+        rustix::net::sockopt::set_socket_timeout(&socket, rustix::net::sockopt::Timeout::Recv, Some(WAIT))
+            .unwrap();
+        socket
+    });
+    socket.join().unwrap()
+}
+
+/// The first packet for which `wanted` holds.
+fn first(socket: &OwnedFd, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut buffer = [0; 65_535];
+    for _ in 0..100 {
+        let (length, _) = recv(socket, &mut buffer[..], RecvFlags::empty()).expect("a packet");
+        if wanted(&buffer[..length]) {
+            return buffer[..length].to_vec();
+        }
+    }
+    panic!("not among a hundred packets");
+}
+
+const WAIT: Duration = Duration::from_secs(20);
+
+#[test]
+fn every_mode_carries_both_ways_and_adds_up() {
+    with_cable("modes", |hosts| {
+        let modes = ["poll", "interrupt", "hip", "hybrid", "naive"];
+        let pairs = drivers(hosts).into_iter().flat_map(|driver| modes.map(|mode| (driver, mode)));
+        for (driver, mode) in pairs {
+            let forwarder = Forwarder::start(hosts, &format!("{driver} --mode {mode}"));
+            let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
+            for round in 0..20u8 {
+                echoed(&near, &far, &vec![round; 1 + usize::from(round) * 400]);
+            }
+            let report = forwarder.finish();
+            assert!(count(&report, "/up/sent") >= 20 && count(&report, "/down/sent") >= 20, "{report}");
+            assert_eq!(report["config"]["mode"], mode);
+            assert!(driver.ends_with(report["config"]["driver"].as_str().unwrap()), "{report}");
+            assert_eq!(report["dropped"]["rule"], 0, "{report}");
+        }
+    });
+}
+
+#[test]
+fn kernel_tcp_crosses_a_cable_and_nothing_stays_changed() {
+    with_cable("tcp", |hosts| {
+        let forwarder = Forwarder::start(hosts, "");
+        streamed(hosts, "10.97.0.2:7000", 3_000_000);
+        let report = forwarder.finish();
+        assert_eq!(
+            (&report["dropped"]["rule"], &report["dropped"]["output"]),
+            (&0.into(), &0.into()),
+            "{report}"
+        );
+        assert_is_quiet(hosts);
+    });
+}
+
+/// Nobody listens to others' frames at the interfaces any more.
+fn assert_is_quiet(hosts: &Hosts) {
+    for end in ["wa", "wb"] {
+        let shown =
+            Command::new("ip").args(["-n", &hosts.host("middle"), "-d", "link", "show", end]).output();
+        let shown = String::from_utf8(shown.unwrap().stdout).unwrap();
+        assert!(shown.contains("promiscuity 0") && !shown.contains("xdp"), "{shown}");
+    }
+}
+
+#[test]
+fn a_router_counts_hops_down_and_tells_the_sender_at_the_last() {
+    with_router("hops", |hosts| {
+        for driver in drivers(hosts) {
+            let forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
+            for (family, icmp, time_exceeded, near, far, router) in [
+                (AddressFamily::INET, ipproto::ICMP, 11, "10.98.1.9:0", "10.98.2.9:7000", "10.98.1.1"),
+                (AddressFamily::INET6, ipproto::ICMPV6, 3, "[fd98:1::9]:0", "[fd98:2::9]:7000", "fd98:1::1"),
+            ] {
+                let (near, far) = (bound(hosts, "near", near), bound(hosts, "far", far));
+                let told = raw(hosts, "near", family, icmp);
+                let arrives =
+                    (family == AddressFamily::INET).then(|| raw(hosts, "far", family, ipproto::UDP));
+                // Each finds the other, then with hops to be counted.
+                echoed(&near, &far, b"found");
+                set_hops(&near, 33);
+                echoed(&near, &far, b"counted");
+                if let Some(arrives) = arrives {
+                    let packet = first(&arrives, |packet| packet.ends_with(b"counted"));
+                    assert_eq!(packet[8], 32, "{packet:?}");
+                }
+                set_hops(&near, 1);
+                near.send_to(b"too far", far.local_addr().unwrap()).unwrap();
+                let header = if family == AddressFamily::INET { 20 } else { 0 };
+                let packet = first(&told, |packet| packet.get(header) == Some(&time_exceeded));
+                // It quotes what was dropped.
+                assert!(packet.ends_with(b"too far"), "{packet:?}");
+                if header > 0 {
+                    let IpAddr::V4(router) = router.parse().unwrap() else { unreachable!() };
+                    assert_eq!(packet[12..16], router.octets());
+                }
+            }
+            let report = forwarder.finish();
+            assert_eq!(count(&report, "/refused/hop_limit"), 2, "{report}");
+            assert_eq!(count(&report, "/made/told"), 2, "{report}");
+            // Both families asked on both sides.
+            assert!(count(&report, "/refused/answered") >= 4, "{report}");
+            flush_neighbours(hosts);
+        }
+    });
+}
+
+/// So that they ask again who has which address.
+fn flush_neighbours(hosts: &Hosts) {
+    for host in ["near", "far"] {
+        ip(&["-n", &hosts.host(host), "neigh", "flush", "all"]).unwrap();
+    }
+}
+
+fn set_hops(socket: &UdpSocket, hops: u8) {
+    if socket.local_addr().unwrap().is_ipv4() {
+        socket.set_ttl(hops.into()).unwrap();
+    } else {
+        rustix::net::sockopt::set_ipv6_unicast_hops(socket, Some(hops)).unwrap();
+    }
+}
+
+/// The way out takes 1,280 bytes: the hosts' kernels find that by what the router says, and their TCP goes on.
+#[test]
+fn senders_learn_how_long_a_packet_may_be() {
+    with_router("mtu", |hosts| {
+        ip(&["-n", &hosts.host("middle"), "link", "set", "wb", "mtu", "1280"]).unwrap();
+        for driver in drivers(hosts) {
+            let forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
+            streamed(hosts, "10.98.2.9:7000", 500_000);
+            streamed(hosts, "[fd98:2::9]:7000", 500_000);
+            let report = forwarder.finish();
+            assert!(count(&report, "/refused/too_long") >= 2, "{report}");
+            assert!(count(&report, "/made/told") >= 2, "{report}");
+            assert_eq!(report["dropped"]["output"], 0, "{report}");
+            // What the hosts have learnt of the way.
+            for family in ["-4", "-6"] {
+                ip(&["-n", &hosts.host("near"), family, "route", "flush", "cache"]).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_link_that_goes_down_comes_back() {
+    with_cable("link", |hosts| {
+        for driver in drivers(hosts) {
+            let forwarder = Forwarder::start(hosts, driver);
+            let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
+            let middle = hosts.host("middle");
+            for round in 0..3 {
+                echoed(&near, &far, format!("up {round}").as_bytes());
+                for end in ["wa", "wb"] {
+                    ip(&["-n", &middle, "link", "set", end, "down"]).unwrap();
+                    for _ in 0..5 {
+                        let _ = near.send_to(b"into nothing", far.local_addr().unwrap());
+                    }
+                    ip(&["-n", &middle, "link", "set", end, "up"]).unwrap();
+                }
+            }
+            echoed(&near, &far, b"still");
+            let report = forwarder.finish();
+            let outages = report["outages"].as_array().unwrap();
+            assert!(
+                outages.iter().all(|outages| outages.as_u64().is_none_or(|outages| outages >= 1)),
+                "{report}"
+            );
+            assert_eq!(outages[0].is_u64(), driver.ends_with("packet"));
+        }
+    });
+}
+
+/// Frames that no sender makes by itself, in all the ways there are to cut one short or have it contradict itself.
+fn hostile_frames() -> Vec<Vec<u8>> {
+    let station =
+        |text: &str| text.split(':').map(|two| u8::from_str_radix(two, 16).unwrap()).collect::<Vec<_>>();
+    let mut whole =
+        [station(WA), station(NEAR), vec![0x08, 0, 0x45, 0, 0, 60, 0, 1, 0, 0, 1, 17, 0, 0]].concat();
+    whole.extend([10, 98, 1, 9, 10, 98, 2, 9, 0, 7, 0, 9, 0, 40, 0, 0]);
+    whole.resize(74, 0x55);
+    let mut frames: Vec<Vec<u8>> = (14..whole.len()).map(|length| whole[..length].to_vec()).collect();
+    for at in 12..50 {
+        for value in [0, 1, 0x0f, 0x4f, 0x60, 0x7f, 0xff] {
+            let mut frame = whole.clone();
+            frame[at] = value;
+            frames.push(frame);
+        }
+    }
+    for tags in 1..30 {
+        let mut frame = whole.clone();
+        frame.splice(12..12, [0x81, 0, 0, 7].repeat(tags));
+        frames.push(frame);
+    }
+    let mut v6 = [station(WA), station(NEAR), vec![0x86, 0xdd, 0x60, 0, 0, 0, 0, 200, 60, 1]].concat();
+    v6.extend([0xfd; 32]);
+    v6.extend([60, 0, 0, 0, 0, 0, 0, 0].repeat(25));
+    for next in [0, 6, 17, 43, 44, 51, 58, 60, 255] {
+        v6[20] = next;
+        frames.push(v6.clone());
+        v6[62] = next;
+        frames.push(v6.clone());
+    }
+    frames
+}
+
+/// Tags, one in another, groups that no bridge passes on, and types that nobody knows: on a cable all is the same.
+#[test]
+fn a_cable_changes_nothing() {
+    with_cable("same", |hosts| {
+        for driver in drivers(hosts) {
+            let forwarder = Forwarder::start(hosts, driver);
+            let receiver = hosts.at("far", || FrameReceiver::on(&Interface::named("eth").unwrap()).unwrap());
+            let receiver = receiver.join().unwrap();
+            let frames = [
+                [&[2; 12][..], &[0x81, 0, 0x20, 7, 0x88, 0xb5], &[1; 46]].concat(),
+                [&[2; 12][..], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 0x88, 0xb5], &[2; 1_400]].concat(),
+                [&[2; 12][..], &[0x81, 0, 0, 7, 0x08, 0x00], &[3; 1_500]].concat(),
+                [&[0x01, 0x80, 0xc2, 0, 0, 0, 2, 2, 2, 2, 2, 2][..], &[0, 4], &[4; 46]].concat(),
+                [&[0xff; 6][..], &[2; 6], &[0x88, 0xb5], &[5; 1_500]].concat(),
+                [&[2; 12][..], &LAST].concat(),
+            ];
+            let sent = frames.to_vec();
+            let sender = hosts.at("near", move || {
+                let sender = FrameSender::on(&Interface::named("eth").unwrap()).unwrap();
+                sent.iter().for_each(|frame| sender.send(frame).unwrap());
+            });
+            sender.join().unwrap();
+            let mut came = Vec::new();
+            let last = arrives_last(&receiver, |bytes| came.push(bytes.to_vec()));
+            assert!(last);
+            came.retain(|frame| frames.contains(frame));
+            assert_eq!(came, frames, "{driver}");
+            assert_eq!(forwarder.finish()["dropped"]["output"], 0);
+        }
+    });
+}
+
+#[test]
+fn another_xdp_program_stays() {
+    with_cable("two", |hosts| {
+        if drivers(hosts).len() < 2 {
+            return;
+        }
+        let forwarder = Forwarder::start(hosts, "--driver xdp");
+        let second = hosts.command("forward wb wa --driver xdp").output().unwrap();
+        let message = common::refusal(&second, 2);
+        assert!(message.contains("wb: another XDP program is attached"), "{message}");
+        let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
+        echoed(&near, &far, b"the first goes on");
+        forwarder.finish();
+    });
+}
+
+#[test]
+fn metrics_tell_why_frames_went_no_further() {
+    with_router("metrics", |hosts| {
+        let mut forwarder = Forwarder::start(hosts, &format!("{} --metrics 127.0.0.1:0", routing()));
+        let said = forwarder.says();
+        let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
+        let address = address.unwrap_or_else(|| panic!("{said}")).to_owned();
+        let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:0"));
+        echoed(&near, &far, b"there");
+        set_hops(&near, 1);
+        let told = raw(hosts, "near", AddressFamily::INET, ipproto::ICMP);
+        near.send_to(b"too far", far.local_addr().unwrap()).unwrap();
+        first(&told, |packet| packet.get(20) == Some(&11));
+        let text = hosts.at("middle", move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(WAIT)).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        });
+        let text = text.join().unwrap();
+        for line in [
+            "softtimers_forward_refused_total{why=\"hop_limit\"} 1\n",
+            "softtimers_forward_told_total 1\n",
+            "softtimers_forward_dropped_total{stage=\"output\"} 0\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        forwarder.finish();
+    });
+}
+
+/// What nobody sends by itself: a type for experiments.
+const LAST: [u8; 16] = [0x88, 0xb5, b'l', b'a', b's', b't', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// Whether it comes; each frame until then is shown as it is on the wire.
+fn arrives_last(receiver: &FrameReceiver, mut each: impl FnMut(&[u8])) -> bool {
+    let mut batch = FrameBatch::new(64);
+    (0..4_000).any(|_| {
+        thread::park_timeout(Duration::from_millis(2));
+        if receiver.recv_batch(&mut batch).is_err() {
+            return false;
+        }
+        for frame in &batch {
+            let _ = frame.on_the_wire(&mut each);
+        }
+        batch.iter().any(|frame| frame.bytes[12..].starts_with(&LAST))
+    })
+}
+
+#[test]
+fn hostile_frames_are_counted_and_do_no_harm() {
+    let rules = Scratch::new("hostile.rules", "protocol udp port 9 length 100-200 reject\naccept\n");
+    with_router("hostile", |hosts| {
+        let both =
+            drivers(hosts).into_iter().flat_map(|driver| [(driver, String::new()), (driver, routing())]);
+        for (driver, flags) in both {
+            let forwarder =
+                Forwarder::start(hosts, &format!("{driver} {flags} --rules {}", rules.0.display()));
+            let receiver = hosts.at("far", || FrameReceiver::on(&Interface::named("eth").unwrap()).unwrap());
+            let receiver = receiver.join().unwrap();
+            let sent = hosts.at("near", || {
+                let sender = FrameSender::on(&Interface::named("eth").unwrap()).unwrap();
+                let frames = hostile_frames().into_iter().chain([[&[2; 12][..], &LAST].concat()]);
+                frames.filter(|frame| sender.send(frame).is_ok()).count() as u64
+            });
+            let sent = sent.join().unwrap();
+            if flags.is_empty() {
+                assert!(arrives_last(&receiver, |_| {}), "what was sent last has come");
+            } else {
+                let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:0"));
+                echoed(&near, &far, b"alive");
+            }
+            let report = forwarder.finish();
+            assert!(count(&report, "/in") >= sent && sent > 200, "{sent}: {report}");
+        }
+    });
+}
+
+#[test]
+fn rules_are_reloaded_and_errors_leave_the_old_ones() {
+    with_cable("rules", |hosts| {
+        let open = "type arp accept\nprotocol udp on b accept\nport 7000 accept\nreject\n";
+        let file = Scratch::new("interfaces.rules", open);
+        let mut forwarder = Forwarder::start(hosts, &format!("--rules {}", file.0.display()));
+        let near = bound(hosts, "near", "10.97.0.1:0");
+        let (far, other) = (bound(hosts, "far", "10.97.0.2:7000"), bound(hosts, "far", "10.97.0.2:7001"));
+        echoed(&near, &far, b"accepted");
+        other.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+        near.send_to(b"rejected", other.local_addr().unwrap()).unwrap();
+        assert!(other.recv(&mut [0; 64]).is_err());
+
+        fs::write(&file.0, "type arp accept\nprotocol upd accept\nreject\n").unwrap();
+        let said = forwarder.says();
+        let wrong = "interfaces.rules:2: protocol 'upd': tcp, udp, icmp, icmpv6, or a number from 0 to 255";
+        assert!(said.ends_with(&format!("{wrong}; the old rules stay")), "{said}");
+        echoed(&near, &far, b"still accepted");
+
+        fs::write(&file.0, "type arp accept\nprotocol udp on b accept\nport 7001 accept\nreject\n").unwrap();
+        assert_eq!(forwarder.says(), "rules reloaded: 4 of them");
+        echoed(&near, &other, b"accepted now");
+        let report = forwarder.finish();
+        assert_eq!((&report["rules"]["reloaded"], &report["rules"]["refused"]), (&1.into(), &1.into()));
+        assert!(count(&report, "/refused/rejected") >= 1, "{report}");
+        assert_eq!(report["rules"]["rejected"], report["refused"]["rejected"]);
+    });
+}
+
+#[test]
+fn what_was_killed_can_start_again_at_once() {
+    with_cable("kill", |hosts| {
+        for driver in drivers(hosts).repeat(3) {
+            let mut forwarder = Forwarder::start(hosts, driver);
+            let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
+            echoed(&near, &far, b"here");
+            kill_process(forwarder.id(), Signal::KILL).unwrap();
+            forwarder.child.wait().unwrap();
+            assert_is_quiet(hosts);
+        }
+    });
+}
+
+#[test]
+fn interfaces_are_guarded() {
+    with_cable("guard", |hosts| {
+        let run = |words: &str| -> Output { hosts.command(words).output().unwrap() };
+        let refused = |words: &str, part: &str| {
+            let message = common::refusal(&run(&format!("forward {words}")), 2);
+            assert!(message.contains(part), "{words}: {message}");
+        };
+        refused("wa nosuch0", "interface nosuch0: no such interface");
+        refused("wa lo", "interface lo: not an Ethernet interface");
+        refused("wa wa", "twice");
+        let middle = hosts.host("middle");
+        ip(&["-n", &middle, "addr", "add", "10.96.0.1/24", "dev", "wa"]).unwrap();
+        refused(
+            "wa wb",
+            "interface wa has the address 10.96.0.1, so this machine uses it itself; --take allows that",
+        );
+        assert_eq!(run("forward wa wb --take --duration 100ms").status.code(), Some(0));
+        ip(&["-n", &middle, "addr", "del", "10.96.0.1/24", "dev", "wa"]).unwrap();
+        ip(&["-n", &middle, "route", "add", "default", "dev", "wb"]).unwrap();
+        refused("wa wb", "interface wb has the default route");
+        ip(&["-n", &middle, "route", "del", "default", "dev", "wb"]).unwrap();
+        ip(&["-n", &middle, "link", "set", "wb", "down"]).unwrap();
+        refused("wa wb", "interface wb: switched off");
+    });
+}
+
+/// Both ends of one cable: what goes out of one comes back to the other, until the cable is cut.
+#[test]
+fn a_loop_is_found_and_said_and_nothing_goes_round() {
+    with_cable("loop", |hosts| {
+        let middle = hosts.host("middle");
+        ip(&["-n", &middle, "link", "add", "la", "type", "veth", "peer", "name", "lb"]).unwrap();
+        for end in ["la", "lb"] {
+            ip(&["-n", &middle, "link", "set", end, "up"]).unwrap();
+        }
+        let mut child = hosts.command("forward la lb --json --duration 2s").spawn().unwrap();
+        let mut words = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut says = || words.next().unwrap().unwrap();
+        assert_eq!(says(), "forwarding between la and lb");
+        let said = says();
+        assert!(said.contains("a frame came back: la and lb are joined elsewhere, too"), "{said}");
+        let report: Value = serde_json::from_reader(child.stdout.take().unwrap()).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        adds_up(&report);
+        assert_eq!(report["loops"], 1, "{report}");
+        // Two probes a second, each heard once, and the kernel's own first words there.
+        assert!(count(&report, "/in") < 100, "{report}");
+    });
+}
+
+/// As much as a host can send, into a forwarder that may have a tenth of a processor.
+#[test]
+fn a_flood_adds_up() {
+    with_cable("flood", |hosts| {
+        let all = ["--cpu-limit 10%", "--mode naive", "--mode poll --quota 5"];
+        for (driver, flags) in drivers(hosts).into_iter().flat_map(|driver| all.map(|flags| (driver, flags)))
+        {
+            let forwarder = Forwarder::start(hosts, &format!("{driver} {flags}"));
+            let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
+            echoed(&near, &far, b"found");
+            let to = far.local_addr().unwrap();
+            for _ in 0..30_000 {
+                let _ = near.send_to(&[7; 64], to);
+            }
+            // Those that were not lost are still to be read there.
+            let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
+            echoed(&near, &far, b"still there");
+            let report = forwarder.finish();
+            assert!(count(&report, "/in") >= 30_000, "{driver} {flags}: {report}");
+        }
+    });
+}
+
+/// Without the privilege: not possible here, and why.
+#[test]
+fn without_the_privilege_it_is_not_possible() {
+    with_cable("plain", |hosts| {
+        let middle = hosts.host("middle");
+        let give_up =
+            ["netns", "exec", &middle, "setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
+        let mut command = Command::new("ip");
+        command.args(give_up).arg(env!("CARGO_BIN_EXE_softtimers")).args(["forward", "wa", "wb"]);
+        let output = command.output().unwrap();
+        if String::from_utf8_lossy(&output.stderr).starts_with("softtimers: ") {
+            assert!(common::refusal(&output, 77).contains("CAP_NET_RAW"));
+        } else {
+            skipped("no setpriv to give a privilege up");
+        }
+    });
+}

@@ -1,0 +1,176 @@
+//! `softtimers sim`: sweeps, parts and what is kept of a run that breaks off.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use common::{command, refusal, run, stderr};
+use serde_json::Value;
+
+/// A sweep of eight points that takes no time.
+const SWEEP: &str =
+    "sim livelock --duration 10ms --sweep kernel=unmodified,polled --sweep rate=1000,4000,6000,9000";
+
+fn stdout(words: &str) -> String {
+    let output = run(words);
+    assert_eq!(output.status.code(), Some(0), "{words}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("softtimers-sim-{}-{name}", std::process::id()))
+}
+
+#[test]
+fn experiments_explain_themselves() {
+    assert!(stdout("sim --help").contains("livelock-mlfrr"));
+    let help = stdout("sim livelock --help");
+    for part in [
+        "A router under overload",
+        "--cpu-limit <N>",
+        "[default: 8000]",
+        "Columns:",
+        "--sweep kernel=",
+        "Exit codes:",
+    ] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+    assert!(stdout("man sim").contains("livelock"));
+}
+
+#[test]
+fn rows_are_the_same_for_a_seed_whatever_the_threads() {
+    let one = stdout(&format!("{SWEEP} --csv --threads 1"));
+    assert_eq!(one.lines().count(), 9);
+    assert!(one.starts_with("sweep,point,rate,kernel,quota,offered_pps,output_pps,"), "{one}");
+    assert_eq!(stdout(&format!("{SWEEP} --csv --threads 3")), one);
+    assert_ne!(stdout(&format!("{SWEEP} --csv --seed 2")), one);
+}
+
+#[test]
+fn parts_become_the_whole() {
+    let whole = stdout(&format!("{SWEEP} --csv"));
+    let files: Vec<_> = (1..=3)
+        .map(|part| {
+            let file = path(&format!("part-{part}"));
+            fs::write(&file, stdout(&format!("{SWEEP} --part {part}/3"))).unwrap();
+            file
+        })
+        .collect();
+    let names: Vec<_> = files.iter().rev().map(|file| file.display().to_string()).collect();
+    assert_eq!(stdout(&format!("sim merge {}", names.join(" "))), whole);
+    assert!(
+        refusal(&run(&format!("sim merge {}", names[..2].join(" "))), 1)
+            .contains("3 of 8 points are missing")
+    );
+    let twice = refusal(&run(&format!("sim merge {} {}", names.join(" "), names[0])), 2);
+    assert!(twice.contains("in an earlier file too"), "{twice}");
+    fs::write(&files[0], stdout(&format!("{SWEEP} --seed 2 --part 1/3"))).unwrap();
+    assert!(refusal(&run(&format!("sim merge {}", names.join(" "))), 2).contains("of another sweep"));
+    let cut = fs::read_to_string(&files[1]).unwrap();
+    fs::write(&files[1], &cut[..cut.len() - 3]).unwrap();
+    assert!(refusal(&run(&format!("sim merge {}", names[1])), 2).contains("cut off"));
+    for file in files {
+        fs::remove_file(file).unwrap();
+    }
+    assert!(refusal(&run(&format!("sim merge {}", names[0])), 2).contains("No such file"));
+}
+
+#[test]
+fn json_has_the_rows_and_assertions_reach_them() {
+    let words = "sim livelock --duration 20ms --kernel polled --rate 2000 --json";
+    let object: Value = serde_json::from_str(&stdout(words)).unwrap();
+    assert_eq!(object["schema"], "softtimers.sim/1");
+    assert_eq!((&object["seed"], &object["points"]), (&1.into(), &1.into()));
+    assert_eq!(object["config"]["quota"], "5");
+    assert_eq!(object["rows"][0]["kernel"], "polled");
+    assert!(object["rows"][0]["output_pps"].as_f64().is_some_and(|pps| (1_800.0..2_200.0).contains(&pps)));
+    assert_eq!(run(&format!("{words} --assert rows.0.output_pps>100")).status.code(), Some(0));
+    let failed = run(&format!("{words} --assert rows.0.output_pps<100"));
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(stderr(&failed).contains("does not hold"), "{}", stderr(&failed));
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    for (words, parts) in [
+        ("sim livelock --rate 14881", &["'14881'", "from 0 to 14880"][..]),
+        ("sim livelock --quota 0", &["'0'", "or none"]),
+        ("sim livelock --cost 1%", &["'1%'", "from 1 to 10000"]),
+        ("sim livelock --sweep quota", &["'quota'", "NAME=A,B"]),
+        ("sim livelock --sweep nosuch=1", &["nosuch", "no such parameter", "kernel, rate"]),
+        ("sim livelock --sweep quota=5,x", &["quota=x", "from 1"]),
+        ("sim livelock --quota 5 --sweep quota=5", &["quota is set already"]),
+        ("sim livelock --part 3/2", &["'3/2'", "3/16"]),
+        ("sim livelock --part 1/2 --threads 0", &["'0'"]),
+        ("sim livelock --csv --json", &["--csv", "--json"]),
+        (
+            "sim livelock --kernel unmodified --rate 1 --feedback yes",
+            &["feedback", "kernel unmodified has none"],
+        ),
+        ("sim livelock --kernel polled --rate 1 --feedback yes", &["consumer kernel has no queue"]),
+        (
+            "sim livelock --kernel polled --rate 1 --consumer screend --feedback yes --high 20",
+            &["marks 6 and 8", "low < high"],
+        ),
+        ("sim livelock-monitor --feedback yes --rate 1 --file null --room 33", &["room 33", "at most 32"]),
+        ("sim nosuch", &["nosuch"]),
+    ] {
+        let message = refusal(&run(words), 2);
+        for part in parts {
+            assert!(message.contains(part), "{words}: {part}: {message}");
+        }
+    }
+}
+
+#[test]
+fn what_was_found_before_an_impossible_point_is_kept() {
+    let file = path("kept");
+    let words = "sim livelock --duration 10ms --rate 1000 --consumer screend --feedback yes --sweep kernel=polled,unmodified";
+    let output = run(&format!("{words} --out {}", file.display()));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("at kernel=unmodified: feedback"), "{}", stderr(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\npolled"));
+    let kept = fs::read_to_string(&file).unwrap();
+    assert!(kept.lines().count() == 2 && kept.ends_with('\n') && kept.contains(",1/2,polled,"), "{kept}");
+    // And not overwritten by a slip of the hand.
+    let again = run(&format!("{words} --out {}", file.display()));
+    assert!(refusal(&again, 2).contains("exists; --force"));
+    assert_eq!(fs::read_to_string(&file).unwrap(), kept);
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
+    let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return common::skipped("no /dev/full");
+    };
+    let output = command(&format!("{SWEEP} --csv")).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("writing to stdout: No space left"), "{}", stderr(&output));
+    let output = run(&format!("{SWEEP} --out /dev/full --force"));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("writing '/dev/full': No space left"), "{}", stderr(&output));
+    // A file that may have a block and no more: the lines that fit are there, whole, and no half one.
+    let file = path("full");
+    let sweep = SWEEP.replace("--duration 10ms", "--sweep duration=10ms,11ms");
+    let limit = "trap '' XFSZ; ulimit -f 1; exec \"$0\" \"$@\" --threads 1";
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", limit, env!("CARGO_BIN_EXE_softtimers")])
+        .args(sweep.split(' '))
+        .arg("--out")
+        .arg(&file);
+    let output = shell.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("File too large"), "{}", stderr(&output));
+    let kept = fs::read_to_string(&file).unwrap();
+    assert!(kept.ends_with('\n') && (2..17).contains(&kept.lines().count()), "{kept}");
+    fs::remove_file(file).unwrap();
+    let mut child =
+        command(&format!("{SWEEP} --csv")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+}

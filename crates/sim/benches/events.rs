@@ -1,0 +1,82 @@
+//! Simulated events a second on one processor: `cargo bench -p softtimers-sim --bench events`.
+//!
+//! The engine by itself with as many events pending as a simulated machine has, and with many more; core's timing wheel
+//! doing the same, to see whether it would be the better engine; and whole runs of a router.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use softtimers_core::poll::Quota;
+use softtimers_core::{Config as Timers, Random, Slack, SoftTimers, Timestamp, TriggerState};
+use softtimers_sim::livelock::{Config, Consumer, Kernel, Router};
+use softtimers_sim::{Engine, Streams};
+
+fn main() {
+    for pending in [10, 1_000, 100_000] {
+        report(&format!("engine, {pending} pending"), || engine(pending));
+        report(&format!("timing wheel, {pending} pending"), || wheel(pending));
+    }
+    let quota = Quota::new(8, 8);
+    report("router, unmodified kernel", || router(Config::new(Kernel::Unmodified, 8_000)));
+    report("router, polled kernel", || router(Config { quota, ..Config::new(Kernel::Polled, 8_000) }));
+    let screend = Config { consumer: Consumer::Screend, ..Config::new(Kernel::Polled, 8_000) };
+    report("router, polled, screend", || router(screend));
+}
+
+/// The median of nine runs.
+fn report(name: &str, run: impl Fn() -> u64) {
+    let mut rates: Vec<f64> = (0..ROUNDS)
+        .map(|_| {
+            let begin = now();
+            let events = black_box(run());
+            events as f64 / (now() - begin).as_secs_f64() / 1e6
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    println!("{name:32} {:6.2} million events/s", rates[ROUNDS / 2]);
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Each event schedules another, at random within a millisecond.
+fn engine(pending: u64) -> u64 {
+    let (mut engine, mut random) = (Engine::new(), Random::stream(1, 0));
+    for event in 0..pending {
+        engine.at(Timestamp::from_nanos(random.below(1_000_000)), event);
+    }
+    for _ in 0..EVENTS {
+        let Some(event) = engine.next(Timestamp::MAX) else { break };
+        engine.after(Duration::from_nanos(random.below(1_000_000)), event);
+    }
+    engine.handled()
+}
+
+fn wheel(pending: u64) -> u64 {
+    let config = Timers::default().tick(Duration::from_nanos(1));
+    let (mut timers, mut random) = (SoftTimers::new(config), Random::stream(1, 0));
+    let mut now = Timestamp::ZERO;
+    for event in 0..pending {
+        timers.schedule(now, Duration::from_nanos(random.below(1_000_000)), Slack::EXACT, event);
+    }
+    let mut handled = 0;
+    while handled < EVENTS {
+        let Some(next) = timers.poll_at() else { break };
+        now = now.max(next);
+        let turn = timers.trigger(TriggerState::Idle, now);
+        while let Some(fired) = timers.next(&turn) {
+            timers.schedule(now, Duration::from_nanos(random.below(1_000_000)), Slack::EXACT, fired.event);
+            handled += 1;
+        }
+    }
+    handled
+}
+
+fn router(config: Config) -> u64 {
+    Router::new(Config { duration: Duration::from_secs(10), ..config }, Streams::new(1)).run().events
+}
+
+const EVENTS: u64 = 1_000_000;
+const ROUNDS: usize = 9;

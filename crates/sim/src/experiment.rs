@@ -1,0 +1,68 @@
+//! What an experiment is, and all that there are.
+//!
+//! An experiment is a file: what can be set, what it finds, and a function from the one to the other. To add one, write
+//! the file and put it into [`ALL`]; the command's flags, its help, sweeps, parts, tables, CSV and JSON follow.
+
+use std::fmt;
+
+use crate::parameter::{Parameter, Parameters};
+use crate::streams::Streams;
+use crate::table::{Column, Row};
+use crate::{hip, livelock, noise, polling};
+
+/// A paper's experiment on a simulated machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows and of which paper, in one line.
+    pub about: &'static str,
+    /// More about it, for the help: the model in a paragraph.
+    pub details: &'static str,
+    /// What can be set, with the paper's values.
+    pub parameters: &'static [Parameter],
+    /// What it finds: the paper's columns.
+    pub columns: &'static [Column],
+    /// What is swept if nothing else is asked for: a parameter and its values. They make the paper's table.
+    pub sweep: &'static [(&'static str, &'static str)],
+    /// One run: at least one row, each with a value for each column. The same parameters and seed, the same rows.
+    pub run: fn(&Parameters, Streams) -> Result<Vec<Row>, RunError>,
+}
+
+/// All experiments, in the order of the help.
+pub static ALL: &[&Experiment] = &[
+    &hip::HIP,
+    &hip::HIP_TRACES,
+    &livelock::LIVELOCK,
+    &livelock::MLFRR,
+    &livelock::FIGURES,
+    &livelock::BURST,
+    &livelock::MONITOR,
+    &noise::NOISE,
+    &polling::POLLING,
+];
+
+/// The one of this name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    ALL.iter().copied().find(|experiment| experiment.name == name)
+}
+
+/// Parameters that are each possible and not together, or a run that cannot be made with them: what it was given, and
+/// what is allowed, in one line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunError(String);
+
+impl RunError {
+    /// Says why.
+    pub fn new(why: impl fmt::Display) -> Self {
+        RunError(why.to_string())
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RunError {}

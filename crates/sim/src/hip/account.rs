@@ -1,0 +1,124 @@
+//! What a run amounts to: the columns of HIP's Table 3, and what they are made of.
+
+use std::time::Duration;
+
+/// Counts and sums of one run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// From time zero to the end of the last look.
+    pub span: Duration,
+    /// Looks that an interrupt began.
+    pub interrupts: u64,
+    /// Packets they took.
+    pub by_interrupt: u64,
+    /// Polls.
+    pub polls: u64,
+    /// Packets they took.
+    pub by_poll: u64,
+    /// Polls that found nothing.
+    pub unsuccessful: u64,
+    /// Changes from interrupts to polls and back.
+    pub switches: u64,
+    /// Bytes of all packets.
+    pub bytes: u64,
+    /// The longest delay.
+    pub longest_delay: Duration,
+    /// All looks and changes.
+    busy: u128,
+    /// Of changes alone, which are part of it.
+    switching: u128,
+    /// Of all packets, in nanoseconds.
+    delay: u128,
+    /// Of those that a poll took.
+    polled_delay: u128,
+}
+
+impl Account {
+    /// Packets that were taken.
+    pub fn packets(&self) -> u64 {
+        self.by_interrupt + self.by_poll
+    }
+
+    /// "Avg-Overhead": processor time for each packet, in microseconds.
+    pub fn overhead_us(&self) -> f64 {
+        self.micros(self.busy, self.packets())
+    }
+
+    /// The part of it that changes of mode cost.
+    pub fn switching_us(&self) -> f64 {
+        self.micros(self.switching, self.packets())
+    }
+
+    /// "Avg-Delay": from arrival to the end of the look that took it, in microseconds.
+    pub fn delay_us(&self) -> f64 {
+        self.micros(self.delay, self.packets())
+    }
+
+    /// The same of packets that polls took.
+    pub fn polled_delay_us(&self) -> f64 {
+        self.micros(self.polled_delay, self.by_poll)
+    }
+
+    /// "Avg. Packets per Interrupt"; zero without interrupts.
+    pub fn packets_per_interrupt(&self) -> f64 {
+        ratio(self.by_interrupt, self.interrupts)
+    }
+
+    /// "Avg. Packets per Poll", over all polls, as in the paper; zero without polls.
+    pub fn packets_per_poll(&self) -> f64 {
+        ratio(self.by_poll, self.polls)
+    }
+
+    /// The share of polls that found nothing; zero without polls.
+    pub fn unsuccessful_share(&self) -> f64 {
+        ratio(self.unsuccessful, self.polls)
+    }
+
+    /// The share of the processor that receiving took.
+    pub fn cpu_share(&self) -> f64 {
+        self.busy as f64 / (self.span.as_nanos() as f64).max(1.0)
+    }
+
+    /// Processor time in nanoseconds, with what changes of mode took.
+    pub fn busy_nanos(&self) -> u128 {
+        self.busy
+    }
+
+    pub(super) fn look(&mut self, length: Duration, found: u32, polled: bool) {
+        self.busy += length.as_nanos();
+        if polled {
+            self.polls += 1;
+            self.by_poll += u64::from(found);
+            self.unsuccessful += u64::from(found == 0);
+        } else {
+            self.interrupts += 1;
+            self.by_interrupt += u64::from(found);
+        }
+    }
+
+    pub(super) fn empty_polls(&mut self, count: u64, each: Duration) {
+        self.polls += count;
+        self.unsuccessful += count;
+        self.busy += each.as_nanos() * u128::from(count);
+    }
+
+    pub(super) fn switch(&mut self, cost: Duration) {
+        self.switches += 1;
+        self.switching += cost.as_nanos();
+        self.busy += cost.as_nanos();
+    }
+
+    pub(super) fn delay(&mut self, delay: Duration, polled: bool) {
+        self.delay += delay.as_nanos();
+        self.polled_delay += if polled { delay.as_nanos() } else { 0 };
+        self.longest_delay = self.longest_delay.max(delay);
+    }
+
+    fn micros(&self, nanos: u128, among: u64) -> f64 {
+        nanos as f64 / among.max(1) as f64 / 1_000.0
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

@@ -1,0 +1,166 @@
+//! What is compared: HIP, what the paper holds against it, and what else there is. [`Scheme`].
+
+use std::time::Duration;
+
+use softtimers_core::poll::hip::{Costs, HipConfig, Rounding};
+use softtimers_core::poll::{
+    BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, Policy, Preset, SpinThenBlock,
+    Watchdog,
+};
+
+use crate::arrivals::Arrival;
+
+use super::account::Account;
+use super::receiver::{Event, Receiver};
+use super::timing::Timing;
+
+/// A way to notice packets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Scheme {
+    /// An interrupt for each packet that arrives outside one.
+    Interrupts,
+    /// Polls by HIP's periods, never interrupts: the paper's "polling" (§6), not conventional polling.
+    Polling,
+    /// HIP on the ticks of a clock.
+    Hip,
+    /// HIP on soft timers: any period, at the first trigger state after it (§5).
+    HipSoft,
+    /// A poll each period by the clock's handler, which comes anyway (§1: conventional polling).
+    Constant,
+    /// Clocked interrupts: the same by a timer of its own, whose every interrupt costs one (§5).
+    Clocked,
+    /// A processor that does nothing but poll (§6: conventional polling).
+    BusyWait,
+    /// A poll at each switch of context, an interrupt for a packet that none has met in time (§5).
+    Watchdog,
+    /// Polls for a while after each packet, then an interrupt: busy-polling sockets.
+    Spin,
+    /// The policy that this project has for users: a bound of delay.
+    DelayBound,
+}
+
+impl Scheme {
+    /// In the order of tables; the first three are the paper's columns.
+    pub const ALL: [Scheme; 10] = [
+        Scheme::Interrupts,
+        Scheme::Polling,
+        Scheme::Hip,
+        Scheme::HipSoft,
+        Scheme::Constant,
+        Scheme::Clocked,
+        Scheme::BusyWait,
+        Scheme::Watchdog,
+        Scheme::Spin,
+        Scheme::DelayBound,
+    ];
+
+    /// Those of the paper's Table 3.
+    pub const TABLE_3: [Scheme; 3] = [Scheme::Interrupts, Scheme::Polling, Scheme::Hip];
+
+    /// On the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scheme::Interrupts => "interrupts",
+            Scheme::Polling => "polling",
+            Scheme::Hip => "hip",
+            Scheme::HipSoft => "hip-soft",
+            Scheme::Constant => "constant",
+            Scheme::Clocked => "clocked",
+            Scheme::BusyWait => "busy-wait",
+            Scheme::Watchdog => "watchdog",
+            Scheme::Spin => "spin",
+            Scheme::DelayBound => "delay-bound",
+        }
+    }
+
+    /// The one of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Scheme::ALL.into_iter().find(|scheme| scheme.name() == name)
+    }
+}
+
+/// What the schemes need to be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Of HIP.
+    pub hip: HipConfig,
+    /// The shortest period of HIP on soft timers.
+    pub soft_shortest: Duration,
+    /// Of looking.
+    pub costs: Costs,
+    /// Of constant polling and of clocked interrupts.
+    pub period: Duration,
+    /// How long the watchdog lets a packet wait, and how far its polls are apart on average.
+    pub watchdog: Duration,
+    /// See `watchdog`.
+    pub passing: Duration,
+    /// How long a spinning receiver polls after a packet.
+    pub spin: Duration,
+    /// Packets wanted in each poll by [`Scheme::DelayBound`].
+    pub quota: u32,
+}
+
+impl Settings {
+    /// The paper's: Table 2, and what §5 says of others.
+    pub const PAPER: Settings = Settings {
+        hip: HipConfig::preset(Preset::Paper),
+        soft_shortest: Duration::from_micros(100),
+        costs: Costs::HIP,
+        period: Duration::from_millis(1),
+        watchdog: Duration::from_micros(50),
+        passing: Duration::from_micros(50),
+        spin: Duration::from_micros(50),
+        quota: 1,
+    };
+
+    /// Receives all of `arrivals` in one way.
+    ///
+    /// `seed` decides trigger states at random, and nothing else. `watch` sees all events but the empty polls of
+    /// [`Scheme::BusyWait`] and [`Scheme::Watchdog`], which are counted and not made.
+    pub fn run(
+        &self,
+        scheme: Scheme,
+        arrivals: impl Iterator<Item = Arrival>,
+        seed: u64,
+        watch: impl FnMut(softtimers_core::Timestamp, Event),
+    ) -> Account {
+        let policy = self.policy(scheme);
+        let costs = match scheme {
+            Scheme::Clocked => Costs { poll: self.costs.interrupt + self.costs.poll, ..self.costs },
+            _ => self.costs,
+        };
+        let timing = match scheme {
+            Scheme::HipSoft => Timing::soft(seed),
+            Scheme::BusyWait => Timing::Always,
+            Scheme::Watchdog => Timing::passing(self.passing, seed),
+            _ => Timing::Clock,
+        };
+        Receiver::new(policy, costs, timing, arrivals).run(watch).0
+    }
+
+    fn policy(&self, scheme: Scheme) -> Box<dyn Policy> {
+        match scheme {
+            Scheme::Interrupts => Box::new(Interrupts),
+            Scheme::Polling => Box::new(Hip::new(self.hip.polling_only())),
+            Scheme::Hip => Box::new(Hip::new(self.hip)),
+            Scheme::HipSoft => {
+                let shortest = self.soft_shortest.min(self.hip.longest);
+                Box::new(Hip::new(HipConfig { shortest, rounding: Rounding::None, ..self.hip }))
+            }
+            Scheme::Constant | Scheme::Clocked => Box::new(ConstantPeriod::new(self.period)),
+            Scheme::BusyWait => Box::new(BusyWait),
+            Scheme::Watchdog => Box::new(Watchdog::new(self.watchdog)),
+            Scheme::Spin => Box::new(SpinThenBlock::new(self.spin)),
+            Scheme::DelayBound => {
+                let bound = DelayBoundConfig::preset(Preset::Measured, self.hip.longest);
+                Box::new(DelayBound::new(DelayBoundConfig { quota: self.quota, ..bound }))
+            }
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings::PAPER
+    }
+}

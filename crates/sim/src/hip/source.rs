@@ -1,0 +1,71 @@
+//! The packets that are received: of a recording, of the paper's traces, or of a pattern.
+
+use softtimers_core::Rate;
+use softtimers_core::pace::{OnOff, Pattern};
+use softtimers_core::poll::Factor;
+
+use crate::arrivals::{self, Arrival, SelfSimilar, SelfSimilarConfig};
+use crate::experiment::RunError;
+use crate::parameter::Parameters;
+use crate::streams::Streams;
+
+use super::paper::{PaperTrace, TRACES};
+use super::parameters::reading;
+use super::traces;
+
+/// Packets that every scheme meets alike.
+pub(super) struct Source {
+    pub(super) name: &'static str,
+    packets: Vec<Arrival>,
+    /// What the paper says of them.
+    pub(super) paper: Option<&'static PaperTrace>,
+}
+
+impl Source {
+    pub(super) fn arrivals(&self) -> impl Iterator<Item = Arrival> + '_ {
+        self.packets.iter().copied()
+    }
+}
+
+/// All that are asked for.
+pub(super) fn sources(parameters: &Parameters, streams: Streams) -> Result<Vec<Source>, RunError> {
+    if let Some(trace) = parameters.trace("trace") {
+        return Ok(vec![Source { name: "trace", packets: arrivals::of_trace(trace).collect(), paper: None }]);
+    }
+    let name = parameters.choice("synthetic");
+    if name == "table-1" {
+        return (0..TRACES.len()).map(|index| of_paper(index, parameters, streams)).collect();
+    }
+    if let Some(index) = traces::find(name) {
+        return Ok(vec![of_paper(index, parameters, streams)?]);
+    }
+    Ok(vec![Source { name, packets: pattern(name, parameters, streams)?, paper: None }])
+}
+
+fn of_paper(index: usize, parameters: &Parameters, streams: Streams) -> Result<Source, RunError> {
+    let paper = &TRACES[index];
+    let trace = traces::lan(paper, traces::fitted(reading(parameters, "fitted"))[index])
+        .trace(streams)
+        .map_err(RunError::new)?;
+    Ok(Source { name: paper.name, packets: arrivals::of_trace(&trace).collect(), paper: Some(paper) })
+}
+
+fn pattern(name: &str, parameters: &Parameters, streams: Streams) -> Result<Vec<Arrival>, RunError> {
+    let (gap, bytes) = (parameters.time("mean-gap"), parameters.count_u32("bytes"));
+    let packets = usize::try_from(parameters.count("packets")).unwrap_or(usize::MAX);
+    let rate = |gap| Rate::every(gap).map_err(RunError::new);
+    let of = |rate, pattern| arrivals::of_pattern(rate, pattern, bytes).take(packets).collect();
+    Ok(match name {
+        "poisson" => of(rate(gap)?, Pattern::Poisson { seed: streams.of("arrivals").next_u64() }),
+        "on-off" => {
+            let on = parameters.time("on");
+            of(rate(gap / 4)?, Pattern::OnOff(OnOff::new(on, on * 3).map_err(RunError::new)?))
+        }
+        "self-similar" => {
+            let alpha = Factor::thousandths((parameters.real("pareto") * 1_000.0).round() as u32);
+            let config = SelfSimilarConfig { alpha, ..SelfSimilarConfig::new(gap, bytes) };
+            SelfSimilar::new(config, streams).take(packets).collect()
+        }
+        _ => of(rate(gap)?, Pattern::Constant),
+    })
+}

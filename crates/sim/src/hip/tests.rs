@@ -1,0 +1,350 @@
+//! Table 3, its relations and what the text says beside it, on the traces that stand for the paper's, on several seeds,
+//! and on two real recordings that nothing was fitted to.
+
+use std::time::Duration;
+
+use softtimers_core::poll::hip::{Costs, Deviation, HipConfig, Rounding};
+use softtimers_core::poll::{Factor, Preset};
+use softtimers_core::{Timestamp, Trace, TraceBuilder};
+
+mod machine;
+
+use super::paper::TRACES;
+use super::*;
+use crate::arrivals::{self, SelfSimilar, SelfSimilarConfig};
+use crate::streams::Streams;
+
+const SEEDS: std::ops::Range<u64> = 1..4;
+const READINGS: [HipConfig; 2] = [HipConfig::preset(Preset::Paper), HipConfig::event()];
+
+fn trace(index: usize, seed: u64) -> Trace {
+    traces::lan(&TRACES[index], traces::FITTED[index]).trace(Streams::new(seed)).unwrap()
+}
+
+/// All of Table 1.
+fn table_1(seed: u64) -> impl Iterator<Item = (&'static paper::PaperTrace, Trace)> {
+    TRACES.iter().enumerate().map(move |(index, row)| (row, trace(index, seed)))
+}
+
+/// What a workstation received, with payload and addresses removed: see `traces/README.md`.
+fn recordings() -> [Trace; 2] {
+    let files =
+        [include_str!("../../traces/pcappp_browse_rx.csv"), include_str!("../../traces/pcappp_tls_rx.csv")];
+    files.map(|text| {
+        let mut builder = TraceBuilder::default();
+        for (time, length) in text.lines().filter_map(|line| line.split_once(',')) {
+            if let (Ok(micros), Ok(length)) = (time.parse(), length.parse()) {
+                builder.push(Timestamp::from_micros(micros), length);
+            }
+        }
+        builder.finish().unwrap()
+    })
+}
+
+fn run(scheme: Scheme, settings: &Settings, trace: &Trace) -> Account {
+    settings.run(scheme, arrivals::of_trace(trace), 1, |_, _| ())
+}
+
+fn with(hip: HipConfig) -> Settings {
+    Settings { hip, ..Settings::PAPER }
+}
+
+#[test]
+fn interrupts_alone_are_exact() {
+    for (index, row) in TRACES.iter().enumerate() {
+        for seed in SEEDS {
+            let account = run(Scheme::Interrupts, &Settings::PAPER, &trace(index, seed));
+            let paper = row.found.interrupts_overhead;
+            assert!((account.overhead_us() - paper).abs() <= 0.05, "{}: {}", row.name, account.overhead_us());
+            // V_I + V(mean B), and a delay that is the same.
+            let exact = 5.0 + 0.5 * f64::from(row.bytes) / 1_500.0;
+            assert!((account.overhead_us() - exact).abs() < 0.001, "{}: {exact}", row.name);
+            assert!((account.delay_us() - exact).abs() < 0.001, "{}", row.name);
+        }
+    }
+}
+
+#[test]
+fn polling_costs_more_the_less_there_is_to_poll() {
+    let mut means = [0.0; 6];
+    for seed in SEEDS {
+        let found: Vec<f64> = (0..6)
+            .map(|index| run(Scheme::Polling, &Settings::PAPER, &trace(index, seed)).overhead_us())
+            .collect();
+        let [high, medium, low] = [0, 2, 4].map(|class| (found[class] + found[class + 1]) / 2.0);
+        assert!(high < medium && medium < low && low > 3.0 * 5.0, "{found:?}");
+        means.iter_mut().zip(found).for_each(|(mean, found)| *mean += found / SEEDS.count() as f64);
+    }
+    for (row, mean) in TRACES.iter().zip(means) {
+        assert!((mean / row.found.polling_overhead - 1.0).abs() < 0.1, "{}: {mean}", row.name);
+    }
+}
+
+#[test]
+fn the_hybrid_costs_least_and_a_sixth_at_high_rates() {
+    for config in READINGS {
+        let settings = with(config);
+        for seed in SEEDS {
+            for (row, trace) in table_1(seed) {
+                let [interrupts, polling, hip] =
+                    Scheme::TABLE_3.map(|scheme| run(scheme, &settings, &trace).overhead_us());
+                let name = row.name;
+                if name.starts_with("t-high") {
+                    // No more than polling, but for a few interrupts: the paper prints 0.9 for both.
+                    assert!(hip < polling + 0.15, "{name}: {hip} and {polling}");
+                    assert!((5.0..7.0).contains(&(interrupts / hip)), "{name}: {hip} of {interrupts}");
+                } else {
+                    assert!(hip < interrupts && hip < polling, "{name}: {interrupts} {polling} {hip}");
+                }
+            }
+        }
+    }
+    for trace in recordings() {
+        let [interrupts, polling, hip] =
+            Scheme::TABLE_3.map(|scheme| run(scheme, &Settings::PAPER, &trace).overhead_us());
+        assert!(hip < interrupts && hip < polling, "{interrupts} {polling} {hip}");
+    }
+}
+
+#[test]
+fn its_delay_is_below_pollings_and_about_a_millisecond() {
+    for seed in SEEDS {
+        for (row, trace) in table_1(seed) {
+            let [polling, hip] =
+                [Scheme::Polling, Scheme::Hip].map(|scheme| run(scheme, &Settings::PAPER, &trace).delay_us());
+            assert!(hip < polling, "{}: {hip} and {polling}", row.name);
+            assert!((300.0..1_800.0).contains(&hip), "{}: {hip}", row.name);
+        }
+    }
+    for trace in recordings() {
+        let [polling, hip] =
+            [Scheme::Polling, Scheme::Hip].map(|scheme| run(scheme, &Settings::PAPER, &trace).delay_us());
+        assert!(hip < polling, "{hip} and {polling}");
+    }
+}
+
+#[test]
+fn the_mix_of_interrupts_and_polls_is_the_papers() {
+    for (index, row) in TRACES.iter().enumerate() {
+        let accounts: Vec<_> =
+            SEEDS.map(|seed| run(Scheme::Hip, &Settings::PAPER, &trace(index, seed))).collect();
+        let mean =
+            |of: fn(&Account) -> u64| accounts.iter().map(of).sum::<u64>() as f64 / accounts.len() as f64;
+        for (found, paper) in [
+            (mean(|account| account.interrupts), row.found.interrupts),
+            (mean(|account| account.polls), row.found.polls),
+            (mean(|account| account.unsuccessful), row.found.unsuccessful),
+        ] {
+            assert!((found / f64::from(paper) - 1.0).abs() < 0.25, "{}: {found} for {paper}", row.name);
+        }
+        for account in accounts {
+            let share = account.unsuccessful_share();
+            assert!((0.37..0.80).contains(&share), "{}: {share} of polls in vain", row.name);
+            assert!((account.packets_per_poll() - row.found.packets_per_poll).abs() < 0.25, "{}", row.name);
+        }
+    }
+}
+
+/// In the wording of section 6, with the traffic that was fitted to it, the table comes out too.
+#[test]
+fn the_other_reading_gives_the_table_too() {
+    for ((row, bursts), most) in
+        TRACES.iter().zip(traces::FITTED_EVENT).zip([0.02, 0.02, 0.1, 0.02, 0.25, 0.25])
+    {
+        let error = fit::error_of(row, bursts, READINGS[1]);
+        assert!(error < most, "{}: {error}", row.name);
+    }
+}
+
+#[test]
+fn no_delay_is_longer_than_the_longest_period_and_a_tick() {
+    let costs = Costs::HIP;
+    for config in READINGS {
+        for shortest in [100, 1_000, 3_000] {
+            let config = HipConfig { shortest: Duration::from_micros(shortest), ..config };
+            let self_similar = SelfSimilarConfig::new(Duration::from_millis(3), 700);
+            let mut builder = TraceBuilder::default();
+            for packet in SelfSimilar::new(self_similar, Streams::new(2)).take(20_000) {
+                builder.push(packet.at, packet.bytes as u16);
+            }
+            let made = [builder.finish().unwrap(), trace(0, 7), trace(3, 7), trace(5, 7)];
+            for trace in recordings().into_iter().chain(made) {
+                for scheme in [Scheme::Hip, Scheme::Polling] {
+                    let account = run(scheme, &with(config), &trace);
+                    // What one look takes: at most what has come within the longest period at the rate of the peak.
+                    let peak = trace.peak(config.longest * 2) as u64;
+                    let look = costs.interrupt_period(peak * 1_514);
+                    let bound = config.longest + config.shortest + look;
+                    assert!(account.longest_delay <= bound, "{scheme:?}: {:?}", account.longest_delay);
+                }
+            }
+        }
+    }
+}
+
+/// Less overhead and more delay, both never the other way, for each trace.
+fn falls_and_rises(values: &[u32], config: impl Fn(Factor) -> HipConfig) {
+    for (row, trace) in table_1(1) {
+        let accounts: Vec<_> = values
+            .iter()
+            .map(|&value| run(Scheme::Hip, &with(config(Factor::thousandths(value))), &trace))
+            .collect();
+        let name = row.name;
+        for pair in accounts.windows(2) {
+            let [less, more] = [&pair[0], &pair[1]];
+            assert!(more.overhead_us() <= less.overhead_us() * 1.001, "{name}: overhead {pair:?}");
+            assert!(more.delay_us() >= less.delay_us() * 0.999, "{name}: delay {pair:?}");
+        }
+        let (first, last) = (&accounts[0], &accounts[accounts.len() - 1]);
+        assert!(last.overhead_us() < first.overhead_us() && last.delay_us() > first.delay_us(), "{name}");
+    }
+}
+
+#[test]
+fn a_larger_gamma_polls_more() {
+    falls_and_rises(&[250, 500, 1_000, 1_500, 2_000, 3_000, 4_000], |gamma| HipConfig {
+        gamma,
+        ..READINGS[0]
+    });
+}
+
+#[test]
+fn a_larger_phi_polls_less_often() {
+    falls_and_rises(&[0, 500, 1_000, 2_000, 2_500, 3_000, 4_000, 5_000], |phi| HipConfig {
+        phi,
+        ..READINGS[0]
+    });
+}
+
+#[test]
+fn a_shorter_clock_period_makes_it_better() {
+    let tick =
+        |config: HipConfig, micros| with(HipConfig { shortest: Duration::from_micros(micros), ..config });
+    for (paper::PaperTrace { name, .. }, trace) in table_1(1) {
+        let delays = |config| {
+            [10_000, 1_000, 100].map(|micros| run(Scheme::Hip, &tick(config, micros), &trace).delay_us())
+        };
+        // Where a period holds from the arrival that gave it, as it stands.
+        let [ten, one, tenth] = delays(READINGS[1]);
+        assert!(ten > one && one > tenth, "{name}: {ten} {one} {tenth}");
+        // Where it is loaded and cut to whole ticks, a finer tick also cuts less off; at about the same overhead, which
+        // a smaller φ gives, the delay is less here too.
+        let [ten, one, _] = delays(READINGS[0]);
+        assert!(ten > one, "{name}: {ten} {one}");
+        let same = run(Scheme::Hip, &with(READINGS[0]), &trace);
+        let finer = HipConfig { phi: Factor::thousandths(1_500), ..READINGS[0] };
+        let finer = run(Scheme::Hip, &tick(finer, 100), &trace);
+        assert!(finer.delay_us() < same.delay_us(), "{name}: {} {}", finer.delay_us(), same.delay_us());
+        assert!(finer.overhead_us() < same.overhead_us() * 1.03, "{name}");
+    }
+}
+
+#[test]
+fn on_soft_timers_it_decides_alike_and_delays_less() {
+    for (paper::PaperTrace { name, .. }, trace) in table_1(1) {
+        let [clock, soft] =
+            [Scheme::Hip, Scheme::HipSoft].map(|scheme| run(scheme, &with(READINGS[1]), &trace));
+        assert!(soft.delay_us() < clock.delay_us(), "{name}: {} {}", soft.delay_us(), clock.delay_us());
+        assert!(soft.overhead_us() < clock.overhead_us() * 1.03, "{name}");
+        let share = |account: &Account| account.by_poll as f64 / account.packets() as f64;
+        assert!((share(&soft) - share(&clock)).abs() < 0.05, "{name}: {} {}", share(&soft), share(&clock));
+        // A trigger state comes within a millisecond.
+        let bound = READINGS[1].longest + Duration::from_millis(1) + Duration::from_micros(50);
+        assert!(soft.longest_delay <= bound, "{name}: {:?}", soft.longest_delay);
+    }
+}
+
+#[test]
+fn the_baselines_are_what_they_are() {
+    let trace = trace(0, 1);
+    let seconds = trace.span().as_secs_f64();
+    for hertz in [500u64, 1_000, 4_000] {
+        let settings = Settings { period: Duration::from_nanos(1_000_000_000 / hertz), ..Settings::PAPER };
+        let [constant, clocked] =
+            [Scheme::Constant, Scheme::Clocked].map(|scheme| run(scheme, &settings, &trace));
+        let ticks = seconds * hertz as f64;
+        assert!((clocked.polls as f64 - ticks).abs() <= 2.0, "{hertz} Hz: {}", clocked.polls);
+        assert_eq!((clocked.polls, clocked.interrupts), (constant.polls, 0));
+        // Each tick of a clock of its own is an interrupt, whether or not anything came.
+        let more = (clocked.busy_nanos() - constant.busy_nanos()) as f64 / clocked.polls as f64;
+        assert!((more - 5_000.0).abs() < 1.0, "{more}");
+        // On average half a period.
+        let delay = clocked.delay_us() / (500_000.0 / hertz as f64);
+        assert!((0.9..1.2).contains(&delay), "{hertz} Hz: {delay}");
+    }
+    let watchdog = run(Scheme::Watchdog, &Settings { costs: Costs::MANNA, ..Settings::PAPER }, &trace);
+    assert!(watchdog.longest_delay <= Duration::from_micros(50) + Costs::MANNA.interrupt);
+    assert!(watchdog.interrupts > 0 && watchdog.by_poll > watchdog.by_interrupt);
+    let busy = run(Scheme::BusyWait, &Settings::PAPER, &trace);
+    assert!(busy.cpu_share() > 0.999 && busy.longest_delay <= Duration::from_micros(2));
+    let spin = run(Scheme::Spin, &Settings::PAPER, &trace);
+    assert!(spin.longest_delay < Duration::from_micros(10) && spin.unsuccessful > spin.by_poll);
+}
+
+#[test]
+fn irregular_traffic_is_bounded_by_the_limit_of_polls_in_vain() {
+    let self_similar = SelfSimilarConfig::new(Duration::from_millis(20), 400);
+    let mut builder = TraceBuilder::default();
+    for packet in SelfSimilar::new(self_similar, Streams::new(5)).take(10_000) {
+        builder.push(packet.at, packet.bytes as u16);
+    }
+    let made = [builder.finish().unwrap(), trace(2, 9), trace(4, 9)];
+    for trace in recordings().into_iter().chain(made) {
+        let [interrupts, hip] =
+            [Scheme::Interrupts, Scheme::Hip].map(|scheme| run(scheme, &Settings::PAPER, &trace));
+        // P_U max is V_I / V_P: a packet that is polled costs no more than an interrupt, and each time of polling ends
+        // with at most ten polls in vain and two changes of mode.
+        let times = u128::from(hip.switches.div_ceil(2));
+        let bound = interrupts.busy_nanos() + times * (10 * 500 + 2 * 1_000);
+        // Interrupts alone may take two packets with one.
+        let shared = u128::from(interrupts.packets() - interrupts.interrupts) * 5_000;
+        assert!(hip.busy_nanos() <= bound + shared, "{} of {bound}", hip.busy_nanos());
+    }
+}
+
+#[test]
+fn the_cheaper_deviation_gives_the_same_table() {
+    for (row, trace) in table_1(1) {
+        let cheap = HipConfig { deviation: Deviation::MeanError, ..READINGS[0] };
+        let [exact, cheap] = [READINGS[0], cheap].map(|config| run(Scheme::Hip, &with(config), &trace));
+        let ratio = cheap.overhead_us() / exact.overhead_us();
+        assert!((0.85..1.15).contains(&ratio), "{}: {ratio}", row.name);
+        let ratio = cheap.delay_us() / exact.delay_us();
+        assert!((0.6..1.6).contains(&ratio), "{}: {ratio}", row.name);
+    }
+}
+
+#[test]
+fn each_way_to_round_is_possible_and_up_is_the_slowest() {
+    let trace = trace(0, 1);
+    let polls = [Rounding::Down, Rounding::Nearest, Rounding::Up]
+        .map(|rounding| run(Scheme::Hip, &with(HipConfig { rounding, ..READINGS[0] }), &trace).polls);
+    assert!(polls.is_sorted_by(|more, fewer| more > fewer), "{polls:?}");
+}
+
+#[test]
+fn other_costs_change_the_overhead_and_nothing_else() {
+    let trace = trace(0, 1);
+    let [paper, cm5] = [Costs::HIP, Costs::CM5]
+        .map(|costs| run(Scheme::Hip, &Settings { costs, ..Settings::PAPER }, &trace));
+    assert!(cm5.overhead_us() > paper.overhead_us());
+    assert_eq!(cm5.packets(), paper.packets());
+    let interrupts = run(Scheme::Interrupts, &Settings { costs: Costs::CM5, ..Settings::PAPER }, &trace);
+    assert!(
+        (interrupts.overhead_us() - (19.0 + 904.0 / 1_500.0)).abs() < 0.01,
+        "{}",
+        interrupts.overhead_us()
+    );
+}
+
+#[test]
+fn a_search_finds_no_worse_and_the_same_again() {
+    let (row, config) = (&TRACES[0], READINGS[0]);
+    let start = traces::bursts(3_000, 1_500, 500, 20_000, 6_000, 500, 100);
+    let before = fit::error_of(row, start, config);
+    let found = fit::fit(row, start, 12, Streams::new(3), config);
+    assert!(found.error <= before);
+    assert_eq!(fit::fit(row, start, 12, Streams::new(3), config), found);
+    // Those that are published are better than any of a search as short as this.
+    assert!(fit::error_of(row, traces::FITTED[0], config) < found.error.min(0.02));
+}

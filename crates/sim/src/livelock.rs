@@ -1,0 +1,44 @@
+//! Mogul and Ramakrishnan, *Eliminating Receive Livelock in an Interrupt-Driven Kernel*, TOCS 15(3), 1997.
+//!
+//! A router that takes packets as they come livelocks; one that polls with a quota, shuts input by feedback from a queue
+//! or by a limit on its processor time does not. The kernels are models; the quota, the round robin, the feedback and the
+//! limit are `softtimers_core::poll`'s.
+//!
+//! ```text
+//!   config ─▶ router ── interrupts │ polled ──▶ account ──▶ experiment, mlfrr, figures, burst, monitor
+//!              costs      4.2BSD     core::poll             closed: without simulation
+//! ```
+//!
+//! | experiment | of the paper |
+//! |---|---|
+//! | [`LIVELOCK`] | one kernel at one rate: sections 4, 6 and 7, and everything that can be set |
+//! | [`MLFRR`] | the loss-free rate and the behaviour beyond: sections 3.1, 4.2 |
+//! | [`FIGURES`] | figures 2, 5, 6, 7, 9, 10, point by point |
+//! | [`BURST`] | first packets of bursts: sections 4.3, 8.2 |
+//! | [`MONITOR`] | tcpdump: section 9 |
+
+mod account;
+mod burst;
+mod closed;
+mod config;
+pub mod costs;
+mod experiment;
+mod figures;
+mod generator;
+mod interrupts;
+mod mlfrr;
+mod monitor;
+mod polled;
+mod router;
+
+pub use account::{Drops, Outcome};
+pub use burst::BURST;
+pub use closed::Closed;
+pub use config::{Config, Consumer, Kernel};
+pub use costs::Costs;
+pub use experiment::LIVELOCK;
+pub use figures::{FIGURES, Point, points, series};
+pub use generator::{Generator, Spacing};
+pub use mlfrr::MLFRR;
+pub use monitor::MONITOR;
+pub use router::{Router, WARM_UP};

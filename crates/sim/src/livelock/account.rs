@@ -1,0 +1,218 @@
+//! What a run comes to: [`Outcome`].
+
+use std::time::Duration;
+
+use softtimers_core::poll::{Progress, ProgressConfig, SourceStats};
+use softtimers_core::{Histogram, Timestamp};
+
+use super::router::{Packet, Router};
+
+/// What was counted since the warm-up.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) arrived: u64,
+    pub(super) interrupts: u64,
+    delivered: u64,
+    latency: Histogram,
+    /// When each packet was delivered, if somebody wants to know.
+    pub(super) times: Option<Vec<Timestamp>>,
+    ticks: u64,
+    livelocked: u64,
+    progress: Progress,
+    before: Before,
+}
+
+/// What had been counted when the warm-up was over.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    at: Timestamp,
+    user: Duration,
+    starved: Duration,
+    starts: u64,
+    drops: Drops,
+    polling: SourceStats,
+    underway: u64,
+}
+
+/// Packets that were dropped, by where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drops {
+    /// By the interface, which costs nothing.
+    pub ring: u64,
+    /// At the queue between driver and IP.
+    pub ipintrq: u64,
+    /// At the queue to a process.
+    pub process: u64,
+    /// At the output queue.
+    pub output: u64,
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How long was measured.
+    pub time: Duration,
+    /// Packets that arrived.
+    pub arrived: u64,
+    /// Packets that left, or that the process has finished.
+    pub delivered: u64,
+    /// Those that did neither.
+    pub drops: Drops,
+    /// From a packet's arrival until then, in nanoseconds.
+    pub latency: Histogram,
+    /// Interrupts of both devices.
+    pub interrupts: u64,
+    /// Times that packets were handed to the transmitter.
+    pub starts: u64,
+    /// Time in which packets waited for an idle transmitter.
+    pub starved: Duration,
+    /// Time that the computing process had.
+    pub user: Duration,
+    /// Time in which input had come to nothing for 10 ms.
+    pub livelocked: f64,
+    /// What polling did.
+    pub polling: SourceStats,
+    /// The quota that was found, if it was looked for.
+    pub quota: Option<u32>,
+    /// Simulated events, the warm-up included.
+    pub events: u64,
+    /// Packets that are in queues or in hand at the end.
+    pub underway: u64,
+    /// And those that were when the warm-up was over.
+    pub underway_before: u64,
+}
+
+impl Outcome {
+    /// `count` a second.
+    pub fn rate(&self, count: u64) -> f64 {
+        count as f64 / self.time.as_secs_f64()
+    }
+
+    /// `time` of all time.
+    pub fn share(&self, time: Duration) -> f64 {
+        time.as_secs_f64() / self.time.as_secs_f64()
+    }
+}
+
+impl Account {
+    pub(super) fn new() -> Self {
+        Account {
+            arrived: 0,
+            interrupts: 0,
+            delivered: 0,
+            latency: Histogram::new(),
+            times: None,
+            ticks: 0,
+            livelocked: 0,
+            progress: Progress::new(ProgressConfig::detector(LIVELOCK)),
+            before: Before::default(),
+        }
+    }
+}
+
+impl Router {
+    /// A packet has left.
+    pub(super) fn delivered(&mut self, packet: Packet) {
+        let now = self.engine.now();
+        if let Some(times) = &mut self.account.times {
+            times.push(now);
+        }
+        let latency = now.saturating_duration_since(packet).as_nanos();
+        self.account.delivered += 1;
+        self.account.latency.record(u64::try_from(latency).unwrap_or(u64::MAX));
+    }
+
+    /// Packets that were delivered since the warm-up.
+    pub fn delivered_so_far(&self) -> u64 {
+        self.account.delivered
+    }
+
+    /// Whether input comes to nothing now, as [`Progress`] sees it.
+    pub fn is_livelocked(&self) -> bool {
+        self.account.progress.is_stalled()
+    }
+
+    /// From now on counts.
+    pub(super) fn account_begins(&mut self) {
+        let now = self.engine.now();
+        let sent = self.output.counts(now);
+        let before = Before {
+            at: now,
+            user: self.cpu.worked(self.tasks.user, now),
+            starved: sent.starved,
+            starts: sent.starts,
+            drops: self.drops(),
+            polling: self.polled.stats(),
+            underway: self.underway(),
+        };
+        self.account = Account { before, progress: self.account.progress, ..Account::new() };
+    }
+
+    /// A tick of the clock.
+    pub(super) fn observe_progress(&mut self) {
+        let now = self.engine.now();
+        let came = self.ring.taken() + self.ring.dropped();
+        let Account { progress, delivered, ticks, livelocked, .. } = &mut self.account;
+        progress.observe(now, came, *delivered);
+        *ticks += 1;
+        *livelocked += u64::from(progress.is_stalled());
+    }
+
+    pub(super) fn outcome(self) -> Outcome {
+        let now = self.engine.now();
+        let (sent, drops, polling) = (self.output.counts(now), self.drops(), self.polled.stats());
+        let underway = self.underway();
+        let Account { arrived, interrupts, delivered, latency, ticks, livelocked, before, .. } = self.account;
+        Outcome {
+            time: now.saturating_duration_since(before.at),
+            arrived,
+            delivered,
+            drops: Drops {
+                ring: drops.ring - before.drops.ring,
+                ipintrq: drops.ipintrq - before.drops.ipintrq,
+                process: drops.process - before.drops.process,
+                output: drops.output - before.drops.output,
+            },
+            latency,
+            interrupts,
+            starts: sent.starts - before.starts,
+            starved: sent.starved - before.starved,
+            user: self.cpu.worked(self.tasks.user, now) - before.user,
+            livelocked: livelocked as f64 / ticks.max(1) as f64,
+            polling: SourceStats {
+                packets: polling.packets - before.polling.packets,
+                turns: polling.turns - before.polling.turns,
+                looks: polling.looks - before.polling.looks,
+                empty_looks: polling.empty_looks - before.polling.empty_looks,
+                armed: polling.armed - before.polling.armed,
+                raced: polling.raced - before.polling.raced,
+                woken: polling.woken - before.polling.woken,
+                shut: polling.shut - before.polling.shut,
+                shut_time: polling.shut_time - before.polling.shut_time,
+            },
+            quota: self.polled.auto_quota(),
+            events: self.engine.handled(),
+            underway,
+            underway_before: before.underway,
+        }
+    }
+
+    /// Packets in queues, on the transmitter, and in the hands of a task.
+    pub(super) fn underway(&self) -> u64 {
+        let queues = [&self.ring, &self.interrupts.ipintrq, &self.queue].map(|queue| u64::from(queue.len()));
+        let in_hand = self.in_process() + self.interrupts.in_hand() + self.polled.in_hand();
+        queues.iter().sum::<u64>() + in_hand + self.output.pending()
+    }
+
+    fn drops(&self) -> Drops {
+        Drops {
+            ring: self.ring.dropped(),
+            ipintrq: self.interrupts.ipintrq.dropped(),
+            process: self.queue.dropped(),
+            output: self.output.queue.dropped(),
+        }
+    }
+}
+
+/// No progress for so long, with input, is livelock (§4.2).
+const LIVELOCK: Duration = Duration::from_millis(10);

@@ -1,0 +1,133 @@
+//! What a run is of: [`Config`].
+
+use std::time::Duration;
+
+use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Quota};
+
+use super::costs::{self, Costs};
+use super::generator::Spacing;
+
+/// The paper's kernels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kernel {
+    /// Digital UNIX V3.2 as it was (figure 2, 6-1).
+    Unmodified,
+    /// The modified kernel configured to act like it (figure 5, 6-3).
+    NoPolling,
+    /// The modified kernel (§6.4).
+    Polled,
+    /// The earlier prototype: everything at the device's priority, and nothing else runs meanwhile (§5.3).
+    HighIpl,
+    /// Polling by the clock alone: clocked interrupts (§10).
+    Clocked,
+}
+
+impl Kernel {
+    /// Their names on the command line, in order.
+    pub const NAMES: &[&str] = &["unmodified", "no-polling", "polled", "high-ipl", "clocked"];
+
+    /// By its name; the polled one for any other.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "unmodified" => Kernel::Unmodified,
+            "no-polling" => Kernel::NoPolling,
+            "high-ipl" => Kernel::HighIpl,
+            "clocked" => Kernel::Clocked,
+            _ => Kernel::Polled,
+        }
+    }
+
+    /// Whether packets are taken by a polling loop.
+    pub fn polls(self) -> bool {
+        matches!(self, Kernel::Polled | Kernel::HighIpl | Kernel::Clocked)
+    }
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Consumer {
+    /// The kernel forwards it.
+    Kernel,
+    /// A process says whether it may be forwarded (§6.2).
+    Screend,
+    /// A process writes it down (§9).
+    Monitor,
+}
+
+/// The machine, its kernel and its load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Config {
+    /// Which kernel.
+    pub kernel: Kernel,
+    /// Who takes the packets.
+    pub consumer: Consumer,
+    /// Packets in one turn of the polled kernels.
+    pub quota: Quota,
+    /// That is set by [`AutoQuota`](softtimers_core::poll::AutoQuota), beginning from `quota`.
+    pub auto_quota: bool,
+    /// Input is shut by the queue to the process.
+    pub feedback: Option<FeedbackConfig>,
+    /// Input is shut by the processor time it takes.
+    pub limit: Option<CpuLimitConfig>,
+    /// Of the clocked kernel.
+    pub period: Duration,
+    /// A process computes without end.
+    pub user: bool,
+    /// The driver of the interrupt-driven kernels takes all packets there are in one interrupt.
+    pub batching: bool,
+    /// Their transmit interrupt has a lower priority than the receive interrupt (§4.4).
+    pub transmit_lower: bool,
+    /// Packets are handed to the transmitter while it is active (§8.2).
+    pub eager: bool,
+    /// Of the costs.
+    pub percent: u32,
+    /// What a packet costs to be queued for the process, and in it, if that is not screend.
+    pub process: Option<(Duration, Duration)>,
+    /// Packets a second.
+    pub rate: u64,
+    /// How they are spaced.
+    pub spacing: Spacing,
+    /// Room in the interface.
+    pub ring: u32,
+    /// Room in the queue to the process.
+    pub queue: u32,
+    /// How long is measured, after [`WARM_UP`](super::router::WARM_UP).
+    pub duration: Duration,
+}
+
+impl Config {
+    /// A kernel at a rate, and the paper's values for the rest.
+    pub fn new(kernel: Kernel, rate: u64) -> Self {
+        Config {
+            kernel,
+            consumer: Consumer::Kernel,
+            quota: Quota::new(5, 5),
+            auto_quota: false,
+            feedback: None,
+            limit: None,
+            period: Duration::from_millis(1),
+            user: false,
+            batching: true,
+            transmit_lower: false,
+            eager: false,
+            percent: 100,
+            process: None,
+            rate,
+            spacing: Spacing::Varied,
+            ring: costs::RING,
+            queue: costs::SCREEN_QUEUE,
+            duration: Duration::from_secs(2),
+        }
+    }
+
+    /// What its steps cost.
+    pub fn costs(&self) -> Costs {
+        let costs = match self.kernel {
+            Kernel::Unmodified => Costs::unmodified(),
+            Kernel::NoPolling => Costs::no_polling(),
+            Kernel::Polled | Kernel::HighIpl | Kernel::Clocked => Costs::polling(),
+        };
+        let (queue, process) = self.process.unwrap_or((costs.queue, costs.process));
+        Costs { queue, process, ..costs }.times(self.percent)
+    }
+}

@@ -1,0 +1,112 @@
+//! `livelock-figures`: every point of the paper's figures that could be read from its plots, and beside it the model's.
+
+use std::time::Duration;
+
+use softtimers_core::Percent;
+use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
+
+use super::config::{Config, Consumer, Kernel};
+use super::router::Router;
+use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Streams};
+
+/// Figures 2, 5, 6, 7, 9 and 10, whose numbers in the earlier version of the paper, 6-1 to 7-1, are used here.
+pub static FIGURES: Experiment = Experiment {
+    name: "livelock-figures",
+    about: "Each point of the livelock paper's figures beside the model's (sections 6 and 7)",
+    details: "The points were read from vector plots of the conference version (USENIX 1996), whose figures 6-1, 6-3, \
+              6-4, 6-5, 6-6 and 7-1 are 2, 5, 6, 7, 9 and 10 of the journal's.",
+    parameters: &[
+        Parameter {
+            name: "figure",
+            about: "Which",
+            kind: Kind::Choice(&["6-1", "6-3", "6-4", "6-5", "6-6", "7-1"]),
+            default: Setting::Choice("6-1"),
+        },
+        Parameter {
+            name: "duration",
+            about: "Simulated time of each point",
+            kind: Kind::Time { least: Duration::from_millis(10), most: Duration::from_secs(1_000) },
+            default: Setting::Time(Duration::from_secs(1)),
+        },
+    ],
+    columns: &[
+        Column::new("figure", "number in the conference version"),
+        Column::new("series", "which kernel, as the figure names it"),
+        Column::new("input_pps", "packets a second that arrive"),
+        Column::new("paper", "what the figure has: packets a second; % of the processor in 7-1").digits(1),
+        Column::new("model", "what the model has").digits(1),
+    ],
+    sweep: &[("figure", "6-1,6-3,6-4,6-5,6-6,7-1")],
+    run,
+};
+
+fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+    let (figure, duration) = (parameters.choice("figure"), parameters.time("duration"));
+    let rows = points().filter(|point| point.figure == figure).map(|point| {
+        let config = Config { duration, rate: point.input.round() as u64, ..series(point.series) };
+        let found = Router::new(config, streams).run();
+        let model = if config.user { 100.0 * found.share(found.user) } else { found.rate(found.delivered) };
+        vec![point.figure.into(), point.series.into(), point.input.into(), point.output.into(), model.into()]
+    });
+    Ok(rows.collect())
+}
+
+/// A point of a figure.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Point {
+    /// The figure's number.
+    pub figure: &'static str,
+    /// What it calls the kernel.
+    pub series: &'static str,
+    /// Packets a second.
+    pub input: f64,
+    /// Packets a second, or % of the processor.
+    pub output: f64,
+}
+
+/// All of them.
+pub fn points() -> impl Iterator<Item = Point> {
+    DIGITISED.lines().skip(1).filter_map(|line| {
+        let (figure, rest) = line.split_once(',')?;
+        let (rest, output) = rest.rsplit_once(',')?;
+        let (series, input) = rest.rsplit_once(',')?;
+        Some(Point {
+            figure,
+            series: series.trim_matches('"'),
+            input: input.parse().ok()?,
+            output: output.parse().ok()?,
+        })
+    })
+}
+
+/// The kernel of a series.
+pub fn series(name: &str) -> Config {
+    let polled = |quota| Config { quota: Quota::new(quota, quota), ..Config::new(Kernel::Polled, 0) };
+    let screend = |config| Config { consumer: Consumer::Screend, ..config };
+    let number = || {
+        let digits = name.split(['=', ' ', ',', '%']).find_map(|word| word.parse().ok());
+        digits.unwrap_or(u32::MAX)
+    };
+    match name {
+        "unmodified, no screend" | "unmodified" => Config::new(Kernel::Unmodified, 0),
+        "unmodified, screend" => screend(Config::new(Kernel::Unmodified, 0)),
+        "no polling (modified kernel)" => Config::new(Kernel::NoPolling, 0),
+        "polling no quota" => polled(u32::MAX),
+        "polling no feedback, screend" => screend(polled(10)),
+        "polling with feedback, screend" => Config { feedback: paper_feedback(), ..screend(polled(20)) },
+        name if name.starts_with("threshold") => {
+            let limit = Percent::new(number()).ok().map(|share| CpuLimitConfig::preset(Preset::Paper, share));
+            Config { user: true, limit, ..polled(5) }
+        }
+        name if name.ends_with("screend+fb") => {
+            Config { feedback: paper_feedback(), ..screend(polled(number())) }
+        }
+        _ => polled(number()),
+    }
+}
+
+fn paper_feedback() -> Option<FeedbackConfig> {
+    FeedbackConfig::preset(Preset::Paper, super::costs::SCREEN_QUEUE).ok()
+}
+
+const DIGITISED: &str = include_str!("figures.csv");

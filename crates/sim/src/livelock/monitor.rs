@@ -1,0 +1,114 @@
+//! `livelock-monitor`: tcpdump on a flooded network (§9), figure 15.
+//!
+//! A packet filter in the receiving thread puts packets into a queue of 32, tcpdump takes them out; with feedback input is
+//! shut when fewer than eight more have room, and opened after a millisecond, by nothing else.
+
+use std::time::Duration;
+
+use softtimers_core::poll::{FeedbackConfig, Quota};
+
+use super::config::{Config, Consumer, Kernel};
+use super::router::Router;
+use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Streams};
+
+/// Packets captured by packets sent.
+pub static MONITOR: Experiment = Experiment {
+    name: "livelock-monitor",
+    about: "tcpdump on a flooded network, with and without feedback (livelock paper, section 9)",
+    details: "What writing a packet to disk costs is chosen so that 7,700 of 9,000 packets/s are captured, which is where \
+              the paper's run with feedback saturates. It has no other figures in its text.",
+    parameters: &[
+        Parameter {
+            name: "rate",
+            about: "Packets a second on the network",
+            kind: Kind::Count { least: 0, most: 14_880 },
+            default: Setting::Count(9_000),
+        },
+        Parameter {
+            name: "file",
+            about: "What tcpdump writes to",
+            kind: Kind::Choice(&["null", "disk"]),
+            default: Setting::Choice("disk"),
+        },
+        Parameter {
+            name: "feedback",
+            about: "Input is shut when the queue is nearly full",
+            kind: Kind::Choice(&["no", "yes"]),
+            default: Setting::Choice("yes"),
+        },
+        Parameter {
+            name: "queue",
+            about: "Room in the queue to tcpdump",
+            kind: Kind::Count { least: 1, most: 65_536 },
+            default: Setting::Count(32),
+        },
+        Parameter {
+            name: "room",
+            about: "Input is shut when there is room for fewer packets",
+            kind: Kind::Count { least: 1, most: 65_536 },
+            default: Setting::Count(8),
+        },
+        Parameter {
+            name: "quota",
+            about: "Packets a turn",
+            kind: Kind::Limit { least: 1, most: 10_000 },
+            default: Setting::Limit(Some(10)),
+        },
+        Parameter {
+            name: "duration",
+            about: "Simulated time that is measured",
+            kind: Kind::Time { least: Duration::from_millis(10), most: Duration::from_secs(1_000) },
+            default: Setting::Time(Duration::from_secs(2)),
+        },
+    ],
+    columns: &[
+        Column::new("file", "what is written to"),
+        Column::new("feedback", "whether there is any"),
+        Column::new("sent_pps", "packets on the network, a second"),
+        Column::new("captured_pps", "packets that tcpdump got, a second"),
+        Column::new("interface_drops", "% dropped by the interface").digits(1),
+        Column::new("filter_drops", "% dropped at the queue to tcpdump").digits(1),
+    ],
+    sweep: &[
+        ("file", "null,disk"),
+        ("feedback", "no,yes"),
+        ("rate", "2000,4000,5000,6000,7000,8000,9000,10000,11000,12000"),
+    ],
+    run,
+};
+
+fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+    let (queue, room) = (parameters.count_u32("queue"), parameters.count_u32("room"));
+    let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
+    let wanted = parameters.choice("feedback") == "yes";
+    let feedback = wanted
+        .then(|| FeedbackConfig::monitor(queue, room))
+        .transpose()
+        .map_err(|_| RunError::new(format_args!("room {room}: a queue of {queue} has at most {queue}")))?;
+    let config = Config {
+        consumer: Consumer::Monitor,
+        quota: Quota::new(quota, quota),
+        feedback,
+        queue,
+        process: Some((FILTER, if parameters.choice("file") == "disk" { DISK } else { NULL })),
+        duration: parameters.time("duration"),
+        ..Config::new(Kernel::Polled, parameters.count("rate"))
+    };
+    let found = Router::new(config, streams).run();
+    let share = |count: u64| 100.0 * count as f64 / found.arrived.max(1) as f64;
+    Ok(vec![vec![
+        parameters.choice("file").into(),
+        parameters.choice("feedback").into(),
+        found.rate(found.arrived).into(),
+        found.rate(found.delivered).into(),
+        share(found.drops.ring).into(),
+        share(found.drops.process).into(),
+    ]])
+}
+
+/// The packet filter, and its queue: with the driver's work little enough that nearly nothing is dropped by the interface.
+const FILTER: Duration = Duration::from_micros(20);
+/// So that 7,700 packets/s are captured of 9,000.
+const DISK: Duration = Duration::from_micros(75);
+/// Little enough that the fastest generator, some 11,000 packets/s, does not quite saturate it.
+const NULL: Duration = Duration::from_micros(22);

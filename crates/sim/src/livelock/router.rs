@@ -1,0 +1,332 @@
+//! The router under test: two Ethernets, one processor, one of the paper's kernels.
+//!
+//! ```text
+//!   interrupt-driven: ring ─▶ driver at SPLIMP ─▶ ipintrq ─▶ IP, a thread ─▶ output queue ─▶ transmitter
+//!   polled:           ring ─▶ the polling thread, driver and IP in one ────▶ output queue ─▶ transmitter
+//!   with screend:                                       IP ─▶ queue ─▶ process ─▶ the rest of IP ─▶ …
+//! ```
+//!
+//! This file is what all kernels share: the machine, the devices, the process behind the queue. What a kernel does with
+//! an interrupt is in [`interrupts`](super::interrupts) and [`polled`](super::polled).
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use super::account::{Account, Outcome};
+use super::config::{Config, Consumer, Kernel};
+use super::costs::{self, Costs};
+use super::generator::Generator;
+use super::interrupts::Interrupts;
+use super::polled::Polled;
+use crate::device::{Ring, Transmitter};
+use crate::machine::{Attempt, Dispatched, Level, Processor, TaskConfig, TaskId};
+use crate::{Engine, Streams};
+
+/// A packet: when it arrived.
+pub(super) type Packet = Timestamp;
+
+/// What happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Event {
+    /// A piece of work is done.
+    Work(Attempt),
+    /// A packet has arrived.
+    Arrival,
+    /// The transmitter has sent one.
+    WireDone,
+    /// The clock ticks.
+    Tick,
+    /// System processes want to run.
+    Background,
+    /// The polling thread wanted to look again.
+    Look,
+    /// A window of the automatic quota is over.
+    Window,
+}
+
+/// The whole machine.
+#[derive(Debug)]
+pub struct Router {
+    pub(super) config: Config,
+    pub(super) costs: Costs,
+    pub(super) engine: Engine<Event>,
+    pub(super) cpu: Processor,
+    pub(super) tasks: Tasks,
+    pub(super) ring: Ring<Packet>,
+    pub(super) output: Transmitter<Packet>,
+    pub(super) queue: Ring<Packet>,
+    /// What the process behind that is doing.
+    process: Option<ProcessStep>,
+    /// Of the kernels that do not poll.
+    pub(super) interrupts: Interrupts,
+    /// Of those that do.
+    pub(super) polled: Polled,
+    pub(super) account: Account,
+    generator: Generator,
+}
+
+/// Those that compete for the processor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tasks {
+    clock: TaskId,
+    pub(super) receive: TaskId,
+    pub(super) transmit: TaskId,
+    /// IP's thread, or the polling one.
+    pub(super) network: TaskId,
+    pub(super) process: TaskId,
+    background: TaskId,
+    pub(super) user: TaskId,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ProcessStep {
+    Packet(Packet),
+    Output(Packet),
+    Finish,
+}
+
+impl Router {
+    /// Everything idle, and the first packet on its way.
+    pub fn new(config: Config, streams: Streams) -> Self {
+        Router::with_costs(config, config.costs(), streams)
+    }
+
+    /// On a machine with other costs.
+    pub fn with_costs(config: Config, costs: Costs, streams: Streams) -> Self {
+        let mut cpu = Processor::new();
+        let tasks = Tasks::add(&mut cpu, &config, &costs);
+        let mut router = Router {
+            engine: Engine::new(),
+            cpu,
+            tasks,
+            ring: Ring::new(config.ring),
+            output: Transmitter::new(costs::IFQ, costs::DESCRIPTORS, costs::WIRE, config.eager),
+            queue: Ring::new(config.queue),
+            process: None,
+            interrupts: Interrupts::new(),
+            polled: Polled::new(&config),
+            account: Account::new(),
+            generator: Generator::new(config.rate, costs::WIRE, config.spacing, streams.of("arrivals")),
+            config,
+            costs,
+        };
+        router.begin();
+        router
+    }
+
+    /// Runs a warm-up and then the measurement, and says what came of it.
+    pub fn run(mut self) -> Outcome {
+        self.run_until(Timestamp::ZERO + WARM_UP);
+        self.account_begins();
+        self.run_until(Timestamp::ZERO + WARM_UP + self.config.duration);
+        self.outcome()
+    }
+
+    /// Runs until `end`.
+    pub fn run_until(&mut self, end: Timestamp) {
+        while let Some(event) = self.engine.next(end) {
+            self.happens(event);
+            self.dispatch();
+        }
+    }
+
+    /// Only these packets come; when each that is not dropped was delivered, in order, within a second.
+    pub fn burst(mut self, arrivals: &[Timestamp]) -> Vec<Timestamp> {
+        for &at in arrivals {
+            self.engine.at(at, Event::Arrival);
+        }
+        self.account.times = Some(Vec::with_capacity(arrivals.len()));
+        self.run_until(Timestamp::ZERO + Duration::from_secs(1));
+        self.account.times.unwrap_or_default()
+    }
+
+    /// Changes the offered load, from the next packet on.
+    pub fn set_rate(&mut self, rate: u64) {
+        self.generator.set_rate(rate);
+    }
+
+    fn begin(&mut self) {
+        self.engine.after(costs::TICKS, Event::Tick);
+        self.engine.after(costs::BACKGROUND_PERIOD, Event::Background);
+        if self.config.auto_quota {
+            self.engine.after(super::polled::WINDOW, Event::Window);
+        }
+        self.schedule_arrival();
+        if self.config.user {
+            self.cpu.give(self.tasks.user, Duration::MAX);
+        }
+        if self.config.kernel.polls() {
+            self.wake_polling();
+        }
+        self.dispatch();
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Work(attempt) => {
+                if let Some(task) = self.cpu.finished(self.engine.now(), attempt) {
+                    self.finished(task);
+                }
+            }
+            Event::Arrival => self.arrived(),
+            Event::WireDone => self.wire_done(),
+            Event::Tick => {
+                self.engine.after(costs::TICKS, Event::Tick);
+                self.observe_progress();
+                if self.cpu.is_idle(self.tasks.clock) {
+                    self.cpu.give(self.tasks.clock, self.costs.tick);
+                }
+            }
+            Event::Background => {
+                self.engine.after(costs::BACKGROUND_PERIOD, Event::Background);
+                if self.cpu.is_idle(self.tasks.background) {
+                    self.cpu.give(self.tasks.background, costs::BACKGROUND);
+                }
+            }
+            Event::Look => self.polling_looks(),
+            Event::Window => self.window_ends(),
+        }
+    }
+
+    fn finished(&mut self, task: TaskId) {
+        let (tasks, polls) = (self.tasks, self.config.kernel.polls());
+        if task == tasks.receive {
+            if polls { self.polling_wanted() } else { self.receive_goes_on() }
+        } else if task == tasks.transmit {
+            if polls { self.transmit_wanted() } else { self.transmit_goes_on() }
+        } else if task == tasks.network {
+            if polls { self.polling_goes_on() } else { self.network_goes_on() }
+        } else if task == tasks.process {
+            self.process_goes_on();
+        }
+    }
+
+    fn dispatch(&mut self) {
+        match self.cpu.dispatch(self.engine.now()) {
+            Dispatched::Runs(time, attempt) => self.engine.at(time, Event::Work(attempt)),
+            Dispatched::Idle if self.config.kernel.polls() => {
+                self.polling_idles();
+                if let Dispatched::Runs(time, attempt) = self.cpu.dispatch(self.engine.now()) {
+                    self.engine.at(time, Event::Work(attempt));
+                }
+            }
+            Dispatched::Idle | Dispatched::Unchanged | Dispatched::Endless => {}
+        }
+    }
+
+    fn schedule_arrival(&mut self) {
+        if let Some(at) = self.generator.next() {
+            self.engine.at(at, Event::Arrival);
+        }
+    }
+
+    fn arrived(&mut self) {
+        self.schedule_arrival();
+        self.account.arrived += 1;
+        self.ring.push(self.engine.now());
+        if self.config.kernel.polls() { self.receive_interrupt() } else { self.receive_raised() }
+    }
+
+    fn wire_done(&mut self) {
+        let now = self.engine.now();
+        let (packet, next) = self.output.wire_done(now);
+        if let Some(arrived) = packet {
+            self.delivered(arrived);
+        }
+        if let Some(next) = next {
+            self.engine.at(next, Event::WireDone);
+        }
+        if self.config.kernel.polls() { self.transmit_interrupt() } else { self.transmit_raised() }
+    }
+
+    /// Hands a packet to the transmitter.
+    pub(super) fn transmit(&mut self, packet: Packet) {
+        if let Some(done) = self.output.output(self.engine.now(), packet) {
+            self.engine.at(done, Event::WireDone);
+        }
+    }
+
+    /// The transmitter's interrupt was serviced.
+    pub(super) fn restart_output(&mut self) {
+        if let Some(done) = self.output.restart(self.engine.now()) {
+            self.engine.at(done, Event::WireDone);
+        }
+    }
+
+    /// A packet is in the queue of the process, or found it full.
+    pub(super) fn queued(&mut self, packet: Packet) {
+        self.queue.push(packet);
+        if self.process.is_none() {
+            self.next_of_queue();
+        }
+    }
+
+    fn next_of_queue(&mut self) {
+        let Some(packet) = self.queue.pop() else { return };
+        self.process = Some(ProcessStep::Packet(packet));
+        self.cpu.give(self.tasks.process, self.costs.process);
+        if self.config.kernel.polls() {
+            self.queue_drained();
+        }
+    }
+
+    fn process_goes_on(&mut self) {
+        let (next, work) = match self.process.take() {
+            Some(ProcessStep::Packet(packet)) if self.config.consumer == Consumer::Screend => {
+                (ProcessStep::Output(packet), self.costs.output)
+            }
+            Some(ProcessStep::Output(packet)) => {
+                self.transmit(packet);
+                (ProcessStep::Finish, self.costs.finish)
+            }
+            Some(ProcessStep::Packet(packet)) => {
+                self.delivered(packet);
+                return self.next_of_queue();
+            }
+            Some(ProcessStep::Finish) | None => return self.next_of_queue(),
+        };
+        self.process = Some(next);
+        self.cpu.give(self.tasks.process, work);
+    }
+
+    /// How many packets the process has in hand.
+    pub(super) fn in_process(&self) -> u64 {
+        u64::from(matches!(self.process, Some(ProcessStep::Packet(_) | ProcessStep::Output(_))))
+    }
+}
+
+impl Tasks {
+    fn add(cpu: &mut Processor, config: &Config, costs: &Costs) -> Self {
+        let thread = |level, switch| TaskConfig::thread(level, switch, costs.pollution);
+        let network = match config.kernel {
+            // It is the interrupt handler, and polls before it returns.
+            Kernel::HighIpl => TaskConfig::interrupt(DEVICE),
+            _ => thread(NETWORK, costs.switch_network),
+        };
+        let transmit = if config.transmit_lower { TRANSMIT_LOWER } else { DEVICE };
+        Tasks {
+            clock: cpu.add(TaskConfig::interrupt(CLOCK)),
+            receive: cpu.add(TaskConfig::interrupt(DEVICE)),
+            transmit: cpu.add(TaskConfig::interrupt(transmit)),
+            network: cpu.add(network),
+            process: cpu.add(thread(PROCESS, costs.switch)),
+            background: cpu.add(thread(BACKGROUND, Duration::ZERO)),
+            // What switching back to it costs is in the costs of switching away.
+            user: cpu.add(thread(USER, costs.pollution)),
+        }
+    }
+}
+
+/// Of both devices in the paper (SPLIMP).
+const DEVICE: Level = Level(8);
+const CLOCK: Level = Level(9);
+const TRANSMIT_LOWER: Level = Level(7);
+/// Above all consumers of packets (§8.2.1).
+const NETWORK: Level = Level(4);
+const PROCESS: Level = Level(3);
+const BACKGROUND: Level = Level(2);
+const USER: Level = Level(1);
+
+/// Not measured: queues fill, and the quota of a climb settles elsewhere.
+pub const WARM_UP: Duration = Duration::from_millis(200);

@@ -1,0 +1,256 @@
+//! **What a little noise does to a large job**: a bulk-synchronous program computes in phases between barriers, and at each
+//! barrier all nodes wait for the one that was held up (Tsafrir, Etsion, Feitelson, *General-purpose timing: the failure
+//! of periodic timers*, 2005, §2.2).
+//!
+//! ```text
+//!   node 1   ▓▓▓▓▓▓▓▓│▓▓▓▓▓▓▓▓····│▓▓▓▓▓▓▓▓│
+//!   node 2   ▓▓▓▓▓▓▓▓│▓▓▓▓▓▓▓▓xxxx│▓▓▓▓▓▓▓▓│        x: a tick, an interrupt, a daemon
+//!   node 3   ▓▓▓▓▓▓▓▓│▓▓▓▓▓▓▓▓····│▓▓▓▓▓▓▓▓│        ·: waiting for node 2
+//! ```
+//!
+//! If a share p of phases is held up on one node, (1 − p)ⁿ of them are on none of n. So p has to be well below 1/n,
+//! and what is nothing to one node is most of the time of a thousand: the job takes the longest of n phases each time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use softtimers_core::{Histogram, Random, Trace};
+
+use crate::experiment::{Experiment, RunError};
+use crate::parameter::{Kind, Parameter, Parameters, Setting};
+use crate::streams::Streams;
+use crate::table::{Column, Row};
+
+/// The share of phases that are held up on none of n nodes, and how much slower the job is.
+pub static NOISE: Experiment = Experiment {
+    name: "noise",
+    about: "a bulk-synchronous job on n nodes with a little noise each (Tsafrir, Etsion, Feitelson 2005, section 2.2)",
+    details: "Each phase of the job takes as long as the longest of its nodes' phases, drawn independently: of a model \
+              in which a share of phases is held up, or of time stamps that were taken after each phase of a real loop. \
+              Beside the drawings stands the exact expectation.",
+    parameters: &[
+        Parameter { name: "nodes", about: "nodes of the job", kind: COUNT, default: Setting::Count(100) },
+        Parameter { name: "phases", about: "phases to draw", kind: COUNT, default: Setting::Count(10_000) },
+        Parameter {
+            name: "stamps",
+            about: "a recording whose times are the ends of phases, instead of the model",
+            kind: Kind::Trace,
+            default: Setting::Trace(None),
+        },
+        Parameter {
+            name: "phase",
+            about: "a phase that nothing holds up",
+            kind: TIME,
+            default: Setting::Time(Duration::from_millis(1)),
+        },
+        Parameter {
+            name: "p",
+            about: "share of phases that are held up (section 2.2, figure 3)",
+            kind: SHARE,
+            default: Setting::Real(0.01),
+        },
+        Parameter {
+            name: "held-up",
+            about: "such a phase, as a multiple of others (section 2.2)",
+            kind: TIMES,
+            default: Setting::Real(1.6),
+        },
+        Parameter {
+            name: "p-long",
+            about: "share of those that take twice as long as others: rare, and what a large machine waits for",
+            kind: SHARE,
+            default: Setting::Real(0.05),
+        },
+        Parameter {
+            name: "threshold",
+            about: "a phase counts as held up beyond so many medians",
+            kind: TIMES,
+            default: Setting::Real(1.3),
+        },
+    ],
+    columns: &[
+        Column::new("nodes", "n"),
+        Column::new("p_delayed", "p: share of phases held up on one node").digits(5),
+        Column::new("undelayed", "(1 - p)^n: share of phases held up on none").digits(4),
+        Column::new("undelayed_drawn", "the same, as drawn").digits(4),
+        Column::new("slowdown", "how much longer the job takes than without noise, as drawn").digits(3),
+        Column::new("slowdown_expected", "the same, exactly").digits(3),
+        Column::new("p_wanted", "an order of magnitude below 1/n").digits(6),
+        Column::new("undelayed_wanted", "share of phases held up on none with that p").digits(4),
+    ],
+    sweep: &[("nodes", "1,10,32,100,320,1000")],
+    run,
+};
+
+const COUNT: Kind = Kind::Count { least: 1, most: 1_000_000 };
+const TIME: Kind = Kind::Time { least: Duration::from_nanos(1_000), most: Duration::from_secs(3_600) };
+const SHARE: Kind = Kind::Real { least: 0.0, most: 1.0 };
+const TIMES: Kind = Kind::Real { least: 1.0, most: 1_000.0 };
+
+/// How long phases take on one node.
+///
+/// ```
+/// use softtimers_sim::noise::{Phases, undelayed};
+///
+/// // One in a hundred takes 1.6 times as long.
+/// let phases = Phases::new([(1_000_000, 99), (1_600_000, 1)]).expect("some phases");
+/// assert_eq!(phases.share_above(1_300_000), 0.01);
+/// assert!((undelayed(0.01, 100) - 0.366).abs() < 0.0005);
+/// assert!((undelayed(0.001, 100) - 0.905).abs() < 0.0005);
+/// assert!((phases.expected_longest(100) / 1e6 - (0.366 + 0.634 * 1.6)).abs() < 0.001);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Phases {
+    /// Lengths in nanoseconds, ascending, each with how many are at most as long.
+    lengths: Vec<(u64, u64)>,
+}
+
+impl Phases {
+    /// Of lengths in nanoseconds and how often each was seen; `None` if there are none.
+    pub fn new(seen: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
+        let mut counts = BTreeMap::<u64, u64>::new();
+        for (length, times) in seen.into_iter().filter(|&(_, times)| times > 0) {
+            let count = counts.entry(length).or_default();
+            *count = count.saturating_add(times);
+        }
+        let mut total = 0u64;
+        let lengths = counts.into_iter().map(|(length, count)| {
+            total = total.saturating_add(count);
+            (length, total)
+        });
+        let lengths: Vec<_> = lengths.collect();
+        (!lengths.is_empty()).then_some(Phases { lengths })
+    }
+
+    /// Of a histogram of nanoseconds.
+    pub fn of_histogram(histogram: &Histogram) -> Option<Self> {
+        Phases::new(histogram.iter())
+    }
+
+    /// Of the times at which each phase ended.
+    pub fn of_stamps(stamps: &Trace) -> Option<Self> {
+        let ends = || stamps.iter().map(|(end, _)| end.as_nanos() as u64);
+        Phases::new(ends().skip(1).zip(ends()).map(|(end, begin)| (end - begin, 1)))
+    }
+
+    /// The share that take longer than this.
+    pub fn share_above(&self, nanos: u64) -> f64 {
+        let at_most = self.lengths.partition_point(|&(length, _)| length <= nanos);
+        let below = at_most.checked_sub(1).map_or(0, |last| self.lengths[last].1);
+        (self.total() - below) as f64 / self.total() as f64
+    }
+
+    /// The median, in nanoseconds.
+    pub fn median(&self) -> u64 {
+        self.at(self.total().div_ceil(2) - 1)
+    }
+
+    /// One at random, in nanoseconds.
+    pub fn draw(&self, random: &mut Random) -> u64 {
+        self.at(random.below(self.total()))
+    }
+
+    /// The mean of the longest of so many, in nanoseconds: each length, by how likely it is that none is longer and not
+    /// all are shorter.
+    pub fn expected_longest(&self, nodes: u64) -> f64 {
+        let mut before = 0.0;
+        let mut sum = 0.0;
+        for &(length, count) in &self.lengths {
+            let none_longer = power(count as f64 / self.total() as f64, nodes);
+            sum += (none_longer - before) * length as f64;
+            before = none_longer;
+        }
+        sum
+    }
+
+    fn at(&self, number: u64) -> u64 {
+        let index = self.lengths.partition_point(|&(_, count)| count <= number);
+        self.lengths[index.min(self.lengths.len() - 1)].0
+    }
+
+    fn total(&self) -> u64 {
+        self.lengths[self.lengths.len() - 1].1
+    }
+}
+
+/// (1 − p)ⁿ: the share of phases that are held up on none of so many nodes.
+pub fn undelayed(p: f64, nodes: u64) -> f64 {
+    power(1.0 - p, nodes)
+}
+
+/// The most that p may be for the job to notice little: an order of magnitude below 1/n (§2.2).
+///
+/// ```
+/// assert_eq!(softtimers_sim::noise::wanted(100), 0.001);
+/// ```
+pub fn wanted(nodes: u64) -> f64 {
+    0.1 / nodes.max(1) as f64
+}
+
+/// By squaring: products alone, which every machine rounds alike.
+fn power(base: f64, exponent: u64) -> f64 {
+    let (mut result, mut square, mut left) = (1.0, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        left >>= 1;
+    }
+    result
+}
+
+fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+    let phases = match parameters.trace("stamps") {
+        Some(stamps) => {
+            Phases::of_stamps(stamps).ok_or_else(|| RunError::new("stamps: one time alone is no phase"))?
+        }
+        None => model(parameters),
+    };
+    let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));
+    if nodes.saturating_mul(count) > MOST_DRAWN {
+        return Err(RunError::new(format_args!(
+            "nodes {nodes} times phases {count}: more than {MOST_DRAWN} are not drawn in a run"
+        )));
+    }
+    let median = phases.median().max(1);
+    let threshold = (median as f64 * parameters.real("threshold")) as u64;
+    let mut random = streams.of("phases");
+    let (mut sum, mut none) = (0u128, 0u64);
+    for _ in 0..count {
+        let longest = (0..nodes).map(|_| phases.draw(&mut random)).max().unwrap_or(0);
+        sum += u128::from(longest);
+        none += u64::from(longest <= threshold);
+    }
+    let p = phases.share_above(threshold);
+    Ok(vec![vec![
+        nodes.into(),
+        p.into(),
+        undelayed(p, nodes).into(),
+        (none as f64 / count as f64).into(),
+        (sum as f64 / count as f64 / median as f64).into(),
+        (phases.expected_longest(nodes) / median as f64).into(),
+        wanted(nodes).into(),
+        undelayed(wanted(nodes), nodes).into(),
+    ]])
+}
+
+/// Three lengths, in shares of a billion.
+fn model(parameters: &Parameters) -> Phases {
+    let phase = parameters.time("phase").as_nanos() as f64;
+    let share = |share: f64| (share * 1e9).round() as u64;
+    let held_up = share(parameters.real("p"));
+    let long = share(parameters.real("p") * parameters.real("p-long"));
+    let lengths = [
+        (phase as u64, 1_000_000_000 - held_up),
+        ((phase * parameters.real("held-up")) as u64, held_up.saturating_sub(long)),
+        ((phase * 2.0) as u64, long),
+    ];
+    Phases::new(lengths).expect("shares add up to one")
+}
+
+/// A minute's work.
+const MOST_DRAWN: u64 = 10_000_000_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,328 @@
+//! Many runs of one experiment: [`Sweep`], cut into [`Part`]s if wanted.
+//!
+//! Points are independent, so they run on all processors, and rows come out in the order of the points whichever is
+//! finished first. All points have the same seed: they meet the same packets and differ in what is swept alone.
+//!
+//! ```text
+//!   --sweep quota=2,5,8 --sweep rate=4000,8000        --part 2/3
+//!     1  quota 2  rate 4000                             2  quota 2  rate 8000
+//!     2  quota 2  rate 8000                             5  quota 8  rate 4000
+//!     3  quota 5  rate 4000  …                          point k of part i of n: k ≡ i (mod n)
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use crate::experiment::{Experiment, RunError};
+use crate::parameter::{Parameters, Setting};
+use crate::streams::{Streams, digest};
+use crate::table::Row;
+
+/// One parameter and the values it takes in turn.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Axis {
+    /// The parameter.
+    pub name: &'static str,
+    /// Its values, each with the text it was given as; at least one.
+    pub values: Vec<(String, Setting)>,
+}
+
+/// All combinations of values of some parameters.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    experiment: &'static Experiment,
+    base: Parameters,
+    axes: Vec<Axis>,
+    seed: u64,
+}
+
+/// What one point found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PointRows {
+    /// Which point, from zero.
+    pub point: usize,
+    /// The values of the axes, as they were given.
+    pub at: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<Row>,
+}
+
+impl Sweep {
+    /// Of an experiment, whose other parameters are those of `base`. The last axis varies fastest.
+    ///
+    /// # Panics
+    /// If an axis has no value or names no parameter of the experiment.
+    pub fn new(experiment: &'static Experiment, base: Parameters, axes: Vec<Axis>, seed: u64) -> Self {
+        for axis in &axes {
+            assert!(!axis.values.is_empty(), "{} takes no value", axis.name);
+            assert!(base.iter().any(|(name, _)| name == axis.name), "no parameter {}", axis.name);
+        }
+        Sweep { experiment, base, axes, seed }
+    }
+
+    /// The experiment.
+    pub fn experiment(&self) -> &'static Experiment {
+        self.experiment
+    }
+
+    /// What is swept.
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// What holds for all points, where it is not swept.
+    pub fn base(&self) -> &Parameters {
+        &self.base
+    }
+
+    /// How many points there are: at least one.
+    pub fn points(&self) -> usize {
+        self.axes.iter().map(|axis| axis.values.len()).fold(1, usize::saturating_mul)
+    }
+
+    /// The same for the same sweep by the same version, so that parts of different ones are not mixed.
+    pub fn fingerprint(&self) -> u64 {
+        let Sweep { experiment, base, axes, seed } = self;
+        let name = experiment.name;
+        digest(format!("{} {name} {seed} {base:?} {axes:?}", env!("CARGO_PKG_VERSION")).as_bytes())
+    }
+
+    /// Runs the points of a part on so many threads, and hands their rows to `each` in order. `done` counts the points
+    /// that are finished, for somebody who watches.
+    ///
+    /// What a point found has been handed over before an error of a later one is returned.
+    ///
+    /// # Errors
+    /// The first point's that cannot be run, in order; or what `each` returned, at which the sweep ends.
+    pub fn run<E: From<PointError>>(
+        &self,
+        part: Part,
+        threads: NonZeroUsize,
+        done: &AtomicUsize,
+        mut each: impl FnMut(PointRows) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let points: Vec<usize> = part.of(self.points()).collect();
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let (sender, results) = mpsc::channel();
+            for _ in 0..threads.get().min(points.len()) {
+                let (sender, points, next, stop) = (sender.clone(), &points, &next, &stop);
+                scope.spawn(move || {
+                    while let Some(&point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if stop.load(Ordering::Relaxed) || sender.send((point, self.point(point))).is_err() {
+                            return;
+                        }
+                        done.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            drop(sender);
+            let mut early = BTreeMap::new();
+            let mut expected = points.iter();
+            let mut awaited = expected.next();
+            for (point, found) in results {
+                early.insert(point, found);
+                while let Some(found) = awaited.and_then(|point| early.remove(point)) {
+                    let handed = found.map_err(E::from).and_then(&mut each);
+                    if handed.is_err() {
+                        stop.store(true, Ordering::Relaxed);
+                        return handed;
+                    }
+                    awaited = expected.next();
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn point(&self, point: usize) -> Result<PointRows, PointError> {
+        let mut rest = point;
+        let mut at = vec![];
+        let mut parameters = self.base.clone();
+        for axis in self.axes.iter().rev() {
+            let (text, setting) = &axis.values[rest % axis.values.len()];
+            rest /= axis.values.len();
+            at.push(text.clone());
+            parameters = parameters.with(axis.name, setting.clone());
+        }
+        at.reverse();
+        let found = (self.experiment.run)(&parameters, Streams::new(self.seed));
+        let named = |error| {
+            let axes = self.axes.iter().zip(&at).map(|(axis, text)| format!("{}={text}", axis.name));
+            PointError { at: axes.collect(), error }
+        };
+        let rows = found.map_err(named)?;
+        let (name, columns) = (self.experiment.name, self.experiment.columns.len());
+        assert!(
+            !rows.is_empty() && rows.iter().all(|row| row.len() == columns),
+            "{name}: a row of {columns}"
+        );
+        Ok(PointRows { point, at, rows })
+    }
+}
+
+/// A point that could not be run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PointError {
+    at: Vec<String>,
+    error: RunError,
+}
+
+impl fmt::Display for PointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.at.is_empty() {
+            write!(f, "at {}: ", self.at.join(" "))?;
+        }
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for PointError {}
+
+/// Which points of a sweep: every so-manieth one, so that each part has cheap and dear ones.
+///
+/// ```
+/// use softtimers_sim::Part;
+///
+/// let part: Part = "2/3".parse()?;
+/// assert!(part.of(7).eq([1, 4]));
+/// assert!(Part::default().of(3).eq([0, 1, 2]));
+/// assert!("4/3".parse::<Part>().is_err());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// From one.
+    number: usize,
+    of: usize,
+}
+
+impl Part {
+    /// The indices of this part's points among so many.
+    pub fn of(self, points: usize) -> impl Iterator<Item = usize> {
+        (self.number - 1..points).step_by(self.of)
+    }
+}
+
+/// All of it.
+impl Default for Part {
+    fn default() -> Self {
+        Part { number: 1, of: 1 }
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers =
+            text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((number, of)) if (1..=of).contains(&number) => Ok(Part { number, of }),
+            _ => Err("a part is I/N with 1 ≤ I ≤ N, such as 3/16".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameter::{Kind, Parameter};
+    use crate::table::{Column, Value};
+
+    static SQUARE: Experiment = Experiment {
+        name: "square",
+        about: "",
+        details: "",
+        parameters: &[
+            Parameter { name: "x", about: "", kind: ANY, default: Setting::Count(3) },
+            Parameter { name: "y", about: "", kind: ANY, default: Setting::Count(0) },
+        ],
+        columns: &[Column::new("sum", ""), Column::new("drawn", "")],
+        sweep: &[],
+        run: square,
+    };
+    const ANY: Kind = Kind::Count { least: 0, most: 100 };
+
+    fn square(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+        let (x, y) = (parameters.count("x"), parameters.count("y"));
+        if x == 13 {
+            return Err(RunError::new("x 13: brings bad luck"));
+        }
+        Ok(vec![vec![(x * x + y).into(), streams.of("drawn").below(1_000).into()]])
+    }
+
+    fn sweep(x: &[u64], y: &[u64]) -> Sweep {
+        let axis = |name, values: &[u64]| Axis {
+            name,
+            values: values.iter().map(|&value| (value.to_string(), Setting::Count(value))).collect(),
+        };
+        Sweep::new(&SQUARE, Parameters::new(SQUARE.parameters), vec![axis("x", x), axis("y", y)], 7)
+    }
+
+    fn run(sweep: &Sweep, part: Part, threads: usize) -> (Vec<PointRows>, Result<(), PointError>) {
+        let mut rows = vec![];
+        let threads = NonZeroUsize::new(threads).unwrap();
+        let result = sweep.run(part, threads, &AtomicUsize::new(0), |found| {
+            rows.push(found);
+            Ok::<_, PointError>(())
+        });
+        (rows, result)
+    }
+
+    #[test]
+    fn rows_are_in_order_whatever_the_threads() {
+        let sweep = sweep(&[1, 2, 3, 4, 5], &[10, 20]);
+        let (one, result) = run(&sweep, Part::default(), 1);
+        assert_eq!(result, Ok(()));
+        assert_eq!(one.len(), 10);
+        assert_eq!((one[3].point, &one[3].at[..]), (3, &["2".to_owned(), "20".to_owned()][..]));
+        assert_eq!(one[3].rows[0][0], Value::Count(24));
+        for threads in [2, 3, 8, 64] {
+            assert_eq!(run(&sweep, Part::default(), threads).0, one);
+        }
+    }
+
+    #[test]
+    fn parts_together_are_the_whole() {
+        let sweep = sweep(&[1, 2, 3, 4, 5, 6, 7], &[10, 20, 30]);
+        let whole = run(&sweep, Part::default(), 2).0;
+        let mut parts: Vec<_> =
+            (1..=4).flat_map(|number| run(&sweep, format!("{number}/4").parse().unwrap(), 2).0).collect();
+        parts.sort_by_key(|found| found.point);
+        assert_eq!(parts, whole);
+        // More parts than points: some are empty.
+        assert_eq!(run(&sweep, "30/32".parse().unwrap(), 2).0, []);
+    }
+
+    #[test]
+    fn what_was_found_before_an_impossible_point_is_kept() {
+        let (rows, result) = run(&sweep(&[11, 12, 13, 14], &[0]), Part::default(), 3);
+        assert_eq!(rows.len(), 2);
+        assert_eq!(result.unwrap_err().to_string(), "at x=13 y=0: x 13: brings bad luck");
+    }
+
+    #[test]
+    fn whoever_takes_the_rows_can_end_it() {
+        let sweep = sweep(&[1, 2, 3], &[0]);
+        let mut taken = 0;
+        let result = sweep.run(Part::default(), NonZeroUsize::MIN, &AtomicUsize::new(0), |_| {
+            taken += 1;
+            if taken == 2 { Err(PointError { at: vec![], error: RunError::new("full") }) } else { Ok(()) }
+        });
+        assert_eq!((taken, result.unwrap_err().to_string()), (2, "full".to_owned()));
+    }
+
+    #[test]
+    fn another_sweep_has_another_fingerprint() {
+        let one = sweep(&[1, 2], &[0]);
+        assert_eq!(one.fingerprint(), sweep(&[1, 2], &[0]).fingerprint());
+        assert_ne!(one.fingerprint(), sweep(&[1, 3], &[0]).fingerprint());
+        assert_ne!(one.fingerprint(), Sweep { seed: 8, ..one.clone() }.fingerprint());
+    }
+}
