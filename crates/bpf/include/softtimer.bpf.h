@@ -30,7 +30,8 @@
  *
  * What holds. An event is never fired before its due time, fires once for each time it was scheduled unless it is
  * cancelled, and by due + slack once the backup's interrupt is served. Events are in order of their ticks of
- * 4.096 us; within a tick, in the order they were scheduled. A visit takes at most ST_STEPS steps; what is left
+ * 4.096 us; within a tick, in the order they were scheduled; not so those that were held where they may not fire, nor
+ * after a processor has passed no trigger state for a round of the wheel, 1 ms. A visit takes at most ST_STEPS steps; what is left
  * is taken at the next trigger state, or by the backup.
  *
  * Where programs nest. A trigger state may interrupt another on the same processor (task, soft interrupt, interrupt),
@@ -192,6 +193,7 @@ static __always_inline void st_start_backup(u64 at)
 
 static __always_inline int st_take(struct st_cpu *c)
 {
+	ST_INTERRUPTIBLE();
 	int taken = __sync_val_compare_and_swap(&c->busy, 0, 1) == 0;
 	ST_INTERRUPTIBLE();
 	return taken;
@@ -216,13 +218,12 @@ __noinline u32 st_next_slot(struct st_cpu *c, u64 tick)
 	if (!c)
 		return ST_SLOTS;
 	u32 slot = tick & (ST_SLOTS - 1);
+	/* The first word once more at the end, for its bits below the slot: those above are known to be clear. */
 	for (int k = 0; k <= ST_SLOTS / 64; k++) {
 		u32 word = ((slot >> 6) + k) & (ST_SLOTS / 64 - 1);
 		u64 bits = c->occupied[word];
 		if (k == 0)
 			bits &= ~0ULL << (slot & 63);
-		if (k == ST_SLOTS / 64)
-			bits &= ~(~0ULL << (slot & 63));
 		if (bits)
 			return ((word << 6) + st_lowest(bits) - slot) & (ST_SLOTS - 1);
 	}
@@ -331,7 +332,8 @@ static __always_inline int st_del(struct st_cpu *c, u32 id)
 static __always_inline int st_fire_one(struct st_cpu *c, u32 id, u64 now, u32 source)
 {
 	struct st_event *e = st_at(c, id);
-	u64 late = now - e->due;
+	/* An interrupt after the clock was read may have found it due, and left it in the held list. */
+	u64 late = now > e->due ? now - e->due : 0;
 	c->stats.fired[source & (ST_SOURCES - 1)]++;
 	c->stats.late_sum += late;
 	if (late > c->stats.late_max)
@@ -471,9 +473,6 @@ static __always_inline int st_schedule(u32 id, u64 due, u64 slack, u32 contexts)
 		return ST_EINVAL;
 	if (!st_take(c))
 		return ST_EBUSY;
-	/* In the held list the old mask counts until it is unlinked. */
-	if (st_at(c, id)->linked)
-		st_unlink(c, id);
 	st_at(c, id)->contexts = contexts;
 	int said = st_add(c, id, due, slack);
 	st_give(c);

@@ -58,6 +58,8 @@ static void observe(int what, u32 id)
 	struct st_event *e = &cpu.events[id];
 	switch (what) {
 	case ST_ADDED:
+		if (e->deadline < e->due)
+			fail("its deadline comes before it is due", id);
 		moved += model[id].on;
 		model[id].on = true;
 		model[id].due = e->due;
@@ -107,8 +109,12 @@ static void st_fire(struct st_cpu *c, u32 id, struct st_event *e, u64 now, u32 s
 		fail("fired where it may not", id);
 	by_backup += source == ST_SRC_backup;
 	come_between();
-	if (any(4))
+	if (any(4)) {
+		u64 called = mock_now;
 		st_again(c, id, any(3) ? e->due + some_delay() : now, some_slack());
+		if (e->due <= called)
+			fail("due once more before the handler returned", id);
+	}
 	if (any(8) == 0)
 		st_del(c, 1 + any(ST_EVENTS - 1));
 	if (any(8) == 0)
@@ -264,5 +270,8 @@ int main(int argc, char **argv)
 	       "held %llu visits %llu rearms %llu\n",
 	       steps, fired, by_backup, moved, cancelled, refused, between, switched, cpu.stats.nested, cpu.stats.held,
 	       cpu.stats.visits, cpu.stats.rearms);
+	/* No lateness is below zero: as an unsigned number it would be centuries. */
+	if (cpu.stats.late_max > mock_now)
+		fail("late by more than all time", 0);
 	return fired > steps / 100 && by_backup && moved && cancelled && (refused && cpu.stats.nested && cpu.stats.held) ? 0 : 2;
 }
