@@ -65,7 +65,11 @@ const COMMANDS: &[Command] = &[
         about: "changes to core that no test notices: this commit's share; `all`, a share K/N, or of some files",
         run: mutants::run,
     },
-    Command { name: "objects", about: "compile the BPF objects of crates/bpf anew; needs clang", run: objects::run },
+    Command {
+        name: "objects",
+        about: "compile the BPF objects of crates/bpf anew; needs clang",
+        run: objects::run,
+    },
     Command {
         name: "features",
         about: "write docs/features.md from docs/features.toml; --check: say if it is out of date",

@@ -55,7 +55,10 @@ pub(crate) fn check(root: &Path) -> Result<Outcome> {
         let fresh = fs::read(&made);
         let _ = fs::remove_file(&made);
         if fresh? != committed {
-            problems.push(format!("{CRATE}/{} is not what its source compiles to; run `cargo xtask objects`", object(name)));
+            problems.push(format!(
+                "{CRATE}/{} is not what its source compiles to; run `cargo xtask objects`",
+                object(name)
+            ));
         }
     }
     Ok(Outcome::of(problems, format!("{} objects, by {version}", NAMES.len())))

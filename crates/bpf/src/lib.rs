@@ -29,6 +29,7 @@ mod source;
 
 pub use error::Error;
 pub use facility::{Facility, FacilityConfig, FacilityStats};
+pub use load::processors;
 pub use probe::{Counted, Intervals, Probe, ProbeConfig, ProcessorIntervals};
 pub use samples::{Sample, Windows};
 pub use source::Source;

@@ -105,8 +105,11 @@ fn line(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// The processors that may exist, which is what per-processor arrays are dimensioned for.
-pub(crate) fn processors() -> Result<u32, Error> {
+/// The processors that may exist: numbers below this.
+///
+/// # Errors
+/// If the system does not tell.
+pub fn processors() -> Result<u32, Error> {
     let count = aya::util::nr_cpus().map_err(|(_, error)| Error::System(error))?;
     Ok(count as u32)
 }

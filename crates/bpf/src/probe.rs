@@ -15,6 +15,7 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/probe.bpf.o");
 const BUCKETS: usize = 320;
 const ROWS: usize = Source::ALL.len() + 1;
 const ROW: usize = 5 + BUCKETS;
+const STAMP: usize = 8;
 const CHUNK: usize = 512;
 
 /// Measures the intervals between trigger states of each processor, by the source that ended them, until it is
@@ -70,7 +71,26 @@ impl Probe {
         )?;
         let tracepoints = config.sources.iter().flat_map(|source| source.tracepoints().iter().copied());
         let attached = load::attach_all(&mut bpf, "on_", tracepoints, &types)?;
-        Ok(Probe { bpf, attached, processors, chunks })
+        let mut probe = Probe { bpf, attached, processors, chunks };
+        probe.restart()?;
+        Ok(probe)
+    }
+
+    /// Forgets what was counted and kept. What went before the next trigger state of a processor counts for nothing.
+    ///
+    /// # Errors
+    /// If the kernel does not let it.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        let processors = self.processors;
+        // In this order: a stamp that is zero begins no interval, so what is counted after it began after it.
+        self.blank("stamps", processors, [0u64; STAMP])?;
+        self.blank("rows", processors * ROWS as u32, [0u64; ROW])
+    }
+
+    fn blank<V: aya::Pod>(&mut self, name: &str, entries: u32, value: V) -> Result<(), Error> {
+        let map = self.bpf.map_mut(name).ok_or_else(|| Error::Map(format!("{name} is missing")))?;
+        let mut map: Array<_, V> = Array::try_from(map).map_err(load::map_error)?;
+        (0..entries).try_for_each(|entry| map.set(entry, value, 0)).map_err(load::map_error)
     }
 
     /// The tracepoints that were to be attached to, and why some were not.
@@ -97,12 +117,18 @@ impl Probe {
         Ok(Intervals { processors })
     }
 
+    /// Whether something marks this source: one of its tracepoints is attached to.
+    pub fn has(&self, source: Source) -> bool {
+        let of_it = |name: &str| source.tracepoints().contains(&name);
+        self.attached.iter().any(|(name, how)| how.is_ok() && of_it(name))
+    }
+
     /// The intervals of a processor that were kept, in order.
     ///
     /// # Errors
     /// If the kernel does not hand them over.
     pub fn samples(&self, cpu: u32) -> Result<Vec<Sample>, Error> {
-        let stamps: Array<_, [u64; 8]> = self.map("stamps")?;
+        let stamps: Array<_, [u64; STAMP]> = self.map("stamps")?;
         let kept: Array<_, [u32; CHUNK]> = self.map("kept")?;
         let count = stamps.get(&cpu, 0).map_err(load::map_error)?[1] as usize;
         let mut samples = Vec::with_capacity(count);
@@ -177,6 +203,14 @@ impl Counted {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
     }
 
+    /// Their standard deviation in nanoseconds, of lengths known within an eighth; `None` of none.
+    pub fn stddev_ns(&self) -> Option<f64> {
+        let mean = self.mean_ns()?;
+        let lengths = (0..).map(|bucket| middle(bucket) as f64).zip(&self.buckets);
+        let squares: f64 = lengths.map(|(length, &count)| (length - mean).powi(2) * count as f64).sum();
+        Some((squares / self.count as f64).sqrt())
+    }
+
     /// Their distribution: each is known within an eighth.
     pub fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::new();
@@ -221,6 +255,12 @@ impl ProcessorIntervals {
         all
     }
 
+    /// Adds what was counted on this processor later.
+    pub fn add(&mut self, next: &ProcessorIntervals) {
+        self.by_source.iter_mut().zip(&next.by_source).for_each(|(mine, theirs)| mine.add(theirs));
+        self.idle.add(&next.idle);
+    }
+
     /// What was counted since `before`.
     #[must_use]
     pub fn since(&self, before: &ProcessorIntervals) -> ProcessorIntervals {
@@ -241,9 +281,12 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// What was counted since `before`.
+    /// What was counted since `before`, and all if that is empty.
     #[must_use]
     pub fn since(&self, before: &Intervals) -> Intervals {
+        if before.processors.is_empty() {
+            return self.clone();
+        }
         let both = self.processors.iter().zip(&before.processors);
         Intervals { processors: both.map(|(now, then)| now.since(then)).collect() }
     }
@@ -268,5 +311,16 @@ mod tests {
             assert_eq!(bucket(middle(at)), at);
         }
         assert!(middle(BUCKETS - 1) > 1 << 40);
+    }
+
+    #[test]
+    fn mean_and_deviation_are_those_of_the_lengths() {
+        let mut row = [0u64; ROW];
+        (row[0], row[1], row[2]) = (2, 10_000, 9_000);
+        (row[5 + bucket(1_000)], row[5 + bucket(9_000)]) = (1, 1);
+        let counted = Counted::of(&row);
+        assert_eq!(counted.mean_ns(), Some(5_000.0));
+        assert!((counted.stddev_ns().unwrap() - 4_000.0).abs() < 500.0, "{:?}", counted.stddev_ns());
+        assert_eq!((Counted::default().mean_ns(), Counted::default().stddev_ns()), (None, None));
     }
 }

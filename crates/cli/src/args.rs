@@ -7,6 +7,7 @@ mod driver;
 mod echo_client;
 mod engine;
 mod forward;
+mod probe;
 mod probe_feature;
 mod recv;
 mod replay;
@@ -30,6 +31,7 @@ pub use driver::{Driver, DriverArgs, MacAddress};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
 pub use forward::{ForwardArgs, FrameDriver};
+pub use probe::ProbeArgs;
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
@@ -66,6 +68,8 @@ pub enum Command {
     Wan(Box<WanArgs>),
     /// Forward between two interfaces, or relay UDP datagrams without root, so that overload is survived
     Forward(Box<ForwardArgs>),
+    /// Measure how often the kernel passes trigger states, by eBPF
+    Probe(ProbeArgs),
     /// Run the papers' experiments on a simulated machine
     #[command(subcommand)]
     Sim(SimArgs),

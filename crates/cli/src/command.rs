@@ -10,9 +10,9 @@ use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
 use crate::output::{Output, print, say};
 use crate::plan::{
-    BenchPlan, EchoClientPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan, WanPlan,
+    BenchPlan, EchoClientPlan, ForwardPlan, GeneratePlan, ProbePlan, RecvPlan, ReplayPlan, SendPlan, WanPlan,
 };
-use crate::{bench, child, doctor, documents, echo, forward, recv, replay, send, sim, wan};
+use crate::{bench, child, doctor, documents, echo, forward, probe, recv, replay, send, sim, wan};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -42,6 +42,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Wan(args) if args.self_test => wan::self_test::run(&Output::from(&args.output)),
         Command::Wan(args) => wan::run(&WanPlan::new(args)?),
         Command::Forward(args) => forward::run(&ForwardPlan::new(args)?),
+        Command::Probe(args) => probe::run(&ProbePlan::new(args)?),
         Command::Sim(args) => sim::run(args),
         Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
         Command::Bench(args) => bench::run(&BenchPlan::new(args)?),

@@ -9,7 +9,8 @@
 //! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
-//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`doctor`], [`echo`], [`sim`], ended
+//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`doctor`], [`echo`],
+//!   [`mod@probe`], [`sim`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`mod@file`], [`failure`].
@@ -37,6 +38,7 @@ pub mod machine;
 pub mod output;
 pub mod pattern;
 pub mod plan;
+pub mod probe;
 pub mod processor;
 pub mod progress;
 pub mod properties;
