@@ -63,4 +63,10 @@ const PROBE_EXAMPLES: &str = "\
 Examples:
   softtimers probe --duration 10s
   softtimers probe --sources syscall,soft_interrupt,switch -- make
-  softtimers probe --cpu 0 --duration 5s --assert 'cpus.0.over_100us<0.06'";
+  softtimers probe --cpu 0 --duration 5s --assert 'cpus.0.over_100us<0.06'
+
+Exit codes:
+   0  done; every --assert held
+   1  an --assert did not hold, the run broke off, or CMD failed
+   2  bad usage or input, or CMD cannot be started
+  77  not possible on this machine; the message says what is missing";
