@@ -41,7 +41,7 @@ pub struct FacilityConfig {
     pub processors: u64,
     /// Whether a handler touches fifty cache lines, of four pages in turn.
     pub touches: bool,
-    /// The trigger states.
+    /// The trigger states; with none and a slack, the backup fires all events, as an ordinary `bpf_timer` would.
     pub sources: Vec<Source>,
 }
 
@@ -114,7 +114,12 @@ impl Facility {
             OBJECT,
         )?;
         let tracepoints = config.sources.iter().flat_map(|source| source.tracepoints().iter().copied());
-        let attached = load::attach_all(&mut bpf, "st_at_", tracepoints, &types)?;
+        // Without sources the backup alone fires: an ordinary bpf_timer.
+        let attached = if config.sources.is_empty() && config.slack.is_some() {
+            vec![]
+        } else {
+            load::attach_all(&mut bpf, "st_at_", tracepoints, &types)?
+        };
         load::attach(&mut bpf, "st_init_cpu", "sys_enter", &types)?;
         let facility = Facility { bpf, attached, processors };
         facility.begin_system_calls(config.processors);
