@@ -4,8 +4,9 @@
 //!                   core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
 //!                   core ◄── softtimers ◄── tokio ◄── bench
 //!                   core ◄── sim ◄── cli
+//!                   core ◄── bpf ◄── cli
 //!
-//!  planned:         core ◄── bpf ◄── cli
+//!  planned:
 //!      core ◄── softtimers ◄── tokio ◄── quinn      core ◄── softtimers ◄── capi
 //! ```
 //!

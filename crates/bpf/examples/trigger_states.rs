@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
-use softtimers_bpf::{Probe, ProbeConfig, Source};
+use softtimers_bpf::{Error, Probe, ProbeConfig, Source};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(1), |text| text.parse())?;
-    let probe = Probe::start(&ProbeConfig::default())?;
+    let probe = match Probe::start(&ProbeConfig::default()) {
+        Err(why @ (Error::Privilege { .. } | Error::NoBtf(_))) => {
+            println!("not possible here: {why}");
+            return Ok(());
+        }
+        started => started?,
+    };
     for (tracepoint, how) in probe.tracepoints() {
         if let Err(why) = how {
             eprintln!("{tracepoint}: {why}");
