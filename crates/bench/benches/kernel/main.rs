@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use server::Server;
+use softtimers::{Clock, Monotonic};
 use softtimers_bench::turns::{self, quartiles};
 use softtimers_bpf::{Facility, FacilityConfig, FacilityStats, Probe, ProbeConfig, Source};
 
@@ -66,6 +67,10 @@ fn measure(arguments: &[String]) -> Done<()> {
         return Ok(());
     };
     println!("{}", turns::machine());
+    let begun = Monotonic.now();
+    drop(Facility::start(&FacilityConfig { sources: Source::ALL.to_vec(), ..FacilityConfig::default() })?);
+    let took = Monotonic.now().saturating_duration_since(begun);
+    println!("fifteen programs loaded, verified, attached and gone again in {} ms", took.as_millis());
     intervals(&server, seconds)?;
     println!("| beside nginx | requests kept, quartiles | events/s | by the backup | mean lateness |");
     println!("|---|---|---|---|---|");
