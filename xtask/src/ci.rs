@@ -8,7 +8,11 @@ use crate::features::{self, Features, claims};
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
+<<<<<<< HEAD
 use crate::{dependencies, instructions, licences, objects, sizes, stacks, testing, toolchains, words};
+=======
+use crate::{dependencies, header, instructions, licences, sizes, stacks, testing, toolchains, words};
+>>>>>>> main
 
 /// `cargo xtask ci`.
 ///
@@ -51,6 +55,7 @@ fn without_building(workspace: &Workspace, report: &mut Report) -> Result<()> {
     report.step("sizes", || Ok(sizes::check(&files)));
     report.step("words", || Ok(words::check(&files)));
     report.step("features", || features::check_page(root));
+    report.step("softtimers.h", || header::check(root));
     report.step("dependencies", || Ok(dependencies::check(workspace)));
     report.step("licences", || licences::check(workspace));
     report.step("cargo deny", || cargo_deny(root));

@@ -1,6 +1,7 @@
 //! Dependencies point one way.
 //!
 //! ```text
+<<<<<<< HEAD
 //!                   core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
 //!                   core ◄── softtimers ◄── tokio ◄── bench
 //!                   core ◄── sim ◄── cli
@@ -8,10 +9,15 @@
 //!
 //!  planned:
 //!      core ◄── softtimers ◄── tokio ◄── quinn      core ◄── softtimers ◄── capi
+=======
+//!      core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
+//!      core ◄── softtimers ◄── tokio ◄── quinn
+//!      core ◄── softtimers ◄── wan ◄── capi
+//!      core ◄── sim, bpf ◄── cli
+>>>>>>> main
 //! ```
 //!
-//! bench may depend on anything, and nothing on it. The crates that are planned have their lines in the table already,
-//! so that they begin on the right side. Only bench depends on the command, for it drives the same engines; it is never published.
+//! bench may depend on anything, and nothing on it. Only bench depends on the command, for it drives the same engines; it is never published.
 //!
 //! The simulator never sees `softtimers`, so it cannot read a real clock by accident; core sees no
 //! crate at all, so it can be used where nothing else can. Dev-dependencies count: a test that needs
@@ -31,7 +37,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-tokio", &[CORE, LINUX]),
     ("softtimers-quinn", &[CORE, LINUX, "softtimers-tokio", "softtimers-wan"]),
     ("softtimers-wan", &[CORE, LINUX]),
-    ("softtimers-capi", &[CORE, LINUX]),
+    ("softtimers-capi", &[CORE, LINUX, "softtimers-wan"]),
     ("softtimers-bpf", &[CORE]),
     ("softtimers-sim", &[CORE]),
     ("softtimers-cli", &[CORE, LINUX, "softtimers-wan", "softtimers-bpf", "softtimers-sim"]),

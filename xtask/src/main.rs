@@ -12,10 +12,12 @@
 
 #![forbid(unsafe_code)]
 
+mod c_library;
 mod ci;
 mod dependencies;
 mod features;
 mod full;
+mod header;
 mod instructions;
 mod licences;
 mod measure;
@@ -69,6 +71,16 @@ const COMMANDS: &[Command] = &[
         name: "objects",
         about: "compile the BPF objects of crates/bpf anew; needs clang",
         run: objects::run,
+    },
+    Command {
+        name: "header",
+        about: "write crates/capi/include/softtimers.h from the border modules; --check: say if it is out of date",
+        run: header::run,
+    },
+    Command {
+        name: "c-library",
+        about: "build libsofttimers and put it, its header and its pkg-config file under PREFIX [--destdir DIR]",
+        run: c_library::run,
     },
     Command {
         name: "features",

@@ -135,9 +135,9 @@ fn is_text(head: &[u8]) -> bool {
 
 /// Whether the first line that says anything is of this kind.
 fn begins_with(head: &[u8], is_line: impl Fn(&str) -> bool) -> bool {
-    let mut lines = head.split(|&byte| byte == b'\n').map(String::from_utf8_lossy);
-    let first = lines.find(|line| !line.trim().is_empty() && !line.trim().starts_with('#'));
-    first.is_some_and(|line| is_line(line.trim()))
+    let text = String::from_utf8_lossy(head);
+    let mut lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    lines.find(|line| !line.is_empty() && !line.starts_with('#')).is_some_and(is_line)
 }
 
 /// What the readers of all formats hand their packets to.

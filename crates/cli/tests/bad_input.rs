@@ -214,3 +214,33 @@ fn no_command_and_unknown_commands() {
     );
     refused("sned 127.0.0.1:9", &["'sned'"]);
 }
+
+/// Before anything is asked of an interface.
+#[test]
+fn drivers() {
+    for (flags, parts) in [
+        ("--iface eth0", &["--iface", "--driver xdp only"][..]),
+        ("--to-mac 02:00:00:00:00:01", &["--to-mac", "--driver xdp only"]),
+        ("--from 10.0.0.1:9", &["--from", "--driver xdp only"]),
+        ("--driver dpdk", &["'dpdk'", "socket, xdp"]),
+        ("--driver xdp", &["--iface NAME is required"]),
+        ("--driver xdp --iface eth0", &["--to-mac MAC is required"]),
+        ("--driver xdp --iface eth0 --to-mac 2:0:0:0:0:1", &["'2:0:0:0:0:1'", "02:00:00:00:00:01"]),
+        ("--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --timer loop", &["--timer", "socket only"]),
+        (
+            "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --pattern poisson",
+            &["--pattern", "socket only"],
+        ),
+        ("--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01 --flows 2", &["--flows", "socket only"]),
+        (
+            "--driver xdp --iface nosuch0 --to-mac 02:00:00:00:00:01",
+            &["--iface nosuch0", "no such interface"],
+        ),
+        ("--driver xdp --iface lo --to-mac 02:00:00:00:00:01", &["--iface lo", "not an Ethernet interface"]),
+    ] {
+        refused(&format!("send 127.0.0.1:9 --rate 1kpps {flags}"), parts);
+    }
+    let flags = "--driver xdp --iface eth0 --to-mac 02:00:00:00:00:01";
+    refused(&format!("send [::1]:9 --rate 1kpps {flags}"), &["[::1]:9", "IPv4 only"]);
+    refused(&format!("send 239.1.2.3:9 --rate 1kpps {flags}"), &["a multicast address"]);
+}

@@ -79,11 +79,12 @@ fn the_phase_decides_what_leaves_together() {
     assert!(slowest > 25.0 && slowest <= fastest && fastest < 100.0, "{rate}");
 }
 
-/// Whatever stalls the machine stalls all flows alike, so their shares differ by a datagram or two of 500.
-/// How far all of them are behind at the end is the machine's affair.
+/// Whatever stalls the machine stalls all flows alike, so their shares differ by a datagram or two of 500; by more
+/// if the stall comes at the end, when each has begun another train of what it is behind. How far all of them are
+/// behind is the machine's affair.
 fn assert_alike(sent: &Value) {
     let [min, max] = ["min", "max"].map(|end| sent["flow_share"][end].as_f64().unwrap());
-    assert!(min > 0.95 * max && min > 0.0 && max < 1.01, "{}", sent["flow_share"]);
+    assert!(min > 0.85 * max && min > 0.0 && max < 1.01, "{}", sent["flow_share"]);
 }
 
 /// More are due in each moment than one turn takes, and more than the receiver shows one by one.

@@ -1,5 +1,7 @@
 //! `softtimers sim`: sweeps, parts and what is kept of a run that breaks off.
 
+#[path = "common/captures.rs"]
+mod captures;
 mod common;
 
 use std::fs;
@@ -173,4 +175,32 @@ fn a_full_disk_is_told_and_a_reader_that_leaves_is_not() {
         command(&format!("{SWEEP} --csv")).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+}
+
+#[test]
+fn recordings_of_every_format_are_packets() {
+    let pcap = captures::pcap(captures::BIG, true, 96, &[(0, 60), (2_000_000, 1_514)]);
+    for (name, bytes) in [
+        ("a.csv", b"t_us,len\n0,60\n2000,1514\n".to_vec()),
+        ("a.tl", b"0.000000     60\n0.002000   1514\n".to_vec()),
+        ("a.pcap", pcap),
+    ] {
+        let file = path(name);
+        fs::write(&file, bytes).unwrap();
+        let table = stdout(&format!("sim hip --scheme interrupts --csv --trace {}", file.display()));
+        // 5 µs and 0.5 for 1500 bytes: 0.02 and 0.505.
+        assert!(table.contains(",interrupts,2,5.26,"), "{name}: {table}");
+        fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
+fn a_recording_that_is_wrong_is_refused_with_byte_and_line() {
+    let file = path("wrong.tl");
+    fs::write(&file, "0.003056     64\n0.003064   1518\nx 64\n").unwrap();
+    let refused = refusal(&run(&format!("sim hip --trace {}", file.display())), 2);
+    assert!(refused.contains("byte 32, line 3: 'x' is no time in seconds"), "{refused}");
+    fs::remove_file(&file).unwrap();
+    let refused = refusal(&run("sim hip --t-min 20ms"), 2);
+    assert!(refused.contains("t-max 10ms is shorter than t-min 20ms"), "{refused}");
 }

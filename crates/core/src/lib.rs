@@ -19,7 +19,8 @@
 //! 4. [`DepartureQueue`]: the packets of many flows, each at its own rate.
 //! 5. [`bound`]: the paper's bound on lateness, as code.
 //! 6. [`Alarm`] and [`Idle`]: when a driver should touch the hardware timer, and when it may sleep.
-//! 7. [`poll`]: when to look for packets, how many to take, and when to stop, so that overload is survived.
+//! 7. [`bsd`]: the callouts and the many interval timers of BSD, over the same wheel.
+//! 8. [`poll`]: when to look for packets, how many to take, and when to stop, so that overload is survived.
 //!
 //! The crate is `no_std` with `alloc`, has no dependencies, and forbids `unsafe`. The Linux drivers
 //! are in the crate `softtimers`.
@@ -31,6 +32,7 @@ extern crate alloc;
 
 pub mod alarm;
 pub mod bound;
+pub mod bsd;
 pub mod histogram;
 pub mod idle;
 pub mod keyed;
@@ -39,6 +41,7 @@ pub mod percent;
 pub mod poll;
 mod random;
 pub mod rate;
+pub mod seal;
 pub mod slack;
 mod slots;
 pub mod stats;
@@ -68,6 +71,8 @@ pub use percent::{Percent, PercentError};
 pub use random::Random;
 #[doc(inline)]
 pub use rate::{Rate, RateError};
+#[doc(inline)]
+pub use seal::Seal;
 #[doc(inline)]
 pub use slack::Slack;
 #[doc(inline)]

@@ -43,6 +43,14 @@ impl TimerId {
         }
     }
 
+    /// The handle as a number, for who cannot keep a Rust value: the generation above the index. It is never zero.
+    /// [`Seal`](crate::Seal) makes of it a number that only one set can read; [`SoftTimers::id_of`](crate::SoftTimers::id_of)
+    /// is the way back.
+    #[inline]
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.generation.get()) << 32 | u64::from(self.index)
+    }
+
     #[inline]
     pub(crate) fn index(self) -> u32 {
         self.index
@@ -119,6 +127,12 @@ impl<E> Slots<E> {
         self.events.get_mut(index as usize)?.as_mut()
     }
 
+    /// The handle with these bits, whether or not it names anything; `None` if no handle has them.
+    #[inline]
+    pub(crate) fn id_of(&self, bits: u64) -> Option<TimerId> {
+        self.instance.id_of(bits)
+    }
+
     /// The handle of what is in a slot now.
     #[inline]
     pub(crate) fn id(&self, index: u32) -> TimerId {
@@ -152,6 +166,13 @@ impl Instance {
         }
         #[cfg(not(debug_assertions))]
         Instance()
+    }
+
+    /// The opposite of [`TimerId::to_bits`], for a handle of this set.
+    #[inline]
+    pub(crate) fn id_of(&self, bits: u64) -> Option<TimerId> {
+        let generation = NonZeroU32::new((bits >> 32) as u32)?;
+        Some(TimerId::new(bits as u32, generation, self))
     }
 
     /// # Panics

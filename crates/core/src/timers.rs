@@ -323,6 +323,13 @@ impl<E> SoftTimers<E> {
         self.find(id).is_some()
     }
 
+    /// The handle that [`TimerId::to_bits`] made this number of, whether or not it is still pending; `None` if no
+    /// handle has it.
+    #[inline]
+    pub fn id_of(&self, bits: u64) -> Option<TimerId> {
+        self.handles.id_of(bits)
+    }
+
     /// Visits a trigger state: the returned turn hands out what is due at `now`.
     ///
     /// # Cost

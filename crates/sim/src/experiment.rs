@@ -8,7 +8,7 @@ use std::fmt;
 use crate::parameter::{Parameter, Parameters};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
-use crate::{hip, livelock, noise, polling};
+use crate::{acks, deadline, framerate, hip, livelock, noise, pacing, polling, slowstart};
 
 /// A paper's experiment on a simulated machine.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +38,13 @@ pub static ALL: &[&Experiment] = &[
     &livelock::FIGURES,
     &livelock::BURST,
     &livelock::MONITOR,
-    &noise::NOISE,
+    &pacing::PACING,
+    &acks::ACKS,
+    &deadline::DEADLINE,
+    &slowstart::SLOWSTART,
     &polling::POLLING,
+    &framerate::FRAMERATE,
+    &noise::NOISE,
 ];
 
 /// The one of this name.

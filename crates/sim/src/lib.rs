@@ -16,16 +16,23 @@
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
+pub mod acks;
 pub mod arrivals;
+pub mod deadline;
 pub mod device;
 pub mod engine;
 pub mod experiment;
+pub mod framerate;
 pub mod hip;
+pub mod host;
 pub mod livelock;
 pub mod machine;
 pub mod noise;
+pub mod pacing;
 pub mod parameter;
+pub mod path;
 pub mod polling;
+pub mod slowstart;
 pub mod streams;
 pub mod sweep;
 pub mod table;

@@ -4,8 +4,10 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use softtimers_sim::{Experiment, Parameters, Setting, Streams, hip, noise, polling};
+use softtimers_sim::{acks, deadline, framerate, pacing, slowstart};
 
 /// Runs one after the other, and compares all rows with the file.
 fn compare(name: &str, experiment: &Experiment, runs: &[&[(&str, Setting)]]) {
@@ -82,4 +84,75 @@ fn polling_by_quota() {
     let of = |server, quota| [("server", Setting::Choice(server)), ("quota", Setting::Count(quota))];
     let runs = [of("apache", 1), of("apache", 5), of("flash", 1), of("flash", 5), of("flash", 15)];
     compare("polling.csv", &polling::POLLING, &runs.each_ref().map(|run| &run[..]));
+}
+
+/// All combinations of two parameters' values.
+fn grid(
+    (first, rows): (&'static str, Vec<Setting>),
+    (second, columns): (&'static str, Vec<Setting>),
+) -> Vec<Vec<(&'static str, Setting)>> {
+    let row = |row: &Setting| {
+        columns.iter().map(|column| vec![(first, row.clone()), (second, column.clone())]).collect()
+    };
+    rows.iter().flat_map(|value: &Setting| -> Vec<_> { row(value) }).collect()
+}
+
+fn micros(micros: &[u64]) -> Vec<Setting> {
+    micros.iter().map(|&micros| Setting::Time(Duration::from_micros(micros))).collect()
+}
+
+fn counts(counts: &[u64]) -> Vec<Setting> {
+    counts.iter().map(|&count| Setting::Count(count)).collect()
+}
+
+fn compare_all(name: &str, experiment: &Experiment, runs: &[Vec<(&str, Setting)>]) {
+    compare(name, experiment, &runs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+}
+
+#[test]
+fn soft_timers_tables_8_and_9() {
+    let mut runs = grid(("target", micros(&[40, 60])), ("burst", micros(&[12, 15, 20, 25, 30, 35])));
+    for strategy in ["exact-deadline", "fixed-series", "relative", "interrupts"] {
+        let strategy = Setting::Choice(strategy);
+        runs.extend(grid(("strategy", vec![strategy]), ("target", micros(&[40, 60]))));
+    }
+    runs.extend(grid(("flows", counts(&[20])), ("slowest", vec![Setting::Real(3.0)])));
+    let second = ("duration", Setting::Time(Duration::from_secs(1)));
+    runs.iter_mut().for_each(|run| run.push(second.clone()));
+    compare_all("pacing.csv", &pacing::PACING, &runs);
+}
+
+#[test]
+fn soft_timers_answers_to_big_acks() {
+    let answers = ["self-clocked", "paced", "maxburst", "window-cut"].map(Setting::Choice).to_vec();
+    let away = [5, 15, 50].map(|millis| Setting::Time(Duration::from_millis(millis))).to_vec();
+    compare_all("pacing-acks.csv", &acks::ACKS, &grid(("away", away), ("answer", answers)));
+}
+
+#[test]
+fn soft_timers_table_13() {
+    let hardware = ["each", "lazy"].map(Setting::Choice).to_vec();
+    let mut runs = grid(("hardware", hardware), ("deadline", micros(&[10, 20, 50, 100, 200, 500, 1_000])));
+    runs.push(vec![("after-interrupt", Setting::Choice("now"))]);
+    let tenth = ("duration", Setting::Time(Duration::from_millis(200)));
+    runs.iter_mut().for_each(|run| run.push(tenth.clone()));
+    compare_all("deadline.csv", &deadline::DEADLINE, &runs);
+}
+
+#[test]
+fn soft_timers_tables_10_and_11() {
+    let packets = counts(&[5, 10, 20, 100, 1_000, 10_000]);
+    let mut runs = grid(("mbit", counts(&[50, 100])), ("packets", packets.clone()));
+    runs.extend(grid(("set-up", vec![Setting::Choice("yes")]), ("packets", packets)));
+    compare_all("slowstart.csv", &slowstart::SLOWSTART, &runs);
+}
+
+#[test]
+fn frames_of_a_film() {
+    let hz = [Some(100), Some(250), Some(1_000), None].map(Setting::Limit).to_vec();
+    compare_all(
+        "framerate.csv",
+        &framerate::FRAMERATE,
+        &grid(("hz", hz), ("fps", counts(&[25, 30, 50, 60]))),
+    );
 }

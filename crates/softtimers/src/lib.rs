@@ -15,6 +15,7 @@
 //! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and [`TimerSlack`], what a
 //! thread can ask of the scheduler; [`late`], why something was late; [`udp`], datagrams in batches; [`packet`], frames below the protocols;
 //! [`poller`], receiving that survives overload;
+//! [`bsd`], many interval timers behind one kernel timer;
 //! [`probe`], what this machine's kernel really does; [`signal_timer`], what all this exists to avoid.
 //!
 //! The timers themselves, [`SoftTimers`], and [`RateClock`] for pacing are re-exported from
@@ -33,6 +34,7 @@ pub use softtimers_core::*;
 
 pub mod backup;
 mod bpf;
+pub mod bsd;
 pub mod clock;
 pub mod epoll;
 pub mod event_loop;

@@ -1,36 +1,34 @@
-//! The old interface on the new timers: function and argument are looked up in a table of handles.
+//! The old interface on the new timers: `timeout` and `untimeout`, by function and argument.
 
-use std::collections::HashMap;
+use softtimers_core::bsd;
 
-use softtimers_core::TimerId;
-
-use super::{Callout, Callouts, Handles};
+use super::{Callout, Callouts};
 
 /// Callouts that are found by their function and argument.
-#[derive(Debug, Default)]
-pub struct Hashed {
-    timers: Handles,
-    outstanding: HashMap<Callout, TimerId>,
+#[derive(Debug)]
+pub struct Hashed(bsd::Callouts<[usize; 2]>);
+
+impl Default for Hashed {
+    fn default() -> Self {
+        Hashed(bsd::Callouts::new(0))
+    }
 }
 
 impl Callouts for Hashed {
     type Name = Callout;
 
     fn set(&mut self, ticks: u64, callout: Callout) -> Callout {
-        let id = self.timers.set(ticks, callout);
-        self.outstanding.insert(callout, id);
+        self.0.timeout(callout.into(), ticks);
         callout
     }
 
     fn cancel(&mut self, name: Callout) -> bool {
-        self.outstanding.remove(&name).is_some_and(|id| self.timers.cancel(id))
+        self.0.untimeout(&name.into()).is_some()
     }
 
     fn tick(&mut self, due: &mut Vec<Callout>) {
-        let from = due.len();
-        self.timers.tick(due);
-        for callout in &due[from..] {
-            self.outstanding.remove(callout);
+        if self.0.tick() {
+            due.extend(std::iter::from_fn(|| self.0.softclock()).map(Callout::from));
         }
     }
 }

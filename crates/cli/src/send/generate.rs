@@ -17,6 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
 use crate::output::Run;
 use crate::plan::GeneratePlan;
+use crate::processor::Processor;
 use crate::progress::Progress;
 
 /// Carries it out and prints its report.
@@ -39,7 +40,7 @@ pub fn run(plan: &GeneratePlan) -> Result<(), Failure> {
     let mut generator = generator(plan)?;
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let _kept = plan.cpu.map(crate::processor::Processor::keep).transpose();
+    let _kept = plan.cpu.map(Processor::keep).transpose();
     let _kept = _kept.map_err(|error| Failure::broke_off("keeping the loop on its processor", &error))?;
     let neighbours = Neighbours::watch();
     let progress = Progress::start("sending", plan.end.duration);

@@ -142,6 +142,11 @@ impl FlowId {
     pub fn index(self) -> usize {
         self.0.index() as usize
     }
+
+    /// The handle as a number: see [`TimerId::to_bits`]. [`DepartureQueue::id_of`] is the way back.
+    pub fn to_bits(self) -> u64 {
+        self.0.to_bits()
+    }
 }
 
 /// One visit to the queue: the line drawn by [`DepartureQueue::turn`].
@@ -202,6 +207,12 @@ impl<T> DepartureQueue<T> {
         self.stats.removed += u64::from(flow.waiting.packets);
         self.packets.discount(&flow.waiting);
         Some(Removed { packets: &mut self.packets, index, waiting: flow.waiting })
+    }
+
+    /// The handle that [`FlowId::to_bits`] made this number of, whether or not there is such a flow now; `None` if no
+    /// handle has it.
+    pub fn id_of(&self, bits: u64) -> Option<FlowId> {
+        self.flows.id_of(bits).map(FlowId)
     }
 
     /// Changes the rate of a flow from `now` on, as [`RateClock::set_rate`](crate::RateClock::set_rate):

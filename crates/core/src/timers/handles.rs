@@ -88,6 +88,12 @@ impl Handles {
         (record.generation == id.generation().get()).then_some((id.index(), record))
     }
 
+    /// The handle with these bits, whether or not it names anything; `None` if no handle has them.
+    #[inline]
+    pub(super) fn id_of(&self, bits: u64) -> Option<TimerId> {
+        self.instance.id_of(bits)
+    }
+
     /// The handle of a record in use.
     #[inline]
     pub(super) fn id(&self, index: u32, generation: u32) -> TimerId {

@@ -1,6 +1,6 @@
 //! From the figures of Table 3 back to traffic that gives them: [`fit`].
 //!
-//! A random search in two phases: a third of the tries anywhere within [`BOUNDS`], the rest ever nearer to the best so
+//! A random search in two phases: a third of the tries anywhere within `BOUNDS`, the rest ever nearer to the best so
 //! far. What is minimised is the sum of (found − paper)² / (found · paper) over seven figures, each the mean of a few
 //! seeds so that the traffic is fitted and not one drawing of it. The search has a seed and rounds nothing as a library
 //! likes, so it finds the same everywhere.

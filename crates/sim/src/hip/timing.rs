@@ -40,7 +40,7 @@ impl Timing {
 
     /// Whether the processor has nothing else to do between looks. Where there are trigger states it is saturated.
     pub(super) fn is_idle_between(&self) -> bool {
-        !matches!(self, Timing::Soft(_))
+        !matches!(self, Timing::Soft(_) | Timing::Passing(_))
     }
 
     pub(super) fn is_always(&self) -> bool {

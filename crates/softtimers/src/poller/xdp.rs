@@ -22,9 +22,29 @@
 //! Between the two ends of a virtual cable (veth) much is left undone that an interface would do: a sender's
 //! checksums are not filled in, which this device notices, and its VLAN tags are not in the frame, which nobody can.
 //! `ethtool -K PEER txvlan off` at the sender has them put in. The kernel does not let such a sender join segments
-//! while the program is there.
+//! while the program is there, and takes no MTU of more than some 3,500 bytes at either end.
 //!
 //! Frames of more than 1,792 bytes, for an MTU of more, take chunks of a whole page, and then at most 3,840 bytes.
+//!
+//! ```no_run
+//! use softtimers::packet::Interface;
+//! use softtimers::poll::{DelayBound, DelayBoundConfig, SourceConfig, SourceId};
+//! use softtimers::poller::{Poller, XdpConfig, XdpDevice};
+//!
+//! let ports = [Interface::named("eth0")?, Interface::named("eth1")?];
+//! let mut poller = Poller::new()?;
+//! for device in XdpDevice::on_all(&ports, XdpConfig::default())? {
+//!     poller.add(device, SourceConfig::new(DelayBound::new(DelayBoundConfig::default())))?;
+//! }
+//! loop {
+//!     poller.wait(None, |frame, outputs| {
+//!         let other = SourceId::from_index(1 - outputs.from().index() as u32);
+//!         outputs.pass(other, frame.bytes, Some(frame.from));
+//!     })?;
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 mod output;
 mod redirect;

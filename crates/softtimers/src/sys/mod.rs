@@ -9,6 +9,7 @@
 //! | `epoll` | readiness with nanosecond time-outs | rustix rounds `epoll_wait` to milliseconds |
 //! | `timerfd` | one-shot and periodic kernel timers | – |
 //! | `posix_timer` | a timer that interrupts its thread by a signal | not in rustix; signal handler |
+//! | `process_timer` | the same timer, for a handler of the program's | – |
 //! | `signal_pacer` | datagrams sent from that signal's handler | raw pointers into the handler; `send` |
 //! | `signal_pacer::ring` | what that handler tells the program | – |
 //! | `wait` | sleeping on a descriptor | – |
@@ -43,6 +44,7 @@ pub(crate) mod packet;
 pub(crate) mod packet_ring;
 pub(crate) mod perf;
 pub(crate) mod posix_timer;
+pub(crate) mod process_timer;
 pub(crate) mod recvmmsg;
 pub(crate) mod sched;
 pub(crate) mod sched_attr;

@@ -191,7 +191,7 @@ extern "C" fn on_signal(_: libc::c_int) {
     unsafe { errno.write(before) };
 }
 
-/// A kernel timer that signals this thread. Copies name the same timer.
+/// A kernel timer that signals this thread, or the process. Copies name the same timer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Id(libc::timer_t);
 
@@ -202,6 +202,19 @@ impl Id {
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = signal();
         event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+        Self::with(event)
+    }
+
+    /// One that signals the process, whichever thread lets the signal through.
+    pub(super) fn of_process(signal: libc::c_int) -> io::Result<Self> {
+        // SAFETY: all zeros is a valid `sigevent`.
+        let mut event: libc::sigevent = unsafe { MaybeUninit::zeroed().assume_init() };
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = signal;
+        Self::with(event)
+    }
+
+    fn with(mut event: libc::sigevent) -> io::Result<Self> {
         let mut id: libc::timer_t = ptr::null_mut();
         // SAFETY: the event is valid for reads and the id for writes; neither is kept.
         let created = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut id) };
@@ -225,7 +238,7 @@ impl Id {
 
     fn set_raw(self, value: Duration, interval: Duration) -> io::Result<()> {
         let spec = libc::itimerspec { it_value: timespec(value), it_interval: timespec(interval) };
-        // SAFETY: the timer exists as long as `SignalTimer`; the times are valid for reads, and the
+        // SAFETY: the timer exists as long as its owner; the times are valid for reads, and the
         // old ones are not asked for.
         let set =
             unsafe { libc::timer_settime(self.0, libc::TIMER_ABSTIME, &raw const spec, ptr::null_mut()) };
@@ -234,12 +247,13 @@ impl Id {
 
     /// As [`SignalTimer::overruns`]; may be called from the handler.
     pub(super) fn overruns(self) -> u64 {
-        // SAFETY: the timer exists as long as `SignalTimer`.
+        // SAFETY: the timer exists as long as its owner.
         let overruns = unsafe { libc::timer_getoverrun(self.0) };
         u64::try_from(overruns).unwrap_or(0)
     }
 
-    fn delete(self) {
+    /// To be called once, by the destructor of the timer's only owner.
+    pub(super) fn delete(self) {
         // SAFETY: called once, by the destructor of the timer's only owner.
         unsafe { libc::timer_delete(self.0) };
     }

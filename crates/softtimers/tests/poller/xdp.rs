@@ -386,6 +386,22 @@ fn hostile_frames_are_passed_on_or_counted() {
     });
 }
 
+/// What the kernel says by a number, in words.
+#[test]
+fn cables_that_cannot_have_a_program_say_why() {
+    with_cables("why", |cables| {
+        let refused = |part: &str| {
+            let error = XdpDevice::on(&interface("a1"), XdpConfig::default()).unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        };
+        cables.ip("link set a1 mtu 9000").unwrap();
+        refused("a1: an MTU of 9000; at most 3818 is allowed");
+        cables.ip("link set a1 mtu 1500").unwrap();
+        cables.ip("link set a0 mtu 9000").unwrap();
+        refused("the other end's MTU is too large");
+    });
+}
+
 #[test]
 fn rings_of_other_sizes_are_refused() {
     for entries in [0, 63, 65, 65_536, u32::MAX] {

@@ -159,8 +159,9 @@ impl XdpOutput {
             match outcome.as_ref().map_err(Errno::from_io_error) {
                 // It stops at one that the interface does not take.
                 Err(Some(Errno::BUSY)) => dropped += u64::from(left < before),
-                // Of buffers or of memory none is free, the interface is off, or the kernel's own quota is used up.
-                Ok(()) | Err(Some(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::INTR)) => {}
+                // Of buffers or of memory none is free, or the kernel's own quota is used up.
+                Ok(()) | Err(Some(Errno::AGAIN | Errno::NOBUFS | Errno::INTR)) => {}
+                Err(Some(Errno::NETDOWN)) => self.discard(),
                 Err(_) => outcome?,
             }
             if left == before {
@@ -168,6 +169,19 @@ impl XdpOutput {
             }
         }
         Ok(dropped)
+    }
+
+    /// The interface is switched off: what waits would be stale when it is not any more. What is in the ring already
+    /// stays there, at most a quota.
+    fn discard(&mut self) {
+        for frame in self.waiting.drain(..) {
+            let chunk = match frame {
+                Waiting::Copied(chunk, _) => Some(chunk),
+                Waiting::Claimed(claim) => self.umem.settled(claim).ok().map(|(chunk, ..)| chunk),
+            };
+            self.failed += 1;
+            self.umem.give(chunk);
+        }
     }
 
     /// Whether another frame has room.

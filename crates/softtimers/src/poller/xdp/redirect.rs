@@ -64,6 +64,12 @@ impl Redirect {
             Some(Errno::BUSY | Errno::EXIST) => {
                 occupied(name, rtnetlink::xdp_program(interface).ok().flatten())
             }
+            // Of virtual cables: what a driver wants, it tells by a number only.
+            Some(Errno::RANGE) => trying(error, "attaching an XDP program: the other end's MTU is too large"),
+            Some(Errno::NOSPC) => trying(
+                error,
+                "attaching an XDP program: the other end sends by more queues than this one has",
+            ),
             _ => trying(error, "attaching an XDP program"),
         })?;
         Ok(Redirect { words, in_driver, _link: link })

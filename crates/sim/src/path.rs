@@ -9,22 +9,22 @@
 //!
 //! Nothing is lost: how long the queue gets says what a router would have to hold, or drop.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
+pub mod receiver;
+pub mod transfer;
 
-pub(crate) mod receiver;
-pub(crate) mod transfer;
-
-use core::time::Duration;
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use receiver::Receiver;
 use softtimers_core::{AckPacer, Timestamp};
 
+use receiver::Receiver;
+
 /// What the sender does with what an ACK releases.
-#[derive(Clone)]
-pub(crate) enum Answer {
+#[derive(Clone, Debug)]
+pub enum Answer {
     /// It sends all of it at once.
     SelfClocked,
+    /// It spreads it (A.3).
     Paced(AckPacer),
     /// At most so many packets for each ACK (Fall and Floyd 1996).
     MaxBurst(u64),
@@ -33,29 +33,37 @@ pub(crate) enum Answer {
     CutWindow,
 }
 
-pub(crate) struct Path {
-    pub(crate) answer: Answer,
+/// A sender whose window stays as it is, and the way to its receiver.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// What the sender does with what an ACK releases.
+    pub answer: Answer,
     /// Packets that may be in flight.
-    pub(crate) window: u64,
+    pub window: u64,
     /// What a packet takes on the slow link.
-    pub(crate) link: Duration,
+    pub link: Duration,
     /// Each way.
-    pub(crate) delay: Duration,
-    pub(crate) receiver: Receiver,
+    pub delay: Duration,
+    /// Who acknowledges.
+    pub receiver: Receiver,
 }
 
-#[derive(Default, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) acknowledged: u64,
-    pub(crate) longest_queue: u64,
-    pub(crate) acks: u64,
-    pub(crate) big_acks: u64,
-    pub(crate) departures: Vec<Timestamp>,
+/// What became of it.
+#[derive(Clone, Default, Debug)]
+pub struct Outcome {
+    /// Packets acknowledged.
+    pub acknowledged: u64,
+    /// The most packets that waited for the slow link.
+    pub longest_queue: u64,
+    /// ACKs that came.
+    pub acks: u64,
+    /// Those for more than three packets.
+    pub big_acks: u64,
 }
 
 impl Path {
     /// From `start` on fills the pipe at the rate of the link, then leaves the sender to its ACKs until `end`.
-    pub(crate) fn run(self, start: Timestamp, end: Timestamp) -> Outcome {
+    pub fn run(self, start: Timestamp, end: Timestamp) -> Outcome {
         let filling = (0..self.window).map(|packet| start + self.link * packet as u32).collect();
         Run {
             opened: self.window,
@@ -157,7 +165,6 @@ impl Run {
     fn send(&mut self, now: Timestamp) {
         let now = self.access_free.max(now);
         self.access_free = now + ACCESS_LINK;
-        self.outcome.departures.push(now);
         let queued = self.link_free.saturating_duration_since(now).as_nanos() / self.path.link.as_nanos();
         self.outcome.longest_queue = self.outcome.longest_queue.max(queued as u64);
         self.link_free = self.link_free.max(now) + self.path.link;
@@ -167,3 +174,6 @@ impl Run {
 
 /// A packet on the sender's own link: 1,500 bytes at 1 Gbit/s.
 const ACCESS_LINK: Duration = Duration::from_micros(12);
+
+#[cfg(test)]
+mod tests;

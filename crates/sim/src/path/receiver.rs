@@ -8,24 +8,25 @@
 //!   ACK                                    5     when a read is done: for everything that came by then
 //! ```
 
-use core::time::Duration;
+use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-#[derive(Clone)]
-pub(crate) struct Receiver {
+/// A host that receives, and what it costs.
+#[derive(Clone, Debug)]
+pub struct Receiver {
     /// Interrupt and protocol work for each packet.
-    pub(crate) protocol: Duration,
+    pub protocol: Duration,
     /// What the application needs for each packet that it reads.
-    pub(crate) read: Duration,
+    pub read: Duration,
     /// A read acknowledges if so many packets are unacknowledged: 2, or 3 with options.
-    pub(crate) every: u64,
+    pub every: u64,
     /// The application does something else: in each of the first, for the second from its start on.
-    pub(crate) away: (Duration, Duration),
+    pub away: (Duration, Duration),
     pub(crate) state: State,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct State {
     unread: u64,
     unacknowledged: u64,
@@ -36,7 +37,7 @@ pub(crate) struct State {
 }
 
 /// A read of the application, and when it is done if nothing interrupts it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Read {
     packets: u64,
     begin: Timestamp,
@@ -44,11 +45,11 @@ struct Read {
 }
 
 /// The delayed-ACK timer goes off at multiples of this.
-pub(crate) const DELAYED_ACK: Duration = Duration::from_millis(200);
+pub const DELAYED_ACK: Duration = Duration::from_millis(200);
 
 impl Receiver {
     /// Acknowledges every second packet; the application is never away.
-    pub(crate) fn new(protocol: Duration, read: Duration) -> Self {
+    pub fn new(protocol: Duration, read: Duration) -> Self {
         Receiver {
             protocol,
             read,
@@ -64,7 +65,8 @@ impl Receiver {
         }
     }
 
-    pub(crate) fn packet(&mut self, now: Timestamp) {
+    /// A packet has come.
+    pub fn packet(&mut self, now: Timestamp) {
         self.state.interrupts_until = self.state.interrupts_until.max(now) + self.protocol;
         if let Some(read) =
             self.state.reading.as_mut().filter(|read| read.begin < self.state.interrupts_until)
@@ -82,14 +84,14 @@ impl Receiver {
     }
 
     /// When it acts next, if no packet comes.
-    pub(crate) fn poll_at(&self) -> Option<Timestamp> {
+    pub fn poll_at(&self) -> Option<Timestamp> {
         let read = self.state.reading.map(|read| read.done);
         let timer = (self.state.unacknowledged > 0).then_some(self.state.delayed_ack);
         read.into_iter().chain(timer).min()
     }
 
     /// The time has come; returns how many packets the ACK acknowledges, if it sends one.
-    pub(crate) fn act(&mut self, now: Timestamp) -> Option<u64> {
+    pub fn act(&mut self, now: Timestamp) -> Option<u64> {
         let mut least = 1;
         if let Some(read) = self.state.reading.filter(|read| read.done <= now) {
             self.state.unread -= read.packets;
@@ -99,7 +101,7 @@ impl Receiver {
             }
             least = self.every;
         }
-        (self.state.unacknowledged >= least).then(|| core::mem::take(&mut self.state.unacknowledged))
+        (self.state.unacknowledged >= least).then(|| std::mem::take(&mut self.state.unacknowledged))
     }
 
     fn begin_to_read(&mut self, now: Timestamp) {
@@ -117,10 +119,7 @@ fn start_of(now: Timestamp, period: Duration) -> Timestamp {
 }
 
 /// The ACKs for packets that come whatever is acknowledged: when, and for how many.
-pub(crate) fn acks(
-    mut receiver: Receiver,
-    arrivals: impl IntoIterator<Item = Timestamp>,
-) -> Vec<(Timestamp, u64)> {
+pub fn acks(mut receiver: Receiver, arrivals: impl IntoIterator<Item = Timestamp>) -> Vec<(Timestamp, u64)> {
     let mut acks = Vec::new();
     let mut act_until = |receiver: &mut Receiver, end: Timestamp| {
         while let Some(at) = receiver.poll_at().filter(|&at| at < end) {

@@ -7,8 +7,8 @@
 //!             └─ set-up ─┘
 //! ```
 
-use core::time::Duration;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use softtimers_core::pace::{SlowStart, StartRate};
 use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
@@ -16,8 +16,9 @@ use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
 use super::receiver::Receiver;
 
 /// How the server sends.
-#[derive(Clone)]
-pub(crate) enum Sender {
+#[derive(Clone, Debug)]
+pub enum Sender {
+    /// In a window that grows.
     SlowStart(SlowStart),
     /// Evenly, at the rate at which the train begins.
     Paced(StartRate),
@@ -25,23 +26,26 @@ pub(crate) enum Sender {
     Climbing(StartRate),
 }
 
-#[derive(Clone)]
-pub(crate) struct Transfer {
-    pub(crate) sender: Sender,
-    pub(crate) packets: u64,
+/// One answer over a path.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    /// How it is sent.
+    pub sender: Sender,
+    /// How long it is.
+    pub packets: u64,
     /// What a packet takes on the slow link.
-    pub(crate) link: Duration,
+    pub link: Duration,
     /// Each way.
-    pub(crate) delay: Duration,
+    pub delay: Duration,
     /// Whether there is no connection yet.
-    pub(crate) set_up: bool,
+    pub set_up: bool,
     /// It acknowledges every packet, or every second one and what a timer finds.
-    pub(crate) receiver: Receiver,
+    pub receiver: Receiver,
 }
 
 impl Transfer {
     /// From the client's first packet to the arrival of the server's last one.
-    pub(crate) fn time(self) -> Duration {
+    pub fn time(self) -> Duration {
         let round_trips = if self.set_up { 2 } else { 0 };
         let begin = Timestamp::ZERO + self.delay * (round_trips + 1);
         Run {

@@ -1,0 +1,198 @@
+//! The callouts of a BSD kernel (Costello and Varghese 1998): calls at a later tick, by function and argument or by handle.
+//!
+//! `softtimers_tick` counts a tick and says whether softclock is wanted; `softtimers_softclock` makes the calls that are
+//! due; `softtimers_hardclock` does both unless something is held. Calls are made by the header, in C.
+
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
+use softtimers::bsd::{Callouts, Handle, Key};
+
+use super::clock::{softtimers_call, softtimers_function};
+use crate::object::{Errno, Object};
+
+/// A set of callouts.
+pub type softtimers_callouts = Object<Callouts<softtimers_call>>;
+
+/// What a set of callouts has done so far.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct softtimers_callout_stats {
+    /// Ticks.
+    pub ticks: u64,
+    /// Ticks that wanted softclock.
+    pub raised: u64,
+    /// Calls handed out.
+    pub called: u64,
+    /// By how many ticks softclock is behind.
+    pub lag: u64,
+    /// The most that it was.
+    pub most_lag: u64,
+    /// Callouts set.
+    pub pending: u64,
+    /// Of those, the ones set without a handle.
+    pub hashed: u64,
+}
+
+impl Key for softtimers_call {
+    fn words(&self) -> [usize; 2] {
+        [self.function.map_or(0, |function| function as usize), self.argument as usize]
+    }
+}
+
+/// Makes an empty set of callouts.
+/// -EINVAL: `out` is NULL.
+/// Thread: any; it belongs to the caller's.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_callouts_new(out: Option<&mut MaybeUninit<*mut softtimers_callouts>>) -> c_int {
+    Object::make(out, || Ok(Callouts::new(softtimers::bsd::owner())))
+}
+
+/// Frees a set of callouts; what is set is not called. NULL is no error.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_callouts_free(callouts: Option<Box<softtimers_callouts>>) -> c_int {
+    Object::free(callouts)
+}
+
+/// Has `function(argument)` called after so many ticks; zero is taken as one. The same may be asked for several times.
+/// O(1) on average.
+/// -EINVAL: no callouts, or no function.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_timeout(
+    callouts: Option<&softtimers_callouts>,
+    function: softtimers_function,
+    argument: *mut c_void,
+    ticks: u64,
+) -> c_int {
+    Object::with(callouts, |callouts| {
+        callouts.timeout(callout(function, argument)?, ticks);
+        Ok(0)
+    })
+}
+
+/// Cancels one callout with this function and argument, the one asked for last: 1, or 0 if there is none, which costs the
+/// same. Those with a handle are not looked at.
+/// -EINVAL: no callouts, or no function.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_untimeout(
+    callouts: Option<&softtimers_callouts>,
+    function: softtimers_function,
+    argument: *mut c_void,
+) -> c_int {
+    Object::with(callouts, |callouts| {
+        let call = callout(function, argument)?;
+        Ok(callouts.untimeout(&call).is_some().into())
+    })
+}
+
+/// As `softtimers_timeout`, to be cancelled by the handle that is written to `handle`. O(1).
+/// -EINVAL: no callouts, no function, or no `handle`.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_setcallout(
+    callouts: Option<&softtimers_callouts>,
+    function: softtimers_function,
+    argument: *mut c_void,
+    ticks: u64,
+    handle: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
+    let Some(out) = handle else { return -Errno::INVALID.0 };
+    Object::with(callouts, |callouts| {
+        let handle = callouts.setcallout(callout(function, argument)?, ticks);
+        out.write(handle.to_bits());
+        Ok(0)
+    })
+}
+
+/// Cancels the callout of a handle. O(1).
+/// -EINVAL: no callouts, or a handle that names nothing: called, cancelled, of another set, made up.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_unsetcallout(callouts: Option<&softtimers_callouts>, handle: u64) -> c_int {
+    Object::with(callouts, |callouts| {
+        callouts.unsetcallout(Handle::from_bits(handle)).ok_or(Errno::INVALID)?;
+        Ok(0)
+    })
+}
+
+/// A tick of the clock: 1 if softclock is wanted, because something is due or was left from before, else 0. A compare
+/// while nothing is near.
+/// -EINVAL: no callouts.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_tick(callouts: Option<&softtimers_callouts>) -> c_int {
+    Object::with(callouts, |callouts| Ok(callouts.tick().into()))
+}
+
+/// The next call that is due: 1 and it is written to `call`, or 0 when all have been handed out. It is no longer set
+/// then, and may be set again by what it does.
+/// -EINVAL: no callouts, or no `call`.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_softclock_next(
+    callouts: Option<&softtimers_callouts>,
+    call: Option<&mut MaybeUninit<softtimers_call>>,
+) -> c_int {
+    let Some(out) = call else { return -Errno::INVALID.0 };
+    Object::with(callouts, |callouts| {
+        let call = callouts.softclock();
+        Ok(call
+            .is_some_and(|call| {
+                out.write(call);
+                true
+            })
+            .into())
+    })
+}
+
+/// From here to `softtimers_release` ticks only count: `softtimers_hardclock` calls nothing. May be nested. 1 if something
+/// was held before, else 0.
+/// -EINVAL: no callouts.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_hold(callouts: Option<&softtimers_callouts>) -> c_int {
+    Object::with(callouts, |callouts| {
+        let before = callouts.is_held();
+        callouts.hold();
+        Ok(before.into())
+    })
+}
+
+/// The end of a `softtimers_hold`: 1 if softclock is to be run now, because it is wanted and nothing else is held.
+/// -EINVAL: no callouts.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_release(callouts: Option<&softtimers_callouts>) -> c_int {
+    Object::with(callouts, |callouts| Ok(callouts.release().into()))
+}
+
+/// Counters since the beginning.
+/// -EINVAL: no callouts, or no `stats`.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_callouts_stats(
+    callouts: Option<&softtimers_callouts>,
+    stats: Option<&mut MaybeUninit<softtimers_callout_stats>>,
+) -> c_int {
+    let Some(out) = stats else { return -Errno::INVALID.0 };
+    Object::with(callouts, |callouts| {
+        let stats = callouts.stats();
+        out.write(softtimers_callout_stats {
+            ticks: stats.ticks,
+            raised: stats.raised,
+            called: stats.called,
+            lag: callouts.lag(),
+            most_lag: stats.most_lag,
+            pending: callouts.len() as u64,
+            hashed: callouts.hashed() as u64,
+        });
+        Ok(0)
+    })
+}
+
+fn callout(function: softtimers_function, argument: *mut c_void) -> Result<softtimers_call, Errno> {
+    if function.is_some() { Ok(softtimers_call { function, argument }) } else { Err(Errno::INVALID) }
+}

@@ -1,0 +1,200 @@
+//! Many flows, each at a rate of its own: packets go in as they come and come out when they may leave.
+//!
+//! One `softtimers_flows` is enough for all connections of a program: `softtimers_flows_turn`, then
+//! `softtimers_flows_pop` until 0; `softtimers_flows_poll_at` says when to look next.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use softtimers::pace::queue::{DepartureTurn, FlowConfig, FlowId, Limits, Popped, QueueConfig, Reject};
+use softtimers::{DepartureQueue, Seal, Timestamp};
+
+use super::clock::SOFTTIMERS_NEVER;
+use super::pace::softtimers_pace_config;
+use crate::object::{Errno, Object};
+
+/// A queue of the packets of many flows.
+pub type softtimers_flows = Object<Flows>;
+
+/// What is behind a `softtimers_flows`.
+#[derive(Debug)]
+pub struct Flows {
+    queue: DepartureQueue<u64>,
+    seal: Seal,
+    turn: Option<DepartureTurn>,
+}
+
+/// A packet that leaves.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct softtimers_departure {
+    /// The flow it belongs to.
+    pub flow: u64,
+    /// What was enqueued.
+    pub packet: u64,
+    /// Its intended time: its place in the flow's schedule.
+    pub place: u64,
+    /// How much later than that it leaves.
+    pub lateness_ns: u64,
+    /// Its length.
+    pub bytes: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// Makes a queue for at most `packets` packets of all flows together; 0 for a million.
+/// -EINVAL: `out` is NULL.
+/// Thread: any; it belongs to the caller's.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_new(
+    packets: u32,
+    out: Option<&mut MaybeUninit<*mut softtimers_flows>>,
+) -> c_int {
+    let default = QueueConfig::default();
+    let packets = if packets == 0 { default.packets } else { packets };
+    Object::make(out, || {
+        let queue = DepartureQueue::new(QueueConfig { packets, ..default });
+        Ok(Flows { queue, seal: Seal::new(softtimers::bsd::owner()), turn: None })
+    })
+}
+
+/// Frees a queue and forgets what is in it. NULL is no error.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_free(flows: Option<Box<softtimers_flows>>) -> c_int {
+    Object::free(flows)
+}
+
+/// Adds a flow, of which at most `packets` may wait; 0 for 100. Its handle is written to `flow`.
+/// -EINVAL: something is missing, or a pace that `softtimers_pace_new` would refuse.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_add(
+    flows: Option<&softtimers_flows>,
+    pace: Option<&softtimers_pace_config>,
+    packets: u32,
+    flow: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
+    let Some(out) = flow else { return -Errno::INVALID.0 };
+    Object::with(flows, |Flows { queue, seal, .. }| {
+        let mut config = FlowConfig::new(pace.ok_or(Errno::INVALID)?.read()?);
+        config.limits.packets = if packets == 0 { Limits::default().packets } else { packets };
+        let id = queue.add_flow(config).map_err(|_| Errno::INVALID)?;
+        out.write(seal.close(id.to_bits()));
+        Ok(0)
+    })
+}
+
+/// Removes a flow and forgets what it had waiting: how many packets that was.
+/// -EINVAL: no queue, or a handle that names nothing.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_remove(flows: Option<&softtimers_flows>, flow: u64) -> c_int {
+    Object::with(flows, |flows| {
+        let id = flows.open(flow)?;
+        let removed = flows.queue.remove_flow(id).ok_or(Errno::INVALID)?;
+        Ok(c_int::try_from(removed.len()).unwrap_or(c_int::MAX))
+    })
+}
+
+/// Changes a flow's rate from `now` on, without a burst, to that of `pace`, which counts what it counted before.
+/// -EINVAL: something is missing, no rate or two, or a handle that names nothing.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_set_rate(
+    flows: Option<&softtimers_flows>,
+    now: u64,
+    flow: u64,
+    pace: Option<&softtimers_pace_config>,
+) -> c_int {
+    Object::with(flows, |flows| {
+        let (rate, _) = pace.ok_or(Errno::INVALID)?.rate()?;
+        let id = flows.open(flow)?;
+        flows.queue.set_rate(Timestamp::from_nanos(now), id, rate).map_err(|_| Errno::INVALID)?;
+        Ok(0)
+    })
+}
+
+/// Enqueues a packet of so many bytes that may leave from `now` on. O(1).
+/// -EINVAL: no queue, or a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_enqueue(
+    flows: Option<&softtimers_flows>,
+    now: u64,
+    flow: u64,
+    bytes: u32,
+    packet: u64,
+) -> c_int {
+    Object::with(flows, |flows| {
+        let id = flows.open(flow)?;
+        let done = flows.queue.enqueue(Timestamp::from_nanos(now), id, bytes, packet);
+        done.map_err(|rejected| match rejected.reason {
+            Reject::NoSuchFlow => Errno::INVALID,
+            _ => Errno(libc::ENOBUFS),
+        })?;
+        Ok(0)
+    })
+}
+
+/// Begins a turn: `softtimers_flows_pop` hands out what may leave at `now`. A compare when nothing may.
+/// -EINVAL: no queue.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_turn(flows: Option<&softtimers_flows>, now: u64) -> c_int {
+    Object::with(flows, |flows| {
+        flows.turn = Some(flows.queue.turn(Timestamp::from_nanos(now)));
+        Ok(0)
+    })
+}
+
+/// The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. One that cannot
+/// be sent for want of room is to be kept, and nothing more taken until there is some: its time has been counted.
+/// -EINVAL: no queue, or no `departure`.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_pop(
+    flows: Option<&softtimers_flows>,
+    departure: Option<&mut MaybeUninit<softtimers_departure>>,
+) -> c_int {
+    let Some(out) = departure else { return -Errno::INVALID.0 };
+    Object::with(flows, |Flows { queue, seal, turn }| {
+        let popped = turn.as_ref().and_then(|turn| queue.pop_due(turn));
+        // No flow here has a limit on its delay, so nothing expires.
+        let Some(Popped::Departure(packet)) = popped else {
+            *turn = None;
+            return Ok(0);
+        };
+        out.write(softtimers_departure {
+            flow: seal.close(packet.flow.to_bits()),
+            packet: packet.token,
+            place: packet.place.as_nanos(),
+            lateness_ns: u64::try_from(packet.lateness.as_nanos()).unwrap_or(u64::MAX),
+            bytes: packet.bytes,
+            reserved: 0,
+        });
+        Ok(1)
+    })
+}
+
+/// The earliest release time; SOFTTIMERS_NEVER if nothing waits, or there is no queue.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_poll_at(flows: Option<&softtimers_flows>) -> u64 {
+    Object::ask(flows, SOFTTIMERS_NEVER, |flows| {
+        flows.queue.poll_at().map_or(SOFTTIMERS_NEVER, Timestamp::as_nanos)
+    })
+}
+
+/// Packets waiting; 0 if there is no queue.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_flows_len(flows: Option<&softtimers_flows>) -> usize {
+    Object::ask(flows, 0, |flows| flows.queue.len())
+}
+
+impl Flows {
+    fn open(&self, flow: u64) -> Result<FlowId, Errno> {
+        self.queue.id_of(self.seal.open(flow)).ok_or(Errno::INVALID)
+    }
+}

@@ -1,0 +1,140 @@
+//! Limits on input: whether packets may be taken at all, so that a program that gets more than it can handle gets some of
+//! it done.
+//!
+//! Both answer with the time from which input is open: 0 while it is, else the time until which it is shut.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use softtimers::poll::{CpuLimit, CpuLimitConfig, Feedback, FeedbackConfig, Input, Preset};
+use softtimers::{Percent, Timestamp};
+
+use super::clock::SOFTTIMERS_NEVER;
+use crate::object::{Errno, Object};
+
+/// Shuts input by the length of a queue (Mogul and Ramakrishnan 1997, section 6.6.1).
+pub type softtimers_feedback = Object<Feedback>;
+
+/// Shuts input when packets have had their share of a processor (section 7).
+pub type softtimers_cpu_limit = Object<CpuLimit>;
+
+/// Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and after four
+/// times what draining it takes.
+/// -EINVAL: `out` is NULL, or a capacity of zero.
+/// Thread: any; it belongs to the caller's.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_feedback_new(
+    capacity: u32,
+    out: Option<&mut MaybeUninit<*mut softtimers_feedback>>,
+) -> c_int {
+    Object::make(out, || {
+        let config = FeedbackConfig::preset(Preset::Measured, capacity);
+        Ok(Feedback::new(config.map_err(|_| Errno::INVALID)?))
+    })
+}
+
+/// Frees a feedback. NULL is no error.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_feedback_free(feedback: Option<Box<softtimers_feedback>>) -> c_int {
+    Object::free(feedback)
+}
+
+/// Packets were put into the queue, or dropped because it was full: now so many wait. SOFTTIMERS_NEVER if there is no
+/// feedback.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_feedback_offered(
+    feedback: Option<&softtimers_feedback>,
+    now: u64,
+    depth: u32,
+) -> u64 {
+    Object::ask(feedback, SOFTTIMERS_NEVER, |feedback| {
+        open_from(feedback.offered(Timestamp::from_nanos(now), depth))
+    })
+}
+
+/// The consumer took some: now so many wait. SOFTTIMERS_NEVER if there is no feedback.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_feedback_drained(
+    feedback: Option<&softtimers_feedback>,
+    now: u64,
+    depth: u32,
+) -> u64 {
+    Object::ask(feedback, SOFTTIMERS_NEVER, |feedback| {
+        open_from(feedback.drained(Timestamp::from_nanos(now), depth))
+    })
+}
+
+/// From when input is open. SOFTTIMERS_NEVER if there is no feedback.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_feedback_input(feedback: Option<&softtimers_feedback>, now: u64) -> u64 {
+    Object::ask(feedback, SOFTTIMERS_NEVER, |feedback| open_from(feedback.input(Timestamp::from_nanos(now))))
+}
+
+/// Makes a limit of `percent` of a processor in each period; 0 for the paper's period of 10 ms.
+/// -EINVAL: `out` is NULL, or more than 100 percent.
+/// Thread: any; it belongs to the caller's.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_cpu_limit_new(
+    percent: u32,
+    period_ns: u64,
+    out: Option<&mut MaybeUninit<*mut softtimers_cpu_limit>>,
+) -> c_int {
+    Object::make(out, || {
+        let share = Percent::new(percent).map_err(|_| Errno::INVALID)?;
+        let mut config = CpuLimitConfig::new(share);
+        if period_ns != 0 {
+            config.period = Duration::from_nanos(period_ns);
+        }
+        Ok(CpuLimit::new(config))
+    })
+}
+
+/// Frees a limit. NULL is no error.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_cpu_limit_free(limit: Option<Box<softtimers_cpu_limit>>) -> c_int {
+    Object::free(limit)
+}
+
+/// The handling of packets begins; the thread's count of CPU time stands at `cpu_ns`.
+/// -EINVAL: no limit.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_cpu_limit_begin(limit: Option<&softtimers_cpu_limit>, cpu_ns: u64) -> c_int {
+    Object::with(limit, |limit| {
+        limit.begin(Duration::from_nanos(cpu_ns));
+        Ok(0)
+    })
+}
+
+/// It is over; the count stands at `cpu_ns`. SOFTTIMERS_NEVER if there is no limit.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_cpu_limit_end(
+    limit: Option<&softtimers_cpu_limit>,
+    now: u64,
+    cpu_ns: u64,
+) -> u64 {
+    Object::ask(limit, SOFTTIMERS_NEVER, |limit| {
+        open_from(limit.end(Timestamp::from_nanos(now), Duration::from_nanos(cpu_ns)))
+    })
+}
+
+/// From when input is open. SOFTTIMERS_NEVER if there is no limit.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_cpu_limit_input(limit: Option<&softtimers_cpu_limit>, now: u64) -> u64 {
+    Object::ask(limit, SOFTTIMERS_NEVER, |limit| open_from(limit.input(Timestamp::from_nanos(now))))
+}
+
+fn open_from(input: Input) -> u64 {
+    match input {
+        Input::Open => 0,
+        Input::Shut(until) => until.as_nanos(),
+    }
+}

@@ -1,0 +1,239 @@
+//! A network path in virtual time: delay, rate, queue and loss, for tests, the same for the same seed.
+//!
+//! Packets go in with `softtimers_wan_offer` and come out of `softtimers_wan_pop_due`; time is whatever the caller says.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::time::Duration;
+
+use ::softtimers_wan::{
+    Admission, Bottleneck, Jitter, Loss, PathConfig, Probability, ProbabilityError, Queue, Wan, Way,
+};
+use softtimers::Timestamp;
+
+use super::clock::SOFTTIMERS_NEVER;
+use crate::object::{Errno, Object};
+
+/// A path, both ways.
+pub type softtimers_wan = Object<Wan<u64>>;
+
+/// One direction of a path. Zeros are a perfect wire.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct softtimers_path {
+    /// The rate of the slowest link; 0 for none.
+    pub bits_per_second: u64,
+    /// What may wait for it: one of the three is not zero, or all are, for 1,000 packets.
+    pub queue_packets: u32,
+    /// Bytes a packet takes on the link beyond its own, at most 65,535.
+    pub overhead: u32,
+    /// What may wait, in bytes.
+    pub queue_bytes: u64,
+    /// What may wait, in time.
+    pub queue_ns: u64,
+    /// How long a packet is under way behind the link.
+    pub delay_ns: u64,
+    /// How much earlier or later that is, at most the delay; packets stay in order.
+    pub jitter_ns: u64,
+    /// Lost packets of 10^9.
+    pub loss_ppb: u32,
+    /// Packets of 10^9 that come twice.
+    pub duplicate_ppb: u32,
+    /// Packets of 10^9 with one bit flipped.
+    pub corrupt_ppb: u32,
+    /// To be zero.
+    pub reserved: u32,
+}
+
+/// A packet that has arrived.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct softtimers_delivery {
+    /// What was offered.
+    pub packet: u64,
+    /// When it was offered.
+    pub offered: u64,
+    /// When it arrives.
+    pub due: u64,
+    /// The bit that is to be flipped, counted from the first byte's least significant one; SOFTTIMERS_NEVER for none.
+    pub flipped: u64,
+    /// Its length.
+    pub bytes: u32,
+    /// SOFTTIMERS_UP or SOFTTIMERS_DOWN.
+    pub way: u32,
+    /// 1 if it is the second copy, else 0.
+    pub copy: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+
+/// What became of all packets of one direction.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct softtimers_wan_counters {
+    /// Packets that came in.
+    pub offered: u64,
+    /// Second copies that were made.
+    pub duplicated: u64,
+    /// Packets that came out.
+    pub delivered: u64,
+    /// Found the queue full.
+    pub queue_drops: u64,
+    /// Found more held than a path may hold.
+    pub overflowed: u64,
+    /// Lost on the way.
+    pub lost: u64,
+    /// Under way.
+    pub held: u64,
+}
+
+/// From the client to the server.
+pub const SOFTTIMERS_UP: u32 = 0;
+/// From the server to the client.
+pub const SOFTTIMERS_DOWN: u32 = 1;
+
+/// It is on its way.
+pub const SOFTTIMERS_ACCEPTED: c_int = 0;
+/// The queue is full.
+pub const SOFTTIMERS_QUEUE_FULL: c_int = 1;
+/// More is held than a path may hold: a quarter of a million packets, 256 MiB.
+pub const SOFTTIMERS_OVERFLOW: c_int = 2;
+
+/// Makes a path. `up` and `down` may be NULL, for a perfect wire; `seed` decides all that is at random.
+/// -EINVAL: `out` is NULL, or a path that cannot be: two kinds of queue, a share above 10^9, a jitter above the delay.
+/// Thread: any; it belongs to the caller's.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_wan_new(
+    up: Option<&softtimers_path>,
+    down: Option<&softtimers_path>,
+    seed: u64,
+    out: Option<&mut MaybeUninit<*mut softtimers_wan>>,
+) -> c_int {
+    Object::make(out, || {
+        let [up, down] = [up, down].map(|path| path.copied().unwrap_or_default().read());
+        Wan::builder().up(up?).down(down?).seed(seed).build().map_err(|_| Errno::INVALID)
+    })
+}
+
+/// Frees a path and what is under way. NULL is no error.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_wan_free(wan: Option<Box<softtimers_wan>>) -> c_int {
+    Object::free(wan)
+}
+
+/// A packet of `bytes` comes in at `now`: SOFTTIMERS_ACCEPTED, SOFTTIMERS_QUEUE_FULL or SOFTTIMERS_OVERFLOW. What is
+/// accepted may still be lost.
+/// -EINVAL: no path, or no such way.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_wan_offer(
+    wan: Option<&softtimers_wan>,
+    now: u64,
+    way: u32,
+    bytes: u32,
+    packet: u64,
+) -> c_int {
+    Object::with(wan, |wan| {
+        Ok(match wan.offer(Timestamp::from_nanos(now), read_way(way)?, bytes, packet) {
+            Admission::Accepted | Admission::Marked => SOFTTIMERS_ACCEPTED,
+            Admission::QueueFull => SOFTTIMERS_QUEUE_FULL,
+            Admission::Overflow => SOFTTIMERS_OVERFLOW,
+        })
+    })
+}
+
+/// When to look next: SOFTTIMERS_NEVER if nothing is held, or there is no path.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_wan_poll_at(wan: Option<&softtimers_wan>) -> u64 {
+    Object::ask(wan, SOFTTIMERS_NEVER, |wan| wan.poll_at().map_or(SOFTTIMERS_NEVER, Timestamp::as_nanos))
+}
+
+/// The next packet that has arrived by `now`, in order of arrival: 1 and it is written to `delivery`, or 0.
+/// -EINVAL: no path, or no `delivery`.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_wan_pop_due(
+    wan: Option<&softtimers_wan>,
+    now: u64,
+    delivery: Option<&mut MaybeUninit<softtimers_delivery>>,
+) -> c_int {
+    let Some(out) = delivery else { return -Errno::INVALID.0 };
+    Object::with(wan, |wan| {
+        let Some((way, delivery)) = wan.pop_due(Timestamp::from_nanos(now)) else { return Ok(0) };
+        out.write(softtimers_delivery {
+            packet: delivery.packet,
+            offered: delivery.offered.as_nanos(),
+            due: delivery.due.as_nanos(),
+            flipped: delivery.flipped.unwrap_or(SOFTTIMERS_NEVER),
+            bytes: delivery.bytes,
+            way: if way == Way::Up { SOFTTIMERS_UP } else { SOFTTIMERS_DOWN },
+            copy: delivery.copy.into(),
+            reserved: 0,
+        });
+        Ok(1)
+    })
+}
+
+/// What became of the packets of one direction.
+/// -EINVAL: no path, no such way, or no `counters`.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_wan_count(
+    wan: Option<&softtimers_wan>,
+    way: u32,
+    counters: Option<&mut MaybeUninit<softtimers_wan_counters>>,
+) -> c_int {
+    let Some(out) = counters else { return -Errno::INVALID.0 };
+    Object::with(wan, |wan| {
+        let counters = wan.direction(read_way(way)?).counters();
+        out.write(softtimers_wan_counters {
+            offered: counters.offered,
+            duplicated: counters.duplicated,
+            delivered: counters.delivered,
+            queue_drops: counters.queue_drops,
+            overflowed: counters.overflowed,
+            lost: counters.lost,
+            held: counters.held,
+        });
+        Ok(0)
+    })
+}
+
+impl softtimers_path {
+    fn read(&self) -> Result<PathConfig, Errno> {
+        let share = |ppb| Probability::per_billion(ppb).map_err(|_: ProbabilityError| Errno::INVALID);
+        let queue = match (self.queue_packets, self.queue_bytes, self.queue_ns) {
+            (0, 0, 0) => Queue::default(),
+            (packets, 0, 0) => Queue::packets(packets),
+            (0, bytes, 0) => Queue::bytes(bytes),
+            (0, 0, nanos) => Queue::time(Duration::from_nanos(nanos)),
+            _ => return Err(Errno::INVALID),
+        };
+        let bottleneck = match self.bits_per_second {
+            0 => Bottleneck::NONE,
+            bits => Bottleneck::bits_per_second(bits).map_err(|_| Errno::INVALID)?,
+        };
+        let loss = if self.loss_ppb == 0 { Loss::None } else { Loss::Random(share(self.loss_ppb)?) };
+        let path = PathConfig::default()
+            .bottleneck(bottleneck)
+            .queue(queue)
+            .overhead(self.overhead)
+            .delay(Duration::from_nanos(self.delay_ns))
+            .jitter(Jitter::uniform(Duration::from_nanos(self.jitter_ns)))
+            .loss(loss)
+            .duplicate(share(self.duplicate_ppb)?)
+            .corrupt(share(self.corrupt_ppb)?);
+        path.check().map_err(|_| Errno::INVALID)?;
+        if self.reserved == 0 { Ok(path) } else { Err(Errno::INVALID) }
+    }
+}
+
+fn read_way(way: u32) -> Result<Way, Errno> {
+    match way {
+        SOFTTIMERS_UP => Ok(Way::Up),
+        SOFTTIMERS_DOWN => Ok(Way::Down),
+        _ => Err(Errno::INVALID),
+    }
+}

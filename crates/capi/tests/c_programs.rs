@@ -1,0 +1,236 @@
+//! C programs against the header and the static library: compiled with every warning an error, run plain, under
+//! AddressSanitizer and under valgrind. What a machine lacks is said and skipped.
+
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+/// Far more than any of them takes.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+fn skipped(reason: &str) {
+    let line = format!("skipped: {}: {reason}\n", std::thread::current().name().unwrap_or("?"));
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The library that was built with these tests lies beside them.
+fn library() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    let library = tests.parent().unwrap().join("libsofttimers_capi.a");
+    assert!(library.is_file(), "{} is not there", library.display());
+    library
+}
+
+/// A place for what a test builds.
+fn built(name: &str) -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    std::fs::create_dir_all(&directory).unwrap();
+    directory.join(name)
+}
+
+/// The first of these programs that there is.
+fn first_of(names: &[&'static str]) -> Option<&'static str> {
+    let works = |name: &&&str| {
+        let version =
+            Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        version.is_ok_and(|status| status.success())
+    };
+    names.iter().find(works).copied()
+}
+
+fn c_compiler() -> Option<&'static str> {
+    first_of(&["cc", "gcc", "clang"])
+}
+
+/// Compiles, and fails the test with what the compiler said.
+fn compile(compiler: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) {
+    let done = Command::new(compiler).arg("-I").arg(here().join("include")).args(arguments).output().unwrap();
+    assert!(done.status.success(), "{compiler}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// Compiles a program of `tests/c` in C99 and links it with the library.
+fn program(compiler: &str, source: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let out = built(name);
+    let source = here().join("tests/c").join(source);
+    let fixed = ["-std=c99", "-g", "-O1", "-o"].map(OsStr::new);
+    let libraries = ["-lpthread", "-lm", "-ldl"].map(OsStr::new);
+    let (library, flags) = (library(), flags.iter().chain(&WARNINGS).map(OsStr::new));
+    let arguments = flags.chain(fixed).chain([out.as_os_str(), source.as_os_str(), library.as_os_str()]);
+    compile(compiler, arguments.chain(libraries));
+    out
+}
+
+/// Runs a program to its end, or ends it.
+fn run(command: &mut Command) -> Output {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (done, ended) = mpsc::channel();
+    let mut streams = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    let reader = std::thread::spawn(move || {
+        let (mut out, mut err) = (vec![], vec![]);
+        let errors = std::thread::spawn(move || {
+            streams.1.read_to_end(&mut err).unwrap();
+            err
+        });
+        streams.0.read_to_end(&mut out).unwrap();
+        let err = errors.join().unwrap();
+        let _ = done.send(());
+        (out, err)
+    });
+    let hung = ended.recv_timeout(PATIENCE).is_err();
+    if hung {
+        child.kill().unwrap();
+    }
+    let status = child.wait().unwrap();
+    let (stdout, stderr) = reader.join().unwrap();
+    assert!(!hung, "{command:?} hung: {}", String::from_utf8_lossy(&stderr));
+    Output { status, stdout, stderr }
+}
+
+/// Runs a program that says `ok` when all was well.
+fn passes(command: &mut Command) {
+    let Output { status, stdout, stderr } = run(command);
+    let (said, complained) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success() && said.trim() == "ok", "{command:?}: {status}\n{said}{complained}");
+}
+
+#[test]
+fn the_header_compiles_as_c99_and_as_c_plus_plus_17() {
+    let c: Vec<_> = ["gcc", "clang"].into_iter().filter(|name| first_of(&[name]).is_some()).collect();
+    let cpp: Vec<_> = ["g++", "clang++"].into_iter().filter(|name| first_of(&[name]).is_some()).collect();
+    if c.is_empty() || cpp.is_empty() {
+        return skipped("there is no compiler for C, or none for C++");
+    }
+    // Twice, for it guards itself; and nothing but it, for it includes what it needs.
+    let source = built("twice.h");
+    std::fs::write(&source, "#include \"softtimers.h\"\n#include \"softtimers.h\"\n").unwrap();
+    let header = here().join("include/softtimers.h");
+    for (compilers, language, standards) in [
+        (c, "c", &["-std=c99", "-std=c11", "-std=gnu17"]),
+        (cpp, "c++", &["-std=c++11", "-std=c++17", "-std=gnu++17"]),
+    ] {
+        for compiler in compilers {
+            for standard in standards {
+                let flags = ["-fsyntax-only", "-include", header.to_str().unwrap(), standard, "-x", language];
+                compile(compiler, WARNINGS.into_iter().chain(flags).chain([source.to_str().unwrap()]));
+            }
+        }
+    }
+}
+
+#[test]
+fn structs_are_laid_out_as_the_header_says() {
+    use softtimers_capi::border::{
+        backup::*, callouts::*, clock::*, flows::*, itimers::*, pace::*, policy::*, timers::*, wan::*,
+    };
+    let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };
+    let mut source = String::from(
+        "#include \"softtimers.h\"\n#define IS(what) typedef char is[(what) ? 1 : -1]\nvoid f(void);\nvoid f(void) {\n",
+    );
+    macro_rules! layout {
+        ($($name:ident: $last:ident),* $(,)?) => {$(
+            let (size, at) = (size_of::<$name>(), std::mem::offset_of!($name, $last));
+            let name = stringify!($name);
+            source += &format!("{{ IS(sizeof({name}) == {size}); (void)sizeof(is); }}\n");
+            source += &format!("{{ IS(offsetof({name}, {}) == {at}); (void)sizeof(is); }}\n", stringify!($last));
+        )*};
+    }
+    layout! {
+        softtimers_call: argument, softtimers_config: clock_step_ns, softtimers_fired: lateness_ns,
+        softtimers_stats: pending, softtimers_backup_stats: expirations, softtimers_pace_config: strategy,
+        softtimers_policy_config: time_ns, softtimers_next: time, softtimers_path: reserved,
+        softtimers_delivery: reserved, softtimers_departure: reserved, softtimers_wan_counters: held, softtimers_callout_stats: hashed,
+        softtimers_setting: interval_ns, softtimers_expired: reserved,
+    }
+    source.push_str("}\n");
+    let file = built("layout.c");
+    std::fs::write(&file, source).unwrap();
+    compile(compiler, WARNINGS.into_iter().chain(["-std=c99", "-fsyntax-only", file.to_str().unwrap()]));
+}
+
+#[test]
+fn every_object_does_from_c_what_it_does_from_rust() {
+    let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };
+    passes(&mut Command::new(program(compiler, "objects.c", "objects", &[])));
+}
+
+#[test]
+fn the_interfaces_of_bsd_do_from_c_what_the_figures_say() {
+    let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };
+    passes(&mut Command::new(program(compiler, "bsd.c", "bsd", &[])));
+}
+
+#[test]
+fn address_sanitizer_finds_nothing() {
+    let Some(compiler) = first_of(&["gcc", "clang"]) else { return skipped("there is no gcc and no clang") };
+    let empty = built("empty.c");
+    std::fs::write(&empty, "int main(void) { return 0; }\n").unwrap();
+    let sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    let linked =
+        Command::new(compiler).args(sanitize).arg(&empty).arg("-o").arg(built("empty")).output().unwrap();
+    if !linked.status.success() {
+        return skipped("the compiler has no AddressSanitizer");
+    }
+    for source in ["objects", "bsd", "random_calls"] {
+        let program = program(compiler, &format!("{source}.c"), &format!("{source}_asan"), &sanitize);
+        passes(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0"));
+    }
+}
+
+#[test]
+fn valgrind_finds_nothing() {
+    let (Some(compiler), Some(valgrind)) = (c_compiler(), first_of(&["valgrind"])) else {
+        return skipped("there is no compiler for C, or no valgrind");
+    };
+    let calls = ["-DRANDOM_CALLS=3000"];
+    for source in ["objects", "random_calls"] {
+        let program = program(compiler, &format!("{source}.c"), &format!("{source}_valgrind"), &calls);
+        let leaks =
+            ["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"];
+        passes(Command::new(valgrind).args(leaks).arg(program));
+    }
+}
+
+/// The examples of the documentation build with what pkg-config says of the other library, and do what they say.
+#[test]
+fn the_examples_run() {
+    let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };
+    for (name, package, arguments, says) in [
+        ("epoll_echo", None, &["1"][..], "answered"),
+        ("many_timers", None, &["0", "1000"], "unsetcallout"),
+        ("libuv", Some("libuv"), &[], "back to back"),
+        ("libevent", Some("libevent_core"), &[], "back to back"),
+    ] {
+        let mut flags = vec![];
+        if let Some(package) = package {
+            let asked = Command::new("pkg-config").args(["--cflags", "--libs", package]).output();
+            let Some(found) = asked.ok().filter(|found| found.status.success()) else {
+                skipped(&format!("pkg-config does not find {package}"));
+                continue;
+            };
+            flags = String::from_utf8(found.stdout).unwrap().split_whitespace().map(str::to_owned).collect();
+        }
+        let (out, source) = (built(&format!("example_{name}")), here().join(format!("examples/{name}.c")));
+        let lines = std::fs::read_to_string(&source).unwrap().lines().count();
+        assert!(package.is_none() || lines < 80, "{name}.c has {lines} lines");
+        let paths = [OsStr::new("-o"), out.as_os_str(), source.as_os_str()];
+        let library = library();
+        let more = ["-lpthread", "-lm", "-ldl"].map(OsStr::new);
+        let fixed = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"].map(OsStr::new);
+        let flags = flags.iter().map(OsStr::new);
+        compile(
+            compiler,
+            fixed.into_iter().chain(paths).chain([library.as_os_str()]).chain(flags).chain(more),
+        );
+        let ran = run(Command::new(&out).args(arguments));
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        assert!(ran.status.success() && said.contains(says), "{name}: {}\n{said}", ran.status);
+    }
+}

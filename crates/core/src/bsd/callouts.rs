@@ -1,0 +1,343 @@
+//! [`Callouts`]: calls at a later tick, set and cancelled by function and argument, or by handle.
+
+use crate::slots::Slots;
+use crate::{KeyedStep, KeyedTimers, Seal, Timestamp};
+use core::time::Duration;
+
+use super::Handle;
+use super::callhash::{CallHash, Links};
+
+/// What a callout is known by: two words, in C the addresses of a function and of its argument.
+///
+/// ```
+/// use softtimers_core::bsd::{Callouts, Key};
+///
+/// #[derive(Clone, Copy)]
+/// struct Job {
+///     run: fn(&mut Vec<usize>, usize),
+///     connection: usize,
+/// }
+///
+/// impl Key for Job {
+///     fn words(&self) -> [usize; 2] {
+///         [self.run as usize, self.connection]
+///     }
+/// }
+///
+/// let mut callouts = Callouts::new(1);
+/// callouts.timeout(Job { run: |closed, connection| closed.push(connection), connection: 17 }, 1);
+/// let mut closed = Vec::new();
+/// callouts.hardclock(|_, job| (job.run)(&mut closed, job.connection));
+/// assert_eq!(closed, [17]);
+/// ```
+pub trait Key {
+    /// The function and the argument. Callouts with the same words are the same to `untimeout`.
+    fn words(&self) -> [usize; 2];
+}
+
+/// Function and argument as they are.
+impl Key for [usize; 2] {
+    fn words(&self) -> [usize; 2] {
+        *self
+    }
+}
+
+/// The callouts of a kernel, or of a program that is organised like one: a clock that ticks, and work that is done
+/// later than in its interrupt.
+///
+/// ```
+/// use softtimers_core::bsd::Callouts;
+///
+/// let [retransmit, probe] = [1, 2];
+/// let mut callouts = Callouts::new(1);
+/// callouts.timeout([retransmit, 17], 3);
+/// let handle = callouts.setcallout([probe, 17], 2);
+///
+/// assert!(!callouts.tick()); // nothing due: no softclock
+/// assert!(callouts.tick());
+/// assert_eq!(callouts.softclock(), Some([probe, 17]));
+/// assert_eq!(callouts.softclock(), None);
+///
+/// assert_eq!(callouts.unsetcallout(handle), None); // it has been called
+/// assert_eq!(callouts.untimeout(&[retransmit, 17]), Some([retransmit, 17]));
+/// assert_eq!(callouts.untimeout(&[retransmit, 17]), None);
+/// ```
+///
+/// # The two halves
+///
+/// [`tick`](Self::tick) is the paper's `hardclock`: it counts, and sees whether the new tick's slot is empty. Only if not,
+/// or if there is work left from before, is [`softclock`](Self::softclock) wanted, which hands out one due call after
+/// another, in the order of their ticks and of equal ones in the order they were set. [`hardclock`](Self::hardclock) does
+/// both where nothing is held.
+#[derive(Debug)]
+pub struct Callouts<C> {
+    /// Of each slot's callout, its tick. A tick is a nanosecond there.
+    wheel: KeyedTimers,
+    slots: Slots<Callout<C>>,
+    hash: CallHash,
+    seal: Seal,
+    ticks: u64,
+    softticks: u64,
+    /// Due, and out of the wheel: what `tick` has found in a slot, or `softclock` will hand out next.
+    found: Option<(u32, u64)>,
+    held: u32,
+    stats: CalloutStats,
+}
+
+/// A callout that is set.
+#[derive(Debug)]
+pub(super) struct Callout<C> {
+    pub(super) call: C,
+    pub(super) words: [usize; 2],
+    pub(super) links: Links,
+}
+
+/// What [`Callouts`] have done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CalloutStats {
+    /// Ticks.
+    pub ticks: u64,
+    /// Ticks that wanted softclock.
+    pub raised: u64,
+    /// Of those, the ones at which [`Callouts::hardclock`] ran it at once.
+    pub inline: u64,
+    /// Calls handed out.
+    pub called: u64,
+    /// The most ticks that softclock was behind.
+    pub most_lag: u64,
+}
+
+impl<C: Key> Callouts<C> {
+    /// No callouts. `owner` tells this set's handles from those of others: a number that no other set has.
+    pub fn new(owner: u64) -> Self {
+        Callouts {
+            wheel: KeyedTimers::new(Duration::from_nanos(1)),
+            slots: Slots::new(core::num::NonZeroU32::MIN),
+            hash: CallHash::new(),
+            seal: Seal::new(owner),
+            ticks: 0,
+            softticks: 0,
+            found: None,
+            held: 0,
+            stats: CalloutStats::default(),
+        }
+    }
+
+    /// Asks for `call` after so many ticks; zero is taken as one. It may be asked for again before it is called: then
+    /// there are two.
+    ///
+    /// # Cost
+    /// O(1), on average over the doublings of the hash table. Allocates only for more callouts than ever before.
+    ///
+    /// # Panics
+    /// If 2²⁸ − 1 callouts are set.
+    pub fn timeout(&mut self, call: C, ticks: u64) {
+        let words = call.words();
+        let slot = self.set(call, ticks).1;
+        self.hash.insert(words, slot, &mut self.slots);
+    }
+
+    /// Cancels one callout with this function and argument, the one asked for last, and returns it; `None` if there is
+    /// none. Those set with [`setcallout`](Self::setcallout) are not looked at.
+    ///
+    /// # Cost
+    /// One chain of the hash table is looked through, whether or not it is there. Never allocates.
+    pub fn untimeout(&mut self, call: &C) -> Option<C> {
+        let words = call.words();
+        let slot = self.hash.find(words, &self.slots, |other| other.words() == words)?;
+        self.unset(slot)
+    }
+
+    /// As [`timeout`](Self::timeout), to be cancelled by the handle that it returns. It is not in the hash table.
+    ///
+    /// # Cost
+    /// O(1). Allocates only for more callouts than ever before.
+    ///
+    /// # Panics
+    /// If 2²⁸ − 1 callouts are set.
+    pub fn setcallout(&mut self, call: C, ticks: u64) -> Handle {
+        let id = self.set(call, ticks).0;
+        Handle(self.seal.close(id.to_bits()))
+    }
+
+    /// Cancels the callout of a handle and returns it; `None` if it was called or cancelled before, or the handle is not
+    /// of this set.
+    ///
+    /// # Cost
+    /// O(1). Never allocates.
+    pub fn unsetcallout(&mut self, handle: Handle) -> Option<C> {
+        let id = self.slots.id_of(self.seal.open(handle.0))?;
+        let slot = self.slots.find(id)?;
+        // One that was set by function and argument has a handle too, but nobody was told.
+        if self.slots.at(slot)?.links.is_linked() { None } else { self.unset(slot) }
+    }
+
+    /// A tick of the clock. Whether [`softclock`](Self::softclock) is wanted: because something is due now, or because it
+    /// has not yet worked off an earlier tick.
+    ///
+    /// # Cost
+    /// O(1): one compare while nothing is near.
+    pub fn tick(&mut self) -> bool {
+        self.ticks += 1;
+        self.stats.ticks += 1;
+        let behind = self.found.is_some() || self.softticks + 1 != self.ticks;
+        let wanted = behind || self.look();
+        if wanted {
+            self.stats.raised += 1;
+        } else {
+            self.softticks = self.ticks;
+        }
+        self.stats.most_lag = self.stats.most_lag.max(self.lag());
+        wanted
+    }
+
+    /// The next call that is due; `None` when everything up to the present tick has been handed out. It is no longer set
+    /// then, so that what it does may set it again, and set and cancel others.
+    ///
+    /// # Cost
+    /// O(1) for each call, however long it has not been asked.
+    pub fn softclock(&mut self) -> Option<C> {
+        if self.found.is_none() && !self.look() {
+            self.softticks = self.ticks;
+            return None;
+        }
+        let (slot, due) = self.found.take()?;
+        self.softticks = self.softticks.max(due);
+        self.stats.called += 1;
+        self.take(slot)
+    }
+
+    /// A tick, and if softclock is wanted and nothing is [held](Self::hold), all of its calls at once, which saves the way
+    /// there: the paper's figure 4. Whether softclock is still wanted.
+    ///
+    /// A call may itself meet a tick; its work is then done by the softclock that runs already.
+    pub fn hardclock(&mut self, run: impl FnMut(&mut Self, C)) -> bool {
+        if !self.tick() {
+            return false;
+        }
+        if self.held > 0 {
+            return true;
+        }
+        self.stats.inline += 1;
+        self.run(run);
+        false
+    }
+
+    /// Calls everything that is due. While it does, something is [held](Self::hold), also if a call panics: then no
+    /// other is lost.
+    pub fn run(&mut self, mut run: impl FnMut(&mut Self, C)) {
+        let held = Held::of(self);
+        while let Some(call) = held.0.softclock() {
+            run(held.0, call);
+        }
+    }
+
+    /// From here to [`release`](Self::release) ticks only count: the caller is in the middle of something (the paper's
+    /// interrupt priority above the base). May be nested.
+    pub fn hold(&mut self) {
+        self.held += 1;
+    }
+
+    /// The end of a [`hold`](Self::hold). Whether softclock is to be run now, because it is wanted and nothing else is held.
+    pub fn release(&mut self) -> bool {
+        self.held = self.held.saturating_sub(1);
+        self.held == 0 && self.softticks != self.ticks
+    }
+
+    /// Whether something is [held](Self::hold).
+    pub fn is_held(&self) -> bool {
+        self.held > 0
+    }
+
+    /// Ticks so far.
+    pub fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    /// By how many ticks softclock is behind.
+    pub fn lag(&self) -> u64 {
+        self.ticks - self.softticks
+    }
+
+    /// Callouts set.
+    pub fn len(&self) -> usize {
+        self.wheel.len() + usize::from(self.found.is_some())
+    }
+
+    /// Whether no callout is set.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Of the callouts set, those in the hash table: the ones without a handle.
+    pub fn hashed(&self) -> usize {
+        self.hash.len()
+    }
+
+    /// Counters since the beginning.
+    pub fn stats(&self) -> CalloutStats {
+        self.stats
+    }
+
+    fn set(&mut self, call: C, ticks: u64) -> (crate::TimerId, u32) {
+        let words = call.words();
+        let (id, slot) = self.slots.insert(Callout { call, words, links: Links::NONE });
+        let due = self.ticks.saturating_add(ticks.max(1));
+        self.wheel.set(at(self.ticks), slot, at(due));
+        (id, slot)
+    }
+
+    fn unset(&mut self, slot: u32) -> Option<C> {
+        if self.found.is_some_and(|(found, _)| found == slot) {
+            self.found = None;
+        } else {
+            self.wheel.cancel(slot);
+        }
+        self.take(slot)
+    }
+
+    /// Takes a callout that is out of the wheel.
+    fn take(&mut self, slot: u32) -> Option<C> {
+        let links = self.slots.at(slot)?.links;
+        self.hash.remove(links, &mut self.slots);
+        self.slots.take(slot).map(|(_, callout)| callout.call)
+    }
+
+    /// Whether something is due; then the first is out of the wheel.
+    fn look(&mut self) -> bool {
+        let turn = self.wheel.turn(at(self.ticks));
+        loop {
+            match self.wheel.step(&turn) {
+                KeyedStep::Due(slot, due) => {
+                    self.found = Some((slot, due.as_nanos()));
+                    return true;
+                }
+                KeyedStep::MoreWork => {}
+                KeyedStep::Done => return false,
+            }
+        }
+    }
+}
+
+/// While softclock runs: nothing else runs it.
+struct Held<'a, C>(&'a mut Callouts<C>);
+
+impl<'a, C> Held<'a, C> {
+    fn of(callouts: &'a mut Callouts<C>) -> Self {
+        callouts.held += 1;
+        Held(callouts)
+    }
+}
+
+impl<C> Drop for Held<'_, C> {
+    fn drop(&mut self) {
+        self.0.held = self.0.held.saturating_sub(1);
+    }
+}
+
+fn at(tick: u64) -> Timestamp {
+    Timestamp::from_nanos(tick)
+}
+
+#[cfg(test)]
+mod tests;

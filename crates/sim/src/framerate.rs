@@ -1,0 +1,215 @@
+//! **A player on a machine that ticks** (Tsafrir, Etsion, Feitelson 2005, §2.1, figure 1): which frame rates a film can
+//! have if its player sleeps from frame to frame, and the clock wakes it at a tick.
+//!
+//! ```text
+//!   60 frames a second, 100 Hz
+//!   frames due    0     1     2     3     4     5     6
+//!   ticks         |   |   |   |   |   |   |   |   |   |   |
+//!   player        0           1       3           4       6      2 and 5 are over before it wakes
+//! ```
+//!
+//! A kernel that counts time in ticks must wait for one tick more than the delay has, for it does not know how
+//! much of the present one is over (soft timers §3: T + 1, not T). So a sleep of 3.3 ms ends after up to
+//! 20 ms. The timers are [`SoftTimers`] with that clock's step; *smart timers* are the same ones without either a
+//! step or a tick, on a one-shot timer.
+
+use std::time::Duration;
+
+use softtimers_core::{Alarm, Config, Histogram, Rate, Slack, SoftTimers, Timestamp};
+
+use crate::experiment::{Experiment, RunError};
+use crate::host::{Hardware, Host, States};
+use crate::parameter::{Kind, Parameter, Parameters, Setting};
+use crate::streams::Streams;
+use crate::table::{Column, Row};
+
+/// Frames that are shown, by the rate that is wanted and the clock.
+pub static FRAMERATE: Experiment = Experiment {
+    name: "framerate",
+    about: "Frames of a film that are shown in time, by tick rate (Tsafrir, Etsion, Feitelson 2005, figure 1)",
+    details: "The player shows a frame, works on the next one, and sleeps until that is due. A frame whose time is over \
+              when the player wakes, since the next one is due, is discarded. Of the figure's bars the text keeps one fact: 60 \
+              frames a second are not reached at 100 Hz; how many are is this model's.",
+    parameters: &[
+        Parameter {
+            name: "fps",
+            about: "Frames a second that are wanted",
+            kind: Kind::Count { least: 1, most: 100_000 },
+            default: Setting::Count(60),
+        },
+        Parameter {
+            name: "hz",
+            about: "Ticks a second; none: smart timers",
+            kind: Kind::Limit { least: 1, most: 1_000_000 },
+            default: Setting::Limit(Some(100)),
+        },
+        Parameter {
+            name: "extra-tick",
+            about: "A sleep takes a tick more, since nobody knows how much of the present one is over",
+            kind: Kind::Choice(&["yes", "no"]),
+            default: Setting::Choice("yes"),
+        },
+        Parameter {
+            name: "slack",
+            about: "How late a smart timer may be",
+            kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
+            default: Setting::Time(Duration::ZERO),
+        },
+        Parameter {
+            name: "frames",
+            about: "Length of the film",
+            kind: Kind::Count { least: 2, most: 10_000_000 },
+            default: Setting::Count(500),
+        },
+        Parameter {
+            name: "work",
+            about: "To decode and show a frame",
+            kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
+            default: Setting::Time(Duration::from_millis(1)),
+        },
+    ],
+    columns: &[
+        Column::new("hz", "ticks a second, or smart timers"),
+        Column::new("fps", "frames a second that are wanted"),
+        Column::new("achieved_fps", "that are shown").digits(1),
+        Column::new("discarded", "% of frames that are not").digits(1),
+        Column::new("late_ms", "mean time from due to shown").digits(2),
+        Column::new("latest_ms", "the longest").digits(2),
+        Column::new("interrupts_per_s", "interrupts of the clock, a second"),
+    ],
+    sweep: &[("hz", "100,1000,none"), ("fps", "25,30,50,60")],
+    run,
+};
+
+fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
+    let (fps, hz, frames) = (parameters.count("fps"), parameters.limit("hz"), parameters.count("frames"));
+    let nanosecond = Config::default().tick(Duration::from_nanos(1));
+    let (config, hardware, slack) = match hz {
+        None => (nanosecond, Hardware::OneShot(Alarm::new()), Slack::within(parameters.time("slack"))),
+        Some(hz) => {
+            let period = Rate::per_second(hz).map_err(RunError::new)?.interval();
+            let extra = parameters.choice("extra-tick") == "yes";
+            let step = if extra { period } else { Duration::ZERO };
+            let tick = Hardware::Tick(Timestamp::ZERO + period, period);
+            (nanosecond.clock_step(step), tick, Slack::DEFERRABLE)
+        }
+    };
+    let mut host = Host::new(SoftTimers::new(config), States::None, hardware);
+    let mut player = Player::new(Rate::per_second(fps).map_err(RunError::new)?, parameters.time("work"));
+    host.timers.schedule(Timestamp::ZERO, player.show(Timestamp::ZERO), slack, ());
+    let end = player.due(frames);
+    host.run(end, |timers, now, _| {
+        timers.schedule(now, player.show(now), slack, ());
+    });
+    let seconds = end.as_nanos() as f64 / 1e9;
+    let shown = player.lateness.count().min(frames) as f64;
+    Ok(vec![vec![
+        hz.map_or("smart".to_owned(), |hz| hz.to_string()).into(),
+        fps.into(),
+        (shown / seconds).into(),
+        (100.0 * (1.0 - shown / frames as f64)).into(),
+        player.lateness.mean().map(|nanos| nanos / 1e6).into(),
+        player.lateness.max().map(|nanos| nanos as f64 / 1e6).into(),
+        (host.counts().expirations as f64 / seconds).into(),
+    ]])
+}
+
+/// What sleeps from frame to frame.
+#[derive(Debug)]
+struct Player {
+    rate: Rate,
+    work: Duration,
+    /// The next frame.
+    next: u64,
+    /// Of the frames shown, in nanoseconds.
+    lateness: Histogram,
+}
+
+impl Player {
+    fn new(rate: Rate, work: Duration) -> Self {
+        Player { rate, work, next: 0, lateness: Histogram::new() }
+    }
+
+    /// When a frame is due.
+    fn due(&self, frame: u64) -> Timestamp {
+        let nanos = frame as f64 * 1e9 / self.rate.packets_per_second();
+        Timestamp::from_nanos(nanos.round() as u64)
+    }
+
+    /// It is awake: passes over what is over, and shows what is due. Returns how long it
+    /// then works and sleeps.
+    fn show(&mut self, now: Timestamp) -> Duration {
+        while self.due(self.next + 1) <= now {
+            self.next += 1;
+        }
+        let mut work = Duration::ZERO;
+        let due = self.due(self.next);
+        if due <= now {
+            self.lateness.record(now.saturating_duration_since(due).as_nanos() as u64);
+            self.next += 1;
+            work = self.work;
+        }
+        work.max(self.due(self.next).saturating_duration_since(now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Value;
+
+    /// Frames a second that are shown, % discarded, mean and longest lateness in milliseconds.
+    fn find(set: &[(&str, Setting)]) -> [f64; 4] {
+        let parameters = Parameters::new(FRAMERATE.parameters);
+        let parameters = set.iter().fold(parameters, |all, (name, setting)| all.with(name, setting.clone()));
+        let row = run(&parameters, Streams::new(1)).unwrap().remove(0);
+        std::array::from_fn(|index| match row[index + 2] {
+            Value::Real(number) => number,
+            _ => f64::NAN,
+        })
+    }
+
+    fn at(hz: Option<u64>, fps: u64) -> [f64; 4] {
+        find(&[("hz", Setting::Limit(hz)), ("fps", Setting::Count(fps))])
+    }
+
+    #[test]
+    fn sixty_frames_fail_at_100_hz_and_all_rates_are_reached_at_1000_and_with_smart_timers() {
+        for fps in [25, 30, 50] {
+            assert!((at(Some(100), fps)[0] - fps as f64).abs() < 0.01 * fps as f64, "{fps}");
+        }
+        let sixty = at(Some(100), 60);
+        assert!(sixty[0] < 55.0 && sixty[1] > 10.0, "{sixty:?}");
+        for fps in [25, 30, 50, 60] {
+            for clock in [Some(1_000), None] {
+                let [shown, discarded, ..] = at(clock, fps);
+                assert!((shown - fps as f64).abs() < 0.01 * fps as f64 && discarded < 1.0, "{clock:?} {fps}");
+            }
+            // To the nanosecond, by no interrupt but its own.
+            assert_eq!(at(None, fps)[3], 0.0);
+        }
+    }
+
+    /// 25 and 50 are whole numbers of ticks, and no frame is later than the two ticks a sleep may be too long.
+    #[test]
+    fn the_faster_the_clock_the_less_late_a_frame() {
+        let latest = [50, 100, 250, 1_000, 10_000].map(|hz| at(Some(hz), 25)[3]);
+        assert!(latest.is_sorted_by(|slow, fast| slow > fast), "{latest:?}");
+        for (hz, latest) in [50.0, 100.0, 250.0, 1_000.0, 10_000.0].into_iter().zip(latest) {
+            assert!(latest <= 2_000.0 / hz, "{latest} at {hz}");
+        }
+    }
+
+    #[test]
+    fn it_is_the_extra_tick_that_discards_frames() {
+        let without = find(&[("extra-tick", Setting::Choice("no"))]);
+        assert!(without[1] < 1.0 && without[3] <= 10.0, "{without:?}");
+    }
+
+    #[test]
+    fn a_player_that_is_too_slow_skips_frames_and_ends() {
+        let slow = ("work", Setting::Time(Duration::from_millis(50)));
+        let [shown, discarded, ..] = find(&[("hz", Setting::Limit(None)), slow]);
+        assert!((shown - 20.0).abs() < 0.5 && discarded > 60.0, "{shown} {discarded}");
+    }
+}

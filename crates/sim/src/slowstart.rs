@@ -1,0 +1,129 @@
+//! **Response time over a long path** (soft timers §5.7, Tables X and XI): so many packets by slow start, and paced from
+//! the first one at what the path can carry.
+//!
+//! ```text
+//!   slow start  ●●      ●●●●      ●●●●●●●●        a round trip between them, until the path is full
+//!   paced       ●●●●●●●●●●●●●●                    at the rate of the slow link, at once
+//! ```
+//!
+//! Slow start is [`SlowStart`], in both readings of what opens the window: each packet that is acknowledged (A.2), or
+//! each ACK, where a receiver that acknowledges every second packet makes it grow by half in a round trip. The paced
+//! sender is a [`RateClock`](softtimers_core::RateClock) at the rate that [`StartRate`] says.
+
+use std::time::Duration;
+
+use softtimers_core::pace::{Growth, SlowStart, StartRate};
+use softtimers_core::{Percent, Rate};
+
+use crate::acks::{MBIT, capacity};
+use crate::experiment::{Experiment, RunError};
+use crate::parameter::{Kind, Parameter, Parameters, Setting};
+use crate::path::receiver::Receiver;
+use crate::path::transfer::{Sender, Transfer};
+use crate::streams::Streams;
+use crate::table::{Column, Row};
+
+/// Time from the request to the last packet, by slow start and paced.
+pub static SLOWSTART: Experiment = Experiment {
+    name: "slowstart",
+    about: "Response time by slow start and paced at the capacity (soft timers, Tables X and XI)",
+    details: "An answer of so many packets of 1,500 bytes over a slow link with 50 ms each way; nothing is lost, and \
+              the window grows to what the path holds. The paper's 89% for 100 packets is the reading with delayed ACKs.",
+    parameters: &[
+        Parameter {
+            name: "packets",
+            about: "Length of the answer",
+            kind: Kind::Count { least: 1, most: 10_000_000 },
+            default: Setting::Count(100),
+        },
+        Parameter {
+            name: "mbit",
+            about: "Of the slow link, in Mbit/s",
+            kind: MBIT,
+            default: Setting::Count(100),
+        },
+        Parameter {
+            name: "rtt",
+            about: "There and back",
+            kind: Kind::Time { least: Duration::from_micros(10), most: Duration::from_secs(10) },
+            default: Setting::Time(Duration::from_millis(100)),
+        },
+        Parameter {
+            name: "set-up",
+            about: "There is no connection yet",
+            kind: Kind::Choice(&["no", "yes"]),
+            default: Setting::Choice("no"),
+        },
+        Parameter {
+            name: "fraction",
+            about: "% of the capacity at which the paced train begins; it doubles in each round trip",
+            kind: Kind::Count { least: 1, most: 100 },
+            default: Setting::Count(100),
+        },
+        Parameter {
+            name: "acked-at-once",
+            about: "Packets for each ACK, where ACKs are delayed",
+            kind: Kind::Count { least: 1, most: 64 },
+            default: Setting::Count(2),
+        },
+    ],
+    columns: &[
+        Column::new("mbit", "of the slow link"),
+        Column::new("packets", "length of the answer"),
+        Column::new("kbytes", "the same, of 1,448 bytes of data each").digits(0),
+        Column::new("slow_start_s", "two more for each packet acknowledged").digits(3),
+        Column::new("delayed_acks_s", "one more for each ACK, for two packets").digits(3),
+        Column::new("paced_s", "at the capacity, or from a fraction of it").digits(3),
+        Column::new("reduction", "% less than slow start").digits(0),
+        Column::new("reduction_delayed", "% less than with delayed ACKs").digits(0),
+        Column::new("paper_reduction", "the paper's: 89 for 100 packets, 2 for the longest").digits(0),
+    ],
+    sweep: &[("mbit", "50,100"), ("packets", "5,10,20,100,1000,10000,100000")],
+    run,
+};
+
+fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
+    let capacity = capacity(parameters)?;
+    let link = capacity.interval();
+    if link.is_zero() {
+        return Err(RunError::new("mbit: a packet takes a nanosecond at least"));
+    }
+    let rtt = parameters.time("rtt");
+    let held = u64::try_from(rtt.as_nanos() / link.as_nanos()).unwrap_or(u64::MAX).saturating_add(4);
+    let packets = parameters.count("packets");
+    let seconds = |sender, every| {
+        let receiver = Receiver { every, ..Receiver::new(Duration::ZERO, Duration::ZERO) };
+        let set_up = parameters.choice("set-up") == "yes";
+        Transfer { sender, packets, link, delay: rtt / 2, set_up, receiver }.time().as_secs_f64()
+    };
+    let slow = seconds(Sender::SlowStart(SlowStart::new(held, Growth::PerPacket)), 1);
+    let at_once = parameters.count("acked-at-once");
+    let delayed = seconds(Sender::SlowStart(SlowStart::new(held, Growth::PerAck)), at_once);
+    let paced = seconds(paced(capacity, parameters.count_u32("fraction"))?, 1);
+    let reduction = |before: f64| 100.0 * (1.0 - paced / before);
+    let paper = match (packets, parameters.choice("set-up")) {
+        (100, "no") => Some(89.0),
+        (100_000, "no") => Some(2.0),
+        _ => None,
+    };
+    Ok(vec![vec![
+        parameters.count("mbit").into(),
+        packets.into(),
+        (packets as f64 * 1.448).into(),
+        slow.into(),
+        delayed.into(),
+        paced.into(),
+        reduction(slow).into(),
+        reduction(delayed).into(),
+        paper.into(),
+    ]])
+}
+
+fn paced(capacity: Rate, percent: u32) -> Result<Sender, RunError> {
+    let fraction = Percent::new(percent).map_err(RunError::new)?;
+    let start = StartRate::new(capacity, fraction).map_err(RunError::new)?;
+    Ok(if percent == 100 { Sender::Paced(start) } else { Sender::Climbing(start) })
+}
+
+#[cfg(test)]
+mod tests;
