@@ -8,11 +8,9 @@ use crate::features::{self, Features, claims};
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
-<<<<<<< HEAD
-use crate::{dependencies, instructions, licences, objects, sizes, stacks, testing, toolchains, words};
-=======
-use crate::{dependencies, header, instructions, licences, sizes, stacks, testing, toolchains, words};
->>>>>>> main
+use crate::{
+    dependencies, header, instructions, licences, objects, sizes, stacks, testing, toolchains, words,
+};
 
 /// `cargo xtask ci`.
 ///

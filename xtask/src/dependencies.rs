@@ -1,20 +1,10 @@
 //! Dependencies point one way.
 //!
 //! ```text
-<<<<<<< HEAD
-//!                   core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
-//!                   core ◄── softtimers ◄── tokio ◄── bench
-//!                   core ◄── sim ◄── cli
-//!                   core ◄── bpf ◄── cli
-//!
-//!  planned:
-//!      core ◄── softtimers ◄── tokio ◄── quinn      core ◄── softtimers ◄── capi
-=======
 //!      core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
 //!      core ◄── softtimers ◄── tokio ◄── quinn
 //!      core ◄── softtimers ◄── wan ◄── capi
 //!      core ◄── sim, bpf ◄── cli
->>>>>>> main
 //! ```
 //!
 //! bench may depend on anything, and nothing on it. Only bench depends on the command, for it drives the same engines; it is never published.
