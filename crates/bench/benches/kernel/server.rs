@@ -26,7 +26,7 @@ impl Server {
             Command::new(program).arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status()
         };
         let Some([_, client]) = Processor::two() else { return Ok(None) };
-        if there("nginx").is_err() || there("wrk").is_err() {
+        if ["nginx", "wrk", "setpriv"].into_iter().any(|program| there(program).is_err()) {
             return Ok(None);
         }
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -42,8 +42,9 @@ impl Server {
         );
         fs::write(directory.join("nginx.conf"), config)?;
         let kept = Processor::new(0)?.keep()?;
-        let nginx = Command::new("nginx")
-            .arg("-c")
+        // It ends with this process, however that ends.
+        let nginx = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "nginx", "-c"])
             .arg(directory.join("nginx.conf"))
             .stdin(Stdio::null())
             .stderr(Stdio::null())
