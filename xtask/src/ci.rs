@@ -8,7 +8,9 @@ use crate::features::{self, Features, claims};
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
-use crate::{dependencies, header, instructions, licences, sizes, stacks, testing, toolchains, words};
+use crate::{
+    dependencies, header, instructions, licences, objects, sizes, stacks, testing, toolchains, words,
+};
 
 /// `cargo xtask ci`.
 ///
@@ -55,6 +57,7 @@ fn without_building(workspace: &Workspace, report: &mut Report) -> Result<()> {
     report.step("dependencies", || Ok(dependencies::check(workspace)));
     report.step("licences", || licences::check(workspace));
     report.step("cargo deny", || cargo_deny(root));
+    report.step("BPF objects", || objects::check(root));
     report.step("oldest Rust stated", || toolchains::msrv_stated(workspace));
     report.step("no_std stated", || Ok(toolchains::no_std_stated(workspace, &files)));
     report.step("Cargo.lock", || {

@@ -22,6 +22,7 @@ mod instructions;
 mod licences;
 mod measure;
 mod mutants;
+mod objects;
 mod program;
 mod report;
 mod rig;
@@ -71,6 +72,11 @@ const COMMANDS: &[Command] = &[
         name: "mutants",
         about: "changes to core that no test notices: this commit's share; `all`, a share K/N, or of some files",
         run: mutants::run,
+    },
+    Command {
+        name: "objects",
+        about: "compile the BPF objects of crates/bpf anew; needs clang",
+        run: objects::run,
     },
     Command {
         name: "header",

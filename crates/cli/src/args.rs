@@ -9,6 +9,7 @@ mod echo_client;
 mod engine;
 mod forward;
 mod noise;
+mod probe;
 mod probe_feature;
 mod recv;
 mod replay;
@@ -34,6 +35,7 @@ pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
 pub use forward::{ForwardArgs, FrameDriver};
 pub use noise::{NoiseArgs, NoiseClass};
+pub use probe::ProbeArgs;
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
@@ -72,6 +74,8 @@ pub enum Command {
     Forward(Box<ForwardArgs>),
     /// Write what passes an interface to a file of pcapng, no later than asked for
     Capture(Box<CaptureArgs>),
+    /// Measure how often the kernel passes trigger states, by eBPF
+    Probe(ProbeArgs),
     /// Run the papers' experiments on a simulated machine
     #[command(subcommand)]
     Sim(SimArgs),

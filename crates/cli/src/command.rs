@@ -11,10 +11,12 @@ use crate::failure::{Exit, Failure, one_line};
 use crate::noise::NoisePlan;
 use crate::output::{Output, print, say};
 use crate::plan::{
-    BenchPlan, CapturePlan, EchoClientPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan,
-    WanPlan,
+    BenchPlan, CapturePlan, EchoClientPlan, ForwardPlan, GeneratePlan, ProbePlan, RecvPlan, ReplayPlan,
+    SendPlan, WanPlan,
 };
-use crate::{bench, capture, child, doctor, documents, echo, forward, noise, recv, replay, send, sim, wan};
+use crate::{
+    bench, capture, child, doctor, documents, echo, forward, noise, probe, recv, replay, send, sim, wan,
+};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -45,6 +47,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Wan(args) => wan::run(&WanPlan::new(args)?),
         Command::Forward(args) => forward::run(&ForwardPlan::new(args)?),
         Command::Capture(args) => capture::run(&CapturePlan::new(args)?),
+        Command::Probe(args) => probe::run(&ProbePlan::new(args)?),
         Command::Sim(args) => sim::run(args),
         Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
         Command::Bench(args) => bench::run(&BenchPlan::new(args)?),

@@ -10,7 +10,7 @@
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
 //! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`mod@capture`], [`doctor`],
-//!   [`echo`], [`sim`], [`noise`], ended
+//!   [`echo`], [`mod@probe`], [`sim`], [`noise`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`mod@file`], [`failure`].
@@ -40,6 +40,7 @@ pub mod noise;
 pub mod output;
 pub mod pattern;
 pub mod plan;
+pub mod probe;
 pub mod processor;
 pub mod progress;
 pub mod properties;

@@ -21,6 +21,7 @@ fn help_shows_examples_and_exit_codes() {
         ("recv", "--once --json"),
         ("doctor", "--quick"),
         ("forward", "--rules screen.rules"),
+        ("probe", "-- make"),
     ] {
         let help = stdout(&format!("{command} --help"));
         assert!(

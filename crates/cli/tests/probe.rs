@@ -1,7 +1,9 @@
 //! `doctor`'s costs, its features, and the range that follows from them: the real probes, by the real
-//! command.
+//! command; and `probe`, in [`kernel`].
 
 mod common;
+#[path = "probe/kernel.rs"]
+mod kernel;
 
 use std::fs;
 use std::io::{self, ErrorKind};

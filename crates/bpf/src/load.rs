@@ -1,0 +1,126 @@
+//! Loading an object and attaching its programs, tracepoint by tracepoint.
+//!
+//! A kernel may lack a tracepoint (another architecture, another version); the others serve. So attaching tells
+//! of each tracepoint how it went, and fails only if nothing could be attached. What a process may not do is
+//! found out by doing it: which capability was missing is looked up afterwards.
+
+use std::fs;
+
+use aya::programs::BtfTracePoint;
+use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
+
+use crate::Error;
+
+/// A tracepoint, and why it could not be attached to, if it could not.
+pub(crate) type Attached = (&'static str, Result<(), String>);
+
+/// The kernel's description of its types.
+pub(crate) fn kernel_types() -> Result<Btf, Error> {
+    Btf::from_sys_fs().map_err(|error| match error {
+        BtfError::FileError { error, .. } => Error::NoBtf(error.to_string()),
+        other => Error::NoBtf(line(&other)),
+    })
+}
+
+/// Loads maps and programs, but attaches nothing.
+pub(crate) fn load(loader: &mut EbpfLoader<'_>, object: &[u8]) -> Result<Ebpf, Error> {
+    loader.load(object).map_err(|error| refused("maps", &error))
+}
+
+/// Loads and attaches the program `name` at `tracepoint`.
+pub(crate) fn attach(bpf: &mut Ebpf, name: &str, tracepoint: &str, types: &Btf) -> Result<(), Error> {
+    let refused = |why: &dyn std::error::Error| refused(name, why);
+    let missing =
+        || Error::Refused { program: name.to_owned(), why: "the object does not have it".to_owned() };
+    let program = bpf.program_mut(name).ok_or_else(missing)?;
+    let program: &mut BtfTracePoint = program.try_into().map_err(|error| refused(&error))?;
+    program.load(tracepoint, types).map_err(|error| refused(&error))?;
+    program.attach().map_err(|error| refused(&error))?;
+    Ok(())
+}
+
+/// Attaches `prefix` + tracepoint at each tracepoint.
+///
+/// # Errors
+/// If none could be attached: that of the first, which says most.
+pub(crate) fn attach_all(
+    bpf: &mut Ebpf,
+    prefix: &str,
+    tracepoints: impl IntoIterator<Item = &'static str>,
+    types: &Btf,
+) -> Result<Vec<Attached>, Error> {
+    let mut attached = vec![];
+    let mut first = None;
+    for tracepoint in tracepoints {
+        match attach(bpf, &format!("{prefix}{tracepoint}"), tracepoint, types) {
+            Ok(()) => attached.push((tracepoint, Ok(()))),
+            Err(error) => {
+                attached.push((tracepoint, Err(error.to_string())));
+                first.get_or_insert(error);
+            }
+        }
+    }
+    match first {
+        Some(error) if attached.iter().all(|(_, how)| how.is_err()) => Err(error),
+        None if attached.is_empty() => Err(Error::NothingAttached),
+        _ => Ok(attached),
+    }
+}
+
+/// Says what is missing if it is a privilege, else what the kernel said.
+fn refused(program: &str, error: &dyn std::error::Error) -> Error {
+    let missing = missing_capabilities();
+    if missing.is_empty() {
+        Error::Refused { program: program.to_owned(), why: line(error) }
+    } else {
+        Error::Privilege { missing: missing.join(" and ") }
+    }
+}
+
+/// Of those that BPF programs at tracepoints need. CAP_SYS_ADMIN stands for both.
+fn missing_capabilities() -> Vec<&'static str> {
+    const SYS_ADMIN: u64 = 1 << 21;
+    const NEEDED: [(&str, u64); 2] = [("CAP_BPF", 1 << 39), ("CAP_PERFMON", 1 << 38)];
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    if effective & SYS_ADMIN != 0 {
+        return vec![];
+    }
+    NEEDED.iter().filter(|(_, bit)| effective & bit == 0).map(|(name, _)| *name).collect()
+}
+
+/// An error with its causes in one line; a verifier's log is cut to its last words.
+fn line(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        said = format!("{said}: {error}");
+        cause = error.source();
+    }
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match lines[..] {
+        [first, .., last] if lines.len() > 2 => format!("{first} … {last}"),
+        _ => lines.join(": "),
+    }
+}
+
+/// The processors that may exist: numbers below this.
+///
+/// # Errors
+/// If the system does not tell.
+pub fn processors() -> Result<u32, Error> {
+    let count = aya::util::nr_cpus().map_err(|(_, error)| Error::System(error))?;
+    Ok(count as u32)
+}
+
+/// A map's value, by its index.
+pub(crate) fn map_error(error: impl std::error::Error) -> Error {
+    Error::Map(line(&error))
+}
+
+impl From<EbpfError> for Error {
+    fn from(error: EbpfError) -> Self {
+        refused("maps", &error)
+    }
+}

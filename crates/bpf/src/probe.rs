@@ -1,0 +1,326 @@
+//! The trigger-state meter: [`Probe`].
+
+use aya::maps::Array;
+use aya::{Ebpf, EbpfLoader};
+use softtimers_core::Histogram;
+
+use crate::load::{self, Attached};
+use crate::samples::Sample;
+use crate::{Error, Source};
+
+/// The program, compiled from `c/probe.bpf.c`.
+const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/probe.bpf.o");
+
+/// As in the program.
+const BUCKETS: usize = 320;
+const ROWS: usize = Source::ALL.len() + 1;
+const ROW: usize = 5 + BUCKETS;
+const STAMP: usize = 8;
+const CHUNK: usize = 512;
+
+/// Measures the intervals between trigger states of each processor, by the source that ended them, until it is
+/// dropped.
+///
+/// # Cost
+/// Each trigger state costs the kernel about 0.1 µs more while a probe runs.
+#[derive(Debug)]
+pub struct Probe {
+    bpf: Ebpf,
+    attached: Vec<Attached>,
+    processors: u32,
+    chunks: u32,
+}
+
+/// What a [`Probe`] looks at.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProbeConfig {
+    /// Trigger states of these kinds.
+    pub sources: Vec<Source>,
+    /// How many intervals are kept one by one, of all processors together, before only counting goes on: 4 bytes each, at most
+    /// 64 million.
+    pub samples: u32,
+    /// The processors, by bit.
+    pub processors: u64,
+}
+
+impl Default for ProbeConfig {
+    /// All sources and processors, and the paper's two million samples.
+    fn default() -> Self {
+        ProbeConfig { sources: Source::ALL.to_vec(), samples: 2_000_000, processors: u64::MAX }
+    }
+}
+
+impl Probe {
+    /// Loads and attaches the programs: some milliseconds.
+    ///
+    /// # Errors
+    /// If the process may not, or the kernel cannot.
+    pub fn start(config: &ProbeConfig) -> Result<Probe, Error> {
+        let types = load::kernel_types()?;
+        let processors = load::processors()?;
+        let samples = config.samples.min(64 << 20);
+        let chunks = samples.div_ceil(CHUNK as u32).div_ceil(processors);
+        let mut bpf = load::load(
+            EbpfLoader::new()
+                .override_global("log_chunks", &chunks, true)
+                .override_global("processors", &config.processors, true)
+                .map_max_entries("stamps", processors)
+                .map_max_entries("rows", processors * ROWS as u32)
+                .map_max_entries("kept", (processors * chunks).max(1)),
+            OBJECT,
+        )?;
+        let tracepoints = config.sources.iter().flat_map(|source| source.tracepoints().iter().copied());
+        let attached = load::attach_all(&mut bpf, "on_", tracepoints, &types)?;
+        let mut probe = Probe { bpf, attached, processors, chunks };
+        probe.restart()?;
+        Ok(probe)
+    }
+
+    /// Forgets what was counted and kept. What went before the next trigger state of a processor counts for nothing.
+    ///
+    /// # Errors
+    /// If the kernel does not let it.
+    pub fn restart(&mut self) -> Result<(), Error> {
+        let processors = self.processors;
+        // In this order: a stamp that is zero begins no interval, so what is counted after it began after it.
+        self.blank("stamps", processors, [0u64; STAMP])?;
+        self.blank("rows", processors * ROWS as u32, [0u64; ROW])
+    }
+
+    fn blank<V: aya::Pod>(&mut self, name: &str, entries: u32, value: V) -> Result<(), Error> {
+        let map = self.bpf.map_mut(name).ok_or_else(|| Error::Map(format!("{name} is missing")))?;
+        let mut map: Array<_, V> = Array::try_from(map).map_err(load::map_error)?;
+        (0..entries).try_for_each(|entry| map.set(entry, value, 0)).map_err(load::map_error)
+    }
+
+    /// The tracepoints that were to be attached to, and why some were not.
+    pub fn tracepoints(&self) -> impl Iterator<Item = (&'static str, Result<(), &str>)> {
+        self.attached.iter().map(|(name, how)| (*name, how.as_ref().copied().map_err(String::as_str)))
+    }
+
+    /// What has been counted so far. Some microseconds for each source and processor.
+    ///
+    /// # Errors
+    /// If the kernel does not hand it over.
+    pub fn intervals(&self) -> Result<Intervals, Error> {
+        let rows: Array<_, [u64; ROW]> = self.map("rows")?;
+        let processors = (0..self.processors)
+            .map(|cpu| {
+                let mut read = |row: usize| {
+                    let row = rows.get(&(cpu * ROWS as u32 + row as u32), 0).map_err(load::map_error)?;
+                    Ok::<_, Error>(Counted::of(&row))
+                };
+                let by_source = (0..Source::ALL.len()).map(&mut read).collect::<Result<_, _>>()?;
+                Ok(ProcessorIntervals { cpu, by_source, idle: read(Source::ALL.len())? })
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Intervals { processors })
+    }
+
+    /// Whether something marks this source: one of its tracepoints is attached to.
+    pub fn has(&self, source: Source) -> bool {
+        let of_it = |name: &str| source.tracepoints().contains(&name);
+        self.attached.iter().any(|(name, how)| how.is_ok() && of_it(name))
+    }
+
+    /// The intervals of a processor that were kept, in order.
+    ///
+    /// # Errors
+    /// If the kernel does not hand them over.
+    pub fn samples(&self, cpu: u32) -> Result<Vec<Sample>, Error> {
+        let stamps: Array<_, [u64; STAMP]> = self.map("stamps")?;
+        let kept: Array<_, [u32; CHUNK]> = self.map("kept")?;
+        let count = stamps.get(&cpu, 0).map_err(load::map_error)?[1] as usize;
+        let mut samples = Vec::with_capacity(count);
+        for chunk in 0..(count.div_ceil(CHUNK) as u32).min(self.chunks) {
+            let chunk = kept.get(&(cpu * self.chunks + chunk), 0).map_err(load::map_error)?;
+            let left = count - samples.len();
+            samples.extend(chunk.iter().take(left).map(|&word| Sample::from_word(word)));
+        }
+        Ok(samples)
+    }
+
+    /// Processors that may exist.
+    pub fn processors(&self) -> u32 {
+        self.processors
+    }
+
+    fn map<V: aya::Pod>(&self, name: &str) -> Result<Array<&aya::maps::MapData, V>, Error> {
+        let map = self.bpf.map(name).ok_or_else(|| Error::Map(format!("{name} is missing")))?;
+        Array::try_from(map).map_err(load::map_error)
+    }
+}
+
+/// Intervals that were counted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counted {
+    /// How many.
+    pub count: u64,
+    /// Their sum in nanoseconds.
+    pub sum_ns: u64,
+    /// The longest, in nanoseconds.
+    pub max_ns: u64,
+    /// How many took longer than 100 µs.
+    pub over_100us: u64,
+    /// How many took longer than 150 µs.
+    pub over_150us: u64,
+    buckets: Vec<u64>,
+}
+
+impl Counted {
+    fn of(row: &[u64; ROW]) -> Counted {
+        let [count, sum_ns, max_ns, over_100us, over_150us, ref buckets @ ..] = *row;
+        Counted { count, sum_ns, max_ns, over_100us, over_150us, buckets: buckets.to_vec() }
+    }
+
+    /// Adds those of `other`.
+    pub fn add(&mut self, other: &Counted) {
+        self.count += other.count;
+        self.sum_ns += other.sum_ns;
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.over_100us += other.over_100us;
+        self.over_150us += other.over_150us;
+        self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    /// What was counted since `before`; the longest is the longest of all.
+    #[must_use]
+    pub fn since(&self, before: &Counted) -> Counted {
+        let then = |at: usize| before.buckets.get(at).copied().unwrap_or(0);
+        Counted {
+            count: self.count.saturating_sub(before.count),
+            sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
+            max_ns: self.max_ns,
+            over_100us: self.over_100us.saturating_sub(before.over_100us),
+            over_150us: self.over_150us.saturating_sub(before.over_150us),
+            buckets: self.buckets.iter().enumerate().map(|(at, now)| now.saturating_sub(then(at))).collect(),
+        }
+    }
+
+    /// Their mean in nanoseconds, exact; `None` of none.
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64)
+    }
+
+    /// Their standard deviation in nanoseconds, of lengths known within an eighth; `None` of none.
+    pub fn stddev_ns(&self) -> Option<f64> {
+        let mean = self.mean_ns()?;
+        let lengths = (0..).map(|bucket| middle(bucket) as f64).zip(&self.buckets);
+        let squares: f64 = lengths.map(|(length, &count)| (length - mean).powi(2) * count as f64).sum();
+        Some((squares / self.count as f64).sqrt())
+    }
+
+    /// Their distribution: each is known within an eighth.
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::new();
+        for (bucket, &count) in self.buckets.iter().enumerate() {
+            histogram.record_many(middle(bucket), count);
+        }
+        histogram
+    }
+}
+
+/// The middle of a bucket: below eight each value has its own, and from then on there are eight an octave.
+fn middle(bucket: usize) -> u64 {
+    if bucket < 8 {
+        return bucket as u64;
+    }
+    let (octave, part) = ((bucket >> 3) + 2, (bucket & 7) as u64);
+    let width = 1u64 << (octave - 3);
+    (1 << octave) + part * width + width / 2
+}
+
+/// What a processor has passed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ProcessorIntervals {
+    /// The processor.
+    pub cpu: u32,
+    /// By the source that ended them, in the order of [`Source::ALL`].
+    by_source: Vec<Counted>,
+    /// Those that began when the processor became idle: long because there was nothing to do.
+    pub idle: Counted,
+}
+
+impl ProcessorIntervals {
+    /// Intervals that this source ended.
+    pub fn of(&self, source: Source) -> &Counted {
+        &self.by_source[source as usize]
+    }
+
+    /// All but those of idleness.
+    pub fn busy(&self) -> Counted {
+        let mut all = Counted::default();
+        self.by_source.iter().for_each(|counted| all.add(counted));
+        all
+    }
+
+    /// Adds what was counted on this processor later.
+    pub fn add(&mut self, next: &ProcessorIntervals) {
+        self.by_source.iter_mut().zip(&next.by_source).for_each(|(mine, theirs)| mine.add(theirs));
+        self.idle.add(&next.idle);
+    }
+
+    /// What was counted since `before`.
+    #[must_use]
+    pub fn since(&self, before: &ProcessorIntervals) -> ProcessorIntervals {
+        let by_source = self.by_source.iter().zip(&before.by_source);
+        ProcessorIntervals {
+            cpu: self.cpu,
+            by_source: by_source.map(|(now, then)| now.since(then)).collect(),
+            idle: self.idle.since(&before.idle),
+        }
+    }
+}
+
+/// What all processors have passed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Intervals {
+    /// By processor.
+    pub processors: Vec<ProcessorIntervals>,
+}
+
+impl Intervals {
+    /// What was counted since `before`, and all if that is empty.
+    #[must_use]
+    pub fn since(&self, before: &Intervals) -> Intervals {
+        if before.processors.is_empty() {
+            return self.clone();
+        }
+        let both = self.processors.iter().zip(&before.processors);
+        Intervals { processors: both.map(|(now, then)| now.since(then)).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bucket of a value, as `bucket_of` in the program.
+    fn bucket(value: u64) -> usize {
+        if value < 8 {
+            return value as usize;
+        }
+        let log = value.ilog2() as usize;
+        ((log - 2) << 3) + ((value >> (log - 3)) & 7) as usize
+    }
+
+    #[test]
+    fn a_middle_lies_in_its_bucket() {
+        for at in 0..BUCKETS {
+            assert_eq!(bucket(middle(at)), at);
+        }
+        assert!(middle(BUCKETS - 1) > 1 << 40);
+    }
+
+    #[test]
+    fn mean_and_deviation_are_those_of_the_lengths() {
+        let mut row = [0u64; ROW];
+        (row[0], row[1], row[2]) = (2, 10_000, 9_000);
+        (row[5 + bucket(1_000)], row[5 + bucket(9_000)]) = (1, 1);
+        let counted = Counted::of(&row);
+        assert_eq!(counted.mean_ns(), Some(5_000.0));
+        assert!((counted.stddev_ns().unwrap() - 4_000.0).abs() < 500.0, "{:?}", counted.stddev_ns());
+        assert_eq!((Counted::default().mean_ns(), Counted::default().stddev_ns()), (None, None));
+    }
+}

@@ -1,0 +1,121 @@
+//! Intervals one by one, and what is computed from their order: [`Sample`], [`Windows`].
+//!
+//! A histogram forgets the order. Two of the paper's figures need it: medians of short windows (figure 3), and the
+//! intervals there would be if a source were missing (figure 4), where two that the source separates become one.
+
+use softtimers_core::Histogram;
+
+use crate::Source;
+
+/// An interval between two trigger states of a processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// Its length in nanoseconds; longer ones than 67 ms are given as that.
+    pub gap_ns: u32,
+    /// What ended it; `None`: the processor was idle in it.
+    pub ended_by: Option<Source>,
+}
+
+impl Sample {
+    /// Five bits of source, 27 of length.
+    pub(crate) fn from_word(word: u32) -> Sample {
+        Sample { gap_ns: word >> 5, ended_by: Source::ALL.get((word & 31) as usize).copied() }
+    }
+
+    /// The intervals there would be if `source` were no trigger state: those that it ended become one with those that follow.
+    /// Idle ones are left out, as everything is that was idle in part.
+    pub fn without(samples: &[Sample], source: Source) -> Histogram {
+        let mut histogram = Histogram::new();
+        let (mut gap, mut idle) = (0u64, false);
+        for sample in samples {
+            gap += u64::from(sample.gap_ns);
+            idle |= sample.ended_by.is_none();
+            if sample.ended_by == Some(source) {
+                continue;
+            }
+            if !idle {
+                histogram.record(gap);
+            }
+            (gap, idle) = (0, false);
+        }
+        histogram
+    }
+}
+
+/// Medians of the intervals in windows of one length (soft timers §5.5, figure 3).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Windows {
+    /// The median of each window in which there were intervals, in order, in nanoseconds.
+    pub medians_ns: Vec<u32>,
+}
+
+impl Windows {
+    /// Cuts `samples` into windows of `length_ns`. Idle intervals take up time and are not counted.
+    ///
+    /// # Panics
+    /// If the length is zero.
+    pub fn of(samples: &[Sample], length_ns: u64) -> Windows {
+        assert!(length_ns > 0, "a window of no length");
+        let mut medians_ns = vec![];
+        let mut window: Vec<u32> = vec![];
+        let mut close = |window: &mut Vec<u32>| {
+            if !window.is_empty() {
+                let middle = (window.len() - 1) / 2;
+                medians_ns.push(*window.select_nth_unstable(middle).1);
+                window.clear();
+            }
+        };
+        let (mut at, mut end) = (0u64, length_ns);
+        for sample in samples {
+            at += u64::from(sample.gap_ns);
+            if at > end {
+                close(&mut window);
+                end = at.div_ceil(length_ns) * length_ns;
+            }
+            if sample.ended_by.is_some() {
+                window.push(sample.gap_ns);
+            }
+        }
+        close(&mut window);
+        Windows { medians_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(gap_ns: u32, ended_by: Option<Source>) -> Sample {
+        Sample { gap_ns, ended_by }
+    }
+
+    const CALL: Option<Source> = Some(Source::Syscall);
+    const FAULT: Option<Source> = Some(Source::PageFault);
+
+    #[test]
+    fn a_missing_source_merges_what_it_separates() {
+        let samples = [gap(1, CALL), gap(2, FAULT), gap(3, FAULT), gap(4, CALL), gap(9, None), gap(5, CALL)];
+        let without = Sample::without(&samples, Source::PageFault);
+        assert_eq!((without.count(), without.min(), without.max()), (3, Some(1), Some(9)));
+        let without = Sample::without(&samples, Source::Syscall);
+        // 1 + 2, 3; then 4 + 9 was idle in part, and 5 goes on.
+        assert_eq!((without.count(), without.max()), (2, Some(3)));
+    }
+
+    #[test]
+    fn windows_have_medians_of_their_own() {
+        let samples: Vec<Sample> =
+            [10, 10, 10, 30, 50, 60, 10].iter().map(|&gap_ns| gap(gap_ns, CALL)).collect();
+        // [10 10 10 30] ends at 60; 50 ends at 110, in the second window, 60 at 170; 10 at 180.
+        assert_eq!(Windows::of(&samples, 100).medians_ns, [10, 50]);
+        let idle = [gap(10, CALL), gap(500, None), gap(20, CALL)];
+        assert_eq!(Windows::of(&idle, 100).medians_ns, [10, 20]);
+        assert!(Windows::of(&[], 1).medians_ns.is_empty());
+    }
+
+    #[test]
+    fn a_word_is_source_and_length() {
+        assert_eq!(Sample::from_word(1234 << 5 | 1), gap(1234, FAULT));
+        assert_eq!(Sample::from_word(7 << 5 | 10), gap(7, None));
+    }
+}

@@ -1,0 +1,71 @@
+//! `softtimer.bpf.h` as an ordinary program, against a model in virtual time: needs a C compiler and no privilege.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn skipped(reason: &str) {
+    let name = std::thread::current().name().unwrap_or("?").to_owned();
+    let line = format!("skipped: {name}: {reason}\n");
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+/// The model, compiled with these flags; `None`: this compiler cannot.
+fn compiled(name: &str, flags: &[&str]) -> Option<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let output = Command::new(&compiler)
+        .args([
+            "-std=gnu11",
+            "-g",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-Wno-unused-parameter",
+            "-Wno-unused-function",
+        ])
+        .args(flags)
+        .arg("-I")
+        .arg(here.join("include"))
+        .arg(here.join("tests/native/model.c"))
+        .arg("-o")
+        .arg(&program)
+        .output();
+    match output {
+        Err(error) => {
+            skipped(&format!("{compiler}: {error}"));
+            None
+        }
+        Ok(output) if output.status.success() => Some(program),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("cannot find -l") || said.contains("sanitize"), "{said}");
+            skipped("the compiler has no sanitizers");
+            None
+        }
+    }
+}
+
+fn agree(program: &Path, steps: u32, seeds: std::ops::Range<u32>) {
+    for seed in seeds {
+        let output = Command::new(program).args([steps.to_string(), seed.to_string()]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "seed {seed}: {:?} {said}", output.status);
+    }
+}
+
+#[test]
+fn the_wheel_agrees_with_the_model_whatever_comes_in_between() {
+    if let Some(program) = compiled("model", &["-O2"]) {
+        agree(&program, 500_000, 1..9);
+    }
+}
+
+#[test]
+fn the_wheel_is_clean_under_sanitizers() {
+    let flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+    if let Some(program) = compiled("model-sanitized", &flags) {
+        agree(&program, 200_000, 100..102);
+    }
+}

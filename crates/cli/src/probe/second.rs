@@ -1,0 +1,118 @@
+//! What `probe --json-stream` says of an interval, and the live view of it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_bpf::{Intervals, ProcessorIntervals, Source};
+
+use super::report::{distribution, share};
+use crate::distribution::Distribution;
+use crate::stream::Account;
+
+/// The account of an interval, or of the whole run.
+#[derive(Clone, Debug, Default)]
+pub struct Second {
+    counted: Intervals,
+    /// `None`: all are measured.
+    cpus: Option<Vec<u32>>,
+}
+
+/// The keys of `interval` and of `total`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SecondReport {
+    /// Of all processors, without those of idleness.
+    pub intervals: u64,
+    /// By processor.
+    pub cpus: Vec<CpuSecond>,
+}
+
+/// A processor's.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CpuSecond {
+    /// Its number.
+    pub cpu: u32,
+    /// Intervals between trigger states, each known within an eighth.
+    pub interval_ns: Distribution,
+    /// The share of intervals longer than this.
+    pub over_100us: Option<f64>,
+    /// And than this.
+    pub over_150us: Option<f64>,
+    /// The share of time it was idle.
+    pub idle_share: Option<f64>,
+    /// The share of intervals that each source ended, where it ended any.
+    pub sources: Vec<SourceShare>,
+}
+
+/// A source's.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SourceShare {
+    /// Its name.
+    pub name: &'static str,
+    /// Of the intervals.
+    pub share: Option<f64>,
+}
+
+impl Second {
+    /// Empty, for these processors.
+    pub fn new(cpus: Option<&[u32]>) -> Self {
+        Second { counted: Intervals::default(), cpus: cpus.map(<[u32]>::to_vec) }
+    }
+
+    /// Adds what was counted since it was counted last.
+    pub fn count(&mut self, next: &Intervals) {
+        let wanted = |cpu: u32| self.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
+        if self.counted.processors.is_empty() {
+            let processors = next.processors.iter().filter(|processor| wanted(processor.cpu));
+            self.counted.processors = processors.cloned().collect();
+            return;
+        }
+        for mine in &mut self.counted.processors {
+            if let Some(theirs) = next.processors.iter().find(|theirs| theirs.cpu == mine.cpu) {
+                mine.add(theirs);
+            }
+        }
+    }
+}
+
+impl Account for Second {
+    type Figures = SecondReport;
+
+    fn is_empty(&self) -> bool {
+        self.counted.processors.iter().all(|processor| processor.busy().count + processor.idle.count == 0)
+    }
+
+    fn clear(&mut self) {
+        self.counted.processors.clear();
+    }
+
+    fn add(&mut self, next: &Self) {
+        self.count(&next.counted);
+    }
+
+    fn figures(&self, time: Duration) -> SecondReport {
+        let cpus: Vec<_> =
+            self.counted.processors.iter().map(|processor| CpuSecond::of(processor, time)).collect();
+        SecondReport { intervals: cpus.iter().map(|cpu| cpu.interval_ns.count).sum(), cpus }
+    }
+}
+
+impl CpuSecond {
+    fn of(processor: &ProcessorIntervals, time: Duration) -> Self {
+        let busy = processor.busy();
+        let sources = Source::ALL.into_iter().filter(|&source| processor.of(source).count > 0);
+        CpuSecond {
+            cpu: processor.cpu,
+            // The exact maximum is one of the whole run.
+            interval_ns: Distribution { max: busy.histogram().max(), ..distribution(&busy) },
+            over_100us: share(busy.over_100us, busy.count),
+            over_150us: share(busy.over_150us, busy.count),
+            idle_share: share(processor.idle.sum_ns, time.as_nanos() as u64).map(|share| share.min(1.0)),
+            sources: sources
+                .map(|source| SourceShare {
+                    name: source.name(),
+                    share: share(processor.of(source).count, busy.count),
+                })
+                .collect(),
+        }
+    }
+}
