@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn users_are_found_by_name_or_number() {
-        let users = "root:x:0:0:root:/root:/bin/sh\nbroken\nann:x:1000:100::/home/ann:/bin/sh\n";
+        let users = "root:x:0:0:root:/:/bin/sh\nbroken\nann:x:1000:100::/srv/ann:/bin/sh\n";
         assert_eq!(User::found(users, "ann"), Some(User { uid: 1000, gid: 100 }));
         assert_eq!(User::found(users, "1000"), Some(User { uid: 1000, gid: 100 }));
         assert_eq!(User::found(users, "77"), Some(User { uid: 77, gid: 77 }));
