@@ -133,7 +133,7 @@ pub struct EndArgs {
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
     pub duration: Option<Duration>,
 
-    /// End after this many datagrams
+    /// End after this many datagrams, or frames of an interface
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 }

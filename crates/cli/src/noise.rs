@@ -148,7 +148,10 @@ impl NoisePlan {
         report: &'a NoiseReport,
     ) -> Run<'a, NoiseReport, NoisePlan> {
         // Neighbours are part of what is measured here, so that they do not make it inconclusive.
-        Run { machine, seed: Some(self.seed), config: self, fallbacks, inconclusive: None, report }
+        let measured = report.fifo.as_ref().map_or(report.ordinary.phases, |fifo| fifo.phases);
+        let inconclusive = (measured < u64::from(self.phases))
+            .then(|| format!("ended by a signal after {measured} of {} phases of a class", self.phases));
+        Run { machine, seed: Some(self.seed), config: self, fallbacks, inconclusive, report }
     }
 }
 

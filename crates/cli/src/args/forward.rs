@@ -176,7 +176,7 @@ Rules, in a file:
   type arp accept                                  # between interfaces
   reject                                           # the last rule decides about the rest
 
-Presets: the defaults are those that measurements chose; the papers' are in docs/forward.md.
+Presets: the defaults are those that measurements chose; the papers' are `Preset::Paper` of the library.
 
 Exit codes:
    0  done, also by Ctrl-C or SIGTERM; every --assert held

@@ -48,7 +48,7 @@ pub struct SimCommonArgs {
     pub seed: u64,
 
     /// Run this part of the points only, for `sim merge` to put together; prints CSV
-    #[arg(long, value_name = "I/N", help_heading = "Runs")]
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["json", "assertions"], help_heading = "Runs")]
     pub part: Option<Part>,
 
     /// Processors to use [default: all]
@@ -56,7 +56,7 @@ pub struct SimCommonArgs {
     pub threads: Option<NonZeroUsize>,
 
     /// Print lines of comma-separated values, each as soon as its point is finished
-    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    #[arg(long, conflicts_with_all = ["json", "assertions"], help_heading = "Output")]
     pub csv: bool,
 
     /// Write those lines to this file too, which must not exist
