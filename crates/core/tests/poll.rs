@@ -424,6 +424,41 @@ fn a_gate_shuts_its_own_sources_only() {
     assert_eq!((stats.shut, stats.shut_time, stats.empty_looks), (1, Duration::from_micros(99), 1));
 }
 
+/// However long a burst is, one look at an empty ring ends it, that after arming; if the quota divides its length, the
+/// last turn used its quota up, and one more finds nothing (livelock §8.2).
+#[test]
+fn a_burst_costs_one_look_at_an_empty_ring() {
+    const QUOTA: u32 = 8;
+    let mut rounds = Rounds::new();
+    let source = rounds.add(SourceConfig::new(Interrupts).with_quota(Quota::new(QUOTA, QUOTA)));
+    let mut now = Timestamp::ZERO;
+    assert_eq!(rounds.action(now), Action::Arm { source });
+    rounds.armed(source, now, true);
+    for burst in 1..=64 {
+        now += Duration::from_millis(1);
+        rounds.woken(source, now);
+        let (mut waiting, mut found_nothing, mut armed) = (burst, 0, 0);
+        loop {
+            now += Duration::from_micros(1);
+            match rounds.action(now) {
+                Action::Receive { quota, .. } => {
+                    let done = waiting.min(quota);
+                    waiting -= done;
+                    found_nothing += u32::from(done == 0);
+                    rounds.received(source, now, done, done == quota);
+                }
+                Action::Arm { .. } => {
+                    armed += 1;
+                    rounds.armed(source, now, waiting == 0);
+                }
+                Action::Rest(Wait::Poll) => {}
+                other => break assert_eq!(other, Action::Rest(Wait::Forever)),
+            }
+        }
+        assert_eq!((waiting, armed, found_nothing), (0, 1, u32::from(burst % QUOTA == 0)), "{burst}");
+    }
+}
+
 /// What a policy is told of arrivals.
 #[derive(Default)]
 struct Recorder(Vec<u64>);
