@@ -247,6 +247,43 @@ fn noise_under_fifo_is_beside_the_ordinary_or_not_possible() {
     assert_eq!(found["config"]["fifo"], true);
 }
 
+/// Bounds that hold on any machine: a timer does not expire more often than it is set to, and smart timers wake for
+/// timers. How much work is kept is the machine's affair.
+#[test]
+fn wake_ups_are_counted_at_each_rate_and_smart_timers_need_fewer() {
+    let words = "noise --rates 200Hz,2kHz --rounds 2 --turn 50ms --timers 20 --json";
+    let found: Value = serde_json::from_str(&stdout(words)).unwrap();
+    assert_eq!(found["schema"], "softtimers.noise_rates/1");
+    let noted = |what: &str| {
+        found["fallbacks"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains(what))
+    };
+    let counted = found["energy"].is_array();
+    assert!(counted != noted("no RAPL here"), "{found}");
+    let rates = found["rates"].as_array().unwrap();
+    assert_eq!(rates.iter().map(|rate| rate["hz"].as_f64().unwrap()).collect::<Vec<_>>(), [200.0, 2_000.0]);
+    for rate in rates {
+        let number = |path: &str| rate.pointer(path).and_then(Value::as_f64).unwrap();
+        assert_eq!(number("/late_at_most_ns") * number("/hz"), 1e9);
+        for way in ["", "/smart"] {
+            for share in ["cpu_share", "idle/cpu_share"] {
+                assert!((0.0..=1.0).contains(&number(&format!("{way}/{share}"))), "{way}: {share}: {rate}");
+            }
+            assert!(number(&format!("{way}/work_kept")) > 0.0, "{rate}");
+            let states = rate.pointer(&format!("{way}/idle/states")).and_then(Value::as_array).unwrap();
+            assert!(states.is_empty() == noted("no cpuidle"), "{found}");
+            assert!(rate.pointer(&format!("{way}/idle/watts")).unwrap().is_null() != counted, "{found}");
+        }
+        // A few more for what the thread waits for besides, in turns of 50 ms.
+        assert!(number("/wakeups_per_s") < number("/hz") + 200.0, "{rate}");
+    }
+    let [ticks, smart] = ["/wakeups_per_s", "/smart/wakeups_per_s"]
+        .map(|path| rates[1].pointer(path).unwrap().as_f64().unwrap());
+    if ticks < 1_000.0 {
+        return common::skipped("the machine let a tick of 2 kHz come less than half as often");
+    }
+    assert!(smart < ticks, "{found}");
+}
+
 #[test]
 fn noise_refuses_what_it_cannot_measure() {
     for (flags, message) in [
@@ -258,6 +295,13 @@ fn noise_refuses_what_it_cannot_measure() {
         ("--cpu 99999", "--cpu 99999: this process may run on"),
         ("--class fifo --phases 60001", "may take a processor for a minute, 60000 such phases"),
         ("--assert p_late<1", "no key p_late; known are"),
+        ("--rates 0Hz", "1Hz to 100kHz are allowed"),
+        ("--rates 100Hz,1MHz", "'1MHz'"),
+        ("--rates 250", "such as 250Hz"),
+        ("--rates --turn 1ms", "10ms to 10s are allowed"),
+        ("--rates 1kHz --phases 100", "cannot be used with"),
+        ("--turn 50ms", "--rates"),
+        ("--rates 1kHz --assert rates.1.work_kept>0", "no key rates.1.work_kept; known are"),
     ] {
         let refused = refusal(&run(&format!("noise {flags}")), 2);
         assert!(refused.contains(message), "{flags}: {refused}");
