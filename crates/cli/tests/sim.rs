@@ -5,6 +5,7 @@ mod captures;
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -93,6 +94,45 @@ fn json_has_the_rows_and_assertions_reach_them() {
     let failed = run(&format!("{words} --assert rows.0.output_pps<100"));
     assert_eq!(failed.status.code(), Some(1));
     assert!(stderr(&failed).contains("does not hold"), "{}", stderr(&failed));
+    // How many rows there are is known at the end, and what they are of before.
+    let failed = run(&format!("{words} --assert rows.9.output_pps>100"));
+    assert_eq!(failed.status.code(), Some(1));
+    let long = "sim livelock --duration 60s --sweep kernel=unmodified,polled --sweep rate=14000,14001";
+    for (key, message) in [
+        ("unknown_key<1", "no key unknown_key; known are"),
+        ("rows.5.outputpps<1", "no key rows.5.outputpps"),
+        ("rows.0.kernel<1", "rows.0.kernel is no number"),
+    ] {
+        let refused = refusal(&run(&format!("{long} --assert {key}")), 2);
+        assert!(refused.contains(message), "{key}: {refused}");
+    }
+}
+
+/// One point is short and the other takes a minute or so: a second signal ends it at once, with the first one's rows.
+#[test]
+fn a_signal_is_answered_and_a_second_one_ends_at_once() {
+    let file = path("signals");
+    let words = "sim livelock --kernel polled --rate 14000 --threads 1 --sweep duration=10ms,1000s";
+    let words = format!("{words} --out {}", file.display());
+    let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = || fs::read_to_string(&file).unwrap_or_default().lines().count();
+    while lines() < 2 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before its second point");
+        std::thread::yield_now();
+    }
+    let id = rustix::process::Pid::from_child(&child);
+    let signal = || rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    signal();
+    let answer = said.next().unwrap().unwrap();
+    assert!(answer.contains("Ctrl-C again ends at once"), "{answer}");
+    signal();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("10ms") && !table.contains("1000s"), "{table}");
+    assert_eq!(lines(), 2);
+    fs::remove_file(file).unwrap();
 }
 
 #[test]
@@ -106,7 +146,8 @@ fn what_cannot_be_is_refused() {
         ("sim livelock --sweep quota=5,x", &["quota=x", "from 1"]),
         ("sim livelock --quota 5 --sweep quota=5", &["quota is set already"]),
         ("sim livelock --part 3/2", &["'3/2'", "3/16"]),
-        ("sim livelock --part 1/2 --threads 0", &["'0'"]),
+        ("sim livelock --part 1/2 --threads 0", &["'0'", "from 1 to 1024"]),
+        ("sim livelock --threads 1025", &["'1025'", "from 1 to 1024"]),
         ("sim livelock --csv --json", &["--csv", "--json"]),
         (
             "sim livelock --kernel unmodified --rate 1 --feedback yes",

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use softtimers::Percent;
 
@@ -22,7 +23,7 @@ use crate::units;
 #[command(after_help = FORWARD_EXAMPLES)]
 pub struct ForwardArgs {
     /// Two Ethernet interfaces to forward between; needs CAP_NET_RAW
-    #[arg(value_name = "INTERFACE", num_args = 0..=2, conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout"])]
+    #[arg(value_name = "INTERFACE", num_args = 0..=2, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout"])]
     pub interfaces: Vec<String>,
 
     /// How frames are had between interfaces

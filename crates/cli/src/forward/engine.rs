@@ -196,23 +196,32 @@ impl<H: Handler> Engine<H> {
     /// Forwards until its end or a signal.
     ///
     /// # Errors
-    /// If the system fails meanwhile.
+    /// If the system fails meanwhile; what was done until then is counted.
     pub fn run(&mut self) -> Result<(), Failure> {
-        let broke_off = |error: io::Error| Failure::broke_off(H::DOING, &error);
+        let carried = self.carry();
+        for side in self.sides {
+            self.poller.device_mut(side).flush();
+        }
+        let counted = self.count_all();
+        if counted.is_err() {
+            // A side that is gone says so once, and after that what it did.
+            let _ = self.count_all();
+        }
+        carried.and(counted).map_err(|error| Failure::broke_off(H::DOING, &error))
+    }
+
+    fn carry(&mut self) -> io::Result<()> {
         while !self.ends.are_reached(self.poller.device(self.sides[0]).received()) {
             let timers = self.fire();
             let until = [timers, self.ends.at].into_iter().flatten().min();
             let handler = &mut self.handler;
-            self.poller.wait(until, |packet, outputs| handler.handle(packet, outputs)).map_err(broke_off)?;
+            self.poller.wait(until, |packet, outputs| handler.handle(packet, outputs))?;
             if self.poller.ready().contains(&METRICS) {
-                self.answer().map_err(broke_off)?;
+                self.answer()?;
             }
-            self.count().map_err(broke_off)?;
+            self.count()?;
         }
-        for side in self.sides {
-            self.poller.device_mut(side).flush();
-        }
-        self.count_all().map_err(broke_off)
+        Ok(())
     }
 
     /// The findings so far.

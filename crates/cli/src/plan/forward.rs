@@ -42,7 +42,7 @@ impl ForwardPlan {
     /// A usage failure that names the value and what is allowed.
     pub fn new(args: &ForwardArgs) -> Result<Self, Failure> {
         let between = between(args)?;
-        let metrics = args.metrics.as_deref().map(address::resolve).transpose()?;
+        let metrics = args.metrics.as_deref().map(|text| given("--metrics", text)).transpose()?;
         if let Some(metrics) = metrics {
             check_listen("--metrics", metrics, "--metrics-public", args.metrics_public)?;
         }
@@ -118,17 +118,21 @@ fn is_host(address: IpAddr) -> bool {
 }
 
 fn relay(args: &ForwardArgs, listen: &str, to: &str) -> Result<RelayConfig, Failure> {
-    let (listen, upstream) = (address::resolve(listen)?, address::resolve(to)?);
+    let (listen, upstream) = (given("--udp", listen)?, given("--to", to)?);
     check_listen("--udp", listen, "--public", args.public)?;
-    address::check_destination(upstream)?;
-    address::check_route(upstream)?;
+    address::check_destination(upstream).map_err(|refused| refused.of("--to"))?;
+    address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
     let clients = ClientLimits { most: args.clients, idle: args.client_timeout, ..ClientLimits::default() };
     Ok(RelayConfig { listen, clients, recv_buffer: recv_buffer(args)?, ..RelayConfig::to(upstream) })
 }
 
+fn given(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
+    address::resolve(text).map_err(|refused| refused.of(flag))
+}
+
 /// Nobody else's machine gets to use it by a slip of the hand.
 fn check_listen(flag: &str, address: SocketAddr, allows: &str, public: bool) -> Result<(), Failure> {
-    address::check_local(address)?;
+    address::check_local(address).map_err(|refused| refused.of(flag))?;
     if public || is_local(address) {
         return Ok(());
     }
