@@ -316,13 +316,12 @@ fn wake_ups_are_counted_at_each_rate_and_smart_timers_need_fewer() {
         }
         // A few more for what the thread waits for besides, in turns of 50 ms.
         assert!(number("/wakeups_per_s") < number("/hz") + 200.0, "{rate}");
+        assert!(number("/smart/wakeups_per_s") < 2.0 * number("/smart/events_per_s") + 200.0, "{rate}");
+        // A machine that stalls has no ticks meanwhile.
+        if number("/wakeups_per_s") > 1_000.0 {
+            assert!(number("/smart/wakeups_per_s") < number("/wakeups_per_s"), "{rate}");
+        }
     }
-    let [ticks, smart] = ["/wakeups_per_s", "/smart/wakeups_per_s"]
-        .map(|path| rates[1].pointer(path).unwrap().as_f64().unwrap());
-    if ticks < 1_000.0 {
-        return common::skipped("the machine let a tick of 2 kHz come less than half as often");
-    }
-    assert!(smart < ticks, "{found}");
 }
 
 #[test]
