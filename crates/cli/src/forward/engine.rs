@@ -29,6 +29,7 @@ use crate::interrupt::Interrupt;
 use crate::output::say;
 use crate::plan::ForwardPlan;
 use crate::stream::Counter;
+use crate::stream::passage::Counted as _;
 
 /// A device that keeps an account of what it carries.
 pub trait Counted: Device {
@@ -233,7 +234,7 @@ impl<H: Handler> Engine<H> {
         ForwardReport {
             counts: self.total.counts,
             packets_per_poll: self.total.counts.packets_per_poll(),
-            latency_ns: self.total.latency.distribution(),
+            latency_ns: self.total.stay.distribution(),
             cpu_share: self.total.cpu_share(span),
             cpu_limited: self.poller.cpu_inhibited(),
             span_s: span.as_secs_f64(),
@@ -295,12 +296,12 @@ impl<H: Handler> Engine<H> {
         for side in self.sides {
             self.poller.device_mut(side).take_latencies(&mut self.latencies);
         }
-        self.latencies.iter().for_each(|&latency| self.total.latency.record(latency));
+        self.latencies.iter().for_each(|&latency| self.total.stay.record(latency));
         if let Some(counter) = &self.counter {
             counter.count(|second| {
                 second.counts = second.counts.plus(&new);
                 second.cpu += used;
-                self.latencies.iter().for_each(|&latency| second.latency.record(latency));
+                self.latencies.iter().for_each(|&latency| second.stay.record(latency));
             });
         }
         self.latencies.clear();
