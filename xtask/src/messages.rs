@@ -55,7 +55,8 @@ fn quoted(page: &str) -> Vec<(usize, String)> {
     let mut in_table = false;
     for (line, number) in page.lines().zip(1..) {
         in_table = line.starts_with(HEAD) || (in_table && line.starts_with('|'));
-        let code = line.strip_prefix("| `").and_then(|rest| rest.split_once("` |"));
+        let code = line.strip_prefix("| `` ").and_then(|rest| rest.split_once(" `` |"));
+        let code = code.or_else(|| line.strip_prefix("| `")?.split_once("` |"));
         if let Some((message, _)) = code.filter(|_| in_table) {
             found.push((number, message.replace("\\|", "|")));
         }
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn messages_are_those_of_the_sources() {
         let page = "| message | code |\n|---|---|\n| `capture …: …; CAP_NET_RAW is needed` | 77 |\n\
-                    | `the \"thread\" {panicked}` | 1 |\n| `no ending` | 1 |\n\n| other |\n| `not a message` |\n";
+                    | `` the \"thread\" {panicked} `` | 1 |\n| `no ending` | 1 |\n\n| other |\n| `not a message` |\n";
         assert!(problems(page).is_empty(), "{:?}", problems(page));
     }
 
