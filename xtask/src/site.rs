@@ -56,21 +56,37 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         ),
     };
     let workspace = Workspace::load()?;
-    if !program::works(command("mdbook", workspace.root()).arg("--version")) {
-        return Err(NoBook.into());
+    match built(&workspace, sources)? {
+        Outcome::Skipped(_) => Err(NoBook.into()),
+        Outcome::Failed(problems) => {
+            problems.iter().for_each(|problem| eprintln!("{problem}"));
+            Ok(false)
+        }
+        Outcome::Passed(note) => {
+            println!("{note}");
+            Ok(true)
+        }
+    }
+}
+
+/// Builds the site and looks for dead links in it; skipped without mdBook.
+///
+/// # Errors
+/// If a file cannot be copied or read.
+pub(crate) fn built(workspace: &Workspace, sources: Option<&str>) -> Result<Outcome> {
+    let root = workspace.root();
+    if !program::works(command("mdbook", root).arg("--version")) {
+        return Ok(Outcome::skipped(NoBook.to_string()));
     }
     let (copy, site) = (workspace.target_directory.join("site-src"), workspace.target_directory.join("site"));
-    copied(&workspace.root().join(PAGES), &copy, sources)?;
-    let mut mdbook = command("mdbook", workspace.root());
-    if let failed @ Outcome::Failed(_) =
-        program::check(mdbook.arg("build").arg(&copy).arg("--dest-dir").arg(&site))?
-    {
-        bail!("{failed:?}");
+    copied(&root.join(PAGES), &copy, sources)?;
+    let mut mdbook = command("mdbook", root);
+    let outcome = program::check(mdbook.arg("build").arg(&copy).arg("--dest-dir").arg(&site))?;
+    if matches!(outcome, Outcome::Failed(_)) {
+        return Ok(outcome);
     }
-    let problems = built::problems(&site)?;
-    problems.iter().for_each(|problem| eprintln!("{problem}"));
-    println!("{}: open index.html", site.display());
-    Ok(problems.is_empty())
+    let begin = site.join("index.html");
+    Ok(Outcome::of(built::problems(&site)?, format!("it begins at {}", begin.display())))
 }
 
 /// Copies the pages to `to`, which is made anew, with the links that lead out of them rewritten.
