@@ -29,9 +29,13 @@ fn outside(page: &str, directory: &str, target: &str) -> Option<String> {
     (!inside).then_some(target)
 }
 
-/// The text of a link, and the path it led to, unless the text is its end already.
+/// The text of a link, and the path it led to, unless the text is its end already, or says by itself where something is.
 fn named(text: &str, path: &str) -> String {
-    if path.ends_with(text.trim_matches('`')) { format!("`{path}`") } else { format!("{text} (`{path}`)") }
+    match text.trim_matches('`') {
+        item if item.contains("::") => text.to_owned(),
+        end if path.ends_with(end) => format!("`{path}`"),
+        _ => format!("{text} (`{path}`)"),
+    }
 }
 
 #[cfg(test)]
@@ -39,14 +43,14 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "[`Hip`](../crates/hip.rs), [hip.rs](../crates/hip.rs#x), [a](a.md#b), [c](#c), \
-                        [unit](x.service), [net](https://example.org), `[no](../link)`\n";
+                        [unit](x.service), [net](https://example.org), `[no](../link)` [`a::b`](../b.rs)\n";
 
     #[test]
     fn links_out_become_paths() {
         assert_eq!(
             page("docs/p.md", TEXT, None),
             "`Hip` (`crates/hip.rs`), `crates/hip.rs`, [a](a.md#b), [c](#c), [unit](x.service), \
-             [net](https://example.org), `[no](../link)`\n"
+             [net](https://example.org), `[no](../link)` `a::b`\n"
         );
     }
 
