@@ -61,19 +61,25 @@ impl Assertion {
     /// A check failure that names the actual value, also where the report has `null` or no such key
     /// because nothing was measured: after a run it is too late for a usage failure.
     pub fn check(&self, report: &Value) -> Result<(), Failure> {
-        let fails = |why: fmt::Arguments<'_>| {
-            Err(Failure::check(format_args!("--assert '{self}' does not hold: {why}")))
-        };
+        let key = &self.key;
         let actual = match self.find(report, None) {
             Some(Value::Number(actual)) => actual,
-            Some(Value::String(text)) => return fails(format_args!("{} is '{text}', no number", self.key)),
-            _ => return fails(format_args!("nothing was measured")),
+            Some(Value::String(text)) => {
+                return Err(Failure::check(format_args!(
+                    "--assert '{self}' does not hold: {key} is '{text}', no number"
+                )));
+            }
+            _ => {
+                return Err(Failure::check(format_args!(
+                    "--assert '{self}' does not hold: nothing was measured"
+                )));
+            }
         };
         let number = Number::from_json(actual);
         if number.is_some_and(|actual| self.comparison.holds(actual, self.number)) {
             return Ok(());
         }
-        fails(format_args!("{} is {actual}", self.key))
+        Err(Failure::check(format_args!("--assert '{self}' does not hold: {key} is {actual}")))
     }
 
     fn find<'a>(&self, report: &'a Value, rows: Option<&str>) -> Option<&'a Value> {
