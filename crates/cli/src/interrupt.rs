@@ -78,6 +78,15 @@ impl Interrupt {
         Ok(Interrupt { arrived, readable, written })
     }
 
+    /// The same, for another thread.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn share(&self) -> io::Result<Interrupt> {
+        let (readable, written) = (self.readable.try_clone()?, self.written.try_clone()?);
+        Ok(Interrupt { arrived: Arc::clone(&self.arrived), readable, written })
+    }
+
     /// Something that ends the run from another thread.
     ///
     /// # Errors
@@ -126,8 +135,11 @@ mod tests {
         let ender = interrupt.ender().unwrap();
         std::thread::spawn(move || ender.end()).join().unwrap();
         let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
-        let ready = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], Some(&timeout));
-        assert!(interrupt.arrived() && ready == Ok(1));
+        let other = interrupt.share().unwrap();
+        for view in [&interrupt, &other] {
+            let ready = poll(&mut [PollFd::new(view, PollFlags::IN)], Some(&timeout));
+            assert!(view.arrived() && ready == Ok(1));
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Stdio};
 use std::sync::mpsc;
@@ -106,7 +107,13 @@ fn listen() -> (UdpSocket, SocketAddr) {
 /// The next datagram, if one comes in time.
 fn next(receiver: &UdpSocket) -> Option<Datagram> {
     let mut packet = [0; 2_048];
-    let length = receiver.recv(&mut packet).ok()?;
+    let length = loop {
+        match receiver.recv(&mut packet) {
+            // Who stops the process interrupts a receive that has a time-out.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => break outcome.ok()?,
+        }
+    };
     Some(Datagram::parse(&packet[..length]).unwrap())
 }
 
@@ -170,7 +177,9 @@ fn every_second_has_a_line_whatever_happens() {
         let (command, count) =
             if words.starts_with("recv") { ("recv", "received") } else { ("send", "sent") };
         let (lines, _) = common::streamed(&output.stdout, command, count);
-        assert!((1..=3).contains(&lines.len()), "{lines:?}");
+        // One a second, and the last; on a slow machine the run ends later.
+        let end = lines.last().and_then(|line| line["to_s"].as_f64()).unwrap_or_default();
+        assert!(lines.len() as f64 <= end.ceil(), "{lines:?}");
         assert!(lines.iter().all(|line| line["interval"]["gap_ns"]["max"].is_null()), "{lines:?}");
     }
 }

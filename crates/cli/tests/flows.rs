@@ -27,7 +27,9 @@ fn each_flow_has_its_share_and_all_of_them_arrive() {
         assert_eq!(flows.len(), 20);
         for flow in flows {
             let count = flow["received"].as_u64().unwrap();
-            assert!((490..=510).contains(&count), "{timer}: {flow}");
+            // The run ends with the last of all; a flow may be ahead by what another one is late.
+            let late = sent["late_ns"]["max"].as_u64().unwrap() / 2_000_000;
+            assert!(count.abs_diff(500) <= 10 + late, "{timer}: {late} behind at the most; {flow}");
             assert_eq!((&flow["lost"], &flow["ended"]), (&0.into(), &true.into()), "{timer}: {flow}");
         }
         assert!(sent["packets_per_turn"].as_f64().unwrap() >= 1.0, "{timer}");

@@ -6,7 +6,7 @@ mod common;
 mod interfaces;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Stdio};
@@ -96,14 +96,24 @@ impl Drop for Scratch {
     }
 }
 
+/// The next datagram. Who stops the process, a debugger for one, interrupts a receive that has a time-out.
+fn received(socket: &UdpSocket, buffer: &mut [u8]) -> (usize, SocketAddr) {
+    loop {
+        match socket.recv_from(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => return outcome.unwrap(),
+        }
+    }
+}
+
 /// Sends `text` until it comes back from the server, answered by `reply`; a datagram may be lost on the way.
 fn echoed(client: &UdpSocket, server: &UdpSocket, relay: SocketAddr, text: &[u8]) {
     let mut buffer = [0; 65_535];
     client.send_to(text, relay).unwrap();
-    let (length, from) = server.recv_from(&mut buffer).unwrap();
+    let (length, from) = received(server, &mut buffer);
     assert_eq!(&buffer[..length], text);
     server.send_to(&buffer[..length], from).unwrap();
-    let (length, from) = client.recv_from(&mut buffer).unwrap();
+    let (length, from) = received(client, &mut buffer);
     assert_eq!((&buffer[..length], from), (text, relay));
 }
 
@@ -160,16 +170,16 @@ fn strangers_are_not_answered_with_more_than_they_sent() {
     let mut buffer = [0; 2_000];
 
     client.send_to(&[1; 10], to).unwrap();
-    let (_, from) = server.recv_from(&mut buffer).unwrap();
+    let (_, from) = received(&server, &mut buffer);
     server.send_to(&[2; 11], from).unwrap();
     server.send_to(&[3; 10], from).unwrap();
-    let (length, _) = client.recv_from(&mut buffer).unwrap();
+    let (length, _) = received(&client, &mut buffer);
     assert_eq!(buffer[..length], [3; 10]);
 
     client.send_to(&[4], to).unwrap();
-    server.recv_from(&mut buffer).unwrap();
+    received(&server, &mut buffer);
     server.send_to(&[5; 1_200], from).unwrap();
-    assert_eq!(client.recv_from(&mut buffer).unwrap().0, 1_200);
+    assert_eq!(received(&client, &mut buffer).0, 1_200);
     let report = relay.finish();
     assert_eq!(
         (&report["clients"]["withheld"], &report["dropped"]["rule"]),
@@ -406,6 +416,9 @@ fn what_makes_no_sense_is_refused() {
         ),
         (format!("{base} eth0"), "cannot be used with"),
         (format!("{base} --driver xdp"), "cannot be used with"),
+        (format!("{base} --pollers 2"), "cannot be used with"),
+        ("forward a b --pollers 0".to_owned(), "--pollers"),
+        ("forward a b --pollers 2 --count 9".to_owned(), "--pollers 2: --count is of one poller only"),
         ("forward --udp 127.0.0.1:0".to_owned(), "--to"),
         ("forward --udp 0.0.0.0:0 --to 127.0.0.1:9".to_owned(), "--public allows that"),
         ("forward --udp 127.0.0.1:0 --to 127.0.0.1:0".to_owned(), "port"),

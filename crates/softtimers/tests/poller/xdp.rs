@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -73,8 +74,8 @@ fn possible() -> Result<(), String> {
     let try_it = || {
         let cables = Cables::lay("possible", 1)?;
         let tried = inside(&cables, || XdpDevice::on(&interface("a1"), XdpConfig::default()).map(drop));
-        tried.or_else(|error| match error.kind() {
-            ErrorKind::PermissionDenied | ErrorKind::Unsupported => Err(error.to_string()),
+        tried.map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied | ErrorKind::Unsupported => error.to_string(),
             _ => panic!("{error}"),
         })
     };
@@ -456,6 +457,76 @@ fn several_queues_are_one_device() {
         }
         arrived.sort_by_key(|frame| u16::from_be_bytes([frame[34], frame[35]]));
         assert!(arrived == sent, "{} of {}", arrived.len(), sent.len());
+    });
+}
+
+/// Each share has some of the queues of both interfaces and a thread of its own: together they have all frames, and those
+/// of a flow in order.
+#[test]
+fn shares_of_queues_are_disjoint_and_whole() {
+    with_queues("shares", 3, |_| {
+        let ports = [interface("a1"), interface("b1")];
+        let config = XdpConfig { entries: 256, ..XdpConfig::default() };
+        let refused = |shares: usize, config| XdpDevice::sharded(&ports, config, shares).unwrap_err();
+        assert!(refused(4, config).to_string().starts_with("a1: 3 of its queues in 4 shares"));
+        assert_eq!(refused(0, config).kind(), ErrorKind::InvalidInput);
+        let shut = XdpConfig { drop_while_shut: true, ..config };
+        assert_eq!(refused(2, shut).kind(), ErrorKind::InvalidInput);
+
+        let shares = XdpDevice::sharded(&ports, config, 2).unwrap();
+        assert_eq!(shares.iter().map(|share| share[0].queues()).collect::<Vec<_>>(), [2, 1]);
+        let (sender, receiver) =
+            (FrameSender::on(&interface("a0")).unwrap(), FrameReceiver::on(&interface("b0")).unwrap());
+        let over = AtomicBool::new(false);
+        let taken: Vec<u64> = thread::scope(|scope| {
+            let threads: Vec<_> = shares
+                .into_iter()
+                .map(|share| {
+                    let over = &over;
+                    scope.spawn(move || {
+                        let mut poller: Poller<XdpDevice, Interrupts> = Poller::new().unwrap();
+                        for device in share {
+                            poller.add(device, SourceConfig::new(Interrupts)).unwrap();
+                        }
+                        while !over.load(Ordering::Relaxed) {
+                            let soon = Monotonic.now() + Duration::from_millis(5);
+                            poller.wait(Some(soon), |packet, outputs| _ = across(packet, outputs)).unwrap();
+                        }
+                        let source = SourceId::from_index(0);
+                        assert_eq!(poller.drops(source).unwrap().total(), 0);
+                        poller.source_stats(source).packets
+                    })
+                })
+                .collect();
+            let (mut came, mut batch, until) = (Vec::new(), FrameBatch::new(64), deadline());
+            for burst in 0..20u32 {
+                for number in burst * 100..(burst + 1) * 100 {
+                    let mut frame = frame(number, 60);
+                    let header = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+                    frame[12..34].copy_from_slice(&header);
+                    frame[34..36].copy_from_slice(&(number as u16 % 40).to_be_bytes());
+                    frame[42..46].copy_from_slice(&number.to_be_bytes());
+                    sender.send(&frame).unwrap();
+                }
+                while came.len() < (burst as usize + 1) * 100 && Monotonic.now() < until {
+                    if receiver.recv_batch(&mut batch).is_ok() {
+                        came.extend(batch.iter().map(|frame| frame.bytes.to_vec()));
+                    }
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+            let mut of_flow = vec![Vec::new(); 40];
+            for frame in &came {
+                let number = u32::from_be_bytes(frame[42..46].try_into().unwrap());
+                of_flow[usize::from(frame[35])].push(number);
+            }
+            for (flow, numbers) in of_flow.iter().enumerate() {
+                let sent: Vec<_> = (0..2_000).filter(|number| number % 40 == flow as u32).collect();
+                assert_eq!(*numbers, sent, "flow {flow}");
+            }
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(taken.iter().all(|&packets| packets > 0) && taken.iter().sum::<u64>() == 2_000, "{taken:?}");
     });
 }
 
