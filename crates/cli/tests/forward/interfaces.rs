@@ -438,7 +438,7 @@ fn several_pollers_add_up_and_flows_keep_their_order() {
         let queues = ["numtxqueues", "2", "numrxqueues", "2"];
         for (host, own, end) in [("near", "eq", "qa"), ("far", "eq", "qb")] {
             let (host, middle) = (hosts.host(host), hosts.host("middle"));
-            let link = ["-n", &host, "link", "add", own, "addrgenmode", "none"];
+            let link = ["-n", &host, "link", "add", own];
             let peer = ["peer", "name", end, "netns", &middle];
             ip(&[&link[..], &queues, &["type", "veth"], &peer, &queues].concat()).unwrap();
             for (host, end) in [(&host, own), (&middle, end)] {

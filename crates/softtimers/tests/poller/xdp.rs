@@ -505,6 +505,7 @@ fn shares_of_queues_are_disjoint_and_whole() {
                     let header = [8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
                     frame[12..34].copy_from_slice(&header);
                     frame[34..36].copy_from_slice(&(number as u16 % 40).to_be_bytes());
+                    frame[36..42].copy_from_slice(&[0, 9, 0, 26, 0, 0]);
                     frame[42..46].copy_from_slice(&number.to_be_bytes());
                     sender.send(&frame).unwrap();
                 }
