@@ -132,7 +132,8 @@ fn await_listening(sender: &Child) {
 /// Clients that died leave a loop that is idle although it was to be busy; the report says so.
 #[test]
 fn clients_that_end_early_are_noticed() {
-    let sender = start("send 127.0.0.1:9 --interval 1ms --duration 1s --busy echo --json");
+    let (receiver, address) = listen();
+    let sender = start(&format!("send {address} --interval 1ms --duration 3s --busy echo --json"));
     let mut clients = String::new();
     while clients.is_empty() {
         pause(5);
@@ -145,7 +146,8 @@ fn clients_that_end_early_are_noticed() {
             }
         }
     }
-    pause(400);
+    // Before the run begins it waits for them.
+    assert!(matches!(next(&receiver), Some(Datagram::Data { .. })));
     let clients = clients.trim().parse().unwrap();
     kill_process(Pid::from_raw(clients).unwrap(), Signal::KILL).unwrap();
     let sent = report(sender);

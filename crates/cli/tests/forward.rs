@@ -192,14 +192,20 @@ fn strangers_are_not_answered_with_more_than_they_sent() {
 #[test]
 fn an_upstream_that_is_not_there_is_counted() {
     let server = socket();
-    let relay = Relay::start(&server, "");
+    let mut relay = Relay::start(&server, "--metrics 127.0.0.1:0");
+    let said = relay.says();
+    let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
+    let address = address.unwrap_or_else(|| panic!("{said}"));
     drop(server);
     let client = socket();
-    (0..50).for_each(|_| {
+    // Until it has got round to several, each by itself: that nobody is there, a send after the first is told.
+    let taken = (0..1_000).any(|_| {
         client.send_to(b"anybody", relay.address).unwrap();
-        // Until it has been sent on, or the relay has not got round to it yet: no matter.
-        std::thread::park_timeout(Duration::from_millis(2));
+        let text = http(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        let came = text.lines().find_map(|line| line.strip_prefix("softtimers_forward_in_total "));
+        came.and_then(|came| came.parse::<u64>().ok()).is_some_and(|came| came >= 20)
     });
+    assert!(taken);
     let report = relay.finish();
     assert!(report["clients"]["upstream_refused"].as_u64().unwrap() > 0, "{report}");
     assert!(report["wakeups"].as_u64().unwrap() < 10_000, "{report}");
@@ -312,15 +318,17 @@ fn a_flood_adds_up() {
 fn a_stream_adds_up_to_the_object() {
     let server = socket();
     let to = server.local_addr().unwrap();
-    let line = format!("forward --udp 127.0.0.1:0 --to {to} --duration 1500ms --json-stream");
+    let line = format!("forward --udp 127.0.0.1:0 --to {to} --duration 60s --json-stream");
     let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
     let address = first.split([' ', ',']).nth(2).unwrap().parse().unwrap();
     let client = socket();
     (0..10).for_each(|_| echoed(&client, &server, address, b"text"));
-    let mut text = Vec::new();
-    child.stdout.take().unwrap().read_to_end(&mut text).unwrap();
+    let (mut stdout, mut text) = (BufReader::new(child.stdout.take().unwrap()), Vec::new());
+    stdout.read_until(b'\n', &mut text).unwrap();
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::TERM).unwrap();
+    stdout.read_to_end(&mut text).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let (lines, object) = streamed(&text, "forward", "in");
     assert!(!lines.is_empty() && lines.iter().all(|line| line["interval"]["dropped"]["ring"].is_u64()));
