@@ -260,8 +260,8 @@ fn a_reload_loses_nothing() {
     let mut relay = Relay::start(&server, &format!("--rules {}", rules.0.display()));
     let client = socket();
     for change in 0..3 {
-        fs::write(&rules.0, format!("# {change}\nport {change} reject\naccept\n")).unwrap();
         let over = Arc::new(AtomicBool::new(false));
+        let (begun, begins) = mpsc::channel();
         let traffic = {
             let (over, address) = (Arc::clone(&over), relay.address);
             let (client, server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
@@ -270,13 +270,15 @@ fn a_reload_loses_nothing() {
                 while !over.load(Ordering::Relaxed) {
                     echoed(&client, &server, address, &sent.to_be_bytes());
                     sent += 1;
+                    let _ = begun.send(());
                 }
-                sent
             })
         };
+        begins.recv_timeout(Duration::from_secs(60)).unwrap();
+        fs::write(&rules.0, format!("# {change}\nport {change} reject\naccept\n")).unwrap();
         let said = relay.says();
         over.store(true, Ordering::Relaxed);
-        assert!(traffic.join().unwrap() > 0);
+        traffic.join().unwrap();
         assert_eq!(said, "rules reloaded: 2 of them");
     }
     let report = relay.finish();
