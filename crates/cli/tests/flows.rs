@@ -75,6 +75,10 @@ fn the_phase_decides_what_leaves_together() {
 
     let (sent, received) = pair(&format!("{flags} --phase random --seed 7"));
     assert_eq!((&sent["config"]["phase"], &sent["seed"]), (&"random".into(), &7.into()));
+    if sent["late_ns"]["max"].as_u64() > Some(50_000_000) {
+        // As late as that, all of them are due at once, wherever they began.
+        return skipped(&format!("the machine stood still in a run of 0.4 s: {}", sent["late_ns"]));
+    }
     assert!(sent["packets_per_turn"].as_f64().unwrap() < 30.0, "{}", sent["packets_per_turn"]);
     let rate = &received["over_flows"]["rate_pps"];
     let [slowest, fastest] = ["min", "max"].map(|end| rate[end].as_f64().unwrap());
