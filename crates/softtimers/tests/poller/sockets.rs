@@ -324,25 +324,28 @@ fn turns_are_charged_what_the_kernel_charges() {
     let config = SourceConfig::new(Interrupts).with_quota(Quota::new(8, 8));
     poller.add(UdpDevice::new(server).unwrap(), config).unwrap();
     assert_eq!(poller.cpu_used(), Duration::ZERO);
-    poller.limit_cpu(Some(CpuLimitConfig::new(Percent::new(100).unwrap())));
+    // It counts, and never shuts.
+    let share = Percent::new(100).unwrap();
+    poller.limit_cpu(Some(CpuLimitConfig { share, period: 4 * PATIENCE, carry: false }));
     let compute = |time: Duration| {
         let until = cpu_time() + time;
         while cpu_time() < until {}
     };
     let (before, until) = (charged(), deadline());
     let mut handled = 0;
-    while handled < 1_000 && Monotonic.now() < until {
+    // A turn is long against what is done between two of them, on a machine that is busy otherwise, too.
+    while handled < 240 && Monotonic.now() < until {
         client.send(b"work").unwrap();
         let soon = Monotonic.now() + TICK;
         poller
             .wait(Some(soon), |_, _| {
                 handled += 1;
-                compute(Duration::from_millis(1));
+                compute(Duration::from_millis(5));
             })
             .unwrap();
     }
     let (charged_so_far, used) = (charged() - before, poller.cpu_used());
-    assert!(handled >= 1_000 && used >= Duration::from_secs(1), "{handled} of 1,000, {used:?}");
+    assert!(handled >= 240 && used >= Duration::from_millis(1_200), "{handled} of 240, {used:?}");
     let apart = used.abs_diff(charged_so_far);
     assert!(apart * 20 < charged_so_far, "{used:?} of turns, and the kernel says {charged_so_far:?}");
 
