@@ -78,6 +78,13 @@ impl Interrupt {
         Ok(Interrupt { arrived, readable, written })
     }
 
+    /// One that hears no signal, only its [`Ender`]. One that hears signals and was ended lets the next signal end the
+    /// process, and other tests send one.
+    #[cfg(test)]
+    pub(crate) fn deaf() -> Self {
+        Interrupt::listen_for(&[]).unwrap()
+    }
+
     /// The same, for another thread.
     ///
     /// # Errors
@@ -131,7 +138,7 @@ mod tests {
 
     #[test]
     fn both_views_show_an_end_from_another_thread() {
-        let interrupt = Interrupt::listen().unwrap();
+        let interrupt = Interrupt::deaf();
         let ender = interrupt.ender().unwrap();
         std::thread::spawn(move || ender.end()).join().unwrap();
         let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };

@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn one_that_fails_ends_all_and_its_reason_is_told() {
-        let interrupt = crate::interrupt::Interrupt::listen().unwrap();
+        let interrupt = crate::interrupt::Interrupt::deaf();
         let mut crew = Crew::ended_by(interrupt.ender().unwrap());
         crew.start(interrupt.ender().unwrap(), |board| {
             board.tell(share(5));
