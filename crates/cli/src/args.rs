@@ -13,6 +13,7 @@ mod probe;
 mod probe_feature;
 mod recv;
 mod replay;
+mod report;
 mod send;
 pub(crate) mod sim;
 pub(crate) mod wan;
@@ -39,6 +40,7 @@ pub use probe::ProbeArgs;
 pub use probe_feature::ProbeFeatureArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
+pub use report::ReportArgs;
 pub use send::{PhaseName, SendArgs, Train};
 pub use sim::SimArgs;
 pub use wan::WanArgs;
@@ -85,6 +87,8 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Measure what holds a computation up on this machine, and what it does to a job of many nodes
     Noise(NoiseArgs),
+    /// Make a report of everything: this machine and the papers, in one file of HTML
+    Report(ReportArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page of this command, or of a subcommand
