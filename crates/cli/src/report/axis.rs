@@ -122,6 +122,11 @@ fn linear(least: f64, greatest: f64) -> Vec<(f64, String)> {
 
 /// Powers of ten, and where there are few of them their doubles and fivefolds.
 fn decades(least: f64, greatest: f64) -> Vec<(f64, String)> {
+    if greatest - least < 0.7 {
+        // Within a few times the same there may be no round power at all.
+        let (from, to) = (10f64.powf(least), 10f64.powf(greatest));
+        return linear(from, to).into_iter().map(|(tick, text)| (tick.log10(), text)).collect();
+    }
     let times: &[f64] = match greatest - least {
         width if width < 1.1 => &[1.0, 2.0, 3.0, 5.0, 7.0],
         width if width < 2.6 => &[1.0, 2.0, 5.0],

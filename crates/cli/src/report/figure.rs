@@ -218,7 +218,7 @@ pub fn digits(value: Option<f64>) -> String {
 
 /// A share as a percentage.
 pub fn percent(share: Option<f64>) -> String {
-    share.map_or_else(|| "–".to_owned(), |share| format!("{} %", digits(Some(share * 100.0))))
+    share.map_or_else(|| "–".to_owned(), |share| format!("{}%", digits(Some(share * 100.0))))
 }
 
 /// Beyond it a number is a mistake, and a float's arithmetic would soon be infinite.

@@ -38,7 +38,7 @@ fn section(text: &mut String, shown: &Shown) {
     let _ = write!(text, "\nBeside: {}.\n", shown.papers);
     for made in &shown.made {
         let _ = write!(text, "\n{}: {}, {}\n\n", made.source, plain(&made.machine), plain(&made.when));
-        for command in &made.commands {
+        for command in made.steps.iter().flatten() {
             let _ = writeln!(text, "    {}", command.replace(char::is_control, " "));
         }
         list(text, "Caveats:", &made.caveats);

@@ -154,6 +154,13 @@ fn drawing(page: &mut Markup, figure: &Figure, id: &str) {
 }
 
 fn table(page: &mut Markup, grid: &Grid) {
+    // Numbers stand to the right, and so does what stands above them.
+    let class = |at: usize| -> &'static [(&'static str, &'static str)] {
+        let cells = || grid.rows.iter().filter_map(move |row| row.get(at)).filter(|cell| !cell.is_empty());
+        let numbers = cells().filter(|cell| is_number(cell)).count();
+        if at > 0 && numbers > 0 && numbers * 2 >= cells().count() { &[("class", "n")] } else { &[] }
+    };
+    let classes: Vec<_> = (0..grid.head.len()).map(class).collect();
     // Wider than a screen it scrolls, and who has no mouse can reach it.
     let scrolls =
         [("class", "scrolls"), ("tabindex", "0"), ("role", "region"), ("aria-label", grid.title.as_str())];
@@ -162,38 +169,36 @@ fn table(page: &mut Markup, grid: &Grid) {
             page.leaf("caption", &[], &grid.title);
             page.within("thead", &[], |page| {
                 page.within("tr", &[], |page| {
-                    grid.head.iter().for_each(|name| page.leaf("th", &[("scope", "col")], name))
+                    for (name, class) in grid.head.iter().zip(&classes) {
+                        page.leaf("th", &[&[("scope", "col")], *class].concat(), name);
+                    }
                 });
             });
-            page.within("tbody", &[], |page| {
-                for row in &grid.rows {
-                    page.within("tr", &[], |page| {
-                        for (at, cell) in row.iter().enumerate() {
-                            match at {
-                                0 => page.leaf("th", &[("scope", "row")], cell),
-                                _ => page.leaf(
-                                    "td",
-                                    if is_number(cell) { &[("class", "n")] } else { &[] },
-                                    cell,
-                                ),
-                            }
-                        }
-                    });
-                }
-            });
+            page.within("tbody", &[], |page| grid.rows.iter().for_each(|row| cells(page, row, &classes)));
         });
+    });
+}
+
+fn cells(page: &mut Markup, row: &[String], classes: &[&[(&'static str, &'static str)]]) {
+    page.within("tr", &[], |page| {
+        for (at, (cell, class)) in row.iter().zip(classes).enumerate() {
+            match at {
+                0 => page.leaf("th", &[("scope", "row")], cell),
+                _ => page.leaf("td", class, cell),
+            }
+        }
     });
 }
 
 fn provenance(page: &mut Markup, made: &Made) {
     page.leaf("dt", &[], &made.source);
     page.within("dd", &[], |page| {
-        for command in made.commands.iter().take(SHOWN_COMMANDS) {
-            page.leaf("code", &[], command);
-            page.void("br", &[]);
-        }
-        if made.commands.len() > SHOWN_COMMANDS {
-            page.text(&format!("and {} more commands; ", made.commands.len() - SHOWN_COMMANDS));
+        commands(page, made.steps.iter().take(1));
+        if made.steps.len() > 1 {
+            page.within("details", &[], |page| {
+                page.leaf("summary", &[], &format!("{} more such runs", made.steps.len() - 1));
+                commands(page, made.steps.iter().skip(1));
+            });
         }
         page.text(&made.machine);
         if !made.when.is_empty() {
@@ -206,6 +211,13 @@ fn provenance(page: &mut Markup, made: &Made) {
     });
 }
 
+fn commands<'a>(page: &mut Markup, steps: impl Iterator<Item = &'a Vec<String>>) {
+    for command in steps.flatten() {
+        page.leaf("code", &[], command);
+        page.void("br", &[]);
+    }
+}
+
 /// Numbers stand to the right.
 fn is_number(cell: &str) -> bool {
     let cell = cell.trim_end_matches([' ', '%']);
@@ -216,5 +228,3 @@ const TITLE: &str = "softtimers report";
 const STYLE: &str = include_str!("report.css");
 /// Longer ones are folded.
 const LONG_TABLE: usize = 24;
-/// A chain of three processes has nine in three steps.
-const SHOWN_COMMANDS: usize = 3;

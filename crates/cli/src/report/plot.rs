@@ -86,7 +86,7 @@ fn draw<'a>(
         .margin_right(22)
         .margin_bottom(4)
         .x_label_area_size(48)
-        .y_label_area_size((longest * 7 + 34).clamp(58, 150))
+        .y_label_area_size((longest * 8 + 36).clamp(58, 280))
         .build_cartesian_2d(across, up)?;
     chart
         .configure_mesh()
@@ -118,10 +118,9 @@ fn draw<'a>(
                 for &(across, up) in places {
                     let ends =
                         [(across, up - 0.33), (across, up + 0.33)].map(|end| chart.backend_coord(&end));
-                    root.draw(&PathElement::new(
-                        ends.to_vec(),
-                        palette::of(series.colour).light.stroke_width(1),
-                    ))?;
+                    let [(left, low), (_, high)] = ends;
+                    let stroke = [(left, high), (left + 1, low)];
+                    root.draw(&Rectangle::new(stroke, palette::of(series.colour).light.filled()))?;
                 }
             }
             Mark::Line => {
@@ -181,7 +180,8 @@ impl ValueFormatter<f64> for Edge {
 /// One of four shapes, filled or hollow.
 fn marker<'a>(root: &Area<'a>, (x, y): (i32, i32), colour: usize, filled: bool) -> Result<(), Broken<'a>> {
     let ink = palette::of(colour).light;
-    let style = if filled { ink.filled() } else { ink.stroke_width(2) };
+    // All but opaque, by which the style sheet knows it from a line, which has a dash.
+    let style = if filled { ink.filled() } else { ink.mix(0.99).stroke_width(2) };
     let shape: &[(i32, i32)] = match colour % 4 {
         0 => return root.draw(&Circle::new((x, y), 4, style)),
         1 => &[(-4, -4), (4, -4), (4, 4), (-4, 4)],
@@ -213,7 +213,7 @@ impl Legend {
         let (mut places, mut at, mut row) = (vec![], LEGEND_LEFT, 0);
         for series in &figure.series {
             // plotters has no font to measure by; the widest usual one stays within this.
-            let width = 44 + (shortened(&series.name).chars().count() as f64 * TEXT_SIZE * 0.53) as i32;
+            let width = 44 + (shortened(&series.name).chars().count() as f64 * TEXT_SIZE * 0.49) as i32;
             if at > LEGEND_LEFT && at + width > WIDTH as i32 {
                 (at, row) = (LEGEND_LEFT, row + 1);
             }
@@ -236,8 +236,8 @@ impl Legend {
                 }
                 Mark::Ticks => {
                     for right in [6, 14, 22] {
-                        let ends = vec![(x + right, y - 6), (x + right, y + 6)];
-                        root.draw(&PathElement::new(ends, ink.stroke_width(2)))?;
+                        let stroke = [(x + right, y - 6), (x + right + 1, y + 6)];
+                        root.draw(&Rectangle::new(stroke, ink.filled()))?;
                     }
                 }
                 mark => {

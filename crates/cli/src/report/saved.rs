@@ -34,8 +34,8 @@ pub struct Made {
     pub when: String,
     /// One line about the machine.
     pub machine: String,
-    /// Command lines, in the order in which they were started.
-    pub commands: Vec<String>,
+    /// Command lines of each step, in the order in which they were started.
+    pub steps: Vec<Vec<String>>,
     /// Why its figures prove nothing, as far as it says so itself, and what it did otherwise than asked.
     pub caveats: Vec<String>,
 }
@@ -128,7 +128,9 @@ impl Runs {
     pub fn made(&self, source: &str) -> Option<Made> {
         let run = self.kept.get(source)?.as_ref().ok()?;
         let steps = rows(run, "steps");
-        let commands = steps.iter().flat_map(|step| rows(step, "commands")).filter_map(Value::as_str);
+        let commands = |step: &Value| -> Vec<String> {
+            rows(step, "commands").iter().take(MOST_COMMANDS).filter_map(Value::as_str).map(tamed).collect()
+        };
         let outputs = steps.iter().filter_map(|step| step.get("outputs")?.as_object());
         let mut caveats = vec![];
         for output in outputs.flat_map(|outputs| outputs.values()) {
@@ -137,14 +139,16 @@ impl Runs {
             let all = inconclusive.map(|why| format!("inconclusive: {}", tamed(why)));
             caveats.extend(all.into_iter().chain(fallbacks.map(tamed)));
         }
-        caveats.sort();
-        caveats.dedup();
+        // One that differs in nothing but its numbers is the same.
+        let wording = |caveat: &String| caveat.replace(|c: char| c.is_ascii_digit() || c == '.', "");
+        caveats.sort_by_key(wording);
+        caveats.dedup_by_key(|caveat| wording(caveat));
         caveats.truncate(MOST_CAVEATS);
         Some(Made {
             source: source.to_owned(),
             when: tamed(text(run, "when")),
             machine: machine_line(run.get("machine").unwrap_or(&Value::Null)),
-            commands: commands.take(MOST_COMMANDS).map(tamed).collect(),
+            steps: steps.iter().take(MOST_COMMANDS).map(commands).filter(|step| !step.is_empty()).collect(),
             caveats,
         })
     }
@@ -277,7 +281,7 @@ mod tests {
         let step = json!({ "commands": ["softtimers doctor", null], "outputs": { "doctor": output } });
         let made = runs(json!({ "steps": [step, 3], "when": 5, "machine": { "kernel": "6.1", "cpu": "x" } }));
         let made = made.made("doctor").unwrap();
-        assert_eq!(made.commands, ["softtimers doctor"]);
+        assert_eq!(made.steps, [["softtimers doctor"]]);
         assert_eq!(made.caveats, ["inconclusive: a busy neighbour", "no epoll_pwait2"]);
         assert_eq!(made.machine, "Linux 6.1, 0 x x, clock unknown");
     }

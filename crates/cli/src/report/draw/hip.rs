@@ -74,7 +74,7 @@ pub(in super::super) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
                 Series::line(at, &trace, points(with(all, "source", &trace), of(key), of(y)))
             })
         };
-        let x = || Axis::new(key, "1", Scale::Linear);
+        let x = || Axis::new(key, "factor", Scale::Linear);
         let cheaper =
             format!("HIP's overhead by {key}: {what}. A line for each trace; it falls as {key} grows.");
         let title = format!("Overhead by {key}");

@@ -30,7 +30,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     // The paper's Pentium 4: one phase in a hundred takes 1.6 times as long.
     let paper = Series::of(Mark::Paper, 0, "periodic timers, P4 2.8 GHz", [(1.6, 0.01)]);
     drawn.figure(with_series(
-        figure(title, what, log("times the median", "1"), log("share of phases", "1")),
+        figure(title, what, log("duration", "medians"), log("phases", "share")),
         survival.chain([paper]),
     ));
     let slowdown = classes().map(|(at, name, found)| {
@@ -43,11 +43,11 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let model = runs
         .only("sim-noise")
         .map_or_else(|_| vec![], |found| points(rows(found, "rows"), of("nodes"), of("slowdown")));
-    let model = Series::line(2, "1 % of phases 1.6 times as long, simulated", model);
+    let model = Series::line(2, "1% of phases 1.6 times as long, simulated", model);
     let what = "How much longer a job takes whose phases last as long as the slowest of its nodes.";
     let title = "A bulk-synchronous job of so many nodes";
     drawn.figure(with_series(
-        figure(title, what, log("nodes", "1"), log("slowdown", "times")),
+        figure(title, what, log("nodes", "count"), log("slowdown", "times")),
         slowdown.chain([model]),
     ));
     let mut table =
@@ -73,7 +73,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     } else {
         drawn.table(table);
     }
-    drawn.note("The paper: with one phase in a hundred delayed, a job of 100 nodes is undelayed in 0.99^100 = 37 % of its phases; p must be an order of magnitude below 1/n. Leaving one processor of each node idle takes most of the noise away (section 2.2).");
+    drawn.note("The paper: with one phase in a hundred delayed, a job of 100 nodes is undelayed in 0.99^100 = 37% of its phases; p must be an order of magnitude below 1/n. Leaving one processor of each node idle takes most of the noise away (section 2.2).");
 }
 
 /// Overhead by the rate of wake-ups.

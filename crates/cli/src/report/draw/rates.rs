@@ -163,7 +163,7 @@ pub(in super::super) fn polling(runs: &Runs, drawn: &mut Drawn) {
         ]));
     }
     drawn.table(table);
-    drawn.note("The paper: 3 to 25 % more requests, most with Flash and persistent connections.");
+    drawn.note("The paper: 3 to 25% more requests, most with Flash and persistent connections.");
 }
 
 /// The periodic-timers paper's figure 1.

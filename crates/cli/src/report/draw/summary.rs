@@ -20,15 +20,15 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let of_doctor = |value: String| doctor.map(|_| value);
     row(
         "processor taken by soft timers' events, 50,000 a second",
-        "2 to 6 % (soft timers, abstract and 5.6: packets near 1 Gbit/s, with sending)",
+        "2 to 6% (soft timers, abstract and 5.6: packets near 1 Gbit/s, with sending)",
         of_doctor(share_at(cost("soft_event_ns"), 50_000.0)),
         "a soft event's cost times the rate; sending is not in it (doctor)",
     );
     row(
         "processor taken by a hardware timer for each",
-        "13 to 36 % (abstract, 5.6, 5.9)",
+        "13 to 36% (abstract, 5.6, 5.9)",
         of_doctor(share_at(cost("timer_signal_cpu_ns"), 50_000.0)),
-        "a timer's signal's cost times the rate; above 100 % it cannot be had (doctor)",
+        "a timer's signal's cost times the rate; above 100% it cannot be had (doctor)",
     );
     row(
         "a soft event against a hardware timer's",
@@ -42,7 +42,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     );
     row(
         "work that is left beside 25,000 paced packets a second: soft, and by a timer's signal",
-        "94 to 98 %, and 64 to 72 % (5.6, 50,000 a second)",
+        "94 to 98%, and 64 to 72% (5.6, 50,000 a second)",
         of_doctor(format!(
             "{}, and {}",
             percent(cell("soft", "work_kept")),
@@ -52,7 +52,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     );
     row(
         "gain of a server whose interface is polled on soft timers",
-        "3 to 25 % (abstract, 5.8)",
+        "3 to 25% (abstract, 5.8)",
         runs.only("sim-polling").ok().map(|found| format!("up to {}", percent(greatest(found, "gain")))),
         "the paper's costs, simulated (sim polling)",
     );
@@ -66,7 +66,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     );
     row(
         "mean interval between trigger states",
-        "2 to 31.6 µs by workload; under 6 % beyond 100 µs (5.2)",
+        "2 to 31.6 µs by workload; under 6% beyond 100 µs (5.2)",
         runs.only("probe").ok().map(|found| {
             let mean = number(found, "cpus.0.interval_ns.mean").map(|nanos| nanos / 1e3);
             format!("{} µs; {} beyond 100 µs", digits(mean), percent(number(found, "cpus.0.over_100us")))
@@ -75,26 +75,26 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     );
     row(
         "events that their deadline of 10 µs meets first",
-        "26.3 % (Table XIII)",
+        "26.3% (Table XIII)",
         runs.only("sim-deadline").ok().map(|found| {
             let row = rows(found, "rows").iter().find(|row| text(row, "deadline") == "10us");
-            format!("{} %", digits(row.and_then(|row| number(row, "expired"))))
+            format!("{}%", digits(row.and_then(|row| number(row, "expired"))))
         }),
         "simulated (sim deadline)",
     );
     row(
         "response time that pacing saves of an answer of 100 packets",
-        "89 % (Table XI; delayed ACKs)",
+        "89% (Table XI; delayed ACKs)",
         runs.only("sim-slowstart").ok().map(|found| {
             let of_hundred = rows(found, "rows").iter().filter(|row| number(row, "packets") == Some(100.0));
             let saved = of_hundred.filter_map(|row| number(row, "reduction_delayed")).reduce(f64::max);
-            format!("{} %", digits(saved))
+            format!("{}%", digits(saved))
         }),
         "simulated (sim slowstart)",
     );
     row(
         "phases of 1 ms that are delayed by 1.6 times",
-        "1 % (periodic timers, 2.2: P4 2.8 GHz)",
+        "1% (periodic timers, 2.2: P4 2.8 GHz)",
         runs.only("noise").ok().map(|found| percent(number(found, "p_delayed"))),
         "noise",
     );

@@ -18,7 +18,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     });
     let what = "The intervals between trigger states at the quantiles that were kept; the paper's are beside them. Lower is better.";
     let x = Axis::new("intervals that are no longer", "%", Scale::Nines);
-    // The paper's worst workload: median 18 µs, and less than 6 % beyond 100 µs.
+    // The paper's worst workload: median 18 µs, and less than 6% beyond 100 µs.
     let paper = Series::of(Mark::Paper, 7, "soft timers, ST-Apache", [(0.5, 18.0), (0.94, 100.0)]);
     let title = "Intervals between trigger states";
     drawn.figure(with_series(figure(title, what, x, log("interval", "µs")), lines.chain([paper])));
@@ -71,7 +71,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
 
 /// What the text of the paper still says of its tables: name, mean, median, share beyond 100 µs, longest.
 const PAPER: [[&str; 5]; 3] = [
-    ["soft timers: worst workload, 300 MHz", "31.6", "18", "under 6 %", "under 1,000"],
+    ["soft timers: worst workload, 300 MHz", "31.6", "18", "under 6%", "under 1,000"],
     ["soft timers: Flash, 300 MHz", "22.53", "–", "–", "–"],
     ["soft timers: Flash, 500 MHz", "12.45", "–", "–", "–"],
 ];
