@@ -149,8 +149,7 @@ pub fn run(plan: &ReportPlan) -> Result<(), Failure> {
     let findings = Findings::of(&plan.sections, &runs);
     let machine = if plan.from.is_some() { machine } else { machine.during(neighbours.so_far()) };
     let run = plan.run_of(&machine, inconclusive, &findings);
-    let json = serde_json::to_string_pretty(&run.to_json()?)
-        .map_err(|error| Failure::check(format_args!("writing JSON: {error}")))?;
+    let json = run.to_json_text()?;
     let [html, md, object] = files;
     html.write(&page::page(&findings))?;
     md.write(&markdown::markdown(&findings))?;

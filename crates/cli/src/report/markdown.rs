@@ -39,7 +39,8 @@ fn section(text: &mut String, shown: &Shown) {
     for made in &shown.made {
         let _ = write!(text, "\n{}: {}, {}\n\n", made.source, plain(&made.machine), plain(&made.when));
         for command in made.steps.iter().flatten() {
-            let _ = writeln!(text, "    {}", command.replace(char::is_control, " "));
+            // A block of code takes all but its own end as text; what no command has is harmless elsewhere, too.
+            let _ = writeln!(text, "    {}", command.replace(|c: char| c.is_control() || c == '<', " "));
         }
         list(text, "Caveats:", &made.caveats);
     }

@@ -63,7 +63,11 @@ pub(super) fn rules() -> String {
             let _ = writeln!(rules, "svg [{kind}=\"{hex}\"]{{{kind}:var(--i{at})}}");
         }
         if !ink.dash.is_empty() {
-            let _ = writeln!(rules, "svg polyline[opacity=\"1\"][stroke=\"{hex}\"]{{stroke-dasharray:{}}}", ink.dash);
+            let _ = writeln!(
+                rules,
+                "svg polyline[opacity=\"1\"][stroke=\"{hex}\"]{{stroke-dasharray:{}}}",
+                ink.dash
+            );
         }
     }
     rules

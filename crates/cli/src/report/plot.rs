@@ -192,12 +192,9 @@ fn marker<'a>(root: &Area<'a>, (x, y): (i32, i32), colour: usize, filled: bool) 
         let corners = shape.iter().chain(closed.then_some(&shape[0]));
         corners.map(|&(right, down)| (x + right, y + down)).collect::<Vec<_>>()
     };
-    // Edges one by one: a series' dash is for its line, and a path of two points shorter than a dash has none.
     match filled {
         true => root.draw(&Polygon::new(around(false), style)),
-        false => {
-            around(true).windows(2).try_for_each(|edge| root.draw(&PathElement::new(edge.to_vec(), style)))
-        }
+        false => root.draw(&PathElement::new(around(true), style)),
     }
 }
 

@@ -82,11 +82,15 @@ impl Runs {
         step.map_or_else(|| Err(format!("{source}: no step '{label}'")), |step| output(source, step, process))
     }
 
-    /// The same of a source of one command.
+    /// The same of a source of one command, of which the file may also be what the command itself has printed.
     ///
     /// # Errors
     /// As [`output`](Self::output).
     pub fn only(&self, source: &str) -> Result<&Value, String> {
+        let run = self.whole(source)?;
+        if is_output(run) {
+            return Ok(run);
+        }
         let steps = self.steps(source)?;
         let step = steps.first().ok_or_else(|| format!("{source}: the run has no steps"))?;
         let outputs = step.get("outputs").and_then(Value::as_object);
@@ -132,8 +136,9 @@ impl Runs {
             rows(step, "commands").iter().take(MOST_COMMANDS).filter_map(Value::as_str).map(tamed).collect()
         };
         let outputs = steps.iter().filter_map(|step| step.get("outputs")?.as_object());
+        let outputs = outputs.flat_map(|outputs| outputs.values()).chain(is_output(run).then_some(run));
         let mut caveats = vec![];
-        for output in outputs.flat_map(|outputs| outputs.values()) {
+        for output in outputs {
             let inconclusive = output.get("inconclusive").and_then(Value::as_str);
             let fallbacks = rows(output, "fallbacks").iter().filter_map(Value::as_str);
             let all = inconclusive.map(|why| format!("inconclusive: {}", tamed(why)));
@@ -152,6 +157,12 @@ impl Runs {
             caveats,
         })
     }
+}
+
+/// Whether it is what a command of this program has printed with `--json`.
+fn is_output(run: &Value) -> bool {
+    let schema = text(run, "schema");
+    schema.starts_with("softtimers.") && schema != SCHEMA
 }
 
 fn output<'a>(source: &str, step: &'a Value, process: &str) -> Result<&'a Value, String> {

@@ -9,7 +9,9 @@ use super::super::saved::{Runs, number, rows, text};
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let mut table =
         Grid::new("The papers' figures and ours", &["what", "the paper", "here", "how it was found"]);
+    let mut missing = 0;
     let mut row = |what: &str, paper: &str, here: Option<String>, how: &str| {
+        missing += usize::from(here.is_none());
         let here = here.unwrap_or_else(|| "not run".to_owned());
         table.row([what, paper, &here, how].map(str::to_owned));
     };
@@ -98,7 +100,16 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         runs.only("noise").ok().map(|found| percent(number(found, "p_delayed"))),
         "noise",
     );
-    drawn.table(table);
+    match (missing, table.rows.len()) {
+        (0, _) => drawn.table(table),
+        (missing, rows) if missing == rows => {
+            return drawn.lacks("none of the runs that it looks at are among the saved runs");
+        }
+        (missing, rows) => {
+            drawn.lacks(format!("{missing} of {rows} rows: what they need is not among the saved runs"));
+            drawn.table(table);
+        }
+    }
     drawn.note(
         "Machines of 1996 to 2005 ran at 0.2 to 2.8 GHz: compare shares, ratios and shapes, not times.",
     );
