@@ -201,9 +201,6 @@ mod tests {
             [None, None, Some(2.0), None]
         );
         let nines = Axis::new("a", "b", Scale::Nines);
-        assert_eq!(
-            [1.0, 0.9, -0.1].map(|value| nines.place(value).map(|place| place.round())),
-            [None, Some(1.0), None]
-        );
+        assert_eq!([1.0, 0.9, -0.1].map(|value| nines.place(value).map(f64::round)), [None, Some(1.0), None]);
     }
 }

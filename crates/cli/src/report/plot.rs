@@ -90,8 +90,8 @@ fn draw<'a>(
         .build_cartesian_2d(across, up)?;
     chart
         .configure_mesh()
-        .bold_line_style(&GRID.light)
-        .axis_style(&TEXT.light)
+        .bold_line_style(GRID.light)
+        .axis_style(TEXT.light)
         .x_label_style(style.clone())
         .y_label_style(style.clone())
         .axis_desc_style(style)
@@ -100,42 +100,44 @@ fn draw<'a>(
         .draw()?;
     let bars: Vec<usize> =
         (0..figure.series.len()).filter(|&at| figure.series[at].mark == Mark::Bars).collect();
+    let floor = if figure.y.scale == Scale::Linear { 0.0 } else { y.0 };
     for (at, (series, places)) in figure.series.iter().zip(placed).enumerate() {
-        let pixels: Vec<(i32, i32)> = places.iter().map(|place| chart.backend_coord(place)).collect();
-        match series.mark {
-            Mark::Bars => {
-                let slot = bars.iter().position(|&bar| bar == at).unwrap_or(0);
-                let width = 0.8 / bars.len().max(1) as f64;
-                for &(left, top) in places {
-                    let left = left - 0.4 + slot as f64 * width;
-                    let corners =
-                        [(left, top), (left + width * 0.92, y.0.max(if y.0 < 0.0 { 0.0 } else { y.0 }))];
-                    let corners = corners.map(|corner| chart.backend_coord(&corner));
-                    root.draw(&Rectangle::new(corners, palette::of(series.colour).light.filled()))?;
-                }
-            }
-            Mark::Ticks => {
-                for &(across, up) in places {
-                    let ends =
-                        [(across, up - 0.33), (across, up + 0.33)].map(|end| chart.backend_coord(&end));
-                    let [(left, low), (_, high)] = ends;
-                    let stroke = [(left, high), (left + 1, low)];
-                    root.draw(&Rectangle::new(stroke, palette::of(series.colour).light.filled()))?;
-                }
-            }
-            Mark::Line => {
-                root.draw(&PathElement::new(
-                    pixels.clone(),
-                    palette::of(series.colour).light.stroke_width(2),
-                ))?;
-                let stride = pixels.len().div_ceil(MOST_MARKS).max(1);
-                pixels.iter().step_by(stride).try_for_each(|&at| marker(root, at, series.colour, true))?;
-            }
-            Mark::Points => pixels.iter().try_for_each(|&at| marker(root, at, series.colour, true))?,
-            Mark::Paper => pixels.iter().try_for_each(|&at| marker(root, at, series.colour, false))?,
-        }
+        let slot = (bars.iter().position(|&bar| bar == at).unwrap_or(0), bars.len().max(1));
+        marks(root, series, places, (slot, floor), |place| chart.backend_coord(place))?;
     }
     legend.draw(root, figure)
+}
+
+/// The points of a series; of bars, which of how many side by side they are, and what they stand on.
+fn marks<'a>(
+    root: &Area<'a>,
+    series: &Series,
+    places: &[(f64, f64)],
+    ((slot, slots), floor): ((usize, usize), f64),
+    pixel: impl Fn(&(f64, f64)) -> (i32, i32),
+) -> Result<(), Broken<'a>> {
+    let ink = palette::of(series.colour).light;
+    let mut pixels = places.iter().map(&pixel);
+    match series.mark {
+        Mark::Bars => places.iter().try_for_each(|&(middle, top)| {
+            let width = 0.8 / slots as f64;
+            let left = middle - 0.4 + slot as f64 * width;
+            let corners = [(left, top), (left + width * 0.92, floor)].map(|corner| pixel(&corner));
+            root.draw(&Rectangle::new(corners, ink.filled()))
+        }),
+        Mark::Ticks => places.iter().try_for_each(|&(across, up)| {
+            let [(left, low), (_, high)] = [(across, up - 0.33), (across, up + 0.33)].map(|end| pixel(&end));
+            root.draw(&Rectangle::new([(left, high), (left + 1, low)], ink.filled()))
+        }),
+        Mark::Line => {
+            let line: Vec<(i32, i32)> = pixels.collect();
+            root.draw(&PathElement::new(line.clone(), ink.stroke_width(2)))?;
+            let stride = line.len().div_ceil(MOST_MARKS).max(1);
+            line.into_iter().step_by(stride).try_for_each(|at| marker(root, at, series.colour, true))
+        }
+        Mark::Points => pixels.try_for_each(|at| marker(root, at, series.colour, true)),
+        Mark::Paper => pixels.try_for_each(|at| marker(root, at, series.colour, false)),
+    }
 }
 
 /// An edge of the plot: its ticks are made already, and everything on it is linear.

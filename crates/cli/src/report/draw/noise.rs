@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::axis::{Axis, Scale};
 use super::super::figure::{Drawn, Grid, Mark, Series, digits, percent};
 use super::super::saved::{Runs, number, rows, tamed, text};
-use super::{figure, linear, log, of, or_lacks, points, with_series};
+use super::{figure, log, of, or_lacks, points, with_series};
 
 /// The calibrated loop of this machine, and jobs of its phases.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
@@ -50,9 +50,15 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         figure(title, what, log("nodes", "count"), log("slowdown", "times")),
         slowdown.chain([model]),
     ));
-    let mut table =
-        Grid::new("Why phases were delayed", &["class", "cause", "phases", "delay (ms)", "longest (ms)"]);
-    for (_, class, found) in classes() {
+    causes(classes(), drawn);
+    drawn.note("The paper: with one phase in a hundred delayed, a job of 100 nodes is undelayed in 0.99^100 = 37% of its phases; p must be an order of magnitude below 1/n. Leaving one processor of each node idle takes most of the noise away (section 2.2).");
+}
+
+/// Why phases were delayed, under each class.
+fn causes<'a>(classes: impl Iterator<Item = (usize, &'static str, &'a Value)>, drawn: &mut Drawn) {
+    let head = ["class", "cause", "phases", "delay (ms)", "longest (ms)"];
+    let mut table = Grid::new("Why phases were delayed", &head);
+    for (_, class, found) in classes {
         for caused in rows(found, "causes") {
             let millis = |key| digits(number(caused, key).map(|nanos| nanos / 1e6));
             let cells = [
@@ -63,8 +69,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
             ];
             table.row(std::iter::once(class.to_owned()).chain(cells));
         }
-        let delayed = percent(number(found, "p_delayed"));
-        let explained = percent(number(found, "explained"));
+        let [delayed, explained] = ["p_delayed", "explained"].map(|key| percent(number(found, key)));
         drawn
             .note(format!("{class}: {delayed} of the phases are delayed, {explained} of them with a cause."));
     }
@@ -73,59 +78,38 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     } else {
         drawn.table(table);
     }
-    drawn.note("The paper: with one phase in a hundred delayed, a job of 100 nodes is undelayed in 0.99^100 = 37% of its phases; p must be an order of magnitude below 1/n. Leaving one processor of each node idle takes most of the noise away (section 2.2).");
 }
 
 /// Overhead by the rate of wake-ups: a periodic tick, and smart timers that are late by at most as much.
 pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
     let Some(noise) = or_lacks(runs.only("rates"), drawn) else { return };
     let all = rows(noise, "rates");
-    let ways = [(0, "a periodic tick", ""), (1, "smart timers, as late at most", "smart.")];
-    let percent_of = |share: Option<f64>| share.map(|share| share * 100.0);
-    let lost =
-        |row: &Value, way: &str| percent_of(number(row, &format!("{way}work_kept")).map(|kept| 1.0 - kept));
-    let cpu = |row: &Value, way: &str| percent_of(number(row, &format!("{way}cpu_share")));
-    let watts = |row: &Value, way: &str| number(row, &format!("{way}idle.watts"));
-    let awake = |row: &Value, way: &str| number(row, &format!("{way}idle.wakeups_per_s"));
-    type Of<'a> = &'a dyn Fn(&Value, &str) -> Option<f64>;
-    let figures: [(&str, &str, Axis, Of); 4] = [
-        (
-            "Work lost by the rate of wake-ups",
-            "What a computation beside the wake-ups loses. It rises with the rate of ticks.",
-            linear("work lost", "%"),
-            &lost,
-        ),
-        (
-            "Processor time of the wake-ups",
-            "What waking up takes of the processor, without what it does to the caches.",
-            linear("processor", "%"),
-            &cpu,
-        ),
-        (
-            "Wake-ups of an idle processor",
-            "How often a processor with nothing to do is woken, which is what its sleep states are spoiled by.",
-            log("wake-ups", "1/s"),
-            &awake,
-        ),
-        (
-            "Power of an idle machine (figure 4)",
-            "Of all packages, where the machine counts energy.",
-            linear("power", "W"),
-            &watts,
-        ),
-    ];
-    let rate = || log("rate", "Hz");
-    for (title, what, y, of_way) in figures {
-        if all.iter().any(|row| ways.iter().any(|way| of_way(row, way.2).is_some())) {
-            let lines = ways.iter().map(|&(at, name, way)| {
+    for (title, what, (name, unit, scale), key) in RATE_FIGURES {
+        let of_way = |row: &Value, way: &str| {
+            let value = number(row, &format!("{way}{key}"))?;
+            Some(match *key {
+                "work_kept" => (1.0 - value) * 100.0,
+                "cpu_share" => value * 100.0,
+                _ => value,
+            })
+        };
+        if all.iter().any(|row| WAYS.iter().any(|way| of_way(row, way.2).is_some())) {
+            let lines = WAYS.iter().map(|&(at, name, way)| {
                 Series::line(at, name, points(all, of("hz"), |row| of_way(row, way)))
             });
-            drawn.figure(with_series(figure(title, what, rate(), y), lines));
+            let y = Axis::new(*name, *unit, scale.clone());
+            drawn.figure(with_series(figure(title, what, log("rate", "Hz"), y), lines));
         }
     }
     if number(noise, "idle.watts").is_none() {
         drawn.note("Energy is not counted on this machine (no RAPL), so that wake-ups and processor time stand for it.");
     }
+    drawn.table(rate_table(all));
+    drawn.note("The paper: a tick fast enough for less than a millisecond costs up to half of the throughput (2.1); an idle processor took least, 4.77 W, at 266 to 500 Hz (2.3).");
+}
+
+/// Every rate, both ways.
+fn rate_table(all: &[Value]) -> Grid {
     let head = [
         "rate (Hz)",
         "way",
@@ -137,7 +121,7 @@ pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
         "p99 (µs)",
     ];
     let mut table = Grid::new("What each rate costs", &head);
-    for (row, &(_, name, way)) in all.iter().flat_map(|row| ways.iter().map(move |way| (row, way))) {
+    for (row, &(_, name, way)) in all.iter().flat_map(|row| WAYS.iter().map(move |way| (row, way))) {
         let at = |key: &str| number(row, &format!("{way}{key}"));
         let micros = |key| digits(at(key).map(|nanos| nanos / 1e3));
         table.row([
@@ -151,6 +135,37 @@ pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
             micros("lateness_ns.p99"),
         ]);
     }
-    drawn.table(table);
-    drawn.note("The paper: a tick fast enough for less than a millisecond costs up to half of the throughput (2.1); an idle processor took least, 4.77 W, at 266 to 500 Hz (2.3).");
+    table
 }
+
+/// Colour, name, and where a way's figures are.
+const WAYS: [(usize, &str, &str); 2] =
+    [(0, "a periodic tick", ""), (1, "smart timers, as late at most", "smart.")];
+/// Title, text, what is measured, and its key.
+type RateFigure = (&'static str, &'static str, (&'static str, &'static str, Scale), &'static str);
+const RATE_FIGURES: &[RateFigure] = &[
+    (
+        "Work lost by the rate of wake-ups",
+        "What a computation beside the wake-ups loses. It rises with the rate of ticks.",
+        ("work lost", "%", Scale::Linear),
+        "work_kept",
+    ),
+    (
+        "Processor time of the wake-ups",
+        "What waking up takes of the processor, without what it does to the caches.",
+        ("processor", "%", Scale::Linear),
+        "cpu_share",
+    ),
+    (
+        "Wake-ups of an idle processor",
+        "How often a processor with nothing to do is woken, which is what its sleep states are spoiled by.",
+        ("wake-ups", "1/s", Scale::Log),
+        "idle.wakeups_per_s",
+    ),
+    (
+        "Power of an idle machine (figure 4)",
+        "Of all packages, where the machine counts energy.",
+        ("power", "W", Scale::Linear),
+        "idle.watts",
+    ),
+];

@@ -42,79 +42,83 @@ pub(in super::super) fn peers(runs: &Runs, drawn: &mut Drawn) {
     if text(bench, "schema") != "softtimers.bench.timers/1" {
         return drawn.lacks("timers: not written by the bench of timer structures");
     }
-    let none = serde_json::Map::new();
-    let workloads = bench.get("rounds").and_then(Value::as_object).unwrap_or(&none);
-    for (figure_key, prefix, title, what) in [
-        (
-            "set_cancel_ns",
-            "W1/",
-            "Setting and cancelling a timer among so many",
-            "A line for each structure, by how many other timers are pending.",
-        ),
-        (
-            "step_ns",
-            "W3/",
-            "A step of so many connections' time-outs",
-            "A line for each structure: one connection is re-armed a microsecond, and one time-out in twenty expires.",
-        ),
-    ] {
+    let medians = medians(bench);
+    for &(key, prefix, title, what) in WORKLOADS {
         let mut lines: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
-        for (workload, contenders) in workloads {
-            let Some(size) = workload.strip_prefix(prefix).and_then(|size| size.parse::<f64>().ok()) else {
-                continue;
-            };
-            for (contender, rounds) in contenders.as_object().into_iter().flatten() {
-                let rounds = rounds.as_array().into_iter().flatten();
-                let mut found: Vec<f64> = rounds.filter_map(|round| number(round, figure_key)).collect();
-                found.sort_by(f64::total_cmp);
-                lines
-                    .entry(contender)
-                    .or_default()
-                    .extend(found.get(found.len() / 2).map(|&median| (size.max(1.0), median)));
-            }
+        for median in medians.iter().filter(|median| median.key == key) {
+            let size = median.workload.strip_prefix(prefix).and_then(|size| size.parse::<f64>().ok());
+            let point = size.map(|size| (size.max(1.0), median.value));
+            lines.entry(median.contender).or_default().extend(point);
         }
         let lines = lines.into_iter().enumerate().map(|(at, (contender, mut points))| {
             points.sort_by(|one, next| one.0.total_cmp(&next.0));
             Series::line(at, tamed(contender), points)
         });
-        drawn.figure(with_series(
-            figure(title, what, log("timers", "timers"), log("processor time", "ns")),
-            lines,
-        ));
+        let (x, y) = (log("timers", "count"), log("processor time", "ns"));
+        drawn.figure(with_series(figure(title, what, x, y), lines));
     }
-    let mut table = Grid::new("All medians", &["workload", "structure", "figure", "median"]);
-    let mut longest: Vec<(String, f64)> = vec![];
-    for (workload, contenders) in workloads {
-        for (contender, rounds) in contenders.as_object().into_iter().flatten() {
-            let rounds: Vec<&Value> = rounds.as_array().into_iter().flatten().collect();
-            let keys =
-                rounds.first().and_then(|round| round.as_object()).into_iter().flatten().map(|(key, _)| key);
-            for key in keys {
-                let mut found: Vec<f64> = rounds.iter().filter_map(|round| number(round, key)).collect();
-                found.sort_by(f64::total_cmp);
-                let median = found.get(found.len() / 2).copied();
-                if key.contains("longest") {
-                    longest.extend(median.map(|median| (tamed(contender), median)));
-                }
-                table.row([tamed(workload), tamed(contender), tamed(key), digits(median)]);
-            }
-        }
-    }
-    if !longest.is_empty() {
-        let names = longest.iter().map(|(name, _)| name.clone()).collect();
-        let bars = Series::of(
-            Mark::Points,
-            0,
-            "longest call",
-            longest.iter().enumerate().map(|(at, (_, longest))| (*longest, at as f64)),
-        );
+    let longest = || medians.iter().filter(|median| median.key.contains("longest"));
+    if longest().next().is_some() {
+        let names = longest().map(|median| tamed(median.contender)).collect();
+        let places = longest().enumerate().map(|(at, median)| (median.value, at as f64));
+        let marks = Series::of(Mark::Points, 0, "longest call", places);
         let what =
             "The longest single call while levels turn over and time jumps, a mark for each structure.";
         let y = Axis::new("structure", "name", Scale::Names(names));
-        drawn.figure(with_series(
-            figure("The longest single call", what, log("longest call", "ns"), y),
-            [bars],
-        ));
+        let title = "The longest single call";
+        drawn.figure(with_series(figure(title, what, log("longest call", "ns"), y), [marks]));
+    }
+    let mut table = Grid::new("All medians", &["workload", "structure", "figure", "median"]);
+    for Median { workload, contender, key, value } in medians {
+        table.row([tamed(workload), tamed(contender), tamed(key), digits(Some(value))]);
     }
     drawn.table(table);
 }
+
+/// A figure of a structure under a workload, over all rounds.
+struct Median<'a> {
+    workload: &'a str,
+    contender: &'a str,
+    key: &'a str,
+    value: f64,
+}
+
+fn medians(bench: &Value) -> Vec<Median<'_>> {
+    let workloads = bench.get("rounds").and_then(Value::as_object).into_iter().flatten();
+    let pairs = workloads.flat_map(|(workload, contenders)| {
+        let contenders = contenders.as_object().into_iter().flatten();
+        contenders.map(move |(contender, rounds)| (workload, contender, rounds))
+    });
+    let mut medians = vec![];
+    for (workload, contender, rounds) in pairs {
+        let rounds: &[Value] = rounds.as_array().map_or(&[], Vec::as_slice);
+        let keys = rounds.first().and_then(Value::as_object).into_iter().flatten();
+        for (key, _) in keys {
+            let mut found: Vec<f64> = rounds.iter().filter_map(|round| number(round, key)).collect();
+            found.sort_by(f64::total_cmp);
+            medians.extend(found.get(found.len() / 2).map(|&value| Median {
+                workload,
+                contender,
+                key,
+                value,
+            }));
+        }
+    }
+    medians
+}
+
+/// A figure of the bench, the workloads that have it by size, and what it shows.
+const WORKLOADS: &[(&str, &str, &str, &str)] = &[
+    (
+        "set_cancel_ns",
+        "W1/",
+        "Setting and cancelling a timer among so many",
+        "A line for each structure, by how many other timers are pending.",
+    ),
+    (
+        "step_ns",
+        "W3/",
+        "A step of so many connections' time-outs",
+        "A line for each structure: one connection is re-armed a microsecond, and one time-out in twenty expires.",
+    ),
+];

@@ -1,5 +1,7 @@
 //! How often the kernel passes trigger states: soft timers' Tables IV and V and its figures 2 and 3, of this kernel.
 
+use serde_json::Value;
+
 use super::super::axis::{Axis, Scale};
 use super::super::figure::{Drawn, Grid, Mark, Series, digits, percent};
 use super::super::saved::{Runs, number, rows, tamed, text};
@@ -48,6 +50,12 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         table.row([name, mean, median, "–", over, "–", longest].map(str::to_owned));
     }
     drawn.table(table);
+    windows_and_sources(cpus, drawn);
+    drawn.note("Intervals in which a processor has nothing to do are counted apart: there the backup timer is the only trigger state, and it is exact.");
+}
+
+/// The medians of windows, and what ended the intervals.
+fn windows_and_sources(cpus: &[Value], drawn: &mut Drawn) {
     let mut medians =
         Grid::new("Medians of windows (figure 3)", &["where", "window", "p1 (µs)", "p50 (µs)", "p99 (µs)"]);
     for cpu in cpus.iter().take(64) {
@@ -66,7 +74,6 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         sources.row([tamed(text(source, "name")), percent(number(source, "share")), digits(mean)]);
     }
     drawn.table(sources);
-    drawn.note("Intervals in which a processor has nothing to do are counted apart: there the backup timer is the only trigger state, and it is exact.");
 }
 
 /// What the text of the paper still says of its tables: name, mean, median, share beyond 100 µs, longest.
