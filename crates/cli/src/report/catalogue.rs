@@ -1,6 +1,6 @@
 //! The report's sections, as data: what each shows, of which runs, beside which paper.
 //!
-//! To add one: a line here, a function in [`draw`](super::draw), and a line in [`source`](super::source) if nothing
+//! To add one: a line here, a function in `draw`, and a line in [`source`](super::source) if nothing
 //! that is run already has its figures. HTML, Markdown, JSON, `--only` and the table of contents follow.
 
 use serde::Serialize;

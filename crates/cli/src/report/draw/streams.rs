@@ -19,6 +19,7 @@ pub(in super::super) fn lateness(runs: &Runs, drawn: &mut Drawn) {
             lines,
         ));
     });
+    drawn.note("A method at 10 ms for good is behind for good: that is how far it may fall behind before it gives packets up.");
 }
 
 /// Gaps by method, and which of them are back to back.
