@@ -24,6 +24,18 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
         drawn.lacks(format!("{missing} of {of} rows: what they need is not among the saved runs"));
     }
     drawn.table(table);
+    // What to see is said of a quiet machine; a run that says itself that it proves nothing is named here, too.
+    let doubtful = |source: &&str| {
+        let made = runs.made(source);
+        made.is_some_and(|made| made.caveats.iter().any(|caveat| caveat.starts_with("inconclusive")))
+    };
+    let doubtful: Vec<&str> = MEASURED.into_iter().filter(doubtful).collect();
+    if !doubtful.is_empty() {
+        let of = doubtful.join(", ");
+        drawn.note(format!(
+            "Inconclusive, as each of these runs says of itself: {of}. Make them again on a quiet machine."
+        ));
+    }
     drawn.note(
         "Machines of 1996 to 2005 ran at 0.2 to 2.8 GHz: compare shares, ratios and shapes, not times.",
     );
@@ -83,7 +95,7 @@ const HEADLINES: &[Headline] = &[
         },
     },
     Headline {
-        what: "goodput at five times the capacity, of the peak: with quotas, and without",
+        what: "goodput at the highest load, of the peak: with quotas, and without",
         paper: "all, and next to nothing (livelock paper, figures 3 and 6)",
         how: "two stages, the second at the lowest priority (bench)",
         here: |runs| {
@@ -131,6 +143,9 @@ const HEADLINES: &[Headline] = &[
         here: |runs| Some(percent(number(runs.only("noise").ok()?, "p_delayed"))),
     },
 ];
+
+/// The runs that neighbours can spoil.
+const MEASURED: [&str; 5] = ["doctor", "bench-hybrid", "bench-naive", "probe", "noise"];
 
 /// What a cost of the doctor's comes to at 50,000 a second.
 fn share_of_rate(runs: &Runs, key: &str) -> Option<String> {
