@@ -14,6 +14,7 @@ mod probe_feature;
 mod receiving;
 mod recv;
 mod replay;
+mod report;
 mod send;
 pub(crate) mod sim;
 pub(crate) mod wan;
@@ -42,6 +43,7 @@ pub(crate) use receiving::DEFAULT_QUOTA;
 pub use receiving::ReceivingArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
+pub use report::ReportArgs;
 pub use send::{PhaseName, SendArgs, Train};
 pub use sim::SimArgs;
 pub use wan::WanArgs;
@@ -88,6 +90,8 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Measure what holds a computation up on this machine, and what it does to a job of many nodes
     Noise(NoiseArgs),
+    /// Make a report of everything: this machine and the papers, in one file of HTML
+    Report(ReportArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page of this command, or of a subcommand

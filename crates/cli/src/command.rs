@@ -15,8 +15,10 @@ use crate::plan::{
     BenchPlan, CapturePlan, EchoClientPlan, ForwardPlan, GeneratePlan, ProbePlan, RecvPlan, ReplayPlan,
     SendPlan, WanPlan,
 };
+use crate::report::ReportPlan;
 use crate::{
-    bench, capture, child, doctor, documents, echo, forward, noise, probe, recv, replay, send, sim, wan,
+    bench, capture, child, doctor, documents, echo, forward, noise, probe, recv, replay, report, send, sim,
+    wan,
 };
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
@@ -56,6 +58,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
             Some(rates) => noise::rates::run(&RatesPlan::new(rates, args)?),
             None => noise::run(&NoisePlan::new(args)?),
         },
+        Command::Report(args) => report::run(&ReportPlan::from(args)),
         Command::Completions(args) => print(&documents::completions(args)),
         Command::Man(args) => print(&documents::man(args)?),
         Command::EchoClient(args) => echo::run(&EchoClientPlan::new(args)?),

@@ -36,6 +36,15 @@ pub struct Distribution {
     pub stddev: Option<f64>,
 }
 
+/// A point of a distribution function.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Quantile {
+    /// This share of the values
+    pub share: f64,
+    /// is at most so much, in nanoseconds.
+    pub ns: u64,
+}
+
 /// Of what softtimers keeps by itself: percentiles to 3%, no deviation.
 impl From<&softtimers::Histogram> for Distribution {
     fn from(histogram: &softtimers::Histogram) -> Self {
@@ -215,6 +224,19 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// The distribution function, at shares that show both tails; none without a value. Shares that so few values
+    /// cannot tell from the greatest are left out.
+    pub fn curve(&self) -> Vec<Quantile> {
+        let told = |share: &&f64| !self.is_empty() && (1.0 - **share) * self.len() as f64 >= 1.0;
+        let at = |&share: &f64| {
+            let ns = self.histogram.value_at_quantile(share).clamp(self.min, self.max);
+            Quantile { share, ns }
+        };
+        SHARES.iter().filter(told).map(at).collect()
+    }
+}
+
 impl Default for Recorder {
     fn default() -> Self {
         Recorder::new()
@@ -227,6 +249,11 @@ impl fmt::Debug for Recorder {
     }
 }
 
+/// Even in the middle, and a nine more at a time towards the end.
+const SHARES: [f64; 24] = [
+    0.0, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99,
+    0.995, 0.998, 0.999, 0.9995, 0.9999, 0.999_99,
+];
 /// An hour: no gap or lateness of a run that is still worth reporting is longer.
 const LONGEST: u64 = 3_600_000_000_000;
 
@@ -257,6 +284,17 @@ mod tests {
         let expected =
             r#"{"count":1,"min":1,"p1":1,"p50":1,"p90":1,"p99":1,"p999":1,"max":1,"mean":1.0,"stddev":0.0}"#;
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_curve_rises_and_claims_no_more_than_its_values_can_tell() {
+        let mut recorder = Recorder::new();
+        assert!(recorder.curve().is_empty());
+        (1..=1_000u64).for_each(|value| recorder.record(value * 1_000));
+        let curve = recorder.curve();
+        assert!(curve.is_sorted_by(|one, next| one.share < next.share && one.ns <= next.ns), "{curve:?}");
+        let last = curve.last().unwrap();
+        assert!(last.share == 0.999 && last.ns.abs_diff(999_000) <= 1_000, "{last:?}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers_core::Timestamp;
 
-use crate::distribution::{Distribution, Recorder};
+use crate::distribution::{Distribution, Quantile, Recorder};
 
 /// The gaps of one flow or of several, all judged by one target interval.
 ///
@@ -108,6 +108,11 @@ impl Gaps {
     pub fn clear(&mut self) {
         self.gaps.clear();
         (self.back_to_back, self.longest_burst) = (0, 0);
+    }
+
+    /// How the gaps are distributed.
+    pub fn curve(&self) -> Vec<Quantile> {
+        self.gaps.curve()
     }
 
     /// What has been seen so far.

@@ -10,7 +10,7 @@
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
 //! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`mod@capture`], [`doctor`],
-//!   [`echo`], [`mod@probe`], [`sim`], [`noise`], ended
+//!   [`echo`], [`mod@probe`], [`sim`], [`noise`], [`report`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`mod@file`], [`failure`].
@@ -48,6 +48,7 @@ pub mod quantum;
 pub mod recording;
 pub mod recv;
 pub mod replay;
+pub mod report;
 pub mod send;
 pub mod sim;
 pub mod stream;

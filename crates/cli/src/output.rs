@@ -79,8 +79,7 @@ impl Output {
             let text = serde_json::to_string(&run.object()).map_err(no_json)?;
             tolerate_closed(print_line(&text))?;
         } else if self.json {
-            let text = serde_json::to_string_pretty(&run.object()).map_err(no_json)?;
-            tolerate_closed(print_line(&text))?;
+            tolerate_closed(print_line(&run.to_json_text()?))?;
         } else {
             print(&run.to_text())?;
         }
@@ -101,6 +100,14 @@ impl<R: Report, C: Serialize> Run<'_, R, C> {
     /// A check failure if the report cannot be written as JSON.
     pub fn to_json(&self) -> Result<Value, Failure> {
         serde_json::to_value(self.object()).map_err(no_json)
+    }
+
+    /// The same as `--json` prints it, with its keys in their order.
+    ///
+    /// # Errors
+    /// As [`to_json`](Self::to_json).
+    pub fn to_json_text(&self) -> Result<String, Failure> {
+        serde_json::to_string_pretty(&self.object()).map_err(no_json)
     }
 
     fn object(&self) -> Object<'_, R, C> {

@@ -22,6 +22,7 @@ fn help_shows_examples_and_exit_codes() {
         ("doctor", "--quick"),
         ("forward", "--rules screen.rules"),
         ("probe", "-- make"),
+        ("report", "--from runs --only goodput"),
     ] {
         let help = stdout(&format!("{command} --help"));
         assert!(

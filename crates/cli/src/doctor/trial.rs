@@ -9,7 +9,7 @@ use softtimers::late::LateCause;
 
 use crate::args::Timer;
 use crate::child::Process;
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, Quantile};
 use crate::failure::Failure;
 use crate::processor::Processor;
 use crate::send::LateReport;
@@ -52,6 +52,8 @@ pub struct Cell {
     pub achieved_share: f64,
     /// Gaps between arrivals, by the kernel's timestamps.
     pub gap_ns: Distribution,
+    /// The same, point by point.
+    pub gap_cdf: Vec<Quantile>,
     /// The share of those gaps shorter than half the target.
     pub back_to_back: Option<f64>,
     /// The most datagrams in a row joined by such gaps.
@@ -64,6 +66,8 @@ pub struct Cell {
     pub lost: Option<u64>,
     /// Departure time less the place in the schedule.
     pub late_ns: Distribution,
+    /// The same, point by point.
+    pub late_cdf: Vec<Quantile>,
     /// Departures more than a millisecond late, by cause.
     pub late: BTreeMap<String, LateReport>,
     /// Times between two looks for due datagrams; empty for a method that needs none.
@@ -87,6 +91,8 @@ struct Sent {
     back_to_back: Option<f64>,
     longest_burst: Option<u64>,
     late_ns: Distribution,
+    #[serde(default)]
+    late_cdf: Vec<Quantile>,
     late: BTreeMap<String, LateReport>,
     trigger_interval_ns: Distribution,
     long_handlers: Option<u64>,
@@ -102,6 +108,8 @@ struct Received {
     back_to_back: Option<f64>,
     longest_burst: Option<u64>,
     lost: u64,
+    #[serde(default)]
+    gap_cdf: Vec<Quantile>,
     #[serde(default)]
     gap_strip_ns: Vec<u64>,
     fallbacks: Vec<String>,
@@ -149,12 +157,14 @@ impl Trial {
             achieved_pps,
             achieved_share: achieved_pps * self.interval.as_secs_f64(),
             gap_ns: received.gap_ns,
+            gap_cdf: received.gap_cdf,
             back_to_back: received.back_to_back,
             longest_burst: received.longest_burst,
             sender_back_to_back: sent.back_to_back,
             sender_longest_burst: sent.longest_burst,
             lost: Some(received.lost),
             late_ns: sent.late_ns,
+            late_cdf: sent.late_cdf,
             late: sent.late,
             trigger_interval_ns: sent.trigger_interval_ns,
             long_handlers: sent.long_handlers,

@@ -8,6 +8,7 @@ use softtimers_sim::noise::{self, undelayed, wanted};
 
 use super::measured::{Caused, Interrupts, Phases};
 use super::{Cause, NoisePlan};
+pub use crate::distribution::Quantile;
 use crate::distribution::{Distribution, Recorder};
 use crate::output::{Report, Table};
 use crate::units::show_duration;
@@ -56,15 +57,6 @@ pub struct Slower {
     pub times: f64,
     /// this share.
     pub share: f64,
-}
-
-/// A point of the distribution function.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Quantile {
-    /// This share of phases
-    pub share: f64,
-    /// takes at most so long.
-    pub ns: u64,
 }
 
 /// A job that waits for the slowest of its nodes in each phase.

@@ -159,6 +159,7 @@ impl Ledger {
             span_s: span.as_secs_f64(),
             received_pps: per_second(intervals),
             received_bps: per_second(self.totals.received_bytes.saturating_mul(8)),
+            gap_cdf: self.gaps.curve(),
             gap_strip_ns: self.strip.as_ref().map_or_else(Vec::new, |strip| strip.gaps().to_vec()),
             over_flows: self.over_flows(),
             one_way_variation_ns: variation::over(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, Quantile};
 use crate::gaps::GapReport;
 use crate::output::{Report, Table};
 use crate::recv::ledger::{MOST_FLOWS_SHOWN, WORST_SHOWN};
@@ -48,6 +48,8 @@ pub struct RecvReport {
     pub unsorted: u64,
     /// Questions for consent that were answered.
     pub hellos: u64,
+    /// How gaps are distributed, point by point.
+    pub gap_cdf: Vec<Quantile>,
     /// Consecutive gaps from the middle of the run, if they were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gap_strip_ns: Vec<u64>,

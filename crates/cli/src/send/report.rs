@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use softtimers::PerSource;
 use softtimers::late::{LateCause, LateCounts};
 
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, Quantile};
 use crate::gaps::GapReport;
 use crate::output::{Report, Table};
 use crate::plan::SendPlan;
@@ -32,6 +32,8 @@ pub struct SendReport {
     pub forfeited: u64,
     /// Departure time less place in the schedule, catching up and trying again included.
     pub late_ns: Distribution,
+    /// How that is distributed, point by point.
+    pub late_cdf: Vec<Quantile>,
     /// Gaps between departures of a flow and what stuck together, by the sender's clock.
     #[serde(flatten)]
     pub gaps: GapReport,
@@ -119,6 +121,7 @@ impl SendReport {
             sent: flow.sent(),
             forfeited: flow.forfeited(),
             late_ns: tally.lateness().distribution(),
+            late_cdf: tally.lateness().curve(),
             gaps,
             longest_train: together.longest_burst,
             flow_share: flow.flows().map(Flows::shares).unwrap_or_default(),
@@ -157,6 +160,7 @@ impl Default for SendReport {
             sent: 0,
             forfeited: 0,
             late_ns: Distribution::default(),
+            late_cdf: vec![],
             gaps: GapReport::default(),
             longest_train: None,
             flow_share: ShareReport::default(),

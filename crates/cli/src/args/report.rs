@@ -1,0 +1,66 @@
+//! What `report` is asked for.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+
+use super::OutputArgs;
+use crate::report::catalogue::SECTIONS;
+
+/// `softtimers report`.
+///
+/// Measures this machine by the other commands, simulates the papers' experiments, and shows both beside the papers' own
+/// figures: one file of HTML that needs no network and no scripts, with the same as Markdown and as JSON beside it. No
+/// privilege is needed; what takes one is left out with its reason. It takes some ten minutes and the whole machine;
+/// --quick takes less than one.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = EXAMPLES)]
+pub struct ReportArgs {
+    /// The file of HTML; beside it one of .md and one of .json
+    #[arg(long, value_name = "FILE", default_value = "report.html")]
+    pub out: PathBuf,
+
+    /// Only this section; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SECTIONS.iter().map(|section| section.name)), hide_possible_values = true, long_help = only_help())]
+    pub only: Vec<String>,
+
+    /// Short runs, under a minute in all: to see what there is, not to rely on
+    #[arg(long, conflicts_with = "from")]
+    pub quick: bool,
+
+    /// Keep what each run printed in this directory, for --from
+    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    pub run: Option<PathBuf>,
+
+    /// Show the runs that are kept in this directory, and make none
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+
+    /// Overwrite files that exist
+    #[arg(long)]
+    pub force: bool,
+
+    /// How to print.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+fn only_help() -> String {
+    let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
+    format!("Only this section, and the runs it needs; may be repeated\n\nThere are {}.", names.join(", "))
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  softtimers report --quick
+  softtimers report --run runs --out today.html
+  softtimers report --from runs --only goodput --only livelock --force
+  softtimers report --quick --assert 'missing==0'
+
+What it shows, and how to read it: docs/report.md.
+
+Exit codes:
+   0  done, also where single runs failed, which the report says; every --assert held
+   1  an --assert did not hold, or a file could not be written
+   2  bad usage or input; nothing was measured";

@@ -1,0 +1,268 @@
+//! `softtimers report`: everything in one page, beside what the papers found.
+//!
+//! ```text
+//!   source ──▶ measure ──▶ saved runs ──▶ draw ──▶ sections ──▶ page       HTML, with plots
+//!   as data    children    DIR/*.json     pure     as data  ├─▶ markdown
+//!                                                           └─▶ output     JSON, --assert
+//! ```
+//!
+//! Nothing is measured here: each figure comes from what another command of this program printed with `--json`, and is
+//! made by a pure function of it. So saved runs can be shown again, by a later version too, and a run that failed is
+//! one reason in one place.
+
+mod axis;
+pub mod catalogue;
+mod draw;
+pub mod figure;
+mod markdown;
+pub mod markup;
+mod measure;
+mod page;
+mod palette;
+mod plot;
+pub mod saved;
+pub mod source;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::Serialize;
+
+use crate::args::ReportArgs;
+use crate::failure::Failure;
+use crate::file::OutputFile;
+use crate::interrupt::Interrupt;
+use crate::machine::{Machine, Neighbours};
+use crate::output::{Output, Report, Run, Table, say};
+use crate::progress::Progress;
+use catalogue::{Part, SECTIONS, Section};
+use figure::Drawn;
+use saved::{Made, Runs};
+use source::{SOURCES, Source};
+
+/// What `report` will do.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ReportPlan {
+    /// The sections by name, in the order of the report.
+    pub sections: Vec<&'static str>,
+    /// Whether runs are short.
+    pub quick: bool,
+    /// Where the runs come from; `null` if they are made now.
+    pub from: Option<PathBuf>,
+    /// Where they are kept; `null` if they are not.
+    pub run: Option<PathBuf>,
+    #[serde(skip)]
+    out: PathBuf,
+    #[serde(skip)]
+    force: bool,
+    #[serde(skip)]
+    output: Output,
+}
+
+impl From<&ReportArgs> for ReportPlan {
+    fn from(args: &ReportArgs) -> Self {
+        let wanted =
+            |section: &&Section| args.only.is_empty() || args.only.iter().any(|name| name == section.name);
+        ReportPlan {
+            sections: SECTIONS.iter().filter(wanted).map(|section| section.name).collect(),
+            quick: args.quick,
+            from: args.from.clone(),
+            run: args.run.clone(),
+            out: args.out.clone(),
+            force: args.force,
+            output: Output::from(&args.output),
+        }
+    }
+}
+
+/// The keys of `report`'s object.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Findings {
+    /// Sections that have all they should.
+    pub complete: usize,
+    /// Sections that say what they lack.
+    pub partial: usize,
+    /// Sections with nothing to show.
+    pub missing: usize,
+    /// In the order of the report.
+    pub sections: Vec<Shown>,
+}
+
+/// A section that was made.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Shown {
+    /// What `--only` calls it.
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// Where it stands.
+    pub part: Part,
+    /// What to see.
+    pub see: &'static str,
+    /// What it stands beside.
+    pub papers: &'static str,
+    /// How complete it is.
+    pub state: State,
+    /// Whose figures these are.
+    pub made: Vec<Made>,
+    /// What there is to see.
+    #[serde(flatten)]
+    pub drawn: Drawn,
+}
+
+/// How much of a section there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// All.
+    Complete,
+    /// Something is lacking, and it says what.
+    Partial,
+    /// Nothing, and it says why.
+    Missing,
+}
+
+/// Makes or reads the runs, and writes the three files.
+///
+/// # Errors
+/// A usage failure for a file that exists or a directory without runs; a check failure if one cannot be written, or an
+/// assertion does not hold.
+pub fn run(plan: &ReportPlan) -> Result<(), Failure> {
+    let machine = Machine::read();
+    plan.output.check_keys(&plan.run_of(&machine, None, &Findings::default()))?;
+    let beside = |extension: &str| plan.out.with_extension(extension);
+    if plan.out.extension().is_some_and(|extension| extension == "md" || extension == "json") {
+        let shown = plan.out.display();
+        return Err(Failure::usage(format_args!(
+            "--out '{shown}': the name of the file of HTML; .md and .json are beside it"
+        )));
+    }
+    let create = |path: &Path| OutputFile::create(path, "--out", plan.force);
+    let files = [create(&plan.out)?, create(&beside("md"))?, create(&beside("json"))?];
+    let neighbours = Neighbours::watch();
+    let (runs, inconclusive) = match &plan.from {
+        Some(directory) => (Runs::read(directory)?, None),
+        None => plan.make()?,
+    };
+    let findings = Findings::of(&plan.sections, &runs);
+    let machine = if plan.from.is_some() { machine } else { machine.during(neighbours.so_far()) };
+    let run = plan.run_of(&machine, inconclusive, &findings);
+    let json = run.to_json_text()?;
+    let [html, md, object] = files;
+    html.write(&page::page(&findings))?;
+    md.write(&markdown::markdown(&findings))?;
+    object.write(&format!("{json}\n"))?;
+    plan.output.finish(&run)
+}
+
+impl ReportPlan {
+    fn run_of<'a>(
+        &'a self,
+        machine: &'a Machine,
+        inconclusive: Option<String>,
+        report: &'a Findings,
+    ) -> Run<'a, Findings, ReportPlan> {
+        Run { machine, seed: None, config: self, fallbacks: &[], inconclusive, report }
+    }
+
+    /// The sources that the sections need, in the order in which they are made.
+    fn sources(&self) -> Vec<&'static Source> {
+        let sections = || self.sections.iter().filter_map(|name| catalogue::find(name));
+        let needed = |name| {
+            sections().any(|section| section.sources.contains(&name))
+                // The summary alone is of all that it looks at.
+                || (self.sections.len() == 1 && sections().any(|section| section.looks_at.contains(&name)))
+        };
+        SOURCES
+            .iter()
+            .filter(|source| needed(source.name) && !(source.steps)(self.quick).is_empty())
+            .collect()
+    }
+
+    /// Runs what is needed, and keeps it if that is wanted; and why not all of it was, if so.
+    fn make(&self) -> Result<(Runs, Option<String>), Failure> {
+        let sources = self.sources();
+        let mut kept = vec![];
+        if let Some(directory) = &self.run {
+            let refused = |error| Failure::usage(format_args!("--run '{}': {error}", directory.display()));
+            fs::create_dir_all(directory).map_err(refused)?;
+            for source in &sources {
+                let path = directory.join(format!("{}.json", source.name));
+                kept.push(OutputFile::create(&path, "--run", self.force)?);
+            }
+        }
+        let mut kept = kept.into_iter();
+        let interrupt =
+            Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+        let done = Arc::new(AtomicUsize::new(0));
+        let _progress = Progress::counted("running", sources.len(), &done);
+        let mut runs = Runs::default();
+        for (at, &source) in sources.iter().enumerate() {
+            say(format_args!("{} of {}: {}", at + 1, sources.len(), source.name));
+            let Some(run) = measure::make(source, self.quick, &interrupt) else {
+                let why = format!("ended by a signal after {at} of {} runs", sources.len());
+                return Ok((runs, Some(why)));
+            };
+            if let Some(file) = kept.next() {
+                file.write(&format!("{run:#}\n"))?;
+            }
+            runs.keep(source, Ok(run));
+            done.store(at + 1, Ordering::Relaxed);
+        }
+        Ok((runs, None))
+    }
+}
+
+impl Findings {
+    /// The sections of these names, of what was run: a pure function.
+    fn of(sections: &[&str], runs: &Runs) -> Self {
+        let sections =
+            sections.iter().filter_map(|name| catalogue::find(name)).map(|section| Shown::of(section, runs));
+        let sections: Vec<Shown> = sections.collect();
+        let count = |state| sections.iter().filter(|section| section.state == state).count();
+        Findings {
+            complete: count(State::Complete),
+            partial: count(State::Partial),
+            missing: count(State::Missing),
+            sections,
+        }
+    }
+}
+
+impl Shown {
+    fn of(section: &Section, runs: &Runs) -> Self {
+        let mut drawn = Drawn::default();
+        (section.draw)(runs, &mut drawn);
+        drawn.lacks.dedup();
+        let made = section.sources.iter().filter_map(|name| runs.made(name)).collect();
+        let state = match (drawn.is_empty(), drawn.lacks.is_empty()) {
+            (true, _) => State::Missing,
+            (false, true) => State::Complete,
+            (false, false) => State::Partial,
+        };
+        let Section { name, title, part, see, papers, .. } = *section;
+        Shown { name, title, part, see, papers, state, made, drawn }
+    }
+}
+
+impl Report for Findings {
+    const SCHEMA: &'static str = "softtimers.report/1";
+
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        for section in &self.sections {
+            let (figures, tables) = (section.drawn.figures.len(), section.drawn.tables.len());
+            let shown = match section.state {
+                State::Missing => section.drawn.lacks.join("; "),
+                State::Complete => format!("{figures} figures, {tables} tables"),
+                State::Partial => {
+                    format!("{figures} figures, {tables} tables; {}", section.drawn.lacks.join("; "))
+                }
+            };
+            table.text(section.name, &shown);
+        }
+        table
+    }
+}

@@ -1,0 +1,124 @@
+//! Timer structures: the callouts of BSD as a paper rebuilt them, and the wheel beside its peers of today.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::super::axis::{Axis, Scale};
+use super::super::figure::{Drawn, Grid, Mark, Series, digits};
+use super::super::saved::{Runs, number, rows, tamed, text};
+use super::{figure, linear, log, of, or_lacks, points, values, with, with_series};
+
+/// Table I and figure 8 of Costello and Varghese.
+pub(in super::super) fn callouts(runs: &Runs, drawn: &mut Drawn) {
+    let Some(found) = or_lacks(runs.only("sim-callout"), drawn) else { return };
+    let all = rows(found, "rows");
+    let mut cost = figure(
+        "Setting and cancelling a callout (Table I)",
+        "A line for each facility: the old list grows with what is outstanding, the wheel does not. Hollow marks are the paper's.",
+        linear("callouts outstanding", "callouts"),
+        linear("set and cancel", "µs"),
+    );
+    for (at, kernel) in values(all, "kernel").iter().enumerate() {
+        let of_kernel = || with(all, "kernel", kernel);
+        cost.series.push(Series::line(
+            at,
+            kernel,
+            points(of_kernel(), of("outstanding"), of("set_cancel_us")),
+        ));
+        let paper = points(of_kernel(), of("outstanding"), of("paper_us"));
+        cost.series.push(Series::of(Mark::Paper, at, format!("{kernel}, paper"), paper));
+    }
+    drawn.figure(cost);
+    drawn.note("The model counts entries that are passed and prices them by two constants that were fitted; the paper's own line is 136.7 µs and 1.324 µs for each callout outstanding.");
+}
+
+/// What `cargo bench -p softtimers-bench --bench timers -- --json FILE` has written.
+pub(in super::super) fn peers(runs: &Runs, drawn: &mut Drawn) {
+    let Some(bench) = or_lacks(runs.whole("timers"), drawn) else {
+        drawn.note("The peers are no part of this command. cargo bench -p softtimers-bench --bench timers -- --json DIR/timers.json measures them, in the sources; --from DIR then shows them here.");
+        return;
+    };
+    if text(bench, "schema") != "softtimers.bench.timers/1" {
+        return drawn.lacks("timers: not written by the bench of timer structures");
+    }
+    let medians = medians(bench);
+    for &(key, prefix, title, what) in WORKLOADS {
+        let mut lines: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+        for median in medians.iter().filter(|median| median.key == key) {
+            let size = median.workload.strip_prefix(prefix).and_then(|size| size.parse::<f64>().ok());
+            let point = size.map(|size| (size.max(1.0), median.value));
+            lines.entry(median.contender).or_default().extend(point);
+        }
+        let lines = lines.into_iter().enumerate().map(|(at, (contender, mut points))| {
+            points.sort_by(|one, next| one.0.total_cmp(&next.0));
+            Series::line(at, tamed(contender), points)
+        });
+        let (x, y) = (log("timers", "count"), log("processor time", "ns"));
+        drawn.figure(with_series(figure(title, what, x, y), lines));
+    }
+    let longest = || medians.iter().filter(|median| median.key.contains("longest"));
+    if longest().next().is_some() {
+        let names = longest().map(|median| tamed(median.contender)).collect();
+        let places = longest().enumerate().map(|(at, median)| (median.value, at as f64));
+        let marks = Series::of(Mark::Points, 0, "longest call", places);
+        let what =
+            "The longest single call while levels turn over and time jumps, a mark for each structure.";
+        let y = Axis::new("structure", "name", Scale::Names(names));
+        let title = "The longest single call";
+        drawn.figure(with_series(figure(title, what, log("longest call", "ns"), y), [marks]));
+    }
+    let mut table = Grid::new("All medians", &["workload", "structure", "figure", "median"]);
+    for Median { workload, contender, key, value } in medians {
+        table.row([tamed(workload), tamed(contender), tamed(key), digits(Some(value))]);
+    }
+    drawn.table(table);
+}
+
+/// A figure of a structure under a workload, over all rounds.
+struct Median<'a> {
+    workload: &'a str,
+    contender: &'a str,
+    key: &'a str,
+    value: f64,
+}
+
+fn medians(bench: &Value) -> Vec<Median<'_>> {
+    let workloads = bench.get("rounds").and_then(Value::as_object).into_iter().flatten();
+    let pairs = workloads.flat_map(|(workload, contenders)| {
+        let contenders = contenders.as_object().into_iter().flatten();
+        contenders.map(move |(contender, rounds)| (workload, contender, rounds))
+    });
+    let mut medians = vec![];
+    for (workload, contender, rounds) in pairs {
+        let rounds: &[Value] = rounds.as_array().map_or(&[], Vec::as_slice);
+        let keys = rounds.first().and_then(Value::as_object).into_iter().flatten();
+        for (key, _) in keys {
+            let mut found: Vec<f64> = rounds.iter().filter_map(|round| number(round, key)).collect();
+            found.sort_by(f64::total_cmp);
+            medians.extend(found.get(found.len() / 2).map(|&value| Median {
+                workload,
+                contender,
+                key,
+                value,
+            }));
+        }
+    }
+    medians
+}
+
+/// A figure of the bench, the workloads that have it by size, and what it shows.
+const WORKLOADS: &[(&str, &str, &str, &str)] = &[
+    (
+        "set_cancel_ns",
+        "W1/",
+        "Setting and cancelling a timer among so many",
+        "A line for each structure, by how many other timers are pending.",
+    ),
+    (
+        "step_ns",
+        "W3/",
+        "A step of so many connections' time-outs",
+        "A line for each structure: one connection is re-armed a microsecond, and one time-out in twenty expires.",
+    ),
+];

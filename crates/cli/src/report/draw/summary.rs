@@ -1,0 +1,159 @@
+//! The papers' headline figures beside what was found here.
+
+use serde_json::Value;
+
+use super::super::figure::{Drawn, Grid, digits, percent};
+use super::super::saved::{Runs, number, rows, text};
+
+/// One table. A cell of what was not run says so; nothing else is missing because of it.
+pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
+    let head = ["what", "the paper", "here", "how it was found"];
+    let mut table = Grid::new("The papers' figures and ours", &head);
+    let mut missing = 0;
+    for Headline { what, paper, how, here } in HEADLINES {
+        let here = here(runs);
+        missing += usize::from(here.is_none());
+        let here = here.unwrap_or_else(|| "not run".to_owned());
+        table.row([what, paper, here.as_str(), how].map(|cell| (*cell).to_owned()));
+    }
+    if missing == HEADLINES.len() {
+        return drawn.lacks("none of the runs that it looks at are among the saved runs");
+    }
+    if missing > 0 {
+        let of = HEADLINES.len();
+        drawn.lacks(format!("{missing} of {of} rows: what they need is not among the saved runs"));
+    }
+    drawn.table(table);
+    // What to see is said of a quiet machine; a run that says itself that it proves nothing is named here, too.
+    let doubtful = |source: &&str| {
+        let made = runs.made(source);
+        made.is_some_and(|made| made.caveats.iter().any(|caveat| caveat.starts_with("inconclusive")))
+    };
+    let doubtful: Vec<&str> = MEASURED.into_iter().filter(doubtful).collect();
+    if !doubtful.is_empty() {
+        let of = doubtful.join(", ");
+        drawn.note(format!(
+            "Inconclusive, as each of these runs says of itself: {of}. Make them again on a quiet machine."
+        ));
+    }
+    drawn.note(
+        "Machines of 1996 to 2005 ran at 0.2 to 2.8 GHz: compare shares, ratios and shapes, not times.",
+    );
+}
+
+/// A figure of a paper, and where its counterpart is.
+struct Headline {
+    what: &'static str,
+    paper: &'static str,
+    how: &'static str,
+    /// `None` if it was not run.
+    here: fn(&Runs) -> Option<String>,
+}
+
+const HEADLINES: &[Headline] = &[
+    Headline {
+        what: "processor taken by soft timers' events, 50,000 a second",
+        paper: "2 to 6% (soft timers, abstract and 5.6: packets near 1 Gbit/s, with sending)",
+        how: "a soft event's cost times the rate; sending is not in it (doctor)",
+        here: |runs| share_of_rate(runs, "costs.soft_event_ns"),
+    },
+    Headline {
+        what: "processor taken by a hardware timer for each",
+        paper: "13 to 36% (abstract, 5.6, 5.9)",
+        how: "a timer's signal's cost times the rate; above 100% it cannot be had (doctor)",
+        here: |runs| share_of_rate(runs, "costs.timer_signal_cpu_ns"),
+    },
+    Headline {
+        what: "a soft event against a hardware timer's",
+        paper: "next to nothing against 4.45 µs (5.1)",
+        how: "doctor",
+        here: |runs| {
+            let doctor = runs.only("doctor").ok()?;
+            let cost = |key| digits(number(doctor, key));
+            let (soft, hard) = (cost("costs.soft_event_ns"), cost("costs.timer_signal_cpu_ns"));
+            Some(format!("{soft} ns against {hard} ns"))
+        },
+    },
+    Headline {
+        what: "work that is left beside 25,000 paced packets a second: soft, and by a timer's signal",
+        paper: "94 to 98%, and 64 to 72% (5.6, 50,000 a second)",
+        how: "a saturated echo server in the same loop, sending included (doctor)",
+        here: |runs| {
+            let doctor = runs.only("doctor").ok()?;
+            let kept = |method| percent(busy_cell(doctor, method).and_then(|cell| number(cell, "work_kept")));
+            Some(format!("{}, and {}", kept("soft"), kept("signal")))
+        },
+    },
+    Headline {
+        what: "gain of a server whose interface is polled on soft timers",
+        paper: "3 to 25% (abstract, 5.8)",
+        how: "the paper's costs, simulated (sim polling)",
+        here: |runs| {
+            let gains = rows(runs.only("sim-polling").ok()?, "rows").iter();
+            let most = gains.filter_map(|row| number(row, "gain")).reduce(f64::max);
+            Some(format!("up to {}", percent(most)))
+        },
+    },
+    Headline {
+        what: "goodput at the highest load, of the peak: with quotas, and without",
+        paper: "all, and next to nothing (livelock paper, figures 3 and 6)",
+        how: "two stages, the second at the lowest priority (bench)",
+        here: |runs| {
+            let share = |source| number(runs.only(source).ok()?, "curve.asymptote_share");
+            let (hybrid, naive) = (share("bench-hybrid"), share("bench-naive"));
+            hybrid.or(naive).map(|_| format!("{}, and {}", percent(hybrid), percent(naive)))
+        },
+    },
+    Headline {
+        what: "mean interval between trigger states",
+        paper: "2 to 31.6 µs by workload; under 6% beyond 100 µs (5.2)",
+        how: "the first processor, by eBPF (probe)",
+        here: |runs| {
+            let found = runs.only("probe").ok()?;
+            let mean = number(found, "cpus.0.interval_ns.mean").map(|nanos| nanos / 1e3);
+            let beyond = percent(number(found, "cpus.0.over_100us"));
+            Some(format!("{} µs; {beyond} beyond 100 µs", digits(mean)))
+        },
+    },
+    Headline {
+        what: "events that their deadline of 10 µs meets first",
+        paper: "26.3% (Table XIII)",
+        how: "simulated (sim deadline)",
+        here: |runs| {
+            let rows = rows(runs.only("sim-deadline").ok()?, "rows");
+            let at = rows.iter().find(|row| text(row, "deadline") == "10us");
+            Some(format!("{}%", digits(at.and_then(|row| number(row, "expired")))))
+        },
+    },
+    Headline {
+        what: "response time that pacing saves of an answer of 100 packets",
+        paper: "89% (Table XI; delayed ACKs)",
+        how: "simulated (sim slowstart)",
+        here: |runs| {
+            let rows = rows(runs.only("sim-slowstart").ok()?, "rows").iter();
+            let of_hundred = rows.filter(|row| number(row, "packets") == Some(100.0));
+            let saved = of_hundred.filter_map(|row| number(row, "reduction_delayed")).reduce(f64::max);
+            Some(format!("{}%", digits(saved)))
+        },
+    },
+    Headline {
+        what: "phases of 1 ms that are delayed by 1.6 times",
+        paper: "1% (periodic timers, 2.2: P4 2.8 GHz)",
+        how: "noise",
+        here: |runs| Some(percent(number(runs.only("noise").ok()?, "p_delayed"))),
+    },
+];
+
+/// The runs that neighbours can spoil.
+const MEASURED: [&str; 5] = ["doctor", "bench-hybrid", "bench-naive", "probe", "noise"];
+
+/// What a cost of the doctor's comes to at 50,000 a second.
+fn share_of_rate(runs: &Runs, key: &str) -> Option<String> {
+    let doctor = runs.only("doctor").ok()?;
+    Some(percent(number(doctor, key).map(|nanos| nanos * 50_000.0 / 1e9)))
+}
+
+fn busy_cell<'a>(doctor: &'a Value, method: &str) -> Option<&'a Value> {
+    let mut cells = rows(doctor, "pacing").iter();
+    cells.find(|cell| text(cell, "busy") == "echo" && text(cell, "method") == method)
+}

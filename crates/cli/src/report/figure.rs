@@ -1,0 +1,260 @@
+//! What a section shows, as data: curves on two axes, and tables. Nothing here knows how either is drawn.
+//!
+//! ```text
+//!   saved runs ──▶ Drawn { figures, tables, notes, lacks } ──▶ HTML with SVG, Markdown, JSON
+//! ```
+//!
+//! A figure carries its own text alternative and all of its numbers, so that who cannot see it has lost nothing.
+
+use serde::Serialize;
+
+use super::axis::Axis;
+
+/// What was made of the runs of one section.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Drawn {
+    /// Pictures.
+    pub figures: Vec<Figure>,
+    /// Tables that stand on their own.
+    pub tables: Vec<Grid>,
+    /// What a reader has to know beside them, a sentence each.
+    pub notes: Vec<String>,
+    /// What should be here and is not, and why, a sentence each.
+    pub lacks: Vec<String>,
+}
+
+/// Series on two axes.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Figure {
+    /// What it shows, a heading.
+    pub title: String,
+    /// The same for who cannot see it: what is on the axes, and what the series do.
+    pub text: String,
+    /// From left to right.
+    pub x: Axis,
+    /// From below to above.
+    pub y: Axis,
+    /// In the order of the legend.
+    pub series: Vec<Series>,
+}
+
+/// Points of one kind.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Series {
+    /// As the legend has it.
+    pub name: String,
+    /// How it is drawn.
+    pub mark: Mark,
+    /// Which colour and shape, counted from zero; those of a paper and of its counterpart here are the same.
+    pub colour: usize,
+    /// In the units of the axes, in the order they are joined. What is no number is left out.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How points are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mark {
+    /// Joined, each marked.
+    Line,
+    /// Each alone, filled.
+    Points,
+    /// Each alone, hollow: what a paper has.
+    Paper,
+    /// A short upright line each: a moment in time.
+    Ticks,
+    /// A bar from the axis.
+    Bars,
+}
+
+/// Rows of texts under a head.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Grid {
+    /// What is in it.
+    pub title: String,
+    /// A name for each column, units included.
+    pub head: Vec<String>,
+    /// A text for each column in each row.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Drawn {
+    /// Says what is not here, and why.
+    pub fn lacks(&mut self, what: impl Into<String>) {
+        self.lacks.push(what.into());
+    }
+
+    /// Adds a remark.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Adds a figure with the series that have points; says that there is none if no series has.
+    pub fn figure(&mut self, mut figure: Figure) {
+        figure.series.retain(|series| !series.points.is_empty());
+        let too_many = figure.series.len().saturating_sub(MOST_SERIES);
+        if too_many > 0 {
+            figure.series.truncate(MOST_SERIES);
+            self.lacks(format!("{too_many} of the series of '{}' are left out", figure.title));
+        }
+        if figure.series.is_empty() {
+            self.lacks(format!("'{}': no figures in the saved run", figure.title));
+        } else {
+            self.figures.push(figure);
+        }
+    }
+
+    /// Adds a table; says that there is none if it has no rows.
+    pub fn table(&mut self, table: Grid) {
+        if table.rows.is_empty() {
+            self.lacks(format!("'{}': no rows in the saved run", table.title));
+        } else {
+            self.tables.push(table);
+        }
+    }
+
+    /// Whether there is anything to look at.
+    pub fn is_empty(&self) -> bool {
+        self.figures.is_empty() && self.tables.is_empty()
+    }
+}
+
+impl Series {
+    /// Points joined by lines.
+    pub fn line(
+        colour: usize,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
+        Series::of(Mark::Line, colour, name, points)
+    }
+
+    /// Of any kind; what cannot be placed on an axis is left out.
+    pub fn of(
+        mark: Mark,
+        colour: usize,
+        name: impl Into<String>,
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Self {
+        let sane = |value: f64| value.is_finite() && value.abs() < LARGEST;
+        let points = points.into_iter().filter(|&(x, y)| sane(x) && sane(y)).take(MOST_POINTS).collect();
+        Series { name: name.into(), mark, colour, points }
+    }
+}
+
+impl Figure {
+    /// The numbers behind it: a row for each x, a column for each series.
+    pub fn data(&self) -> Grid {
+        let mut places: Vec<f64> =
+            self.series.iter().flat_map(|series| series.points.iter().map(|point| point.0)).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let names = self.series.iter().map(|series| match series.mark {
+            Mark::Ticks => series.name.clone(),
+            _ => format!("{} ({})", series.name, self.y.unit),
+        });
+        let head = std::iter::once(self.x.label()).chain(names).collect();
+        // Each column is walked through once, in the order of x, for a figure may have thousands of points.
+        let mut columns: Vec<Vec<(f64, f64)>> =
+            self.series.iter().map(|series| series.points.clone()).collect();
+        columns.iter_mut().for_each(|column| column.sort_by(|one, next| one.0.total_cmp(&next.0)));
+        let mut at = vec![0; columns.len()];
+        let row = |&place: &f64| {
+            let cells = columns.iter().zip(&mut at).map(|(column, at)| {
+                let from = *at;
+                while column.get(*at).is_some_and(|point| point.0 == place) {
+                    *at += 1;
+                }
+                let values = column[from..*at].iter().map(|&(_, y)| self.y.show(y));
+                values.collect::<Vec<_>>().join("; ")
+            });
+            let cells: Vec<String> = cells.collect();
+            std::iter::once(self.x.show(place)).chain(cells).collect()
+        };
+        let rows = places.iter().map(row).collect();
+        Grid { title: format!("{}: the numbers", self.title), head, rows }
+    }
+}
+
+impl Grid {
+    /// An empty one.
+    pub fn new(title: impl Into<String>, head: &[&str]) -> Self {
+        let head = head.iter().map(|&name| name.to_owned()).collect();
+        Grid { title: title.into(), head, rows: vec![] }
+    }
+
+    /// Adds a row, as long as the head.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        let mut cells: Vec<String> = cells.into_iter().collect();
+        cells.resize(self.head.len(), String::new());
+        if self.rows.len() < MOST_ROWS {
+            self.rows.push(cells);
+        }
+    }
+}
+
+/// A number with the digits that mean something, for a cell; a dash for none.
+///
+/// ```
+/// use softtimers_cli::report::figure::digits;
+///
+/// let shown = [Some(0.0), Some(0.012_345), Some(3.456_7), Some(12_345.6), None].map(digits);
+/// assert_eq!(shown, ["0", "0.0123", "3.46", "12346", "–"]);
+/// ```
+pub fn digits(value: Option<f64>) -> String {
+    let Some(value) = value.filter(|value| value.is_finite() && value.abs() < LARGEST) else {
+        return "–".to_owned();
+    };
+    let size = value.abs();
+    let places = match size {
+        _ if size == 0.0 || size >= 1_000.0 => 0,
+        _ if size < 1e-12 => return format!("{value:.2e}"),
+        _ => (2 - size.log10().floor() as i32).max(0) as usize,
+    };
+    let shown = format!("{value:.places$}");
+    let shown = if shown.contains('.') { shown.trim_end_matches('0').trim_end_matches('.') } else { &shown };
+    shown.to_owned()
+}
+
+/// A share as a percentage.
+pub fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), |share| format!("{}%", digits(Some(share * 100.0))))
+}
+
+/// Beyond it a number is a mistake, and a float's arithmetic would soon be infinite.
+const LARGEST: f64 = 1e18;
+/// What a legend can hold and an eye can tell apart.
+const MOST_SERIES: usize = 12;
+/// More than any experiment has, and little enough that a page stays one.
+const MOST_POINTS: usize = 5_000;
+const MOST_ROWS: usize = 5_000;
+
+#[cfg(test)]
+mod tests {
+    use super::super::axis::{Axis, Scale};
+    use super::*;
+
+    fn figure(series: Vec<Series>) -> Figure {
+        let axis = |name: &'static str, unit| Axis::new(name, unit, Scale::Linear);
+        Figure { title: "t".into(), text: "a".into(), x: axis("rate", "kHz"), y: axis("late", "µs"), series }
+    }
+
+    #[test]
+    fn the_numbers_behind_are_rows_by_x() {
+        let ours = Series::line(0, "ours", [(2.0, 20.0), (1.0, 10.0), (f64::NAN, 1.0), (1.0, 1e30)]);
+        let paper = Series::of(Mark::Paper, 0, "paper", [(2.0, 21.0), (2.0, 22.0)]);
+        let data = figure(vec![ours, paper]).data();
+        assert_eq!(data.head, ["rate (kHz)", "ours (µs)", "paper (µs)"]);
+        assert_eq!(data.rows, [vec!["1", "10", ""], vec!["2", "20", "21; 22"]]);
+    }
+
+    #[test]
+    fn what_has_no_points_is_said_and_what_has_too_many_series_is_cut() {
+        let mut drawn = Drawn::default();
+        drawn.figure(figure(vec![Series::line(0, "none", [])]));
+        drawn.table(Grid::new("rows", &["a"]));
+        assert_eq!((drawn.is_empty(), drawn.lacks.len()), (true, 2));
+        drawn.figure(figure((0..20).map(|at| Series::line(at, "x", [(1.0, 1.0)])).collect()));
+        assert_eq!((drawn.figures[0].series.len(), drawn.lacks.len()), (12, 3));
+    }
+}

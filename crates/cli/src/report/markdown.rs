@@ -1,0 +1,89 @@
+//! The report as Markdown: its words and all of its numbers, for where no picture goes.
+
+use std::fmt::Write as _;
+
+use super::figure::Grid;
+use super::markup::is_xml;
+use super::{Findings, Shown};
+
+/// The whole report.
+pub(super) fn markdown(findings: &Findings) -> String {
+    let Findings { complete, partial, missing, .. } = findings;
+    let mut text = format!(
+        "# softtimers report\n\nSections: {complete} complete, {partial} in part, {missing} missing.\n"
+    );
+    let mut part = None;
+    for shown in &findings.sections {
+        if part != Some(shown.part) {
+            let _ = write!(text, "\n## {}\n", shown.part.title());
+        }
+        part = Some(shown.part);
+        section(&mut text, shown);
+    }
+    text
+}
+
+fn section(text: &mut String, shown: &Shown) {
+    let _ = write!(text, "\n### {}\n\n{}\n", shown.title, shown.see);
+    list(text, "Not here:", &shown.drawn.lacks);
+    for figure in &shown.drawn.figures {
+        let _ = write!(text, "\n**{}** {}\n", plain(&figure.title), plain(&figure.text));
+        table(text, &figure.data());
+    }
+    for grid in &shown.drawn.tables {
+        let _ = write!(text, "\n**{}**\n", plain(&grid.title));
+        table(text, grid);
+    }
+    list(text, "To keep in mind:", &shown.drawn.notes);
+    let _ = write!(text, "\nBeside: {}.\n", shown.papers);
+    for made in &shown.made {
+        let _ = write!(text, "\n{}: {}, {}\n\n", made.source, plain(&made.machine), plain(&made.when));
+        for command in made.steps.iter().flatten() {
+            // A block of code takes all but its own end as text; what no command has is harmless elsewhere, too.
+            let _ = writeln!(text, "    {}", command.replace(|c: char| c.is_control() || c == '<', " "));
+        }
+        list(text, "Caveats:", &made.caveats);
+    }
+}
+
+fn list(text: &mut String, title: &str, items: &[String]) {
+    if !items.is_empty() {
+        let _ = write!(text, "\n{title}\n\n");
+        items.iter().for_each(|item| {
+            let _ = writeln!(text, "- {}", plain(item));
+        });
+    }
+}
+
+fn table(text: &mut String, grid: &Grid) {
+    let line = |cells: &[String]| cells.iter().map(|cell| format!(" {} |", plain(cell))).collect::<String>();
+    let _ = write!(text, "\n|{}\n|{}\n", line(&grid.head), "---|".repeat(grid.head.len()));
+    for row in &grid.rows {
+        let _ = writeln!(text, "|{}", line(row));
+    }
+}
+
+/// Text that Markdown, and the HTML in it, take as text.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => plain.push_str("&lt;"),
+            '&' => plain.push_str("&amp;"),
+            '|' | '`' | '*' | '_' | '[' | ']' | '\\' | '~' | '!' => plain.extend(['\\', c]),
+            c if c.is_control() || !is_xml(c) => plain.push(' '),
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_is_markup() {
+        assert_eq!(plain("a|b <script> `x` ![y](z)\n# h"), "a\\|b &lt;script> \\`x\\` \\!\\[y\\](z) # h");
+    }
+}

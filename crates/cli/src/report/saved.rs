@@ -1,0 +1,299 @@
+//! Runs as they are kept: one file for each source, with what was run, when, where, and how it ended.
+//!
+//! ```text
+//!   DIR/wan.json   { schema, source, when, version, quick, machine,
+//!                    steps: [ { label, commands: [ … ], exit, said, took_s, outputs: { recv: {…}, wan: {…} } } ] }
+//! ```
+//!
+//! A file may have been cut off, edited, or made by another version: what cannot be understood is told and the rest
+//! is used. Nothing in it is trusted, neither a number's size nor what a text looks like.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::source::{SOURCES, Source};
+use crate::failure::{Failure, one_line};
+
+/// What was saved, by source.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Runs {
+    kept: BTreeMap<&'static str, Result<Value, String>>,
+}
+
+/// How a process of a run came to its end, for people.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Made {
+    /// The source.
+    pub source: String,
+    /// In UTC; empty if unknown.
+    pub when: String,
+    /// One line about the machine.
+    pub machine: String,
+    /// Command lines of each step, in the order in which they were started.
+    pub steps: Vec<Vec<String>>,
+    /// Why its figures prove nothing, as far as it says so itself, and what it did otherwise than asked.
+    pub caveats: Vec<String>,
+}
+
+impl Runs {
+    /// Everything of the directory that has a source's name.
+    ///
+    /// # Errors
+    /// A usage failure if it cannot be read, or has no such file.
+    pub fn read(directory: &Path) -> Result<Self, Failure> {
+        let shown = directory.display();
+        if let Err(error) = fs::read_dir(directory) {
+            return Err(Failure::usage(format_args!("--from '{shown}': {error}")));
+        }
+        let mut runs = Runs::default();
+        for source in SOURCES {
+            let path = directory.join(format!("{}.json", source.name));
+            match fs::File::open(&path) {
+                Ok(file) => runs.keep(source, parsed(file)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => runs.keep(source, Err(format!("cannot be read: {error}"))),
+            }
+        }
+        if runs.kept.is_empty() {
+            let message =
+                format_args!("--from '{shown}': no saved runs; softtimers report --run DIR makes them");
+            return Err(Failure::usage(message));
+        }
+        Ok(runs)
+    }
+
+    /// Keeps what a source came to.
+    pub fn keep(&mut self, source: &'static Source, run: Result<Value, String>) {
+        self.kept.insert(source.name, run);
+    }
+
+    /// What a process of a run with this name printed; of the first step that is called `label`.
+    ///
+    /// # Errors
+    /// Why there is none, a sentence.
+    pub fn output(&self, source: &str, label: &str, process: &str) -> Result<&Value, String> {
+        let steps = self.steps(source)?;
+        let step = steps.iter().find(|step| text(step, "label") == label);
+        step.map_or_else(|| Err(format!("{source}: no step '{label}'")), |step| output(source, step, process))
+    }
+
+    /// The same of a source of one command, of which the file may also be what the command itself has printed.
+    ///
+    /// # Errors
+    /// As [`output`](Self::output).
+    pub fn only(&self, source: &str) -> Result<&Value, String> {
+        let run = self.whole(source)?;
+        if is_output(run) {
+            return Ok(run);
+        }
+        let steps = self.steps(source)?;
+        let step = steps.first().ok_or_else(|| format!("{source}: the run has no steps"))?;
+        let outputs = step.get("outputs").and_then(Value::as_object);
+        match outputs.and_then(|outputs| outputs.values().next()) {
+            Some(output) if output.is_object() => Ok(output),
+            _ => Err(failed(source, step)),
+        }
+    }
+
+    /// The steps of a source, each with its label.
+    ///
+    /// # Errors
+    /// As [`output`](Self::output).
+    pub fn labels(&self, source: &str) -> Result<Vec<&str>, String> {
+        Ok(self.steps(source)?.iter().map(|step| text(step, "label")).collect())
+    }
+
+    /// The file itself, for a source that another program has written.
+    ///
+    /// # Errors
+    /// As [`output`](Self::output).
+    pub fn whole(&self, source: &str) -> Result<&Value, String> {
+        match self.kept.get(source) {
+            None => Err(format!("{source}: not among the saved runs")),
+            Some(Err(why)) => Err(format!("{source}: {why}")),
+            Some(Ok(run)) => Ok(run),
+        }
+    }
+
+    fn steps(&self, source: &str) -> Result<&[Value], String> {
+        let run = self.whole(source)?;
+        if text(run, "schema") != SCHEMA {
+            return Err(format!("{source}: not a run that was saved by softtimers report"));
+        }
+        Ok(rows(run, "steps"))
+    }
+
+    /// Who made the figures of a source; `None` if there is none.
+    pub fn made(&self, source: &str) -> Option<Made> {
+        let run = self.kept.get(source)?.as_ref().ok()?;
+        let steps = rows(run, "steps");
+        let commands = |step: &Value| -> Vec<String> {
+            rows(step, "commands").iter().take(MOST_COMMANDS).filter_map(Value::as_str).map(tamed).collect()
+        };
+        let outputs = steps.iter().filter_map(|step| step.get("outputs")?.as_object());
+        let outputs = outputs.flat_map(|outputs| outputs.values()).chain(is_output(run).then_some(run));
+        let mut caveats = vec![];
+        for output in outputs {
+            let inconclusive = output.get("inconclusive").and_then(Value::as_str);
+            let fallbacks = rows(output, "fallbacks").iter().filter_map(Value::as_str);
+            let all = inconclusive.map(|why| format!("inconclusive: {}", tamed(why)));
+            caveats.extend(all.into_iter().chain(fallbacks.map(tamed)));
+        }
+        // One that differs in nothing but its numbers is the same.
+        let wording = |caveat: &String| caveat.replace(|c: char| c.is_ascii_digit() || c == '.', "");
+        caveats.sort_by_key(wording);
+        caveats.dedup_by_key(|caveat| wording(caveat));
+        caveats.truncate(MOST_CAVEATS);
+        Some(Made {
+            source: source.to_owned(),
+            when: tamed(text(run, "when")),
+            machine: machine_line(run.get("machine").unwrap_or(&Value::Null)),
+            steps: steps.iter().take(MOST_COMMANDS).map(commands).filter(|step| !step.is_empty()).collect(),
+            caveats,
+        })
+    }
+}
+
+/// Whether it is what a command of this program has printed with `--json`.
+fn is_output(run: &Value) -> bool {
+    let schema = text(run, "schema");
+    schema.starts_with("softtimers.") && schema != SCHEMA
+}
+
+fn output<'a>(source: &str, step: &'a Value, process: &str) -> Result<&'a Value, String> {
+    let output = step.get("outputs").and_then(|outputs| outputs.get(process));
+    output.filter(|output| output.is_object()).ok_or_else(|| failed(source, step))
+}
+
+/// Why a step has no figures.
+fn failed(source: &str, step: &Value) -> String {
+    let (said, label) = (tamed(text(step, "said")), tamed(text(step, "label")));
+    let said = if said.is_empty() { "it left no figures".to_owned() } else { said };
+    let of = if label.is_empty() { String::new() } else { format!(", {label}") };
+    match number(step, "exit") {
+        Some(77.0) => format!("{source}{of}: not possible on that machine: {said}"),
+        _ => format!("{source}{of}: {said}"),
+    }
+}
+
+fn parsed(file: fs::File) -> Result<Value, String> {
+    let mut content = String::new();
+    let mut limited = file.take(LARGEST_FILE + 1);
+    limited.read_to_string(&mut content).map_err(|error| format!("cannot be read: {error}"))?;
+    if content.len() as u64 > LARGEST_FILE {
+        return Err(format!("the file is larger than {} MiB", LARGEST_FILE >> 20));
+    }
+    serde_json::from_str(&content).map_err(|error| format!("the file is damaged: {error}"))
+}
+
+/// The envelope of what was run just now.
+pub(super) fn envelope(
+    source: &Source,
+    quick: bool,
+    machine: Value,
+    when: String,
+    steps: Vec<Value>,
+) -> Value {
+    let version = env!("CARGO_PKG_VERSION");
+    json!({ "schema": SCHEMA, "source": source.name, "when": when, "version": version, "quick": quick,
+            "machine": machine, "steps": steps })
+}
+
+/// A number at a path of keys and indices with dots between; `None` for what is none, or cannot be meant.
+pub(super) fn number(value: &Value, path: &str) -> Option<f64> {
+    let mut at = value;
+    for key in path.split('.') {
+        at = match at {
+            Value::Array(all) => all.get(key.parse::<usize>().ok()?)?,
+            _ => at.get(key)?,
+        };
+    }
+    // A parameter that was swept is a text.
+    let number = at.as_f64().or_else(|| at.as_str()?.parse().ok());
+    number.filter(|number| number.is_finite() && number.abs() < 1e18)
+}
+
+/// A text under a key; empty if there is none.
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The elements of a list under a key; none if there is no list.
+pub(super) fn rows<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// A text from a file on one line that a page has room for.
+pub(super) fn tamed(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_TEXT) {
+        Some((end, _)) => format!("{}…", one_line(&text[..end])),
+        None => one_line(text),
+    }
+}
+
+/// As [`Machine::line`](crate::machine::Machine::line) has it, of what a file says.
+fn machine_line(machine: &Value) -> String {
+    let key = |key: &str| Some(tamed(text(machine, key))).filter(|text| !text.is_empty());
+    let (Some(kernel), Some(cpu)) = (key("kernel"), key("cpu")) else { return "unknown".to_owned() };
+    let cores = number(machine, "cores").unwrap_or(0.0);
+    let virtualised = machine.get("virtualised").and_then(Value::as_bool).unwrap_or(false);
+    let virtualised = if virtualised { ", virtual machine" } else { "" };
+    let clock = key("clocksource").unwrap_or_else(|| "unknown".to_owned());
+    format!("Linux {kernel}, {cores} x {cpu}{virtualised}, clock {clock}")
+}
+
+/// The form of a saved run.
+pub(super) const SCHEMA: &str = "softtimers.report.run/1";
+/// The largest run has some 100 KiB.
+const LARGEST_FILE: u64 = 32 << 20;
+const LONGEST_TEXT: usize = 300;
+const MOST_COMMANDS: usize = 64;
+const MOST_CAVEATS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(run: Value) -> Runs {
+        let mut runs = Runs::default();
+        runs.keep(&SOURCES[0], Ok(run));
+        runs
+    }
+
+    #[test]
+    fn numbers_are_found_by_paths_and_nonsense_is_none() {
+        let value =
+            json!({ "a": [{ "b": 1.5 }], "t": "2.5", "s": "NaN", "i": "inf", "n": null, "big": 1e300 });
+        assert_eq!((number(&value, "a.0.b"), number(&value, "t")), (Some(1.5), Some(2.5)));
+        for path in ["a.1.b", "a.b", "s", "i", "n", "big", "", "a.0.b.c"] {
+            assert_eq!(number(&value, path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_has_a_reason() {
+        let because = |run: Value| runs(run).only("doctor").unwrap_err();
+        assert_eq!(runs(json!({})).only("wan").unwrap_err(), "wan: not among the saved runs");
+        assert!(because(json!([])).contains("not a run that was saved"));
+        assert!(because(json!({ "schema": SCHEMA, "steps": 7 })).contains("no steps"));
+        let step = json!({ "exit": 77, "said": "needs\u{1b} CAP_BPF", "outputs": null });
+        let message = because(json!({ "schema": SCHEMA, "steps": [step] }));
+        assert_eq!(message, "doctor: not possible on that machine: needs\\u{1b} CAP_BPF");
+    }
+
+    #[test]
+    fn who_made_it_is_told_as_far_as_it_is_known() {
+        let output = json!({ "inconclusive": "a busy neighbour", "fallbacks": ["no epoll_pwait2", 7] });
+        let step = json!({ "commands": ["softtimers doctor", null], "outputs": { "doctor": output } });
+        let made = runs(json!({ "steps": [step, 3], "when": 5, "machine": { "kernel": "6.1", "cpu": "x" } }));
+        let made = made.made("doctor").unwrap();
+        assert_eq!(made.steps, [["softtimers doctor"]]);
+        assert_eq!(made.caveats, ["inconclusive: a busy neighbour", "no epoll_pwait2"]);
+        assert_eq!(made.machine, "Linux 6.1, 0 x x, clock unknown");
+    }
+}

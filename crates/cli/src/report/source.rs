@@ -1,0 +1,190 @@
+//! Where the report's figures come from: runs of this very command, as data. Each is made once, whoever looks at it.
+//!
+//! A step is a chain of processes, each told where the one before listens, which all end when the last one has:
+//!
+//! ```text
+//!   recv 127.0.0.1:0 ──"listening on A"──▶ wan --to A ──"listening on B"──▶ send B
+//! ```
+
+/// One source of figures, saved as `NAME.json`.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Its name.
+    pub name: &'static str,
+    /// The runs it consists of, the short ones if asked for. Without any it is nothing that this command can make.
+    pub steps: fn(quick: bool) -> Vec<Step>,
+}
+
+/// Processes that run together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// What tells it from the other steps of its source; empty for the only one.
+    pub label: String,
+    /// Arguments of each process, in the order they are started; [`HERE`] is where the one before listens.
+    pub chain: Vec<Vec<String>>,
+}
+
+impl Step {
+    /// Of command lines without the program's name.
+    fn of(label: &str, lines: &[&str]) -> Self {
+        let words = |line: &&str| line.split_whitespace().map(str::to_owned).collect();
+        Step { label: label.to_owned(), chain: lines.iter().map(words).collect() }
+    }
+}
+
+/// What stands in a command line for the address that the process before it has announced.
+pub const HERE: &str = "{}";
+
+/// The source of this name.
+pub fn find(name: &str) -> Option<&'static Source> {
+    SOURCES.iter().find(|source| source.name == name)
+}
+
+/// All of them, in the order in which they are made: first what other runs would disturb.
+pub static SOURCES: &[Source] = &[
+    Source {
+        name: "doctor",
+        steps: |quick| one(if quick { "doctor --quick --json" } else { "doctor --duration 2s --json" }),
+    },
+    Source { name: "slack", steps: slack },
+    Source { name: "bench-hybrid", steps: |quick| bench("hybrid", quick) },
+    Source { name: "bench-naive", steps: |quick| bench("naive", quick) },
+    Source { name: "wan", steps: wan },
+    Source {
+        name: "probe",
+        steps: |quick| one(if quick { "probe --duration 2s --json" } else { "probe --duration 20s --json" }),
+    },
+    Source {
+        name: "noise",
+        steps: |quick| one(if quick { "noise --phases 1000 --json" } else { "noise --phases 60000 --json" }),
+    },
+    Source {
+        name: "rates",
+        steps: |quick| {
+            let quickly = "noise --rates 100Hz,1kHz,10kHz --rounds 2 --turn 100ms --json";
+            one(if quick { quickly } else { "noise --rates --json" })
+        },
+    },
+    Source { name: "timers", steps: |_| vec![] },
+    Source { name: "sim-hip", steps: |_| one("sim hip --json") },
+    Source {
+        name: "sim-hip-gamma",
+        steps: |_| one("sim hip --scheme hip --sweep gamma=0.25,0.5,0.75,1,1.5,2,3,4 --json"),
+    },
+    Source {
+        name: "sim-hip-phi",
+        steps: |_| one("sim hip --scheme hip --sweep phi=0,0.5,1,1.5,2,2.5,3,4 --json"),
+    },
+    Source {
+        name: "sim-livelock",
+        steps: |quick| {
+            one(if quick {
+                "sim livelock-figures --duration 100ms --json"
+            } else {
+                "sim livelock-figures --json"
+            })
+        },
+    },
+    Source {
+        name: "sim-pacing",
+        steps: |quick| one(if quick { "sim pacing --duration 1s --json" } else { "sim pacing --json" }),
+    },
+    Source { name: "sim-deadline", steps: |_| one("sim deadline --json") },
+    Source { name: "sim-slowstart", steps: |_| one("sim slowstart --json") },
+    Source {
+        name: "sim-polling",
+        steps: |quick| one(if quick { "sim polling --packets 2000 --json" } else { "sim polling --json" }),
+    },
+    Source { name: "sim-framerate", steps: |_| one("sim framerate --json") },
+    Source { name: "sim-noise", steps: |_| one("sim noise --json") },
+    Source { name: "sim-callout", steps: |_| one("sim callout --json") },
+];
+
+fn one(line: &str) -> Vec<Step> {
+    vec![Step::of("", &[line])]
+}
+
+/// Two stages, the second of which gets what the first leaves it: where a receiver without bounds collapses.
+fn bench(mode: &str, quick: bool) -> Vec<Step> {
+    let (trial, rates) =
+        if quick { ("100ms", "0.5,1,1.5,2,5") } else { ("1s", "0.2,0.5,0.8,1,1.25,1.5,2,2.5,3,4,5") };
+    one(&format!("bench --mode {mode} --stages 2 --nice 19 --trial {trial} --rates {rates} --json"))
+}
+
+/// Twenty flows of 100 packets a second: what may be late together leaves by one wake-up.
+fn slack(quick: bool) -> Vec<Step> {
+    let (slacks, length): (&[&str], _) = match quick {
+        true => (&["0us", "500us", "2ms", "5ms"], "600ms"),
+        false => (&["0us", "50us", "200us", "500us", "1ms", "2ms", "5ms", "10ms"], "4s"),
+    };
+    let step = |slack: &&str| {
+        let send = format!(
+            "send {HERE} --interval 10ms --flows 20 --size 200 --slack {slack} --duration {length} --json"
+        );
+        Step::of(slack, &["recv 127.0.0.1:0 --once --json --duration 20s", &send])
+    };
+    slacks.iter().map(step).collect()
+}
+
+/// A path by what is set, measured from outside.
+fn wan(quick: bool) -> Vec<Step> {
+    let paths = [
+        ("delay 1 ms", "--delay 1ms", "5Mbit"),
+        ("delay 20 ms", "--delay 20ms", "5Mbit"),
+        ("delay 100 ms", "--delay 100ms", "5Mbit"),
+        ("loss 1 %", "--delay 5ms --loss 1%", "5Mbit"),
+        ("loss 10 %", "--delay 5ms --loss 10%", "5Mbit"),
+        ("rate 2 Mbit/s", "--delay 5ms --rate 2Mbit --queue 50ms", "4Mbit"),
+        ("rate 10 Mbit/s", "--delay 5ms --rate 10Mbit --queue 50ms", "20Mbit"),
+    ];
+    let (length, stay) = if quick { ("700ms", "1500ms") } else { ("4s", "5s") };
+    let step = |&(label, path, rate): &(&str, &str, &str)| {
+        let relay = format!("wan --listen 127.0.0.1:0 --to {HERE} {path} --seed 1 --json --duration {stay}");
+        let send = format!("send {HERE} --rate {rate} --size 1000 --duration {length} --json");
+        Step::of(label, &["recv 127.0.0.1:0 --once --json --duration 20s", &relay, &send])
+    };
+    paths
+        .iter()
+        .filter(|path| !quick || ["delay 20 ms", "loss 10 %", "rate 2 Mbit/s"].contains(&path.0))
+        .map(step)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::Parser;
+
+    #[test]
+    fn each_source_is_of_command_lines_that_the_command_understands() {
+        for source in SOURCES {
+            for step in [true, false].into_iter().flat_map(source.steps) {
+                for words in &step.chain {
+                    let line = words.iter().map(|word| if word == HERE { "127.0.0.1:9" } else { word });
+                    let line: Vec<&str> = std::iter::once("softtimers").chain(line).collect();
+                    assert!(Cli::try_parse_from(&line).is_ok(), "{}: {line:?}", source.name);
+                    assert!(words.contains(&"--json".to_owned()), "{line:?}");
+                }
+                assert!(
+                    !step.chain[0].contains(&HERE.to_owned()),
+                    "nobody listens before {:?}",
+                    step.chain[0]
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_files_and_each_is_another() {
+        let mut names: Vec<&str> = SOURCES.iter().map(|source| source.name).collect();
+        assert!(
+            names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')),
+            "{names:?}"
+        );
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), SOURCES.len());
+        assert!(find("doctor").is_some() && find("../doctor").is_none());
+    }
+}
