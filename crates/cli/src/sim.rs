@@ -101,7 +101,7 @@ impl Simulation {
         }
         // By somebody who may wait for ever, for it may be that nobody reads stderr either.
         thread::spawn(|| {
-            say(format_args!("ending after the points that run now; Ctrl-C again ends at once"))
+            say(format_args!("ending after the points that run now; Ctrl-C again ends at once"));
         });
         if !signal() {
             return;
