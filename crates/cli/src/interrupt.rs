@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -18,6 +18,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 #[derive(Debug)]
 pub struct Interrupt {
     arrived: Arc<AtomicBool>,
+    /// Whether a signal ends the process by itself.
+    ends: Arc<AtomicBool>,
+    /// The number of the last one.
+    last: Arc<AtomicUsize>,
     readable: UnixStream,
     written: UnixStream,
 }
@@ -47,7 +51,8 @@ impl Interrupt {
         Interrupt::listen_for(&[SIGINT, SIGTERM], true)
     }
 
-    /// As [`listen`](Self::listen), but a second signal does nothing by itself: [`wait`](Self::wait) tells of it.
+    /// As [`listen`](Self::listen), but a second signal does nothing by itself until [`end_at_next`](Self::end_at_next):
+    /// [`wait`](Self::wait) tells of it.
     ///
     /// # Errors
     /// As [`listen`](Self::listen).
@@ -68,14 +73,15 @@ impl Interrupt {
 
     fn listen_for(signals: &[i32], second_kills: bool) -> io::Result<Self> {
         let arrived = Arc::new(AtomicBool::new(false));
+        let ends = if second_kills { Arc::clone(&arrived) } else { Arc::default() };
+        let last = Arc::new(AtomicUsize::new(SIGINT as usize));
         let (readable, written) = UnixStream::pair()?;
         for &signal in signals {
             // With the first of them a signal ends the process no more, so that one must remember it.
             signal_hook::low_level::pipe::register(signal, written.try_clone()?)?;
-            if second_kills {
-                // Handlers run in the order they were registered: the first signal finds the flag unset.
-                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&arrived))?;
-            }
+            // Handlers run in the order they were registered: the first signal finds the flag unset.
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&ends))?;
+            signal_hook::flag::register_usize(signal, Arc::clone(&last), signal as usize)?;
             signal_hook::flag::register(signal, Arc::clone(&arrived))?;
         }
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -85,7 +91,7 @@ impl Interrupt {
             Ok(_) => arrived.store(true, Ordering::Relaxed),
             Err(error) => return Err(error.into()),
         }
-        Ok(Interrupt { arrived, readable, written })
+        Ok(Interrupt { arrived, ends, last, readable, written })
     }
 
     /// One that hears no signal, only its [`Ender`]. One that hears signals and was ended lets the next signal end the
@@ -127,6 +133,16 @@ impl Interrupt {
                 Ok(_) => return (&self.readable).read(&mut [0]).map(|_| true),
             }
         }
+    }
+
+    /// From now on a signal ends the process there and then, whatever its threads wait for.
+    pub fn end_at_next(&self) {
+        self.ends.store(true, Ordering::Relaxed);
+    }
+
+    /// What a shell says of a process that the last signal has ended: 130 after SIGINT, and if there was none.
+    pub fn exit_code(&self) -> i32 {
+        128 + self.last.load(Ordering::Relaxed) as i32
     }
 
     /// Whether a signal has arrived.

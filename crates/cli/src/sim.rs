@@ -3,6 +3,15 @@
 //! What a parameter is, what a sweep runs and in which order is `softtimers_sim`'s; here is what people type and read.
 //! Rows are printed as lines the moment their point is finished and all before it are, so that a run that breaks
 //! off, for a full disk or a point that cannot be, has left everything that it found until then.
+//!
+//! A point may take hours, and whoever reads stdout may have stopped. So somebody else waits for signals, and waits for
+//! nobody for long:
+//!
+//! ```text
+//!   sweep    point │ lines │ point │ lines ▓▓▓▓▓▓▓▓▓▓▓    holds what there is to keep while it writes, here into a full pipe
+//!   attend              signal: says so      signal: waits for that a little, prints the table, ends
+//!   handler                                    signal: ends, whoever is blocked where
+//! ```
 
 pub mod csv;
 pub mod merge;
@@ -12,8 +21,9 @@ pub mod setting;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
+use std::time::Duration;
 
 use softtimers_sim::sweep::{PointError, PointRows};
 
@@ -65,39 +75,46 @@ impl Simulation {
         let interrupt = Interrupt::listen_each().map_err(listening)?;
         let kept = Mutex::new(Kept { out: self.plan.out.take(), ..Kept::default() });
         let (going_on, over) = UnixStream::pair().map_err(listening)?;
-        let result = thread::scope(|scope| {
+        thread::scope(|scope| {
             scope.spawn(|| self.attend(&interrupt, &over, &kept));
             let result = self.sweep(&interrupt, &kept);
+            let printed = self.print_rest(&kept, result.is_ok());
             drop(going_on);
-            result
-        });
-        let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Also of a run that broke off.
-        if result.is_ok() || !kept.found.is_empty() {
-            self.print(&kept.found)?;
-        }
-        match result {
-            Err(Ended::Failed(failure)) => Err(failure),
-            Err(Ended::Asked) | Ok(()) => Ok(()),
-        }
+            printed.and(result.or_else(Ended::into_result))
+        })
     }
 
-    /// Says at a signal what comes of it, and at a second one ends the process with what there is: a point may take hours.
+    /// The table of what was found, also of a run that broke off.
+    fn print_rest(&self, kept: &Mutex<Kept>, whole: bool) -> Result<(), Failure> {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let printed = if whole || !kept.found.is_empty() { self.print(&kept.found) } else { Ok(()) };
+        // Whoever ends the process now has nothing to print.
+        kept.found.clear();
+        printed
+    }
+
+    /// Says at a signal what comes of it, and at a second one ends the process with what there is.
     fn attend(&self, interrupt: &Interrupt, over: &UnixStream, kept: &Mutex<Kept>) {
-        if !interrupt.wait(over).is_ok_and(|signal| signal) {
+        let signal = || interrupt.wait(over).is_ok_and(|signal| signal);
+        if !signal() {
             return;
         }
-        say(format_args!("ending after the points that run now; Ctrl-C again ends at once"));
-        if !interrupt.wait(over).is_ok_and(|signal| signal) {
+        // By somebody who may wait for ever, for it may be that nobody reads stderr either.
+        thread::spawn(|| {
+            say(format_args!("ending after the points that run now; Ctrl-C again ends at once"));
+        });
+        if !signal() {
             return;
         }
-        // Nobody writes meanwhile, or a line would be cut off.
-        let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let printed = if kept.found.is_empty() { Ok(()) } else { self.print(&kept.found) };
-        if let Err(failure) = printed {
-            say(format_args!("softtimers: {failure}"));
+        interrupt.end_at_next();
+        // With it nobody writes meanwhile, or a line would be cut off; who writes for so long is blocked.
+        if let Some(kept) = lock_soon(kept) {
+            let printed = if kept.found.is_empty() { Ok(()) } else { self.print(&kept.found) };
+            if let Err(failure) = printed {
+                say(format_args!("softtimers: {failure}"));
+            }
         }
-        std::process::exit(ENDED_BY_SIGNAL);
+        std::process::exit(interrupt.exit_code());
     }
 
     /// Runs all points.
@@ -155,6 +172,15 @@ enum Ended {
     Failed(Failure),
 }
 
+impl Ended {
+    fn into_result(self) -> Result<(), Failure> {
+        match self {
+            Ended::Failed(failure) => Err(failure),
+            Ended::Asked => Ok(()),
+        }
+    }
+}
+
 impl From<PointError> for Ended {
     fn from(error: PointError) -> Self {
         Ended::Failed(Failure::usage(error))
@@ -170,5 +196,18 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// What a shell says of a process that SIGINT has ended.
-const ENDED_BY_SIGNAL: i32 = 130;
+/// The lock, unless somebody holds it for longer than lines take that somebody reads.
+fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..LOOKS {
+        match mutex.try_lock() {
+            Ok(locked) => return Some(locked),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => thread::park_timeout(BETWEEN_LOOKS),
+        }
+    }
+    None
+}
+
+/// Half a second in all.
+const LOOKS: u32 = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);

@@ -5,11 +5,15 @@ mod captures;
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use common::{command, refusal, run, stderr};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// A sweep of eight points that takes no time.
@@ -120,8 +124,8 @@ fn a_signal_is_answered_and_a_second_one_ends_at_once() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before its second point");
         std::thread::yield_now();
     }
-    let id = rustix::process::Pid::from_child(&child);
-    let signal = || rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let id = Pid::from_child(&child);
+    let signal = || kill_process(id, Signal::INT).unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
     signal();
     let answer = said.next().unwrap().unwrap();
@@ -133,6 +137,61 @@ fn a_signal_is_answered_and_a_second_one_ends_at_once() {
     assert!(table.contains("10ms") && !table.contains("1000s"), "{table}");
     assert_eq!(lines(), 2);
     fs::remove_file(file).unwrap();
+}
+
+/// Something to print to that is full, and who would read it.
+fn full() -> (UnixStream, OwnedFd) {
+    let (reader, mut full) = UnixStream::pair().unwrap();
+    full.set_nonblocking(true).unwrap();
+    while full.write(&[b'x'; 4_096]).is_ok() {}
+    full.set_nonblocking(false).unwrap();
+    (reader, full.into())
+}
+
+/// Sends the signal, and again each second, up to `most` times; the exit code, once it has ended.
+fn insist(child: &mut Child, signal: Signal, most: u32) -> Option<i32> {
+    for look in 0..3_000 {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if look % 100 == 0 && look / 100 < most {
+            kill_process(Pid::from_child(child), signal).unwrap();
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    panic!("it goes on after signal {signal:?}");
+}
+
+/// Whatever is blocked by a reader that does not read: the first line, the table at the end, or the answer.
+#[test]
+fn signals_end_what_nobody_reads() {
+    let (long, short) = ("--sweep duration=10ms,1000s --threads 1 --csv", "--duration 10ms");
+    for (flags, lines, signal, code, answered) in [
+        (long, 1, Signal::TERM, 143, true),
+        (short, 2, Signal::INT, 130, true),
+        (long, 1, Signal::TERM, 143, false),
+    ] {
+        let file = path("unread");
+        let words = format!("sim livelock --kernel polled --rate 14000 {flags} --out {}", file.display());
+        let (_reader, full) = full();
+        let stderr = if answered { Stdio::piped() } else { full.try_clone().unwrap().into() };
+        let mut child = command(&words).stdout(full).stderr(stderr).spawn().unwrap();
+        while fs::read_to_string(&file).unwrap_or_default().lines().count() < lines {
+            assert_eq!(child.try_wait().unwrap(), None, "{words}");
+            std::thread::yield_now();
+        }
+        if let Some(said) = child.stderr.take() {
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            let answer = BufReader::new(said).lines().next().unwrap().unwrap();
+            assert!(answer.contains("again ends at once"), "{answer}");
+        }
+        // Lines are given up at the second one; a table that is being printed at the one after it.
+        let most = if answered && lines == 1 { 1 } else { 3 };
+        assert_eq!(insist(&mut child, signal, most), Some(code), "{words}");
+        fs::remove_file(file).unwrap();
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub struct ReceivingArgs {
     #[arg(long, value_enum, default_value_t)]
     pub mode: Mode,
 
-    /// Packets that a side may have in one turn, each way; not for the mode naive
+    /// Packets that each input may have in one turn; not for the mode naive
     #[arg(long, value_name = "N", default_value_t = DEFAULT_QUOTA, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub quota: u32,
 
