@@ -28,8 +28,8 @@ mod samples;
 mod source;
 
 pub use error::Error;
-pub use facility::{Facility, FacilityConfig, FacilityStats};
-pub use load::processors;
+pub use facility::{Events, Facility, FacilityRun, FacilityStats};
+pub use load::{Verified, processors};
 pub use probe::{Counted, Intervals, Probe, ProbeConfig, ProcessorIntervals};
 pub use samples::{Sample, Windows};
 pub use source::Source;

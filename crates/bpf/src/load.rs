@@ -7,6 +7,7 @@
 use std::fs;
 
 use aya::programs::BtfTracePoint;
+use aya::programs::tp_btf::BtfTracePointLink;
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 
 use crate::Error;
@@ -27,19 +28,49 @@ pub(crate) fn load(loader: &mut EbpfLoader<'_>, object: &[u8]) -> Result<Ebpf, E
     loader.load(object).map_err(|error| refused("maps", &error))
 }
 
-/// Loads and attaches the program `name` at `tracepoint`.
-pub(crate) fn attach(bpf: &mut Ebpf, name: &str, tracepoint: &str, types: &Btf) -> Result<(), Error> {
-    let refused = |why: &dyn std::error::Error| refused(name, why);
+/// What the verifier did for a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verified {
+    /// The program.
+    pub name: String,
+    /// Instructions that the verifier followed, over all paths; `None` before Linux 5.16. The kernel refuses a million.
+    pub instructions: Option<u32>,
+}
+
+/// Loads the program `name` for `tracepoint`: the verifier reads it.
+pub(crate) fn load_at(bpf: &mut Ebpf, name: &str, tracepoint: &str, types: &Btf) -> Result<Verified, Error> {
+    let program = program(bpf, name)?;
+    program.load(tracepoint, types).map_err(|error| refused(name, &error))?;
+    let instructions = program.info().ok().and_then(|info| info.verified_instruction_count());
+    Ok(Verified { name: name.to_owned(), instructions })
+}
+
+/// Attaches the program `name`, which is loaded, until the link is dropped.
+pub(crate) fn attach(bpf: &mut Ebpf, name: &str) -> Result<BtfTracePointLink, Error> {
+    let program = program(bpf, name)?;
+    let link = program.attach().and_then(|link| program.take_link(link));
+    link.map_err(|error| refused(name, &error))
+}
+
+fn program<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, Error> {
     let missing =
         || Error::Refused { program: name.to_owned(), why: "the object does not have it".to_owned() };
     let program = bpf.program_mut(name).ok_or_else(missing)?;
-    let program: &mut BtfTracePoint = program.try_into().map_err(|error| refused(&error))?;
-    program.load(tracepoint, types).map_err(|error| refused(&error))?;
-    program.attach().map_err(|error| refused(&error))?;
-    Ok(())
+    program.try_into().map_err(|error| refused(name, &error))
 }
 
-/// Attaches `prefix` + tracepoint at each tracepoint.
+/// What is attached, and at which tracepoints.
+#[derive(Debug)]
+pub(crate) struct AttachedAll {
+    /// Each tracepoint that was tried.
+    pub(crate) tried: Vec<Attached>,
+    /// What the verifier did.
+    pub(crate) verified: Vec<Verified>,
+    /// Detached when they are dropped.
+    pub(crate) links: Vec<BtfTracePointLink>,
+}
+
+/// Loads and attaches `prefix` + tracepoint at each tracepoint.
 ///
 /// # Errors
 /// If none could be attached: that of the first, which says most.
@@ -48,22 +79,28 @@ pub(crate) fn attach_all(
     prefix: &str,
     tracepoints: impl IntoIterator<Item = &'static str>,
     types: &Btf,
-) -> Result<Vec<Attached>, Error> {
-    let mut attached = vec![];
+) -> Result<AttachedAll, Error> {
+    let mut all = AttachedAll { tried: vec![], verified: vec![], links: vec![] };
     let mut first = None;
     for tracepoint in tracepoints {
-        match attach(bpf, &format!("{prefix}{tracepoint}"), tracepoint, types) {
-            Ok(()) => attached.push((tracepoint, Ok(()))),
+        let name = format!("{prefix}{tracepoint}");
+        match load_at(bpf, &name, tracepoint, types).and_then(|verified| Ok((verified, attach(bpf, &name)?)))
+        {
+            Ok((verified, link)) => {
+                all.tried.push((tracepoint, Ok(())));
+                all.verified.push(verified);
+                all.links.push(link);
+            }
             Err(error) => {
-                attached.push((tracepoint, Err(error.to_string())));
+                all.tried.push((tracepoint, Err(error.to_string())));
                 first.get_or_insert(error);
             }
         }
     }
     match first {
-        Some(error) if attached.iter().all(|(_, how)| how.is_err()) => Err(error),
-        None if attached.is_empty() => Err(Error::NothingAttached),
-        _ => Ok(attached),
+        Some(error) if all.links.is_empty() => Err(error),
+        None if all.tried.is_empty() => Err(Error::NothingAttached),
+        _ => Ok(all),
     }
 }
 

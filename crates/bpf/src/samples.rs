@@ -10,7 +10,7 @@ use crate::Source;
 /// An interval between two trigger states of a processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// Its length in nanoseconds; longer ones than 67 ms are given as that.
+    /// Its length in nanoseconds; longer ones than 134 ms are given as that.
     pub gap_ns: u32,
     /// What ended it; `None`: the processor was idle in it.
     pub ended_by: Option<Source>,

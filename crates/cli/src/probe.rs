@@ -89,7 +89,7 @@ pub fn run(plan: &ProbePlan) -> Result<(), Failure> {
 /// measured, without and with it.
 fn attach(plan: &ProbePlan) -> Result<(Probe, Option<f64>), Failure> {
     // Where it may not run on any of them, the cost stays unknown.
-    let first = plan.cpus.as_ref().and_then(|cpus| cpus.first().copied());
+    let first = plan.probe.processors.as_ref().and_then(|cpus| cpus.first().copied());
     let kept = first.map(|cpu| {
         Processor::new(cpu as usize).and_then(|there| {
             there.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))
@@ -112,10 +112,9 @@ fn watch(
     interrupt: &Interrupt,
 ) -> Result<(Intervals, Option<Ended>), Failure> {
     let ender = interrupt.ender().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let stream = plan
-        .output
-        .stream
-        .then(|| Stream::start("softtimers.probe.stream/1", None, Second::new(plan.cpus.as_deref()), ender));
+    let stream = plan.output.stream.then(|| {
+        Stream::start("softtimers.probe.stream/1", None, Second::new(plan.probe.processors.as_deref()), ender)
+    });
     let mut view = View::new(!plan.output.json && !plan.output.stream);
     let end = plan.duration.map(|duration| begun + duration);
     let mut before = Intervals::default();
@@ -194,7 +193,7 @@ impl ProbeConfig {
     fn of(plan: &ProbePlan) -> Self {
         ProbeConfig {
             duration_s: plan.duration.map(|duration| duration.as_secs_f64()),
-            cpus: plan.cpus.clone(),
+            cpus: plan.probe.processors.clone(),
             sources: plan.probe.sources.iter().map(|source| source.name()).collect(),
             samples: plan.probe.samples,
             command: plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
