@@ -68,6 +68,12 @@ static __always_inline void st_fire(struct st_cpu *c, u32 id, struct st_event *e
 ST_EVERY_TRACEPOINT(ST_ATTACH)
 ST_ATTACH(cpu_idle)
 
+/* A function of its own, verified once and not for each of the events. */
+__noinline int schedule(u32 id, u64 due, u64 slack)
+{
+	return st_schedule(id, due, slack, ST_ANYWHERE);
+}
+
 /* Sets a processor up and schedules the events of a run, when it next begins a system call. Detached when all are:
  * a program here takes every system call off the kernel's fast path. */
 SEC("tp_btf/sys_enter")
@@ -81,7 +87,7 @@ int st_init_cpu(u64 *context)
 	int said = c->up ? 0 : ST_EBUSY;
 	u64 due = st_now() + 1000000;
 	for (u32 id = 1; id < ST_EVENTS && id <= o->events; id++)
-		said |= st_schedule(id, due + id * 1000, o->slack, ST_ANYWHERE);
+		said |= schedule(id, due + id * 1000, o->slack);
 	/* The wheel was taken: at the next system call. */
 	if (!said)
 		o->begun = o->run;

@@ -493,9 +493,11 @@ static __always_inline int st_cancel(u32 id)
 }
 
 /* The deadline of whatever is scheduled and may fire in the backup. */
-static __always_inline u64 st_first_deadline(struct st_cpu *c)
+__noinline u64 st_first_deadline(struct st_cpu *c)
 {
 	u64 first = ST_NEVER;
+	if (!c)
+		return first;
 	for (u32 i = 1; i < ST_EVENTS; i++) {
 		struct st_event *e = st_at(c, i);
 		if (e->linked && (e->contexts >> ST_SRC_backup & 1) && e->deadline < first)

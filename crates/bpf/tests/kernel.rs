@@ -223,7 +223,7 @@ fn the_verifier_accepts_every_program_with_little_work() {
     if of_probe.is_empty() {
         return skipped("before Linux 5.16 the kernel does not say what its verifier did");
     }
-    assert!(of_probe.iter().all(|&instructions| instructions < 2_000), "{of_probe:?}");
-    assert!(of_facility.iter().all(|&instructions| instructions < 100_000), "{of_facility:?}");
-    eprintln!("probe {of_probe:?}, facility {of_facility:?}");
+    assert!(of_probe.iter().all(|&instructions| instructions < 4_000), "{of_probe:?}");
+    // The kernel refuses one of a million.
+    assert!(of_facility.iter().all(|&instructions| instructions < 60_000), "{of_facility:?}");
 }

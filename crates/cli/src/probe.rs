@@ -9,6 +9,7 @@
 //! ```
 
 mod beside;
+mod caches;
 mod cost;
 pub mod report;
 pub mod second;
@@ -32,6 +33,7 @@ use crate::plan::ProbePlan;
 use crate::processor::Processor;
 use crate::stream::Stream;
 use beside::{Beside, Ended};
+use caches::Caches;
 use report::{ProbeReport, TracepointReport};
 use second::Second;
 use view::View;
@@ -58,15 +60,18 @@ pub fn run(plan: &ProbePlan) -> Result<(), Failure> {
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let (mut probe, per_trigger_ns) = attach(plan)?;
     let neighbours = Neighbours::watch();
+    let caches = Caches::of((0..probe.processors()).filter(|&cpu| plan.measures(cpu)));
     probe.restart().map_err(failure)?;
     let begun = Monotonic.now();
     let beside = if plan.command.is_empty() { None } else { Some(Beside::start(&plan.command)?) };
     let (intervals, ended) = watch(plan, &probe, begun, beside, &interrupt)?;
     let elapsed = Monotonic.now().saturating_duration_since(begun);
+    let missed = caches.counted();
 
     let mut report =
         ProbeReport { command: ended, ..ProbeReport::of(&intervals, elapsed, per_trigger_ns, plan) };
-    for (cpu, processor) in report.cpus.iter_mut().zip(measured(plan, &intervals)) {
+    for ((cpu, processor), missed) in report.cpus.iter_mut().zip(measured(plan, &intervals)).zip(missed) {
+        cpu.misses = missed;
         let samples = probe.samples(processor.cpu).map_err(failure)?;
         cpu.add_samples(&samples);
     }

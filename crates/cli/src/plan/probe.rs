@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn all_is_measured_unless_something_is_named() {
         let all = plan("").unwrap();
-        assert_eq!((all.probe.processors, all.probe.samples), (None, 2_000_000));
+        assert_eq!((&all.probe.processors, all.probe.samples), (&None, 2_000_000));
         assert!(all.probe.sources == Source::ALL && all.command.is_empty() && all.measures(63));
         let some = plan("--cpu 0,0 --sources switch,syscall,switch -- make -j 2").unwrap();
         assert_eq!(some.probe.sources, [Source::Syscall, Source::Switch]);
