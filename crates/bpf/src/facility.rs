@@ -8,13 +8,11 @@
 //!                                            attached, events go on     detached, none is scheduled any more
 //! ```
 
-use std::thread;
 use std::time::Duration;
 
 use aya::maps::Array;
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::{Ebpf, EbpfLoader};
-use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::load::{self, Attached, Verified};
 use crate::{Error, Source};
@@ -28,8 +26,6 @@ const STATS: usize = 13;
 /// `struct orders` in words, and where the program says which run it has begun.
 const ORDERS: usize = 8;
 const BEGUN: usize = 5;
-/// What sets a processor up.
-const INIT: &str = "st_init_cpu";
 
 /// The programs of soft timers in the kernel, verified, until it is dropped.
 #[derive(Debug)]
@@ -139,7 +135,7 @@ impl Facility {
                 .map_max_entries("footprints", processors),
             OBJECT,
         )?;
-        let mut verified = vec![load::load_at(&mut bpf, INIT, "sys_enter", &types)?];
+        let mut verified = vec![load::load_at(&mut bpf, load::INIT, "sys_enter", &types)?];
         let tracepoints = sources.iter().flat_map(|source| source.tracepoints().iter().copied());
         let mut loaded = vec![];
         for tracepoint in tracepoints {
@@ -187,7 +183,7 @@ impl Facility {
         // From here on what is dropped stops them.
         let mut running = FacilityRun { facility: self, links, chosen, before: vec![] };
         running.order(&orders(events, run))?;
-        let starter = load::attach(&mut running.facility.bpf, INIT)?;
+        let starter = load::attach(&mut running.facility.bpf, load::INIT)?;
         running.begin_system_calls(run)?;
         // In the way of each system call; the links of the trigger states stay.
         drop(starter);
@@ -256,27 +252,9 @@ impl FacilityRun<'_> {
         self.chosen.iter().try_for_each(|&cpu| of.set(cpu, orders, 0)).map_err(load::map_error)
     }
 
-    /// A processor begins a run when it next begins a system call: so begin one on each. The wheel may be taken at that
-    /// moment, so perhaps one more.
+    /// A processor begins a run when it next begins a system call: so begin one on each.
     fn begin_system_calls(&self, run: u64) -> Result<(), Error> {
-        let begun = |cpu| Ok::<_, Error>(self.facility.orders(cpu)?[BEGUN] == run);
-        let visit = || {
-            for &cpu in &self.chosen {
-                let mut there = CpuSet::new();
-                there.set(cpu as usize);
-                let may = sched_setaffinity(None, &there).is_ok();
-                for _ in 0..ATTEMPTS {
-                    if !may || begun(cpu)? {
-                        break;
-                    }
-                    thread::yield_now();
-                }
-            }
-            Ok(())
-        };
-        // A thread of its own, for this one is to stay where it is.
-        thread::scope(|scope| scope.spawn(visit).join())
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        load::call_on_each(self.chosen.iter().copied(), |cpu| Ok(self.facility.orders(cpu)?[BEGUN] == run))
     }
 }
 
@@ -297,6 +275,3 @@ fn orders(events: &Events, run: u64) -> [u64; ORDERS] {
     let slack = events.slack.map_or(u64::MAX, nanos);
     [nanos(events.period), slack, run, u64::from(events.count), u64::from(events.touches), 0, 0, 0]
 }
-
-/// System calls on a processor until its events are scheduled.
-const ATTEMPTS: usize = 100;

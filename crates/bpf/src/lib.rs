@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batches;
 mod error;
 mod facility;
 mod load;
@@ -27,6 +28,7 @@ mod probe;
 mod samples;
 mod source;
 
+pub use batches::{BatchTotals, Batches, FlushedBy};
 pub use error::Error;
 pub use facility::{Events, Facility, FacilityRun, FacilityStats};
 pub use load::{Verified, processors};

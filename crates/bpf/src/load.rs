@@ -5,10 +5,12 @@
 //! found out by doing it: which capability was missing is looked up afterwards.
 
 use std::fs;
+use std::thread;
 
 use aya::programs::BtfTracePoint;
 use aya::programs::tp_btf::BtfTracePointLink;
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::Error;
 
@@ -105,7 +107,7 @@ pub(crate) fn attach_all(
 }
 
 /// Says what is missing if it is a privilege, else what the kernel said.
-fn refused(program: &str, error: &dyn std::error::Error) -> Error {
+pub(crate) fn refused(program: &str, error: &dyn std::error::Error) -> Error {
     let missing = missing_capabilities();
     if missing.is_empty() {
         Error::Refused { program: program.to_owned(), why: line(error) }
@@ -150,6 +152,38 @@ pub fn processors() -> Result<u32, Error> {
     let count = aya::util::nr_cpus().map_err(|(_, error)| Error::System(error))?;
     Ok(count as u32)
 }
+
+/// Makes system calls on each of these processors, at which a program may set it up, until it says that it is; an offline
+/// one, or one that this process may not run on, is passed over.
+pub(crate) fn call_on_each(
+    processors: impl Iterator<Item = u32> + Send,
+    mut is_up: impl FnMut(u32) -> Result<bool, Error> + Send,
+) -> Result<(), Error> {
+    let visit = || {
+        for cpu in processors {
+            let mut there = CpuSet::new();
+            there.set(cpu as usize);
+            if sched_setaffinity(None, &there).is_err() {
+                continue;
+            }
+            // The wheel may be taken at that moment, so perhaps once more.
+            for _ in 0..ATTEMPTS {
+                thread::yield_now();
+                if is_up(cpu)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    };
+    // A thread of its own, for this one is to stay where it is.
+    thread::scope(|scope| scope.spawn(visit).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// What sets processors up, in each object with timers.
+pub(crate) const INIT: &str = "st_init_cpu";
+/// System calls on a processor until it is set up.
+const ATTEMPTS: usize = 100;
 
 /// A map's value, by its index.
 pub(crate) fn map_error(error: impl std::error::Error) -> Error {

@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
-use softtimers_bpf::{Error, Events, Facility, Probe, ProbeConfig, Source, Verified};
+use softtimers_bpf::{Batches, Error, Events, Facility, FlushedBy, Probe, ProbeConfig, Source, Verified};
 
 /// Whether it may run here; else says why it does not.
 fn possible<T>(started: Result<T, Error>) -> Option<T> {
@@ -226,4 +226,55 @@ fn the_verifier_accepts_every_program_with_little_work() {
     assert!(of_probe.iter().all(|&instructions| instructions < 4_000), "{of_probe:?}");
     // The kernel refuses one of a million.
     assert!(of_facility.iter().all(|&instructions| instructions < 60_000), "{of_facility:?}");
+}
+
+/// The worked use, in a network of its own: this test starts itself there once more.
+#[test]
+fn batches_are_handed_on_whole_and_in_time() {
+    if std::env::var_os("SOFTTIMERS_IN_A_NETWORK").is_some() {
+        return batches();
+    }
+    if possible(Facility::load(&[])).is_none() {
+        return;
+    }
+    let name = "batches_are_handed_on_whole_and_in_time";
+    let script = format!("ip link set lo up && exec \"$0\" {name} --exact --nocapture");
+    let inside = Command::new("unshare")
+        .args(["--net", "sh", "-c", &script])
+        .arg(std::env::current_exe().unwrap())
+        .env("SOFTTIMERS_IN_A_NETWORK", "1")
+        .output();
+    match inside {
+        Err(why) => skipped(&format!("unshare: {why}")),
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains("unshare: ") || said.contains("ip: "), "{said}");
+            skipped(said.trim());
+        }
+    }
+}
+
+fn batches() {
+    const SENT: usize = 20_000;
+    let [soft, timer] = [FlushedBy::SoftEvent, FlushedBy::Timer].map(|by| {
+        let batches = Batches::collect("lo", by).unwrap();
+        datagrams(SENT);
+        // The last batch is handed on by the backup, which needs nothing of ours to go on.
+        for _ in 0..1_000_000 {
+            if batches.totals().unwrap().held == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        let totals = batches.totals().unwrap();
+        assert_eq!((totals.packets as usize, totals.held), (SENT, 0), "{by:?}: {totals:?}");
+        assert!(totals.batches >= totals.by_time && totals.batches as usize >= SENT / 64, "{totals:?}");
+        totals
+    });
+    let processors = u64::from(softtimers_bpf::processors().unwrap());
+    // A timer is an interrupt for each batch that it hands on; the last of a processor is not seen by a packet any more.
+    assert!(timer.interrupts + processors >= timer.by_time, "{timer:?}");
+    // The backup goes off at the deadline of a batch, and not twice at that of one.
+    assert!(soft.interrupts <= soft.batches + processors, "{soft:?}");
 }

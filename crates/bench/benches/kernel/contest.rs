@@ -1,0 +1,144 @@
+//! What something costs a web server: windows with it beside windows without.
+//!
+//! ```text
+//!   without │ A │ B │ without │ C │ D │ without │ …      every second round backwards
+//!        └─ A ─┘   └─ B ─┘
+//! ```
+//!
+//! Each window is compared with the one without that it touches, so the machine's drift favours nobody; the median of these
+//! ratios is told.
+
+use softtimers::misses::{Cache, MissCounter};
+use softtimers_bench::turns::quartiles;
+use softtimers_bpf::{Events, Facility, FacilityStats, Probe, ProbeConfig, Source};
+
+use crate::server::Server;
+use crate::{Bench, Done};
+
+/// Seconds of a window: wrk's shortest.
+const WINDOW: u32 = 1;
+
+/// What goes on beside the server.
+#[derive(Clone, Debug)]
+pub(crate) enum Beside {
+    /// The meter, with these sources.
+    Meter(Vec<Source>),
+    /// Events, by the facility of this place.
+    Events(usize, Events),
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Came {
+    kept: Vec<f64>,
+    events: u64,
+    by_backup: u64,
+    late_ns: u64,
+    requests: f64,
+    missed: Option<[u64; 3]>,
+}
+
+impl Came {
+    /// Of the requests without: quartiles.
+    pub(crate) fn kept(&self) -> [f64; 3] {
+        quartiles(self.kept.iter().copied())
+    }
+
+    pub(crate) fn events_per_second(&self) -> f64 {
+        self.events as f64 / (self.kept.len() as f64 * f64::from(WINDOW))
+    }
+
+    /// The share of events that the backup fired; `None` of none.
+    pub(crate) fn by_backup(&self) -> Option<f64> {
+        (self.events > 0).then(|| self.by_backup as f64 / self.events as f64)
+    }
+
+    /// In microseconds; `None` of none.
+    pub(crate) fn late_mean(&self) -> Option<f64> {
+        (self.events > 0).then(|| self.late_ns as f64 / self.events as f64 / 1e3)
+    }
+
+    /// What the server lost, in microseconds for each event; `None` of none.
+    pub(crate) fn cost(&self) -> Option<f64> {
+        (self.events > 0).then(|| (1.0 - self.kept()[1]) * 1e6 / self.events_per_second())
+    }
+
+    fn add(&mut self, window: Window, without: f64) {
+        self.kept.push(window.requests / without);
+        self.events += window.stats.total();
+        self.by_backup += window.stats.by_backup();
+        self.late_ns += window.stats.late_sum_ns;
+        self.requests += window.requests * f64::from(WINDOW);
+        if let Some(missed) = window.missed {
+            let all = self.missed.get_or_insert_default();
+            all.iter_mut().zip(missed).for_each(|(all, missed)| *all += missed);
+        }
+    }
+
+    /// Misses of the caches for each request, in the order of [`Cache::ALL`]; `None` where they are not counted.
+    pub(crate) fn missed(&self) -> Option<[f64; 3]> {
+        self.missed.map(|missed| missed.map(|missed| missed as f64 / self.requests))
+    }
+}
+
+/// What came of one window.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    requests: f64,
+    stats: FacilityStats,
+    missed: Option<[u64; 3]>,
+}
+
+/// All of them, in as many rounds as the bench has.
+pub(crate) fn contest(
+    bench: &Bench,
+    server: &Server,
+    facilities: &mut [Facility],
+    contenders: &[Beside],
+) -> Done<Vec<Came>> {
+    let mut all: Vec<Came> = contenders.iter().map(|_| Came::default()).collect();
+    for round in 0..bench.rounds {
+        let mut order: Vec<usize> = (0..contenders.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        let mut without = server.rate(WINDOW)?;
+        for pair in order.chunks(2) {
+            let mut windows = vec![];
+            for &which in pair {
+                windows.push((which, window(bench, server, facilities, &contenders[which])?));
+            }
+            let next = server.rate(WINDOW)?;
+            for (at, (which, window)) in windows.into_iter().enumerate() {
+                all[which].add(window, if at == 0 { without } else { next });
+            }
+            without = next;
+        }
+    }
+    Ok(all)
+}
+
+fn window(bench: &Bench, server: &Server, facilities: &mut [Facility], beside: &Beside) -> Done<Window> {
+    let cpu = bench.server.number() as u32;
+    match beside {
+        Beside::Meter(sources) => {
+            let config = ProbeConfig { sources: sources.clone(), samples: 0, ..ProbeConfig::default() };
+            let _probe = Probe::start(&config)?;
+            Ok(Window { requests: server.rate(WINDOW)?, stats: FacilityStats::default(), missed: None })
+        }
+        Beside::Events(which, events) => {
+            let run = facilities[*which].run(events)?;
+            let before = run.stats(cpu)?;
+            let counters = counters(cpu);
+            let requests = server.rate(WINDOW)?;
+            let missed = counters.ok().map(|counters| counters.map(|counter| counter.count().unwrap_or(0)));
+            Ok(Window { requests, stats: run.stats(cpu)?.since(&before), missed })
+        }
+    }
+}
+
+/// Those of all caches, or why one of them is not counted.
+pub(crate) fn counters(cpu: u32) -> Result<[MissCounter; 3], String> {
+    let counter = |cache| MissCounter::of(cpu, cache).map_err(|why| why.to_string());
+    Ok([counter(Cache::L1Data)?, counter(Cache::L1Instructions)?, counter(Cache::InstructionTlb)?])
+}
