@@ -79,6 +79,24 @@ enum Section {
     Batches,
 }
 
+impl Section {
+    const ALL: [Section; 6] = {
+        use Section::*;
+        [Verifier, Agree, Workloads, Costs, Deadlines, Batches]
+    };
+
+    fn run(self, bench: &mut Bench) -> Done<()> {
+        match self {
+            Section::Verifier => verifier(bench),
+            Section::Agree => agree::run(bench),
+            Section::Workloads => workloads::run(bench),
+            Section::Costs => costs::run(bench),
+            Section::Deadlines => costs::deadlines(bench),
+            Section::Batches => batches::run(bench),
+        }
+    }
+}
+
 /// Where things run, and what has come of them so far.
 #[derive(Debug)]
 struct Bench {
@@ -128,18 +146,9 @@ fn measure(arguments: &[String]) -> Done<()> {
     // Children inherit it; what is measured is put where it belongs.
     let _kept = bench.client.keep()?;
     let host = Host::watch();
-    let wants = |section| arguments.only.is_empty() || arguments.only.contains(&section);
-    let sections: [(Section, fn(&mut Bench) -> Done<()>); 6] = [
-        (Section::Verifier, verifier),
-        (Section::Agree, agree::run),
-        (Section::Workloads, workloads::run),
-        (Section::Costs, costs::run),
-        (Section::Deadlines, costs::deadlines),
-        (Section::Batches, batches::run),
-    ];
-    for (section, run) in sections {
-        if wants(section) {
-            run(&mut bench)?;
+    for section in Section::ALL {
+        if arguments.only.is_empty() || arguments.only.contains(&section) {
+            section.run(&mut bench)?;
         }
     }
     println!("\n### What is to hold\n\n| figure | bound | measured | |\n|---|---|---|---|");
