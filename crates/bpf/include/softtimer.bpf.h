@@ -102,6 +102,7 @@ struct st_stats {
 	u64 late_sum; /* ns after the due time, of all that fired */
 	u64 late_max;
 	u64 held; /* due where they were not allowed to fire */
+	u64 expired; /* fired at their deadline or after it, whoever fired them: the backup's interrupt is a trigger state, too */
 	u64 fired[ST_SOURCES];
 };
 
@@ -338,6 +339,7 @@ static __always_inline int st_fire_one(struct st_cpu *c, u32 id, u64 now, u32 so
 	c->stats.late_sum += late;
 	if (late > c->stats.late_max)
 		c->stats.late_max = late;
+	c->stats.expired += now >= e->deadline;
 	st_unlink(c, id);
 	ST_OBSERVE(ST_FIRED, id);
 	st_fire(c, id, e, now, source);

@@ -82,6 +82,9 @@ pub struct FacilityStats {
     pub late_max_ns: u64,
     /// Events that were due where they were not allowed to fire.
     pub held: u64,
+    /// Events that fired at their deadline or later, whoever fired them: the interrupt of the backup is a trigger state itself,
+    /// and often comes before the backup's own function.
+    pub expired: u64,
     /// Events that fired, by the number of the source; 15 is the backup.
     pub fired: [u64; 16],
 }
@@ -92,7 +95,8 @@ impl FacilityStats {
         self.fired.iter().sum()
     }
 
-    /// Those that the backup fired.
+    /// Those that the backup fired: also what it found due when it went off for an event that had fired already, for it is
+    /// not set anew each time.
     pub fn by_backup(&self) -> u64 {
         self.fired[15]
     }
@@ -108,6 +112,7 @@ impl FacilityStats {
             late_sum_ns: self.late_sum_ns - before.late_sum_ns,
             late_max_ns: self.late_max_ns,
             held: self.held - before.held,
+            expired: self.expired - before.expired,
             fired: std::array::from_fn(|source| self.fired[source] - before.fired[source]),
         }
     }
@@ -201,13 +206,13 @@ impl Facility {
         let map = self.bpf.map("st_cpus").ok_or_else(|| Error::Map("st_cpus is missing".to_owned()))?;
         let cpus: Array<_, [u64; CPU]> = Array::try_from(map).map_err(load::map_error)?;
         let words = cpus.get(&cpu, 0).map_err(load::map_error)?;
-        let [visits, nested, backups, rearms, late_sum_ns, late_max_ns, held, ref fired @ ..] =
-            words[STATS..STATS + 23]
+        let [visits, nested, backups, rearms, late_sum_ns, late_max_ns, held, expired, ref fired @ ..] =
+            words[STATS..STATS + 24]
         else {
             return Err(Error::Map("st_cpus is short".to_owned()));
         };
         let fired = std::array::from_fn(|source| fired[source]);
-        Ok(FacilityStats { visits, nested, backups, rearms, late_sum_ns, late_max_ns, held, fired })
+        Ok(FacilityStats { visits, nested, backups, rearms, late_sum_ns, late_max_ns, held, expired, fired })
     }
 
     /// The orders of a processor.

@@ -33,6 +33,8 @@ pub(crate) struct Came {
     kept: Vec<f64>,
     events: u64,
     by_backup: u64,
+    backups: u64,
+    expired: u64,
     late_ns: u64,
     requests: f64,
     missed: Option<[u64; 3]>,
@@ -53,6 +55,15 @@ impl Came {
         (self.events > 0).then(|| self.by_backup as f64 / self.events as f64)
     }
 
+    /// The share of events that fired at their deadline or later; `None` of none.
+    pub(crate) fn expired(&self) -> Option<f64> {
+        (self.events > 0).then(|| self.expired as f64 / self.events as f64)
+    }
+
+    pub(crate) fn backups_per_second(&self) -> f64 {
+        self.backups as f64 / (self.kept.len() as f64 * f64::from(WINDOW))
+    }
+
     /// In microseconds; `None` of none.
     pub(crate) fn late_mean(&self) -> Option<f64> {
         (self.events > 0).then(|| self.late_ns as f64 / self.events as f64 / 1e3)
@@ -67,6 +78,8 @@ impl Came {
         self.kept.push(window.requests / without);
         self.events += window.stats.total();
         self.by_backup += window.stats.by_backup();
+        self.backups += window.stats.backups;
+        self.expired += window.stats.expired;
         self.late_ns += window.stats.late_sum_ns;
         self.requests += window.requests * f64::from(WINDOW);
         if let Some(missed) = window.missed {

@@ -75,9 +75,9 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
         println!("misses of the caches are not counted: {why}\n");
     }
     println!(
-        "| beside nginx | requests kept, quartiles | events/s | cost of an event | by the backup | mean lateness | misses a request: l1d, l1i, itlb |"
+        "| beside nginx | requests kept, quartiles | events/s | cost of an event | past the deadline | by the backup | backups/s | mean lateness | misses a request: l1d, l1i, itlb |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     for ((name, _), came) in rows.iter().zip(&came) {
         let missed =
             came.missed().map_or("–".to_owned(), |missed| missed.map(|one| format!("{one:.1}")).join(", "));
@@ -102,14 +102,16 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
     Ok(())
 }
 
-/// Kept, rate, cost, backup, lateness.
+/// Kept, rate, cost, deadline, backup, lateness.
 fn columns(came: &Came) -> String {
     let [low, median, high] = came.kept();
     format!(
-        "{median:.3} ({low:.3} to {high:.3}) | {:.0} | {} us | {}% | {} us",
+        "{median:.3} ({low:.3} to {high:.3}) | {:.0} | {} us | {}% | {}% | {:.0} | {} us",
         came.events_per_second(),
         show(came.cost(), 2),
+        show(came.expired().map(|share| share * 100.0), 3),
         show(came.by_backup().map(|share| share * 100.0), 3),
+        came.backups_per_second(),
         show(came.late_mean(), 1)
     )
 }
@@ -128,16 +130,16 @@ pub(crate) fn deadlines(bench: &mut Bench) -> Done<()> {
     let besides: Vec<Beside> = rows.iter().map(|(_, _, beside)| beside.clone()).collect();
     let came = contest(bench, &server, &mut facilities()?, &besides)?;
     println!(
-        "| sources | deadline | requests kept, quartiles | events/s | cost of an event | past it | mean lateness |"
+        "| sources | deadline | requests kept, quartiles | events/s | cost of an event | past it | by the backup | backups/s | mean lateness |"
     );
-    println!("|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     for ((sources, name, _), came) in rows.iter().zip(&came) {
         println!("| {sources} | {name} | {} |", columns(came));
     }
     for (name, of) in
         [("three", &came[..DEADLINES.len()]), ("all", &came[DEADLINES.len() + 1..][..DEADLINES.len()])]
     {
-        let past: Vec<f64> = of.iter().filter_map(Came::by_backup).collect();
+        let past: Vec<f64> = of.iter().filter_map(Came::expired).collect();
         let last = past.last().copied().zip(past.first().copied()).map(|(last, first)| last / first);
         bench.checks.push(Check::at_most(
             format!("{name} sources: past a deadline of 1,000 us against 10 us"),

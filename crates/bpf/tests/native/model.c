@@ -273,5 +273,7 @@ int main(int argc, char **argv)
 	/* No lateness is below zero: as an unsigned number it would be centuries. */
 	if (cpu.stats.late_max > mock_now)
 		fail("late by more than all time", 0);
+	if (cpu.stats.expired > fired || !cpu.stats.expired)
+		fail("no deadline came, or more than events", 0);
 	return fired > steps / 100 && by_backup && moved && cancelled && (refused && cpu.stats.nested && cpu.stats.held) ? 0 : 2;
 }
