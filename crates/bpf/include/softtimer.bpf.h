@@ -22,8 +22,7 @@
  *              flush(e->a);                              // what the event is for
  *              st_again(c, id, now + 100000, 1000000);   // 100 us from now; at most 1 ms later
  *      }
- *      ST_ATTACH(softirq_exit)                           // a trigger state; as many as you like
- *      ST_ATTACH(sched_switch)
+ *      ST_ATTACH_DEFAULT                                 // three trigger states; ST_ATTACH(name) for each that you like
  *      ST_INIT(sys_enter)                                // sets each processor up, in a context that may allocate
  *
  * and then, from any program of yours: st_schedule(id, st_now() + 100000, 1000000, ST_ANYWHERE).
@@ -565,6 +564,12 @@ static __always_inline int st_init(void)
 		st_trigger(ST_SRC_##name);        \
 		return 0;                         \
 	}
+
+/* Three trigger states that are cheap: none of them is met at every system call. What most programs need. */
+#define ST_ATTACH_DEFAULT          \
+	ST_ATTACH(softirq_exit)    \
+	ST_ATTACH(local_timer_exit) \
+	ST_ATTACH(sched_switch)
 
 /* A program at this tracepoint, named st_init_cpu, that sets processors up. To be detached when all are. */
 #define ST_INIT(name)                             \

@@ -53,7 +53,7 @@ impl Batches {
     /// # Errors
     /// If the process may not, the kernel cannot, or there is no such interface.
     pub fn collect(interface: &str, by: FlushedBy) -> Result<Batches, Error> {
-        let types = load::kernel_types()?;
+        let types = load::kernel_types(load::TIMERS)?;
         let processors = load::processors()?;
         let (polled, slack) = match by {
             FlushedBy::SoftEvent => (1u32, 1_000_000u64),

@@ -130,7 +130,7 @@ impl Facility {
     /// # Errors
     /// If the process may not, or the kernel cannot.
     pub fn load(sources: &[Source]) -> Result<Facility, Error> {
-        let types = load::kernel_types()?;
+        let types = load::kernel_types(load::TIMERS)?;
         let processors = load::processors()?;
         let mut bpf = load::load(
             EbpfLoader::new()

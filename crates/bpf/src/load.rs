@@ -17,12 +17,22 @@ use crate::Error;
 /// A tracepoint, and why it could not be attached to, if it could not.
 pub(crate) type Attached = (&'static str, Result<(), String>);
 
-/// The kernel's description of its types.
-pub(crate) fn kernel_types() -> Result<Btf, Error> {
+/// The kernel's description of its types, if it is new enough for the programs.
+pub(crate) fn kernel_types(needed: (u32, u32)) -> Result<Btf, Error> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if version(&release).is_some_and(|version| version < needed) {
+        return Err(Error::TooOld { needed, release: release.trim().to_owned() });
+    }
     Btf::from_sys_fs().map_err(|error| match error {
         BtfError::FileError { error, .. } => Error::NoBtf(error.to_string()),
         other => Error::NoBtf(line(&other)),
     })
+}
+
+/// The first two numbers of a release; `None` if it does not begin with such.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 /// Loads maps and programs, but attaches nothing.
@@ -180,6 +190,10 @@ pub(crate) fn call_on_each(
     thread::scope(|scope| scope.spawn(visit).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
+/// The first Linux with programs at tracepoints by its types and the capabilities for them; and with timers that stay on
+/// their processor.
+pub(crate) const PROBE: (u32, u32) = (5, 8);
+pub(crate) const TIMERS: (u32, u32) = (6, 7);
 /// What sets processors up, in each object with timers.
 pub(crate) const INIT: &str = "st_init_cpu";
 /// System calls on a processor until it is set up.
@@ -193,5 +207,41 @@ pub(crate) fn map_error(error: impl std::error::Error) -> Error {
 impl From<EbpfError> for Error {
     fn from(error: EbpfError) -> Self {
         refused("maps", &error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn releases_are_compared_by_their_first_two_numbers() {
+        assert_eq!(version("6.18.44-fc-v669\n"), Some((6, 18)));
+        assert_eq!(version("5.4-rc1"), Some((5, 4)));
+        assert!(version("6.7").unwrap() >= TIMERS && version("6.10.1").unwrap() > TIMERS);
+        assert_eq!((version(""), version("next")), (None, None));
+    }
+
+    #[test]
+    fn a_tracepoint_that_is_missing_does_not_hinder_the_others() {
+        let object = aya::include_bytes_aligned!("../object/probe.bpf.o");
+        let loaded = kernel_types(PROBE).and_then(|types| Ok((load(&mut EbpfLoader::new(), object)?, types)));
+        let (mut bpf, types) = match loaded {
+            Ok(loaded) => loaded,
+            Err(why) => {
+                let name = std::thread::current().name().unwrap_or("?").to_owned();
+                let line = format!("skipped: {name}: {why}\n");
+                return std::io::stderr().write_all(line.as_bytes()).unwrap();
+            }
+        };
+        let all = attach_all(&mut bpf, "on_", ["no_such_tracepoint", "sched_switch"], &types).unwrap();
+        assert!(
+            all.tried[0].1.as_ref().is_err_and(|why| why.contains("on_no_such_tracepoint")),
+            "{:?}",
+            all.tried
+        );
+        assert!(all.tried[1].1.is_ok() && all.links.len() == 1, "{:?}", all.tried);
+        assert!(attach_all(&mut bpf, "on_", ["no_such_tracepoint"], &types).is_err());
     }
 }

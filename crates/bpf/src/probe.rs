@@ -57,7 +57,7 @@ impl Probe {
     /// # Errors
     /// If the process may not, or the kernel cannot.
     pub fn start(config: &ProbeConfig) -> Result<Probe, Error> {
-        let types = load::kernel_types()?;
+        let types = load::kernel_types(load::PROBE)?;
         let processors = load::processors()?;
         let mut measured = 0;
         let places: Vec<u32> = (0..processors)

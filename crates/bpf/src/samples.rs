@@ -113,6 +113,25 @@ mod tests {
         assert!(Windows::of(&[], 1).medians_ns.is_empty());
     }
 
+    /// Soft timers §5.3: medians of ten times as many intervals vary less.
+    #[test]
+    fn medians_of_longer_windows_lie_closer_together() {
+        let mut random = 1u64;
+        let samples: Vec<Sample> = (0..200_000)
+            .map(|_| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                gap(1_000 + (random >> 40) as u32 % 60_000, CALL)
+            })
+            .collect();
+        let [short, long] = [1_000_000, 10_000_000].map(|length_ns| {
+            let mut medians = Windows::of(&samples, length_ns).medians_ns;
+            medians.sort_unstable();
+            medians[medians.len() * 3 / 4] - medians[medians.len() / 4]
+        });
+        assert!(long * 2 < short, "{long} of {short} ns");
+    }
+
     #[test]
     fn a_word_is_source_and_length() {
         assert_eq!(Sample::from_word(1234 << 5 | 1), gap(1234, FAULT));

@@ -13,7 +13,7 @@ use softtimers_bpf::{Batches, Error, Events, Facility, FlushedBy, Probe, ProbeCo
 fn possible<T>(started: Result<T, Error>) -> Option<T> {
     match started {
         Ok(started) => Some(started),
-        Err(error @ (Error::Privilege { .. } | Error::NoBtf(_))) => {
+        Err(error @ (Error::Privilege { .. } | Error::NoBtf(_) | Error::TooOld { .. })) => {
             skipped(&error.to_string());
             None
         }

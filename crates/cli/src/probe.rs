@@ -172,7 +172,7 @@ fn failure(error: Error) -> Failure {
         Error::Privilege { missing } => Failure::not_possible(format_args!(
             "the kernel's trigger states: {missing} missing; root has them, or `setcap cap_bpf,cap_perfmon+ep` gives them"
         )),
-        Error::NoBtf(_) | Error::Refused { .. } | Error::NothingAttached => {
+        Error::NoBtf(_) | Error::TooOld { .. } | Error::Refused { .. } | Error::NothingAttached => {
             Failure::not_possible(format_args!("the kernel's trigger states: {error}"))
         }
         Error::Map(_) | Error::System(_) => Failure::check(error),

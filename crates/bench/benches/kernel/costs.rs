@@ -12,8 +12,6 @@ use crate::contest::{Beside, Came, contest, counters};
 use crate::server::Server;
 use crate::{Bench, Done};
 
-/// Three that are cheap: none of them is met for every system call.
-const THREE: [Source; 3] = [Source::SoftInterrupt, Source::Timer, Source::Switch];
 /// When an event is due after the one before, in microseconds; zero: at each trigger state.
 const PERIODS: [u64; 5] = [0, 10, 20, 50, 100];
 /// Table XIII's.
@@ -25,7 +23,7 @@ const BY_ALL: usize = 1;
 const BY_TIMER: usize = 2;
 
 fn facilities() -> Done<[Facility; 3]> {
-    Ok([Facility::load(&THREE)?, Facility::load(&Source::ALL)?, Facility::load(&[])?])
+    Ok([Facility::load(&Source::DEFAULT)?, Facility::load(&Source::ALL)?, Facility::load(&[])?])
 }
 
 fn server(bench: &Bench) -> Done<Option<Server>> {
@@ -47,7 +45,7 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
     let Some(server) = server(bench)? else { return Ok(()) };
     let mut rows = vec![
         ("the meter, all sources".to_owned(), Beside::Meter(Source::ALL.to_vec())),
-        ("the meter, three sources".to_owned(), Beside::Meter(THREE.to_vec())),
+        ("the meter, three sources".to_owned(), Beside::Meter(Source::DEFAULT.to_vec())),
     ];
     for (name, which) in [("three sources", BY_THREE), ("all sources", BY_ALL)] {
         let none = Events { count: 0, ..events(bench, 100, None, false) };
@@ -88,6 +86,8 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
     let kept = |name: &str| of(name).map(|came| came.kept()[1]);
     let backup = |name: &str| of(name).and_then(Came::by_backup);
     let three = "soft, three sources, null, 20 us";
+    let cost = |name: &str| of(name).and_then(Came::cost);
+    let later = cost("bpf_timer, 50 lines, 20 us").zip(cost("bpf_timer, 50 lines, 10 us"));
     bench.checks.extend([
         Check::at_least("kept beside the meter, all sources", 0.85, kept("the meter, all sources")),
         Check::at_least("kept beside the meter, three sources", 0.97, kept("the meter, three sources")),
@@ -97,6 +97,11 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
             "fired by the backup of 1 ms: soft, all sources, null, 20 us",
             0.001,
             backup("soft, all sources, null, 20 us"),
+        ),
+        Check::at_least(
+            "bpf_timer, 50 lines: an event's cost at 20 us against 10 us",
+            1.0,
+            later.map(|(later, sooner)| later / sooner),
         ),
     ]);
     Ok(())

@@ -76,6 +76,8 @@ fn without_its_largest_source_the_mean_interval_grows_most() {
     assert!(without(largest) >= most, "{}: {largest}", cpu["sources"]);
     let with = cpu["interval_ns"]["mean"].as_f64().unwrap();
     assert!(without(largest) > with, "{with}: {largest}");
+    // A few long ones, and very many short ones.
+    assert!(cpu["interval_ns"]["p50"].as_f64() < Some(with), "{cpu}");
 }
 
 #[test]
