@@ -51,7 +51,7 @@
 #ifndef ST_EVENTS
 #define ST_EVENTS 64
 #endif
-/* Processors: a loader may lower it (max_entries of st_cpus and st_backups). */
+/* Processors: a loader may set it to their number (max_entries of st_cpus and st_backups). */
 #ifndef ST_MAX_CPUS
 #define ST_MAX_CPUS 64
 #endif
