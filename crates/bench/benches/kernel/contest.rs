@@ -135,7 +135,7 @@ fn window(bench: &Bench, server: &Server, facilities: &mut [Facility], beside: &
     let cpu = bench.server.number() as u32;
     match beside {
         Beside::Meter(sources) => {
-            let config = ProbeConfig { sources: sources.clone(), samples: 0, ..ProbeConfig::default() };
+            let config = ProbeConfig { sources: sources.clone(), ..ProbeConfig::default() };
             let _probe = Probe::start(&config)?;
             Ok(Window { requests: server.rate(WINDOW)?, stats: FacilityStats::default(), missed: None })
         }
