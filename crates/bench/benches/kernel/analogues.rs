@@ -53,6 +53,11 @@ impl Running {
         command.args(["--pdeathsig", "KILL", "chrt", "--idle", "0"]).arg(std::env::current_exe()?);
         Running::start(processor, command.args([FLAG, name, ""]))
     }
+
+    /// Whether it has ended by itself, which none is to do.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|status| status.is_some())
+    }
 }
 
 impl Drop for Running {

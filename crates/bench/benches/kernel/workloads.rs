@@ -103,34 +103,38 @@ fn over_time(bench: &mut Bench, intervals: Option<&Intervals>) {
 type Measured = Result<(Intervals, f64), String>;
 
 fn measured(bench: &Bench, name: &str) -> Done<Measured> {
-    // The order matters: what is dropped first ends first.
-    let (_load, _server, _beside);
+    if let Some(missing) = ["setpriv", "chrt", "nice"].into_iter().find(|program| !there(program)) {
+        return Ok(Err(format!("this needs {missing}")));
+    }
+    let mut beside = vec![];
+    let (mut running, server);
     match name {
         "ST-Apache" | "ST-Apache-compute" => {
-            _beside = (name == "ST-Apache-compute").then(|| computing(bench)).transpose()?;
-            match Server::start(bench, 8)? {
-                Some(server) => {
-                    _load = vec![server.load(bench, Connections::Each)?];
-                    _server = Some(server);
-                }
-                None => _load = own_web(bench)?,
+            if name == "ST-Apache-compute" {
+                beside.push(computing(bench)?);
             }
+            server = Server::start(bench, 8)?;
+            running = match &server {
+                Some(server) => vec![server.load(bench, Connections::Each)?],
+                None => own_web(bench)?,
+            };
         }
-        "ST-Flash" => match Server::start(bench, 1)? {
-            Some(server) => {
-                _load = vec![server.load(bench, Connections::Kept)?];
-                _server = Some(server);
-            }
-            None => return Ok(Err("this needs nginx and wrk".to_owned())),
-        },
-        "ST-real-audio" => _load = vec![Running::analogue(bench.server, "player", "")?],
-        "ST-nfs" | "ST-nfs, spin-idle" => {
-            _beside = (name != "ST-nfs").then(|| Running::when_idle(bench.server, "spin")).transpose()?;
-            _load = served(bench, "files", "files-client")?;
+        "ST-Flash" => {
+            server = Server::start(bench, 1)?;
+            let Some(server) = &server else { return Ok(Err("this needs nginx and wrk".to_owned())) };
+            running = vec![server.load(bench, Connections::Kept)?];
+        }
+        "ST-real-audio" => running = vec![Running::analogue(bench.server, "player", "")?],
+        "ST-nfs" => running = served(bench, "files", "files-client")?,
+        "ST-nfs, spin-idle" => {
+            beside.push(Running::when_idle(bench.server, "spin")?);
+            running = served(bench, "files", "files-client")?;
         }
         _ => return build(bench),
     }
-    sampled(bench)
+    let sampled = sampled(bench)?;
+    let ended = running.iter_mut().chain(&mut beside).any(Running::has_ended);
+    Ok(if ended { Err("it ended early".to_owned()) } else { sampled })
 }
 
 /// What computes in the background, as little in the way as its nice value makes it.
@@ -158,11 +162,13 @@ fn build(bench: &Bench) -> Done<Measured> {
     }
     let directory = std::env::temp_dir().join(format!("softtimers-build-{}", std::process::id()));
     fs::create_dir_all(&directory)?;
-    let building = Running::analogue(bench.server, "build", &directory.to_string_lossy())?;
+    let mut building = Running::analogue(bench.server, "build", &directory.to_string_lossy())?;
     let sampled = sampled(bench);
+    let ended = building.has_ended();
     drop(building);
-    fs::remove_dir_all(&directory)?;
-    sampled
+    // cc may be about to write to it.
+    let _ = fs::remove_dir_all(&directory);
+    if ended { Ok(Err("cc refused".to_owned())) } else { sampled }
 }
 
 /// The intervals of the server's processor, until there are as many as in the paper or the time is over.
