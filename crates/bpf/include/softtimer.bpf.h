@@ -15,7 +15,8 @@
  *                                                    ▲
  *      bpf_timer, at the earliest deadline ──────────┘
  *
- * How to use it. Before this file: vmlinux.h and bpf_helpers.h (or kernel.bpf.h beside this file). After it:
+ * How to use it. Compile with clang -O2 -g -target bpf -mcpu=v3, which has the compare-and-swap. Before this file:
+ * vmlinux.h and bpf_helpers.h (or kernel.bpf.h beside this file). After it:
  *
  *      static __always_inline void st_fire(struct st_cpu *c, u32 id, struct st_event *e, u64 now, u32 source)
  *      {

@@ -48,8 +48,8 @@ impl Server {
         );
         fs::write(directory.join("nginx.conf"), config)?;
         let mut nginx = Command::new("setpriv");
-        // It ends with this process, however that ends.
-        nginx.args(["--pdeathsig", "KILL", "nginx", "-c"]).arg(directory.join("nginx.conf"));
+        // It ends with this process, however that ends; asked to, it ends its workers.
+        nginx.args(["--pdeathsig", "TERM", "nginx", "-c"]).arg(directory.join("nginx.conf"));
         let nginx = Running::start(bench.server, &mut nginx)?;
         let patience = Monotonic.now() + Duration::from_secs(10);
         while TcpStream::connect(("127.0.0.1", port)).is_err() {

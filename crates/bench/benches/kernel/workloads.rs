@@ -43,6 +43,9 @@ const SAMPLES: u32 = 2_000_000;
 
 pub(crate) fn run(bench: &mut Bench) -> Done<()> {
     println!("\n### Trigger intervals by workload, µs (Table IV, figure 2)\n");
+    if !there("nginx") || !there("wrk") {
+        println!("(without nginx and wrk, ST-Apache is a server of threads and clients of our own)\n");
+    }
     println!("| workload | samples | idle | max | mean | median | stddev | > 100 | > 150 | the paper's |");
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let mut found = vec![];
@@ -116,7 +119,7 @@ fn measured(bench: &Bench, name: &str) -> Done<Measured> {
             server = Server::start(bench, 8)?;
             running = match &server {
                 Some(server) => vec![server.load(bench, Connections::Each)?],
-                None => own_web(bench)?,
+                None => served(bench, "web", "web-client")?,
             };
         }
         "ST-Flash" => {
@@ -142,11 +145,6 @@ fn computing(bench: &Bench) -> Done<Running> {
     let mut command = std::process::Command::new("nice");
     command.args(["-n", "19", "setpriv", "--pdeathsig", "KILL"]).arg(std::env::current_exe()?);
     Ok(Running::start(bench.server, command.args(["--analogue", "compute", ""]))?)
-}
-
-fn own_web(bench: &Bench) -> Done<Vec<Running>> {
-    println!("(no nginx and wrk: a web server and clients of our own)");
-    served(bench, "web", "web-client")
 }
 
 /// A server of our own and its client; the client ends first.
