@@ -201,10 +201,15 @@ fn the_backup_fires_where_no_trigger_state_comes() {
         if round % 1_000 == 0 {
             let by_backup: u64 = (0..processors).map(|cpu| run.stats(cpu).unwrap().by_backup()).sum();
             if by_backup > 10 {
-                assert_eq!(
-                    run.fired().unwrap(),
-                    (0..processors).map(|cpu| run.stats(cpu).unwrap().by_backup()).sum()
-                );
+                for cpu in 0..processors {
+                    let stats = run.stats(cpu).unwrap();
+                    // It is read while the kernel counts.
+                    assert!(
+                        stats.expired <= stats.total() + 1 && stats.expired + 1 >= stats.total(),
+                        "{stats:?}"
+                    );
+                    assert!(stats.total() <= stats.by_backup() + 1, "{stats:?}");
+                }
                 return;
             }
         }
