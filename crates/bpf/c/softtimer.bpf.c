@@ -5,6 +5,7 @@
  */
 #include "kernel.bpf.h"
 #include "softtimer.bpf.h"
+#include "footprint.bpf.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
@@ -29,30 +30,6 @@ static __always_inline struct orders *these_orders(void)
 {
 	u32 cpu = bpf_get_smp_processor_id();
 	return bpf_map_lookup_elem(&orders, &cpu);
-}
-
-/* Four pages; the handler touches every fifth line or so of a page, another page each time. */
-struct footprint {
-	u64 turn;
-	u64 pad[7];
-	u64 words[4 * 512];
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, ST_MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct footprint);
-} footprints SEC(".maps");
-
-static __always_inline void touch(void)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	struct footprint *print = bpf_map_lookup_elem(&footprints, &cpu);
-	if (!print)
-		return;
-	u32 page = (print->turn++ & 3) * 512;
-	for (u32 line = 0; line < 50; line++)
-		*(volatile u64 *)&print->words[(page + line * 8) & 2047] += 1;
 }
 
 static __always_inline void st_fire(struct st_cpu *c, u32 id, struct st_event *e, u64 now, u32 source)

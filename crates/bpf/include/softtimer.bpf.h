@@ -23,7 +23,7 @@
  *              flush(e->a);                              // what the event is for
  *              st_again(c, id, now + 100000, 1000000);   // 100 us from now; at most 1 ms later
  *      }
- *      ST_ATTACH_DEFAULT                                 // three trigger states; ST_ATTACH(name) for each that you like
+ *      ST_ATTACH_DEFAULT                                 // cheap trigger states; ST_ATTACH(name) for each that you like
  *      ST_INIT(sys_enter)                                // sets each processor up, in a context that may allocate
  *
  * and then, from any program of yours: st_schedule(id, st_now() + 100000, 1000000, ST_ANYWHERE).
@@ -71,6 +71,7 @@
 #endif
 enum { ST_ADDED, ST_FIRED, ST_REMOVED };
 
+#define ST_WORDS ((ST_EVENTS + 63) / 64)
 #define ST_TICK_SHIFT 12
 #define ST_SLOTS 256
 #define ST_HELD ST_SLOTS /* the list of events that are due, but not allowed where they were found */
@@ -90,8 +91,7 @@ struct st_event {
 	u32 contexts; /* where it may fire */
 	u16 next, prev;
 	u16 list; /* slot, or ST_HELD */
-	u16 linked;
-	u32 pad;
+	u16 pad[3];
 };
 
 struct st_stats {
@@ -124,6 +124,7 @@ struct st_cpu {
 	struct st_stats stats;
 	u16 head[ST_SLOTS + 1], tail[ST_SLOTS + 1];
 	u16 pad[2];
+	u64 linked[ST_WORDS]; /* the events that are scheduled, a bit each */
 	struct st_event events[ST_EVENTS];
 } __attribute__((aligned(64)));
 
@@ -176,6 +177,19 @@ static __always_inline struct st_event *st_at(struct st_cpu *c, u32 id)
 {
 	barrier_var(id);
 	return &c->events[id & (ST_EVENTS - 1)];
+}
+
+/* The word with the bit of this event. */
+static __always_inline u64 *st_word(struct st_cpu *c, u32 id)
+{
+	u32 word = id >> 6;
+	barrier_var(word);
+	return &c->linked[word & (ST_WORDS - 1)];
+}
+
+static __always_inline int st_linked(struct st_cpu *c, u32 id)
+{
+	return *st_word(c, id) >> (id & 63) & 1;
 }
 
 static __always_inline u32 st_list(u32 list)
@@ -255,7 +269,7 @@ __noinline int st_unlink(struct st_cpu *c, u32 id)
 		if (!c->head[ST_HELD])
 			c->held_contexts = c->held_seen = c->sweep = 0;
 	}
-	e->linked = 0;
+	*st_word(c, id) &= ~(1ULL << (id & 63));
 	return 0;
 }
 
@@ -268,7 +282,7 @@ __noinline int st_append(struct st_cpu *c, u32 id, u32 to)
 	e->list = list;
 	e->next = 0;
 	e->prev = last;
-	e->linked = 1;
+	*st_word(c, id) |= 1ULL << (id & 63);
 	if (last)
 		st_at(c, last)->next = id;
 	else
@@ -293,7 +307,7 @@ __noinline int st_add(struct st_cpu *c, u32 id, u64 due, u64 slack)
 	if (!c || id == 0 || id >= ST_EVENTS)
 		return ST_EINVAL;
 	struct st_event *e = st_at(c, id);
-	if (e->linked)
+	if (st_linked(c, id))
 		st_unlink(c, id);
 	if (!e->contexts)
 		e->contexts = ST_ANYWHERE;
@@ -324,7 +338,7 @@ static __always_inline int st_again(struct st_cpu *c, u32 id, u64 due, u64 slack
 /* From st_fire: not any more. */
 static __always_inline int st_del(struct st_cpu *c, u32 id)
 {
-	if (id == 0 || id >= ST_EVENTS || !st_at(c, id)->linked)
+	if (id == 0 || id >= ST_EVENTS || !st_linked(c, id))
 		return ST_ENOENT;
 	ST_OBSERVE(ST_REMOVED, id);
 	return st_unlink(c, id);
@@ -494,16 +508,26 @@ static __always_inline int st_cancel(u32 id)
 	return said;
 }
 
-/* The deadline of whatever is scheduled and may fire in the backup. */
+/* A function of its own, or the verifier would follow its paths once more for each event. */
+__noinline u32 st_lowest_of(u64 bits)
+{
+	return st_lowest(bits);
+}
+
+/* The deadline of whatever is scheduled and may fire in the backup: as many steps as events are scheduled. */
 __noinline u64 st_first_deadline(struct st_cpu *c)
 {
 	u64 first = ST_NEVER;
 	if (!c)
 		return first;
-	for (u32 i = 1; i < ST_EVENTS; i++) {
-		struct st_event *e = st_at(c, i);
-		if (e->linked && (e->contexts >> ST_SRC_backup & 1) && e->deadline < first)
-			first = e->deadline;
+	for (u32 word = 0; word < ST_WORDS; word++) {
+		u64 bits = c->linked[word];
+		for (u32 i = 0; i < 64 && bits; i++) {
+			struct st_event *e = st_at(c, (word << 6) + st_lowest_of(bits));
+			bits &= bits - 1;
+			if ((e->contexts >> ST_SRC_backup & 1) && e->deadline < first)
+				first = e->deadline;
+		}
 	}
 	return first;
 }
@@ -566,11 +590,19 @@ static __always_inline int st_init(void)
 		return 0;                         \
 	}
 
-/* Three trigger states that are cheap: none of them is met at every system call. What most programs need. */
+/* Trigger states that are cheap: none of them is met at every system call. What most programs need. The tracepoint of the
+ * clock's interrupt is x86's alone, and an object with a program at one that the kernel lacks does not load: it is among them
+ * with -D__TARGET_ARCH_x86, libbpf's name for that. */
+#ifdef __TARGET_ARCH_x86
 #define ST_ATTACH_DEFAULT          \
 	ST_ATTACH(softirq_exit)    \
-	ST_ATTACH(local_timer_exit) \
+	ST_ATTACH(sched_switch)    \
+	ST_ATTACH(local_timer_exit)
+#else
+#define ST_ATTACH_DEFAULT          \
+	ST_ATTACH(softirq_exit)    \
 	ST_ATTACH(sched_switch)
+#endif
 
 /* A program at this tracepoint, named st_init_cpu, that sets processors up. To be detached when all are. */
 #define ST_INIT(name)                             \

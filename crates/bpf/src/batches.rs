@@ -26,7 +26,7 @@ pub struct Batches {
 pub enum FlushedBy {
     /// A soft event, at the next packet; by its backup, a millisecond later, if there is none.
     SoftEvent,
-    /// A `bpf_timer`: an interrupt.
+    /// A `bpf_timer` of a program that has nothing else of soft timers: an interrupt.
     Timer,
 }
 
@@ -41,7 +41,7 @@ pub struct BatchTotals {
     pub by_time: u64,
     /// The longest that a packet was in a batch, in nanoseconds.
     pub longest_ns: u64,
-    /// Times that a `bpf_timer` went off, until a processor's last packet.
+    /// Times that a `bpf_timer` went off; that of soft events' backup, until a processor's last packet.
     pub interrupts: u64,
     /// Packets in batches that were not handed on yet.
     pub held: u64,
@@ -55,31 +55,31 @@ impl Batches {
     pub fn collect(interface: &str, by: FlushedBy) -> Result<Batches, Error> {
         let types = load::kernel_types(load::TIMERS)?;
         let processors = load::processors()?;
-        let (polled, slack) = match by {
-            FlushedBy::SoftEvent => (1u32, 1_000_000u64),
-            FlushedBy::Timer => (0, 0),
-        };
         let mut bpf = load::load(
             EbpfLoader::new()
-                .override_global("polled", &polled, true)
-                .override_global("slack", &slack, true)
                 .map_max_entries("st_cpus", processors)
                 .map_max_entries("st_backups", processors)
+                .map_max_entries("flushers", processors)
                 .map_max_entries("batches", processors),
             OBJECT,
         )?;
-        load::load_at(&mut bpf, load::INIT, "sys_enter", &types)?;
-        let starter = load::attach(&mut bpf, load::INIT)?;
-        let mut calls = 0;
-        load::call_on_each(0..processors, |_| {
-            calls += 1;
-            Ok(calls % 2 == 0)
-        })?;
-        drop(starter);
-        let refused = |error: aya::programs::ProgramError| load::refused("collect", &error);
-        let missing = || Error::Map("the object has no program collect".to_owned());
-        let collect: &mut Xdp =
-            bpf.program_mut("collect").ok_or_else(missing)?.try_into().map_err(refused)?;
+        let name = match by {
+            FlushedBy::SoftEvent => {
+                load::load_at(&mut bpf, load::INIT, "sys_enter", &types)?;
+                let starter = load::attach(&mut bpf, load::INIT)?;
+                let mut calls = 0;
+                load::call_on_each(0..processors, |_| {
+                    calls += 1;
+                    Ok(calls % 2 == 0)
+                })?;
+                drop(starter);
+                "collect"
+            }
+            FlushedBy::Timer => "collect_by_timer",
+        };
+        let refused = |error: aya::programs::ProgramError| load::refused(name, &error);
+        let missing = || Error::Map(format!("the object has no program {name}"));
+        let collect: &mut Xdp = bpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(refused)?;
         collect.load().map_err(refused)?;
         collect.attach(interface, XdpMode::Skb).map_err(refused)?;
         Ok(Batches { bpf, processors })

@@ -27,6 +27,7 @@ mod load;
 mod probe;
 mod samples;
 mod source;
+mod timers;
 
 pub use batches::{BatchTotals, Batches, FlushedBy};
 pub use error::Error;
@@ -35,3 +36,4 @@ pub use load::{Verified, processors};
 pub use probe::{Counted, Intervals, Probe, ProbeConfig, ProcessorIntervals};
 pub use samples::{Sample, Windows};
 pub use source::Source;
+pub use timers::{TimerStats, Timers, TimersRun};

@@ -200,7 +200,7 @@ static void finish_all(void)
 static void check_deadlines(void)
 {
 	for (u32 id = 1; id < ST_EVENTS; id++) {
-		if (model[id].on != (bool)cpu.events[id].linked)
+		if (model[id].on != (bool)st_linked(&cpu, id))
 			fail("the wheel and the model differ", id);
 		if (model[id].on && model[id].contexts >> ST_SRC_backup & 1 && model[id].deadline < mock_now)
 			fail("its deadline has passed", id);
