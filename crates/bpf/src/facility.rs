@@ -101,19 +101,20 @@ impl FacilityStats {
         self.fired[15]
     }
 
-    /// What was counted since `before`; the greatest lateness is that of all.
+    /// What was counted since `before`; the greatest lateness is that of all. The kernel counts without locks, so a count may fall behind
+    /// by what was counted at the same time; what is less than before is none.
     #[must_use]
     pub fn since(&self, before: &FacilityStats) -> FacilityStats {
         FacilityStats {
-            visits: self.visits - before.visits,
-            nested: self.nested - before.nested,
-            backups: self.backups - before.backups,
-            rearms: self.rearms - before.rearms,
-            late_sum_ns: self.late_sum_ns - before.late_sum_ns,
+            visits: self.visits.saturating_sub(before.visits),
+            nested: self.nested.saturating_sub(before.nested),
+            backups: self.backups.saturating_sub(before.backups),
+            rearms: self.rearms.saturating_sub(before.rearms),
+            late_sum_ns: self.late_sum_ns.saturating_sub(before.late_sum_ns),
             late_max_ns: self.late_max_ns,
-            held: self.held - before.held,
-            expired: self.expired - before.expired,
-            fired: std::array::from_fn(|source| self.fired[source] - before.fired[source]),
+            held: self.held.saturating_sub(before.held),
+            expired: self.expired.saturating_sub(before.expired),
+            fired: std::array::from_fn(|source| self.fired[source].saturating_sub(before.fired[source])),
         }
     }
 
@@ -124,7 +125,8 @@ impl FacilityStats {
 }
 
 impl Facility {
-    /// Loads the programs for these trigger states; with none, the backup alone fires, which is an ordinary `bpf_timer`.
+    /// Loads the programs for these trigger states; with none, the backup alone fires. (An ordinary
+    /// `bpf_timer` is [`Timers`](crate::Timers).)
     /// Most of a second for all of them, of the kernel's verifier; nothing runs yet.
     ///
     /// # Errors
