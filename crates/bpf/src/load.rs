@@ -171,6 +171,10 @@ pub(crate) fn call_on_each(
 ) -> Result<(), Error> {
     let visit = || {
         for cpu in processors {
+            // What the set has no place for, `set` would panic on.
+            if cpu as usize >= CpuSet::MAX_CPU {
+                continue;
+            }
             let mut there = CpuSet::new();
             there.set(cpu as usize);
             if sched_setaffinity(None, &there).is_err() {
