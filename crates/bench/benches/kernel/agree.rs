@@ -1,6 +1,6 @@
 //! Whether the meter counts what `perf` counts at the same tracepoints, under load.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::process::{Command, Stdio};
 
 use softtimers_bench::pacing::record::Check;
@@ -34,9 +34,12 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
-    let Ok(mut perf) = perf else {
-        println!("skipped: this needs perf");
-        return Ok(());
+    let mut perf = match perf {
+        Err(why) if why.kind() == ErrorKind::NotFound => {
+            println!("skipped: this needs perf");
+            return Ok(());
+        }
+        perf => perf?,
     };
     let mut edges = BufReader::new(perf.stdout.take().ok_or("perf has no output")?);
     edges.read_line(&mut String::new())?;
@@ -52,13 +55,16 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
             .find(|line| line.contains(name))
             .and_then(|line| line.split(',').next()?.parse().ok());
         let ours: u64 = counted.processors.iter().map(|processor| processor.of(source).count).sum();
-        let Some(theirs) = theirs.filter(|&theirs: &u64| theirs > 0) else {
-            println!("| {name} | not counted | {ours} | |");
-            continue;
-        };
-        let apart = (ours as f64 / theirs as f64 - 1.0).abs();
-        println!("| {name} | {theirs} | {ours} | {:.2}% |", apart * 100.0);
-        bench.checks.push(Check::at_most(format!("{name}: the meter and perf apart"), 0.01, Some(apart)));
+        let theirs = theirs.filter(|&theirs: &u64| theirs > 0);
+        let apart = theirs.map(|theirs| (ours as f64 / theirs as f64 - 1.0).abs());
+        match theirs.zip(apart) {
+            None => println!("| {name} | not counted | {ours} | |"),
+            Some((theirs, apart)) => println!("| {name} | {theirs} | {ours} | {:.2}% |", apart * 100.0),
+        }
+        bench.checks.push(Check::at_most(format!("{name}: the meter and perf apart"), 0.01, apart));
+    }
+    if !output.status.success() {
+        return Err(format!("perf: {}", text.trim()).into());
     }
     Ok(())
 }

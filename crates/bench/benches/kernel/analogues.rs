@@ -143,7 +143,8 @@ fn spin() -> io::Result<()> {
 /// Blocks of 8 KB that are on the disk before the answer is sent, as NFS version 2 has it.
 fn files(port: &str) -> io::Result<()> {
     let socket = UdpSocket::bind(format!("127.0.0.1:{port}"))?;
-    let path = std::env::temp_dir().join(format!("softtimers-files-{}", std::process::id()));
+    let path = disk().join(format!("softtimers-files-{}", std::process::id()));
+    fs::create_dir_all(disk())?;
     let file = File::create_new(&path)?;
     // Nobody else needs its name, and it goes with the process.
     fs::remove_file(&path)?;
@@ -161,6 +162,18 @@ fn files(port: &str) -> io::Result<()> {
 }
 
 const BLOCK: usize = 8 << 10;
+
+/// Where the blocks are: what is built lies on a disk, where the directory for what is temporary is often memory.
+pub(crate) fn disk() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// Whether that is memory too, where nothing waits for a disk.
+pub(crate) fn disk_is_memory() -> bool {
+    const TMPFS: u32 = 0x0102_1994;
+    fs::create_dir_all(disk()).is_ok()
+        && rustix::fs::statfs(disk()).is_ok_and(|system| system.f_type as u32 == TMPFS)
+}
 
 fn files_client(port: &str) -> io::Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;

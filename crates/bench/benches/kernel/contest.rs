@@ -10,7 +10,7 @@
 
 use softtimers::misses::{Cache, MissCounter};
 use softtimers_bench::turns::quartiles;
-use softtimers_bpf::{Events, Facility, FacilityStats, Probe, ProbeConfig, Source};
+use softtimers_bpf::{Events, Facility, FacilityStats, Probe, ProbeConfig, Source, TimerStats, Timers};
 
 use crate::server::Server;
 use crate::{Bench, Done};
@@ -25,6 +25,15 @@ pub(crate) enum Beside {
     Meter(Vec<Source>),
     /// Events, by the facility of this place.
     Events(usize, Events),
+    /// The same by a `bpf_timer` that has nothing of the facility.
+    Timer(Events),
+}
+
+/// The programs that are loaded, once for all windows.
+#[derive(Debug)]
+pub(crate) struct Programs {
+    pub(crate) facilities: [Facility; 2],
+    pub(crate) timers: Timers,
 }
 
 /// What came of it.
@@ -74,8 +83,8 @@ impl Came {
         (self.events > 0).then(|| (1.0 - self.kept()[1]) * 1e6 / self.events_per_second())
     }
 
-    fn add(&mut self, window: Window, without: f64) {
-        self.kept.push(window.requests / without);
+    fn add(&mut self, window: Window, without: Window) {
+        self.kept.push(window.requests / without.requests);
         self.events += window.stats.total();
         self.by_backup += window.stats.by_backup();
         self.backups += window.stats.backups;
@@ -102,52 +111,84 @@ struct Window {
     missed: Option<[u64; 3]>,
 }
 
-/// All of them, in as many rounds as the bench has.
+impl Window {
+    /// Whatever goes on beside the server has begun, and is told by `stats`, before and after.
+    fn with(bench: &Bench, server: &Server, stats: impl Fn() -> Done<FacilityStats>) -> Done<Window> {
+        let before = stats()?;
+        let counters = counters(bench.server.number() as u32);
+        let requests = server.rate(WINDOW)?;
+        let missed = counters.and_then(|[one, two, three]| Ok([count(&one)?, count(&two)?, count(&three)?]));
+        Ok(Window { requests, stats: stats()?.since(&before), missed: missed.ok() })
+    }
+}
+
+/// All of them, in as many rounds as the bench has, and the server alone.
 pub(crate) fn contest(
     bench: &Bench,
     server: &Server,
-    facilities: &mut [Facility],
+    programs: &mut Programs,
     contenders: &[Beside],
-) -> Done<Vec<Came>> {
+) -> Done<(Vec<Came>, Came)> {
+    let nothing = || Window::with(bench, server, || Ok(FacilityStats::default()));
+    let mut alone = Came::default();
     let mut all: Vec<Came> = contenders.iter().map(|_| Came::default()).collect();
     for round in 0..bench.rounds {
         let mut order: Vec<usize> = (0..contenders.len()).collect();
         if round % 2 == 1 {
             order.reverse();
         }
-        let mut without = server.rate(WINDOW)?;
+        let mut without = nothing()?;
+        alone.add(without, without);
         for pair in order.chunks(2) {
             let mut windows = vec![];
             for &which in pair {
-                windows.push((which, window(bench, server, facilities, &contenders[which])?));
+                windows.push((which, window(bench, server, programs, &contenders[which])?));
             }
-            let next = server.rate(WINDOW)?;
+            let next = nothing()?;
+            alone.add(next, next);
             for (at, (which, window)) in windows.into_iter().enumerate() {
                 all[which].add(window, if at == 0 { without } else { next });
             }
             without = next;
         }
     }
-    Ok(all)
+    Ok((all, alone))
 }
 
-fn window(bench: &Bench, server: &Server, facilities: &mut [Facility], beside: &Beside) -> Done<Window> {
+fn window(bench: &Bench, server: &Server, programs: &mut Programs, beside: &Beside) -> Done<Window> {
     let cpu = bench.server.number() as u32;
     match beside {
         Beside::Meter(sources) => {
             let config = ProbeConfig { sources: sources.clone(), ..ProbeConfig::default() };
             let _probe = Probe::start(&config)?;
-            Ok(Window { requests: server.rate(WINDOW)?, stats: FacilityStats::default(), missed: None })
+            Window::with(bench, server, || Ok(FacilityStats::default()))
         }
         Beside::Events(which, events) => {
-            let run = facilities[*which].run(events)?;
-            let before = run.stats(cpu)?;
-            let counters = counters(cpu);
-            let requests = server.rate(WINDOW)?;
-            let missed = counters.ok().map(|counters| counters.map(|counter| counter.count().unwrap_or(0)));
-            Ok(Window { requests, stats: run.stats(cpu)?.since(&before), missed })
+            let run = programs.facilities[*which].run(events)?;
+            Window::with(bench, server, || Ok(run.stats(cpu)?))
+        }
+        Beside::Timer(events) => {
+            let run = programs.timers.run(events)?;
+            Window::with(bench, server, || Ok(by_timer(run.stats(cpu)?)))
         }
     }
+}
+
+/// A timer has no slack, so all is at its deadline, and an interrupt.
+fn by_timer(TimerStats { fired, late_sum_ns, late_max_ns }: TimerStats) -> FacilityStats {
+    let mut stats = FacilityStats {
+        backups: fired,
+        expired: fired,
+        late_sum_ns,
+        late_max_ns,
+        ..FacilityStats::default()
+    };
+    stats.fired[15] = fired;
+    stats
+}
+
+fn count(counter: &MissCounter) -> Result<u64, String> {
+    counter.count().map_err(|why| why.to_string())
 }
 
 /// Those of all caches, or why one of them is not counted.

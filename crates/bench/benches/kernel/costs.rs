@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use softtimers_bench::pacing::record::{Check, show};
-use softtimers_bpf::{Events, Facility, Source};
+use softtimers_bpf::{Events, Facility, Source, Timers};
 
-use crate::contest::{Beside, Came, contest, counters};
+use crate::contest::{Beside, Came, Programs, contest, counters};
 use crate::server::Server;
 use crate::{Bench, Done};
 
@@ -20,10 +20,12 @@ const DEADLINES: [u64; 7] = [10, 20, 50, 100, 200, 500, 1_000];
 /// The places of facilities with these trigger states.
 const BY_THREE: usize = 0;
 const BY_ALL: usize = 1;
-const BY_TIMER: usize = 2;
 
-fn facilities() -> Done<[Facility; 3]> {
-    Ok([Facility::load(&Source::DEFAULT)?, Facility::load(&Source::ALL)?, Facility::load(&[])?])
+fn programs() -> Done<Programs> {
+    Ok(Programs {
+        facilities: [Facility::load(&Source::DEFAULT)?, Facility::load(&Source::ALL)?],
+        timers: Timers::load()?,
+    })
 }
 
 fn server(bench: &Bench) -> Done<Option<Server>> {
@@ -63,12 +65,12 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
             rows.push((format!("soft, all sources, {what}, {every}"), Beside::Events(BY_ALL, soft)));
             if period > 0 {
                 let timer = events(bench, period, Some(0), touches);
-                rows.push((format!("bpf_timer, {what}, {every}"), Beside::Events(BY_TIMER, timer)));
+                rows.push((format!("bpf_timer, {what}, {every}"), Beside::Timer(timer)));
             }
         }
     }
     let besides: Vec<Beside> = rows.iter().map(|(_, beside)| beside.clone()).collect();
-    let came = contest(bench, &server, &mut facilities()?, &besides)?;
+    let (came, alone) = contest(bench, &server, &mut programs()?, &besides)?;
     if let Err(why) = counters(bench.server.number() as u32) {
         println!("misses of the caches are not counted: {why}\n");
     }
@@ -76,10 +78,9 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
         "| beside nginx | requests kept, quartiles | events/s | cost of an event | past the deadline | by the backup | backups/s | mean lateness | misses a request: l1d, l1i, itlb |"
     );
     println!("|---|---|---|---|---|---|---|---|---|");
+    println!("| nothing | 1 | – | – | – | – | – | – | {} |", misses(&alone));
     for ((name, _), came) in rows.iter().zip(&came) {
-        let missed =
-            came.missed().map_or("–".to_owned(), |missed| missed.map(|one| format!("{one:.1}")).join(", "));
-        println!("| {name} | {} | {missed} |", columns(came));
+        println!("| {name} | {} | {} |", columns(came), misses(came));
     }
     let of =
         |wanted: &str| rows.iter().zip(&came).find(|((name, _), _)| name == wanted).map(|(_, came)| came);
@@ -87,6 +88,7 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
     let backup = |name: &str| of(name).and_then(Came::by_backup);
     let three = "soft, three sources, null, 20 us";
     let cost = |name: &str| of(name).and_then(Came::cost);
+    let beside = cost(three).zip(cost("bpf_timer, null, 20 us"));
     let later = cost("bpf_timer, 50 lines, 20 us").zip(cost("bpf_timer, 50 lines, 10 us"));
     bench.checks.extend([
         Check::at_least("kept beside the meter, all sources", 0.85, kept("the meter, all sources")),
@@ -98,6 +100,11 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
             0.001,
             backup("soft, all sources, null, 20 us"),
         ),
+        Check::at_most(
+            "an event's cost, null, 20 us: soft, three sources, against bpf_timer",
+            1.0,
+            beside.map(|(soft, timer)| soft / timer),
+        ),
         Check::at_least(
             "bpf_timer, 50 lines: an event's cost at 20 us against 10 us",
             1.0,
@@ -105,6 +112,11 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
         ),
     ]);
     Ok(())
+}
+
+/// For each request, or a dash where they are not counted.
+fn misses(came: &Came) -> String {
+    came.missed().map_or("–".to_owned(), |missed| missed.map(|one| format!("{one:.1}")).join(", "))
 }
 
 /// Kept, rate, cost, deadline, backup, lateness.
@@ -133,7 +145,7 @@ pub(crate) fn deadlines(bench: &mut Bench) -> Done<()> {
         }
     }
     let besides: Vec<Beside> = rows.iter().map(|(_, _, beside)| beside.clone()).collect();
-    let came = contest(bench, &server, &mut facilities()?, &besides)?;
+    let (came, _) = contest(bench, &server, &mut programs()?, &besides)?;
     println!(
         "| sources | deadline | requests kept, quartiles | events/s | cost of an event | past it | by the backup | backups/s | mean lateness |"
     );

@@ -146,9 +146,14 @@ fn measure(arguments: &[String]) -> Done<()> {
     // Children inherit it; what is measured is put where it belongs.
     let _kept = bench.client.keep()?;
     let host = Host::watch();
+    let mut failed = vec![];
     for section in Section::ALL {
         if arguments.only.is_empty() || arguments.only.contains(&section) {
-            section.run(&mut bench)?;
+            // What the others found is not to be lost with it.
+            if let Err(why) = section.run(&mut bench) {
+                println!("\nfailed: {section:?}: {why}");
+                failed.push(format!("{section:?}: {why}"));
+            }
         }
     }
     println!("\n### What is to hold\n\n| figure | bound | measured | |\n|---|---|---|---|");
@@ -159,7 +164,7 @@ fn measure(arguments: &[String]) -> Done<()> {
     if let Some(file) = file {
         file.write(&format!("{:#}\n", bench.json))?;
     }
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
 }
 
 /// Loading is reading the object, verifying and compiling; attaching is not part of it.

@@ -14,7 +14,8 @@ use crate::{Bench, Done};
 /// nginx that answers with a file of 6 KB, as the paper's servers did, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
-    _nginx: Running,
+    /// `None` when it has been ended.
+    nginx: Option<Running>,
     directory: PathBuf,
     url: String,
 }
@@ -59,7 +60,7 @@ impl Server {
             std::thread::yield_now();
         }
         let url = format!("http://127.0.0.1:{port}/file");
-        Ok(Some(Server { _nginx: nginx, directory, url }))
+        Ok(Some(Server { nginx: Some(nginx), directory, url }))
     }
 
     /// Requests a second that it answers under full load for so many seconds.
@@ -88,6 +89,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        // First, for it writes there.
+        self.nginx = None;
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

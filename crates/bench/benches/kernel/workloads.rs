@@ -22,7 +22,7 @@ use softtimers::{Clock, Monotonic};
 use softtimers_bench::pacing::record::Check;
 use softtimers_bpf::{Probe, ProbeConfig, Sample, Source};
 
-use crate::analogues::Running;
+use crate::analogues::{self, Running};
 use crate::intervals::{Intervals, spread};
 use crate::server::{Connections, Server, there};
 use crate::{Bench, Done};
@@ -45,6 +45,12 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
     println!("\n### Trigger intervals by workload, µs (Table IV, figure 2)\n");
     if !there("nginx") || !there("wrk") {
         println!("(without nginx and wrk, ST-Apache is a server of threads and clients of our own)\n");
+    }
+    if analogues::disk_is_memory() {
+        println!(
+            "({} is in memory: the file server of ST-nfs waits for no disk)\n",
+            analogues::disk().display()
+        );
     }
     println!("| workload | samples | idle | max | mean | median | stddev | > 100 | > 150 | the paper's |");
     println!("|---|---|---|---|---|---|---|---|---|---|");
