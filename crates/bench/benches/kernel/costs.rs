@@ -88,8 +88,10 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
     let backup = |name: &str| of(name).and_then(Came::by_backup);
     let three = "soft, three sources, null, 20 us";
     let cost = |name: &str| of(name).and_then(Came::cost);
-    let beside = cost(three).zip(cost("bpf_timer, null, 20 us"));
-    let later = cost("bpf_timer, 50 lines, 20 us").zip(cost("bpf_timer, 50 lines, 10 us"));
+    // Where the machine drifted more than the timer cost there is nothing to compare with.
+    let timer = |name: &str| cost(name).filter(|&cost| cost > 0.0);
+    let beside = cost(three).zip(timer("bpf_timer, null, 20 us"));
+    let later = timer("bpf_timer, 50 lines, 20 us").zip(timer("bpf_timer, 50 lines, 10 us"));
     bench.checks.extend([
         Check::at_least("kept beside the meter, all sources", 0.85, kept("the meter, all sources")),
         Check::at_least("kept beside the meter, three sources", 0.97, kept("the meter, three sources")),
