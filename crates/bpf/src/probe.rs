@@ -91,8 +91,9 @@ impl Probe {
     pub fn restart(&mut self) -> Result<(), Error> {
         let stamp = |&place: &u32| [0, 0, 0, u64::from(place), 0, 0, 0, 0];
         let stamps: Vec<[u64; STAMP]> = self.places.iter().map(stamp).collect();
-        // In this order: without a place nothing is counted, and who found one before may write back what it counted once
-        // more; that is over when the rows, thousands of system calls' worth, are zero. Then a stamp that is zero begins no interval.
+        // In this order: without a place nothing is counted, and who found one just before, and may write back what it counted
+        // once more, is done after a tenth of a microsecond; zeroing the rows takes eleven system calls of each processor. Then
+        // a stamp that is zero begins no interval.
         self.write("stamps", &vec![[0u64; STAMP]; stamps.len()])?;
         self.write("rows", &vec![[0u64; ROW]; self.places.len() * ROWS])?;
         self.write("stamps", &stamps)

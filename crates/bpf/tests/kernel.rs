@@ -101,6 +101,37 @@ fn only_the_chosen_processor_is_measured_and_all_samples_are_its() {
     assert!(kept <= 4_096 && kept * 10 >= passed.min(4_096) * 9, "{kept} of {passed}");
 }
 
+/// Also while another processor counts.
+#[test]
+fn what_was_kept_before_a_restart_does_not_survive_it() {
+    let Some(mut probe) = probe_of(&[Source::Syscall]) else { return };
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // It ends also if the other panics.
+            for _ in 0..20_000 {
+                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                call(100);
+            }
+        });
+        for round in 0..50 {
+            call(2_000);
+            probe.restart().unwrap();
+            // In this order: what comes in between is counted, and not among those kept.
+            let kept: usize = (0..probe.processors()).map(|cpu| probe.samples(cpu).unwrap().len()).sum();
+            let counted = ended_by(&probe, Source::Syscall)
+                + probe.intervals().unwrap().processors.iter().map(|cpu| cpu.idle.count).sum::<u64>();
+            if kept as u64 > counted + 100 {
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+                panic!("round {round}: {kept} kept of {counted}");
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 /// A process that begins has its pages brought in one by one.
 #[test]
 fn page_faults_are_trigger_states() {
