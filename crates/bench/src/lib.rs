@@ -10,7 +10,7 @@
 //! | `callouts` | do set and cancel cost more, the more timers are outstanding (the BSD timers' Table I)? |
 //! | `shared` | how long is the lock of shared timers held, when very many are due together? |
 //! | `handover` | what does it cost to hand datagrams to the kernel, by each way and number at a time? |
-//! | `kernel` | what do events in the kernel cost a web server, at its trigger states and by `bpf_timer`? |
+//! | `kernel` | how often does the kernel pass trigger states, and what do events there cost a web server, against `bpf_timer`? |
 //! | `null_events` | what does an event cost that does nothing, by each kind of timer? |
 //! | `overload` | what does a receiver deliver at five times its capacity, and what does surviving cost when there is none? |
 //! | `pacing` | the pacing experiments of the soft timers paper, live |

@@ -20,8 +20,7 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 /* Samples of one map value, and values of one processor. */
 #define CHUNK 512
 
-const volatile u32 log_chunks = 0; /* of each processor; 0: none are kept */
-const volatile u64 processors = ~0ULL; /* which are measured, by bit */
+const volatile u32 log_chunks = 0; /* of each processor that is measured; 0: none are kept */
 
 struct row {
 	u64 count, sum, max, over_100us, over_150us;
@@ -31,13 +30,13 @@ struct row {
 struct stamp {
 	u64 last;
 	u64 samples;
-	u32 idle;
-	u32 pad;
-	u64 pad2[5]; /* a cache line for each processor */
+	u64 idle;
+	u64 place; /* among those that are measured, from 1; 0: it is not. Written by the reader */
+	u64 pad[4]; /* a cache line for each processor */
 };
 
 struct samples {
-	u32 of[CHUNK]; /* ns, at most 2^26 - 1 (67 ms), shifted by 5; the lowest five bits: source, 10 for idleness */
+	u32 of[CHUNK]; /* ns, at most 2^27 - 1 (134 ms), shifted by 5; the lowest five bits: source, 10 for idleness */
 };
 
 struct {
@@ -81,13 +80,11 @@ static __always_inline u32 bucket_of(u64 value)
 __noinline int passed(u32 source, u32 idle)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	if (cpu < 64 && !(processors >> cpu & 1))
-		return 0;
 	struct stamp *stamp = bpf_map_lookup_elem(&stamps, &cpu);
-	if (!stamp)
+	if (!stamp || !stamp->place)
 		return 0;
 	u64 now = bpf_ktime_get_ns(), last = stamp->last;
-	u32 was_idle = stamp->idle;
+	u64 was_idle = stamp->idle;
 	/* Later than now: an interrupt has been here since the clock was read, and has counted this interval. */
 	if (now < last)
 		return 0;
@@ -119,12 +116,12 @@ __noinline int passed(u32 source, u32 idle)
 	u32 chunk = sample / CHUNK;
 	if (chunk >= log_chunks)
 		return 0;
-	chunk += cpu * log_chunks;
+	chunk += (u32)(stamp->place - 1) * log_chunks;
 	struct samples *samples = bpf_map_lookup_elem(&kept, &chunk);
 	if (!samples)
 		return 0;
 	stamp->samples = sample + 1;
-	samples->of[sample & (CHUNK - 1)] = (gap < (1 << 26) ? (u32)gap << 5 : ~31U) | which;
+	samples->of[sample & (CHUNK - 1)] = (gap < (1 << 27) ? (u32)gap << 5 : ~31U) | which;
 	return 0;
 }
 

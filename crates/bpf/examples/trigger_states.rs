@@ -7,7 +7,7 @@ use softtimers_bpf::{Error, Probe, ProbeConfig, Source};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(1), |text| text.parse())?;
     let probe = match Probe::start(&ProbeConfig::default()) {
-        Err(why @ (Error::Privilege { .. } | Error::NoBtf(_))) => {
+        Err(why @ (Error::Privilege { .. } | Error::NoBtf(_) | Error::TooOld { .. })) => {
             println!("not possible here: {why}");
             return Ok(());
         }

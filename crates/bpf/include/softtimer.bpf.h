@@ -15,15 +15,15 @@
  *                                                    ▲
  *      bpf_timer, at the earliest deadline ──────────┘
  *
- * How to use it. Before this file: vmlinux.h and bpf_helpers.h (or kernel.bpf.h beside this file). After it:
+ * How to use it. Compile with clang -O2 -g -target bpf -mcpu=v3, which has the compare-and-swap. Before this file:
+ * vmlinux.h and bpf_helpers.h (or kernel.bpf.h beside this file). After it:
  *
  *      static __always_inline void st_fire(struct st_cpu *c, u32 id, struct st_event *e, u64 now, u32 source)
  *      {
  *              flush(e->a);                              // what the event is for
  *              st_again(c, id, now + 100000, 1000000);   // 100 us from now; at most 1 ms later
  *      }
- *      ST_ATTACH(softirq_exit)                           // a trigger state; as many as you like
- *      ST_ATTACH(sched_switch)
+ *      ST_ATTACH_DEFAULT                                 // cheap trigger states; ST_ATTACH(name) for each that you like
  *      ST_INIT(sys_enter)                                // sets each processor up, in a context that may allocate
  *
  * and then, from any program of yours: st_schedule(id, st_now() + 100000, 1000000, ST_ANYWHERE).
@@ -52,7 +52,7 @@
 #ifndef ST_EVENTS
 #define ST_EVENTS 64
 #endif
-/* Processors: a loader may lower it (max_entries of st_cpus and st_backups). */
+/* Processors: a loader may set it to their number (max_entries of st_cpus and st_backups). */
 #ifndef ST_MAX_CPUS
 #define ST_MAX_CPUS 64
 #endif
@@ -71,6 +71,7 @@
 #endif
 enum { ST_ADDED, ST_FIRED, ST_REMOVED };
 
+#define ST_WORDS ((ST_EVENTS + 63) / 64)
 #define ST_TICK_SHIFT 12
 #define ST_SLOTS 256
 #define ST_HELD ST_SLOTS /* the list of events that are due, but not allowed where they were found */
@@ -90,8 +91,7 @@ struct st_event {
 	u32 contexts; /* where it may fire */
 	u16 next, prev;
 	u16 list; /* slot, or ST_HELD */
-	u16 linked;
-	u32 pad;
+	u16 pad[3];
 };
 
 struct st_stats {
@@ -102,6 +102,7 @@ struct st_stats {
 	u64 late_sum; /* ns after the due time, of all that fired */
 	u64 late_max;
 	u64 held; /* due where they were not allowed to fire */
+	u64 expired; /* fired at their deadline or after it, whoever fired them: the backup's interrupt is a trigger state, too */
 	u64 fired[ST_SOURCES];
 };
 
@@ -123,6 +124,7 @@ struct st_cpu {
 	struct st_stats stats;
 	u16 head[ST_SLOTS + 1], tail[ST_SLOTS + 1];
 	u16 pad[2];
+	u64 linked[ST_WORDS]; /* the events that are scheduled, a bit each */
 	struct st_event events[ST_EVENTS];
 } __attribute__((aligned(64)));
 
@@ -175,6 +177,19 @@ static __always_inline struct st_event *st_at(struct st_cpu *c, u32 id)
 {
 	barrier_var(id);
 	return &c->events[id & (ST_EVENTS - 1)];
+}
+
+/* The word with the bit of this event. */
+static __always_inline u64 *st_word(struct st_cpu *c, u32 id)
+{
+	u32 word = id >> 6;
+	barrier_var(word);
+	return &c->linked[word & (ST_WORDS - 1)];
+}
+
+static __always_inline int st_linked(struct st_cpu *c, u32 id)
+{
+	return *st_word(c, id) >> (id & 63) & 1;
 }
 
 static __always_inline u32 st_list(u32 list)
@@ -254,7 +269,7 @@ __noinline int st_unlink(struct st_cpu *c, u32 id)
 		if (!c->head[ST_HELD])
 			c->held_contexts = c->held_seen = c->sweep = 0;
 	}
-	e->linked = 0;
+	*st_word(c, id) &= ~(1ULL << (id & 63));
 	return 0;
 }
 
@@ -267,7 +282,7 @@ __noinline int st_append(struct st_cpu *c, u32 id, u32 to)
 	e->list = list;
 	e->next = 0;
 	e->prev = last;
-	e->linked = 1;
+	*st_word(c, id) |= 1ULL << (id & 63);
 	if (last)
 		st_at(c, last)->next = id;
 	else
@@ -292,7 +307,7 @@ __noinline int st_add(struct st_cpu *c, u32 id, u64 due, u64 slack)
 	if (!c || id == 0 || id >= ST_EVENTS)
 		return ST_EINVAL;
 	struct st_event *e = st_at(c, id);
-	if (e->linked)
+	if (st_linked(c, id))
 		st_unlink(c, id);
 	if (!e->contexts)
 		e->contexts = ST_ANYWHERE;
@@ -323,7 +338,7 @@ static __always_inline int st_again(struct st_cpu *c, u32 id, u64 due, u64 slack
 /* From st_fire: not any more. */
 static __always_inline int st_del(struct st_cpu *c, u32 id)
 {
-	if (id == 0 || id >= ST_EVENTS || !st_at(c, id)->linked)
+	if (id == 0 || id >= ST_EVENTS || !st_linked(c, id))
 		return ST_ENOENT;
 	ST_OBSERVE(ST_REMOVED, id);
 	return st_unlink(c, id);
@@ -338,6 +353,7 @@ static __always_inline int st_fire_one(struct st_cpu *c, u32 id, u64 now, u32 so
 	c->stats.late_sum += late;
 	if (late > c->stats.late_max)
 		c->stats.late_max = late;
+	c->stats.expired += now >= e->deadline;
 	st_unlink(c, id);
 	ST_OBSERVE(ST_FIRED, id);
 	st_fire(c, id, e, now, source);
@@ -492,14 +508,26 @@ static __always_inline int st_cancel(u32 id)
 	return said;
 }
 
-/* The deadline of whatever is scheduled and may fire in the backup. */
-static __always_inline u64 st_first_deadline(struct st_cpu *c)
+/* A function of its own, or the verifier would follow its paths once more for each event. */
+__noinline u32 st_lowest_of(u64 bits)
+{
+	return st_lowest(bits);
+}
+
+/* The deadline of whatever is scheduled and may fire in the backup: as many steps as events are scheduled. */
+__noinline u64 st_first_deadline(struct st_cpu *c)
 {
 	u64 first = ST_NEVER;
-	for (u32 i = 1; i < ST_EVENTS; i++) {
-		struct st_event *e = st_at(c, i);
-		if (e->linked && (e->contexts >> ST_SRC_backup & 1) && e->deadline < first)
-			first = e->deadline;
+	if (!c)
+		return first;
+	for (u32 word = 0; word < ST_WORDS; word++) {
+		u64 bits = c->linked[word];
+		for (u32 i = 0; i < 64 && bits; i++) {
+			struct st_event *e = st_at(c, (word << 6) + st_lowest_of(bits));
+			bits &= bits - 1;
+			if ((e->contexts >> ST_SRC_backup & 1) && e->deadline < first)
+				first = e->deadline;
+		}
 	}
 	return first;
 }
@@ -561,6 +589,20 @@ static __always_inline int st_init(void)
 		st_trigger(ST_SRC_##name);        \
 		return 0;                         \
 	}
+
+/* Trigger states that are cheap: none of them is met at every system call. What most programs need. The tracepoint of the
+ * clock's interrupt is x86's alone, and an object with a program at one that the kernel lacks does not load: it is among them
+ * with -D__TARGET_ARCH_x86, libbpf's name for that. */
+#ifdef __TARGET_ARCH_x86
+#define ST_ATTACH_DEFAULT          \
+	ST_ATTACH(softirq_exit)    \
+	ST_ATTACH(sched_switch)    \
+	ST_ATTACH(local_timer_exit)
+#else
+#define ST_ATTACH_DEFAULT          \
+	ST_ATTACH(softirq_exit)    \
+	ST_ATTACH(sched_switch)
+#endif
 
 /* A program at this tracepoint, named st_init_cpu, that sets processors up. To be detached when all are. */
 #define ST_INIT(name)                             \

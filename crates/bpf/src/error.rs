@@ -13,7 +13,14 @@ pub enum Error {
     },
     /// The kernel offers no description of its types (`CONFIG_DEBUG_INFO_BTF`, `/sys/kernel/btf/vmlinux`).
     NoBtf(String),
-    /// The kernel refused the program: it is too old, or its verifier says no.
+    /// The kernel is older than the programs.
+    TooOld {
+        /// The first that has what they need.
+        needed: (u32, u32),
+        /// What this one calls itself.
+        release: String,
+    },
+    /// The kernel refused the program: its verifier says no, or it lacks an option.
     Refused {
         /// The program.
         program: String,
@@ -34,6 +41,9 @@ impl fmt::Display for Error {
             Error::Privilege { missing } => write!(f, "{missing} missing"),
             Error::NoBtf(why) => {
                 write!(f, "the kernel does not describe its types: /sys/kernel/btf/vmlinux: {why}")
+            }
+            Error::TooOld { needed: (major, minor), release } => {
+                write!(f, "Linux {major}.{minor} or newer is needed; this is {release}")
             }
             Error::Refused { program, why } => {
                 write!(f, "the kernel refuses the BPF program {program}: {why}")

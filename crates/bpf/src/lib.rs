@@ -20,16 +20,20 @@
 
 #![forbid(unsafe_code)]
 
+mod batches;
 mod error;
 mod facility;
 mod load;
 mod probe;
 mod samples;
 mod source;
+mod timers;
 
+pub use batches::{BatchTotals, Batches, FlushedBy};
 pub use error::Error;
-pub use facility::{Facility, FacilityConfig, FacilityStats};
-pub use load::processors;
+pub use facility::{Events, Facility, FacilityRun, FacilityStats};
+pub use load::{Verified, processors};
 pub use probe::{Counted, Intervals, Probe, ProbeConfig, ProcessorIntervals};
 pub use samples::{Sample, Windows};
 pub use source::Source;
+pub use timers::{TimerStats, Timers, TimersRun};

@@ -5,21 +5,34 @@
 //! found out by doing it: which capability was missing is looked up afterwards.
 
 use std::fs;
+use std::thread;
 
 use aya::programs::BtfTracePoint;
+use aya::programs::tp_btf::BtfTracePointLink;
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::Error;
 
 /// A tracepoint, and why it could not be attached to, if it could not.
 pub(crate) type Attached = (&'static str, Result<(), String>);
 
-/// The kernel's description of its types.
-pub(crate) fn kernel_types() -> Result<Btf, Error> {
+/// The kernel's description of its types, if it is new enough for the programs.
+pub(crate) fn kernel_types(needed: (u32, u32)) -> Result<Btf, Error> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if version(&release).is_some_and(|version| version < needed) {
+        return Err(Error::TooOld { needed, release: release.trim().to_owned() });
+    }
     Btf::from_sys_fs().map_err(|error| match error {
         BtfError::FileError { error, .. } => Error::NoBtf(error.to_string()),
         other => Error::NoBtf(line(&other)),
     })
+}
+
+/// The first two numbers of a release; `None` if it does not begin with such.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 /// Loads maps and programs, but attaches nothing.
@@ -27,19 +40,49 @@ pub(crate) fn load(loader: &mut EbpfLoader<'_>, object: &[u8]) -> Result<Ebpf, E
     loader.load(object).map_err(|error| refused("maps", &error))
 }
 
-/// Loads and attaches the program `name` at `tracepoint`.
-pub(crate) fn attach(bpf: &mut Ebpf, name: &str, tracepoint: &str, types: &Btf) -> Result<(), Error> {
-    let refused = |why: &dyn std::error::Error| refused(name, why);
+/// What the verifier did for a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verified {
+    /// The program.
+    pub name: String,
+    /// Instructions that the verifier followed, over all paths; `None` before Linux 5.16. The kernel refuses a million.
+    pub instructions: Option<u32>,
+}
+
+/// Loads the program `name` for `tracepoint`: the verifier reads it.
+pub(crate) fn load_at(bpf: &mut Ebpf, name: &str, tracepoint: &str, types: &Btf) -> Result<Verified, Error> {
+    let program = program(bpf, name)?;
+    program.load(tracepoint, types).map_err(|error| refused(name, &error))?;
+    let instructions = program.info().ok().and_then(|info| info.verified_instruction_count());
+    Ok(Verified { name: name.to_owned(), instructions })
+}
+
+/// Attaches the program `name`, which is loaded, until the link is dropped.
+pub(crate) fn attach(bpf: &mut Ebpf, name: &str) -> Result<BtfTracePointLink, Error> {
+    let program = program(bpf, name)?;
+    let link = program.attach().and_then(|link| program.take_link(link));
+    link.map_err(|error| refused(name, &error))
+}
+
+fn program<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, Error> {
     let missing =
         || Error::Refused { program: name.to_owned(), why: "the object does not have it".to_owned() };
     let program = bpf.program_mut(name).ok_or_else(missing)?;
-    let program: &mut BtfTracePoint = program.try_into().map_err(|error| refused(&error))?;
-    program.load(tracepoint, types).map_err(|error| refused(&error))?;
-    program.attach().map_err(|error| refused(&error))?;
-    Ok(())
+    program.try_into().map_err(|error| refused(name, &error))
 }
 
-/// Attaches `prefix` + tracepoint at each tracepoint.
+/// What is attached, and at which tracepoints.
+#[derive(Debug)]
+pub(crate) struct AttachedAll {
+    /// Each tracepoint that was tried.
+    pub(crate) tried: Vec<Attached>,
+    /// What the verifier did.
+    pub(crate) verified: Vec<Verified>,
+    /// Detached when they are dropped.
+    pub(crate) links: Vec<BtfTracePointLink>,
+}
+
+/// Loads and attaches `prefix` + tracepoint at each tracepoint.
 ///
 /// # Errors
 /// If none could be attached: that of the first, which says most.
@@ -48,27 +91,33 @@ pub(crate) fn attach_all(
     prefix: &str,
     tracepoints: impl IntoIterator<Item = &'static str>,
     types: &Btf,
-) -> Result<Vec<Attached>, Error> {
-    let mut attached = vec![];
+) -> Result<AttachedAll, Error> {
+    let mut all = AttachedAll { tried: vec![], verified: vec![], links: vec![] };
     let mut first = None;
     for tracepoint in tracepoints {
-        match attach(bpf, &format!("{prefix}{tracepoint}"), tracepoint, types) {
-            Ok(()) => attached.push((tracepoint, Ok(()))),
+        let name = format!("{prefix}{tracepoint}");
+        match load_at(bpf, &name, tracepoint, types).and_then(|verified| Ok((verified, attach(bpf, &name)?)))
+        {
+            Ok((verified, link)) => {
+                all.tried.push((tracepoint, Ok(())));
+                all.verified.push(verified);
+                all.links.push(link);
+            }
             Err(error) => {
-                attached.push((tracepoint, Err(error.to_string())));
+                all.tried.push((tracepoint, Err(error.to_string())));
                 first.get_or_insert(error);
             }
         }
     }
     match first {
-        Some(error) if attached.iter().all(|(_, how)| how.is_err()) => Err(error),
-        None if attached.is_empty() => Err(Error::NothingAttached),
-        _ => Ok(attached),
+        Some(error) if all.links.is_empty() => Err(error),
+        None if all.tried.is_empty() => Err(Error::NothingAttached),
+        _ => Ok(all),
     }
 }
 
 /// Says what is missing if it is a privilege, else what the kernel said.
-fn refused(program: &str, error: &dyn std::error::Error) -> Error {
+pub(crate) fn refused(program: &str, error: &dyn std::error::Error) -> Error {
     let missing = missing_capabilities();
     if missing.is_empty() {
         Error::Refused { program: program.to_owned(), why: line(error) }
@@ -114,6 +163,46 @@ pub fn processors() -> Result<u32, Error> {
     Ok(count as u32)
 }
 
+/// Makes system calls on each of these processors, at which a program may set it up, until it says that it is; an offline
+/// one, or one that this process may not run on, is passed over.
+pub(crate) fn call_on_each(
+    processors: impl Iterator<Item = u32> + Send,
+    mut is_up: impl FnMut(u32) -> Result<bool, Error> + Send,
+) -> Result<(), Error> {
+    let visit = || {
+        for cpu in processors {
+            // What the set has no place for, `set` would panic on.
+            if cpu as usize >= CpuSet::MAX_CPU {
+                continue;
+            }
+            let mut there = CpuSet::new();
+            there.set(cpu as usize);
+            if sched_setaffinity(None, &there).is_err() {
+                continue;
+            }
+            // The wheel may be taken at that moment, so perhaps once more.
+            for _ in 0..ATTEMPTS {
+                thread::yield_now();
+                if is_up(cpu)? {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    };
+    // A thread of its own, for this one is to stay where it is.
+    thread::scope(|scope| scope.spawn(visit).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The first Linux with programs at tracepoints by its types and the capabilities for them; and with timers that stay on
+/// their processor.
+pub(crate) const PROBE: (u32, u32) = (5, 8);
+pub(crate) const TIMERS: (u32, u32) = (6, 7);
+/// What sets processors up, in each object with timers.
+pub(crate) const INIT: &str = "st_init_cpu";
+/// System calls on a processor until it is set up.
+const ATTEMPTS: usize = 100;
+
 /// A map's value, by its index.
 pub(crate) fn map_error(error: impl std::error::Error) -> Error {
     Error::Map(line(&error))
@@ -122,5 +211,41 @@ pub(crate) fn map_error(error: impl std::error::Error) -> Error {
 impl From<EbpfError> for Error {
     fn from(error: EbpfError) -> Self {
         refused("maps", &error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn releases_are_compared_by_their_first_two_numbers() {
+        assert_eq!(version("6.18.44-fc-v669\n"), Some((6, 18)));
+        assert_eq!(version("5.4-rc1"), Some((5, 4)));
+        assert!(version("6.7").unwrap() >= TIMERS && version("6.10.1").unwrap() > TIMERS);
+        assert_eq!((version(""), version("next")), (None, None));
+    }
+
+    #[test]
+    fn a_tracepoint_that_is_missing_does_not_hinder_the_others() {
+        let object = aya::include_bytes_aligned!("../object/probe.bpf.o");
+        let loaded = kernel_types(PROBE).and_then(|types| Ok((load(&mut EbpfLoader::new(), object)?, types)));
+        let (mut bpf, types) = match loaded {
+            Ok(loaded) => loaded,
+            Err(why) => {
+                let name = std::thread::current().name().unwrap_or("?").to_owned();
+                let line = format!("skipped: {name}: {why}\n");
+                return std::io::stderr().write_all(line.as_bytes()).unwrap();
+            }
+        };
+        let all = attach_all(&mut bpf, "on_", ["no_such_tracepoint", "sched_switch"], &types).unwrap();
+        assert!(
+            all.tried[0].1.as_ref().is_err_and(|why| why.contains("on_no_such_tracepoint")),
+            "{:?}",
+            all.tried
+        );
+        assert!(all.tried[1].1.is_ok() && all.links.len() == 1, "{:?}", all.tried);
+        assert!(attach_all(&mut bpf, "on_", ["no_such_tracepoint"], &types).is_err());
     }
 }

@@ -4,7 +4,7 @@ use aya::maps::Array;
 use aya::{Ebpf, EbpfLoader};
 use softtimers_core::Histogram;
 
-use crate::load::{self, Attached};
+use crate::load::{self, AttachedAll, Verified};
 use crate::samples::Sample;
 use crate::{Error, Source};
 
@@ -26,8 +26,9 @@ const CHUNK: usize = 512;
 #[derive(Debug)]
 pub struct Probe {
     bpf: Ebpf,
-    attached: Vec<Attached>,
-    processors: u32,
+    attached: AttachedAll,
+    /// Of each processor, its place among those that are measured, from 1; zero: it is not.
+    places: Vec<u32>,
     chunks: u32,
 }
 
@@ -39,14 +40,14 @@ pub struct ProbeConfig {
     /// How many intervals are kept one by one, of all processors together, before only counting goes on: 4 bytes each, at most
     /// 64 million.
     pub samples: u32,
-    /// The processors, by bit.
-    pub processors: u64,
+    /// The processors; `None`: all.
+    pub processors: Option<Vec<u32>>,
 }
 
 impl Default for ProbeConfig {
     /// All sources and processors, and the paper's two million samples.
     fn default() -> Self {
-        ProbeConfig { sources: Source::ALL.to_vec(), samples: 2_000_000, processors: u64::MAX }
+        ProbeConfig { sources: Source::ALL.to_vec(), samples: 2_000_000, processors: None }
     }
 }
 
@@ -56,22 +57,29 @@ impl Probe {
     /// # Errors
     /// If the process may not, or the kernel cannot.
     pub fn start(config: &ProbeConfig) -> Result<Probe, Error> {
-        let types = load::kernel_types()?;
+        let types = load::kernel_types(load::PROBE)?;
         let processors = load::processors()?;
+        let mut measured = 0;
+        let places: Vec<u32> = (0..processors)
+            .map(|cpu| {
+                let chosen = config.processors.as_ref().is_none_or(|chosen| chosen.contains(&cpu));
+                measured += u32::from(chosen);
+                if chosen { measured } else { 0 }
+            })
+            .collect();
         let samples = config.samples.min(64 << 20);
-        let chunks = samples.div_ceil(CHUNK as u32).div_ceil(processors);
+        let chunks = samples.div_ceil(CHUNK as u32).div_ceil(measured.max(1));
         let mut bpf = load::load(
             EbpfLoader::new()
                 .override_global("log_chunks", &chunks, true)
-                .override_global("processors", &config.processors, true)
                 .map_max_entries("stamps", processors)
                 .map_max_entries("rows", processors * ROWS as u32)
-                .map_max_entries("kept", (processors * chunks).max(1)),
+                .map_max_entries("kept", (measured * chunks).max(1)),
             OBJECT,
         )?;
         let tracepoints = config.sources.iter().flat_map(|source| source.tracepoints().iter().copied());
         let attached = load::attach_all(&mut bpf, "on_", tracepoints, &types)?;
-        let mut probe = Probe { bpf, attached, processors, chunks };
+        let mut probe = Probe { bpf, attached, places, chunks };
         probe.restart()?;
         Ok(probe)
     }
@@ -81,21 +89,30 @@ impl Probe {
     /// # Errors
     /// If the kernel does not let it.
     pub fn restart(&mut self) -> Result<(), Error> {
-        let processors = self.processors;
-        // In this order: a stamp that is zero begins no interval, so what is counted after it began after it.
-        self.blank("stamps", processors, [0u64; STAMP])?;
-        self.blank("rows", processors * ROWS as u32, [0u64; ROW])
+        let stamp = |&place: &u32| [0, 0, 0, u64::from(place), 0, 0, 0, 0];
+        let stamps: Vec<[u64; STAMP]> = self.places.iter().map(stamp).collect();
+        // In this order: without a place nothing is counted, and who found one just before, and may write back what it counted
+        // once more, is done after a tenth of a microsecond; zeroing the rows takes eleven system calls of each processor. Then
+        // a stamp that is zero begins no interval.
+        self.write("stamps", &vec![[0u64; STAMP]; stamps.len()])?;
+        self.write("rows", &vec![[0u64; ROW]; self.places.len() * ROWS])?;
+        self.write("stamps", &stamps)
     }
 
-    fn blank<V: aya::Pod>(&mut self, name: &str, entries: u32, value: V) -> Result<(), Error> {
+    fn write<V: aya::Pod>(&mut self, name: &str, values: &[V]) -> Result<(), Error> {
         let map = self.bpf.map_mut(name).ok_or_else(|| Error::Map(format!("{name} is missing")))?;
         let mut map: Array<_, V> = Array::try_from(map).map_err(load::map_error)?;
-        (0..entries).try_for_each(|entry| map.set(entry, value, 0)).map_err(load::map_error)
+        (0..).zip(values).try_for_each(|(entry, value)| map.set(entry, value, 0)).map_err(load::map_error)
     }
 
     /// The tracepoints that were to be attached to, and why some were not.
     pub fn tracepoints(&self) -> impl Iterator<Item = (&'static str, Result<(), &str>)> {
-        self.attached.iter().map(|(name, how)| (*name, how.as_ref().copied().map_err(String::as_str)))
+        self.attached.tried.iter().map(|(name, how)| (*name, how.as_ref().copied().map_err(String::as_str)))
+    }
+
+    /// What the verifier did for each program.
+    pub fn verified(&self) -> &[Verified] {
+        &self.attached.verified
     }
 
     /// What has been counted so far. Some microseconds for each source and processor.
@@ -104,7 +121,7 @@ impl Probe {
     /// If the kernel does not hand it over.
     pub fn intervals(&self) -> Result<Intervals, Error> {
         let rows: Array<_, [u64; ROW]> = self.map("rows")?;
-        let processors = (0..self.processors)
+        let processors = (0..self.processors())
             .map(|cpu| {
                 let mut read = |row: usize| {
                     let row = rows.get(&(cpu * ROWS as u32 + row as u32), 0).map_err(load::map_error)?;
@@ -120,7 +137,7 @@ impl Probe {
     /// Whether something marks this source: one of its tracepoints is attached to.
     pub fn has(&self, source: Source) -> bool {
         let of_it = |name: &str| source.tracepoints().contains(&name);
-        self.attached.iter().any(|(name, how)| how.is_ok() && of_it(name))
+        self.attached.tried.iter().any(|(name, how)| how.is_ok() && of_it(name))
     }
 
     /// The intervals of a processor that were kept, in order.
@@ -130,10 +147,14 @@ impl Probe {
     pub fn samples(&self, cpu: u32) -> Result<Vec<Sample>, Error> {
         let stamps: Array<_, [u64; STAMP]> = self.map("stamps")?;
         let kept: Array<_, [u32; CHUNK]> = self.map("kept")?;
-        let count = stamps.get(&cpu, 0).map_err(load::map_error)?[1] as usize;
+        let [_, count, _, place, ..] = stamps.get(&cpu, 0).map_err(load::map_error)?;
+        let Some(first) = (place as u32).checked_sub(1).map(|place| place * self.chunks) else {
+            return Ok(vec![]);
+        };
+        let count = count as usize;
         let mut samples = Vec::with_capacity(count);
         for chunk in 0..(count.div_ceil(CHUNK) as u32).min(self.chunks) {
-            let chunk = kept.get(&(cpu * self.chunks + chunk), 0).map_err(load::map_error)?;
+            let chunk = kept.get(&(first + chunk), 0).map_err(load::map_error)?;
             let left = count - samples.len();
             samples.extend(chunk.iter().take(left).map(|&word| Sample::from_word(word)));
         }
@@ -142,7 +163,7 @@ impl Probe {
 
     /// Processors that may exist.
     pub fn processors(&self) -> u32 {
-        self.processors
+        self.places.len() as u32
     }
 
     fn map<V: aya::Pod>(&self, name: &str) -> Result<Array<&aya::maps::MapData, V>, Error> {

@@ -10,7 +10,7 @@ use crate::Source;
 /// An interval between two trigger states of a processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// Its length in nanoseconds; longer ones than 67 ms are given as that.
+    /// Its length in nanoseconds; longer ones than 134 ms are given as that.
     pub gap_ns: u32,
     /// What ended it; `None`: the processor was idle in it.
     pub ended_by: Option<Source>,
@@ -111,6 +111,25 @@ mod tests {
         let idle = [gap(10, CALL), gap(500, None), gap(20, CALL)];
         assert_eq!(Windows::of(&idle, 100).medians_ns, [10, 20]);
         assert!(Windows::of(&[], 1).medians_ns.is_empty());
+    }
+
+    /// Soft timers §5.3: medians of ten times as many intervals vary less.
+    #[test]
+    fn medians_of_longer_windows_lie_closer_together() {
+        let mut random = 1u64;
+        let samples: Vec<Sample> = (0..200_000)
+            .map(|_| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                gap(1_000 + (random >> 40) as u32 % 60_000, CALL)
+            })
+            .collect();
+        let [short, long] = [1_000_000, 10_000_000].map(|length_ns| {
+            let mut medians = Windows::of(&samples, length_ns).medians_ns;
+            medians.sort_unstable();
+            medians[medians.len() * 3 / 4] - medians[medians.len() / 4]
+        });
+        assert!(long * 2 < short, "{long} of {short} ns");
     }
 
     #[test]

@@ -69,3 +69,38 @@ fn the_wheel_is_clean_under_sanitizers() {
         agree(&program, 200_000, 100..102);
     }
 }
+
+/// Whoever has the header has neither our types nor our build: the kernel's types and libbpf's helpers do as well.
+#[test]
+fn a_program_of_another_author_compiles() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let compile = |more: &[&str]| {
+        let mut clang = Command::new("clang");
+        clang.args(["-O2", "-g", "-target", "bpf", "-mcpu=v3"]).args(more);
+        clang.arg("-I").arg(here.join("include")).arg("-c").arg(here.join("tests/native/author.bpf.c"));
+        clang.arg("-o").arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("author.bpf.o")).output()
+    };
+    let output = match compile(&["-Wall", "-Werror"]) {
+        Ok(output) => output,
+        Err(error) => return skipped(&format!("clang: {error}")),
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("unable to create target") || said.contains("unknown target") {
+        return skipped(&format!("this clang does not compile for BPF: {}", said.trim()));
+    }
+    assert!(output.status.success(), "{said}");
+    let output = compile(&["-Wall", "-Werror", "-D__TARGET_ARCH_x86"]).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let types = Path::new(env!("CARGO_TARGET_TMPDIR")).join("vmlinux");
+    std::fs::create_dir_all(&types).unwrap();
+    let dump = ["btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "c"];
+    match Command::new("bpftool").args(dump).output() {
+        Ok(dumped) if dumped.status.success() && Path::new("/usr/include/bpf/bpf_helpers.h").exists() => {
+            std::fs::write(types.join("vmlinux.h"), dumped.stdout).unwrap();
+        }
+        _ => return skipped("the kernel's types need bpftool and libbpf's headers"),
+    }
+    let types = format!("-I{}", types.display());
+    let output = compile(&["-DVMLINUX", &types]).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -9,6 +9,7 @@
 //! ```
 
 mod beside;
+mod caches;
 mod cost;
 pub mod report;
 pub mod second;
@@ -32,6 +33,7 @@ use crate::plan::ProbePlan;
 use crate::processor::Processor;
 use crate::stream::Stream;
 use beside::{Beside, Ended};
+use caches::Caches;
 use report::{ProbeReport, TracepointReport};
 use second::Second;
 use view::View;
@@ -58,15 +60,18 @@ pub fn run(plan: &ProbePlan) -> Result<(), Failure> {
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let (mut probe, per_trigger_ns) = attach(plan)?;
     let neighbours = Neighbours::watch();
+    let caches = Caches::of((0..probe.processors()).filter(|&cpu| plan.measures(cpu)));
     probe.restart().map_err(failure)?;
     let begun = Monotonic.now();
     let beside = if plan.command.is_empty() { None } else { Some(Beside::start(&plan.command)?) };
     let (intervals, ended) = watch(plan, &probe, begun, beside, &interrupt)?;
     let elapsed = Monotonic.now().saturating_duration_since(begun);
+    let missed = caches.counted();
 
     let mut report =
         ProbeReport { command: ended, ..ProbeReport::of(&intervals, elapsed, per_trigger_ns, plan) };
-    for (cpu, processor) in report.cpus.iter_mut().zip(measured(plan, &intervals)) {
+    for ((cpu, processor), missed) in report.cpus.iter_mut().zip(measured(plan, &intervals)).zip(missed) {
+        cpu.misses = missed;
         let samples = probe.samples(processor.cpu).map_err(failure)?;
         cpu.add_samples(&samples);
     }
@@ -89,7 +94,7 @@ pub fn run(plan: &ProbePlan) -> Result<(), Failure> {
 /// measured, without and with it.
 fn attach(plan: &ProbePlan) -> Result<(Probe, Option<f64>), Failure> {
     // Where it may not run on any of them, the cost stays unknown.
-    let first = plan.cpus.as_ref().and_then(|cpus| cpus.first().copied());
+    let first = plan.probe.processors.as_ref().and_then(|cpus| cpus.first().copied());
     let kept = first.map(|cpu| {
         Processor::new(cpu as usize).and_then(|there| {
             there.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))
@@ -112,10 +117,9 @@ fn watch(
     interrupt: &Interrupt,
 ) -> Result<(Intervals, Option<Ended>), Failure> {
     let ender = interrupt.ender().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let stream = plan
-        .output
-        .stream
-        .then(|| Stream::start("softtimers.probe.stream/1", None, Second::new(plan.cpus.as_deref()), ender));
+    let stream = plan.output.stream.then(|| {
+        Stream::start("softtimers.probe.stream/1", None, Second::new(plan.probe.processors.as_deref()), ender)
+    });
     let mut view = View::new(!plan.output.json && !plan.output.stream);
     let end = plan.duration.map(|duration| begun + duration);
     let mut before = Intervals::default();
@@ -168,7 +172,7 @@ fn failure(error: Error) -> Failure {
         Error::Privilege { missing } => Failure::not_possible(format_args!(
             "the kernel's trigger states: {missing} missing; root has them, or `setcap cap_bpf,cap_perfmon+ep` gives them"
         )),
-        Error::NoBtf(_) | Error::Refused { .. } | Error::NothingAttached => {
+        Error::NoBtf(_) | Error::TooOld { .. } | Error::Refused { .. } | Error::NothingAttached => {
             Failure::not_possible(format_args!("the kernel's trigger states: {error}"))
         }
         Error::Map(_) | Error::System(_) => Failure::check(error),
@@ -194,7 +198,7 @@ impl ProbeConfig {
     fn of(plan: &ProbePlan) -> Self {
         ProbeConfig {
             duration_s: plan.duration.map(|duration| duration.as_secs_f64()),
-            cpus: plan.cpus.clone(),
+            cpus: plan.probe.processors.clone(),
             sources: plan.probe.sources.iter().map(|source| source.name()).collect(),
             samples: plan.probe.samples,
             command: plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),

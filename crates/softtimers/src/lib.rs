@@ -40,6 +40,7 @@ pub mod epoll;
 pub mod event_loop;
 pub mod idle;
 pub mod late;
+pub mod misses;
 pub mod packet;
 pub mod poller;
 pub mod probe;

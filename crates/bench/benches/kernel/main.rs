@@ -1,194 +1,185 @@
-//! What events in the kernel cost a web server: `cargo bench -p softtimers-bench --bench kernel [-- ROUNDS [SECONDS]]`, as
-//! root, with nginx and wrk (soft timers §5.1 to §5.4 and §5.9: Tables I to V and XIII).
+//! The soft timers paper's experiments in this kernel (§5.1 to §5.4 and §5.9: Tables I to V and XIII, figures 2 to 4):
+//! `cargo bench -p softtimers-bench --bench kernel [-- SECTION… --rounds N --seconds N --quick --json FILE]`, as root, with
+//! nginx and wrk.
 //!
-//! Events that do nothing, or touch fifty cache lines, so long after the one before: at trigger states by
-//! `softtimer.bpf.h`, and by a `bpf_timer`, which is a hardware timer. nginx has one processor, wrk another. The cost is the
-//! work that nginx does not do: each window with events stands beside one without, in every round the other way round, and
-//! the median of the ratios is told.
+//! | section | question |
+//! |---|---|
+//! | `verifier` | how much work has the kernel's verifier with the programs, and how long does it take? |
+//! | `agree` | does the meter count what `perf` counts? |
+//! | `workloads` | how often are trigger states met by six kinds of work, over time, and without each source? |
+//! | `costs` | what do events cost a web server, at its trigger states and by `bpf_timer`; what does the meter? |
+//! | `deadlines` | what do deadlines cost, and how many events miss them? |
+//! | `batches` | the worked use: batches flushed from an XDP program, by soft events and by `bpf_timer` |
 //!
-//! ```text
-//!   nginx    │ without │ soft, 20 us │ bpf_timer, 20 us │ without │ …
-//!                 └──── ratio ──┘ └────── ratio ──────────┘
-//! ```
+//! One processor has the server and what is measured, another the load and this process.
 #![forbid(unsafe_code)]
 
+mod agree;
+mod analogues;
+mod batches;
+mod contest;
+mod costs;
+mod intervals;
 mod server;
+mod workloads;
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use server::Server;
+use clap::{Parser, ValueEnum};
+use serde_json::{Value, json};
 use softtimers::{Clock, Monotonic};
-use softtimers_bench::turns::{self, quartiles};
-use softtimers_bpf::{Facility, FacilityConfig, FacilityStats, Probe, ProbeConfig, Source};
-
-/// Three that are cheap: none of them is met for every system call.
-const THREE: [Source; 3] = [Source::SoftInterrupt, Source::Timer, Source::Switch];
-/// nginx's processor, by bit.
-const SERVER: u64 = 1;
-/// Table I's intervals, in microseconds; zero is each trigger state.
-const PERIODS: [u64; 5] = [0, 10, 20, 50, 100];
-/// Table XIII's deadlines.
-const DEADLINES: [u64; 7] = [10, 20, 50, 100, 200, 500, 1_000];
+use softtimers_bench::pacing::record::Check;
+use softtimers_bench::turns;
+use softtimers_bpf::{Facility, Probe, ProbeConfig, Source};
+use softtimers_cli::file::OutputFile;
+use softtimers_cli::machine::Host;
+use softtimers_cli::processor::Processor;
 
 type Done<T> = Result<T, Box<dyn Error>>;
 
-/// What goes on beside nginx.
-#[derive(Clone, Debug)]
-enum Beside {
-    Probe(Vec<Source>),
-    Events(FacilityConfig),
+/// The soft timers paper's experiments in this kernel.
+#[derive(Parser, Debug)]
+#[command(name = "kernel")]
+struct Arguments {
+    /// Only these sections
+    #[arg(value_enum, value_name = "SECTION")]
+    only: Vec<Section>,
+
+    /// Windows of a second for each row of `costs` and `deadlines`
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+
+    /// The longest time for each of the `workloads`, whose two million samples are 3 to 70 s
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seconds: u32,
+
+    /// One round, and a second for each workload: to see that it works, not to quote
+    #[arg(long)]
+    quick: bool,
+
+    /// Write the figures of `workloads` to this file: distributions, shares, medians over time
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Overwrite that file
+    #[arg(long)]
+    force: bool,
 }
 
-/// What came of it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Came {
-    requests: f64,
-    events: u64,
-    by_backup: u64,
-    late_mean_ns: f64,
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Section {
+    Verifier,
+    Agree,
+    Workloads,
+    Costs,
+    Deadlines,
+    Batches,
+}
+
+impl Section {
+    const ALL: [Section; 6] = {
+        use Section::*;
+        [Verifier, Agree, Workloads, Costs, Deadlines, Batches]
+    };
+
+    fn run(self, bench: &mut Bench) -> Done<()> {
+        match self {
+            Section::Verifier => verifier(bench),
+            Section::Agree => agree::run(bench),
+            Section::Workloads => workloads::run(bench),
+            Section::Costs => costs::run(bench),
+            Section::Deadlines => costs::deadlines(bench),
+            Section::Batches => batches::run(bench),
+        }
+    }
+}
+
+/// Where things run, and what has come of them so far.
+#[derive(Debug)]
+struct Bench {
+    /// What is measured.
+    server: Processor,
+    /// The load.
+    client: Processor,
+    rounds: u32,
+    longest: Duration,
+    checks: Vec<Check>,
+    json: Value,
 }
 
 fn main() -> ExitCode {
+    if let Some(name) = analogues::asked_for() {
+        return analogues::run(&name);
+    }
+    if batches::is_inside() {
+        return batches::inside();
+    }
     turns::main("kernel", measure)
 }
 
 fn measure(arguments: &[String]) -> Done<()> {
-    let mut numbers = arguments.iter().map(|argument| argument.parse::<u32>());
-    let rounds = numbers.next().unwrap_or(Ok(5))?;
-    let seconds = numbers.next().unwrap_or(Ok(1))?;
-    if let Err(why) = Probe::start(&ProbeConfig::default()) {
+    let program = std::iter::once("kernel");
+    let arguments = Arguments::parse_from(program.chain(arguments.iter().map(String::as_str)));
+    let file = arguments.json.as_ref().map(|path| OutputFile::create(path, "--json", arguments.force));
+    let file = file.transpose()?;
+    if let Err(why) = Probe::start(&ProbeConfig { samples: 0, ..ProbeConfig::default() }) {
         println!("skipped: {why}");
         return Ok(());
     }
-    let Some(server) = Server::start()? else {
-        println!("skipped: this needs nginx, wrk and two processors");
+    let Some([server, client]) = Processor::two() else {
+        println!("skipped: this needs two processors");
         return Ok(());
     };
-    println!("{}", turns::machine());
-    let begun = Monotonic.now();
-    drop(Facility::start(&FacilityConfig { sources: Source::ALL.to_vec(), ..FacilityConfig::default() })?);
-    let took = Monotonic.now().saturating_duration_since(begun);
-    println!("fifteen programs loaded, verified, attached and gone again in {} ms", took.as_millis());
-    intervals(&server, seconds)?;
-    println!("| beside nginx | requests kept, quartiles | events/s | by the backup | mean lateness |");
-    println!("|---|---|---|---|---|");
-    for (name, beside) in contenders() {
-        let mut kept = vec![];
-        let mut all = Came::default();
-        for round in 0..rounds {
-            // Whatever drifts in a round favours neither.
-            let (with, without) = if round % 2 == 0 {
-                let with = came(&server, &beside, seconds)?;
-                (with, server.rate(seconds)?)
-            } else {
-                let without = server.rate(seconds)?;
-                (came(&server, &beside, seconds)?, without)
-            };
-            kept.push(with.requests / without);
-            all.events += with.events;
-            all.by_backup += with.by_backup;
-            all.late_mean_ns += with.late_mean_ns / f64::from(rounds);
-        }
-        let [low, median, high] = quartiles(kept.into_iter());
-        let rate = all.events as f64 / f64::from(rounds * seconds);
-        let share = if all.events == 0 { 0.0 } else { all.by_backup as f64 / all.events as f64 * 100.0 };
-        println!(
-            "| {name} | {median:.3} ({low:.3} to {high:.3}) | {rate:.0} | {share:.3}% | {:.1} us |",
-            all.late_mean_ns / 1e3
-        );
-    }
-    Ok(())
-}
-
-fn contenders() -> Vec<(String, Beside)> {
-    let micros = Duration::from_micros;
-    let events = |period, touches, slack, sources: &[Source]| {
-        let sources = sources.to_vec();
-        Beside::Events(FacilityConfig {
-            period: micros(period),
-            slack,
-            touches,
-            sources,
-            processors: SERVER,
-            events: 1,
-        })
+    let quick = |usual, quick| if arguments.quick { quick } else { usual };
+    let mut bench = Bench {
+        server: Processor::new(server)?,
+        client: Processor::new(client)?,
+        rounds: quick(arguments.rounds, 1),
+        longest: Duration::from_secs(quick(arguments.seconds, 1).into()),
+        checks: vec![],
+        json: json!({ "machine": turns::machine() }),
     };
-    let mut list = vec![
-        ("probe, all sources".to_owned(), Beside::Probe(Source::ALL.to_vec())),
-        ("probe, three sources".to_owned(), Beside::Probe(THREE.to_vec())),
-    ];
-    for touches in [false, true] {
-        let what = if touches { "50 lines" } else { "null" };
-        for period in PERIODS {
-            let every = if period == 0 { "each trigger state".to_owned() } else { format!("{period} us") };
-            let slack = Some(micros(1_000));
-            list.push((
-                format!("soft, three sources, {what}, {every}"),
-                events(period, touches, slack, &THREE),
-            ));
-            list.push((
-                format!("soft, all sources, {what}, {every}"),
-                events(period, touches, slack, &Source::ALL),
-            ));
-            if period > 0 {
-                list.push((
-                    format!("bpf_timer, {what}, {every}"),
-                    events(period, touches, Some(Duration::ZERO), &[]),
-                ));
+    println!("{}", turns::machine());
+    // Children inherit it; what is measured is put where it belongs.
+    let _kept = bench.client.keep()?;
+    let host = Host::watch();
+    let mut failed = vec![];
+    for section in Section::ALL {
+        if arguments.only.is_empty() || arguments.only.contains(&section) {
+            // What the others found is not to be lost with it.
+            if let Err(why) = section.run(&mut bench) {
+                println!("\nfailed: {section:?}: {why}");
+                failed.push(format!("{section:?}: {why}"));
             }
         }
     }
-    for deadline in DEADLINES {
-        let name = format!("soft, all sources, null, 10 us, deadline {deadline} us");
-        list.push((name, events(10, false, Some(micros(deadline)), &Source::ALL)));
+    println!("\n### What is to hold\n\n| figure | bound | measured | |\n|---|---|---|---|");
+    bench.checks.iter().for_each(|check| println!("{}", check.row()));
+    if let Some(reason) = host.so_far().inconclusive() {
+        println!("\ninconclusive: {reason}");
     }
-    list
+    if let Some(file) = file {
+        file.write(&format!("{:#}\n", bench.json))?;
+    }
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
 }
 
-/// A window with it.
-fn came(server: &Server, beside: &Beside, seconds: u32) -> Done<Came> {
-    match beside {
-        Beside::Probe(sources) => {
-            let config = ProbeConfig { sources: sources.clone(), samples: 0, ..ProbeConfig::default() };
-            let _probe = Probe::start(&config)?;
-            Ok(Came { requests: server.rate(seconds)?, ..Came::default() })
-        }
-        Beside::Events(config) => {
-            let facility = Facility::start(config)?;
-            let before = facility.stats(0)?;
-            let requests = server.rate(seconds)?;
-            let after = facility.stats(0)?;
-            let since = |of: fn(&FacilityStats) -> u64| of(&after) - of(&before);
-            let events = since(FacilityStats::total);
-            let late = since(|stats| stats.late_sum_ns) as f64;
-            let late_mean_ns = if events == 0 { 0.0 } else { late / events as f64 };
-            Ok(Came { requests, events, by_backup: since(FacilityStats::by_backup), late_mean_ns })
-        }
-    }
-}
-
-/// The line of nginx in Tables IV and V.
-fn intervals(server: &Server, seconds: u32) -> Done<()> {
-    let probe = Probe::start(&ProbeConfig { processors: SERVER, ..ProbeConfig::default() })?;
-    server.rate(seconds.max(2))?;
-    let counted = probe.intervals()?;
-    let Some(cpu) = counted.processors.first() else { return Ok(()) };
-    let busy = cpu.busy();
-    let (Some(mean), Some(stddev)) = (busy.mean_ns(), busy.stddev_ns()) else { return Ok(()) };
-    let median = busy.histogram().quantile(0.5).unwrap_or(0);
-    let share = |part: u64| part as f64 / busy.count as f64 * 100.0;
+/// Loading is reading the object, verifying and compiling; attaching is not part of it.
+fn verifier(bench: &mut Bench) -> Done<()> {
+    let begun = Monotonic.now();
+    let facility = Facility::load(&Source::ALL)?;
+    let took = Monotonic.now().saturating_duration_since(begun);
+    let instructions = facility.verified().iter().filter_map(|program| program.instructions);
     println!(
-        "trigger intervals under nginx: {} of mean {mean:.0} ns, median {median} ns, stddev {stddev:.0} ns, max {} ns; \
-         {:.3}% over 100 us, {:.3}% over 150 us",
-        busy.count,
-        busy.max_ns,
-        share(busy.over_100us),
-        share(busy.over_150us)
+        "\n{} programs loaded in {} ms; the verifier followed {} instructions, {} of one program at most",
+        facility.verified().len(),
+        took.as_millis(),
+        instructions.clone().map(u64::from).sum::<u64>(),
+        instructions.max().unwrap_or(0)
     );
-    let shares: Vec<String> =
-        Source::ALL.map(|source| format!("{source} {:.1}%", share(cpu.of(source).count))).to_vec();
-    println!("by source: {}\n", shares.join(", "));
+    bench.checks.push(Check::at_most("seconds to load all programs", 2.0, Some(took.as_secs_f64())));
     Ok(())
 }

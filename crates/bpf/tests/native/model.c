@@ -200,7 +200,7 @@ static void finish_all(void)
 static void check_deadlines(void)
 {
 	for (u32 id = 1; id < ST_EVENTS; id++) {
-		if (model[id].on != (bool)cpu.events[id].linked)
+		if (model[id].on != (bool)st_linked(&cpu, id))
 			fail("the wheel and the model differ", id);
 		if (model[id].on && model[id].contexts >> ST_SRC_backup & 1 && model[id].deadline < mock_now)
 			fail("its deadline has passed", id);
@@ -273,5 +273,7 @@ int main(int argc, char **argv)
 	/* No lateness is below zero: as an unsigned number it would be centuries. */
 	if (cpu.stats.late_max > mock_now)
 		fail("late by more than all time", 0);
+	if (cpu.stats.expired > fired || !cpu.stats.expired)
+		fail("no deadline came, or more than events", 0);
 	return fired > steps / 100 && by_backup && moved && cancelled && (refused && cpu.stats.nested && cpu.stats.held) ? 0 : 2;
 }

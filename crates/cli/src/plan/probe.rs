@@ -16,8 +16,6 @@ pub struct ProbePlan {
     pub probe: ProbeConfig,
     /// When the run ends, unless the command or a signal ends it.
     pub duration: Option<Duration>,
-    /// The processors, ascending; `None` for all.
-    pub cpus: Option<Vec<u32>>,
     /// What to run meanwhile, and its arguments; empty for nothing.
     pub command: Vec<OsString>,
     /// How to print the report.
@@ -31,22 +29,19 @@ impl ProbePlan {
     /// A usage failure that names the value and what is allowed.
     pub fn new(args: &ProbeArgs) -> Result<Self, Failure> {
         let cpus = args.cpu.clone().map(ascending);
-        let mut processors = u64::MAX;
         if let Some(cpus) = &cpus {
-            let possible = softtimers_bpf::processors().map_err(Failure::check)?.min(MASKED);
+            let possible = softtimers_bpf::processors().map_err(Failure::check)?;
             if let Some(cpu) = cpus.iter().find(|&&cpu| cpu >= possible) {
                 return Err(Failure::usage(format_args!(
                     "--cpu {cpu}: the processors are 0 to {}",
                     possible - 1
                 )));
             }
-            processors = cpus.iter().fold(0, |mask, cpu| mask | 1 << cpu);
         }
         let sources = args.sources.clone().map_or_else(|| Source::ALL.to_vec(), ascending);
         Ok(ProbePlan {
-            probe: ProbeConfig { sources, samples: args.samples, processors },
+            probe: ProbeConfig { sources, samples: args.samples, processors: cpus },
             duration: args.duration,
-            cpus,
             command: args.command.clone(),
             output: Output::from(&args.output),
         })
@@ -54,7 +49,7 @@ impl ProbePlan {
 
     /// Whether this processor is measured.
     pub fn measures(&self, cpu: u32) -> bool {
-        self.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
+        self.probe.processors.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
     }
 }
 
@@ -63,9 +58,6 @@ fn ascending<T: Ord>(mut list: Vec<T>) -> Vec<T> {
     list.dedup();
     list
 }
-
-/// The bits of a mask.
-const MASKED: u32 = 64;
 
 #[cfg(test)]
 mod tests {
@@ -84,14 +76,12 @@ mod tests {
     #[test]
     fn all_is_measured_unless_something_is_named() {
         let all = plan("").unwrap();
-        assert_eq!((all.probe.processors, all.probe.samples), (u64::MAX, 2_000_000));
+        assert_eq!((&all.probe.processors, all.probe.samples), (&None, 2_000_000));
         assert!(all.probe.sources == Source::ALL && all.command.is_empty() && all.measures(63));
         let some = plan("--cpu 0,0 --sources switch,syscall,switch -- make -j 2").unwrap();
         assert_eq!(some.probe.sources, [Source::Syscall, Source::Switch]);
-        assert_eq!(
-            (some.probe.processors, &some.command[..]),
-            (1, &["make".into(), "-j".into(), "2".into()][..])
-        );
+        assert_eq!(some.probe.processors, Some(vec![0]));
+        assert_eq!(some.command[..], ["make", "-j", "2"].map(OsString::from));
         assert!(some.measures(0) && !some.measures(1));
     }
 

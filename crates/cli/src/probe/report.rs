@@ -70,6 +70,21 @@ pub struct CpuReport {
     pub median_1ms_ns: Distribution,
     /// The medians of windows of 10 ms.
     pub median_10ms_ns: Distribution,
+    /// What its caches missed meanwhile.
+    pub misses: MissReport,
+}
+
+/// Misses of a processor's caches, of the whole run and whoever ran there; `null` where it does not count them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct MissReport {
+    /// Of the first-level cache of data.
+    pub l1d: Option<u64>,
+    /// Of that of instructions.
+    pub l1i: Option<u64>,
+    /// Of the translations of instructions' pages.
+    pub itlb: Option<u64>,
+    /// Why some are `null`; `null` if none is.
+    pub unknown: Option<String>,
 }
 
 /// Idleness of a processor.
@@ -271,6 +286,12 @@ impl CpuReport {
         table.row("  interval", summary(intervals));
         table.row("  over 100us", percent(self.over_100us));
         table.row("  over 150us", percent(self.over_150us));
+        for (name, misses) in [("l1d", self.misses.l1d), ("l1i", self.misses.l1i), ("itlb", self.misses.itlb)]
+        {
+            if let Some(misses) = misses {
+                table.row(&format!("  {name} misses"), misses);
+            }
+        }
         for (name, medians) in [("1 ms", &self.median_1ms_ns), ("10 ms", &self.median_10ms_ns)] {
             table.distribution(&format!("  medians of {name}"), medians);
         }

@@ -37,7 +37,7 @@ impl View {
         if passed < SECOND {
             return;
         }
-        let mut second = Second::new(plan.cpus.as_deref());
+        let mut second = Second::new(plan.probe.processors.as_deref());
         second.count(&counted.since(&self.before));
         let cpus = second.figures(passed).cpus;
         let mut text = self.erased();

@@ -52,6 +52,9 @@ fn a_command_is_measured_while_it_runs() {
         let [over_100us, over_150us] = ["over_100us", "over_150us"].map(|key| cpu[key].as_f64().unwrap());
         assert!((0.0..=1.0).contains(&over_100us) && over_150us <= over_100us, "{cpu}");
         assert!(cpu["median_1ms_ns"]["count"].as_u64() >= cpu["median_10ms_ns"]["count"].as_u64(), "{cpu}");
+        let misses = &cpu["misses"];
+        let known = ["l1d", "l1i", "itlb"].iter().all(|cache| misses[cache].is_u64());
+        assert!(known == misses["unknown"].is_null(), "counted, or why not: {misses}");
     }
     assert!(calls > 200, "{calls} system calls of 200 processes");
     assert!(report["intervals"].as_u64() > Some(calls), "a process has page faults");
@@ -73,6 +76,8 @@ fn without_its_largest_source_the_mean_interval_grows_most() {
     assert!(without(largest) >= most, "{}: {largest}", cpu["sources"]);
     let with = cpu["interval_ns"]["mean"].as_f64().unwrap();
     assert!(without(largest) > with, "{with}: {largest}");
+    // A few long ones, and very many short ones.
+    assert!(cpu["interval_ns"]["p50"].as_f64() < Some(with), "{cpu}");
 }
 
 #[test]

@@ -28,7 +28,7 @@
 //! | `xdp::umem` | their frames, and who has which | memory in the hands of who holds its chunk |
 //! | `ethtool` | how many queues an interface has | not in rustix |
 //! | `bpf` | programs in the kernel, and their maps | not in rustix |
-//! | `perf` | counters of software events | not in rustix |
+//! | `perf` | counters of software events and of caches | not in rustix |
 //! | `packet` | sockets of the link layer, their addresses, options and filters | not in rustix |
 //! | `packet_ring` | their receive ring | frames are read and changed where the kernel put them |
 //! | `frame_queue` | many frames per system call | not in rustix |
