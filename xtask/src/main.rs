@@ -14,6 +14,8 @@
 
 mod c_library;
 mod ci;
+mod crates;
+mod debian;
 mod dependencies;
 mod features;
 mod full;
@@ -24,6 +26,7 @@ mod measure;
 mod mutants;
 mod objects;
 mod program;
+mod release;
 mod report;
 mod rig;
 mod sizes;
@@ -87,6 +90,16 @@ const COMMANDS: &[Command] = &[
         name: "c-library",
         about: "build libsofttimers and put it, its header and its pkg-config file under PREFIX [--destdir DIR]",
         run: c_library::run,
+    },
+    Command {
+        name: "debian",
+        about: "make the Debian packages, in target/debian; --try: install, use and remove them in an empty root; --debug",
+        run: debian::run,
+    },
+    Command {
+        name: "release",
+        about: "with --dry-run: everything that a release needs, short of uploading",
+        run: release::run,
     },
     Command {
         name: "features",
