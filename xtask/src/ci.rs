@@ -10,7 +10,8 @@ use crate::program::{self, Profile, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
 use crate::{
-    crates, dependencies, header, instructions, licences, objects, sizes, stacks, testing, toolchains, words,
+    crates, dependencies, header, instructions, licences, objects, sizes, stability, stacks, testing,
+    toolchains, words,
 };
 
 /// `cargo xtask ci`.
@@ -56,6 +57,7 @@ fn without_building(workspace: &Workspace, report: &mut Report) -> Result<()> {
     report.step("sizes", || Ok(sizes::check(&files)));
     report.step("words", || Ok(words::check(&files)));
     report.step("features", || features::check_page(root));
+    report.step("stability", || stability::check(&files));
     report.step("softtimers.h", || header::check(root));
     report.step("dependencies", || Ok(dependencies::check(workspace)));
     report.step("licences", || licences::check(workspace));

@@ -31,6 +31,7 @@ mod report;
 mod rig;
 mod sizes;
 mod source;
+mod stability;
 mod stacks;
 mod testing;
 mod toolchains;
