@@ -10,6 +10,7 @@
 //! A bar that is missed does not fail the command: it measures, it does not gate.
 
 mod benches;
+mod c;
 pub(crate) mod figures;
 mod idle;
 pub(crate) mod trials;
@@ -79,6 +80,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("overload") {
         bars.extend(benches::overload(root, rounds.min(5), quick)?);
     }
+    if wanted("c") {
+        bars.extend(c::c(&workspace, quick)?);
+    }
     if wanted("wan") {
         bars.extend(program.wan(if quick { 10 } else { 100 })?);
     }
@@ -114,7 +118,7 @@ pub(crate) fn print_bars(bars: &[Bar]) {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 15] = [
     "batch-4",
     "batch-1",
     "batch-16",
@@ -128,6 +132,7 @@ const SECTIONS: [&str; 14] = [
     "departures",
     "shared",
     "overload",
+    "c",
     "wan",
 ];
 
