@@ -4,7 +4,7 @@
 //!   versions, changelog ─▶ oldest Rust ─▶ public interface ─▶ crates, in order ─▶ install ─▶ static ─▶ Debian ─▶ image
 //! ```
 //!
-//! Uploading is for a person, who is told the commands: what is published can't be taken back.
+//! A step may be run alone, by its name. Uploading is for a person, who is told the commands: what is published can't be taken back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,42 +18,53 @@ use crate::report::{Outcome, Report};
 use crate::workspace::Workspace;
 use crate::{crates, header, licences, toolchains};
 
-/// `cargo xtask release --dry-run`.
+/// `cargo xtask release --dry-run [STEP …]`.
 ///
 /// # Errors
-/// If the flag is missing, or the workspace cannot be read.
+/// If the flag is missing or there is no such step, or the workspace cannot be read.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    match arguments {
-        [flag] if flag == "--dry-run" => {}
-        _ => bail!("only `--dry-run`: it uploads nothing, and prints the commands that would"),
+    let [flag, chosen @ ..] = arguments else { bail!(USAGE) };
+    if flag != "--dry-run" {
+        bail!(USAGE);
+    }
+    if let Some(unknown) = chosen.iter().find(|name| !STEPS.iter().any(|(step, _)| step == name)) {
+        let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+        bail!("no step `{unknown}`; there are {}", names.join(", "));
     }
     let workspace = Workspace::load()?;
     let mut report = Report::default();
-    checks(&workspace, &mut report);
+    for (name, step) in STEPS {
+        if chosen.is_empty() || chosen.iter().any(|chosen| chosen == name) {
+            report.step(name, || step(&workspace));
+        }
+    }
     let is_well = report.close();
     println!("\nWhat is left to a person:\n{}", UPLOAD.replace("VERSION", version(&workspace)?));
     Ok(is_well)
 }
 
-/// Every step; full runs them too.
-pub(crate) fn checks(workspace: &Workspace, report: &mut Report) {
-    let root = workspace.root();
-    report.step("versions", || versions(workspace));
-    report.step("changelog", || {
-        let text = fs::read_to_string(root.join("CHANGELOG.md")).context("no CHANGELOG.md")?;
+type Step = fn(&Workspace) -> Result<Outcome>;
+
+const STEPS: &[(&str, Step)] = &[
+    ("versions", versions),
+    ("changelog", |workspace| {
+        let text = fs::read_to_string(workspace.root().join("CHANGELOG.md")).context("no CHANGELOG.md")?;
         Ok(changelog(&text, version(workspace)?))
-    });
-    report.step("licences, again", || licences::check(workspace));
-    report.step("softtimers.h, again", || header::check(root));
-    report.step("minimum Rust", || toolchains::msrv_check(workspace));
-    report.step("public interface", || semver(root));
-    report.step("crates, described", || Ok(crates::described(workspace)));
-    report.step("crates, published", || crates::published_dry(workspace));
-    report.step("install", || crates::installed(workspace, Profile::Release));
-    report.step("static binary", || static_binary(workspace));
-    report.step("container image", || image(workspace));
-    report.step("Debian, in release", || trial::check(workspace, Profile::Release));
-}
+    }),
+    ("licences", licences::check),
+    ("header", |workspace| header::check(workspace.root())),
+    ("msrv", toolchains::msrv_check),
+    ("semver", |workspace| semver(workspace.root())),
+    ("described", |workspace| Ok(crates::described(workspace))),
+    ("publish", crates::published_dry),
+    ("install", |workspace| crates::installed(workspace, Profile::Release)),
+    ("static", static_binary),
+    ("image", image),
+    ("debian", |workspace| trial::check(workspace, Profile::Release)),
+];
+
+const USAGE: &str =
+    "usage: cargo xtask release --dry-run [STEP …]; it uploads nothing, and prints the commands that would";
 
 /// The version of the command, and so of all.
 fn version(workspace: &Workspace) -> Result<&str> {
@@ -212,7 +223,7 @@ mod tests {
 
     #[test]
     fn without_the_flag_nothing_runs() {
-        for arguments in [&[][..], &["--now"], &["--dry-run", "x"]] {
+        for arguments in [&[][..], &["--now"], &["--dry-run", "upload"]] {
             let arguments: Vec<String> = arguments.iter().map(|&argument| argument.into()).collect();
             assert!(run(&arguments).is_err(), "{arguments:?}");
         }
