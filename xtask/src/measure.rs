@@ -36,6 +36,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let wanted = |section: &str| sections.is_empty() || sections.contains(&section);
     let workspace = Workspace::load()?;
     let root = workspace.root();
+    if sections == ["c"] {
+        // The command has no part in it.
+        print_bars(&c::c(&workspace, quick)?);
+        return Ok(true);
+    }
     let program = build(root)?;
     let (rounds, trial, batches): (usize, &str, &[usize]) =
         if quick { (1, "500ms", &[4]) } else { (7, "500ms", &[4, 1, 16]) };
