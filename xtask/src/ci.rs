@@ -41,7 +41,7 @@ pub(crate) fn checks(workspace: &Workspace, report: &mut Report) -> Result<()> {
     tests(workspace, report);
     report.step("examples", || examples(workspace));
     report.step("documentation", || documentation(workspace));
-    report.step("cargo install", || crates::installed(workspace, Profile::Debug));
+    report.step("cargo install", || crates::installed(workspace));
     report.step("Debian packages", || trial::check(workspace, Profile::Debug));
     report.step("no_std build", || toolchains::no_std_build(workspace));
     report.step("instructions", || instructions::check(root));

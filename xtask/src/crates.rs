@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::program::{self, Profile, cargo, must, output, program as command};
+use crate::program::{self, cargo, must, output, program as command};
 use crate::report::Outcome;
 use crate::workspace::{Package, Workspace};
 
@@ -98,7 +98,7 @@ pub(crate) fn published_dry(workspace: &Workspace) -> Result<Outcome> {
 ///
 /// # Errors
 /// If a program cannot be started, or does not do what it should.
-pub(crate) fn installed(workspace: &Workspace, profile: Profile) -> Result<Outcome> {
+pub(crate) fn installed(workspace: &Workspace) -> Result<Outcome> {
     let place = workspace.target_directory.join("install");
     if place.exists() {
         fs::remove_dir_all(&place)?;
@@ -117,8 +117,8 @@ pub(crate) fn installed(workspace: &Workspace, profile: Profile) -> Result<Outco
         }
         None => command(tools.join("cargo"), workspace.root()),
     };
-    install.args(["install", "--locked", "--no-track", "--path", "crates/cli"]);
-    install.args(if profile == Profile::Debug { &["--debug"][..] } else { &[] });
+    // What it takes is the same in each profile, and of this one most has been built.
+    install.args(["install", "--debug", "--locked", "--no-track", "--path", "crates/cli"]);
     install.arg("--root").arg(&place).arg("--target-dir").arg(&workspace.target_directory);
     must(install.env("PATH", &tools))?;
     let program = place.join("bin/softtimers");

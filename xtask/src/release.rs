@@ -57,7 +57,7 @@ const STEPS: &[(&str, Step)] = &[
     ("semver", |workspace| semver(workspace.root())),
     ("described", |workspace| Ok(crates::described(workspace))),
     ("publish", crates::published_dry),
-    ("install", |workspace| crates::installed(workspace, Profile::Release)),
+    ("install", crates::installed),
     ("static", static_binary),
     ("image", image),
     ("debian", |workspace| trial::check(workspace, Profile::Release)),
