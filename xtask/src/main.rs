@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod anchors;
 mod c_library;
 mod ci;
 mod crates;
@@ -22,13 +23,16 @@ mod full;
 mod header;
 mod instructions;
 mod licences;
+mod links;
 mod measure;
+mod messages;
 mod mutants;
 mod objects;
 mod program;
 mod release;
 mod report;
 mod rig;
+mod site;
 mod sizes;
 mod source;
 mod stability;
@@ -107,7 +111,15 @@ const COMMANDS: &[Command] = &[
         about: "write docs/features.md from docs/features.toml; --check: say if it is out of date",
         run: features::run,
     },
+    Command {
+        name: "site",
+        about: "build the documentation of docs/ into target/site; needs mdbook; --sources URL: link to the sources there",
+        run: site::run,
+    },
 ];
+
+/// What a command needs is not on this machine; the message says what.
+const NOT_POSSIBLE: u8 = 77;
 
 fn command(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name)
@@ -123,7 +135,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("cargo xtask {}: {error:#}", chosen.name);
-            ExitCode::from(2)
+            ExitCode::from(if error.is::<site::NoBook>() { NOT_POSSIBLE } else { 2 })
         }
     }
 }

@@ -47,11 +47,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 
     let mut bars = Vec::new();
     for &batch in batches.iter().filter(|batch| wanted(&format!("batch-{batch}"))) {
-        let mut figures = Figures::default();
-        program.doctor_rounds(rounds, trial, batch, &mut figures)?;
-        println!("{}\n", figures.machine());
-        println!("### Echo batch {batch}: medians of {}\n\n{}", figures.quality(), figures.table());
-        bars.extend(figures.bars(batch));
+        bars.extend(beside_work(&program, rounds, trial, batch)?);
     }
     for &batch in batches.iter().filter(|_| wanted("turns")) {
         bars.extend(benches::work_kept(root, batch, if quick { 2 } else { 20 })?);
@@ -93,6 +89,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     }
     print_bars(&bars);
     Ok(true)
+}
+
+/// Every method beside an echo server, as doctor compares them.
+fn beside_work(program: &Program, rounds: usize, trial: &str, batch: usize) -> Result<Vec<Bar>> {
+    let mut figures = Figures::default();
+    program.doctor_rounds(rounds, trial, batch, &mut figures)?;
+    println!("{}\n", figures.machine());
+    println!("### Echo batch {batch}: medians of {}\n\n{}", figures.quality(), figures.table());
+    Ok(figures.bars(batch))
 }
 
 fn sections(arguments: &[String]) -> Result<Vec<&str>> {
