@@ -351,7 +351,7 @@ fn slack(nanos: u64) -> Result<Slack, Errno> {
     match nanos {
         SOFTTIMERS_SLACK_DEFAULT => Ok(Slack::DEFAULT),
         SOFTTIMERS_SLACK_DEFERRABLE => Ok(Slack::DEFERRABLE),
-        _ if nanos < SOFTTIMERS_SLACK_ROUNDED => Ok(Slack::within(Duration::from_nanos(nanos))),
+        _ if nanos < SOFTTIMERS_SLACK_ROUNDED => Ok(Slack::nanos(nanos)),
         _ if nanos < SOFTTIMERS_SLACK_ROUNDED * 2 => {
             Ok(Slack::rounded(Duration::from_nanos(nanos - SOFTTIMERS_SLACK_ROUNDED)))
         }
