@@ -3,7 +3,7 @@
 //! ```text
 //!   PREFIX/include/softtimers.h
 //!   PREFIX/lib/libsofttimers.a
-//!   PREFIX/lib/libsofttimers.so ─▶ libsofttimers.so.0 ─▶ libsofttimers.so.0.1.0
+//!   PREFIX/lib/libsofttimers.so ─▶ libsofttimers.so.0.1 ─▶ libsofttimers.so.0.1.0
 //!   PREFIX/lib/pkgconfig/softtimers.pc
 //! ```
 //!
@@ -15,8 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::program::{self, cargo};
-use crate::report::Outcome;
+use crate::program::{Profile, cargo, must};
 use crate::workspace::Workspace;
 
 const PACKAGE: &str = "softtimers-capi";
@@ -33,61 +32,73 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         [prefix, flag, directory] if flag == "--destdir" => (prefix, Some(directory)),
         _ => bail!("usage: cargo xtask c-library PREFIX [--destdir DIR]"),
     };
-    let relative =
-        prefix.strip_prefix('/').with_context(|| format!("`{prefix}`: an absolute path is needed"))?;
-    let workspace = Workspace::load()?;
-    let to = under.map_or_else(|| PathBuf::from(prefix), |directory| Path::new(directory).join(relative));
-    let root = workspace.root();
-    if let failed @ Outcome::Failed(_) =
-        program::check(cargo(root).args(["build", "--release", "--package", PACKAGE]))?
-    {
-        bail!("{failed:?}");
-    }
-    let version =
-        workspace.members().find(|member| member.name == PACKAGE).map(|member| member.version.clone());
-    let version = version.with_context(|| format!("there is no {PACKAGE}"))?;
-    let template = fs::read_to_string(root.join(TEMPLATE)).with_context(|| format!("no {TEMPLATE}"))?;
-    install(&Files {
-        libraries: workspace.target_directory.join("release"),
-        header: root.join(HEADER),
-        description: described(&template, prefix, &version)?,
-        version,
-        to,
-    })?;
+    ensure!(prefix.starts_with('/'), "`{prefix}`: an absolute path is needed");
+    let under = under.map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    let place = Place { prefix, library: "lib", under: &under };
+    put(&Workspace::load()?, Profile::Release, &place)?;
+    println!("{}", place.to(prefix).display());
     Ok(true)
 }
 
-struct Files {
-    libraries: PathBuf,
-    header: PathBuf,
-    description: String,
-    version: String,
-    to: PathBuf,
+/// Where the files go.
+pub(crate) struct Place<'a> {
+    /// Where they will be used, an absolute path.
+    pub(crate) prefix: &'a str,
+    /// The libraries, seen from the prefix.
+    pub(crate) library: &'a str,
+    /// What stands for `/` meanwhile.
+    pub(crate) under: &'a Path,
 }
 
-fn install(files: &Files) -> Result<()> {
-    let Files { libraries, header, description, version, to } = files;
-    let (include, lib) = (to.join("include"), to.join("lib"));
+impl Place<'_> {
+    fn to(&self, absolute: &str) -> PathBuf {
+        self.under.join(absolute.trim_start_matches('/'))
+    }
+}
+
+/// Builds the library and puts everything into its place.
+///
+/// # Errors
+/// If it cannot be built, or a file not be written.
+pub(crate) fn put(workspace: &Workspace, profile: Profile, place: &Place) -> Result<()> {
+    let root = workspace.root();
+    must(cargo(root).arg("build").args(profile.flags()).args(["--package", PACKAGE]))?;
+    let version = &workspace.member(PACKAGE).with_context(|| format!("there is no {PACKAGE}"))?.version;
+    let template = fs::read_to_string(root.join(TEMPLATE)).with_context(|| format!("no {TEMPLATE}"))?;
+    let description = described(&template, place, version)?;
+
+    let libraries = workspace.target_directory.join(profile.directory());
+    let (include, lib) = (place.to(place.prefix).join("include"), place.to(place.prefix).join(place.library));
     for directory in [&include, &lib.join("pkgconfig")] {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     }
-    let full = format!("libsofttimers.so.{version}");
-    copy(header, &include.join("softtimers.h"))?;
+    let (full, named) = (format!("libsofttimers.so.{version}"), soname(version));
+    copy(&root.join(HEADER), &include.join("softtimers.h"))?;
     copy(&libraries.join("libsofttimers_capi.a"), &lib.join("libsofttimers.a"))?;
     copy(&libraries.join("libsofttimers_capi.so"), &lib.join(&full))?;
-    // As build.rs of the package names it inside.
-    let major = format!("libsofttimers.so.{}", version.split('.').next().unwrap_or("0"));
-    link(&full, &lib.join(&major))?;
-    link(&major, &lib.join("libsofttimers.so"))?;
-    let place = lib.join("pkgconfig/softtimers.pc");
-    fs::write(&place, description).with_context(|| format!("cannot write {}", place.display()))?;
-    println!("{}", to.display());
-    Ok(())
+    link(&full, &lib.join(&named))?;
+    link(&named, &lib.join("libsofttimers.so"))?;
+    let file = lib.join("pkgconfig/softtimers.pc");
+    fs::write(&file, description).with_context(|| format!("cannot write {}", file.display()))
 }
 
-fn described(template: &str, prefix: &str, version: &str) -> Result<String> {
-    let description =
-        template.replace("@PREFIX@", prefix.trim_end_matches('/')).replace("@VERSION@", version);
+/// The name inside the shared library, as build.rs of the package makes it.
+pub(crate) fn soname(version: &str) -> String {
+    format!("libsofttimers.so.{}", promised(version))
+}
+
+/// As much of a version as has to agree: the major one, and before 1.0 the minor one too.
+pub(crate) fn promised(version: &str) -> &str {
+    let numbers = if version.starts_with("0.") { 2 } else { 1 };
+    let end = version.match_indices('.').nth(numbers - 1).map_or(version.len(), |(at, _)| at);
+    &version[..end]
+}
+
+fn described(template: &str, place: &Place, version: &str) -> Result<String> {
+    let description = template
+        .replace("@PREFIX@", place.prefix.trim_end_matches('/'))
+        .replace("@LIBRARY@", place.library)
+        .replace("@VERSION@", version);
     ensure!(!description.contains('@'), "{TEMPLATE} has a place that nobody fills");
     Ok(description)
 }
@@ -111,9 +122,17 @@ mod tests {
     #[test]
     fn the_description_has_its_prefix_and_version() {
         let template = include_str!("../../crates/capi/softtimers.pc.in");
-        let description = described(template, "/usr/local/", "1.2.3").unwrap();
-        assert!(description.starts_with("prefix=/usr/local\n") && description.contains("\nVersion: 1.2.3\n"));
-        assert!(described("@OTHER@", "/usr", "1").is_err());
+        let place = Place { prefix: "/usr/local/", library: "lib/here", under: Path::new("/") };
+        let description = described(template, &place, "1.2.3").unwrap();
+        assert!(description.starts_with("prefix=/usr/local\nlibdir=${prefix}/lib/here\n"), "{description}");
+        assert!(description.contains("\nVersion: 1.2.3\n"), "{description}");
+        assert!(described("@OTHER@", &place, "1").is_err());
+    }
+
+    #[test]
+    fn the_name_changes_when_a_version_may_break_programs() {
+        let names = ["0.1.0", "0.1.9", "0.2.0", "1.0.0", "1.7.3", "12.0.1"].map(promised);
+        assert_eq!(names, ["0.1", "0.1", "0.2", "1", "1", "12"]);
     }
 
     #[test]

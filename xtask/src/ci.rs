@@ -4,13 +4,14 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use crate::debian::trial;
 use crate::features::{self, Features, claims};
-use crate::program::{self, cargo, program as command};
+use crate::program::{self, Profile, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
 use crate::{
-    dependencies, header, instructions, licences, links, messages, objects, site, sizes, stacks, testing,
-    toolchains, words,
+    crates, dependencies, header, instructions, licences, links, messages, objects, site, sizes, stability,
+    stacks, testing, toolchains, words,
 };
 
 /// `cargo xtask ci`.
@@ -40,6 +41,8 @@ pub(crate) fn checks(workspace: &Workspace, report: &mut Report) -> Result<()> {
     tests(workspace, report);
     report.step("examples", || examples(workspace));
     report.step("documentation", || documentation(workspace));
+    report.step("cargo install", || crates::installed(workspace));
+    report.step("Debian packages", || trial::check(workspace, Profile::Debug));
     report.step("no_std build", || toolchains::no_std_build(workspace));
     report.step("instructions", || instructions::check(root));
     report.step("oldest Rust", || toolchains::msrv_check(workspace));
@@ -57,10 +60,13 @@ fn without_building(workspace: &Workspace, report: &mut Report) -> Result<()> {
     report.step("docs/SUMMARY.md", || Ok(site::check(&files)));
     report.step("docs/errors.md", || Ok(messages::check(&files)));
     report.step("features", || features::check_page(root));
+    report.step("stability", || stability::check(&files));
     report.step("softtimers.h", || header::check(root));
     report.step("dependencies", || Ok(dependencies::check(workspace)));
     report.step("licences", || licences::check(workspace));
     report.step("cargo deny", || cargo_deny(root));
+    report.step("crates described", || Ok(crates::described(workspace)));
+    report.step("crates packaged", || crates::packaged(workspace));
     report.step("BPF objects", || objects::check(root));
     report.step("oldest Rust stated", || toolchains::msrv_stated(workspace));
     report.step("no_std stated", || Ok(toolchains::no_std_stated(workspace, &files)));

@@ -108,8 +108,10 @@ mod tests {
     fn package(line: &str) -> Package {
         let (name, list) = line.trim().split_once(':').unwrap();
         let dependency = |word: &str| match word.trim().strip_prefix("dev:") {
-            Some(name) => Dependency { name: name.into(), kind: Some("dev".into()) },
-            None => Dependency { name: word.trim().into(), kind: None },
+            Some(name) => {
+                Dependency { name: name.into(), kind: Some("dev".into()), requirement: String::new() }
+            }
+            None => Dependency { name: word.trim().into(), kind: None, requirement: String::new() },
         };
         let words = list.split(',').filter(|word| !word.trim().is_empty());
         Package {
@@ -121,6 +123,7 @@ mod tests {
             dependencies: words.map(dependency).collect(),
             targets: vec![],
             manifest_path: "".into(),
+            about: Default::default(),
         }
     }
 

@@ -15,6 +15,8 @@
 mod anchors;
 mod c_library;
 mod ci;
+mod crates;
+mod debian;
 mod dependencies;
 mod features;
 mod full;
@@ -27,11 +29,13 @@ mod messages;
 mod mutants;
 mod objects;
 mod program;
+mod release;
 mod report;
 mod rig;
 mod site;
 mod sizes;
 mod source;
+mod stability;
 mod stacks;
 mod testing;
 mod toolchains;
@@ -91,6 +95,16 @@ const COMMANDS: &[Command] = &[
         name: "c-library",
         about: "build libsofttimers and put it, its header and its pkg-config file under PREFIX [--destdir DIR]",
         run: c_library::run,
+    },
+    Command {
+        name: "debian",
+        about: "make the Debian packages, in target/debian; --try: install, use and remove them in an empty root; --debug",
+        run: debian::run,
+    },
+    Command {
+        name: "release",
+        about: "with --dry-run: everything that a release needs, short of uploading",
+        run: release::run,
     },
     Command {
         name: "features",

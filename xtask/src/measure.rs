@@ -10,6 +10,7 @@
 //! A bar that is missed does not fail the command: it measures, it does not gate.
 
 mod benches;
+mod c;
 pub(crate) mod figures;
 mod idle;
 pub(crate) mod trials;
@@ -35,17 +36,18 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let wanted = |section: &str| sections.is_empty() || sections.contains(&section);
     let workspace = Workspace::load()?;
     let root = workspace.root();
+    if sections == ["c"] {
+        // The command has no part in it.
+        print_bars(&c::c(&workspace, quick)?);
+        return Ok(true);
+    }
     let program = build(root)?;
     let (rounds, trial, batches): (usize, &str, &[usize]) =
         if quick { (1, "500ms", &[4]) } else { (7, "500ms", &[4, 1, 16]) };
 
     let mut bars = Vec::new();
     for &batch in batches.iter().filter(|batch| wanted(&format!("batch-{batch}"))) {
-        let mut figures = Figures::default();
-        program.doctor_rounds(rounds, trial, batch, &mut figures)?;
-        println!("{}\n", figures.machine());
-        println!("### Echo batch {batch}: medians of {}\n\n{}", figures.quality(), figures.table());
-        bars.extend(figures.bars(batch));
+        bars.extend(beside_work(&program, rounds, trial, batch)?);
     }
     for &batch in batches.iter().filter(|_| wanted("turns")) {
         bars.extend(benches::work_kept(root, batch, if quick { 2 } else { 20 })?);
@@ -79,11 +81,23 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("overload") {
         bars.extend(benches::overload(root, rounds.min(5), quick)?);
     }
+    if wanted("c") {
+        bars.extend(c::c(&workspace, quick)?);
+    }
     if wanted("wan") {
         bars.extend(program.wan(if quick { 10 } else { 100 })?);
     }
     print_bars(&bars);
     Ok(true)
+}
+
+/// Every method beside an echo server, as doctor compares them.
+fn beside_work(program: &Program, rounds: usize, trial: &str, batch: usize) -> Result<Vec<Bar>> {
+    let mut figures = Figures::default();
+    program.doctor_rounds(rounds, trial, batch, &mut figures)?;
+    println!("{}\n", figures.machine());
+    println!("### Echo batch {batch}: medians of {}\n\n{}", figures.quality(), figures.table());
+    Ok(figures.bars(batch))
 }
 
 fn sections(arguments: &[String]) -> Result<Vec<&str>> {
@@ -114,7 +128,7 @@ pub(crate) fn print_bars(bars: &[Bar]) {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 15] = [
     "batch-4",
     "batch-1",
     "batch-16",
@@ -128,6 +142,7 @@ const SECTIONS: [&str; 14] = [
     "departures",
     "shared",
     "overload",
+    "c",
     "wan",
 ];
 

@@ -11,6 +11,30 @@ use anyhow::{Context, Result, bail};
 
 use crate::report::Outcome;
 
+/// How cargo builds: for the tests of a package, what is there already does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Profile {
+    Debug,
+    Release,
+}
+
+impl Profile {
+    pub(crate) fn flags(self) -> &'static [&'static str] {
+        match self {
+            Profile::Debug => &[],
+            Profile::Release => &["--release"],
+        }
+    }
+
+    /// Below the target directory.
+    pub(crate) fn directory(self) -> &'static str {
+        match self {
+            Profile::Debug => "debug",
+            Profile::Release => "release",
+        }
+    }
+}
+
 /// `program` in `directory`, without standard input.
 pub(crate) fn program(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     let mut command = Command::new(program);
@@ -54,6 +78,17 @@ pub(crate) fn check(command: &mut Command) -> Result<Outcome> {
     } else {
         Outcome::failed(format!("`{shown}` ended with {status}"))
     })
+}
+
+/// Runs `command`.
+///
+/// # Errors
+/// If it cannot be started, or fails.
+pub(crate) fn must(command: &mut Command) -> Result<()> {
+    match check(command)? {
+        Outcome::Failed(problems) => bail!("{}", problems.join("; ")),
+        Outcome::Passed(_) | Outcome::Skipped(_) => Ok(()),
+    }
 }
 
 /// What `command` writes to its standard output.

@@ -31,6 +31,20 @@ pub(crate) struct Package {
     pub(crate) targets: Vec<Target>,
     #[serde(default)]
     pub(crate) manifest_path: PathBuf,
+    #[serde(flatten)]
+    pub(crate) about: About,
+}
+
+/// What a registry shows, and whether it gets to see the package.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct About {
+    pub(crate) description: Option<String>,
+    pub(crate) readme: Option<String>,
+    pub(crate) keywords: Vec<String>,
+    pub(crate) categories: Vec<String>,
+    /// Where it may be published: `None` is everywhere, and an empty list nowhere.
+    publish: Option<Vec<String>>,
 }
 
 /// A dependency as the manifest declares it.
@@ -39,6 +53,9 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// `None`: normal; else `dev` or `build`.
     pub(crate) kind: Option<String>,
+    /// Of versions, `^0.1.0` for one.
+    #[serde(default, rename = "req")]
+    pub(crate) requirement: String,
 }
 
 impl Dependency {
@@ -61,6 +78,10 @@ impl Package {
     /// Where its manifest is.
     pub(crate) fn directory(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
+    }
+
+    pub(crate) fn is_published(&self) -> bool {
+        self.about.publish.as_ref().is_none_or(|places| !places.is_empty())
     }
 }
 

@@ -861,6 +861,13 @@ int softtimers_tick(softtimers_callouts *callouts);
  */
 int softtimers_softclock_next(softtimers_callouts *callouts, softtimers_call *call);
 
+/** As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be let go between two: 1 and
+ *  the call is written to `call`, 2 if there may be more to do, 0 when all have been handed out.
+ *  -EINVAL: no callouts, or no `call`.
+ *  Thread: its own.
+ */
+int softtimers_softclock_step(softtimers_callouts *callouts, softtimers_call *call);
+
 /** From here to `softtimers_release` ticks only count: `softtimers_hardclock` calls nothing. May be nested. 1 if something
  *  was held before, else 0.
  *  -EINVAL: no callouts.

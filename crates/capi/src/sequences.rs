@@ -187,7 +187,10 @@ impl Calls<'_> {
                 refused_or(softtimers_unsetcallout(set, handle), &[0]);
                 assert_eq!(softtimers_unsetcallout(set, handle), -libc::EINVAL, "twice");
             }
-            4 => refused_or(softtimers_softclock_next(set, Some(&mut MaybeUninit::uninit())), &[0, 1]),
+            4 => {
+                refused_or(softtimers_softclock_next(set, Some(&mut MaybeUninit::uninit())), &[0, 1]);
+                refused_or(softtimers_softclock_step(set, Some(&mut MaybeUninit::uninit())), &[0, 1, 2]);
+            }
             5 => refused_or(softtimers_hold(set), &[0, 1]),
             6 => refused_or(softtimers_release(set), &[0, 1]),
             _ => refused_or(softtimers_tick(set), &[0, 1]),

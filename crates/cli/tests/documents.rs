@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use common::{refusal, run};
+use serde_json::Value;
 
 fn stdout(words: &str) -> String {
     let output = run(words);
@@ -57,4 +60,56 @@ fn each_shell_gets_a_script() {
         assert!(stdout(&format!("completions {shell}")).contains("expect-interval"), "{shell}");
     }
     assert!(refusal(&run("completions csh"), 2).contains("bash, elvish, fish"));
+}
+
+/// The keys that docs/stability.md promises to keep: what these runs printed when the promise was made.
+#[test]
+fn objects_keep_the_keys_of_their_schema() {
+    let recording = std::env::temp_dir().join(format!("softtimers-keys-{}.csv", std::process::id()));
+    std::fs::write(&recording, "t_us,len\n0,100\n1000,100\n").unwrap();
+    let replay = format!("replay {} 127.0.0.1:9 --json", recording.display());
+    let keys: BTreeMap<&str, Vec<&str>> = include_str!("keys.txt")
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(schema, keys)| (schema, keys.split(' ').collect()))
+        .collect();
+    let mut seen = vec![];
+    for words in [
+        "send 127.0.0.1:9 --rate 1kpps --count 20 --json",
+        "recv 127.0.0.1:0 --duration 100ms --json",
+        &replay,
+        "noise --phases 100 --phase 100us --json",
+        "sim callout --json",
+    ] {
+        let object: Value = serde_json::from_str(&stdout(words)).expect(words);
+        let schema = object["schema"].as_str().expect("a schema").to_owned();
+        let mut found = BTreeSet::new();
+        paths(&object, "", &mut found);
+        let promised = keys.get(schema.as_str()).unwrap_or_else(|| panic!("{schema}: {}", joined(&found)));
+        for key in promised {
+            assert!(found.contains(*key), "{schema} has lost `{key}`");
+        }
+        seen.push(schema);
+    }
+    std::fs::remove_file(recording).unwrap();
+    assert!(keys.keys().all(|schema| seen.iter().any(|ran| ran == schema)), "{seen:?}");
+}
+
+/// Every key with those above it, as in `late_ns.p50`; of a list the keys of what is in it.
+fn paths(value: &Value, above: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(members) => {
+            for (key, value) in members {
+                let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
+                paths(value, &path, found);
+                found.insert(path);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| paths(item, above, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn joined(keys: &BTreeSet<String>) -> String {
+    keys.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
 }

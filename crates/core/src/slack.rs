@@ -73,6 +73,11 @@ impl Slack {
         Slack(Kind::Rounded(saturating_nanos(window)))
     }
 
+    /// [`Slack::within`] of this many nanoseconds: of a number that is nothing but that, without a [`Duration`] in between.
+    pub const fn nanos(nanos: u64) -> Slack {
+        Slack(Kind::Window(nanos))
+    }
+
     /// [`Slack::within`] of this many microseconds.
     pub const fn micros(micros: u64) -> Slack {
         Slack(Kind::Window(micros.saturating_mul(1_000)))

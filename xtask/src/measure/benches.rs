@@ -176,7 +176,7 @@ fn bench(root: &Path, name: &str, arguments: &[&str]) -> Result<String> {
     bench_of(root, "softtimers-bench", name, arguments)
 }
 
-fn bench_of(root: &Path, package: &str, name: &str, arguments: &[&str]) -> Result<String> {
+pub(super) fn bench_of(root: &Path, package: &str, name: &str, arguments: &[&str]) -> Result<String> {
     let mut cargo = cargo(root);
     cargo.args(["bench", "--quiet", "--package", package, "--bench", name, "--"]).args(arguments);
     program::output(&mut cargo)

@@ -6,7 +6,7 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use softtimers::bsd::{Callouts, Handle, Key};
+use softtimers::bsd::{CalloutStep, Callouts, Handle, Key};
 
 use super::clock::{softtimers_call, softtimers_function};
 use crate::object::{Errno, Object};
@@ -145,6 +145,28 @@ pub extern "C" fn softtimers_softclock_next(
                 true
             })
             .into())
+    })
+}
+
+/// As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be let go between two: 1 and
+/// the call is written to `call`, 2 if there may be more to do, 0 when all have been handed out.
+/// -EINVAL: no callouts, or no `call`.
+/// Thread: its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_softclock_step(
+    callouts: Option<&softtimers_callouts>,
+    call: Option<&mut MaybeUninit<softtimers_call>>,
+) -> c_int {
+    let Some(out) = call else { return -Errno::INVALID.0 };
+    Object::with(callouts, |callouts| {
+        Ok(match callouts.step() {
+            CalloutStep::Call(call) => {
+                out.write(call);
+                1
+            }
+            CalloutStep::MoreWork => 2,
+            CalloutStep::Done => 0,
+        })
     })
 }
 

@@ -22,6 +22,8 @@ pub struct Timers {
     timers: SoftTimers<softtimers_call>,
     seal: Seal,
     turn: Option<Turn>,
+    /// By how much later a delay ends for a clock's steps.
+    clock_step_ns: u64,
 }
 
 /// How a set of timers is made. Zeros are the defaults.
@@ -102,7 +104,12 @@ pub extern "C" fn softtimers_timers_new(
         let tick = if config.tick_ns == 0 { 1_000 } else { config.tick_ns };
         let step = Duration::from_nanos(config.clock_step_ns);
         let timers = SoftTimers::new(Config::default().tick(Duration::from_nanos(tick)).clock_step(step));
-        Ok(Timers { timers, seal: Seal::new(softtimers::bsd::owner()), turn: None })
+        Ok(Timers {
+            timers,
+            seal: Seal::new(softtimers::bsd::owner()),
+            turn: None,
+            clock_step_ns: config.clock_step_ns,
+        })
     })
 }
 
@@ -126,9 +133,11 @@ pub extern "C" fn softtimers_timers_schedule(
     call: softtimers_call,
     handle: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    Object::with(timers, |Timers { timers, seal, .. }| {
-        let delay = Duration::from_nanos(delay_ns);
-        let id = timers.schedule(Timestamp::from_nanos(now), delay, slack(slack_ns)?, call);
+    Object::with(timers, |Timers { timers, seal, clock_step_ns, .. }| {
+        // A delay would be taken apart into seconds and nanoseconds, and put together again.
+        let due = now.saturating_add(delay_ns.saturating_add(*clock_step_ns));
+        let (now, due) = (Timestamp::from_nanos(now), Timestamp::from_nanos(due));
+        let id = timers.schedule_at(now, due, slack(slack_ns)?, call);
         write(handle, seal.close(id.to_bits()));
         Ok(0)
     })
@@ -267,7 +276,7 @@ pub extern "C" fn softtimers_timers_next(
     fired: Option<&mut MaybeUninit<softtimers_fired>>,
 ) -> c_int {
     let Some(fired) = fired else { return -Errno::INVALID.0 };
-    Object::with(timers, |Timers { timers, seal, turn }| {
+    Object::with(timers, |Timers { timers, seal, turn, .. }| {
         let Some(next) = turn.as_ref().and_then(|turn| timers.next(turn)) else {
             *turn = None;
             return Ok(0);
@@ -351,7 +360,7 @@ fn slack(nanos: u64) -> Result<Slack, Errno> {
     match nanos {
         SOFTTIMERS_SLACK_DEFAULT => Ok(Slack::DEFAULT),
         SOFTTIMERS_SLACK_DEFERRABLE => Ok(Slack::DEFERRABLE),
-        _ if nanos < SOFTTIMERS_SLACK_ROUNDED => Ok(Slack::within(Duration::from_nanos(nanos))),
+        _ if nanos < SOFTTIMERS_SLACK_ROUNDED => Ok(Slack::nanos(nanos)),
         _ if nanos < SOFTTIMERS_SLACK_ROUNDED * 2 => {
             Ok(Slack::rounded(Duration::from_nanos(nanos - SOFTTIMERS_SLACK_ROUNDED)))
         }

@@ -49,6 +49,13 @@ static void callout(void) {
     CHECK(softtimers_timeout(callouts, again, (void *)5, 1) == 0 && softtimers_hardclock(callouts) == 0 && calls == 8);
     CHECK(softtimers_untimeout(callouts, again, (void *)5) == 1);
 
+    /* In pieces. */
+    softtimers_call due;
+    CHECK(softtimers_timeout(callouts, note, (void *)6, 1) == 0 && softtimers_tick(callouts) == 1);
+    CHECK(softtimers_softclock_step(callouts, &due) == 1 && due.function == note && due.argument == (void *)6);
+    CHECK(softtimers_softclock_step(callouts, &due) == 0 && softtimers_softclock_step(callouts, NULL) == -EINVAL);
+    CHECK(softtimers_softclock_step(NULL, &due) == -EINVAL);
+
     for (stale = handle, i = 0; i < 10000; i++) {
         CHECK(softtimers_setcallout(callouts, note, NULL, 9, &handle) == 0 && handle != stale);
         CHECK(softtimers_unsetcallout(callouts, stale) == -EINVAL && softtimers_unsetcallout(callouts, handle) == 0);

@@ -282,3 +282,36 @@ fn stale_foreign_and_invented_handles_cancel_nothing() {
         stale.push(live);
     }
 }
+
+//= CV-012 (BSD timers, figure 5)
+/// After a few steps others may enter, and softclock goes on where it was.
+#[test]
+fn between_two_steps_of_softclock_others_set_and_cancel() {
+    const CALLOUTS: usize = 2_000;
+    let mut callouts = Callouts::new(1);
+    // From the last to the first, over more ticks than the finest level of the wheel has slots.
+    for number in (0..CALLOUTS).rev() {
+        callouts.timeout(call(number), 1 + 5 * number as u64);
+    }
+    // Meanwhile something is held.
+    (0..5 * CALLOUTS).for_each(|_| {
+        callouts.tick();
+    });
+    let (mut called, mut more, mut between) = (Vec::new(), 0, 0);
+    loop {
+        match callouts.step() {
+            CalloutStep::Call(due) => called.push(due),
+            CalloutStep::MoreWork => more += 1,
+            CalloutStep::Done => break,
+        }
+        // Others come: one sets and cancels its own, another cancels what is due at the very end.
+        let handle = callouts.setcallout(call(CALLOUTS), 3);
+        assert_eq!(callouts.unsetcallout(handle), Some(call(CALLOUTS)));
+        if callouts.untimeout(&call(CALLOUTS - 1)).is_some() {
+            between += 1;
+        }
+    }
+    assert!(more > 0 && between == 1, "{more} {between}");
+    assert_eq!(called, (0..CALLOUTS - 1).map(call).collect::<Vec<_>>());
+    assert_eq!((callouts.lag(), callouts.len(), callouts.step()), (0, 0, CalloutStep::Done));
+}

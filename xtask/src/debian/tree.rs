@@ -1,0 +1,247 @@
+//! What the packages install, as it will lie under `/`.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::c_library::{self, Place};
+use crate::program::{Profile, cargo, must, output, program as command};
+use crate::workspace::Workspace;
+
+/// A directory that stands for `/`.
+pub(super) struct Tree {
+    pub(super) root: PathBuf,
+    pub(super) architecture: String,
+    /// Where libraries are, below `usr`.
+    pub(super) library: String,
+}
+
+impl Tree {
+    /// Builds the command and the library, and lays everything out below `root`.
+    ///
+    /// # Errors
+    /// If something does not build, or a file cannot be written.
+    pub(super) fn make(workspace: &Workspace, profile: Profile, root: &Path) -> Result<Self> {
+        emptied(root)?;
+        let library = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+        let tree = Tree { root: root.to_owned(), architecture: super::architecture()?, library };
+        // One by one: built together, the command would have features that only the library wants.
+        let from = workspace.root();
+        must(cargo(from).arg("build").args(profile.flags()).args(["--package", "softtimers-cli"]))?;
+        let program = workspace.target_directory.join(profile.directory()).join("softtimers");
+        copy(&program, &tree.at("usr/bin/softtimers"))?;
+        tree.strip("usr/bin/softtimers", "--strip-all")?;
+        c_library::put(workspace, profile, &Place { prefix: "/usr", library: &tree.library, under: root })?;
+        tree.strip_libraries()?;
+        tree.documents(&program)?;
+        for (file, place) in COPIED {
+            let name = Path::new(file).file_name().context(*file)?;
+            copy(&from.join(file), &tree.at(place).join(name))?;
+        }
+        for example in fs::read_dir(from.join("crates/capi/examples"))? {
+            let example = example?;
+            copy(
+                &example.path(),
+                &tree.at("usr/share/doc/libsofttimers-dev/examples").join(example.file_name()),
+            )?;
+        }
+        Ok(tree)
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    fn strip_libraries(&self) -> Result<()> {
+        let directory = format!("usr/{}", self.library);
+        for entry in fs::read_dir(self.at(&directory))? {
+            let entry = entry?;
+            if !entry.file_type()?.is_file() {
+                continue;
+            }
+            let name = entry.file_name().into_string().ok().context("a name that is text")?;
+            let how = if name.ends_with(".a") { "--strip-debug" } else { "--strip-unneeded" };
+            self.strip(&format!("{directory}/{name}"), how)?;
+        }
+        Ok(())
+    }
+
+    fn strip(&self, file: &str, how: &str) -> Result<()> {
+        let sections = ["--remove-section=.comment", "--remove-section=.note"];
+        must(
+            command("strip", &self.root)
+                .args([how, "--enable-deterministic-archives"])
+                .args(sections)
+                .arg(file),
+        )
+    }
+
+    /// Manual pages and completions, as the command itself writes them.
+    fn documents(&self, program: &Path) -> Result<()> {
+        let says = |words: &[&str]| output(command(program, &self.root).args(words));
+        let main = says(&["man"])?;
+        let pages: Vec<&str> = main.lines().filter_map(page_named).collect();
+        ensure!(!pages.is_empty(), "the manual page names no other");
+        let manual = self.at("usr/share/man/man1");
+        write(&manual.join("softtimers.1"), &main)?;
+        for page in &pages {
+            write(&manual.join(format!("softtimers-{page}.1")), &says(&["man", page])?)?;
+        }
+        for (shell, place) in [
+            ("bash", "bash-completion/completions/softtimers"),
+            ("zsh", "zsh/vendor-completions/_softtimers"),
+            ("fish", "fish/vendor_completions.d/softtimers.fish"),
+        ] {
+            write(&self.at("usr/share").join(place), &says(&["completions", shell])?)?;
+        }
+        must(command("gzip", &self.root).args(["-9", "-n", "-r"]).arg(&manual))
+    }
+
+    /// Files and links, from the root, in order.
+    pub(super) fn files(&self) -> Result<Vec<String>> {
+        let found = below(&self.root)?;
+        let relative = found.iter().map(|path| path.strip_prefix(&self.root).ok()?.to_str());
+        relative.map(|path| path.map(str::to_owned).context("a name that is text")).collect()
+    }
+
+    /// The packages that programs among `files` need of the C library's, by what they ask the dynamic linker for.
+    pub(super) fn needs(&self, files: &[String]) -> Result<Vec<String>> {
+        let (mut libc, mut unwinder) = (None, None);
+        for file in files {
+            let path = self.root.join(file);
+            if path.is_symlink() || !(file.starts_with("usr/bin/") || file.contains(".so.")) {
+                continue;
+            }
+            let symbols = output(command("objdump", &self.root).arg("-T").arg(&path))?;
+            libc = libc.max(newest(&symbols, "GLIBC_"));
+            unwinder = unwinder.max(newest(&symbols, "GCC_"));
+        }
+        let shown = |package: &str, version: Vec<u32>| {
+            let numbers: Vec<String> = version.iter().map(u32::to_string).collect();
+            format!("{package} (>= {})", numbers.join("."))
+        };
+        let libc = libc.map(|version| shown("libc6", version));
+        Ok(libc.into_iter().chain(unwinder.map(|version| shown("libgcc-s1", version))).collect())
+    }
+}
+
+/// `send` of a line `softtimers\-send(1)`.
+fn page_named(line: &str) -> Option<&str> {
+    let name = line.strip_prefix("softtimers\\-")?.strip_suffix("(1)")?;
+    // clap has a page for it, and nothing in it.
+    (name != "help").then_some(name)
+}
+
+/// The greatest version behind `prefix` in a list of symbols.
+fn newest(symbols: &str, prefix: &str) -> Option<Vec<u32>> {
+    let words = symbols.split(|c: char| c.is_whitespace() || c == '(' || c == ')');
+    let versions = words.filter_map(|word| word.strip_prefix(prefix));
+    versions.filter_map(|version| version.split('.').map(|part| part.parse().ok()).collect()).max()
+}
+
+/// Everything below a directory that is none itself, in order.
+fn below(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = vec![];
+    let entries = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(below(&entry.path())?);
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Makes a directory, without what was in it.
+pub(super) fn emptied(directory: &Path) -> Result<()> {
+    if directory.exists() {
+        fs::remove_dir_all(directory).with_context(|| format!("cannot empty {}", directory.display()))?;
+    }
+    fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))
+}
+
+/// Copies a file, or a link as a link.
+pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
+    let shown = || format!("cannot copy {} to {}", from.display(), to.display());
+    fs::create_dir_all(to.parent().with_context(shown)?).with_context(shown)?;
+    if from.is_symlink() {
+        symlink(fs::read_link(from).with_context(shown)?, to).with_context(shown)
+    } else {
+        fs::copy(from, to).map(drop).with_context(shown)
+    }
+}
+
+/// Writes a file, and the directories above it.
+pub(super) fn write(file: &Path, text: &str) -> Result<()> {
+    let shown = || format!("cannot write {}", file.display());
+    fs::create_dir_all(file.parent().with_context(shown)?).with_context(shown)?;
+    fs::write(file, text).with_context(shown)
+}
+
+/// What `md5sum` says of the files of a package.
+pub(super) fn sums(directory: &Path) -> Result<String> {
+    let mut sums = command("md5sum", directory);
+    let files = below(directory)?;
+    let files =
+        files.iter().filter(|path| !path.is_symlink()).filter_map(|path| path.strip_prefix(directory).ok());
+    output(sums.args(files))
+}
+
+/// What a package takes when it is installed.
+pub(super) fn kibibytes(directory: &Path) -> Result<u64> {
+    let files = below(directory)?;
+    let sizes = files.iter().map(|path| Ok(path.symlink_metadata()?.len().div_ceil(1024)));
+    sizes.sum()
+}
+
+/// Whoever builds: everybody may read everything, and run programs.
+pub(super) fn modes(directory: &Path) -> Result<()> {
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    set(directory, 0o755)?;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let (path, kind) = (entry.path(), entry.file_type()?);
+        if kind.is_dir() {
+            modes(&path)?;
+        } else if kind.is_file() {
+            let is_program = directory.ends_with("usr/bin");
+            set(&path, if is_program { 0o755 } else { 0o644 })?;
+        }
+    }
+    Ok(())
+}
+
+/// Files of the project, and the directory where each goes.
+const COPIED: &[(&str, &str)] = &[
+    ("docs/softtimers-wan.service", "usr/share/doc/softtimers/examples"),
+    ("docs/softtimers-forward.service", "usr/share/doc/softtimers/examples"),
+    ("docs/c.md", "usr/share/doc/libsofttimers-dev"),
+    ("crates/bpf/include/softtimer.bpf.h", "usr/include/softtimers-bpf"),
+    ("crates/bpf/include/sources.bpf.h", "usr/include/softtimers-bpf"),
+    ("crates/bpf/include/kernel.bpf.h", "usr/include/softtimers-bpf"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_is_found_by_number() {
+        let symbols =
+            "0 DF *UND* 0 (GLIBC_2.9) read\n0 DF *UND* 0 (GLIBC_2.34) open\n0 DF *UND* 0 GCC_3.3 _Unwind\n";
+        assert_eq!(newest(symbols, "GLIBC_"), Some(vec![2, 34]));
+        assert_eq!(newest(symbols, "GCC_"), Some(vec![3, 3]));
+        assert_eq!(newest("0 DF *UND* 0 GLIBC_PRIVATE x", "GLIBC_"), None);
+    }
+
+    #[test]
+    fn pages_are_those_that_the_main_one_names() {
+        let text = ".TP\nsofttimers\\-send(1)\nSend\nsofttimers\\-help(1)\n";
+        assert_eq!(text.lines().filter_map(page_named).collect::<Vec<_>>(), ["send"]);
+    }
+}
