@@ -107,7 +107,9 @@ impl Interrupt {
     /// If the system has no descriptors left.
     pub fn share(&self) -> io::Result<Interrupt> {
         let (readable, written) = (self.readable.try_clone()?, self.written.try_clone()?);
-        Ok(Interrupt { arrived: Arc::clone(&self.arrived), readable, written })
+        let Interrupt { arrived, ends, last, .. } = self;
+        let (arrived, ends, last) = (Arc::clone(arrived), Arc::clone(ends), Arc::clone(last));
+        Ok(Interrupt { arrived, ends, last, readable, written })
     }
 
     /// Something that ends the run from another thread.
