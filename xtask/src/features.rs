@@ -1,6 +1,6 @@
 //! `docs/features.toml`: every row of the papers, and what became of it.
 //!
-//! A row is a claim. `shown` names what shows it, `documented` names the sentence, and both are held
+//! A row is a claim. `shown` names what shows it, `documented` names the sentence, `refused` the reason; the first two are held
 //! against the real thing: [`claims`] against the tests that ran, [`anchors`] against the headings that
 //! exist. [`page`] is the same table for readers.
 
@@ -33,6 +33,7 @@ pub(crate) struct Row {
     #[serde(default)]
     shown_by: Vec<String>,
     documented_in: Option<String>,
+    reason: Option<String>,
     issue: Option<u32>,
 }
 
@@ -64,6 +65,7 @@ enum State {
     Planned,
     Shown,
     Documented,
+    Refused,
 }
 
 /// Rows that stand together, from `first` on. The first part of a paper names it.
@@ -153,7 +155,15 @@ impl Row {
             State::Documented if !may_be_documented => {
                 problems.push("must be shown; only limitations and rows marked doc may be documented".into());
             }
-            State::Planned | State::Shown | State::Documented => {}
+            State::Refused if !self.shown_by.is_empty() || self.documented_in.is_some() => {
+                problems.push("is refused, and yet names what shows or documents it".into());
+            }
+            State::Planned | State::Shown | State::Documented | State::Refused => {}
+        }
+        if (self.state == State::Refused)
+            != self.reason.as_ref().is_some_and(|reason| !reason.trim().is_empty())
+        {
+            problems.push("a row that is refused has a reason, and no other has one".into());
         }
         problems.extend(self.shown_by.iter().filter_map(|claim| claims::malformed(claim)));
         if let Some(address) = &self.documented_in {
@@ -233,6 +243,7 @@ mod tests {
     fn good_rows_have_no_problem() {
         for lines in [
             "state = \"planned\"\nissue = 2",
+            "state = \"refused\"\nreason = \"nobody can see it\"",
             "state = \"shown\"\nkind = \"Q\"\nshown_by = [\"softtimers-core::lib::time::tests::x\"]",
             "state = \"shown\"\nmark = \"derived\"\nshown_by = [\"$ softtimers send 127.0.0.1:9\"]",
         ] {
@@ -248,6 +259,9 @@ mod tests {
         let found = problems("state = \"planned\"\nshown_by = [\"a::lib::b\"]");
         assert_eq!(found, ["ST-001: is planned, and yet names what shows or documents it"]);
         assert_eq!(problems("state = \"shown\"\nshown_by = [\"some test\"]").len(), 1);
+        let unfounded = ["ST-001: a row that is refused has a reason, and no other has one"];
+        assert_eq!(problems("state = \"refused\""), unfounded);
+        assert_eq!(problems("state = \"planned\"\nreason = \"too slow\""), unfounded);
     }
 
     #[test]

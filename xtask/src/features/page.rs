@@ -12,8 +12,8 @@ const HEAD: &str = "\
 Every mechanism, parameter, figure, experiment and limitation of five papers on timers and polling, and
 what became of it here. **Shown**: the tests or commands named show it; CI checks that each of these
 tests exists, ran, passed and was not skipped, and that each command exists with its flags.
-**Documented**: there is nothing to build, and the link leads to what we say about it. **Planned**: not
-yet.
+**Documented**: there is nothing to build, and the link leads to what we say about it. **Refused**: not
+claimed, for the reason given. **Planned**: not yet.
 
 The papers' absolute times are of their day; a row that claims a figure (Q) is shown by its shape
 (order, ratio, trend). P is a parameter, X an experiment, L a limitation; *sim* is shown in the simulator
@@ -44,15 +44,18 @@ fn write_line(page: &mut String, line: std::fmt::Arguments<'_>) {
 
 /// One line a paper, and their sum.
 fn summary(features: &Features) -> String {
-    let mut text = String::from("\n| paper | rows | shown | documented | planned |\n|---|--:|--:|--:|--:|\n");
+    let mut text = String::from(
+        "\n| paper | rows | shown | documented | refused | planned |\n|---|--:|--:|--:|--:|--:|\n",
+    );
     let mut add = |name: &str, is_in: &dyn Fn(&str) -> bool| {
-        let states = [None, Some(State::Shown), Some(State::Documented), Some(State::Planned)];
+        let states =
+            [None, Some(State::Shown), Some(State::Documented), Some(State::Refused), Some(State::Planned)];
         let counts = states.map(|state| {
             let counted = |(id, row): &(&String, &Row)| is_in(id) && state.is_none_or(|s| s == row.state);
             features.rows.iter().filter(counted).count()
         });
-        let [rows, shown, documented, planned] = counts;
-        write_line(&mut text, format_args!("| {name} | {rows} | {shown} | {documented} | {planned} |"));
+        let counts = counts.map(|count| count.to_string()).join(" | ");
+        write_line(&mut text, format_args!("| {name} | {counts} |"));
     };
     for part in &features.parts {
         if let Some(paper) = &part.paper {
@@ -86,11 +89,12 @@ fn line(id: &str, row: &Row, root: &Path) -> String {
         State::Planned => "planned",
         State::Shown => "**shown**",
         State::Documented => "documented",
+        State::Refused => "refused",
     };
     let issue = row.issue.filter(|_| row.state == State::Planned).map(|issue| format!(", issue {issue}"));
     let shown = row.shown_by.iter().map(|claim| claimed(claim, root));
     let documented = row.documented_in.iter().map(|address| format!("[{address}]({})", from_docs(address)));
-    let by: Vec<_> = shown.chain(documented).collect();
+    let by: Vec<_> = shown.chain(documented).chain(row.reason.clone()).collect();
     let cells = [
         format!("{id}{kind}"),
         row.section.clone(),
@@ -130,7 +134,7 @@ mod tests {
             r#"
             [[part]]
             first = "ST-001"
-            rows = 2
+            rows = 3
             paper = "Soft timers"
             source = "Somebody, 2000"
             title = "Facility"
@@ -145,15 +149,21 @@ mod tests {
             section = "3"
             state = "planned"
             issue = 2
+            [ST-003]
+            what = "d"
+            section = "3"
+            state = "refused"
+            reason = "nobody can see it"
             "#,
         )
         .unwrap();
         let page = render(&features, Path::new("."));
-        assert!(page.contains("\n| together | 2 | 0 | 1 | 1 |\n"), "{page}");
-        assert!(page.contains("\n### Facility (ST-001 to ST-002)\n"), "{page}");
+        assert!(page.contains("\n| together | 3 | 0 | 1 | 1 | 1 |\n"), "{page}");
+        assert!(page.contains("\n### Facility (ST-001 to ST-003)\n"), "{page}");
         let row = "\n| ST-001 L | 3 | a \\| b | documented | [docs/limits.md#tlb](limits.md#tlb) |\n";
         assert!(page.contains(row), "{page}");
         assert!(page.contains("\n| ST-002 | 3 | c | planned, issue 2 |  |\n"), "{page}");
+        assert!(page.contains("\n| ST-003 | 3 | d | refused | nobody can see it |\n"), "{page}");
     }
 
     #[test]
