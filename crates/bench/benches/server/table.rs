@@ -1,0 +1,146 @@
+//! The table: requests/s by who serves, with connections that are kept and with one for each request.
+
+use std::error::Error;
+use std::time::Duration;
+
+use softtimers_bench::rounds::{Round, Section};
+
+use super::busy::Account;
+use super::contender::Contender;
+use super::load::Outcome;
+use super::{Effort, Found};
+
+/// Table XII's quotas, between the plain server and the slower one.
+const CONTENDERS: [Contender; 7] = [
+    Contender::Epoll,
+    Contender::Polled(1),
+    Contender::Polled(2),
+    Contender::Polled(5),
+    Contender::Polled(10),
+    Contender::Polled(15),
+    Contender::Processes,
+];
+
+pub(crate) fn kept(effort: Effort) -> Found {
+    table(effort, true)
+}
+
+pub(crate) fn closed(effort: Effort) -> Found {
+    table(effort, false)
+}
+
+fn table(effort: Effort, keep_alive: bool) -> Found {
+    let (connections, reached) = saturating(effort, keep_alive)?;
+    let section = Section::of(effort.rounds, |number| {
+        let mut round = Round::default();
+        let mut rates = [0.0; CONTENDERS.len()];
+        for turn in 0..CONTENDERS.len() {
+            let at = (turn + number) % CONTENDERS.len();
+            let contender = CONTENDERS[at];
+            rates[at] = trial(contender, effort, keep_alive, connections, effort.trial, &mut round)?.rate;
+        }
+        for (contender, rate) in CONTENDERS.iter().zip(rates) {
+            round.put(&contender.name(), AGAINST, rate / rates[0]);
+            round.put(&contender.name(), AGAINST_ONE, rate / rates[1]);
+        }
+        Ok(round)
+    })?;
+    let names = CONTENDERS.map(Contender::name);
+    let rows: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut section = section.shown(&rows, &COLUMNS);
+    section.notes.push(format!(
+        "- {connections} connections; the plain server was busy for {:.1}% of the time when this was chosen",
+        100.0 * reached
+    ));
+    conclude(&mut section, &rows);
+    Ok(section)
+}
+
+/// The two gains apart, and what is to hold.
+fn conclude(section: &mut Section, rows: &[&str]) {
+    let busy = section.median(EPOLL, BUSY);
+    section.bar("load: the plain server is busy", busy, "at least 0.95", busy >= 0.95);
+    let polled = &rows[1..rows.len() - 1];
+    let best = polled
+        .iter()
+        .copied()
+        .max_by(|one, other| section.median(one, AGAINST).total_cmp(&section.median(other, AGAINST)));
+    let Some(best) = best else { return };
+    let (first, aggregated) = (section.median(polled[0], AGAINST), section.median(best, AGAINST_ONE));
+    section
+        .notes
+        .push(format!("- gain of avoiding wake-ups (quota 1 against epoll): {:+.1}%", 100.0 * (first - 1.0)));
+    section
+        .notes
+        .push(format!("- gain of aggregation ({best} against quota 1): {:+.1}%", 100.0 * (aggregated - 1.0)));
+    let most = section.median(best, AGAINST);
+    section.bar(&format!("{best} against epoll"), most, "at least 1", most >= 1.0);
+}
+
+/// The fewest connections with which the plain server is busy; as many as are tried if none are enough.
+fn saturating(effort: Effort, keep_alive: bool) -> Result<(usize, f64), Box<dyn Error>> {
+    let tried = effort.connections.map_or(CONNECTIONS.to_vec(), |number| vec![number]);
+    let mut reached = (tried[0], 0.0);
+    for connections in tried {
+        let mut round = Round::default();
+        trial(Contender::Epoll, effort, keep_alive, connections, effort.trial, &mut round)?;
+        let busy = round.figure(EPOLL, BUSY).unwrap_or(f64::NAN);
+        if busy > reached.1 {
+            reached = (connections, busy);
+        }
+        if busy >= 0.95 {
+            break;
+        }
+    }
+    Ok(reached)
+}
+
+/// One contender under load.
+fn trial(
+    contender: Contender,
+    effort: Effort,
+    keep_alive: bool,
+    connections: usize,
+    time: Duration,
+    round: &mut Round,
+) -> Result<Outcome, Box<dyn Error>> {
+    let [here, there] = effort.processors;
+    let running = contender.start(here, 1, connections)?;
+    let kept = there.keep()?;
+    let before = Account::of(here.number());
+    let outcome = effort.tool.load(running.addresses[0], connections, keep_alive, time)?;
+    let after = Account::of(here.number());
+    drop(kept);
+    let stats = running.end()?;
+    let name = contender.name();
+    let busy = before.zip(after).and_then(|(before, after)| before.busy_until(after));
+    round.put(&name, RATE, outcome.rate / 1e3);
+    round.put(&name, "p50 µs", outcome.p50);
+    round.put(&name, "p99 µs", outcome.p99);
+    round.put(&name, BUSY, busy);
+    round.put(&name, "errors", outcome.errors);
+    if let Some(stats) = stats {
+        let answered = stats.answered.iter().sum::<u64>().max(1) as f64;
+        round.put(&name, "found a look", stats.found as f64 / stats.looks.max(1) as f64);
+        round.put(&name, "sleeps / 1000", 1e3 * stats.sleeps as f64 / answered);
+    }
+    Ok(outcome)
+}
+
+const EPOLL: &str = "epoll";
+const RATE: &str = "kreq/s";
+const BUSY: &str = "busy";
+const AGAINST: &str = "against epoll";
+const AGAINST_ONE: &str = "against quota 1";
+const COLUMNS: [(&str, usize); 8] = [
+    (RATE, 1),
+    (AGAINST, 3),
+    ("p50 µs", 0),
+    ("p99 µs", 0),
+    (BUSY, 3),
+    ("found a look", 1),
+    ("sleeps / 1000", 1),
+    ("errors", 0),
+];
+/// From a few times the largest quota on: with fewer, polling with it would wait for requests that nobody makes.
+const CONNECTIONS: [usize; 3] = [64, 128, 256];

@@ -1,0 +1,290 @@
+//! The event-driven server: [`Engine`], the paper's Flash on softtimers.
+//!
+//! Both ways to look for requests have everything else in common. The plain one is what event loops do, at their best:
+//! edge-triggered, up to 256 sources a system call, and no clock.
+//!
+//! ```text
+//!   epoll    ─▶ epoll_wait, asleep if nothing is ready ─▶ answer all that it found ─┐
+//!     ▲─────────────────────────────────────────────────────────────────────────────┘
+//!
+//!   polled   ─▶ trigger state: look due? ─▶ epoll_wait that does not sleep; the next look by the quota
+//!     ▲              └─▶ answer one request ─┐      so long without a find: the load has gone, and a wake-up is wanted
+//!     └──────────────────────────────────────┘
+//! ```
+//!
+//! The look is a soft timer's event, and its interval is steered by [`Aggregation`] so that a look finds `quota`
+//! connections on average. A processor that has nothing to do until the next look waits for it, passing trigger states:
+//! while there is load nobody sleeps, so no wake-up is paid for, neither here nor by the client's kernel.
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::net::{SocketFlags, accept_with};
+use serde::{Deserialize, Serialize};
+use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
+use softtimers::poll::{Aggregation, AggregationConfig, Look, Next, Policy};
+use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TimerId, TriggerState};
+
+use super::connection::{Connection, Scratch, Step, scratch};
+use super::ports::Turns;
+use super::request::Site;
+
+/// How requests are looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Looking {
+    /// By waiting.
+    Epoll,
+    /// From trigger states, so that a look finds so many connections on average.
+    Polled(u32),
+}
+
+/// What a server did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerStats {
+    /// Answers sent, by port.
+    pub answered: Vec<u64>,
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Connections closed at once, beyond what it takes on.
+    pub refused: u64,
+    /// Looks at the network, asleep or not.
+    pub looks: u64,
+    /// Connections that these found ready or new.
+    pub found: u64,
+    /// Of the looks, those that slept.
+    pub sleeps: u64,
+}
+
+/// A server with its connections, on one thread.
+#[derive(Debug)]
+pub struct Engine<'a> {
+    site: &'a Site,
+    listeners: &'a [TcpListener],
+    epoll: Epoll,
+    events: Events,
+    places: Vec<Option<Place>>,
+    free: Vec<usize>,
+    turns: Turns,
+    scratch: Scratch,
+    ended: bool,
+    stats: ServerStats,
+}
+
+/// A connection, and what the engine knows of it.
+#[derive(Debug)]
+struct Place {
+    connection: Connection<TcpStream>,
+    port: usize,
+    queued: bool,
+    /// Watched by epoll. One that is answered and closed at its first step never is.
+    watched: bool,
+    /// The client will send no more: no edge will say so again.
+    hung_up: bool,
+}
+
+impl<'a> Engine<'a> {
+    /// Of these listeners, each a port, until `end` can be read or has ended.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn new(site: &'a Site, listeners: &'a [TcpListener], end: Option<&impl AsFd>) -> io::Result<Self> {
+        let epoll = Epoll::new(Waiting::Pwait2)?;
+        for (port, listener) in listeners.iter().enumerate() {
+            listener.set_nonblocking(true)?;
+            epoll.add(listener.as_fd(), LISTENERS + port as u64, EventFlags::IN)?;
+        }
+        if let Some(end) = end {
+            epoll.add(end.as_fd(), END, EventFlags::IN)?;
+        }
+        Ok(Engine {
+            site,
+            listeners,
+            epoll,
+            events: Events::with_capacity(EVENTS),
+            places: Vec::new(),
+            free: Vec::new(),
+            turns: Turns::new(listeners.len()),
+            scratch: scratch(),
+            ended: false,
+            stats: ServerStats { answered: vec![0; listeners.len()], ..ServerStats::default() },
+        })
+    }
+
+    /// Serves until its end.
+    ///
+    /// # Errors
+    /// None that a working kernel gives, and none that a client causes.
+    pub fn run(mut self, looking: Looking) -> io::Result<ServerStats> {
+        match looking {
+            Looking::Epoll => self.by_epoll()?,
+            Looking::Polled(quota) => self.polled(quota)?,
+        }
+        Ok(self.stats)
+    }
+
+    fn by_epoll(&mut self) -> io::Result<()> {
+        while !self.ended {
+            self.look(None)?;
+            while self.answer_one() {}
+        }
+        Ok(())
+    }
+
+    fn polled(&mut self, quota: u32) -> io::Result<()> {
+        let mut policy = Aggregation::new(AggregationConfig { quota, ..AggregationConfig::default() });
+        let mut timers = SoftTimers::new(Config::default());
+        let mut found_at = Monotonic.now();
+        let mut due = timers.schedule_at(found_at, found_at, Slack::EXACT, ());
+        let mut source = TriggerState::Idle;
+        while !self.ended {
+            let now = Monotonic.now();
+            let turn = timers.trigger(source, now);
+            if timers.next(&turn).is_some() {
+                let found = self.look(Some(Duration::ZERO))?;
+                found_at = if found > 0 { now } else { found_at };
+                due =
+                    schedule(&mut timers, policy.looked(&Look { began: now, ended: Monotonic.now(), found }));
+            }
+            source = if self.answer_one() { TriggerState::HandlerExit } else { TriggerState::Idle };
+            // The load has gone.
+            if source == TriggerState::Idle && now.saturating_duration_since(found_at) > PATIENCE {
+                policy.idle(now);
+                let found = self.look(None)?;
+                found_at = Monotonic.now();
+                timers.cancel(due);
+                due = schedule(&mut timers, policy.looked(&Look { began: found_at, ended: found_at, found }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the kernel what is ready, and queues it; asleep until something is, if `timeout` says so.
+    fn look(&mut self, timeout: Option<Duration>) -> io::Result<u32> {
+        self.stats.looks += 1;
+        self.stats.sleeps += u64::from(timeout.is_none());
+        let Engine { epoll, events, places, turns, .. } = self;
+        epoll.wait(events, timeout)?;
+        let mut found = 0;
+        let mut calling = [false; MOST_PORTS];
+        for event in events.iter() {
+            match event.token {
+                END => self.ended = true,
+                token if token >= LISTENERS => {
+                    if let Some(calls) = calling.get_mut((token - LISTENERS) as usize) {
+                        *calls = true;
+                    }
+                }
+                token => {
+                    let Some(Some(place)) = places.get_mut(token as usize) else { continue };
+                    place.hung_up |= event.readiness.intersects(EventFlags::RDHUP | EventFlags::HUP);
+                    found += 1;
+                    if !std::mem::replace(&mut place.queued, true) {
+                        turns.push(place.port, token as usize);
+                    }
+                }
+            }
+        }
+        for port in (0..self.listeners.len()).filter(|&port| calling.get(port) == Some(&true)) {
+            found += self.accept(port);
+        }
+        self.stats.found += u64::from(found);
+        Ok(found)
+    }
+
+    /// Takes on who calls at this port, of whom the first request is most often there, too.
+    fn accept(&mut self, port: usize) -> u32 {
+        let mut found = 0;
+        for _ in 0..MOST_ACCEPTED {
+            let stream =
+                match accept_with(&self.listeners[port], SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                    Ok(stream) => TcpStream::from(stream),
+                    Err(rustix::io::Errno::WOULDBLOCK) => break,
+                    // Of a client that has given up meanwhile.
+                    Err(_) => continue,
+                };
+            let connections = self.places.len() - self.free.len();
+            if connections >= MOST_CONNECTIONS {
+                self.stats.refused += 1;
+                continue;
+            }
+            self.stats.accepted += 1;
+            found += 1;
+            let place = Place {
+                connection: Connection::new(stream),
+                port,
+                queued: true,
+                watched: false,
+                hung_up: false,
+            };
+            let number = self.free.pop().unwrap_or_else(|| {
+                self.places.push(None);
+                self.places.len() - 1
+            });
+            self.places[number] = Some(place);
+            self.turns.push(port, number);
+        }
+        found
+    }
+
+    /// One step of whose turn it is; `false` if nobody waits.
+    fn answer_one(&mut self) -> bool {
+        let Some(number) = self.turns.pop() else { return false };
+        let Some(Some(place)) = self.places.get_mut(number) else {
+            self.free.push(number);
+            return true;
+        };
+        place.queued = false;
+        let step = place.connection.step(self.site, &mut self.scratch);
+        let answered = matches!(step, Step::Answered { .. } | Step::Over { answered: true });
+        self.stats.answered[place.port] += u64::from(answered);
+        if matches!(step, Step::Over { .. }) {
+            self.remove(number);
+            return true;
+        }
+        let more = matches!(step, Step::Answered { more } if more || place.hung_up);
+        if more {
+            place.queued = true;
+            self.turns.push(place.port, number);
+        }
+        if !std::mem::replace(&mut place.watched, true) {
+            let stream = place.connection.stream().as_fd();
+            let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            if self.epoll.add(stream, number as u64, interest).is_err() {
+                // The kernel has no room to watch it.
+                self.remove(number);
+            }
+        }
+        true
+    }
+
+    fn remove(&mut self, number: usize) {
+        if let Some(place) = self.places[number].take()
+            && !place.queued
+        {
+            self.free.push(number);
+        }
+    }
+}
+
+/// The next look, when the policy says.
+fn schedule(timers: &mut SoftTimers<()>, next: Next) -> TimerId {
+    let now = Monotonic.now();
+    let due = if let Next::At(time) = next { time } else { now };
+    timers.schedule_at(now, due, Slack::EXACT, ())
+}
+
+/// Sources a system call: more than are ready at once, as a rule.
+const EVENTS: usize = 256;
+/// Tokens below are connections.
+const LISTENERS: u64 = 1 << 32;
+const END: u64 = u64::MAX;
+/// Ports that a look hears of.
+const MOST_PORTS: usize = 64;
+/// Of one port at a look; the others are there at the next.
+const MOST_ACCEPTED: usize = 64;
+/// Below what a process may have open by default.
+const MOST_CONNECTIONS: usize = 512;
+/// Without a find for the longest interval between two looks, nobody asks any more.
+const PATIENCE: Duration = Duration::from_millis(1);
