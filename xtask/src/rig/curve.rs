@@ -65,7 +65,8 @@ pub(super) fn stages(rig: &Rig, effort: Effort) -> Result<Found> {
             }));
             figures.extend(curves.iter().map(|(_, name, points)| object(driver, burst, name, points)));
             // The paper's trials: so short that the rings hold much of one. Those of three contenders.
-            let offer = |m: f64| Offer { rate: m * capacity, burst, amount: Amount::Packets(10_000) };
+            let offer =
+                |m: f64| Offer { burst, amount: Amount::Packets(10_000), ..Offer::steady(m * capacity, 0) };
             let mut short = Vec::new();
             for &(letter, name, flags) in &contenders[..3] {
                 let points = sweep(rig, driver, flags, multiples.iter().map(|&m| (m, offer(m))))?;

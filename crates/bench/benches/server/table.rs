@@ -123,6 +123,7 @@ fn trial(
         let answered = stats.answered.iter().sum::<u64>().max(1) as f64;
         round.put(&name, "found a look", stats.found as f64 / stats.looks.max(1) as f64);
         round.put(&name, "sleeps / 1000", 1e3 * stats.sleeps as f64 / answered);
+        round.put(&name, COST, stats.cpu_ns as f64 / 1e3 / answered);
     }
     Ok(outcome)
 }
@@ -132,12 +133,14 @@ const RATE: &str = "kreq/s";
 const BUSY: &str = "busy";
 const AGAINST: &str = "against epoll";
 const AGAINST_ONE: &str = "against quota 1";
-const COLUMNS: [(&str, usize); 8] = [
+const COST: &str = "CPU µs a request";
+const COLUMNS: [(&str, usize); 9] = [
     (RATE, 1),
     (AGAINST, 3),
     ("p50 µs", 0),
     ("p99 µs", 0),
     (BUSY, 3),
+    (COST, 1),
     ("found a look", 1),
     ("sleeps / 1000", 1),
     ("errors", 0),

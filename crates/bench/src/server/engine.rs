@@ -8,13 +8,15 @@
 //!     ▲─────────────────────────────────────────────────────────────────────────────┘
 //!
 //!   polled   ─▶ trigger state: look due? ─▶ epoll_wait that does not sleep; the next look by the quota
-//!     ▲              └─▶ answer one request ─┐      so long without a find: the load has gone, and a wake-up is wanted
-//!     └──────────────────────────────────────┘
+//!     ▲              └─▶ answer one request ─┐      nothing to do: it looks at once, and sleeps when that has found
+//!     └──────────────────────────────────────┘      nothing for a millisecond
 //! ```
 //!
 //! The look is a soft timer's event, and its interval is steered by [`Aggregation`] so that a look finds `quota`
-//! connections on average. A processor that has nothing to do until the next look waits for it, passing trigger states:
-//! while there is load nobody sleeps, so no wake-up is paid for, neither here nor by the client's kernel.
+//! connections on average while others wait to be answered. Where none do, polling by the interval is turned off, as in
+//! the paper when the processor goes idle: a request is never delayed for nothing. It is only that the paper's
+//! processor then takes interrupts, and this one goes on looking: while there is load nobody sleeps, so no wake-up is paid
+//! for, neither here nor by the client's kernel.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -22,10 +24,11 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::net::{SocketFlags, accept_with};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
 use softtimers::poll::{Aggregation, AggregationConfig, Look, Next, Policy};
-use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TimerId, TriggerState};
+use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
 
 use super::connection::{Connection, Scratch, Step, scratch};
 use super::ports::Turns;
@@ -49,12 +52,14 @@ pub struct ServerStats {
     pub accepted: u64,
     /// Connections closed at once, beyond what it takes on.
     pub refused: u64,
-    /// Looks at the network, asleep or not.
+    /// Looks at the network that found something.
     pub looks: u64,
     /// Connections that these found ready or new.
     pub found: u64,
-    /// Of the looks, those that slept.
+    /// How often it slept.
     pub sleeps: u64,
+    /// Processor time, in nanoseconds.
+    pub cpu_ns: u64,
 }
 
 /// A server with its connections, on one thread.
@@ -117,10 +122,14 @@ impl<'a> Engine<'a> {
     /// # Errors
     /// None that a working kernel gives, and none that a client causes.
     pub fn run(mut self, looking: Looking) -> io::Result<ServerStats> {
+        let before = sleeps();
         match looking {
             Looking::Epoll => self.by_epoll()?,
             Looking::Polled(quota) => self.polled(quota)?,
         }
+        self.stats.sleeps = sleeps().saturating_sub(before);
+        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        self.stats.cpu_ns = cpu.tv_sec.unsigned_abs() * 1_000_000_000 + cpu.tv_nsec.unsigned_abs();
         Ok(self.stats)
     }
 
@@ -137,33 +146,34 @@ impl<'a> Engine<'a> {
         let mut timers = SoftTimers::new(Config::default());
         let mut found_at = Monotonic.now();
         let mut due = timers.schedule_at(found_at, found_at, Slack::EXACT, ());
-        let mut source = TriggerState::Idle;
         while !self.ended {
             let now = Monotonic.now();
-            let turn = timers.trigger(source, now);
-            if timers.next(&turn).is_some() {
-                let found = self.look(Some(Duration::ZERO))?;
-                found_at = if found > 0 { now } else { found_at };
-                due =
-                    schedule(&mut timers, policy.looked(&Look { began: now, ended: Monotonic.now(), found }));
+            let is_idle = self.turns.waiting() == 0;
+            let turn =
+                timers.trigger(if is_idle { TriggerState::Idle } else { TriggerState::HandlerExit }, now);
+            let is_due = timers.next(&turn).is_some();
+            if is_due || is_idle {
+                if !is_due {
+                    timers.cancel(due);
+                    policy.idle(now);
+                }
+                let gone = is_idle && now.saturating_duration_since(found_at) > PATIENCE;
+                let found = self.look(if gone { None } else { Some(Duration::ZERO) })?;
+                let ended = Monotonic.now();
+                found_at = if found > 0 || gone { ended } else { found_at };
+                let next = match policy.looked(&Look { began: now, ended, found }) {
+                    Next::At(time) => time,
+                    _ => ended,
+                };
+                due = timers.schedule_at(ended, next, Slack::EXACT, ());
             }
-            source = if self.answer_one() { TriggerState::HandlerExit } else { TriggerState::Idle };
-            // The load has gone.
-            if source == TriggerState::Idle && now.saturating_duration_since(found_at) > PATIENCE {
-                policy.idle(now);
-                let found = self.look(None)?;
-                found_at = Monotonic.now();
-                timers.cancel(due);
-                due = schedule(&mut timers, policy.looked(&Look { began: found_at, ended: found_at, found }));
-            }
+            self.answer_one();
         }
         Ok(())
     }
 
     /// Asks the kernel what is ready, and queues it; asleep until something is, if `timeout` says so.
     fn look(&mut self, timeout: Option<Duration>) -> io::Result<u32> {
-        self.stats.looks += 1;
-        self.stats.sleeps += u64::from(timeout.is_none());
         let Engine { epoll, events, places, turns, .. } = self;
         epoll.wait(events, timeout)?;
         let mut found = 0;
@@ -189,6 +199,7 @@ impl<'a> Engine<'a> {
         for port in (0..self.listeners.len()).filter(|&port| calling.get(port) == Some(&true)) {
             found += self.accept(port);
         }
+        self.stats.looks += u64::from(found > 0);
         self.stats.found += u64::from(found);
         Ok(found)
     }
@@ -268,11 +279,11 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// The next look, when the policy says.
-fn schedule(timers: &mut SoftTimers<()>, next: Next) -> TimerId {
-    let now = Monotonic.now();
-    let due = if let Next::At(time) = next { time } else { now };
-    timers.schedule_at(now, due, Slack::EXACT, ())
+/// How often this thread has gone to sleep, by the kernel's account; zero where it does not say.
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let number = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    number.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
 }
 
 /// Sources a system call: more than are ready at once, as a rule.
@@ -286,5 +297,158 @@ const MOST_PORTS: usize = 64;
 const MOST_ACCEPTED: usize = 64;
 /// Below what a process may have open by default.
 const MOST_CONNECTIONS: usize = 512;
-/// Without a find for the longest interval between two looks, nobody asks any more.
+/// Without a find for the longest interval between two looks, nobody asks any more. It is what being woken up costs, many
+/// times over, and nothing beside a pause of people.
 const PATIENCE: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::SocketAddr;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::server::FILE;
+    use crate::server::client::{Answered, Load};
+
+    /// What clients see of a server with so many ports, and what it says of itself.
+    fn served<T: Send>(
+        looking: Looking,
+        ports: usize,
+        clients: impl FnOnce(&[SocketAddr]) -> T + Send,
+    ) -> (T, ServerStats) {
+        let site = Site::of(&FILE);
+        let listeners: Vec<TcpListener> =
+            (1..=ports).map(|number| TcpListener::bind(format!("127.0.0.{number}:0")).unwrap()).collect();
+        let addresses: Vec<SocketAddr> = listeners.iter().map(|one| one.local_addr().unwrap()).collect();
+        let (end, ends) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            let server =
+                scope.spawn(|| Engine::new(&site, &listeners, Some(&ends)).unwrap().run(looking).unwrap());
+            let end = end;
+            let found = clients(&addresses);
+            drop(end);
+            (found, server.join().unwrap())
+        })
+    }
+
+    const BOTH: [Looking; 3] = [Looking::Epoll, Looking::Polled(1), Looking::Polled(15)];
+
+    /// Clients for a while, again until each port has answered: a machine can stand still for longer than a while.
+    fn load(addresses: &[SocketAddr], each: usize, keep_alive: bool) -> (Answered, u64) {
+        let clients: Vec<_> = addresses.iter().map(|&address| (address, each)).collect();
+        let load = Load { clients, keep_alive, time: Duration::from_millis(60) };
+        let mut all = load.run().unwrap();
+        for again in 1..100 {
+            if all.answers.iter().all(|&answers| answers > 0) {
+                return (all, again);
+            }
+            let more = load.run().unwrap();
+            all.answers.iter_mut().zip(more.answers).for_each(|(all, more)| *all += more);
+            all.errors += more.errors;
+        }
+        panic!("{all:?}");
+    }
+
+    #[test]
+    fn both_ways_answer_every_request_over_kept_connections_and_over_new_ones() {
+        for looking in BOTH {
+            for keep_alive in [true, false] {
+                let ((answered, runs), stats) =
+                    served(looking, 1, |addresses| load(addresses, 8, keep_alive));
+                assert_eq!(answered.errors, 0, "{looking:?} {keep_alive}");
+                assert!(stats.answered[0] >= answered.answers[0]);
+                // Those who were still waiting for theirs.
+                assert!(stats.answered[0] - answered.answers[0] <= 8 * runs);
+                assert!(if keep_alive {
+                    stats.accepted == 8 * runs
+                } else {
+                    stats.accepted >= stats.answered[0]
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn four_ports_are_served_by_one_event() {
+        for looking in BOTH {
+            let ((answered, runs), stats) = served(looking, 4, |addresses| load(addresses, 4, true));
+            assert_eq!((answered.errors, stats.accepted), (0, 16 * runs));
+            assert!(stats.answered.iter().all(|&answers| answers > 0), "{stats:?}");
+        }
+    }
+
+    #[test]
+    fn a_polling_server_sleeps_when_the_load_has_gone() {
+        let ((), stats) = served(Looking::Polled(5), 1, |addresses| {
+            let mut stream = TcpStream::connect(addresses[0]).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            for _ in 0..3 {
+                stream.write_all(b"GET /file HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+                let mut answer = vec![0; Site::of(&FILE).bytes(OK).len()];
+                stream.read_exact(&mut answer).unwrap();
+                // Asleep for longer than it polls.
+                let nothing = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+                nothing.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
+                nothing.recv(&mut [0]).unwrap_err();
+            }
+        });
+        assert_eq!(stats.answered, [3]);
+        assert!(stats.sleeps >= 3, "{stats:?}");
+    }
+
+    const OK: super::super::request::Answer = super::super::request::Answer {
+        status: super::super::request::Status::Ok,
+        head_only: false,
+        close: false,
+    };
+
+    #[test]
+    fn hostile_clients_get_their_answer_and_the_others_theirs() {
+        for looking in BOTH {
+            let (texts, stats) = served(looking, 1, |addresses| {
+                let hostile: [&[u8]; 5] = [
+                    b"\x16\x03\x01\x02\x00\x01\r\n\r\n",
+                    b"GET /../../etc/passwd HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+                    &[b'A'; 100_000],
+                    b"GET /file HTTP/1.1\r\nHost: h\r\n\r\nGET /file HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\nGET",
+                    b"POST /file HTTP/1.1\r\nHost: h\r\nContent-Length: 9999999999\r\n\r\n",
+                ];
+                // One that says nothing, and stays.
+                let _silent = TcpStream::connect(addresses[0]).unwrap();
+                let texts = hostile.map(|bytes| {
+                    let mut stream = TcpStream::connect(addresses[0]).unwrap();
+                    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+                    // It may be told enough before all of it is sent.
+                    let _ = stream.write_all(bytes);
+                    let mut answers = Vec::new();
+                    let _ = stream.read_to_end(&mut answers);
+                    String::from_utf8_lossy(&answers).into_owned()
+                });
+                load(addresses, 2, true);
+                texts
+            });
+            let codes = texts.each_ref().map(|text| {
+                text.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect::<Vec<_>>().join(" ")
+            });
+            assert_eq!(codes[0], "400");
+            assert_eq!(codes[1], "404");
+            // The rest of what was sent may have made the kernel forget the answer.
+            assert!(codes[2] == "431" || codes[2].is_empty(), "{codes:?}");
+            assert_eq!((&*codes[3], &*codes[4]), ("200 200", "413"));
+            assert!(stats.answered[0] >= 6, "{stats:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_keeps_nobody_waiting() {
+        let ((), stats) = served(Looking::Polled(2), 1, |addresses| {
+            let mut rude = TcpStream::connect(addresses[0]).unwrap();
+            rude.set_write_timeout(Some(Duration::from_secs(10))).unwrap();
+            let many = b"GET /file HTTP/1.1\r\nHost: h\r\n\r\n".repeat(2_000);
+            rude.write_all(&many).unwrap();
+            load(addresses, 2, true);
+        });
+        assert_eq!(stats.accepted % 2, 1, "and nobody was refused: {stats:?}");
+    }
+}
