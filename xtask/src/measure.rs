@@ -79,6 +79,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("overload") {
         bars.extend(benches::overload(root, rounds.min(5), quick)?);
     }
+    if wanted("server") {
+        bars.extend(benches::server(root, rounds.min(5), quick)?);
+    }
     if wanted("wan") {
         bars.extend(program.wan(if quick { 10 } else { 100 })?);
     }
@@ -114,7 +117,7 @@ pub(crate) fn print_bars(bars: &[Bar]) {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 15] = [
     "batch-4",
     "batch-1",
     "batch-16",
@@ -128,6 +131,7 @@ const SECTIONS: [&str; 14] = [
     "departures",
     "shared",
     "overload",
+    "server",
     "wan",
 ];
 

@@ -52,14 +52,15 @@ fn table(effort: Effort, keep_alive: bool) -> Found {
         "- {connections} connections; the plain server was busy for {:.1}% of the time when this was chosen",
         100.0 * reached
     ));
-    conclude(&mut section, &rows);
+    let kind = if keep_alive { "kept" } else { "closed" };
+    conclude(&mut section, kind, &rows);
     Ok(section)
 }
 
 /// The two gains apart, and what is to hold.
-fn conclude(section: &mut Section, rows: &[&str]) {
+fn conclude(section: &mut Section, kind: &str, rows: &[&str]) {
     let busy = section.median(EPOLL, BUSY);
-    section.bar("load: the plain server is busy", busy, "at least 0.95", busy >= 0.95);
+    section.bar(&format!("server, {kind}: the plain one is busy"), busy, "at least 0.95", busy >= 0.95);
     let polled = &rows[1..rows.len() - 1];
     let best = polled
         .iter()
@@ -74,7 +75,7 @@ fn conclude(section: &mut Section, rows: &[&str]) {
         .notes
         .push(format!("- gain of aggregation ({best} against quota 1): {:+.1}%", 100.0 * (aggregated - 1.0)));
     let most = section.median(best, AGAINST);
-    section.bar(&format!("{best} against epoll"), most, "at least 1", most >= 1.0);
+    section.bar(&format!("server, {kind}: {best} against epoll"), most, "at least 1", most >= 1.0);
 }
 
 /// The fewest connections with which the plain server is busy; as many as are tried if none are enough.
