@@ -27,16 +27,18 @@ impl Contender {
         }
     }
 
-    /// Starts it on `processor` for so many connections, at `ports` ports of as many addresses.
+    /// Starts it on `processor` for so many connections and with so many microseconds of work for each answer, at `ports`
+    /// ports of as many addresses.
     pub(crate) fn start(
         self,
         processor: Processor,
         ports: u8,
-        connections: usize,
+        (connections, work): (usize, u64),
     ) -> Result<Running, Box<dyn Error>> {
         let addresses: Vec<String> = (1..=ports).map(|number| format!("127.0.0.{number}:0")).collect();
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--parent", &std::process::id().to_string(), "--serve", &addresses.join(",")]);
+        command.args(["--work", &work.to_string()]);
         match self {
             Contender::Epoll => {}
             Contender::Polled(quota) => _ = command.args(["--quota", &quota.to_string()]),

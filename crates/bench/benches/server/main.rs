@@ -8,8 +8,8 @@
 //! | `ports` | four ports polled by one event: has each its share, also beside a crowd? |
 //!
 //! The server has one processor and the load the other one: `wrk` where it is installed, else clients of our own
-//! (`--load`). So many connections are made that the plain server is busy for 95% of the time, and the share that was
-//! reached is told. All have the same load, follow each other at once, another one first each round, and a figure is the
+//! (`--load`). So many connections are made that the plain server is busy for 95% of the time; where the load is the slower
+//! side whatever their number, each answer is made to cost some microseconds more. What was reached is told. All have the same load, follow each other at once, another one first each round, and a figure is the
 //! median over the rounds. A round in which the host or other programs took more than 5% of the processors is set aside;
 //! if there is no other, the figures are printed as inconclusive. A bar that is missed is reported and does not fail the bench.
 //!
@@ -62,6 +62,9 @@ struct Arguments {
     /// Connections; as many as keep the plain server busy
     #[arg(long)]
     connections: Option<usize>,
+    /// What an answer costs beside sending it, in microseconds; as much as makes the plain server the slower side
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(..=10_000))]
+    work: Option<u64>,
     /// Only serve here, until stdin ends or the process is ended
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     serve: Vec<SocketAddr>,
@@ -88,7 +91,8 @@ struct Effort {
     rounds: usize,
     trial: Duration,
     tool: Tool,
-    connections: Option<usize>,
+    /// Connections, and microseconds of work; those that keep the plain server busy.
+    load: Option<(usize, u64)>,
     /// The server's processor, and the load's.
     processors: [Processor; 2],
 }
@@ -105,15 +109,19 @@ fn main() -> ExitCode {
             end_with(parent)?;
         }
         match (arguments.one, arguments.serve.is_empty()) {
-            (true, _) => Ok(processes::serve(&Site::of(&FILE))?),
+            (true, _) => Ok(processes::serve(&site(&arguments))?),
             (false, false) => serve(&arguments),
             (false, true) => measure(&arguments),
         }
     })
 }
 
+fn site(arguments: &Arguments) -> Site {
+    Site::of(&FILE).with_work(Duration::from_micros(arguments.work.unwrap_or(0)))
+}
+
 fn serve(arguments: &Arguments) -> turns::Done {
-    let site = Site::of(&FILE);
+    let site = site(arguments);
     let listeners = arguments
         .serve
         .iter()
@@ -122,7 +130,9 @@ fn serve(arguments: &Arguments) -> turns::Done {
     let addresses = listeners.iter().map(|listener| Ok(listener.local_addr()?.to_string()));
     eprintln!("listening on {}", addresses.collect::<io::Result<Vec<_>>>()?.join(","));
     if let Some(number) = arguments.processes {
-        let words = ["--one", "--parent", &std::process::id().to_string()].map(str::to_owned);
+        let work = arguments.work.unwrap_or(0).to_string();
+        let words =
+            ["--one", "--work", &work, "--parent", &std::process::id().to_string()].map(str::to_owned);
         let _processes = Processes::start(number, &listeners[0], &words)?;
         io::stdin().read_to_end(&mut Vec::new())?;
         return Ok(());
@@ -145,7 +155,10 @@ fn measure(arguments: &Arguments) -> turns::Done {
         rounds,
         trial: Duration::from_millis(millis),
         tool,
-        connections: arguments.connections,
+        load: match (arguments.connections, arguments.work) {
+            (None, None) => None,
+            (connections, work) => Some((connections.unwrap_or(64), work.unwrap_or(0))),
+        },
         processors: [here?, there?],
     };
     println!("{}; load by {tool}\n", Machine::read().line());

@@ -18,7 +18,11 @@ pub(crate) fn measure(effort: Effort) -> Found {
         for (crowd, clients) in CROWDS {
             for turn in 0..CONTENDERS.len() {
                 let contender = CONTENDERS[(turn + number) % CONTENDERS.len()];
-                let running = contender.start(here, 4, clients.iter().sum())?;
+                let running = contender.start(
+                    here,
+                    4,
+                    (clients.iter().sum(), effort.load.map_or(10, |load| load.1)),
+                )?;
                 let kept = there.keep()?;
                 let clients = running.addresses.iter().copied().zip(clients).collect();
                 let answered = Load { clients, keep_alive: true, time: effort.trial }.run()?;

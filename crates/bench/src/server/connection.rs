@@ -71,6 +71,7 @@ impl<S: Read + Write> Connection<S> {
             {
                 self.rest.clear();
                 self.rest.extend_from_slice(&scratch[length..filled]);
+                site.work();
                 return self.send(site, answer, 0, full || length < filled);
             }
             // A head that fills the room is never partial: there is room.

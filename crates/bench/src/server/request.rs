@@ -8,8 +8,10 @@
 //! ```
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use httparse::{Error, Header};
+use softtimers::{Clock, Monotonic};
 
 /// What the bytes so far are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +82,7 @@ impl Request {
 pub struct Site {
     /// By status, then kept and closed.
     answers: Vec<[Prepared; 2]>,
+    work: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -97,7 +100,21 @@ impl Site {
                 Prepared::of(status, close, body)
             })
         });
-        Site { answers: answers.collect() }
+        Site { answers: answers.collect(), work: Duration::ZERO }
+    }
+
+    /// Each answer costs so much more than sending it: servers look files up, write logs, ask others.
+    pub fn with_work(mut self, work: Duration) -> Self {
+        self.work = work;
+        self
+    }
+
+    /// Does that work.
+    pub fn work(&self) {
+        if !self.work.is_zero() {
+            let end = Monotonic.now() + self.work;
+            while Monotonic.now() < end {}
+        }
     }
 
     /// An answer's bytes.
