@@ -9,7 +9,8 @@ use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
 use crate::{
-    dependencies, header, instructions, licences, objects, sizes, stacks, testing, toolchains, words,
+    dependencies, header, instructions, licences, links, messages, objects, site, sizes, stacks, testing,
+    toolchains, words,
 };
 
 /// `cargo xtask ci`.
@@ -52,6 +53,9 @@ fn without_building(workspace: &Workspace, report: &mut Report) -> Result<()> {
     report.step("examples/ fits", || stacks::fits(root));
     report.step("sizes", || Ok(sizes::check(&files)));
     report.step("words", || Ok(words::check(&files)));
+    report.step("links", || Ok(links::check(root, &files)));
+    report.step("docs/SUMMARY.md", || Ok(site::check(&files)));
+    report.step("docs/errors.md", || Ok(messages::check(&files)));
     report.step("features", || features::check_page(root));
     report.step("softtimers.h", || header::check(root));
     report.step("dependencies", || Ok(dependencies::check(workspace)));

@@ -4,7 +4,6 @@
 //! against the real thing: [`claims`] against the tests that ran, [`anchors`] against the headings that
 //! exist. [`page`] is the same table for readers.
 
-pub(crate) mod anchors;
 pub(crate) mod claims;
 mod page;
 
@@ -15,6 +14,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use crate::anchors;
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 

@@ -11,6 +11,7 @@ use crate::mutants;
 use crate::program::{self, cargo, cargo_of};
 use crate::report::{Outcome, Report};
 use crate::rig;
+use crate::site;
 use crate::source;
 use crate::stacks;
 use crate::toolchains::{NIGHTLY, toolchain};
@@ -40,6 +41,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let mut report = Report::default();
     ci::checks(&workspace, &mut report)?;
     report.step("examples/", || stacks::test(&workspace));
+    report.step("site", || site::built(&workspace, None));
     report.step("Miri", || miri(root));
     report.step("many timers", || many_timers(root));
     report.step("quinn, in full", || quinn(root));

@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod anchors;
 mod c_library;
 mod ci;
 mod dependencies;
@@ -20,12 +21,15 @@ mod full;
 mod header;
 mod instructions;
 mod licences;
+mod links;
 mod measure;
+mod messages;
 mod mutants;
 mod objects;
 mod program;
 mod report;
 mod rig;
+mod site;
 mod sizes;
 mod source;
 mod stacks;
@@ -93,7 +97,15 @@ const COMMANDS: &[Command] = &[
         about: "write docs/features.md from docs/features.toml; --check: say if it is out of date",
         run: features::run,
     },
+    Command {
+        name: "site",
+        about: "build the documentation of docs/ into target/site; needs mdbook; --sources URL: link to the sources there",
+        run: site::run,
+    },
 ];
+
+/// What a command needs is not on this machine; the message says what.
+const NOT_POSSIBLE: u8 = 77;
 
 fn command(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.name == name)
@@ -109,7 +121,7 @@ fn main() -> ExitCode {
         Ok(false) => ExitCode::from(1),
         Err(error) => {
             eprintln!("cargo xtask {}: {error:#}", chosen.name);
-            ExitCode::from(2)
+            ExitCode::from(if error.is::<site::NoBook>() { NOT_POSSIBLE } else { 2 })
         }
     }
 }

@@ -7,23 +7,34 @@ use std::iter::Peekable;
 use std::ops::Range;
 use std::str::CharIndices;
 
-/// `text` with comments, and the insides of strings and characters, replaced by spaces.
+/// `text` with comments, and the insides of strings and characters, replaced by spaces,
+/// a byte each.
 pub(crate) fn blanked(text: &str) -> String {
-    let mut blank =
-        Blank { text, chars: text.char_indices().peekable(), out: String::with_capacity(text.len()) };
-    while let Some((at, c)) = blank.chars.next() {
-        blank.character(at, c);
-    }
-    blank.out
+    Blank::of(text).out
+}
+
+/// Where the strings of `text` are, quotes included; raw ones are left out.
+pub(crate) fn strings(text: &str) -> Vec<Range<usize>> {
+    Blank::of(text).strings
 }
 
 struct Blank<'a> {
     text: &'a str,
     chars: Peekable<CharIndices<'a>>,
     out: String,
+    strings: Vec<Range<usize>>,
 }
 
-impl Blank<'_> {
+impl<'a> Blank<'a> {
+    fn of(text: &'a str) -> Self {
+        let (chars, out) = (text.char_indices().peekable(), String::with_capacity(text.len()));
+        let mut blank = Blank { text, chars, out, strings: vec![] };
+        while let Some((at, c)) = blank.chars.next() {
+            blank.character(at, c);
+        }
+        blank
+    }
+
     fn character(&mut self, at: usize, c: char) {
         let rest = &self.text[at..];
         if rest.starts_with("//") {
@@ -33,7 +44,9 @@ impl Blank<'_> {
         } else if let Some(length) = raw_string(rest).filter(|_| !self.in_word()) {
             self.skip(at, length);
         } else if c == '"' {
-            self.skip(at, quoted(rest, '"'));
+            let length = quoted(rest, '"');
+            self.strings.push(at..at + length);
+            self.skip(at, length);
         } else if c == '\'' && is_character(rest) {
             self.skip(at, quoted(rest, '\''));
         } else {
@@ -43,9 +56,8 @@ impl Blank<'_> {
 
     /// Blanks `length` bytes from `start`, keeping line ends.
     fn skip(&mut self, start: usize, length: usize) {
-        for c in self.text[start..start + length].chars() {
-            self.out.push(if c == '\n' { '\n' } else { ' ' });
-        }
+        let bytes = self.text[start..start + length].bytes();
+        self.out.extend(bytes.map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
         while self.chars.next_if(|(at, _)| *at < start + length).is_some() {}
         // A literal is code: leave a mark, so that a line that holds only a string still counts.
         if !self.text[start..].starts_with('/') {
@@ -196,6 +208,14 @@ mod tests {
         assert_eq!(blank.lines().count(), 2);
         assert!(!blank.contains(['{', '}']), "{blank}");
         assert!(blank.contains("let b =") && blank.contains("&'static str"), "{blank}");
+    }
+
+    #[test]
+    fn strings_are_found_where_they_are() {
+        let text = r#"f('"', "a\"b"); // "no"
+        g("é");"#;
+        let found: Vec<_> = strings(text).into_iter().map(|range| &text[range]).collect();
+        assert_eq!(found, [r#""a\"b""#, "\"é\""]);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::table::{Column, Row};
 /// The share of phases that are held up on none of n nodes, and how much slower the job is.
 pub static NOISE: Experiment = Experiment {
     name: "noise",
-    about: "a bulk-synchronous job on n nodes with a little noise each (Tsafrir, Etsion, Feitelson 2005, section 2.2)",
+    about: "A bulk-synchronous job on n nodes with a little noise each (Tsafrir, Etsion, Feitelson 2005, section 2.2)",
     details: "Each phase of the job takes as long as the longest of its nodes' phases, drawn independently: of a model \
               in which a share of phases is held up, or of time stamps that were taken after each phase of a real loop. \
               Beside the drawings stands the exact expectation.",

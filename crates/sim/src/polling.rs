@@ -32,7 +32,7 @@ use crate::table::{Column, Row, Value};
 /// What polls gain over interrupts, by the packets wanted in each.
 pub static POLLING: Experiment = Experiment {
     name: "polling",
-    about: "a saturated server that polls on soft timers, by the aggregation quota (Soft timers, section 5.8)",
+    about: "A saturated server that polls on soft timers, by the aggregation quota (soft timers, section 5.8)",
     details: "Requests per second of a server whose processor is saturated, with an interrupt for each packet, and with \
               polls at trigger states that are to find a wanted number of packets (core's Aggregation, on SoftTimers). \
               Packets come at random at the rate of the answers. Of Table XII the text keeps gains of 3 to 25%, more for \

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use softtimers::Timestamp;
+use softtimers::poll::FeedbackStats;
 
 /// The findings of a first stage.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Counts {
     pub(super) mode_switches: u64,
     /// Periods in which the processor limit shut the input.
     pub(super) cpu_limited: u64,
+    /// What the queue did to the input; `None` without feedback.
+    pub(super) feedback: Option<FeedbackStats>,
 }
 
 /// The end of a trial: the sender has gone, and what still waits in buffers comes out.

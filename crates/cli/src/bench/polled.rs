@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use softtimers::poll::{CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId};
+use softtimers::poll::{CpuLimitConfig, FeedbackConfig, FeedbackStats, Preset, SourceConfig, SourceId};
 use softtimers::poller::{Device, Poller, UdpDevice};
 use softtimers::udp::UdpSocket;
 use softtimers::{Clock, Monotonic, Timestamp, Token};
@@ -31,10 +31,8 @@ pub(super) fn run(
     let source = poller.add(device, config)?;
     poller.limit_cpu(plan.cpu_limit.map(CpuLimitConfig::new));
     poller.watch(&stage.stop, STOP)?;
-    if let Some(queue) = queue {
-        let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
-        poller.attach_queue(&queue.gauge, marks, &[source])?;
-    }
+    let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
+    let attached = queue.map(|queue| poller.attach_queue(&queue.gauge, marks, &[source])).transpose()?;
     let mut receiver = Receiver {
         stage,
         source,
@@ -69,7 +67,8 @@ pub(super) fn run(
         }
     }
     (found.used, found.rejected) = (busy.used(), receiver.rejected);
-    ended(&mut poller, &receiver, &beat).map(|ended| (ended, found))
+    let feedback = attached.map(|queue| poller.queue_stats(queue));
+    ended(&mut poller, &receiver, feedback, &beat).map(|ended| (ended, found))
 }
 
 /// What the handler works on.
@@ -142,6 +141,7 @@ fn waits(queue: Option<&Queue<Item>>, poller: &mut Poller<UdpDevice, Looks>, sou
 fn ended(
     poller: &mut Poller<UdpDevice, Looks>,
     receiver: &Receiver<'_, '_>,
+    feedback: Option<FeedbackStats>,
     beat: &Beat,
 ) -> io::Result<Ended> {
     let source = receiver.source;
@@ -158,6 +158,7 @@ fn ended(
             empty_polls: stats.empty_looks,
             mode_switches: poller.policy(source).switches(),
             cpu_limited: receiver.cpu_limited,
+            feedback,
         },
         timer_share: beat.share(receiver.stage.window),
     })

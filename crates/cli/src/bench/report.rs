@@ -1,7 +1,7 @@
 //! What `bench` tells: the keys of `softtimers.bench/1`, and the table.
 
 use serde::Serialize;
-use softtimers::poll::{Behaviour, Curve};
+use softtimers::poll::{Behaviour, Curve, FeedbackStats};
 
 use super::plot;
 use crate::args::Beside;
@@ -122,6 +122,8 @@ pub struct Point {
     pub mode_switches: u64,
     /// Periods of 10 ms in which --cpu-limit shut the input.
     pub cpu_limited: u64,
+    /// What the queue between the stages did to the input; `null` without feedback.
+    pub feedback: Option<FeedbackCounts>,
     /// Input without progress.
     pub livelock: Livelock,
 }
@@ -137,6 +139,25 @@ pub struct DropCounts {
     pub queue: u64,
     /// At the output.
     pub output: u64,
+}
+
+/// How often the queue shut the input, and what opened it again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct FeedbackCounts {
+    /// Times that it was three quarters full.
+    pub shut: u64,
+    /// Times that no more than a quarter was left.
+    pub resumed: u64,
+    /// Times that the second stage got nowhere near that in time. What comes in then, a quota each time, may find no
+    /// room.
+    pub timed_out: u64,
+}
+
+impl From<FeedbackStats> for FeedbackCounts {
+    fn from(stats: FeedbackStats) -> Self {
+        let FeedbackStats { shut, resumed, timed_out, .. } = stats;
+        FeedbackCounts { shut, resumed, timed_out }
+    }
 }
 
 /// What the detector says.

@@ -29,7 +29,7 @@ use super::load::{self, Offer, Offered};
 use super::naive::{self, Next};
 use super::polled;
 use super::queue::Queue;
-use super::report::{DropCounts, Livelock, Point};
+use super::report::{DropCounts, FeedbackCounts, Livelock, Point};
 use super::second::{Found, Second};
 use super::window::{Busy, Window};
 use crate::args::Beside;
@@ -305,6 +305,7 @@ impl Outcome {
             empty_polls: counts.empty_polls,
             mode_switches: counts.mode_switches,
             cpu_limited: counts.cpu_limited,
+            feedback: counts.feedback.map(FeedbackCounts::from),
             livelock: self.livelock,
         }
     }

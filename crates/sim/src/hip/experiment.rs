@@ -14,7 +14,7 @@ use super::source::sources;
 /// Table 3, for any trace, with any of Table 2.
 pub static HIP: Experiment = Experiment {
     name: "hip",
-    about: "interrupts, polls, or both by the gaps between packets (Dovrolis, Thayer, Ramanathan 2001)",
+    about: "Interrupts, polls, or both by the gaps between packets (Dovrolis, Thayer, Ramanathan 2001)",
     details: "One device and one processor. An interrupt takes V_I + V(B) and what arrives during it, a poll V_P + V(B); \
               a change between the two costs V_S. Delay is from a packet's arrival to the end of the look that takes \
               it, overhead the processor's time for each packet. Table 3 with the paper's figures beside it, unless \

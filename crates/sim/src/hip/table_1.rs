@@ -17,7 +17,7 @@ use super::traces;
 /// Table 1, and how the packets of its traces come here.
 pub static HIP_TRACES: Experiment = Experiment {
     name: "hip-traces",
-    about: "the six traces of HIP's Table 1 as they are made anew here, and the search for their numbers",
+    about: "The six traces of HIP's Table 1 as they are made anew here, and the search for their numbers",
     details: "The recordings are lost but for the figures of Table 1, which come out exactly. How packets came is \
               inferred from Table 3: packets come in trains, trains in sessions, some packets alone; the seven \
               numbers of that are those with which seven figures of Table 3 come out best. --refit searches for \

@@ -1,6 +1,6 @@
 //! `path#anchor`: whether the file has such a heading.
 //!
-//! A heading is a Markdown one, in a Markdown file or in the doc comments of a Rust file, and its
+//! Claims of `docs/features.toml` and links between pages name headings so. A heading is a Markdown one, in a Markdown file or in the doc comments of a Rust file, and its
 //! anchor is the one that code hosts give it: `## What is *due*?` ─▶ `what-is-due`.
 
 use std::collections::HashMap;
@@ -15,12 +15,13 @@ pub(crate) fn problem(root: &Path, address: &str) -> Option<String> {
     let Ok(text) = fs::read_to_string(root.join(path)) else {
         return Some(format!("documented_in `{address}`: there is no file {path}"));
     };
-    let anchors = anchors(&text, path.ends_with(".rs"));
+    let anchors = of(&text, path.ends_with(".rs"));
     let missing = !anchors.iter().any(|known| known == anchor);
     missing.then(|| format!("documented_in `{address}`: {path} has no heading #{anchor}"))
 }
 
-fn anchors(text: &str, is_rust: bool) -> Vec<String> {
+/// The anchors of a file's headings, in order.
+pub(crate) fn of(text: &str, is_rust: bool) -> Vec<String> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut found = vec![];
     let mut in_code = false;
@@ -64,13 +65,13 @@ mod tests {
     #[test]
     fn headings_get_the_usual_anchors() {
         let text = "# What is *due*?\n## One-shot & tick\n```\n# no heading\n```\n## Cost 2\n## Cost\n## Cost\n#no heading\n";
-        assert_eq!(anchors(text, false), ["what-is-due", "one-shot--tick", "cost-2", "cost", "cost-1"]);
+        assert_eq!(of(text, false), ["what-is-due", "one-shot--tick", "cost-2", "cost", "cost-1"]);
     }
 
     #[test]
     fn doc_comments_have_headings_and_code_has_none() {
         let text = "//! # Why\nstruct S; // # no\n    /// # Cost\n#[derive(Debug)]\n";
-        assert_eq!(anchors(text, true), ["why", "cost"]);
+        assert_eq!(of(text, true), ["why", "cost"]);
     }
 
     #[test]
@@ -78,6 +79,6 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert_eq!(problem(root, "nowhere"), Some("documented_in `nowhere` must be path#anchor".into()));
         assert!(problem(root, "no.md#x").unwrap().ends_with("there is no file no.md"));
-        assert!(problem(root, "src/features/anchors.rs#x").unwrap().ends_with("has no heading #x"));
+        assert!(problem(root, "src/anchors.rs#x").unwrap().ends_with("has no heading #x"));
     }
 }
