@@ -60,8 +60,8 @@ struct Arguments {
     #[arg(long)]
     load: Option<Tool>,
     /// Connections; as many as keep the plain server busy
-    #[arg(long)]
-    connections: Option<usize>,
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=500))]
+    connections: Option<u16>,
     /// What an answer costs beside sending it, in microseconds; as much as makes the plain server the slower side
     #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(..=10_000))]
     work: Option<u64>,
@@ -69,7 +69,7 @@ struct Arguments {
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     serve: Vec<SocketAddr>,
     /// Poll, for so many connections a look; by epoll without it
-    #[arg(long, requires = "serve")]
+    #[arg(long, requires = "serve", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     quota: Option<u32>,
     /// A process for each of so many connections
     #[arg(long, requires = "serve", conflicts_with = "quota")]
@@ -157,7 +157,7 @@ fn measure(arguments: &Arguments) -> turns::Done {
         tool,
         load: match (arguments.connections, arguments.work) {
             (None, None) => None,
-            (connections, work) => Some((connections.unwrap_or(64), work.unwrap_or(0))),
+            (connections, work) => Some((connections.unwrap_or(64).into(), work.unwrap_or(0))),
         },
         processors: [here?, there?],
     };

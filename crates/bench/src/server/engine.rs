@@ -90,7 +90,7 @@ struct Place {
 }
 
 impl<'a> Engine<'a> {
-    /// Of these listeners, each a port, until `end` can be read or has ended.
+    /// Of these listeners, each a port, until `end` can be read or has ended; for good if it is no stream.
     ///
     /// # Errors
     /// If the system refuses.
@@ -101,7 +101,11 @@ impl<'a> Engine<'a> {
             epoll.add(listener.as_fd(), LISTENERS + port as u64, EventFlags::IN)?;
         }
         if let Some(end) = end {
-            epoll.add(end.as_fd(), END, EventFlags::IN)?;
+            match epoll.add(end.as_fd(), END, EventFlags::IN) {
+                // A file, or `/dev/null`: nothing to wait for.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                other => other?,
+            }
         }
         Ok(Engine {
             site,
