@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::trial::{Computation, DESTINATION_PORT, Offer, Rig};
+use super::trial::{Computation, DESTINATION_PORT, Offer, Rig, now};
 use super::{Effort, Found};
 use crate::measure::figures::Bar;
 use crate::measure::trials::pause;
@@ -154,6 +154,7 @@ impl Monitor {
             Monitor::Tcpdump(flags) => rig
                 .tcpdump(&format!("-i r0 -w {file} -s 68 -Z root {flags} udp dst port {DESTINATION_PORT}"))?,
         };
+        let start = now();
         let before = computation.as_ref().map(Computation::used).transpose()?;
         let (began, offered) = (monitor.used()?, rig.offered(offer)?);
         // What the last packets wait for.
@@ -163,7 +164,7 @@ impl Monitor {
             (Some(one), Some(before)) => one.used()? - before,
             _ => 0.0,
         };
-        let seconds = offer.length().as_secs_f64();
+        let seconds = now() - start;
         let report = monitor.ended()?;
         let captured = report["captured"].as_f64().context("captured")?;
         Ok(Caught {

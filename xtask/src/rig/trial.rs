@@ -261,7 +261,7 @@ fn rate(samples: &[Counters]) -> Option<f64> {
 
 /// Seconds of a clock that never goes back.
 #[expect(clippy::disallowed_methods, reason = "rates of the kernel's counters")]
-fn now() -> f64 {
+pub(super) fn now() -> f64 {
     use std::sync::OnceLock;
     use std::time::Instant;
     static BEGAN: OnceLock<Instant> = OnceLock::new();
