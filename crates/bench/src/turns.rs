@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 use softtimers_cli::args::{Cli, Command};
 use softtimers_cli::command;
+pub use softtimers_cli::distribution::quartiles;
 use softtimers_cli::failure::Failure;
 use softtimers_cli::machine::{Machine, Neighbours};
 use softtimers_cli::plan::SendPlan;
@@ -83,22 +84,4 @@ pub fn contest<const N: usize>(
     let turns = take_turns(&plan, contenders, turn, rounds)?;
     let disturbed = neighbours.so_far().inconclusive();
     Ok(Contest { rounds: turns.rounds, disturbed, interrupted: turns.interrupted })
-}
-
-/// The lower quartile, the median and the upper quartile; NaN of nothing.
-pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
-    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
-    values.sort_by(f64::total_cmp);
-    [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quartiles_leave_out_what_is_no_number() {
-        assert_eq!(quartiles([4.0, f64::NAN, 1.0, 3.0, 2.0].into_iter()), [2.0, 3.0, 4.0]);
-        assert!(quartiles(std::iter::empty()).iter().all(|value| value.is_nan()));
-    }
 }

@@ -34,12 +34,13 @@ pub struct Assertion {
 }
 
 impl Assertion {
-    /// Whether `example`, a report of the kind that the run will make, has this key at all.
+    /// Whether `example`, a report of the kind that the run will make, has this key at all. Of the list `rows` its
+    /// first element stands for all.
     ///
     /// # Errors
     /// A usage failure that lists the keys, if it has not, or if it is no number.
-    pub fn check_key(&self, example: &Value) -> Result<(), Failure> {
-        match self.find(example) {
+    pub fn check_key(&self, example: &Value, rows: Option<&str>) -> Result<(), Failure> {
+        match self.find(example, rows) {
             Some(Value::Number(_) | Value::Null) => Ok(()),
             Some(_) => Err(Failure::usage(format_args!("--assert '{self}': {} is no number", self.key))),
             None => {
@@ -60,8 +61,14 @@ impl Assertion {
     /// A check failure that names the actual value, also where the report has `null` or no such key
     /// because nothing was measured: after a run it is too late for a usage failure.
     pub fn check(&self, report: &Value) -> Result<(), Failure> {
-        let actual = match self.find(report) {
+        let key = &self.key;
+        let actual = match self.find(report, None) {
             Some(Value::Number(actual)) => actual,
+            Some(Value::String(text)) => {
+                return Err(Failure::check(format_args!(
+                    "--assert '{self}' does not hold: {key} is '{text}', no number"
+                )));
+            }
             _ => {
                 return Err(Failure::check(format_args!(
                     "--assert '{self}' does not hold: nothing was measured"
@@ -72,14 +79,21 @@ impl Assertion {
         if number.is_some_and(|actual| self.comparison.holds(actual, self.number)) {
             return Ok(());
         }
-        Err(Failure::check(format_args!("--assert '{self}' does not hold: {} is {actual}", self.key)))
+        Err(Failure::check(format_args!("--assert '{self}' does not hold: {key} is {actual}")))
     }
 
-    fn find<'a>(&self, report: &'a Value) -> Option<&'a Value> {
-        self.key.split('.').try_fold(report, |value, part| match value {
-            Value::Object(fields) => fields.get(part),
-            Value::Array(items) => items.get(part.parse::<usize>().ok()?),
-            _ => None,
+    fn find<'a>(&self, report: &'a Value, rows: Option<&str>) -> Option<&'a Value> {
+        let mut list = "";
+        self.key.split('.').try_fold(report, |value, part| {
+            let before = std::mem::replace(&mut list, part);
+            match value {
+                Value::Object(fields) => fields.get(part),
+                Value::Array(items) => {
+                    let place = part.parse::<usize>().ok()?;
+                    items.get(if rows == Some(before) { 0 } else { place })
+                }
+                _ => None,
+            }
         })
     }
 }
@@ -289,7 +303,7 @@ mod tests {
     #[test]
     fn what_is_no_number_is_a_usage_error() {
         let report = json!({ "schema": "x", "config": { "size": 1 }, "none": null, "sent": 3 });
-        let check = |text: &str, report| text.parse::<Assertion>().unwrap().check_key(report);
+        let check = |text: &str, report| text.parse::<Assertion>().unwrap().check_key(report, None);
         let unknown = check("snet>1", &report).unwrap_err();
         assert_eq!(unknown.exit(), Exit::Usage);
         assert_eq!(unknown.to_string(), "--assert 'snet>1': no key snet; known are config.size, none, sent");
@@ -304,10 +318,16 @@ mod tests {
     #[test]
     fn after_the_run_there_are_no_usage_errors() {
         let report = json!({ "schema": "x", "none": null, "per_flow": [] });
-        for text in ["none>1", "per_flow.0.lost==0", "schema>1", "snet>1"] {
+        let nothing = "nothing was measured";
+        for (text, why) in [
+            ("none>1", nothing),
+            ("per_flow.0.lost==0", nothing),
+            ("snet>1", nothing),
+            ("schema>1", "schema is 'x', no number"),
+        ] {
             let failure = check(text, &report).unwrap_err();
             assert_eq!(failure.exit(), Exit::Check, "{text}");
-            assert!(failure.to_string().ends_with("does not hold: nothing was measured"), "{failure}");
+            assert!(failure.to_string().ends_with(&format!("does not hold: {why}")), "{failure}");
         }
     }
 

@@ -9,6 +9,7 @@ use crate::args::{Cli, Command};
 use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
 use crate::noise::NoisePlan;
+use crate::noise::rates::RatesPlan;
 use crate::output::{Output, print, say};
 use crate::plan::{
     BenchPlan, CapturePlan, EchoClientPlan, ForwardPlan, GeneratePlan, ProbePlan, RecvPlan, ReplayPlan,
@@ -51,7 +52,10 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Sim(args) => sim::run(args),
         Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
         Command::Bench(args) => bench::run(&BenchPlan::new(args)?),
-        Command::Noise(args) => noise::run(&NoisePlan::new(args)?),
+        Command::Noise(args) => match &args.rates {
+            Some(rates) => noise::rates::run(&RatesPlan::new(rates, args)?),
+            None => noise::run(&NoisePlan::new(args)?),
+        },
         Command::Completions(args) => print(&documents::completions(args)),
         Command::Man(args) => print(&documents::man(args)?),
         Command::EchoClient(args) => echo::run(&EchoClientPlan::new(args)?),

@@ -230,6 +230,13 @@ impl fmt::Debug for Recorder {
 /// An hour: no gap or lateness of a run that is still worth reporting is longer.
 const LONGEST: u64 = 3_600_000_000_000;
 
+/// The lower quartile, the median and the upper quartile; NaN of nothing.
+pub fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
+    let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values.get(values.len() * quarter / 4).copied().unwrap_or(f64::NAN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -297,5 +304,11 @@ mod tests {
             let mean = sorted.iter().sum::<u64>() as f64 / sorted.len() as f64;
             prop_assert!((distribution.mean.unwrap() - mean).abs() <= 1e-9 * mean.max(1.0));
         }
+    }
+
+    #[test]
+    fn quartiles_leave_out_what_is_no_number() {
+        assert_eq!(quartiles([4.0, f64::NAN, 1.0, 3.0, 2.0].into_iter()), [2.0, 3.0, 4.0]);
+        assert!(quartiles(std::iter::empty()).iter().all(|value| value.is_nan()));
     }
 }

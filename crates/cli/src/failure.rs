@@ -73,6 +73,12 @@ impl Failure {
         Failure { exit, message: one_line(&message.to_string()) }
     }
 
+    /// The same, about this flag.
+    #[must_use]
+    pub fn of(self, flag: &str) -> Self {
+        Failure { message: format!("{flag}: {}", self.message), ..self }
+    }
+
     /// The exit code it asks for.
     pub fn exit(&self) -> Exit {
         self.exit

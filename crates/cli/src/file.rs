@@ -53,6 +53,9 @@ impl OutputFile {
         let (file, fresh) = opened.map_err(|error| {
             let shown = path.display();
             match error.kind() {
+                _ if path.is_dir() => {
+                    Failure::usage(format_args!("{flag} '{shown}': a directory, not a file"))
+                }
                 io::ErrorKind::AlreadyExists => {
                     Failure::usage(format_args!("{flag} '{shown}': exists; --force overwrites it"))
                 }
@@ -174,6 +177,8 @@ mod tests {
         OutputFile::create(&path, "--json", true).unwrap().write("new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         fs::remove_file(&path).unwrap();
+        let directory = OutputFile::create(&std::env::temp_dir(), "-w", true).unwrap_err().to_string();
+        assert!(directory.ends_with("': a directory, not a file"), "{directory}");
     }
 
     #[test]

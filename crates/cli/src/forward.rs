@@ -102,9 +102,10 @@ fn carry<H: Handler>(
     let progress = Progress::start(H::DOING, plan.end.duration);
     let carried = engine.run();
     drop(progress);
-    carried.and(stream.map_or(Ok(()), Stream::finish))?;
+    let streamed = stream.map_or(Ok(()), Stream::finish);
     let interference = neighbours.so_far();
-    plan.output.finish(&Run {
+    // Also of a run that broke off.
+    let told = plan.output.finish(&Run {
         machine: &machine.clone().during(interference),
         seed: None,
         config,
@@ -112,7 +113,8 @@ fn carry<H: Handler>(
         // Both ends are most often programs on this machine: only the host's share disturbs.
         inconclusive: Interference { others_share: None, ..interference }.inconclusive(),
         report: &engine.report(),
-    })
+    });
+    carried.and(streamed).and(told)
 }
 
 /// The `config` object of `forward`.

@@ -4,7 +4,7 @@
 //! there are two views of the same thing: a flag, cheap enough for a busy loop, and a descriptor
 //! that becomes readable, for a loop that waits.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -44,7 +44,15 @@ impl Interrupt {
     /// # Errors
     /// If the system has no descriptors left or refuses the handler.
     pub fn listen() -> io::Result<Self> {
-        Interrupt::listen_for(&[SIGINT, SIGTERM])
+        Interrupt::listen_for(&[SIGINT, SIGTERM], true)
+    }
+
+    /// As [`listen`](Self::listen), but a second signal does nothing by itself: [`wait`](Self::wait) tells of it.
+    ///
+    /// # Errors
+    /// As [`listen`](Self::listen).
+    pub fn listen_each() -> io::Result<Self> {
+        Interrupt::listen_for(&[SIGINT, SIGTERM], false)
     }
 
     /// Takes SIGHUP over as well, for a run whose files must be ended when its terminal goes away. Where that signal is
@@ -55,17 +63,19 @@ impl Interrupt {
     pub fn listen_to_hang_up() -> io::Result<Self> {
         let ignored = is_ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP);
         let signals = [SIGINT, SIGTERM, SIGHUP];
-        Interrupt::listen_for(if ignored { &signals[..2] } else { &signals })
+        Interrupt::listen_for(if ignored { &signals[..2] } else { &signals }, true)
     }
 
-    fn listen_for(signals: &[i32]) -> io::Result<Self> {
+    fn listen_for(signals: &[i32], second_kills: bool) -> io::Result<Self> {
         let arrived = Arc::new(AtomicBool::new(false));
         let (readable, written) = UnixStream::pair()?;
         for &signal in signals {
             // With the first of them a signal ends the process no more, so that one must remember it.
             signal_hook::low_level::pipe::register(signal, written.try_clone()?)?;
-            // Handlers run in the order they were registered: the first signal finds the flag unset.
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&arrived))?;
+            if second_kills {
+                // Handlers run in the order they were registered: the first signal finds the flag unset.
+                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&arrived))?;
+            }
             signal_hook::flag::register(signal, Arc::clone(&arrived))?;
         }
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -84,6 +94,23 @@ impl Interrupt {
     /// If the system has no descriptors left.
     pub fn ender(&self) -> io::Result<Ender> {
         Ok(Ender { arrived: Arc::clone(&self.arrived), written: self.written.try_clone()? })
+    }
+
+    /// Waits for the next signal, or until `over` is readable; whether it was a signal, each of which is told once. Only
+    /// for a run that nobody else waits in.
+    ///
+    /// # Errors
+    /// None that a working kernel gives.
+    pub fn wait(&self, over: &impl AsFd) -> io::Result<bool> {
+        let mut waited = [PollFd::new(&self.readable, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+        loop {
+            match poll(&mut waited, None) {
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+                Ok(_) if waited[0].revents().is_empty() => return Ok(false),
+                Ok(_) => return (&self.readable).read(&mut [0]).map(|_| true),
+            }
+        }
     }
 
     /// Whether a signal has arrived.
@@ -128,6 +155,17 @@ mod tests {
         let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
         let ready = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], Some(&timeout));
         assert!(interrupt.arrived() && ready == Ok(1));
+    }
+
+    #[test]
+    fn each_signal_is_told_once() {
+        let interrupt = Interrupt::listen_each().unwrap();
+        let ender = interrupt.ender().unwrap();
+        let (ours, over) = UnixStream::pair().unwrap();
+        (0..2).for_each(|_| ender.end());
+        assert!(interrupt.wait(&over).unwrap() && interrupt.wait(&over).unwrap());
+        drop(ours);
+        assert!(!interrupt.wait(&over).unwrap() && interrupt.arrived());
     }
 
     #[test]

@@ -52,5 +52,6 @@ pub mod send;
 pub mod sim;
 pub mod stream;
 pub mod units;
+mod usage;
 pub mod wan;
 pub mod wire;

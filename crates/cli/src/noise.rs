@@ -11,6 +11,7 @@
 
 mod account;
 mod measured;
+pub mod rates;
 mod report;
 mod work;
 
@@ -68,11 +69,7 @@ impl NoisePlan {
     /// A usage failure for a processor that this process may not run on, and for more real-time phases than a minute
     /// has.
     pub fn new(args: &NoiseArgs) -> Result<Self, Failure> {
-        let processor = match args.cpu {
-            Some(number) => Processor::new(number)?,
-            None => Processor::current()
-                .map_err(|error| Failure::broke_off("asking for the processor", &error))?,
-        };
+        let processor = processor(args)?;
         let fifo = args.class == NoiseClass::Fifo;
         if fifo && args.phase * args.phases > LONGEST_FIFO {
             let most = LONGEST_FIFO.as_nanos() / args.phase.as_nanos();
@@ -153,6 +150,12 @@ impl NoisePlan {
             .then(|| format!("ended by a signal after {measured} of {} phases of a class", self.phases));
         Run { machine, seed: Some(self.seed), config: self, fallbacks, inconclusive, report }
     }
+}
+
+/// Where to measure.
+fn processor(args: &NoiseArgs) -> Result<Processor, Failure> {
+    let unknown = |error| Failure::broke_off("asking for the processor", &error);
+    args.cpu.map_or_else(|| Processor::current().map_err(unknown), Processor::new)
 }
 
 fn real_time() -> Result<RealTime, Failure> {

@@ -20,6 +20,9 @@ pub trait Report: Serialize {
     /// `softtimers.NAME/VERSION`; the version changes when a key changes its meaning or goes.
     const SCHEMA: &'static str;
 
+    /// The list whose length is known only after a run, if there is one: in an example, its first element stands for all.
+    const ROWS: Option<&'static str> = None;
+
     /// The same findings for people.
     fn table(&self) -> Table;
 }
@@ -61,7 +64,7 @@ impl Output {
     pub fn check_keys<R: Report, C: Serialize>(&self, example: &Run<'_, R, C>) -> Result<(), Failure> {
         // A reason is a text, also where the example gives none.
         let example = Run { inconclusive: Some(String::new()), ..*example }.to_json()?;
-        self.assertions.iter().try_for_each(|assertion| assertion.check_key(&example))
+        self.assertions.iter().try_for_each(|assertion| assertion.check_key(&example, R::ROWS))
     }
 
     /// Prints `run` to stdout and checks the assertions.

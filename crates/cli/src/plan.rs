@@ -11,6 +11,7 @@ mod forward;
 mod generate;
 mod idle;
 mod probe;
+mod receiving;
 mod recv;
 mod replay;
 mod send_config;

@@ -30,7 +30,6 @@
 //! `off` is the loop that people would have without pacing, so work is kept or lost against that one:
 //! softtimers' own cost at each trigger state counts, as do the clock readings of `loop`.
 
-mod account;
 mod beside;
 mod computation;
 mod flow;
@@ -66,8 +65,8 @@ use crate::output::{Report, Run};
 use crate::plan::SendPlan;
 use crate::progress::Progress;
 use crate::stream::Stream;
+use crate::usage::Usage;
 
-use account::Usage;
 pub use flows::ShareReport;
 pub(crate) use outlet::GOODBYES;
 pub use polled::PolledReport;

@@ -9,20 +9,23 @@ pub mod merge;
 pub mod report;
 pub mod setting;
 
-use std::io::ErrorKind;
-use std::sync::Arc;
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use softtimers_sim::sweep::{PointError, PointRows};
 
 use crate::args::SimArgs;
 use crate::failure::Failure;
+use crate::file::OutputFile;
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
-use crate::output::{Run, print_line};
+use crate::output::{Run, print_line, say};
 use crate::plan::SimPlan;
 use crate::progress::Progress;
-use report::SimReport;
+use report::{SimConfig, SimReport};
 
 /// Runs an experiment, or merges files.
 ///
@@ -38,23 +41,40 @@ pub fn run(args: &SimArgs) -> Result<(), Failure> {
 
 struct Simulation {
     plan: SimPlan,
+    machine: Machine,
+    neighbours: Neighbours,
+}
+
+/// What there is to keep, whoever ends the run.
+#[derive(Default)]
+struct Kept {
+    /// Where lines are written as soon as a point is finished.
+    out: Option<OutputFile>,
+    /// What the table will be of.
     found: Vec<PointRows>,
 }
 
 impl Simulation {
     fn of(plan: SimPlan) -> Self {
-        Simulation { plan, found: vec![] }
+        Simulation { plan, machine: Machine::read(), neighbours: Neighbours::watch() }
     }
 
     fn run(mut self) -> Result<(), Failure> {
-        let (machine, neighbours) = (Machine::read(), Neighbours::watch());
-        let interrupt =
-            Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-        let result = self.sweep(&interrupt);
+        self.check_keys()?;
+        let listening = |error: io::Error| Failure::broke_off("listening for signals", &error);
+        let interrupt = Interrupt::listen_each().map_err(listening)?;
+        let kept = Mutex::new(Kept { out: self.plan.out.take(), ..Kept::default() });
+        let (going_on, over) = UnixStream::pair().map_err(listening)?;
+        let result = thread::scope(|scope| {
+            scope.spawn(|| self.attend(&interrupt, &over, &kept));
+            let result = self.sweep(&interrupt, &kept);
+            drop(going_on);
+            result
+        });
+        let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Also of a run that broke off.
-        let worth_printing = result.is_ok() || !self.found.is_empty();
-        if !self.plan.csv && worth_printing {
-            self.print(machine.during(neighbours.so_far()))?;
+        if result.is_ok() || !kept.found.is_empty() {
+            self.print(&kept.found)?;
         }
         match result {
             Err(Ended::Failed(failure)) => Err(failure),
@@ -62,36 +82,69 @@ impl Simulation {
         }
     }
 
+    /// Says at a signal what comes of it, and at a second one ends the process with what there is: a point may take hours.
+    fn attend(&self, interrupt: &Interrupt, over: &UnixStream, kept: &Mutex<Kept>) {
+        if !interrupt.wait(over).is_ok_and(|signal| signal) {
+            return;
+        }
+        say(format_args!("ending after the points that run now; Ctrl-C again ends at once"));
+        if !interrupt.wait(over).is_ok_and(|signal| signal) {
+            return;
+        }
+        // Nobody writes meanwhile, or a line would be cut off.
+        let kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let printed = if kept.found.is_empty() { Ok(()) } else { self.print(&kept.found) };
+        if let Err(failure) = printed {
+            say(format_args!("softtimers: {failure}"));
+        }
+        std::process::exit(ENDED_BY_SIGNAL);
+    }
+
     /// Runs all points.
-    fn sweep(&mut self, interrupt: &Interrupt) -> Result<(), Ended> {
-        let Simulation { plan: SimPlan { sweep, part, threads, csv, out, .. }, found } = self;
+    fn sweep(&self, interrupt: &Interrupt, kept: &Mutex<Kept>) -> Result<(), Ended> {
+        let SimPlan { sweep, part, threads, csv, .. } = &self.plan;
         let done = Arc::new(AtomicUsize::new(0));
         let points = part.of(sweep.points()).count();
         let _progress = Progress::counted(sweep.experiment().name, points, &done);
-        let mut write = |lines: &str| {
-            out.as_mut().map_or(Ok(()), |file| file.append(lines)).map_err(Ended::Failed)?;
+        let write = |lines: &str, kept: &mut Kept| {
+            kept.out.as_mut().map_or(Ok(()), |file| file.append(lines)).map_err(Ended::Failed)?;
             if *csv { print_line(lines.trim_end()).map_err(Ended::from) } else { Ok(()) }
         };
-        write(&csv::header(sweep))?;
+        let lock = || kept.lock().unwrap_or_else(PoisonError::into_inner);
+        write(&csv::header(sweep), &mut lock())?;
         sweep.run(*part, *threads, &done, |point| {
-            write(&csv::lines(sweep, &point))?;
+            let mut kept = lock();
+            write(&csv::lines(sweep, &point), &mut kept)?;
             if !*csv {
-                found.push(point);
+                kept.found.push(point);
             }
             if interrupt.arrived() { Err(Ended::Asked) } else { Ok(()) }
         })
     }
 
-    fn print(&self, machine: Machine) -> Result<(), Failure> {
-        let report = SimReport::new(&self.plan.sweep, &self.found);
-        self.plan.output.finish(&Run {
-            machine: &machine,
-            seed: Some(self.plan.seed),
-            config: &report.config(),
-            fallbacks: &[],
-            inconclusive: None,
-            report: &report,
-        })
+    fn check_keys(&self) -> Result<(), Failure> {
+        let example = [SimReport::example(&self.plan.sweep)];
+        let report = SimReport::new(&self.plan.sweep, &example);
+        self.plan.output.check_keys(&self.run_of(&self.machine, &report, &report.config()))
+    }
+
+    /// The table; lines have been printed already.
+    fn print(&self, found: &[PointRows]) -> Result<(), Failure> {
+        if self.plan.csv {
+            return Ok(());
+        }
+        let machine = self.machine.clone().during(self.neighbours.so_far());
+        let report = SimReport::new(&self.plan.sweep, found);
+        self.plan.output.finish(&self.run_of(&machine, &report, &report.config()))
+    }
+
+    fn run_of<'a>(
+        &self,
+        machine: &'a Machine,
+        report: &'a SimReport<'a>,
+        config: &'a SimConfig<'a>,
+    ) -> Run<'a, SimReport<'a>, SimConfig<'a>> {
+        Run { machine, seed: Some(self.plan.seed), config, fallbacks: &[], inconclusive: None, report }
     }
 }
 
@@ -108,11 +161,14 @@ impl From<PointError> for Ended {
     }
 }
 
-impl From<std::io::Error> for Ended {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::BrokenPipe => Ended::Asked,
             _ => Ended::Failed(Failure::broke_off("writing to stdout", &error)),
         }
     }
 }
+
+/// What a shell says of a process that SIGINT has ended.
+const ENDED_BY_SIGNAL: i32 = 130;

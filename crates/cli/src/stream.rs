@@ -15,6 +15,8 @@
 //! that the intervals add up to it; the object of `--json` follows. Where a reader is slow, an interval is
 //! longer, and no line is lost. One that goes away ends the run as a signal does, and is no error.
 
+pub mod passage;
+
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};

@@ -204,6 +204,41 @@ fn a_privileged_port_without_permission() {
 }
 
 #[test]
+fn nothing_where_something_is_wanted() {
+    for (words, parts) in [
+        (&["capture", "", "-w", "x"][..], &["a value is required", "INTERFACE"][..]),
+        (&["forward", "", "eth1"], &["a value is required", "INTERFACE"]),
+        (&["capture", "lo", "-w", ""], &["a value is required", "--write"]),
+    ] {
+        let message = refusal(&command("").args(words).output().unwrap(), 2);
+        parts.iter().for_each(|part| assert!(message.contains(part), "{words:?}: {message}"));
+    }
+}
+
+#[test]
+fn a_directory_where_a_file_is_wanted() {
+    let directory = std::env::temp_dir();
+    let directory = directory.display();
+    for words in [format!("capture lo -w {directory}"), format!("sim livelock --out {directory}")] {
+        // Without the privilege for it the interface is refused first.
+        if words.starts_with("capture") && run(&words).status.code() == Some(77) {
+            common::skipped("no privilege to capture");
+            continue;
+        }
+        refused(&words, &[&directory.to_string(), "a directory, not a file"]);
+    }
+}
+
+#[test]
+fn addresses_are_told_with_their_flag() {
+    refused("forward --udp x --to 127.0.0.1:9", &["--udp: address 'x': no port"]);
+    refused("forward --udp 127.0.0.1:0 --to y", &["--to: address 'y': no port"]);
+    refused("forward --udp 127.0.0.1:0 --to 127.0.0.1:0", &["--to: address 127.0.0.1:0: no port to send to"]);
+    refused("forward --udp 127.0.0.1:0 --to 127.0.0.1:9 --metrics z", &["--metrics: address 'z'"]);
+    refused("wan --listen x --to 127.0.0.1:9", &["--listen: address 'x': no port"]);
+}
+
+#[test]
 fn no_command_and_unknown_commands() {
     let nothing = run("");
     assert_eq!(nothing.status.code(), Some(2));

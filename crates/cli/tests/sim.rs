@@ -5,6 +5,7 @@ mod captures;
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -93,6 +94,45 @@ fn json_has_the_rows_and_assertions_reach_them() {
     let failed = run(&format!("{words} --assert rows.0.output_pps<100"));
     assert_eq!(failed.status.code(), Some(1));
     assert!(stderr(&failed).contains("does not hold"), "{}", stderr(&failed));
+    // How many rows there are is known at the end, and what they are of before.
+    let failed = run(&format!("{words} --assert rows.9.output_pps>100"));
+    assert_eq!(failed.status.code(), Some(1));
+    let long = "sim livelock --duration 60s --sweep kernel=unmodified,polled --sweep rate=14000,14001";
+    for (key, message) in [
+        ("unknown_key<1", "no key unknown_key; known are"),
+        ("rows.5.outputpps<1", "no key rows.5.outputpps"),
+        ("rows.0.kernel<1", "rows.0.kernel is no number"),
+    ] {
+        let refused = refusal(&run(&format!("{long} --assert {key}")), 2);
+        assert!(refused.contains(message), "{key}: {refused}");
+    }
+}
+
+/// One point is short and the other takes a minute or so: a second signal ends it at once, with the first one's rows.
+#[test]
+fn a_signal_is_answered_and_a_second_one_ends_at_once() {
+    let file = path("signals");
+    let words = "sim livelock --kernel polled --rate 14000 --threads 1 --sweep duration=10ms,1000s";
+    let words = format!("{words} --out {}", file.display());
+    let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = || fs::read_to_string(&file).unwrap_or_default().lines().count();
+    while lines() < 2 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before its second point");
+        std::thread::yield_now();
+    }
+    let id = rustix::process::Pid::from_child(&child);
+    let signal = || rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    signal();
+    let answer = said.next().unwrap().unwrap();
+    assert!(answer.contains("Ctrl-C again ends at once"), "{answer}");
+    signal();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.contains("10ms") && !table.contains("1000s"), "{table}");
+    assert_eq!(lines(), 2);
+    fs::remove_file(file).unwrap();
 }
 
 #[test]
@@ -106,7 +146,8 @@ fn what_cannot_be_is_refused() {
         ("sim livelock --sweep quota=5,x", &["quota=x", "from 1"]),
         ("sim livelock --quota 5 --sweep quota=5", &["quota is set already"]),
         ("sim livelock --part 3/2", &["'3/2'", "3/16"]),
-        ("sim livelock --part 1/2 --threads 0", &["'0'"]),
+        ("sim livelock --part 1/2 --threads 0", &["'0'", "from 1 to 1024"]),
+        ("sim livelock --threads 1025", &["'1025'", "from 1 to 1024"]),
         ("sim livelock --csv --json", &["--csv", "--json"]),
         (
             "sim livelock --kernel unmodified --rate 1 --feedback yes",
@@ -247,6 +288,42 @@ fn noise_under_fifo_is_beside_the_ordinary_or_not_possible() {
     assert_eq!(found["config"]["fifo"], true);
 }
 
+/// Bounds that hold on any machine: a timer does not expire more often than it is set to, and smart timers wake for
+/// timers. How much work is kept is the machine's affair.
+#[test]
+fn wake_ups_are_counted_at_each_rate_and_smart_timers_need_fewer() {
+    let words = "noise --rates 200Hz,2kHz --rounds 2 --turn 50ms --timers 20 --json";
+    let found: Value = serde_json::from_str(&stdout(words)).unwrap();
+    assert_eq!(found["schema"], "softtimers.noise_rates/1");
+    let noted = |what: &str| {
+        found["fallbacks"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains(what))
+    };
+    let counted = found["energy"].is_array();
+    assert!(counted != noted("no RAPL here"), "{found}");
+    let rates = found["rates"].as_array().unwrap();
+    assert_eq!(rates.iter().map(|rate| rate["hz"].as_f64().unwrap()).collect::<Vec<_>>(), [200.0, 2_000.0]);
+    for rate in rates {
+        let number = |path: &str| rate.pointer(path).and_then(Value::as_f64).unwrap();
+        assert_eq!(number("/late_at_most_ns") * number("/hz"), 1e9);
+        for way in ["", "/smart"] {
+            for share in ["cpu_share", "idle/cpu_share"] {
+                assert!((0.0..=1.0).contains(&number(&format!("{way}/{share}"))), "{way}: {share}: {rate}");
+            }
+            assert!(number(&format!("{way}/work_kept")) > 0.0, "{rate}");
+            let states = rate.pointer(&format!("{way}/idle/states")).and_then(Value::as_array).unwrap();
+            assert!(states.is_empty() == noted("no cpuidle"), "{found}");
+            assert!(rate.pointer(&format!("{way}/idle/watts")).unwrap().is_null() != counted, "{found}");
+        }
+        // A few more for what the thread waits for besides, in turns of 50 ms.
+        assert!(number("/wakeups_per_s") < number("/hz") + 200.0, "{rate}");
+        assert!(number("/smart/wakeups_per_s") < 2.0 * number("/smart/events_per_s") + 200.0, "{rate}");
+        // A machine that stalls has no ticks meanwhile.
+        if number("/wakeups_per_s") > 1_000.0 {
+            assert!(number("/smart/wakeups_per_s") < number("/wakeups_per_s"), "{rate}");
+        }
+    }
+}
+
 #[test]
 fn noise_refuses_what_it_cannot_measure() {
     for (flags, message) in [
@@ -258,6 +335,13 @@ fn noise_refuses_what_it_cannot_measure() {
         ("--cpu 99999", "--cpu 99999: this process may run on"),
         ("--class fifo --phases 60001", "may take a processor for a minute, 60000 such phases"),
         ("--assert p_late<1", "no key p_late; known are"),
+        ("--rates 0Hz", "1Hz to 100kHz are allowed"),
+        ("--rates 100Hz,1MHz", "'1MHz'"),
+        ("--rates 250", "such as 250Hz"),
+        ("--rates --turn 1ms", "10ms to 10s are allowed"),
+        ("--rates 1kHz --phases 100", "cannot be used with"),
+        ("--turn 50ms", "--rates"),
+        ("--rates 1kHz --assert rates.1.work_kept>0", "no key rates.1.work_kept; known are"),
     ] {
         let refused = refusal(&run(&format!("noise {flags}")), 2);
         assert!(refused.contains(message), "{flags}: {refused}");

@@ -56,15 +56,10 @@ pub static DEADLINE: Experiment = Experiment {
         Parameter {
             name: "mean",
             about: "Mean time between trigger states (5.2: Flash, 500 MHz)",
-            kind: MEAN,
+            kind: States::MEANS,
             default: Setting::Time(Duration::from_nanos(12_450)),
         },
-        Parameter {
-            name: "states",
-            about: "A recording whose times are trigger states, instead of the model",
-            kind: Kind::Trace,
-            default: Setting::Trace(None),
-        },
+        States::RECORDING,
         Parameter {
             name: "idle",
             about: "There are no trigger states",
@@ -108,8 +103,6 @@ pub static DEADLINE: Experiment = Experiment {
     run,
 };
 
-pub(crate) const MEAN: Kind =
-    Kind::Time { least: Duration::from_nanos(100), most: Duration::from_millis(100) };
 const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_millis(1) };
 
 /// What the text says of Table XIII, whose body is lost: deadline in microseconds, % of events that expire, % overhead.
@@ -127,7 +120,7 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
         "lazy" => (Hardware::OneShot(Alarm::new()), Slack::within(deadline)),
         _ => (Hardware::Register(None), Slack::within(deadline)),
     };
-    let states = states(parameters, streams)?;
+    let states = States::chosen(parameters, streams)?;
     let from_state = parameters.choice("after-interrupt") == "state" && !matches!(states, States::None);
     let nanosecond = Config::default().tick(Duration::from_nanos(1));
     let mut host = Host::new(SoftTimers::new(nanosecond), states, behind);
@@ -177,17 +170,6 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
 enum Event {
     Work,
     Ask,
-}
-
-/// The trigger states that the parameters `idle`, `states` and `mean` ask for.
-pub(crate) fn states(parameters: &Parameters, streams: Streams) -> Result<States, RunError> {
-    match parameters.trace("states") {
-        _ if parameters.choice("idle") == "yes" => Ok(States::None),
-        Some(trace) => States::recorded(trace).ok_or_else(|| {
-            RunError::new("states: a recording in which no time passes has no trigger states")
-        }),
-        None => Ok(States::model(parameters.time("mean"), &mut streams.of("states"))),
-    }
 }
 
 #[cfg(test)]

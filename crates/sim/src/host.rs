@@ -9,6 +9,8 @@
 //!
 //! The timers are [`SoftTimers`], and when the one-shot is set is what [`Alarm`] says; this only passes the time.
 
+mod chosen;
+
 use std::time::Duration;
 
 use softtimers_core::{

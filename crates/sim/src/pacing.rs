@@ -17,7 +17,6 @@ use softtimers_core::{
     Alarm, CatchUp, Config, PaceConfig, Rate, RateClock, Slack, SoftTimers, Strategy, Timestamp,
 };
 
-use crate::deadline::{MEAN, states};
 use crate::experiment::{Experiment, RunError};
 use crate::host::{Hardware, Host, States};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
@@ -73,15 +72,10 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "mean",
         about: "Mean time between trigger states (5.2: Apache, 300 MHz)",
-        kind: MEAN,
+        kind: States::MEANS,
         default: Setting::Time(States::MEAN),
     },
-    Parameter {
-        name: "states",
-        about: "A recording whose times are trigger states, instead of the model",
-        kind: Kind::Trace,
-        default: Setting::Trace(None),
-    },
+    States::RECORDING,
     Parameter {
         name: "idle",
         about: "There are no trigger states: a one-shot timer does everything",
@@ -249,7 +243,7 @@ fn soft(parameters: &Parameters, streams: Streams) -> Result<Found, RunError> {
         "relative" => Strategy::Relative,
         _ => Strategy::TwoSpeed,
     };
-    let states = states(parameters, streams)?;
+    let states = States::chosen(parameters, streams)?;
     // Trigger states alone, as in the paper; a program that has none needs the timer for everything.
     let slack = if matches!(states, States::None) { Slack::EXACT } else { Slack::DEFERRABLE };
     let nanosecond = Config::default().tick(Duration::from_nanos(1));

@@ -4,6 +4,8 @@
 //! as the loop that receives all there is before it does anything else. Both have the same worker on the same
 //! processor and the same queue of 256 before it.
 
+mod flood;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,10 +13,11 @@ use std::{hint, io, thread};
 
 use softtimers::poll::{DelayBound, DelayBoundConfig, FeedbackConfig, Preset, SourceConfig};
 use softtimers::poller::{Gauge, Poller, UdpDevice};
-use softtimers::udp::{RecvBatch, SendBatch, UdpSocket};
-use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, TriggerState};
+use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers::{Clock, Monotonic, Timestamp};
 
-const TICK: Duration = Duration::from_millis(20);
+use flood::{TICK, Ticks, flood};
+
 const RUN: Duration = Duration::from_secs(1);
 const ROOM: u32 = 256;
 
@@ -61,12 +64,12 @@ fn polled(socket: UdpSocket) -> io::Result<Outcome> {
     let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
     poller.attach_queue(&gauge, marks, &[source])?;
 
-    let (mut outcome, mut queue, mut timers) = (Outcome::default(), VecDeque::new(), timers());
+    let (mut outcome, mut queue, mut ticks) = (Outcome::default(), VecDeque::new(), Ticks::new());
     let end = Monotonic.now() + RUN;
     while Monotonic.now() < end {
-        outcome.ticks += fire(&mut timers);
+        outcome.ticks += ticks.fire();
         // While the queue has packets this thread has work, and only looks at the wake-ups.
-        let until = if queue.is_empty() { timers.poll_at() } else { Some(Timestamp::ZERO) };
+        let until = if queue.is_empty() { ticks.poll_at() } else { Some(Timestamp::ZERO) };
         poller.wait(until, |packet, _| {
             if queue.len() < ROOM as usize {
                 queue.push_back(packet.bytes.to_vec());
@@ -89,7 +92,7 @@ fn polled(socket: UdpSocket) -> io::Result<Outcome> {
 /// Receives until nothing is left, then does the rest: under a flood there is no "then".
 fn naive(socket: UdpSocket) -> io::Result<Outcome> {
     socket.set_nonblocking(true)?;
-    let (mut outcome, mut queue, mut timers) = (Outcome::default(), VecDeque::new(), timers());
+    let (mut outcome, mut queue, mut ticks) = (Outcome::default(), VecDeque::new(), Ticks::new());
     let mut batch = RecvBatch::new(64, 2_048);
     let end = Monotonic.now() + RUN;
     while Monotonic.now() < end {
@@ -106,43 +109,8 @@ fn naive(socket: UdpSocket) -> io::Result<Outcome> {
             work(&packet);
             outcome.finished += 1;
         }
-        outcome.ticks += fire(&mut timers);
+        outcome.ticks += ticks.fire();
     }
     outcome.ring_drops = socket.drops()?.into();
     Ok(outcome)
-}
-
-fn timers() -> SoftTimers<()> {
-    let mut timers = SoftTimers::new(Config::default());
-    timers.schedule(Monotonic.now(), TICK, Slack::EXACT, ());
-    timers
-}
-
-/// Each multiple of 20 ms counts once, and one that nobody looked at in time is lost.
-fn fire(timers: &mut SoftTimers<()>) -> u64 {
-    let now = Monotonic.now();
-    let turn = timers.trigger(TriggerState::HandlerExit, now);
-    let mut fired = 0;
-    while let Some(event) = timers.next(&turn) {
-        let late = event.lateness.as_nanos() / TICK.as_nanos();
-        let next = event.due + TICK * (late as u32 + 1);
-        timers.schedule_at(now, next, Slack::EXACT, ());
-        fired += 1;
-    }
-    fired
-}
-
-/// As many datagrams as this machine sends, until it is told to stop.
-fn flood(address: std::net::SocketAddr, stop: &AtomicBool) -> u64 {
-    let send = || -> io::Result<u64> {
-        let socket = UdpSocket::bind("127.0.0.1:0")?;
-        socket.connect(address)?;
-        let (mut batch, mut sent) = (SendBatch::new(64, 64), 0);
-        while !stop.load(Ordering::Relaxed) {
-            while batch.push(&[7; 64], None).is_ok() {}
-            sent += socket.send_batch(&mut batch).sent as u64;
-        }
-        Ok(sent)
-    };
-    send().unwrap_or(0)
 }

@@ -11,7 +11,8 @@
 //! beside what a loop does that receives all there is and drops what the pool's queue has no room for. A number is how
 //! many workers there are, 2 if none is given.
 
-use std::net::SocketAddr;
+mod flood;
+
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -22,10 +23,11 @@ use std::{env, hint, io, thread};
 use softtimers::late::cpu_time;
 use softtimers::poll::{DelayBound, DelayBoundConfig, FeedbackConfig, Preset, SourceConfig};
 use softtimers::poller::{Gauge, Poller, UdpDevice};
-use softtimers::udp::{RecvBatch, SendBatch, UdpSocket};
-use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
+use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers::{Clock, Monotonic};
 
-const TICK: Duration = Duration::from_millis(20);
+use flood::{TICK, Ticks, flood};
+
 const RUN: Duration = Duration::from_secs(1);
 /// More than the high mark and a quota: no turn overruns it.
 const ROOM: u32 = 256;
@@ -129,12 +131,12 @@ fn polled(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> io::Re
     let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
     poller.attach_queue(gauge, marks, &[source])?;
 
-    let (mut seen, mut timers, cpu) = (Seen::default(), timers(), cpu_time());
+    let (mut seen, mut ticks, cpu) = (Seen::default(), Ticks::new(), cpu_time());
     let end = Monotonic.now() + RUN;
     while Monotonic.now() < end {
-        seen.ticks += fire(&mut timers);
+        seen.ticks += ticks.fire();
         // While input is shut there is nothing to do, and the workers have this processor, too.
-        poller.wait(timers.poll_at(), |packet, _| {
+        poller.wait(ticks.poll_at(), |packet, _| {
             seen.received += 1;
             seen.queue_drops += u64::from(!put(packet.bytes, hand, gauge));
         })?;
@@ -146,7 +148,7 @@ fn polled(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> io::Re
 /// Receives until nothing is left, then does the rest: under a flood there is no "then".
 fn receive_all(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> io::Result<Seen> {
     socket.set_nonblocking(true)?;
-    let (mut seen, mut timers, cpu) = (Seen::default(), timers(), cpu_time());
+    let (mut seen, mut ticks, cpu) = (Seen::default(), Ticks::new(), cpu_time());
     let mut batch = RecvBatch::new(64, 2_048);
     let end = Monotonic.now() + RUN;
     while Monotonic.now() < end {
@@ -156,7 +158,7 @@ fn receive_all(socket: UdpSocket, hand: &SyncSender<Packet>, gauge: &Gauge) -> i
                 seen.queue_drops += u64::from(!put(datagram.payload, hand, gauge));
             }
         }
-        seen.ticks += fire(&mut timers);
+        seen.ticks += ticks.fire();
     }
     (seen.ring_drops, seen.cpu) = (socket.drops()?.into(), cpu_time() - cpu);
     Ok(seen)
@@ -171,39 +173,4 @@ fn put(bytes: &[u8], hand: &SyncSender<Packet>, gauge: &Gauge) -> bool {
     }
     gauge.put(1);
     hand.try_send(bytes.to_vec()).is_ok()
-}
-
-fn timers() -> SoftTimers<()> {
-    let mut timers = SoftTimers::new(Config::default());
-    timers.schedule(Monotonic.now(), TICK, Slack::EXACT, ());
-    timers
-}
-
-/// Each multiple of 20 ms counts once, and one that nobody looked at in time is lost.
-fn fire(timers: &mut SoftTimers<()>) -> u64 {
-    let now = Monotonic.now();
-    let turn = timers.trigger(TriggerState::HandlerExit, now);
-    let mut fired = 0;
-    while let Some(event) = timers.next(&turn) {
-        let late = event.lateness.as_nanos() / TICK.as_nanos();
-        let next = event.due + TICK * (late as u32 + 1);
-        timers.schedule_at(now, next, Slack::EXACT, ());
-        fired += 1;
-    }
-    fired
-}
-
-/// As many datagrams as this machine sends, until it is told to stop.
-fn flood(address: SocketAddr, stop: &AtomicBool) -> u64 {
-    let send = || -> io::Result<u64> {
-        let socket = UdpSocket::bind("127.0.0.1:0")?;
-        socket.connect(address)?;
-        let (mut batch, mut sent) = (SendBatch::new(64, 64), 0);
-        while !stop.load(Ordering::Relaxed) {
-            while batch.push(&[7; 64], None).is_ok() {}
-            sent += socket.send_batch(&mut batch).sent as u64;
-        }
-        Ok(sent)
-    };
-    send().unwrap_or(0)
 }

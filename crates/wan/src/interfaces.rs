@@ -32,4 +32,4 @@ mod probe;
 
 pub use bridge::{Bridge, BridgeConfig, BridgeStats};
 pub use claim::{Problem, claim};
-pub use probe::LoopProbe;
+pub use probe::{Heard, LoopProbe};

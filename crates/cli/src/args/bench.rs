@@ -3,25 +3,22 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use softtimers::Percent;
 
-use super::OutputArgs;
-use crate::forward::mode::Mode;
+use super::{OutputArgs, ReceivingArgs};
 use crate::units::{self, SendRate};
 
 /// `softtimers bench`.
 ///
 /// Finds the highest rate at which a receiver loses nothing, then offers it up to five times what it can do, and says
 /// which of three kinds it is: ideal, realisable or livelock. Sender and receiver are processes of this machine, on two
-/// processors and over loopback; it takes about 20 s and needs no privileges.
+/// processors and over loopback; it takes about 20 s and needs no privileges. In the mode naive it receives first, everything at hand,
+/// by an epoll and a receive for each datagram.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub struct BenchArgs {
-    /// When the receiver looks for datagrams, as in `forward`
-    ///
-    /// naive receives first: everything at hand, by an epoll and a receive for each datagram.
-    #[arg(long, value_enum, default_value_t)]
-    pub mode: Mode,
+    /// As in `forward`.
+    #[command(flatten)]
+    pub receiving: ReceivingArgs,
 
     /// One: each datagram is filtered and sent on before the next is taken. Two: a queue lies between, and the
     /// second stage is a thread of its own on the same processor
@@ -35,22 +32,6 @@ pub struct BenchArgs {
     /// Datagrams sent back to back; more where the sender cannot reach a rate otherwise, which is reported
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub burst: u32,
-
-    /// Datagrams that the receiver may take in one turn; not for the mode naive
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub quota: u32,
-
-    /// Datagrams wanted in a poll, on average [default: 5]; for the modes poll and hybrid
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    pub aggregate: Option<u32>,
-
-    /// The longest that a datagram waits for a poll [default: 200us; of hip, 1ms]; not for the modes without polls
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub max_delay: Option<Duration>,
-
-    /// The share of each 10 ms that the receiver may have; not for the mode naive
-    #[arg(long, value_name = "SHARE", value_parser = units::percent)]
-    pub cpu_limit: Option<Percent>,
 
     /// The nice value of the second stage: with 19 the receiver goes first whenever it wants to, as interrupts do
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=19))]

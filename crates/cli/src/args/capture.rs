@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::{EndArgs, StreamArgs};
 use crate::capture::sink::Rotate;
@@ -18,7 +19,7 @@ use crate::units;
 #[command(after_help = CAPTURE_EXAMPLES)]
 pub struct CaptureArgs {
     /// The interface: Ethernet, or lo
-    #[arg(value_name = "INTERFACE")]
+    #[arg(value_name = "INTERFACE", value_parser = NonEmptyStringValueParser::new())]
     pub interface: String,
 
     /// The file, of pcapng; '-' for stdout

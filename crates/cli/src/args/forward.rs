@@ -4,12 +4,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use softtimers::Percent;
 
-use super::{EndArgs, MacAddress, StreamArgs};
+use super::{EndArgs, MacAddress, ReceivingArgs, StreamArgs};
 use crate::forward::frames::headers::Mac;
-use crate::forward::mode::Mode;
 use crate::units;
 
 /// `softtimers forward`.
@@ -22,7 +21,7 @@ use crate::units;
 #[command(after_help = FORWARD_EXAMPLES)]
 pub struct ForwardArgs {
     /// Two Ethernet interfaces to forward between; needs CAP_NET_RAW
-    #[arg(value_name = "INTERFACE", num_args = 0..=2, conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout"])]
+    #[arg(value_name = "INTERFACE", num_args = 0..=2, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout"])]
     pub interfaces: Vec<String>,
 
     /// How frames are had between interfaces
@@ -71,25 +70,9 @@ pub struct ForwardArgs {
     #[arg(long)]
     pub public: bool,
 
-    /// When it looks for packets
-    #[arg(long, value_enum, default_value_t)]
-    pub mode: Mode,
-
-    /// Packets that a side may have in one turn, each way
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub quota: u32,
-
-    /// Packets wanted in a poll, on average [default: 5]; for the modes poll and hybrid
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
-    pub aggregate: Option<u32>,
-
-    /// The longest that a packet waits for a poll [default: 200us; of hip, 1ms]; not for the modes without polls
-    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub max_delay: Option<Duration>,
-
-    /// Leave the rest of a processor to others: a share of each 10 ms, such as 50%; not for the mode naive
-    #[arg(long, value_name = "SHARE", value_parser = units::percent)]
-    pub cpu_limit: Option<Percent>,
+    /// When it looks for packets.
+    #[command(flatten)]
+    pub receiving: ReceivingArgs,
 
     /// Ask for receive buffers of this size; the system may grant less
     ///

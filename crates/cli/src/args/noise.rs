@@ -1,5 +1,7 @@
 //! What `noise` is asked for.
 
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -38,6 +40,25 @@ pub struct NoiseArgs {
     #[arg(long, value_name = "CLASS", default_value = "other")]
     pub class: NoiseClass,
 
+    /// Measure instead what it costs to wake so many times a second: 1Hz to 100kHz [default: 10Hz to 20kHz]
+    ///
+    /// Beside a computation and on an idle processor: by a periodic tick, and by smart timers that are late by at most as
+    /// much.
+    #[arg(long, value_name = "HZ,HZ", num_args = 0..=1, value_delimiter = ',', default_missing_value = RATES, value_parser = frequency, conflicts_with_all = ["phases", "phase", "threshold", "nodes", "class"])]
+    pub rates: Option<Vec<NonZeroU32>>,
+
+    /// With --rates: how long each way has the processor in a round, 10ms to 10s; at least ten periods
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = turn, requires = "rates")]
+    pub turn: Duration,
+
+    /// With --rates: rounds, each of the computation alone and of both ways, 1 to 1000
+    #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "rates")]
+    pub rounds: u32,
+
+    /// With --rates: timers of the application, with periods of 0.1 to 1 s, 0 to 10000
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(0..=10_000), requires = "rates")]
+    pub timers: u32,
+
     /// Measure on this processor [default: the one it runs on]
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,
@@ -61,9 +82,25 @@ pub enum NoiseClass {
 }
 
 fn phase(text: &str) -> Result<Duration, String> {
-    let phase = units::duration(text).map_err(|error| error.to_string())?;
-    let allowed = Duration::from_micros(100)..=Duration::from_millis(10);
-    if allowed.contains(&phase) { Ok(phase) } else { Err("100us to 10ms are allowed".to_owned()) }
+    within(text, Duration::from_micros(100)..=Duration::from_millis(10))
+}
+
+fn turn(text: &str) -> Result<Duration, String> {
+    within(text, Duration::from_millis(10)..=Duration::from_secs(10))
+}
+
+fn within(text: &str, allowed: RangeInclusive<Duration>) -> Result<Duration, String> {
+    let time = units::duration(text).map_err(|error| error.to_string())?;
+    let [least, most] = [allowed.start(), allowed.end()].map(|&end| units::show_duration(end));
+    if allowed.contains(&time) { Ok(time) } else { Err(format!("{least} to {most} are allowed")) }
+}
+
+fn frequency(text: &str) -> Result<NonZeroU32, String> {
+    let kilo = text.strip_suffix("kHz").map(|number| (number, 1_000));
+    let typed = kilo.or_else(|| text.strip_suffix("Hz").map(|number| (number, 1)));
+    let hz = typed.and_then(|(number, worth)| units::scaled(number, worth));
+    let hz = hz.filter(|hz| (1..=100_000).contains(hz)).and_then(|hz| NonZeroU32::new(hz as u32));
+    hz.ok_or_else(|| "1Hz to 100kHz are allowed, such as 250Hz".to_owned())
 }
 
 fn threshold(text: &str) -> Result<f64, String> {
@@ -71,12 +108,17 @@ fn threshold(text: &str) -> Result<f64, String> {
     times.ok_or_else(|| "a number from 1 to 100 is allowed".to_owned())
 }
 
+/// Those of the paper's figure 4, and beyond.
+const RATES: &str = "10Hz,50Hz,100Hz,250Hz,500Hz,1kHz,2kHz,5kHz,10kHz,20kHz";
+
 const EXAMPLES: &str = "\
 Examples:
   softtimers noise
   softtimers noise --phases 100000 --nodes 10,100,1000 --threshold 1.1
   sudo softtimers noise --class fifo --json > noise.json
   softtimers noise --assert 'p_delayed<0.001'
+  softtimers noise --rates
+  softtimers noise --rates 100Hz,1kHz,10kHz --rounds 3 --json
 
 Exit codes:
    0  done; every --assert held

@@ -51,8 +51,8 @@ pub struct SimCommonArgs {
     #[arg(long, value_name = "I/N", conflicts_with_all = ["json", "assertions"], help_heading = "Runs")]
     pub part: Option<Part>,
 
-    /// Processors to use [default: all]
-    #[arg(long, value_name = "N", help_heading = "Runs")]
+    /// Processors to use, 1 to 1024 [default: all]
+    #[arg(long, value_name = "N", value_parser = threads, help_heading = "Runs")]
     pub threads: Option<NonZeroUsize>,
 
     /// Print lines of comma-separated values, each as soon as its point is finished
@@ -131,6 +131,11 @@ impl FromArgMatches for SimArgs {
     }
 }
 
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    let threads = text.parse().ok().filter(|&threads| threads <= MOST_THREADS);
+    threads.ok_or_else(|| format!("a whole number from 1 to {MOST_THREADS}"))
+}
+
 fn argument(parameter: &Parameter) -> Arg {
     let kind = parameter.kind;
     Arg::new(parameter.name)
@@ -173,5 +178,7 @@ fn after_help(experiment: &Experiment) -> String {
     )
 }
 
+/// More than any machine has use for.
+const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 /// The subcommand that is no experiment.
 const MERGE: &str = "merge";

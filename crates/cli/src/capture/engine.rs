@@ -207,7 +207,7 @@ impl Engine {
         total.cpu = cpu_time().saturating_sub(self.cpu_before);
         let report = CaptureReport {
             counts: total.counts,
-            delay_ns: total.delay.distribution(),
+            delay_ns: total.stay.distribution(),
             cpu_share: total.cpu_share(span),
             span_s: span.as_secs_f64(),
             files,

@@ -124,7 +124,7 @@ impl Outlet {
             second.counts.bytes += bytes;
             for (arrived, _) in written {
                 let delay = now.saturating_duration_since(*arrived);
-                second.delay.record(delay.as_nanos() as u64);
+                second.stay.record(delay.as_nanos() as u64);
             }
         };
         add(total);

@@ -1,12 +1,10 @@
 //! What `capture` tells: the keys of `softtimers.capture/1`, and what `--json-stream` counts in an interval.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
-use crate::distribution::{Distribution, Recorder};
+use crate::distribution::Distribution;
 use crate::output::{Report, Table};
-use crate::stream::Account;
+use crate::stream::passage::{Counted, Interval, Passage};
 
 /// What is counted of frames. What the filter does not keep is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -30,14 +28,6 @@ pub struct DropCounts {
     pub queue: u64,
     /// At the file, which could not be written.
     pub output: u64,
-}
-
-impl Counts {
-    fn add(&mut self, other: &Counts) {
-        self.captured += other.captured;
-        self.bytes += other.bytes;
-        self.dropped.add(&other.dropped);
-    }
 }
 
 impl DropCounts {
@@ -117,15 +107,7 @@ impl Report for CaptureReport {
 }
 
 /// The account of an interval, or of the whole run.
-#[derive(Clone, Debug, Default)]
-pub struct Second {
-    /// Of frames.
-    pub counts: Counts,
-    /// From arrival to the file.
-    pub delay: Recorder,
-    /// What the process used of a processor.
-    pub cpu: Duration,
-}
+pub type Second = Passage<Counts>;
 
 /// The keys of `interval` and of `total`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -137,37 +119,21 @@ pub struct SecondReport {
     cpu_share: Option<f64>,
 }
 
-impl Second {
-    /// The share of a processor that was used in `time`.
-    pub fn cpu_share(&self, time: Duration) -> Option<f64> {
-        (!time.is_zero()).then(|| self.cpu.as_secs_f64() / time.as_secs_f64())
-    }
-}
-
-impl Account for Second {
+impl Counted for Counts {
     type Figures = SecondReport;
 
-    fn is_empty(&self) -> bool {
-        self.counts == Counts::default()
+    fn plus(&self, next: &Self) -> Self {
+        let mut dropped = self.dropped;
+        dropped.add(&next.dropped);
+        Counts { captured: self.captured + next.captured, bytes: self.bytes + next.bytes, dropped }
     }
 
-    fn clear(&mut self) {
-        (self.counts, self.cpu) = (Counts::default(), Duration::ZERO);
-        self.delay.clear();
-    }
-
-    fn add(&mut self, next: &Self) {
-        self.counts.add(&next.counts);
-        self.delay.add(&next.delay);
-        self.cpu += next.cpu;
-    }
-
-    fn figures(&self, time: Duration) -> SecondReport {
+    fn figures(self, interval: Interval) -> SecondReport {
         SecondReport {
-            counts: self.counts,
-            captured_pps: self.counts.captured as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE),
-            delay_ns: self.delay.distribution(),
-            cpu_share: self.cpu_share(time),
+            counts: self,
+            captured_pps: interval.rate(self.captured),
+            delay_ns: interval.stay_ns,
+            cpu_share: interval.cpu_share,
         }
     }
 }

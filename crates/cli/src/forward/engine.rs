@@ -29,6 +29,7 @@ use crate::interrupt::Interrupt;
 use crate::output::say;
 use crate::plan::ForwardPlan;
 use crate::stream::Counter;
+use crate::stream::passage::Counted as _;
 
 /// A device that keeps an account of what it carries.
 pub trait Counted: Device {
@@ -196,23 +197,32 @@ impl<H: Handler> Engine<H> {
     /// Forwards until its end or a signal.
     ///
     /// # Errors
-    /// If the system fails meanwhile.
+    /// If the system fails meanwhile; what was done until then is counted.
     pub fn run(&mut self) -> Result<(), Failure> {
-        let broke_off = |error: io::Error| Failure::broke_off(H::DOING, &error);
+        let carried = self.carry();
+        for side in self.sides {
+            self.poller.device_mut(side).flush();
+        }
+        let counted = self.count_all();
+        if counted.is_err() {
+            // A side that is gone says so once, and after that what it did.
+            let _ = self.count_all();
+        }
+        carried.and(counted).map_err(|error| Failure::broke_off(H::DOING, &error))
+    }
+
+    fn carry(&mut self) -> io::Result<()> {
         while !self.ends.are_reached(self.poller.device(self.sides[0]).received()) {
             let timers = self.fire();
             let until = [timers, self.ends.at].into_iter().flatten().min();
             let handler = &mut self.handler;
-            self.poller.wait(until, |packet, outputs| handler.handle(packet, outputs)).map_err(broke_off)?;
+            self.poller.wait(until, |packet, outputs| handler.handle(packet, outputs))?;
             if self.poller.ready().contains(&METRICS) {
-                self.answer().map_err(broke_off)?;
+                self.answer()?;
             }
-            self.count().map_err(broke_off)?;
+            self.count()?;
         }
-        for side in self.sides {
-            self.poller.device_mut(side).flush();
-        }
-        self.count_all().map_err(broke_off)
+        Ok(())
     }
 
     /// The findings so far.
@@ -224,7 +234,7 @@ impl<H: Handler> Engine<H> {
         ForwardReport {
             counts: self.total.counts,
             packets_per_poll: self.total.counts.packets_per_poll(),
-            latency_ns: self.total.latency.distribution(),
+            latency_ns: self.total.stay.distribution(),
             cpu_share: self.total.cpu_share(span),
             cpu_limited: self.poller.cpu_inhibited(),
             span_s: span.as_secs_f64(),
@@ -286,12 +296,12 @@ impl<H: Handler> Engine<H> {
         for side in self.sides {
             self.poller.device_mut(side).take_latencies(&mut self.latencies);
         }
-        self.latencies.iter().for_each(|&latency| self.total.latency.record(latency));
+        self.latencies.iter().for_each(|&latency| self.total.stay.record(latency));
         if let Some(counter) = &self.counter {
             counter.count(|second| {
                 second.counts = second.counts.plus(&new);
                 second.cpu += used;
-                self.latencies.iter().for_each(|&latency| second.latency.record(latency));
+                self.latencies.iter().for_each(|&latency| second.stay.record(latency));
             });
         }
         self.latencies.clear();

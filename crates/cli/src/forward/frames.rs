@@ -112,10 +112,10 @@ impl Forwarder {
     }
 
     fn decide(&mut self, frame: &mut [u8], arrival: &Arrival) -> Verdict {
-        if self.loops.as_mut().is_some_and(|loops| loops.is_in_one(frame, arrival.at)) {
+        let at = index(arrival.entrance);
+        if self.loops.as_mut().is_some_and(|loops| loops.is_in_one(frame, at, arrival.at)) {
             return Verdict::Drop(Reason::Loop);
         }
-        let at = index(arrival.entrance);
         let out = self.mtus[1 - at] as usize;
         let is_plain = self.router.is_none() && self.rules.is_none();
         if is_plain && (ETHERNET..=out + ETHERNET).contains(&frame.len()) {

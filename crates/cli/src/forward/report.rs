@@ -183,13 +183,7 @@ impl Counts {
         self.with(earlier, u64::saturating_sub)
     }
 
-    /// Together with `other`.
-    #[must_use]
-    pub fn plus(&self, other: &Counts) -> Counts {
-        self.with(other, |own, other| own + other)
-    }
-
-    fn with(&self, other: &Counts, f: impl Fn(u64, u64) -> u64) -> Counts {
+    pub(super) fn with(&self, other: &Counts, f: impl Fn(u64, u64) -> u64) -> Counts {
         let (own, others) = (&self.dropped, &other.dropped);
         Counts {
             came: f(self.came, other.came),

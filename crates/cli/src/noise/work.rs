@@ -37,8 +37,9 @@ impl Work {
         Monotonic.now().saturating_duration_since(begin).as_nanos() as u64
     }
 
+    /// Does it.
     #[inline]
-    fn run(self) {
+    pub(super) fn run(self) {
         let mut state = black_box(0x9e37_79b9_7f4a_7c15_u64);
         for _ in 0..self.rounds {
             state ^= state << 13;

@@ -4,16 +4,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use softtimers::Percent;
-use softtimers::poll::AggregationConfig;
 use softtimers_wan::udp::{ClientLimits, RelayConfig};
 
 use super::End;
+use super::receiving;
 use crate::address;
 use crate::args::wan::is_local;
 use crate::args::{ForwardArgs, FrameDriver};
 use crate::failure::Failure;
 use crate::forward::frames::headers::Mac;
-use crate::forward::mode::{Looking, Mode};
+use crate::forward::mode::Looking;
 use crate::output::Output;
 
 /// A run of `forward`.
@@ -42,14 +42,14 @@ impl ForwardPlan {
     /// A usage failure that names the value and what is allowed.
     pub fn new(args: &ForwardArgs) -> Result<Self, Failure> {
         let between = between(args)?;
-        let metrics = args.metrics.as_deref().map(address::resolve).transpose()?;
+        let metrics = args.metrics.as_deref().map(|text| given("--metrics", text)).transpose()?;
         if let Some(metrics) = metrics {
             check_listen("--metrics", metrics, "--metrics-public", args.metrics_public)?;
         }
         Ok(ForwardPlan {
             between,
-            looking: looking(args)?,
-            cpu_limit: cpu_limit(args)?,
+            looking: receiving::looking(&args.receiving)?,
+            cpu_limit: receiving::cpu_limit(&args.receiving)?,
             rules: args.rules.clone(),
             metrics,
             end: End::from(&args.end),
@@ -118,58 +118,28 @@ fn is_host(address: IpAddr) -> bool {
 }
 
 fn relay(args: &ForwardArgs, listen: &str, to: &str) -> Result<RelayConfig, Failure> {
-    let (listen, upstream) = (address::resolve(listen)?, address::resolve(to)?);
+    let (listen, upstream) = (given("--udp", listen)?, given("--to", to)?);
     check_listen("--udp", listen, "--public", args.public)?;
-    address::check_destination(upstream)?;
-    address::check_route(upstream)?;
+    address::check_destination(upstream).map_err(|refused| refused.of("--to"))?;
+    address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
     let clients = ClientLimits { most: args.clients, idle: args.client_timeout, ..ClientLimits::default() };
-    Ok(RelayConfig { listen, clients, recv_buffer: recv_buffer(args)?, ..RelayConfig::to(upstream) })
+    Ok(RelayConfig {
+        listen,
+        clients,
+        recv_buffer: receiving::recv_buffer(args.recv_buffer)?,
+        ..RelayConfig::to(upstream)
+    })
+}
+
+fn given(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
+    address::resolve(text).map_err(|refused| refused.of(flag))
 }
 
 /// Nobody else's machine gets to use it by a slip of the hand.
 fn check_listen(flag: &str, address: SocketAddr, allows: &str, public: bool) -> Result<(), Failure> {
-    address::check_local(address)?;
+    address::check_local(address).map_err(|refused| refused.of(flag))?;
     if public || is_local(address) {
         return Ok(());
     }
     Err(Failure::usage(format_args!("{flag} {address}: other machines could use it; {allows} allows that")))
 }
-
-/// What a mode has no use for is refused, or it would seem to have been tried.
-fn looking(args: &ForwardArgs) -> Result<Looking, Failure> {
-    let mode = args.mode;
-    if args.aggregate.is_some() && !mode.aggregates() {
-        return Err(Failure::usage("--aggregate: for --mode poll and hybrid"));
-    }
-    if args.max_delay.is_some() && mode.default_delay().is_none() {
-        return Err(Failure::usage("--max-delay: for --mode poll, hybrid and hip"));
-    }
-    if args.quota != DEFAULT_QUOTA && mode == Mode::Naive {
-        return Err(Failure::usage(format_args!("--quota {}: --mode naive has none", args.quota)));
-    }
-    let aggregate = args.aggregate.unwrap_or(AggregationConfig::default().quota);
-    Ok(Looking { mode, quota: args.quota, aggregate, max_delay: args.max_delay.or(mode.default_delay()) })
-}
-
-fn recv_buffer(args: &ForwardArgs) -> Result<usize, Failure> {
-    usize::try_from(args.recv_buffer)
-        .ok()
-        .filter(|bytes| (LEAST_BUFFER..=MOST_BUFFER).contains(bytes))
-        .ok_or_else(|| Failure::usage(format_args!("--recv-buffer {}B: 4KiB to 1GiB", args.recv_buffer)))
-}
-
-fn cpu_limit(args: &ForwardArgs) -> Result<Option<Percent>, Failure> {
-    match args.cpu_limit {
-        Some(share) if share.get() == 0 => Err(Failure::usage("--cpu-limit 0%: 1% to 100%")),
-        // Its turns do not end.
-        Some(_) if args.mode == Mode::Naive => Err(Failure::usage("--cpu-limit: --mode naive keeps none")),
-        limit => Ok(limit),
-    }
-}
-
-/// A few datagrams.
-const LEAST_BUFFER: usize = 4 << 10;
-/// What the system can count: it doubles what is asked for.
-const MOST_BUFFER: usize = 1 << 30;
-/// As the flag has it.
-const DEFAULT_QUOTA: u32 = 64;

@@ -44,7 +44,9 @@ impl SimPlan {
             let mut axes = vec![];
             for text in &common.sweeps {
                 let Some((name, values)) = text.split_once('=') else {
-                    return Err(Failure::usage(format_args!("--sweep '{text}': NAME=A,B,…")));
+                    return Err(Failure::usage(format_args!(
+                        "--sweep '{text}': write NAME=A,B,… with a parameter's name"
+                    )));
                 };
                 axes.push(axis(experiment, name, values)?);
             }
@@ -53,7 +55,7 @@ impl SimPlan {
         for (index, axis) in axes.iter().enumerate() {
             let name = axis.name;
             if given.contains(&name) || axes[..index].iter().any(|other| other.name == name) {
-                return Err(Failure::usage(format_args!("--sweep {name}: {name} is set already")));
+                return Err(Failure::usage(format_args!("--sweep '{name}': {name} is set already")));
             }
         }
         let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -66,7 +68,7 @@ impl SimPlan {
         Ok(SimPlan {
             sweep,
             part: common.part.unwrap_or_default(),
-            threads: common.threads.unwrap_or(all).min(MOST_THREADS),
+            threads: common.threads.unwrap_or(all),
             seed: common.seed,
             csv: common.csv || common.part.is_some(),
             out: out.transpose()?,
@@ -79,9 +81,9 @@ fn axis(experiment: &Experiment, name: &str, values: &str) -> Result<Axis, Failu
     let Some(parameter) = experiment.parameters.iter().find(|parameter| parameter.name == name) else {
         let known: Vec<_> = experiment.parameters.iter().map(|parameter| parameter.name).collect();
         let known = known.join(", ");
-        return Err(Failure::usage(format_args!("--sweep {name}: no such parameter; there are {known}")));
+        return Err(Failure::usage(format_args!("--sweep '{name}': no such parameter; there are {known}")));
     };
-    let refused = |text: &str, why| Failure::usage(format_args!("--sweep {name}={text}: {why}"));
+    let refused = |text: &str, why| Failure::usage(format_args!("--sweep '{name}={text}': {why}"));
     let value = |text: &str| match setting::parse(parameter.kind, text) {
         Ok(setting) => Ok((text.to_owned(), setting)),
         Err(why) => Err(refused(text, why)),
@@ -91,5 +93,3 @@ fn axis(experiment: &Experiment, name: &str, values: &str) -> Result<Axis, Failu
 
 /// Each is a number in memory, and more than a day of runs.
 const MOST_POINTS: usize = 1_000_000;
-/// More than any machine has use for.
-const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();

@@ -64,15 +64,17 @@ fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
         };
         return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: args.take }), 0));
     }
-    let given = |address: &Option<String>| address::resolve(address.as_deref().unwrap_or_default());
-    let (listen, upstream) = (given(&args.listen)?, given(&args.to)?);
-    address::check_local(listen)?;
+    let given = |flag, address: &Option<String>| {
+        address::resolve(address.as_deref().unwrap_or_default()).map_err(|refused| refused.of(flag))
+    };
+    let (listen, upstream) = (given("--listen", &args.listen)?, given("--to", &args.to)?);
+    address::check_local(listen).map_err(|refused| refused.of("--listen"))?;
     if !args.public && !is_local(listen) {
         let message = format!("--listen {listen}: other machines could use it; --public allows that");
         return Err(Failure::usage(message));
     }
-    address::check_destination(upstream)?;
-    address::check_route(upstream)?;
+    address::check_destination(upstream).map_err(|refused| refused.of("--to"))?;
+    address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
     let network = if upstream.is_ipv4() { 20 } else { 40 };
     if args.tcp {
         let limits =

@@ -23,9 +23,9 @@ use softtimers::signal_timer::Ticks;
 use softtimers::{Clock, Monotonic, TimerSlack, Timestamp, TriggerState};
 
 use super::Session;
-use super::account::Usage;
 use super::flow::Flow;
 use super::work_loop::WorkLoop;
+use crate::usage::Usage;
 
 /// `--timer signal` and `--timer tick`: sends from the handler until the session is over.
 pub(super) fn signal(session: &mut Session, ticks: Ticks) -> io::Result<()> {

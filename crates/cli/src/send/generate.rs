@@ -8,7 +8,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use softtimers::packet::{Generated, Generator, Interface};
 
-use super::account::Usage;
 use super::report::{SendReport, SocketReport};
 use crate::args::MacAddress;
 use crate::distribution::Distribution;
@@ -19,6 +18,7 @@ use crate::output::Run;
 use crate::plan::GeneratePlan;
 use crate::processor::Processor;
 use crate::progress::Progress;
+use crate::usage::Usage;
 
 /// Carries it out and prints its report.
 ///

@@ -14,9 +14,9 @@ use crate::plan::SendPlan;
 use crate::units::show_duration;
 
 use super::Session;
-use super::account::Usage;
 use super::flows::{Flows, ShareReport};
 use super::polled::PolledReport;
+use crate::usage::Usage;
 
 /// The keys of `send`'s object.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -18,13 +18,13 @@ use crate::plan::SendPlan;
 use crate::processor::{Kept, Processor, Processors};
 use crate::stream::Stream;
 
-use super::account::Usage;
 use super::flow::Flow;
 use super::second::Second;
 use super::triggers::Triggers;
 use super::work::Workload;
 use super::work_loop::{self, Descriptors};
 use super::{beside, own_loop, soft};
+use crate::usage::Usage;
 
 /// A run in progress, on the thread that began it.
 pub(super) struct Session {

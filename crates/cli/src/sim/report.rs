@@ -3,7 +3,7 @@
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use softtimers_sim::sweep::PointRows;
-use softtimers_sim::{Sweep, Value};
+use softtimers_sim::{Column, Experiment, Kind, Parameter, Sweep, Value};
 
 use super::csv::shown_axes;
 use crate::output::{Report, Table};
@@ -25,6 +25,22 @@ impl<'a> SimReport<'a> {
     /// Of a sweep.
     pub fn new(sweep: &'a Sweep, found: &'a [PointRows]) -> Self {
         SimReport { sweep, found }
+    }
+
+    /// A point with the keys that all points will have. Which columns are words is known of those that repeat a
+    /// parameter.
+    pub fn example(sweep: &Sweep) -> PointRows {
+        let Experiment { parameters, columns, .. } = sweep.experiment();
+        let is_word = |parameter: &Parameter| matches!(parameter.kind, Kind::Choice(_) | Kind::Trace);
+        let words = |name| parameters.iter().any(|parameter| parameter.name == name && is_word(parameter));
+        let value = |column: &Column| {
+            if words(column.name) { Value::Text(String::new()) } else { Value::Missing }
+        };
+        PointRows {
+            point: 0,
+            at: vec![String::new(); sweep.axes().len()],
+            rows: vec![columns.iter().map(value).collect()],
+        }
     }
 
     /// The parameters.
@@ -50,6 +66,7 @@ impl<'a> SimReport<'a> {
 
 impl Report for SimReport<'_> {
     const SCHEMA: &'static str = "softtimers.sim/1";
+    const ROWS: Option<&'static str> = Some("rows");
 
     fn table(&self) -> Table {
         let (names, rows) = self.cells();

@@ -672,11 +672,15 @@ fn an_interface_that_is_removed_ends_the_run() {
                     ip(&["-n", &middle, "link", "set", end, "up"]).unwrap();
                 }
             }
-            let mut child = hosts.command(&format!("forward ra rb {driver} --duration 10s")).spawn().unwrap();
+            let mut child =
+                hosts.command(&format!("forward ra rb {driver} --json --duration 10s")).spawn().unwrap();
             let mut words = BufReader::new(child.stderr.take().unwrap()).lines();
             assert_eq!(words.next().unwrap().unwrap(), "forwarding between ra and rb");
             ip(&["-n", &middle, "link", "del", "ra"]).unwrap();
             let said: Vec<_> = words.map_while(Result::ok).collect();
+            // What it did until then is told all the same.
+            let report: Value = serde_json::from_reader(child.stdout.take().unwrap()).unwrap();
+            adds_up(&report);
             assert_eq!(child.wait().unwrap().code(), Some(1), "{driver}: {said:?}");
             assert!(said.iter().any(|line| line.contains("No such device")), "{driver}: {said:?}");
             ip(&["-n", &middle, "link", "del", "rb"]).unwrap();

@@ -24,6 +24,8 @@ pub struct UdpDevice {
     output: UdpOutput,
     drops: Unwrapped,
     refusals: u64,
+    /// What ended a turn that had taken datagrams already; the next one tells.
+    failure: Option<io::Error>,
 }
 
 /// Datagrams that wait to be sent.
@@ -52,7 +54,14 @@ impl UdpDevice {
         socket.set_nonblocking(true)?;
         let output = UdpOutput { batch: SendBatch::new(datagrams.saturating_mul(4), bytes), failed: 0 };
         let drops = Unwrapped { last: socket.drops().unwrap_or(0), total: 0 };
-        Ok(UdpDevice { socket, batch: RecvBatch::new(datagrams, bytes), output, drops, refusals: 0 })
+        Ok(UdpDevice {
+            socket,
+            batch: RecvBatch::new(datagrams, bytes),
+            output,
+            drops,
+            refusals: 0,
+            failure: None,
+        })
     }
 
     /// Asks the kernel when each datagram arrived ([`Packet::arrived`]); else policies that want to know take
@@ -80,11 +89,16 @@ impl Device for UdpDevice {
     type Address = SocketAddr;
     type Transmitter = UdpOutput;
 
+    /// # Errors
+    /// What the system says. What was taken before is a turn of its own, and the error is told by the next.
     fn poll_rx(
         &mut self,
         quota: usize,
         mut sink: impl FnMut(Packet<'_, SocketAddr>, &mut UdpOutput),
     ) -> io::Result<Turn> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         let mut done = 0;
         while done < quota {
             let asked = (quota - done).min(self.batch.capacity());
@@ -97,7 +111,11 @@ impl Device for UdpDevice {
                     self.refusals += 1;
                     return Ok(Turn { done, more: true });
                 }
-                Err(error) => return Err(error),
+                Err(error) if done == 0 => return Err(error),
+                Err(error) => {
+                    self.failure = Some(error);
+                    return Ok(Turn { done, more: true });
+                }
             };
             for index in 0..received {
                 let Some(datagram) = self.batch.get(index) else { break };

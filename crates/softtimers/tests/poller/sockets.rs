@@ -1,17 +1,19 @@
 //! The poller on real sockets. Nothing here asserts that anything was quick.
 
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use softtimers::poll::{
     DelayBound, DelayBoundConfig, FeedbackConfig, Hip, HipConfig, Interrupts, Policy, Preset, Quota,
     SourceConfig,
 };
-use softtimers::poller::{Device, Gauge, Poller, UdpDevice};
+use softtimers::poller::{Device, Gauge, Packet, Poller, UdpDevice, UdpOutput};
 use softtimers::udp::{SendBatch, UdpSocket};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, Token, TriggerState};
 
@@ -30,6 +32,31 @@ fn pair() -> (UdpSocket, UdpSocket) {
     client.connect(server.local_addr().unwrap()).unwrap();
     client.as_ref().set_read_timeout(Some(PATIENCE)).unwrap();
     (server, client)
+}
+
+/// A socket whose peer goes away with words unread fails in the middle of a turn: what was taken before is counted.
+#[test]
+fn an_error_in_the_middle_of_a_turn_loses_no_count() {
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    for socket in [&theirs, &ours] {
+        (0..3).for_each(|_| assert_eq!(send(socket, &[7; 40], SendFlags::empty()), Ok(40)));
+    }
+    let socket = UdpSocket::from(std::net::UdpSocket::from(ours));
+    let mut device = UdpDevice::with_room(socket, 1, 64).unwrap();
+    let (mut theirs, mut taken) = (Some(theirs), 0);
+    let mut sink = |packet: Packet<'_, SocketAddr>, _: &mut UdpOutput| {
+        assert_eq!(*packet.bytes, [7; 40]);
+        taken += 1;
+        theirs = None;
+    };
+    let turn = device.poll_rx(8, &mut sink).unwrap();
+    assert_eq!((turn.done, turn.more), (1, true));
+    let told = device.poll_rx(8, &mut sink).unwrap_err();
+    assert_eq!(told.kind(), ErrorKind::ConnectionReset);
+    // Told once; then the rest.
+    assert_eq!(device.poll_rx(2, &mut sink).unwrap().done, 2);
+    assert_eq!(taken, 3);
 }
 
 #[test]

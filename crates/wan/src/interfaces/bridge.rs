@@ -9,7 +9,7 @@ use softtimers::{LoopConfig, LoopStats, Slack, Timestamp};
 
 use super::claim::{Problem, claim};
 use super::mark::mark;
-use super::probe::LoopProbe;
+use super::probe::{Heard, LoopProbe};
 use crate::live::{Ended, Live, Next};
 use crate::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
 
@@ -108,12 +108,11 @@ impl Bridge {
                 softtimers::Interest::Readable,
             )?;
         }
-        let probe = LoopProbe::new(live.now());
         let mut bridge = Bridge {
             sides,
             live,
             incoming: FrameBatch::new(BATCH),
-            probe,
+            probe: LoopProbe::new(),
             probe_is_due: false,
             came_back: false,
             stats: BridgeStats::default(),
@@ -215,9 +214,13 @@ impl Bridge {
         from.drops_seen = incoming.drops();
         let way = if side == 0 { Way::Up } else { Way::Down };
         for frame in &*incoming {
-            if probe.is(frame.bytes) {
-                *came_back = true;
-                return;
+            match probe.hear(frame.bytes, side, now) {
+                None => {}
+                Some(Heard::Repeated) => continue,
+                Some(Heard::Across) => {
+                    *came_back = true;
+                    return;
+                }
             }
             if !all {
                 continue;
@@ -265,10 +268,11 @@ impl Bridge {
         }
     }
 
-    fn send_probes(&self) {
-        for side in &self.sides {
+    fn send_probes(&mut self) {
+        let probes = self.probe.send(self.live.now());
+        for (side, probe) in self.sides.iter().zip(probes) {
             // An interface that is down sends nothing, and is in no loop.
-            let _ = side.sender.send(self.probe.frame());
+            let _ = side.sender.send(&probe);
         }
     }
 }

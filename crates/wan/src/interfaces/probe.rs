@@ -4,57 +4,137 @@
 //! A frame with a number that nobody else can know does.
 //!
 //! ```text
-//!   │ group address │ own address │ 88b5 │ "softtimers-wan loop?" │ number │
+//!   │ group address │ own address │ 88b5 │ "softtimers-wan loop?" │ number of this interface and round │
 //! ```
+//!
+//! All who are on an interface's network hear the frame, and could send it again to stop what is forwarded. So each
+//! interface has numbers of its own, and only what went out of one and came in at the other tells of a loop, which
+//! nobody can make who is not on both networks; each is used once, and forgotten after a moment.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 use softtimers::Timestamp;
-use softtimers_core::Random;
 
-/// The frame of one bridge, or of another forwarder between interfaces.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LoopProbe([u8; 60]);
+/// The frames of one bridge, or of another forwarder between interfaces.
+#[derive(Clone, Debug)]
+pub struct LoopProbe {
+    /// But for the number.
+    frame: [u8; LENGTH],
+    secret: RandomState,
+    /// The latest first.
+    rounds: [Option<Round>; REMEMBERED],
+    next: u64,
+}
+
+/// What went out at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Round {
+    at: Timestamp,
+    /// By interface.
+    numbers: [u64; 2],
+}
+
+/// A frame of one's own that was received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// It went out of the other interface a moment ago: the two are joined elsewhere, too.
+    Across,
+    /// It says nothing: of this interface, or an old one.
+    Repeated,
+}
 
 impl LoopProbe {
+    /// How long one may be under way.
+    pub const VALID: Duration = Duration::from_secs(3);
+
     /// One that differs from those of other bridges, of this and of other machines.
-    pub fn new(now: Timestamp) -> Self {
-        let seed = now.as_nanos() ^ u64::from(std::process::id()).rotate_left(40);
-        let mut random = Random::stream(seed, u64::from(std::process::id()));
-        let mut frame = [0; 60];
+    pub fn new() -> Self {
+        let secret = RandomState::new();
+        let mut frame = [0; LENGTH];
         // To a group, locally administered, so that switches pass it on; from such a station, so that none is robbed.
         frame[..6].copy_from_slice(&[0x03, b's', b't', b'w', b'a', b'n']);
-        frame[6..12].copy_from_slice(&random.next_u64().to_be_bytes()[..6]);
+        frame[6..12].copy_from_slice(&secret.hash_one("station").to_be_bytes()[..6]);
         frame[6] = (frame[6] & 0xfc) | 0x02;
         // The first ethertype that is free for experiments (IEEE 802, section 9.2.3).
         frame[12..14].copy_from_slice(&[0x88, 0xb5]);
         frame[14..14 + WORDS.len()].copy_from_slice(WORDS);
-        frame[40..48].copy_from_slice(&random.next_u64().to_be_bytes());
-        frame[48..56].copy_from_slice(&random.next_u64().to_be_bytes());
-        LoopProbe(frame)
+        LoopProbe { frame, secret, rounds: [None; REMEMBERED], next: 0 }
     }
 
-    /// What is to be sent out of both.
-    pub fn frame(&self) -> &[u8] {
-        &self.0
+    /// What is to be sent now, out of each interface.
+    pub fn send(&mut self, now: Timestamp) -> [[u8; LENGTH]; 2] {
+        let numbers = [0u64, 1].map(|side| self.secret.hash_one((self.next, side)));
+        self.next += 1;
+        self.rounds.rotate_right(1);
+        self.rounds[0] = Some(Round { at: now, numbers });
+        numbers.map(|number| {
+            let mut frame = self.frame;
+            frame[NUMBER..].copy_from_slice(&number.to_be_bytes());
+            frame
+        })
     }
 
-    /// Whether a frame is this one.
-    pub fn is(&self, frame: &[u8]) -> bool {
-        frame.starts_with(&self.0)
+    /// Whether a frame that came in at interface 0 or 1 is one of these.
+    #[inline]
+    pub fn hear(&self, frame: &[u8], side: usize, now: Timestamp) -> Option<Heard> {
+        let number = frame.strip_prefix(&self.frame[..NUMBER])?.first_chunk()?;
+        let number = u64::from_be_bytes(*number);
+        let is_it = |round: &Round| {
+            round.numbers.get(1 - side.min(1)) == Some(&number)
+                && now.saturating_duration_since(round.at) <= Self::VALID
+        };
+        let across = self.rounds.iter().flatten().any(is_it);
+        Some(if across { Heard::Across } else { Heard::Repeated })
+    }
+}
+
+impl Default for LoopProbe {
+    fn default() -> Self {
+        LoopProbe::new()
     }
 }
 
 const WORDS: &[u8] = b"softtimers-wan loop?";
+/// The shortest that Ethernet carries.
+const LENGTH: usize = 60;
+/// Where the number stands, the last of the frame.
+const NUMBER: usize = LENGTH - size_of::<u64>();
+/// As many as go out while one is valid.
+const REMEMBERED: usize = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_micros(10_000_000);
+
     #[test]
     fn each_bridge_knows_its_own() {
-        let one = LoopProbe::new(Timestamp::from_micros(1));
-        let other = LoopProbe::new(Timestamp::from_micros(2));
-        assert!(one.is(one.frame()) && !one.is(other.frame()) && !one.is(&one.frame()[..59]));
-        assert_eq!(one.frame()[0] & 3, 3);
-        assert_eq!(one.frame()[6] & 3, 2);
+        let (mut one, mut other) = (LoopProbe::new(), LoopProbe::new());
+        let [a, b] = one.send(NOW);
+        assert_eq!((one.hear(&a, 1, NOW), one.hear(&b, 0, NOW)), (Some(Heard::Across), Some(Heard::Across)));
+        assert_eq!(one.hear(&other.send(NOW)[0], 1, NOW), None);
+        assert_eq!(one.hear(&a[..59], 1, NOW), None);
+        // Some switches pad.
+        assert_eq!(one.hear(&[&a[..], &[0; 4]].concat(), 1, NOW), Some(Heard::Across));
+        assert_eq!((a[0] & 3, a[6] & 3), (3, 2));
+    }
+
+    #[test]
+    fn what_a_neighbour_sends_again_is_no_loop() {
+        let mut probe = LoopProbe::new();
+        let [a, b] = probe.send(NOW);
+        assert_ne!(a, b);
+        let repeated = Some(Heard::Repeated);
+        assert_eq!((probe.hear(&a, 0, NOW), probe.hear(&b, 1, NOW)), (repeated, repeated));
+        assert_eq!(probe.hear(&a, 1, NOW + LoopProbe::VALID), Some(Heard::Across));
+        assert_eq!(probe.hear(&a, 1, NOW + LoopProbe::VALID + Duration::from_nanos(1)), repeated);
+        assert_ne!(probe.send(NOW), [a, b]);
+        (0..REMEMBERED).for_each(|_| _ = probe.send(NOW));
+        assert_eq!(probe.hear(&a, 1, NOW), repeated);
+        let mut guessed = a;
+        guessed[NUMBER] ^= 1;
+        assert_eq!(probe.hear(&guessed, 1, NOW), repeated);
     }
 }

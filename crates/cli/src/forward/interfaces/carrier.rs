@@ -39,7 +39,7 @@ impl<D: Wire> Carrier<D> {
     pub fn new(mut forwarder: Forwarder, names: &[String; 2], ports: &[Port<D>; 2]) -> Self {
         let now = Monotonic.now();
         // A router's packets end by their hop limit, and both interfaces may well be in one network.
-        forwarder.loops = forwarder.router.is_none().then(|| Loops::new(now));
+        forwarder.loops = forwarder.router.is_none().then(Loops::new);
         Carrier {
             forwarder,
             names: names.clone(),
@@ -117,9 +117,8 @@ impl<D: Wire> Handler for Carrier<D> {
         };
         if now >= self.next_probe {
             self.next_probe = now + Loops::PROBE;
-            let probe = loops.probe().unwrap_or_default();
-            for side in self.sides {
-                poller.device_mut(side).send_made(probe);
+            for (side, probe) in self.sides.into_iter().zip(loops.probe(now).into_iter().flatten()) {
+                poller.device_mut(side).send_made(probe.as_ref());
             }
         }
         [loops.wants_probe().then_some(self.next_probe), look].into_iter().flatten().min()

@@ -67,7 +67,16 @@ pub struct Port<D> {
     lost: u64,
     /// What was dropped before the ring, or in it, when that was asked for last.
     drops: Drops,
-    is_gone: bool,
+    removal: Removal,
+}
+
+/// Whether the interface was removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Removal {
+    None,
+    /// And nobody knows yet.
+    Found,
+    Told,
 }
 
 /// What waits at an output since when, and what became of it.
@@ -108,7 +117,7 @@ impl<D: Wire> Port<D> {
             received: 0,
             lost: 0,
             drops: Drops::default(),
-            is_gone: false,
+            removal: Removal::None,
         }
     }
 
@@ -165,7 +174,11 @@ impl<D: Wire> Counted for Port<D> {
         match self.device.drops() {
             Ok(drops) => self.drops = drops,
             // Which is said once.
-            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => self.is_gone = true,
+            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => {
+                if self.removal == Removal::None {
+                    self.removal = Removal::Found;
+                }
+            }
             // A system that does not say so goes on not saying it.
             Err(_) => {}
         }
@@ -219,9 +232,10 @@ impl<D: Wire> Device for Port<D> {
     /// Those before the output as they were when [asked](Counted::ask) for.
     ///
     /// # Errors
-    /// `ENODEV` if the interface was removed.
+    /// `ENODEV` once, if the interface was removed.
     fn drops(&mut self) -> io::Result<Drops> {
-        if self.is_gone {
+        if self.removal == Removal::Found {
+            self.removal = Removal::Told;
             return Err(Errno::NODEV.into());
         }
         let output = self.device.lost() + self.ledger.borrow().abandoned;

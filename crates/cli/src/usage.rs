@@ -1,4 +1,4 @@
-//! What a run has used, by the kernel's own account.
+//! What a thread has used, by the kernel's own account.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use softtimers::{Clock, Monotonic, Timestamp};
 
 /// Time and wake-ups of a thread so far, or in an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     at: Timestamp,
-    pub(super) wall: Duration,
-    pub(super) cpu: Duration,
+    pub(crate) wall: Duration,
+    pub(crate) cpu: Duration,
     /// Times this thread slept and was woken: its voluntary context switches.
-    pub(super) wakeups: u64,
+    pub(crate) wakeups: u64,
 }
 
 impl Usage {
-    pub(super) fn now() -> Self {
+    pub(crate) fn now() -> Self {
         Usage { at: Monotonic.now(), wall: Duration::ZERO, cpu: cpu_time(), wakeups: voluntary_switches() }
     }
 
     /// With what a thread beside this one has used meanwhile.
-    pub(super) fn and(self, beside: &Usage) -> Usage {
+    pub(crate) fn and(self, beside: &Usage) -> Usage {
         Usage { cpu: self.cpu + beside.cpu, wakeups: self.wakeups + beside.wakeups, ..self }
     }
 
-    pub(super) fn since(&self, before: &Usage) -> Usage {
+    pub(crate) fn since(&self, before: &Usage) -> Usage {
         Usage {
             at: self.at,
             wall: self.at.saturating_duration_since(before.at),
