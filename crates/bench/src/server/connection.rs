@@ -37,6 +37,8 @@ pub struct Connection<S> {
     rest: Vec<u8>,
     /// An answer of which so many bytes are sent.
     unsent: Option<(Answer, usize)>,
+    /// The last read filled the room: what it left behind no edge will tell.
+    unread: bool,
 }
 
 /// Where requests are read to, by all connections of a thread in turn.
@@ -50,7 +52,7 @@ pub fn scratch() -> Scratch {
 impl<S: Read + Write> Connection<S> {
     /// Of a stream that is non-blocking, or whose reader has nothing else to do.
     pub fn new(stream: S) -> Self {
-        Connection { stream, rest: Vec::new(), unsent: None }
+        Connection { stream, rest: Vec::new(), unsent: None, unread: false }
     }
 
     /// Goes on with it, up to the end of one answer.
@@ -60,11 +62,10 @@ impl<S: Read + Write> Connection<S> {
     /// piece.
     pub fn step(&mut self, site: &Site, scratch: &mut Scratch) -> Step {
         if let Some((answer, sent)) = self.unsent.take() {
-            return self.send(site, answer, sent, !self.rest.is_empty());
+            return self.send(site, answer, sent);
         }
         let mut filled = self.rest.len();
         scratch[..filled].copy_from_slice(&self.rest);
-        let mut full = false;
         loop {
             if filled > 0
                 && let Request::Whole { length, answer } = Request::of(&scratch[..filled])
@@ -72,16 +73,17 @@ impl<S: Read + Write> Connection<S> {
                 self.rest.clear();
                 self.rest.extend_from_slice(&scratch[length..filled]);
                 site.work();
-                return self.send(site, answer, 0, full || length < filled);
+                return self.send(site, answer, 0);
             }
             // A head that fills the room is never partial: there is room.
             match self.stream.read(&mut scratch[filled..]) {
                 Ok(0) => return Step::Over { answered: false },
                 Ok(read) => {
                     filled += read;
-                    full = filled == LONGEST_HEAD;
+                    self.unread = filled == LONGEST_HEAD;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.unread = false;
                     self.rest.clear();
                     self.rest.extend_from_slice(&scratch[..filled]);
                     return Step::Waits;
@@ -97,7 +99,7 @@ impl<S: Read + Write> Connection<S> {
         &self.stream
     }
 
-    fn send(&mut self, site: &Site, answer: Answer, mut sent: usize, more: bool) -> Step {
+    fn send(&mut self, site: &Site, answer: Answer, mut sent: usize) -> Step {
         let bytes = site.bytes(answer);
         while sent < bytes.len() {
             match self.stream.write(&bytes[sent..]) {
@@ -112,7 +114,7 @@ impl<S: Read + Write> Connection<S> {
             }
         }
         if !answer.close {
-            return Step::Answered { more };
+            return Step::Answered { more: self.unread || !self.rest.is_empty() };
         }
         if answer.status != Status::Ok {
             self.swallow();
@@ -262,5 +264,36 @@ mod tests {
         let mut connection = connection(&[&fill], &[ALL]);
         assert_eq!(connection.step(&site, &mut scratch()), Step::Answered { more: true });
         assert!(connection.rest.len() < LONGEST_HEAD, "there is room to read");
+    }
+
+    /// 256 of these fill the room to its last byte.
+    const EVEN: &str = "GET /file HTTP/1.1\r\nHost: hh\r\n\r\n";
+
+    #[test]
+    fn what_a_full_room_left_behind_is_not_forgotten_by_the_requests_in_it() {
+        let site = Site::of(b"");
+        assert_eq!(LONGEST_HEAD % EVEN.len(), 0);
+        let number = 4 * LONGEST_HEAD / EVEN.len();
+        let mut connection = connection(&[&EVEN.repeat(number)], &[]);
+        let mut scratch = scratch();
+        let mut answered = 0;
+        // As edges tell: it is gone on with for as long as it says so, and when an answer can leave again.
+        for turn in 0.. {
+            connection.stream.takes.extend((turn % 3 > 0).then_some(ALL));
+            match connection.step(&site, &mut scratch) {
+                Step::Answered { more } => {
+                    answered += 1;
+                    if !more {
+                        break;
+                    }
+                }
+                Step::Waits if connection.unsent.is_some() => {}
+                other => {
+                    assert_eq!((other, answered), (Step::Waits, number));
+                    break;
+                }
+            }
+        }
+        assert_eq!(answered, number);
     }
 }
