@@ -13,6 +13,9 @@
 //! one is the forwarder's. It is the livelock paper's rig (§6.1): trials of 10,000 small packets, counted before and
 //! after, and longer ones, which are steadier.
 //!
+//! A whole run takes a quarter of an hour. So each trial is told on stderr when it is over, the findings are in the file
+//! after each section, and a section that breaks off does not take the others with it.
+//!
 //! It needs root, and says what it has skipped without. Whatever ends it, nothing stays behind: [`hosts`].
 
 mod capture;
@@ -23,8 +26,9 @@ mod plot;
 mod shares;
 mod trial;
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Seek as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -62,33 +66,19 @@ const SECTIONS: [Section; 8] = [
     ("capture", capture::capture),
 ];
 
-/// `cargo xtask rig [--quick] [--json FILE] [SECTION …]`.
+/// `cargo xtask rig [--quick] [--json FILE] [SECTION …]`. Whether all sections came to their end.
 ///
 /// # Errors
-/// If something cannot be built, or a trial breaks off.
+/// If something cannot be built, or the findings cannot be written.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let (mut quick, mut file, mut wanted) = (false, None, Vec::new());
-    let mut words = arguments.iter();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--quick" => quick = true,
-            "--json" => file = Some(words.next().context("--json FILE: a new file is wanted")?),
-            name if SECTIONS.iter().any(|(section, _)| *section == name) => wanted.push(name),
-            unknown => bail!(
-                "`{unknown}`; usage: cargo xtask rig [--quick] [--json FILE] [SECTION …], of {}",
-                SECTIONS.map(|(name, _)| name).join(", ")
-            ),
-        }
-    }
+    let Wanted { effort, file, sections } = Wanted::of(arguments)?;
     let workspace = Workspace::load()?;
     if let Some(reason) = hosts::missing() {
         println!("skipped: {reason}");
         return Ok(true);
     }
     // Before any work is done for it.
-    let out =
-        file.map(|file| OpenOptions::new().write(true).create_new(true).open(file).context(file.clone()));
-    let out = out.transpose()?;
+    let mut findings = Findings::create(file, workspace.root())?;
     let programs = trial::build(workspace.root())?;
     let hosts = match Hosts::lay()? {
         Ok(hosts) => hosts,
@@ -99,18 +89,85 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     };
     let rig = Rig::new(programs, hosts)?;
     println!("{}\n", rig.machine());
-    let (mut bars, mut figures) = (Vec::new(), serde_json::Map::new());
-    for (name, measure) in SECTIONS.iter().filter(|(name, _)| wanted.is_empty() || wanted.contains(name)) {
-        let found = measure(&rig, Effort { quick })?;
-        bars.extend(found.bars);
-        figures.insert((*name).to_owned(), found.figures);
-    }
-    if let Some(mut out) = out {
-        let whole = json!({ "schema": "softtimers.rig/1", "machine": rig.machine(), "figures": figures });
-        writeln!(out, "{whole:#}")?;
+    findings.machine = rig.machine();
+    let (mut bars, mut broken) = (Vec::new(), 0);
+    for (name, measure) in sections {
+        eprintln!("rig: {name}");
+        match measure(&rig, effort) {
+            Ok(found) => {
+                bars.extend(found.bars);
+                findings.add(name, found.figures)?;
+            }
+            Err(error) => {
+                broken += 1;
+                println!("\n**{name} broke off: {error:#}**\n");
+                findings.add(name, json!({ "broke_off": format!("{error:#}") }))?;
+            }
+        }
     }
     print_bars(&bars);
-    Ok(true)
+    println!("\nall figures: {}", findings.path.display());
+    Ok(broken == 0)
+}
+
+/// What is asked for.
+struct Wanted<'a> {
+    effort: Effort,
+    file: Option<&'a Path>,
+    sections: Vec<Section>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(arguments: &'a [String]) -> Result<Self> {
+        let (mut quick, mut file, mut names) = (false, None, Vec::new());
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--quick" => quick = true,
+                "--json" => {
+                    file = Some(Path::new(words.next().context("--json FILE: a new file is wanted")?));
+                }
+                name if SECTIONS.iter().any(|(section, _)| *section == name) => names.push(name),
+                unknown => bail!(
+                    "`{unknown}`; usage: cargo xtask rig [--quick] [--json FILE] [SECTION …], of {}",
+                    SECTIONS.map(|(name, _)| name).join(", ")
+                ),
+            }
+        }
+        let sections = SECTIONS.into_iter().filter(|(name, _)| names.is_empty() || names.contains(name));
+        Ok(Wanted { effort: Effort { quick }, file, sections: sections.collect() })
+    }
+}
+
+/// The file of all figures, whole after each section.
+struct Findings {
+    path: PathBuf,
+    file: File,
+    machine: String,
+    figures: serde_json::Map<String, Value>,
+}
+
+impl Findings {
+    /// A new file; one of its own under `target` if none is named.
+    fn create(path: Option<&Path>, root: &Path) -> Result<Self> {
+        let own = || {
+            let target =
+                std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+            target.join(format!("rig-{}.json", std::process::id()))
+        };
+        let path = path.map_or_else(own, Path::to_path_buf);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.with_context(|| path.display().to_string())?;
+        Ok(Findings { path, file, machine: String::new(), figures: serde_json::Map::new() })
+    }
+
+    fn add(&mut self, section: &str, figures: Value) -> Result<()> {
+        self.figures.insert(section.to_owned(), figures);
+        let whole = json!({ "schema": "softtimers.rig/2", "machine": self.machine, "figures": self.figures });
+        self.file.rewind()?;
+        self.file.set_len(0)?;
+        writeln!(self.file, "{whole:#}").with_context(|| self.path.display().to_string())
+    }
 }
 
 /// For `cargo xtask full`: that all of it runs.
@@ -121,6 +178,9 @@ pub(crate) fn quick() -> Result<Outcome> {
     if let Some(reason) = hosts::missing() {
         return Ok(Outcome::skipped(reason));
     }
-    run(&["--quick".to_owned()])?;
-    Ok(Outcome::passed("see above"))
+    Ok(if run(&["--quick".to_owned()])? {
+        Outcome::passed("see above")
+    } else {
+        Outcome::failed("a section of the rig broke off: see above")
+    })
 }

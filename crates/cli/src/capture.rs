@@ -90,7 +90,10 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     outlet.begin();
     let stage = Stage::new(outlet, plan.queue)?;
     // Where the kernel grants none, a wake-up beside a program that computes may wait for milliseconds.
-    let _slice = Slice::hold(slice(plan.max_delay));
+    let slice = Slice::hold(slice(plan.max_delay));
+    let without =
+        |why: &io::Error| format!("{why}: a wake-up waits until the slice of a computation is over");
+    let fallbacks: Vec<String> = slice.as_ref().err().map(without).into_iter().collect();
     // The rest of the bound is for the wake-up and for writing.
     let mut engine = Engine::new(device, plan.max_delay / 2, stage, before, interrupt)?;
     engine.cut_to(plan.snap_length);
@@ -108,7 +111,7 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
             machine: &machine.during(interference),
             seed: None,
             config: &config,
-            fallbacks: &[],
+            fallbacks: &fallbacks,
             // What sends is most often another program on this machine: only the host's share disturbs.
             inconclusive: Interference { others_share: None, ..interference }.inconclusive(),
             report: &report,
@@ -127,6 +130,7 @@ fn slice(max_delay: Duration) -> Duration {
 fn tell(plan: &CapturePlan, run: &Run<'_, CaptureReport, CaptureConfig>) -> Result<(), Failure> {
     if plan.sink.path == Path::new("-") {
         say(format_args!("{}", run.report.table().to_string().trim_end()));
+        run.fallbacks.iter().for_each(|fallback| say(format_args!("note: {fallback}")));
         return Ok(());
     }
     plan.output.finish(run)

@@ -11,11 +11,12 @@
 //!   A ◀═▶ ring ─▶ [ cable, or router ▸ rules ] ─▶ output ◀═▶ B                           two interfaces
 //! ```
 //!
-//! - [`engine`]: the loop; [`mode`]: when it looks; [`rules`] and [`rule_file`]: which packets it takes;
+//! - [`engine`]: the loop; [`crew`]: several of them; [`mode`]: when it looks; [`rules`] and [`rule_file`]: which packets it takes;
 //! - [`relay`], [`side`], [`screen`], [`table`]: datagrams between sockets;
 //! - [`interfaces`]: frames between interfaces; [`frames`]: what becomes of each;
 //! - [`report`], [`second`], [`exposition`] and [`metrics`]: what it tells.
 
+pub mod crew;
 pub mod engine;
 pub mod exposition;
 pub mod frames;
@@ -126,6 +127,8 @@ pub struct ForwardConfig {
     pub listen: String,
     /// Where packets go; the second interface.
     pub to: String,
+    /// Threads that forward.
+    pub pollers: u32,
     /// Whether it routes; `null` of addresses.
     pub routed: Option<bool>,
     /// When it looks.
@@ -157,6 +160,7 @@ impl ForwardConfig {
     fn of(plan: &ForwardPlan, metrics: Option<&Metrics>) -> Self {
         let looking = &plan.looking;
         ForwardConfig {
+            pollers: 1,
             mode: looking.mode,
             quota: (looking.mode != Mode::Naive).then_some(looking.quota),
             aggregate: looking.mode.aggregates().then_some(looking.aggregate),

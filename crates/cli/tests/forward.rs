@@ -6,7 +6,7 @@ mod common;
 mod interfaces;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Stdio};
@@ -96,14 +96,24 @@ impl Drop for Scratch {
     }
 }
 
+/// The next datagram. Who stops the process, a debugger for one, interrupts a receive that has a time-out.
+fn received(socket: &UdpSocket, buffer: &mut [u8]) -> (usize, SocketAddr) {
+    loop {
+        match socket.recv_from(buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => return outcome.unwrap(),
+        }
+    }
+}
+
 /// Sends `text` until it comes back from the server, answered by `reply`; a datagram may be lost on the way.
 fn echoed(client: &UdpSocket, server: &UdpSocket, relay: SocketAddr, text: &[u8]) {
     let mut buffer = [0; 65_535];
     client.send_to(text, relay).unwrap();
-    let (length, from) = server.recv_from(&mut buffer).unwrap();
+    let (length, from) = received(server, &mut buffer);
     assert_eq!(&buffer[..length], text);
     server.send_to(&buffer[..length], from).unwrap();
-    let (length, from) = client.recv_from(&mut buffer).unwrap();
+    let (length, from) = received(client, &mut buffer);
     assert_eq!((&buffer[..length], from), (text, relay));
 }
 
@@ -160,16 +170,16 @@ fn strangers_are_not_answered_with_more_than_they_sent() {
     let mut buffer = [0; 2_000];
 
     client.send_to(&[1; 10], to).unwrap();
-    let (_, from) = server.recv_from(&mut buffer).unwrap();
+    let (_, from) = received(&server, &mut buffer);
     server.send_to(&[2; 11], from).unwrap();
     server.send_to(&[3; 10], from).unwrap();
-    let (length, _) = client.recv_from(&mut buffer).unwrap();
+    let (length, _) = received(&client, &mut buffer);
     assert_eq!(buffer[..length], [3; 10]);
 
     client.send_to(&[4], to).unwrap();
-    server.recv_from(&mut buffer).unwrap();
+    received(&server, &mut buffer);
     server.send_to(&[5; 1_200], from).unwrap();
-    assert_eq!(client.recv_from(&mut buffer).unwrap().0, 1_200);
+    assert_eq!(received(&client, &mut buffer).0, 1_200);
     let report = relay.finish();
     assert_eq!(
         (&report["clients"]["withheld"], &report["dropped"]["rule"]),
@@ -182,14 +192,20 @@ fn strangers_are_not_answered_with_more_than_they_sent() {
 #[test]
 fn an_upstream_that_is_not_there_is_counted() {
     let server = socket();
-    let relay = Relay::start(&server, "");
+    let mut relay = Relay::start(&server, "--metrics 127.0.0.1:0");
+    let said = relay.says();
+    let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
+    let address = address.unwrap_or_else(|| panic!("{said}"));
     drop(server);
     let client = socket();
-    (0..50).for_each(|_| {
+    // Until it has got round to several, each by itself: that nobody is there, a send after the first is told.
+    let taken = (0..1_000).any(|_| {
         client.send_to(b"anybody", relay.address).unwrap();
-        // Until it has been sent on, or the relay has not got round to it yet: no matter.
-        std::thread::park_timeout(Duration::from_millis(2));
+        let text = http(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        let came = text.lines().find_map(|line| line.strip_prefix("softtimers_forward_in_total "));
+        came.and_then(|came| came.parse::<u64>().ok()).is_some_and(|came| came >= 20)
     });
+    assert!(taken);
     let report = relay.finish();
     assert!(report["clients"]["upstream_refused"].as_u64().unwrap() > 0, "{report}");
     assert!(report["wakeups"].as_u64().unwrap() < 10_000, "{report}");
@@ -244,8 +260,8 @@ fn a_reload_loses_nothing() {
     let mut relay = Relay::start(&server, &format!("--rules {}", rules.0.display()));
     let client = socket();
     for change in 0..3 {
-        fs::write(&rules.0, format!("# {change}\nport {change} reject\naccept\n")).unwrap();
         let over = Arc::new(AtomicBool::new(false));
+        let (begun, begins) = mpsc::channel();
         let traffic = {
             let (over, address) = (Arc::clone(&over), relay.address);
             let (client, server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
@@ -254,13 +270,15 @@ fn a_reload_loses_nothing() {
                 while !over.load(Ordering::Relaxed) {
                     echoed(&client, &server, address, &sent.to_be_bytes());
                     sent += 1;
+                    let _ = begun.send(());
                 }
-                sent
             })
         };
+        begins.recv_timeout(Duration::from_secs(60)).unwrap();
+        fs::write(&rules.0, format!("# {change}\nport {change} reject\naccept\n")).unwrap();
         let said = relay.says();
         over.store(true, Ordering::Relaxed);
-        assert!(traffic.join().unwrap() > 0);
+        traffic.join().unwrap();
         assert_eq!(said, "rules reloaded: 2 of them");
     }
     let report = relay.finish();
@@ -302,15 +320,17 @@ fn a_flood_adds_up() {
 fn a_stream_adds_up_to_the_object() {
     let server = socket();
     let to = server.local_addr().unwrap();
-    let line = format!("forward --udp 127.0.0.1:0 --to {to} --duration 1500ms --json-stream");
+    let line = format!("forward --udp 127.0.0.1:0 --to {to} --duration 60s --json-stream");
     let mut child = command(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut first).unwrap();
     let address = first.split([' ', ',']).nth(2).unwrap().parse().unwrap();
     let client = socket();
     (0..10).for_each(|_| echoed(&client, &server, address, b"text"));
-    let mut text = Vec::new();
-    child.stdout.take().unwrap().read_to_end(&mut text).unwrap();
+    let (mut stdout, mut text) = (BufReader::new(child.stdout.take().unwrap()), Vec::new());
+    stdout.read_until(b'\n', &mut text).unwrap();
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::TERM).unwrap();
+    stdout.read_to_end(&mut text).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     let (lines, object) = streamed(&text, "forward", "in");
     assert!(!lines.is_empty() && lines.iter().all(|line| line["interval"]["dropped"]["ring"].is_u64()));
@@ -406,6 +426,9 @@ fn what_makes_no_sense_is_refused() {
         ),
         (format!("{base} eth0"), "cannot be used with"),
         (format!("{base} --driver xdp"), "cannot be used with"),
+        (format!("{base} --pollers 2"), "cannot be used with"),
+        ("forward a b --pollers 0".to_owned(), "--pollers"),
+        ("forward a b --pollers 2 --count 9".to_owned(), "--pollers 2: --count is of one poller only"),
         ("forward --udp 127.0.0.1:0".to_owned(), "--to"),
         ("forward --udp 0.0.0.0:0 --to 127.0.0.1:9".to_owned(), "--public allows that"),
         ("forward --udp 127.0.0.1:0 --to 127.0.0.1:0".to_owned(), "port"),

@@ -55,7 +55,8 @@ fn a_random_flow_is_random_at_its_receiver() {
     assert!(number(&gaps["stddev"]) > 0.6 * number(&gaps["mean"]), "{gaps}");
     // Of random gaps 39% are shorter than half their mean, of even ones none.
     let share = number(&received["back_to_back"]);
-    assert!((0.2..0.6).contains(&share), "{share}");
+    // What is late is made up in small gaps.
+    assert!(share > 0.2 && (share < 0.6 || number(&sent["late_ns"]["max"]) > 2e7), "{share}");
     assert_eq!(sent["target_pps"], 1_000.0);
 }
 

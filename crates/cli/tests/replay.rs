@@ -98,8 +98,11 @@ fn each_format_arrives_as_it_was_recorded() {
         assert_eq!(sent["recording"]["bytes"], payload(&packets), "{name}");
         // Two thirds of the gaps are a tenth of the others, so the median is far below the mean.
         let gaps = &received["gap_ns"];
-        assert!(number(&gaps["p50"]) < 0.6 * number(&gaps["mean"]), "{name}: {gaps}");
-        assert!(number(&gaps["p90"]) > 1.5 * number(&gaps["mean"]), "{name}: {gaps}");
+        // What is late by much is another gap than was recorded, and so is the one after it.
+        if number(&sent["late_ns"]["max"]) < 5e6 {
+            assert!(number(&gaps["p50"]) < 0.6 * number(&gaps["mean"]), "{name}: {gaps}");
+            assert!(number(&gaps["p90"]) > 1.5 * number(&gaps["mean"]), "{name}: {gaps}");
+        }
         // 26 trains and two packets, 36 ms each: 939 ms over 79 gaps; the receiver judges by that.
         assert_eq!(sent["config"]["target_interval_ns"], 11_886_075, "{name}");
         assert_eq!(received["config"]["interval_ns"], 11_886_075, "{name}");
@@ -250,7 +253,7 @@ fn bad_input_is_one_line() {
 #[test]
 fn a_replay_can_be_streamed() {
     let file = Recording::of("streamed.csv", b"0,100\n1000,200\n3000,100\n");
-    let output = run(&format!("replay {} 127.0.0.1:9 --json-stream", file.path()));
+    let output = run(&format!("replay {} 127.0.0.1:9 --json-stream --catch-up all", file.path()));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let (_, report) = common::streamed(&output.stdout, "replay", "sent");
     assert_eq!((&report["sent"], &report["recording"]["packets"]), (&3.into(), &3.into()));

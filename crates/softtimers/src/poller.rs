@@ -426,6 +426,14 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.queues.iter().find(|other| other.gate == queue.0).expect("the queue was detached").stats()
     }
 
+    /// What turns of all devices, receiving with their handlers and transmitting, have used of a processor since there is a
+    /// [limit](Poller::limit_cpu); zero without one, since nobody counts then. It is what the kernel charges to this
+    /// thread between the begin of a turn and its end, so without waits for the processor, and with interrupts that came
+    /// meanwhile.
+    pub fn cpu_used(&self) -> Duration {
+        self.cpu.as_ref().map_or(Duration::ZERO, Cpu::used)
+    }
+
     /// In how many periods the processor limit shut input.
     pub fn cpu_inhibited(&self) -> u64 {
         self.cpu.as_ref().map_or(0, Cpu::inhibited)

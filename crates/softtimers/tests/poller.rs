@@ -2,6 +2,8 @@
 
 #[path = "poller/changes.rs"]
 mod changes;
+#[path = "poller/hung.rs"]
+mod hung;
 #[path = "poller/interfaces.rs"]
 mod interfaces;
 #[path = "poller/looks.rs"]
@@ -35,6 +37,9 @@ use softtimers::{Clock, Config, ManualClock, Percent, Random, Slack, SoftTimers,
 use machine::Careless;
 
 type Simulated<P = Box<dyn Policy>> = Poller<SimulatedDevice, P, Machine>;
+
+/// No wait for what must come is longer.
+const WAIT: Duration = Duration::from_secs(20);
 
 const fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)

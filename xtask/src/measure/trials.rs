@@ -155,7 +155,7 @@ impl Stream {
 
 /// Makes streams until `rounds` of them are quiet. If three times as many tries do not yield them,
 /// there are none: some would be those that chance had spared.
-pub(super) fn quiet<T>(
+pub(crate) fn quiet<T>(
     rounds: usize,
     is_quiet: fn(&T) -> bool,
     mut make: impl FnMut() -> Result<T>,
@@ -190,7 +190,7 @@ fn bursts(what: &str, streams: &[Stream]) -> Vec<Bar> {
     ]
 }
 
-pub(super) fn median<T>(streams: &[T], figure: impl Fn(&T) -> Option<f64>) -> Option<f64> {
+pub(crate) fn median<T>(streams: &[T], figure: impl Fn(&T) -> Option<f64>) -> Option<f64> {
     let mut values: Vec<f64> = streams.iter().filter_map(figure).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()

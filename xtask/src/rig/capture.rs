@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::trial::{Computation, DESTINATION_PORT, Offer, Rig, now};
 use super::{Effort, Found};
 use crate::measure::figures::Bar;
-use crate::measure::trials::pause;
+use crate::measure::trials::{median, pause};
 
 pub(super) fn capture(rig: &Rig, effort: Effort) -> Result<Found> {
     let trace = Trace::new()?;
@@ -60,11 +60,10 @@ fn beside(rig: &Rig, effort: Effort, trace: &Trace) -> Result<Found> {
     );
     let (mut bars, mut figures) = (Vec::new(), Vec::new());
     for (monitor, caught) in monitors.iter().zip(&caught) {
-        let of = |figure: fn(&Caught) -> f64| median(caught.iter().map(figure));
+        let of = |figure: fn(&Caught) -> f64| median(caught, |one| Some(figure(one))).unwrap_or(f64::NAN);
         let delay = |key: &'static str| {
-            let nanos = caught.iter().filter_map(|one| one.report["delay_ns"][key].as_f64());
-            let micros = median(nanos) / 1e3;
-            if micros.is_nan() { "–".to_owned() } else { format!("{micros:.0}") }
+            let nanos = median(caught, |one| one.report["delay_ns"][key].as_f64());
+            nanos.map_or("–".to_owned(), |nanos| format!("{:.0}", nanos / 1e3))
         };
         let (offered, lost) = (of(|one| one.offered), of(|one| one.lost));
         println!(
@@ -105,12 +104,17 @@ fn sizes(rig: &Rig, effort: Effort, trace: &Trace) -> Result<Found> {
             let at = (turn + round) % FRAMES.len();
             let offer = Offer { payload: FRAMES[at] - HEADERS, ..Offer::steady(100_000.0, millis) };
             let one = Monitor::Ours("1ms").trial(rig, &offer, false, trace)?;
-            let captured = one.report["captured"].as_f64().filter(|&captured| captured > 0.0);
-            let span = one.report["span_s"].as_f64();
-            costs[at].extend(captured.zip(span).map(|(captured, span)| 1e9 * one.cpu * span / captured));
+            // By the program's own account, which is of all its time, and finer than the kernel's ticks.
+            let figure = |key: &str| one.report[key].as_f64().filter(|&figure| figure > 0.0);
+            if let (Some(captured), Some(span), Some(cpu)) =
+                (figure("captured"), figure("span_s"), figure("cpu_share"))
+            {
+                costs[at].push(1e9 * cpu * span / captured);
+            }
         }
     }
-    let costs: Vec<f64> = costs.into_iter().map(|costs| median(costs.into_iter())).collect();
+    let costs: Vec<f64> =
+        costs.iter().map(|costs| median(costs, |&cost: &f64| Some(cost)).unwrap_or(f64::NAN)).collect();
     println!(
         "### A packet's cost by its length, 68 bytes kept\n\n| bytes | ns of the processor |\n|---|---|"
     );
@@ -141,6 +145,11 @@ impl Monitor {
         }
     }
 
+    /// How long the last packets may wait for being handed over: ours for its bound, tcpdump's in the kernel for a second.
+    fn last(self) -> Duration {
+        Duration::from_millis(if self.ours() { 100 } else { 1_200 })
+    }
+
     /// Captures on the loaded interface until the load has gone.
     fn trial(self, rig: &Rig, offer: &Offer, beside: bool, trace: &Trace) -> Result<Caught> {
         let computation = beside.then(|| rig.computation()).transpose()?;
@@ -154,24 +163,21 @@ impl Monitor {
             Monitor::Tcpdump(flags) => rig
                 .tcpdump(&format!("-i r0 -w {file} -s 68 -Z root {flags} udp dst port {DESTINATION_PORT}"))?,
         };
-        let start = now();
-        let before = computation.as_ref().map(Computation::used).transpose()?;
-        let (began, offered) = (monitor.used()?, rig.offered(offer)?);
-        // What the last packets wait for.
-        pause(Duration::from_millis(100));
-        let used = monitor.used()? - began;
-        let others = match (&computation, before) {
-            (Some(one), Some(before)) => one.used()? - before,
-            _ => 0.0,
+        // All accounts are taken at the same two moments, whoever captures.
+        let accounts = || -> Result<[f64; 3]> {
+            Ok([now(), monitor.used()?, computation.as_ref().map_or(Ok(0.0), Computation::used)?])
         };
-        let seconds = now() - start;
+        let before = accounts()?;
+        let offered = rig.offered(offer)?;
+        let after = accounts()?;
+        let [seconds, used, others] = [0, 1, 2].map(|at| after[at] - before[at]);
+        pause(self.last());
         let report = monitor.ended()?;
         let captured = report["captured"].as_f64().context("captured")?;
         Ok(Caught {
             offered: offered.pps,
             lost: 1.0 - captured / (offered.sent as f64).max(1.0),
-            // The kernel's account is of ticks; our own is finer.
-            cpu: report["cpu_share"].as_f64().unwrap_or(used / seconds),
+            cpu: used / seconds,
             beside: others / seconds,
             report,
         })
@@ -204,15 +210,9 @@ impl Drop for Trace {
     }
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 const RATE: f64 = 400_000.0;
 /// Of Ethernet's smallest (with the sequence number and time that ours carry) to its longest.
-const FRAMES: [u32; 4] = [74, 256, 1_024, 1_500];
+const FRAMES: [u32; 4] = [74, 256, 1_024, 1_514];
 /// Of Ethernet, IPv4 and UDP.
 const HEADERS: u32 = 42;
 /// `udp dst port 9` in an Ethernet frame with IPv4, as `tcpdump -ddd` would write it.

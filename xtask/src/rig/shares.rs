@@ -11,15 +11,15 @@ use crate::measure::figures::Bar;
 
 /// Polling beside a computation, 100,000 packets a second, five wanted in a poll; and being woken up.
 pub(super) fn compute(rig: &Rig, effort: Effort) -> Result<Found> {
-    let rounds = if effort.quick { 5 } else { 12 };
+    let rounds = if effort.quick { 20 } else { 60 };
     let (mut bars, mut figures) = (Vec::new(), Vec::new());
     println!(
         "### A computation beside packets\n\n| driver | packets/s | by | work kept | received/s | latency p50 / p99 µs |\n|---|---|---|---|---|---|"
     );
     for driver in ["packet", "xdp"] {
         for rate in [1_000.0, 20_000.0, 100_000.0] {
-            // Four turns a round, of 200 ms, and some time to begin and to end.
-            let offer = Offer::steady(rate, rounds * 800 + 400);
+            // Four turns a round, of 50 ms, and some time to begin and to end.
+            let offer = Offer::steady(rate, rounds * 200 + 600);
             let words = format!("compute r0 --driver {driver} --rounds {rounds}");
             let (found, _) = rig.received(&words, &[(0, offer)])?;
             for by in ["poll", "hybrid", "wake-up"] {

@@ -132,13 +132,24 @@ impl Rig {
         let mut command = self.hosts.command("middle", &words);
         let mut child = Killed(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?));
         said(&mut child, "ready")?;
+        let receiver = child.0.as_ref().context("still there")?.id();
+        let before = Shares::read(receiver);
         let generators = offers.iter().map(|(place, offer)| self.generator(*place, offer));
         let generators = generators.collect::<Result<Vec<_>>>()?;
         let offered = generators.into_iter().map(finish).collect::<Result<Vec<_>>>()?;
+        // Until it is waited for, a process that has ended is accounted for.
+        let meanwhile = Shares::read(receiver).zip(before).and_then(|(after, before)| after.since(&before));
         let output = child.0.take().context("still there")?.wait_with_output()?;
         let talk = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "a receiver ended with {}: {talk}", output.status);
-        Ok((serde_json::from_slice(&output.stdout)?, offered))
+        let mut found: Value = serde_json::from_slice(&output.stdout)?;
+        if let (Some([others, steal]), Some(found)) = (meanwhile, found.as_object_mut()) {
+            found.insert("others_share".to_owned(), others.into());
+            found.insert("steal_share".to_owned(), steal.into());
+        }
+        let rates: Vec<_> = offered.iter().map(|offered| format!("{:.0}", offered.pps / 1e3)).collect();
+        eprintln!("{:7.1} s  {} kpps ▸ {}", now(), rates.join(", "), words[1..].join(" "));
+        Ok((found, offered))
     }
 
     /// The generator at a cable of the near host.
@@ -237,7 +248,9 @@ impl Rig {
             pause(Duration::from_millis(5));
             samples.push(self.counters()?);
         }
-        Ok((finish(generator)?, rate(&samples).unwrap_or(0.0)))
+        let (offered, left) = (finish(generator)?, rate(&samples).unwrap_or(0.0));
+        eprintln!("{:7.1} s  {:.0} kpps ▸ {:.0} forwarded", now(), offered.pps / 1e3, left / 1e3);
+        Ok((offered, left))
     }
 
     fn counters(&self) -> Result<Counters> {
@@ -248,6 +261,38 @@ impl Rig {
             line.and_then(|line| line.split_whitespace().nth(column)?.parse().ok()).unwrap_or(0)
         };
         Ok(Counters { at: now(), came: column("r0", 1), left: column("out", 9) })
+    }
+}
+
+/// What the receiver's processor has done so far, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Shares {
+    all: f64,
+    busy: f64,
+    steal: f64,
+    /// By the receiver.
+    own: f64,
+}
+
+impl Shares {
+    fn read(process: u32) -> Option<Self> {
+        let read = |path: &str| std::fs::read_to_string(path).ok();
+        Shares::of(&read("/proc/stat")?, &read(&format!("/proc/{process}/stat"))?)
+    }
+
+    fn of(machine: &str, process: &str) -> Option<Self> {
+        let line = machine.lines().find_map(|line| line.strip_prefix("cpu1 "))?;
+        let spent: Vec<f64> = line.split(' ').take(8).map_while(|word| word.parse().ok()).collect();
+        let &[user, nice, system, idle, waiting, irq, softirq, steal] = &spent[..] else { return None };
+        let busy = user + nice + system + irq + softirq;
+        Some(Shares { all: busy + idle + waiting + steal, busy, steal, own: ticks(process)? as f64 })
+    }
+
+    /// The share of the processor that others had since, programs of this machine and the host's.
+    fn since(&self, before: &Self) -> Option<[f64; 2]> {
+        let all = self.all - before.all;
+        let others = (self.busy - before.busy) - (self.own - before.own);
+        (all > 0.0).then(|| [(others / all).max(0.0), (self.steal - before.steal) / all])
     }
 }
 
@@ -408,5 +453,18 @@ mod tests {
     fn a_process_has_used_what_it_did_in_programs_and_in_the_kernel() {
         let line = "12 (a) b (c) S 1 2 3 0 -1 4 5 6 7 8 150 50 9 9 20 0 1 0 100";
         assert_eq!((ticks(line), ticks("12 (a")), (Some(200), None));
+    }
+
+    #[test]
+    fn others_have_what_is_busy_and_not_the_receivers() {
+        let at = |machine: &str, own: &str| {
+            let machine = format!("cpu  9 9 9 9 9 9 9 9\ncpu0 9 9 9 9 9 9 9 9\ncpu1 {machine} 0 0\n");
+            Shares::of(&machine, &format!("77 (a (b) c) R 1 2 3 4 5 6 7 8 9 10 {own} 0 0")).unwrap()
+        };
+        let before = at("100 0 100 50 0 0 0 0", "90 80");
+        let after = at("120 10 120 90 0 0 5 5", "110 90");
+        assert_eq!(after.since(&before), Some([0.25, 0.05]));
+        assert_eq!(before.since(&before), None);
+        assert_eq!(Shares::of("", ""), None);
     }
 }

@@ -93,6 +93,7 @@ impl With for Stages<'_> {
             let second = second.map(|thread| thread.join().map_err(panicked)?).transpose();
             let beside = beside.map(|thread| thread.join().map_err(panicked)?).transpose()?;
             let (mut found, own) = ended?;
+            let first_used = own.used;
             let done = second?.unwrap_or(own);
             found["delivered"] = json!(window.delivered.load(Ordering::Relaxed));
             found["delivered_pps"] =
@@ -102,9 +103,8 @@ impl With for Stages<'_> {
             found["dropped"]["rule"] = json!(done.rejected);
             found["dropped"]["failed"] = json!(done.failed);
             let share = |used: Duration| used.as_secs_f64() / window.length().as_secs_f64();
-            let used = found["used_s"].as_f64().unwrap_or_default();
-            let second = if queue.is_some() { done.busy.used() } else { Duration::ZERO };
-            found["cpu_share"] = json!(share(Duration::from_secs_f64(used) + second));
+            let second = if queue.is_some() { done.used } else { Duration::ZERO };
+            found["cpu_share"] = json!(share(first_used + second));
             found["beside_share"] = json!(beside.map(share));
             Ok(found)
         })
@@ -125,7 +125,8 @@ struct Done {
     first: Recorder,
     rejected: u64,
     failed: u64,
-    busy: Busy,
+    /// Of the processor, within the window.
+    used: Duration,
 }
 
 impl Done {
@@ -135,7 +136,7 @@ impl Done {
             first: Recorder::new(),
             rejected: 0,
             failed: 0,
-            busy: Busy::default(),
+            used: Duration::ZERO,
         }
     }
 
@@ -160,7 +161,7 @@ fn second(
 ) -> io::Result<Done> {
     // For this thread only: on Linux each has its own.
     let niced = setpriority_process(None, 19);
-    let mut done = Done::new();
+    let (mut done, mut busy) = (Done::new(), Busy::default());
     while let Some(item) = queue.take() {
         let frame = &item.bytes[..item.length];
         let accepted = accepts(filter, frame);
@@ -171,9 +172,11 @@ fn second(
         if sent && window.deliver(now, 1) {
             done.record(now, frame, item.arrived, burst);
         }
-        done.busy.look(window, now);
+        busy.look(window, now);
     }
     niced?;
+    // By this thread: the time that is read is the caller's.
+    done.used = busy.used();
     Ok(done)
 }
 
@@ -200,7 +203,7 @@ impl First<'_> {
             let marks = FeedbackConfig::preset(Preset::Measured, ROOM).map_err(io::Error::other)?;
             poller.attach_queue(&queue.gauge, marks, &[from])?;
         }
-        let (mut done, mut waiting) = (Done::new(), Vec::<Item>::new());
+        let (mut done, mut busy, mut waiting) = (Done::new(), Busy::default(), Vec::<Item>::new());
         let (mut received, mut refused, mut sent) = (0u64, 0u64, 0u64);
         let began = Monotonic.now();
         let mut last = (began, 0);
@@ -233,12 +236,13 @@ impl First<'_> {
             }
             let left = poller.stats().sent;
             self.account(now, left - std::mem::replace(&mut sent, left), &mut waiting, &mut done);
-            done.busy.look(self.window, now);
+            busy.look(self.window, now);
         }
+        done.used = busy.used();
         if received == 0 {
             return Err(io::Error::other("no packet came"));
         }
-        self.found(&mut poller, [from, to], received, refused, &done).map(|found| (found, done))
+        self.found(&mut poller, [from, to], received, refused).map(|found| (found, done))
     }
 
     /// After a round: what was received goes to the queue, or `sent` of it have left.
@@ -269,13 +273,11 @@ impl First<'_> {
         [from, to]: [SourceId; 2],
         received: u64,
         refused: u64,
-        done: &Done,
     ) -> io::Result<Value> {
         let (drops, output) = (poller.drops(from)?, poller.drops(to)?.output);
         let stats = poller.source_stats(from);
         Ok(json!({
             "received": received,
-            "used_s": done.busy.used().as_secs_f64(),
             "wakeups": poller.stats().sleeps,
             "polls": stats.looks,
             "empty_polls": stats.empty_looks,

@@ -28,6 +28,14 @@ pub struct ForwardArgs {
     #[arg(long, value_enum, default_value_t, conflicts_with = "udp")]
     pub driver: FrameDriver,
 
+    /// Threads that forward, each with a poller and a share of the frames
+    ///
+    /// A processor for each is wanted, and one more for the rest. Frames of a flow stay with one of them, and in order. Of
+    /// xdp each has some of the interfaces' queues (`ethtool -L`). Not with --count, nor with rules that have a rate:
+    /// nobody counts what all of them do.
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "udp", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub pollers: u32,
+
     /// Take interfaces that have an address, the default route or a bridge
     ///
     /// What this machine does there itself is disturbed, and who is logged in over it may be shut out.

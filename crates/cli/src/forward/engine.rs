@@ -18,6 +18,7 @@ use softtimers::poll::{CpuLimitConfig, SourceConfig, SourceId};
 use softtimers::poller::{Device, Drops, Outputs, Packet, Poller};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, Token, TriggerState};
 
+use super::crew::{Board, Crew, Share};
 use super::metrics::Metrics;
 use super::mode::Looks;
 use super::report::{Counts, DropCounts, Findings, ForwardReport, RulesReport};
@@ -27,7 +28,7 @@ use super::second::Second;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::say;
-use crate::plan::ForwardPlan;
+use crate::plan::{Between, ForwardPlan};
 use crate::stream::Counter;
 use crate::stream::passage::Counted as _;
 
@@ -65,7 +66,10 @@ pub trait Handler {
     );
 
     /// The rules that it goes by.
-    fn rules(&mut self) -> &mut Option<Rules>;
+    fn rules(&self) -> Option<&Rules>;
+
+    /// The same, to be changed.
+    fn rules_mut(&mut self) -> &mut Option<Rules>;
 
     /// Does what is due; says when more is.
     fn fire(&mut self, now: Timestamp, poller: &mut Poller<Self::Side, Looks>) -> Option<Timestamp>;
@@ -107,6 +111,10 @@ pub struct Engine<H: Handler> {
     cpu_before: Duration,
     total: Second,
     counter: Option<Counter<Second>>,
+    /// Other pollers beside this one.
+    pub crew: Crew,
+    /// Where it tells what it has done, if it is one of them.
+    pub board: Option<Board>,
     /// Emptied each time they are counted.
     latencies: Vec<u64>,
     /// When it was last asked for what takes system calls.
@@ -135,7 +143,11 @@ impl Basis {
     /// # Errors
     /// A usage failure if the rules are wrong, or an address cannot be had.
     pub fn of(plan: &ForwardPlan, interrupt: Interrupt) -> Result<Self, Failure> {
-        let rules = plan.rules.as_deref().map(RuleFile::open).transpose();
+        let pollers = match &plan.between {
+            Between::Interfaces(between) => between.pollers,
+            Between::Addresses(_) => 1,
+        };
+        let rules = plan.rules.as_deref().map(|path| RuleFile::open(path, pollers)).transpose();
         let rules = rules.map_err(|problem| Failure::usage(format_args!("--rules {problem}")))?;
         let (file, rules) = rules.unzip();
         let metrics = plan.metrics.map(|address| {
@@ -184,6 +196,8 @@ impl<H: Handler> Engine<H> {
             cpu_before: cpu_time(),
             total: Second::default(),
             counter: None,
+            crew: Crew::default(),
+            board: None,
             latencies: Vec::new(),
             asked: start,
         })
@@ -197,7 +211,7 @@ impl<H: Handler> Engine<H> {
     /// Forwards until its end or a signal.
     ///
     /// # Errors
-    /// If the system fails meanwhile; what was done until then is counted.
+    /// If the system fails meanwhile, here or for another poller; what was done until then is counted.
     pub fn run(&mut self) -> Result<(), Failure> {
         let carried = self.carry();
         for side in self.sides {
@@ -208,7 +222,8 @@ impl<H: Handler> Engine<H> {
             // A side that is gone says so once, and after that what it did.
             let _ = self.count_all();
         }
-        carried.and(counted).map_err(|error| Failure::broke_off(H::DOING, &error))
+        let own = carried.and(counted).map_err(|error| Failure::broke_off(H::DOING, &error));
+        own.and(self.crew.end())
     }
 
     fn carry(&mut self) -> io::Result<()> {
@@ -225,23 +240,24 @@ impl<H: Handler> Engine<H> {
         Ok(())
     }
 
-    /// The findings so far.
+    /// The findings so far, of all pollers.
     pub fn report(&mut self) -> ForwardReport {
-        let span = Monotonic.now().saturating_duration_since(self.start);
+        let mut share = self.share();
+        self.crew.add_to(&mut share);
+        share.report(Monotonic.now().saturating_duration_since(self.start))
+    }
+
+    /// Its own.
+    fn share(&self) -> Share {
         let sides = self.sides.map(|side| self.poller.device(side));
-        let Findings { up, down, beside, rejected } = self.handler.findings(sides);
-        let rules = self.file.as_ref().zip(self.handler.rules().as_ref());
-        ForwardReport {
-            counts: self.total.counts,
-            packets_per_poll: self.total.counts.packets_per_poll(),
-            latency_ns: self.total.stay.distribution(),
-            cpu_share: self.total.cpu_share(span),
+        let findings = self.handler.findings(sides);
+        let rules = self.file.as_ref().zip(self.handler.rules());
+        let rejected = findings.rejected;
+        Share {
+            total: self.total.clone(),
             cpu_limited: self.poller.cpu_inhibited(),
-            span_s: span.as_secs_f64(),
-            up,
-            down,
-            beside,
             rules: rules.map(|(file, rules)| RulesReport::of(rules, rejected, file.reloaded, file.refused)),
+            findings,
         }
     }
 
@@ -261,21 +277,31 @@ impl<H: Handler> Engine<H> {
         match self.file.as_mut().and_then(RuleFile::look) {
             None => {}
             Some(Ok(mut rules)) => {
-                let old = self.handler.rules();
+                let old = self.handler.rules_mut();
                 old.iter().for_each(|old| rules.succeed(old));
-                say(format_args!("rules reloaded: {} of them", rules.entries().len()));
+                let number = rules.entries().len();
                 *old = Some(rules);
+                self.says(format_args!("rules reloaded: {number} of them"));
             }
             Some(Err(problem)) => {
-                say(format_args!("{}; the old rules stay", crate::failure::one_line(&problem)));
+                self.says(format_args!("{}; the old rules stay", crate::failure::one_line(&problem)));
             }
+        }
+    }
+
+    /// What several pollers notice, one of them says.
+    fn says(&self, words: std::fmt::Arguments<'_>) {
+        if self.board.is_none() {
+            say(words);
         }
     }
 
     fn answer(&mut self) -> io::Result<()> {
         self.count_all()?;
-        let report = self.report();
-        let cpu = self.total.cpu;
+        let mut share = self.share();
+        self.crew.add_to(&mut share);
+        let cpu = share.total.cpu;
+        let report = share.report(Monotonic.now().saturating_duration_since(self.start));
         self.metrics.iter().for_each(|metrics| metrics.answer(|| report.exposition(cpu)));
         Ok(())
     }
@@ -284,7 +310,8 @@ impl<H: Handler> Engine<H> {
     fn count(&mut self) -> io::Result<()> {
         let now = Monotonic.now();
         let mut cpu = self.total.cpu;
-        if now.saturating_duration_since(self.asked) >= ASK {
+        let asks = now.saturating_duration_since(self.asked) >= ASK;
+        if asks {
             self.asked = now;
             cpu = cpu_time().saturating_sub(self.cpu_before);
             self.sides.iter().for_each(|&side| self.poller.device_mut(side).ask());
@@ -305,6 +332,9 @@ impl<H: Handler> Engine<H> {
             });
         }
         self.latencies.clear();
+        if let Some(board) = self.board.as_ref().filter(|_| asks) {
+            board.tell(self.share());
+        }
         Ok(())
     }
 

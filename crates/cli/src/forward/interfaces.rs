@@ -11,11 +11,13 @@ pub mod port;
 use std::io::{self, ErrorKind};
 
 use softtimers::packet::Interface;
-use softtimers::poller::{PacketConfig, PacketDevice, XdpConfig, XdpDevice};
+use softtimers::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
 use softtimers_wan::interfaces::{Problem, claim};
 
+use super::crew::Crew;
 use super::engine::{Basis, Ends, Engine};
 use super::frames::Forwarder;
+use super::frames::loops::Loops;
 use super::frames::router::{Leg, Router};
 use super::{ForwardConfig, carry, ender};
 use crate::args::FrameDriver;
@@ -38,6 +40,7 @@ pub fn run(plan: &ForwardPlan, between: &InterfacesConfig, interrupt: Interrupt)
     }
     let claimed = |name: &str| claim(name, between.take).map_err(|problem| failure(&what, &problem));
     let interfaces = [claimed(a)?, claimed(b)?];
+    let shares = between.pollers as usize;
     match between.driver {
         FrameDriver::Packet => {
             let opened = |interface: &Interface| {
@@ -48,46 +51,51 @@ pub fn run(plan: &ForwardPlan, between: &InterfacesConfig, interrupt: Interrupt)
                     promiscuous: between.routed.is_none(),
                     ..PacketConfig::default()
                 };
-                PacketDevice::open(interface, &config).map_err(|error| failure(&what, &Problem::from(error)))
+                let devices = match shares {
+                    1 => PacketDevice::open(interface, &config).map(|device| vec![device]),
+                    _ => PacketDevice::sharded(interface, &config, Spread::Flow, shares),
+                };
+                devices.map_err(|error| failure(&what, &Problem::from(error)))
             };
-            let devices = [opened(&interfaces[0])?, opened(&interfaces[1])?];
-            start(plan, between, interrupt, &interfaces, devices)
+            let devices = opened(&interfaces[0])?.into_iter().zip(opened(&interfaces[1])?);
+            let devices = devices.map(|(a, b)| [a, b]).collect();
+            start(plan, between, interrupt, interfaces, devices)
         }
         FrameDriver::Xdp => {
-            let devices = XdpDevice::on_all(&interfaces, XdpConfig::default());
-            let devices = devices.map_err(|error| refusal(&what, &error))?;
-            let devices = <[XdpDevice; 2]>::try_from(devices);
-            let devices = devices.map_err(|_| Failure::check(format_args!("{what}: not two devices")))?;
-            start(plan, between, interrupt, &interfaces, devices)
+            let devices = XdpDevice::sharded(&interfaces, XdpConfig::default(), shares);
+            let devices = devices.map_err(|error| refusal(&what, &error))?.into_iter();
+            let devices = devices.filter_map(|share| share.try_into().ok()).collect();
+            start(plan, between, interrupt, interfaces, devices)
         }
     }
 }
 
-fn start<D: Wire>(
+/// One thread for each pair of devices; this one has the first.
+fn start<D: Wire + Send + 'static>(
     plan: &ForwardPlan,
     between: &InterfacesConfig,
     interrupt: Interrupt,
-    interfaces: &[Interface; 2],
-    devices: [D; 2],
+    interfaces: [Interface; 2],
+    devices: Vec<[D; 2]>,
 ) -> Result<(), Failure> {
     let ender = ender(&interrupt)?;
-    let mut basis = Basis::of(plan, interrupt)?;
-    let mut forwarder = Forwarder::new([0, 1].map(|side| interfaces[side].mtu()));
-    forwarder.rules = basis.rules.take();
-    forwarder.router = between.routed.as_ref().map(|legs| {
-        Router::new([0, 1].map(|side| Leg {
-            mac: interfaces[side].hardware_address(),
-            next_hop: legs[side].next_hop,
-            mtu: interfaces[side].mtu(),
-            addresses: legs[side].addresses.clone(),
-        }))
-    });
-    let always = Ends { count: None, ..basis.ends.clone() };
-    let [a, b] = devices;
-    let ports = [Port::new(a, basis.ends.clone()), Port::new(b, always)];
-    let carrier = Carrier::new(forwarder, &between.names, &ports);
-    let engine = Engine::new(plan, basis, carrier, ports);
-    let engine = engine.map_err(|error: io::Error| Failure::broke_off("setting up the forwarder", &error))?;
+    let setting = Setting { plan: plan.clone(), between: between.clone(), interfaces, loops: Loops::new() };
+    let mut devices = devices.into_iter();
+    let own = devices.next().ok_or_else(|| Failure::check("no devices to forward between"))?;
+    let clash = |error| Failure::broke_off("listening for signals", &error);
+    let mut crew = Crew::ended_by(interrupt.ender().map_err(clash)?);
+    let shared = interrupt.share().map_err(clash)?;
+    // What is wrong with the rules, or an address, is found before there is anybody else.
+    let mut engine = setting.engine(interrupt, own)?;
+    for devices in devices {
+        let (setting, interrupt) = (setting.quietly(), shared.share().map_err(clash)?);
+        crew.start(interrupt.ender().map_err(clash)?, move |board| {
+            let mut engine = setting.engine(interrupt, devices)?;
+            engine.board = Some(board.clone());
+            engine.run()
+        })?;
+    }
+    engine.crew = crew;
     let [a, b] = between.names.clone();
     let doing = if between.routed.is_some() { "routing" } else { "forwarding" };
     let words = format!("{doing} between {a} and {b}");
@@ -95,10 +103,51 @@ fn start<D: Wire>(
         driver: between.driver.name(),
         listen: a,
         to: b,
+        pollers: between.pollers,
         routed: Some(between.routed.is_some()),
         ..ForwardConfig::of(plan, engine.metrics.as_ref())
     };
     carry(plan, engine, &config, &words, ender)
+}
+
+/// What all threads begin with.
+struct Setting {
+    plan: ForwardPlan,
+    between: InterfacesConfig,
+    interfaces: [Interface; 2],
+    loops: Loops,
+}
+
+impl Setting {
+    /// For another thread, which nobody asks for metrics.
+    fn quietly(&self) -> Self {
+        Setting {
+            plan: ForwardPlan { metrics: None, ..self.plan.clone() },
+            between: self.between.clone(),
+            interfaces: self.interfaces.clone(),
+            loops: self.loops.clone(),
+        }
+    }
+
+    fn engine<D: Wire>(&self, interrupt: Interrupt, [a, b]: [D; 2]) -> Result<Engine<Carrier<D>>, Failure> {
+        let Setting { plan, between, interfaces, loops } = self;
+        let mut basis = Basis::of(plan, interrupt)?;
+        let mut forwarder = Forwarder::new([0, 1].map(|side| interfaces[side].mtu()));
+        forwarder.rules = basis.rules.take();
+        forwarder.router = between.routed.as_ref().map(|legs| {
+            Router::new([0, 1].map(|side| Leg {
+                mac: interfaces[side].hardware_address(),
+                next_hop: legs[side].next_hop,
+                mtu: interfaces[side].mtu(),
+                addresses: legs[side].addresses.clone(),
+            }))
+        });
+        let always = Ends { count: None, ..basis.ends.clone() };
+        let ports = [Port::new(a, basis.ends.clone()), Port::new(b, always)];
+        let carrier = Carrier::new(forwarder, &between.names, &ports, loops.clone());
+        let engine = Engine::new(plan, basis, carrier, ports);
+        engine.map_err(|error: io::Error| Failure::broke_off("setting up the forwarder", &error))
+    }
 }
 
 /// What the device refuses is told in its own words: another choice is wanted, or a privilege, or another kernel.

@@ -69,7 +69,11 @@ impl Handler for Screen {
         self.take(&packet, outputs);
     }
 
-    fn rules(&mut self) -> &mut Option<Rules> {
+    fn rules(&self) -> Option<&Rules> {
+        self.rules.as_ref()
+    }
+
+    fn rules_mut(&mut self) -> &mut Option<Rules> {
         &mut self.rules
     }
 

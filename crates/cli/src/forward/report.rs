@@ -84,7 +84,7 @@ pub enum Beside {
 }
 
 /// What a handler has to tell.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Findings {
     /// What came in at the first side, and what of it has left.
     pub up: WayCounts,
@@ -208,6 +208,36 @@ impl Counts {
     }
 }
 
+impl Findings {
+    /// Adds those of another poller between the same interfaces.
+    pub fn add(&mut self, other: &Findings) {
+        self.up.add(other.up);
+        self.down.add(other.down);
+        self.rejected += other.rejected;
+        if let (Beside::Interfaces(own), Beside::Interfaces(other)) = (&mut self.beside, &other.beside) {
+            own.add(other);
+        }
+    }
+}
+
+impl WayCounts {
+    fn add(&mut self, other: WayCounts) {
+        self.received += other.received;
+        self.sent += other.sent;
+    }
+}
+
+impl RulesReport {
+    /// Adds what another poller's did. The file is the same, and each of them has read it.
+    pub fn add(&mut self, other: &RulesReport) {
+        self.rejected += other.rejected;
+        for own in &mut self.entries {
+            let same = other.entries.iter().find(|other| (other.line, &other.rule) == (own.line, &own.rule));
+            own.matched += same.map_or(0, |same| same.matched);
+        }
+    }
+}
+
 impl Default for Beside {
     fn default() -> Self {
         Beside::Relay { clients: ClientCounts::default() }
@@ -308,6 +338,17 @@ impl ClientCounts {
 }
 
 impl InterfacesReport {
+    /// Adds another poller's. An outage is seen by all of them.
+    fn add(&mut self, other: &InterfacesReport) {
+        self.refused = self.refused.plus(&other.refused);
+        self.made.sent += other.made.sent;
+        self.made.lost += other.made.lost;
+        self.made.told += other.made.told;
+        self.made.suppressed += other.made.suppressed;
+        self.outages.iter_mut().zip(other.outages).for_each(|(own, other)| *own = (*own).max(other));
+        self.loops += other.loops;
+    }
+
     fn rows(&self, table: &mut Table) {
         let refused = self.refused.named();
         let some: Vec<_> = refused.iter().filter(|(_, count)| *count > 0).collect();

@@ -22,6 +22,8 @@ use super::rules::{Rules, parse};
 #[derive(Debug)]
 pub struct RuleFile {
     path: PathBuf,
+    /// Whether rules may have rates.
+    rates: bool,
     /// The state that was read last.
     read: Option<State>,
     /// The state at the last look.
@@ -45,14 +47,17 @@ impl RuleFile {
     /// Between two looks.
     pub const LOOK: Duration = Duration::from_millis(200);
 
-    /// Reads the rules.
+    /// Reads the rules. Of several pollers each has its own, so that a rate would be that of each: then none is allowed.
     ///
     /// # Errors
     /// `FILE:LINE: what is wrong`, or why it cannot be read.
-    pub fn open(path: &Path) -> Result<(Self, Rules), String> {
-        let (rules, state) = read(path)?;
+    pub fn open(path: &Path, pollers: u32) -> Result<(Self, Rules), String> {
+        let rates = pollers == 1;
+        let (rules, state) = read(path, rates)?;
         let state = Some(state);
-        Ok((RuleFile { path: path.to_owned(), read: state, looked: state, reloaded: 0, refused: 0 }, rules))
+        let file =
+            RuleFile { path: path.to_owned(), rates, read: state, looked: state, reloaded: 0, refused: 0 };
+        Ok((file, rules))
     }
 
     /// Looks whether it has changed: its new rules, or why they cannot be used, once for each change.
@@ -63,7 +68,7 @@ impl RuleFile {
             return None;
         }
         self.read = state;
-        match read(&self.path) {
+        match read(&self.path, self.rates) {
             Ok((rules, state)) => {
                 // What has changed since is another change.
                 self.read = Some(state);
@@ -89,7 +94,7 @@ impl State {
     }
 }
 
-fn read(path: &Path) -> Result<(Rules, State), String> {
+fn read(path: &Path, rates: bool) -> Result<(Rules, State), String> {
     let shown = path.display();
     let told = |error: std::io::Error| format!("{shown}: {error}");
     // A pipe must not keep the relay waiting for somebody to write.
@@ -105,6 +110,9 @@ fn read(path: &Path) -> Result<(Rules, State), String> {
         return Err(format!("{shown}: longer than {LONGEST} bytes"));
     }
     let rules = parse(&text).map_err(|problem| format!("{shown}:{problem}"))?;
+    if let Some(entry) = rules.entries().iter().find(|entry| !rates && entry.rule.rate.is_some()) {
+        return Err(format!("{shown}:{}: a rate, which --pollers 1 can count and more cannot", entry.line));
+    }
     Ok((rules, State::of(&metadata)))
 }
 
@@ -121,9 +129,15 @@ mod tests {
     fn a_change_is_read_once_when_it_has_kept_still() {
         let path = std::env::temp_dir().join(format!("softtimers-{}-rules", std::process::id()));
         fs::write(&path, "accept").unwrap();
-        let (mut file, _) = RuleFile::open(&path).unwrap();
+        let (mut file, _) = RuleFile::open(&path, 1).unwrap();
         assert!(file.look().is_none() && file.look().is_none());
 
+        fs::write(&path, "rate 9pps accept\nreject").unwrap();
+        assert!(
+            RuleFile::open(&path, 2)
+                .unwrap_err()
+                .ends_with("-rules:1: a rate, which --pollers 1 can count and more cannot")
+        );
         fs::write(&path, "port 1 accept\nreject").unwrap();
         assert!(file.look().is_none(), "it may still be written");
         assert_eq!(file.look().unwrap().unwrap().entries().len(), 2);
@@ -146,10 +160,10 @@ mod tests {
 
     #[test]
     fn what_is_no_file_or_too_long_is_refused() {
-        assert!(RuleFile::open(Path::new("/dev/zero")).unwrap_err().ends_with("not a regular file"));
+        assert!(RuleFile::open(Path::new("/dev/zero"), 1).unwrap_err().ends_with("not a regular file"));
         let path = std::env::temp_dir().join(format!("softtimers-{}-long", std::process::id()));
         fs::write(&path, "#".repeat(LONGEST as usize + 1)).unwrap();
-        assert!(RuleFile::open(&path).unwrap_err().ends_with("longer than 65536 bytes"));
+        assert!(RuleFile::open(&path, 1).unwrap_err().ends_with("longer than 65536 bytes"));
         fs::remove_file(&path).unwrap();
     }
 }

@@ -74,6 +74,8 @@ pub struct InterfacesConfig {
     pub names: [String; 2],
     /// How frames are had.
     pub driver: FrameDriver,
+    /// Threads that forward.
+    pub pollers: u32,
     /// Even if this machine uses them itself.
     pub take: bool,
     /// What a router needs to know; without it, a cable.
@@ -109,7 +111,11 @@ fn between(args: &ForwardArgs) -> Result<Between, Failure> {
     let a = leg(args.next_hop_a, &args.address_a, "--address-a")?;
     let b = leg(args.next_hop_b, &args.address_b, "--address-b")?;
     let routed = a.zip(b).map(|(a, b)| [a, b]);
-    Ok(Between::Interfaces(InterfacesConfig { names, driver: args.driver, take: args.take, routed }))
+    let ForwardArgs { driver, pollers, take, .. } = *args;
+    if pollers > 1 && args.end.count.is_some() {
+        return Err(Failure::usage(format_args!("--pollers {pollers}: --count is of one poller only")));
+    }
+    Ok(Between::Interfaces(InterfacesConfig { names, driver, pollers, take, routed }))
 }
 
 fn is_host(address: IpAddr) -> bool {

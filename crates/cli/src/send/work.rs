@@ -143,11 +143,11 @@ impl EchoServer {
     fn await_clients(&mut self, interrupt: &Interrupt) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
         while self.answered < WARM_UP && !interrupt.arrived() {
-            let patience = Timespec { tv_sec: 3, tv_nsec: 0 };
+            let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
             let mut source = [PollFd::new(&self.socket, PollFlags::IN)];
             match poll(&mut source, Some(&patience)) {
                 Ok(0) => {
-                    let silent = "the echo clients did not start within 3 s";
+                    let silent = "the echo clients did not start within 10 s";
                     return Err(io::Error::new(io::ErrorKind::TimedOut, silent));
                 }
                 Err(Errno::INTR) => continue,

@@ -147,7 +147,7 @@ fn echoed(near: &UdpSocket, far: &UdpSocket, text: &[u8]) {
         }
     });
     far.send_to(text, arrived.expect("an arrival")).unwrap();
-    let (length, _) = near.recv_from(&mut buffer).unwrap();
+    let (length, _) = super::received(near, &mut buffer);
     assert_eq!(&buffer[..length], text);
 }
 
@@ -418,6 +418,119 @@ fn a_cable_changes_nothing() {
             assert_eq!(came, frames, "{driver}");
             assert_eq!(forwarder.finish()["dropped"]["output"], 0);
         }
+    });
+}
+
+/// A datagram of IPv4 from a port, which the kernel can tell from others, with a number in it.
+fn numbered(port: u16, number: u32) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend([0x08, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2]);
+    frame.extend([port.to_be_bytes(), [0, 9], [0, 26], [0, 0]].concat());
+    frame.extend(number.to_be_bytes());
+    frame.resize(60, 0);
+    frame
+}
+
+/// Two threads, each with its share: together they tell of every frame once, and none overtakes another of its flow.
+#[test]
+fn several_pollers_add_up_and_flows_keep_their_order() {
+    with_cable("crew", |hosts| {
+        let queues = ["numtxqueues", "2", "numrxqueues", "2"];
+        for (host, own, end) in [("near", "eq", "qa"), ("far", "eq", "qb")] {
+            let (host, middle) = (hosts.host(host), hosts.host("middle"));
+            let link = ["-n", &host, "link", "add", own];
+            let peer = ["peer", "name", end, "netns", &middle];
+            ip(&[&link[..], &queues, &["type", "veth"], &peer, &queues].concat()).unwrap();
+            for (host, end) in [(&host, own), (&middle, end)] {
+                ip(&["-n", host, "link", "set", end, "addrgenmode", "none", "up"]).unwrap();
+            }
+        }
+        for driver in drivers(hosts) {
+            let mut child = hosts
+                .command(&format!("forward qa qb --pollers 2 --json --duration 60s {driver}"))
+                .spawn()
+                .unwrap();
+            let mut words = BufReader::new(child.stderr.take().unwrap());
+            let mut first = String::new();
+            words.read_line(&mut first).unwrap();
+            assert_eq!(first, "forwarding between qa and qb\n");
+            let forwarder = Forwarder { child, words };
+            let comm = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+            let tasks = fs::read_dir(format!("/proc/{}/task", forwarder.child.id())).unwrap();
+            assert!(tasks.flatten().any(|task| comm(task) == "poller 2\n"));
+
+            let on = |host: &str, interface: &'static str| {
+                let open = move || {
+                    let interface = Interface::named(interface).unwrap();
+                    (FrameSender::on(&interface).unwrap(), FrameReceiver::on(&interface).unwrap())
+                };
+                hosts.at(host, open).join().unwrap()
+            };
+            let ((near, back), (far, there)) = (on("near", "eq"), on("far", "eq"));
+            for (sender, receiver) in [(&near, &there), (&far, &back)] {
+                let (mut came, mut batch) = (vec![Vec::<u32>::new(); 40], FrameBatch::new(64));
+                for burst in 0..20u32 {
+                    for number in burst * 100..(burst + 1) * 100 {
+                        sender.send(&numbered(1_000 + (number % 40) as u16, number)).unwrap();
+                    }
+                    // Rings and buffers have room for so many.
+                    for _ in 0..4_000 {
+                        if came.iter().map(Vec::len).sum::<usize>() >= (burst as usize + 1) * 100 {
+                            break;
+                        }
+                        if receiver.recv_batch(&mut batch).is_err() {
+                            thread::park_timeout(Duration::from_millis(2));
+                            continue;
+                        }
+                        for frame in batch.iter().filter(|frame| frame.bytes[12..14] == [8, 0]) {
+                            let port = u16::from_be_bytes([frame.bytes[34], frame.bytes[35]]) - 1_000;
+                            let number = u32::from_be_bytes(frame.bytes[42..46].try_into().unwrap());
+                            came[usize::from(port)].push(number);
+                        }
+                    }
+                }
+                for (flow, numbers) in came.iter().enumerate() {
+                    let sent: Vec<_> = (0..2_000).filter(|number| number % 40 == flow as u32).collect();
+                    assert_eq!(*numbers, sent, "{driver}, flow {flow}");
+                }
+            }
+            let report = forwarder.finish();
+            assert_eq!((&report["config"]["pollers"], &report["dropped"]["output"]), (&2.into(), &0.into()));
+            let [up, down] = ["/up/sent", "/down/sent"].map(|way| count(&report, way));
+            // And what the kernel says by itself, of which there is little.
+            assert!((2_000..2_050).contains(&up) && (2_000..2_050).contains(&down), "{report}");
+        }
+    });
+}
+
+#[test]
+fn several_pollers_have_no_rates_and_no_more_queues_than_there_are() {
+    with_cable("crews", |hosts| {
+        let rules = Scratch::new("crew.rules", "accept\n");
+        let rated = Scratch::new("rated.rules", "port 9 rate 1kpps accept\naccept\n");
+        let run =
+            |words: String| hosts.command(&format!("forward wa wb --pollers 2 {words}")).output().unwrap();
+        let message = common::refusal(&run(format!("--rules {}", rated.0.display())), 2);
+        assert!(message.contains("rated.rules:1: a rate, which --pollers 1 can count"), "{message}");
+        if drivers(hosts).len() == 2 {
+            let message = common::refusal(&run("--driver xdp".to_owned()), 2);
+            assert!(
+                message.contains("wa: 1 of its queues in 2 shares; each wants one (ethtool"),
+                "{message}"
+            );
+        }
+        // One of them says what all of them notice.
+        let mut forwarder = Forwarder::start(hosts, &format!("--pollers 2 --rules {}", rules.0.display()));
+        let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
+        echoed(&near, &far, b"here");
+        fs::write(&rules.0, "port 9 rate 1kpps accept\naccept\n").unwrap();
+        let said = forwarder.says();
+        assert!(said.contains("crew.rules:1: a rate") && said.ends_with("the old rules stay"), "{said}");
+        fs::write(&rules.0, "port 9 accept\naccept\n").unwrap();
+        assert_eq!(forwarder.says(), "rules reloaded: 2 of them");
+        echoed(&near, &far, b"still here");
+        let report = forwarder.finish();
+        assert_eq!((&report["rules"]["reloaded"], &report["rules"]["refused"]), (&1.into(), &1.into()));
     });
 }
 

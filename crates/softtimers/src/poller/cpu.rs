@@ -13,22 +13,28 @@ use super::host::Host;
 pub(super) struct Cpu {
     limit: CpuLimit,
     pub(super) gate: GateId,
+    /// Of the count, where the turn under way began, and what all turns so far have used.
+    began: Duration,
+    used: Duration,
     asked: Timestamp,
 }
 
 impl Cpu {
     pub(super) fn new(config: CpuLimitConfig, gate: GateId) -> Self {
-        Cpu { limit: CpuLimit::new(config), gate, asked: Timestamp::ZERO }
+        let limit = CpuLimit::new(config);
+        Cpu { limit, gate, began: Duration::ZERO, used: Duration::ZERO, asked: Timestamp::ZERO }
     }
 
     /// A turn begins.
     pub(super) fn begin<D: Device>(&mut self, host: &impl Host<D>) {
-        self.limit.begin(host.cpu_time());
+        self.began = host.cpu_time();
+        self.limit.begin(self.began);
     }
 
     /// It is over.
     pub(super) fn end<D: Device, P: Policy>(&mut self, rounds: &mut Rounds<P>, host: &impl Host<D>) {
         let (now, cpu) = (host.now(), host.cpu_time());
+        self.used += cpu.saturating_sub(self.began);
         rounds.set(self.gate, self.limit.end(now, cpu));
     }
 
@@ -56,6 +62,11 @@ impl Cpu {
         if host.is_idle() {
             self.idle(rounds);
         }
+    }
+
+    /// What all turns have used.
+    pub(super) fn used(&self) -> Duration {
+        self.used
     }
 
     /// In how many periods input was shut.

@@ -24,6 +24,8 @@
 //! `ethtool -K PEER txvlan off` at the sender has them put in. The kernel does not let such a sender join segments
 //! while the program is there, and takes no MTU of more than some 3,500 bytes at either end.
 //!
+//! Several threads can have some of the queues each: [`XdpDevice::sharded`].
+//!
 //! Frames of more than 1,792 bytes, for an MTU of more, take chunks of a whole page, and then at most 3,840 bytes.
 //!
 //! ```no_run
@@ -74,7 +76,7 @@ use crate::sys::xdp::{self, XdpSocket};
 
 pub use output::XdpOutput;
 
-/// All queues of an interface, for a [`Poller`](super::Poller).
+/// All queues of an interface, or a [share](XdpDevice::sharded) of them, for a [`Poller`](super::Poller).
 #[derive(Debug)]
 pub struct XdpDevice {
     umem: Arc<Umem>,
@@ -82,13 +84,13 @@ pub struct XdpDevice {
     /// The queue that the next turn begins with.
     next: usize,
     output: XdpOutput,
-    redirect: Redirect,
+    redirect: Arc<Redirect>,
     drop_while_shut: bool,
     invalid: u64,
     gone: bool,
     interface: u32,
-    /// What the interface had dropped before.
-    dropped_before: u64,
+    /// What the interface had dropped before, if that is for us to tell.
+    dropped_before: Option<u64>,
     /// Of several queues, one descriptor for all.
     together: Option<Epoll>,
     _promiscuous: Option<OwnedFd>,
@@ -147,7 +149,36 @@ impl XdpDevice {
         Self::open(&ports, config)
     }
 
+    /// As [`on_all`](Self::on_all), in `shares`: each has a device of each interface, to be driven by a thread of its own,
+    /// and frames go from one to another without a copy within a share, as they do there. An interface deals its queues
+    /// out, and which frames come by one queue is its own choice; those of a flow do. Of [`Drops::interface`] the first
+    /// share tells.
+    ///
+    /// # Errors
+    /// As there; `InvalidInput` too for no shares, for more than an interface has queues, and with
+    /// [`drop_while_shut`](XdpConfig::drop_while_shut), since the program drops for all shares or for none.
+    pub fn sharded(interfaces: &[Interface], config: XdpConfig, shares: usize) -> io::Result<Vec<Vec<Self>>> {
+        let ports: Vec<Port<'_>> = interfaces.iter().map(Port::of).collect::<io::Result<_>>()?;
+        let refused = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        if let Some(Port { name, queues, .. }) =
+            ports.iter().find(|port| port.queues as usize / shares.max(1) == 0)
+        {
+            let message = format!(
+                "{name}: {queues} of its queues in {shares} shares; each wants one (ethtool -L sets them)"
+            );
+            return refused(message);
+        }
+        if shares == 0 || shares > 1 && config.drop_while_shut {
+            return refused(format!("{shares} shares of an interface, which drops while it is shut"));
+        }
+        Self::open_shares(&ports, config, shares)
+    }
+
     pub(crate) fn open(ports: &[Port<'_>], config: XdpConfig) -> io::Result<Vec<Self>> {
+        Ok(Self::open_shares(ports, config, 1)?.pop().unwrap_or_default())
+    }
+
+    fn open_shares(ports: &[Port<'_>], config: XdpConfig, shares: usize) -> io::Result<Vec<Vec<Self>>> {
         let XdpConfig { entries, .. } = config;
         if !(entries.is_power_of_two() && (64..=32_768).contains(&entries)) {
             let message = format!("{entries} entries in a ring; powers of two from 64 to 32768 are allowed");
@@ -155,43 +186,53 @@ impl XdpDevice {
         }
         let queues: u32 = ports.iter().map(|port| port.queues).sum();
         // An output may have as many as a ring on their way, and keep some for later.
-        let chunks = queues * entries + ports.len() as u32 * (entries + output::SPARE as u32);
+        let outputs = (ports.len() * shares) as u32;
+        let chunks = queues * entries + outputs * (entries + output::SPARE as u32);
         let umem = Arc::new(Umem::new(chunks, chunk_size(ports)?)?);
         let mut sockets = Sockets { umem, first: None, entries };
-        ports.iter().map(|port| Self::at(port, &mut sockets, config)).collect()
+        let mut all: Vec<Vec<Self>> = (0..shares).map(|_| Vec::with_capacity(ports.len())).collect();
+        for port in ports {
+            let devices = Self::at(port, &mut sockets, config, shares)?;
+            all.iter_mut().zip(devices).for_each(|(share, device)| share.push(device));
+        }
+        Ok(all)
     }
 
-    fn at(port: &Port<'_>, sockets: &mut Sockets, config: XdpConfig) -> io::Result<Self> {
+    /// Its queues in turn to each share.
+    fn at(port: &Port<'_>, sockets: &mut Sockets, config: XdpConfig, shares: usize) -> io::Result<Vec<Self>> {
         Redirect::check(port.index, port.name)?;
-        let (first, output) = sockets.open_both(port)?;
-        let mut queues = vec![first];
-        for queue in 1..port.queues {
-            queues.push(sockets.open(port, queue)?.0);
+        let (mut queues, mut outputs) = (Vec::new(), Vec::new());
+        for queue in 0..port.queues {
+            if outputs.len() < shares {
+                let (queue, output) = sockets.open_both(port, queue)?;
+                queues.push(queue);
+                outputs.push(output);
+            } else {
+                queues.push(sockets.open(port, queue)?.0);
+            }
         }
         let listening: Vec<_> = queues.iter().map(|queue| queue.socket.as_fd()).collect();
-        let redirect = Redirect::attach(port.index, port.name, &listening)?;
+        let redirect = Arc::new(Redirect::attach(port.index, port.name, &listening)?);
         let dropped_before = lost_before(port.index, &redirect)?;
-        let together = if let [_, _, ..] = &listening[..] {
-            let together = Epoll::new(Waiting::Pwait2)?;
-            listening.iter().try_for_each(|socket| together.add(*socket, 0, EventFlags::IN))?;
-            Some(together)
-        } else {
-            None
+        let mut dealt: Vec<Vec<Queue>> = (0..shares).map(|_| Vec::new()).collect();
+        queues.into_iter().enumerate().for_each(|(number, queue)| dealt[number % shares].push(queue));
+        let device = |(share, (queues, output)): (usize, (Vec<Queue>, XdpOutput))| {
+            Ok(XdpDevice {
+                umem: Arc::clone(&sockets.umem),
+                together: together(&queues)?,
+                queues,
+                next: 0,
+                output,
+                redirect: Arc::clone(&redirect),
+                drop_while_shut: config.drop_while_shut,
+                invalid: 0,
+                gone: false,
+                interface: port.index,
+                dropped_before: (share == 0).then_some(dropped_before),
+                _promiscuous: port.promiscuous()?,
+            })
         };
-        Ok(XdpDevice {
-            umem: Arc::clone(&sockets.umem),
-            queues,
-            next: 0,
-            output,
-            redirect,
-            drop_while_shut: config.drop_while_shut,
-            invalid: 0,
-            gone: false,
-            interface: port.index,
-            dropped_before,
-            together,
-            _promiscuous: port.promiscuous()?,
-        })
+        dealt.into_iter().zip(outputs).enumerate().map(device).collect()
     }
 
     /// Whether the interface's driver runs the program; else the kernel does for it, when it has made a packet of
@@ -200,7 +241,7 @@ impl XdpDevice {
         self.redirect.is_in_driver()
     }
 
-    /// How many queues the interface receives by.
+    /// How many queues of the interface it receives by.
     pub fn queues(&self) -> usize {
         self.queues.len()
     }
@@ -289,19 +330,19 @@ impl Device for XdpDevice {
     /// `ENODEV` once, if the interface was removed. No wake-up tells, so ask now and then.
     fn drops(&mut self) -> io::Result<Drops> {
         self.check()?;
-        let by_interface = lost_before(self.interface, &self.redirect)?.saturating_sub(self.dropped_before);
+        let interface = match self.dropped_before {
+            Some(before) => {
+                self.redirect.dropped() + lost_before(self.interface, &self.redirect)?.saturating_sub(before)
+            }
+            None => 0,
+        };
         let mut ring = self.invalid;
         for queue in &self.queues {
             let counted = xdp::statistics(queue.socket.as_fd())?;
             // A frame that met no empty chunk is among the first.
             ring += counted.rx_dropped + counted.rx_ring_full.unwrap_or(0);
         }
-        Ok(Drops {
-            interface: self.redirect.dropped() + by_interface,
-            ring,
-            output: self.output.dropped(),
-            ..Drops::default()
-        })
+        Ok(Drops { interface, ring, output: self.output.dropped(), ..Drops::default() })
     }
 }
 
@@ -351,6 +392,14 @@ impl Queue {
     }
 }
 
+/// One descriptor for several queues.
+fn together(queues: &[Queue]) -> io::Result<Option<Epoll>> {
+    let [_, _, ..] = queues else { return Ok(None) };
+    let together = Epoll::new(Waiting::Pwait2)?;
+    queues.iter().try_for_each(|queue| together.add(queue.socket.as_fd(), 0, EventFlags::IN))?;
+    Ok(Some(together))
+}
+
 /// What is opened by and by, on one memory.
 struct Sockets {
     umem: Arc<Umem>,
@@ -360,9 +409,9 @@ struct Sockets {
 }
 
 impl Sockets {
-    /// The socket of the first queue, which also sends.
-    fn open_both(&mut self, port: &Port<'_>) -> io::Result<(Queue, XdpOutput)> {
-        let (queue, to_send, completed) = self.open(port, 0)?;
+    /// The socket of a share's first queue, which also sends.
+    fn open_both(&mut self, port: &Port<'_>, queue: u32) -> io::Result<(Queue, XdpOutput)> {
+        let (queue, to_send, completed) = self.open(port, queue)?;
         // Where it is not known, a wake-up sends fewer and there are more of them.
         let _ = xdp::set_send_budget(queue.socket.as_fd(), self.entries);
         let socket = queue.socket.try_clone()?;

@@ -118,7 +118,8 @@ impl AsRawFd for SocketMap {
     }
 }
 
-/// Has the kernel verify and load a program.
+/// Has the kernel verify and load a program. The verifier gives up where the thread has a signal to take, a stop or a
+/// debugger's too, and says `EAGAIN`; then it is asked once more.
 pub(crate) fn load(kind: Program, instructions: &[Instruction]) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Load {
@@ -137,6 +138,12 @@ pub(crate) fn load(kind: Program, instructions: &[Instruction]) -> io::Result<Ow
         no_log: [0; 6],
         name: *b"softtimers\0\0\0\0\0\0",
     };
+    for _ in 1..LOADS {
+        match bpf(PROG_LOAD, &attributes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            outcome => return outcome,
+        }
+    }
     bpf(PROG_LOAD, &attributes)
 }
 
@@ -284,6 +291,8 @@ unsafe fn element(
     unsafe { self::command(command, &raw mut attributes) }
 }
 
+/// Times that a program is given to the verifier, while signals keep coming.
+const LOADS: usize = 8;
 const MAP_CREATE: libc::c_int = 0;
 const MAP_LOOKUP: libc::c_int = 1;
 const MAP_UPDATE: libc::c_int = 2;

@@ -56,8 +56,7 @@ impl LoopProbe {
         frame[..6].copy_from_slice(&[0x03, b's', b't', b'w', b'a', b'n']);
         frame[6..12].copy_from_slice(&secret.hash_one("station").to_be_bytes()[..6]);
         frame[6] = (frame[6] & 0xfc) | 0x02;
-        // The first ethertype that is free for experiments (IEEE 802, section 9.2.3).
-        frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+        frame[12..14].copy_from_slice(&ETHERTYPE);
         frame[14..14 + WORDS.len()].copy_from_slice(WORDS);
         LoopProbe { frame, secret, rounds: [None; REMEMBERED], next: 0 }
     }
@@ -73,6 +72,12 @@ impl LoopProbe {
             frame[NUMBER..].copy_from_slice(&number.to_be_bytes());
             frame
         })
+    }
+
+    /// Whether a frame may be a probe, of this or another bridge. Costs no more than a look at its head.
+    #[inline]
+    pub fn may_be(frame: &[u8]) -> bool {
+        frame.get(12..14) == Some(&ETHERTYPE) && frame.get(14..14 + WORDS.len()) == Some(WORDS)
     }
 
     /// Whether a frame that came in at interface 0 or 1 is one of these.
@@ -95,6 +100,8 @@ impl Default for LoopProbe {
     }
 }
 
+/// The first that is free for experiments (IEEE 802, section 9.2.3).
+const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const WORDS: &[u8] = b"softtimers-wan loop?";
 /// The shortest that Ethernet carries.
 const LENGTH: usize = 60;

@@ -30,16 +30,15 @@ pub struct Carrier<D> {
     /// When the next probe for loops goes out, if one is wanted.
     next_probe: Timestamp,
     loops: u64,
-    is_in_loop: bool,
     driver: PhantomData<D>,
 }
 
 impl<D: Wire> Carrier<D> {
     /// Between these two, of these names.
-    pub fn new(mut forwarder: Forwarder, names: &[String; 2], ports: &[Port<D>; 2]) -> Self {
+    pub fn new(mut forwarder: Forwarder, names: &[String; 2], ports: &[Port<D>; 2], loops: Loops) -> Self {
         let now = Monotonic.now();
         // A router's packets end by their hop limit, and both interfaces may well be in one network.
-        forwarder.loops = forwarder.router.is_none().then(Loops::new);
+        forwarder.loops = forwarder.router.is_none().then_some(loops);
         Carrier {
             forwarder,
             names: names.clone(),
@@ -47,7 +46,6 @@ impl<D: Wire> Carrier<D> {
             ledgers: [0, 1].map(|side: usize| Rc::clone(ports[side].ledger())),
             next_probe: now,
             loops: 0,
-            is_in_loop: false,
             driver: PhantomData,
         }
     }
@@ -55,10 +53,7 @@ impl<D: Wire> Carrier<D> {
     /// Says when a loop is found, and when it is gone.
     fn tell_of_loops(&mut self, now: Timestamp) {
         let Some(loops) = &mut self.forwarder.loops else { return };
-        let is_in_loop = loops.check(now);
-        if std::mem::replace(&mut self.is_in_loop, is_in_loop) == is_in_loop {
-            return;
-        }
+        let Some(is_in_loop) = loops.check(now) else { return };
         let [a, b] = &self.names;
         if is_in_loop {
             self.loops += 1;
@@ -105,7 +100,11 @@ impl<D: Wire> Handler for Carrier<D> {
         }
     }
 
-    fn rules(&mut self) -> &mut Option<Rules> {
+    fn rules(&self) -> Option<&Rules> {
+        self.forwarder.rules.as_ref()
+    }
+
+    fn rules_mut(&mut self) -> &mut Option<Rules> {
         &mut self.forwarder.rules
     }
 

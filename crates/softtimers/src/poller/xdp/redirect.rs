@@ -12,6 +12,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
@@ -26,7 +27,8 @@ use crate::sys::bpf::{self, Hook, Instruction, Program, SharedWords, SocketMap};
 /// Such a program, at an interface.
 #[derive(Debug)]
 pub(super) struct Redirect {
-    words: SharedWords,
+    /// Devices on several threads may share them.
+    words: Mutex<SharedWords>,
     in_driver: bool,
     _link: OwnedFd,
 }
@@ -72,7 +74,7 @@ impl Redirect {
             ),
             _ => trying(error, "attaching an XDP program"),
         })?;
-        Ok(Redirect { words, in_driver, _link: link })
+        Ok(Redirect { words: Mutex::new(words), in_driver, _link: link })
     }
 
     /// Whether the interface's driver runs it, rather than the kernel for the driver.
@@ -82,12 +84,16 @@ impl Redirect {
 
     /// Drops all frames from now on, or none.
     pub(super) fn shut(&self, shut: bool) {
-        self.words.set(SHUT, shut.into());
+        self.words().set(SHUT, shut.into());
     }
 
     /// Frames that it has dropped.
     pub(super) fn dropped(&self) -> u64 {
-        self.words.get(DROPPED)
+        self.words().get(DROPPED)
+    }
+
+    fn words(&self) -> MutexGuard<'_, SharedWords> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
