@@ -166,7 +166,7 @@ fn measure(arguments: &Arguments) -> turns::Done {
         },
         processors: [here?, there?],
     };
-    println!("{}; load by {tool}\n", Machine::read().line());
+    println!("{}; load by {tool}, of `ports` by {}\n", Machine::read().line(), Tool::Own);
     let sections: [(&str, Measure); 3] =
         [("kept", table::kept), ("closed", table::closed), ("ports", ports::measure)];
     let mut all = serde_json::Map::new();
