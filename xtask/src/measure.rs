@@ -84,6 +84,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("c") {
         bars.extend(c::c(&workspace, quick)?);
     }
+    if wanted("server") {
+        bars.extend(benches::server(root, rounds.min(5), quick)?);
+    }
     if wanted("wan") {
         bars.extend(program.wan(if quick { 10 } else { 100 })?);
     }
@@ -128,7 +131,7 @@ pub(crate) fn print_bars(bars: &[Bar]) {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 15] = [
+const SECTIONS: [&str; 16] = [
     "batch-4",
     "batch-1",
     "batch-16",
@@ -143,6 +146,7 @@ const SECTIONS: [&str; 15] = [
     "shared",
     "overload",
     "c",
+    "server",
     "wan",
 ];
 

@@ -18,6 +18,7 @@
 //!
 //! It needs root, and says what it has skipped without. Whatever ends it, nothing stays behind: [`hosts`].
 
+mod capture;
 mod curve;
 mod hosts;
 mod plain;
@@ -54,7 +55,7 @@ struct Found {
 /// A section, by its name.
 type Section = (&'static str, fn(&Rig, Effort) -> Result<Found>);
 
-const SECTIONS: [Section; 7] = [
+const SECTIONS: [Section; 8] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
     ("compute", shares::compute),
@@ -62,6 +63,7 @@ const SECTIONS: [Section; 7] = [
     ("sources", shares::sources),
     ("limit", shares::limit),
     ("bursts", shares::bursts),
+    ("capture", capture::capture),
 ];
 
 /// `cargo xtask rig [--quick] [--json FILE] [SECTION …]`. Whether all sections came to their end.

@@ -7,7 +7,7 @@ pub fn of(name: &str) -> Option<Vec<String>> {
 }
 
 /// The benches. A first word that none of them begins with is not for choosing among them: it is a section of one.
-const BENCHES: [&str; 14] = [
+const BENCHES: [&str; 15] = [
     "callouts",
     "flows",
     "handover",
@@ -17,6 +17,7 @@ const BENCHES: [&str; 14] = [
     "pacing",
     "quinn",
     "quinn_start",
+    "server",
     "shared",
     "timers",
     "tokio_timers",

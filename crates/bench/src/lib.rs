@@ -15,6 +15,7 @@
 //! | `overload` | what does a receiver deliver at five times its capacity, and what does surviving cost when there is none? |
 //! | `pacing` | the pacing experiments of the soft timers paper, live |
 //! | `quinn` | what does quinn gain and cost if its packets leave evenly? |
+//! | `server` | what does a web server gain that looks for requests, instead of being woken up for them (soft timers' Table XII)? |
 //! | `quinn_start` | how long does a transfer take by slow start, and at the known capacity (Tables X and XI)? |
 //!
 //! Nothing depends on this crate and it is never published: nobody else builds the peers.
@@ -26,5 +27,7 @@ pub mod events;
 pub mod least;
 pub mod pacing;
 pub mod random;
+pub mod rounds;
+pub mod server;
 pub mod start;
 pub mod turns;

@@ -25,8 +25,10 @@ pub mod stage;
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
+use softtimers::Slice;
 use softtimers::packet::{Filter, Interface};
 use softtimers::poller::{PacketConfig, PacketDevice};
 
@@ -87,6 +89,11 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let mut outlet = Outlet::new(sink, Before::clone(&before), ender, counter.clone());
     outlet.begin();
     let stage = Stage::new(outlet, plan.queue)?;
+    // Where the kernel grants none, a wake-up beside a program that computes may wait for milliseconds.
+    let slice = Slice::hold(slice(plan.max_delay));
+    let without =
+        |why: &io::Error| format!("{why}: a wake-up waits until the slice of a computation is over");
+    let fallbacks: Vec<String> = slice.as_ref().err().map(without).into_iter().collect();
     // The rest of the bound is for the wake-up and for writing.
     let mut engine = Engine::new(device, plan.max_delay / 2, stage, before, interrupt)?;
     engine.cut_to(plan.snap_length);
@@ -104,7 +111,7 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
             machine: &machine.during(interference),
             seed: None,
             config: &config,
-            fallbacks: &[],
+            fallbacks: &fallbacks,
             // What sends is most often another program on this machine: only the host's share disturbs.
             inconclusive: Interference { others_share: None, ..interference }.inconclusive(),
             report: &report,
@@ -113,10 +120,17 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     captured.and(streamed).and(told)
 }
 
+/// The slice that is asked of the scheduler. A program that computes on the same processor goes on until its own is
+/// over, some 3 ms, unless who wakes up has a shorter one: with that the first frame after a look would be late.
+fn slice(max_delay: Duration) -> Duration {
+    (max_delay / 4).clamp(*Slice::ALLOWED.start(), LONGEST_SLICE)
+}
+
 /// To stdout, unless the frames go there.
 fn tell(plan: &CapturePlan, run: &Run<'_, CaptureReport, CaptureConfig>) -> Result<(), Failure> {
     if plan.sink.path == Path::new("-") {
         say(format_args!("{}", run.report.table().to_string().trim_end()));
+        run.fallbacks.iter().for_each(|fallback| say(format_args!("note: {fallback}")));
         return Ok(());
     }
     plan.output.finish(run)
@@ -211,6 +225,8 @@ impl CaptureConfig {
     }
 }
 
+/// Long enough for all that a look finds, and shorter than what programs have by default.
+const LONGEST_SLICE: Duration = Duration::from_millis(1);
 /// Ethernet's header and two tags.
 const HEADERS: usize = 22;
 /// What a slot of the ring has before a frame.

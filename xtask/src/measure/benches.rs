@@ -144,21 +144,31 @@ pub(super) fn shared(root: &Path, rounds: u32) -> Result<Vec<Bar>> {
     ])
 }
 
-/// Receivers under overload: each section of the bench says for itself whether it was quiet.
+/// Receivers under overload.
 pub(super) fn overload(root: &Path, rounds: usize, quick: bool) -> Result<Vec<Bar>> {
+    in_sections(root, "overload", "Receiving under overload", rounds, quick)
+}
+
+/// A web server, polled and by epoll.
+pub(super) fn server(root: &Path, rounds: usize, quick: bool) -> Result<Vec<Bar>> {
+    in_sections(root, "server", "A web server that polls", rounds, quick)
+}
+
+/// A bench whose sections say for themselves whether they were quiet.
+fn in_sections(root: &Path, name: &str, title: &str, rounds: usize, quick: bool) -> Result<Vec<Bar>> {
     let rounds = rounds.to_string();
     let arguments = ["--rounds", &rounds, "--quick"];
-    let text = bench(root, "overload", &arguments[..if quick { 3 } else { 2 }])?;
-    println!("\n### Receiving under overload\n\n{}\n", text.trim().replace("\n## ", "\n#### "));
+    let text = bench(root, name, &arguments[..if quick { 3 } else { 2 }])?;
+    println!("\n### {title}\n\n{}\n", text.trim().replace("\n## ", "\n#### "));
     let bars = text.split("\n## ").flat_map(|section| {
         let is_quiet = !section.contains("inconclusive");
-        section.lines().filter_map(move |line| overload_bar(line, is_quiet))
+        section.lines().filter_map(move |line| section_bar(line, is_quiet))
     });
     Ok(bars.collect())
 }
 
 /// Of a line such as `- what: 0.950 (at least 0.9: holds)`.
-fn overload_bar(line: &str, is_quiet: bool) -> Option<Bar> {
+fn section_bar(line: &str, is_quiet: bool) -> Option<Bar> {
     let (figure, bar) = line.strip_prefix("- ")?.rsplit_once(" (")?;
     let (what, figure) = figure.rsplit_once(": ")?;
     let measured = figure.parse().ok().filter(|_| is_quiet);
@@ -240,13 +250,13 @@ mod tests {
     fn a_line_of_the_overload_bench_is_a_bar() {
         let line =
             "- limit 75%: the other's share: 0.100 (at least 0.125, half of the rest: does **not** hold)";
-        assert!(overload_bar(line, true).is_some_and(|bar| bar.is_missed()));
-        assert!(overload_bar(line, false).is_some_and(|bar| bar.is_inconclusive()));
+        assert!(section_bar(line, true).is_some_and(|bar| bar.is_missed()));
+        assert!(section_bar(line, false).is_some_and(|bar| bar.is_inconclusive()));
         assert!(
-            overload_bar("- hybrid: p50 / plain epoll's: 1.148 (at most 1.3: holds)", true).unwrap().is_met()
+            section_bar("- hybrid: p50 / plain epoll's: 1.148 (at most 1.3: holds)", true).unwrap().is_met()
         );
-        assert!(overload_bar("- no limit: share: 0.008 (below 0.02: holds)", true).unwrap().is_met());
-        assert!(overload_bar("- skipped: socat: No such file or directory (os error 2)", true).is_none());
+        assert!(section_bar("- no limit: share: 0.008 (below 0.02: holds)", true).unwrap().is_met());
+        assert!(section_bar("- skipped: socat: No such file or directory (os error 2)", true).is_none());
     }
 
     #[test]

@@ -96,8 +96,11 @@ impl Setting<'_> {
         let Setting { driver, capacity, burst, .. } = *self;
         println!("Trials of 10,000 packets:\n\n{}", head(burst));
         for &(letter, name, flags) in &CONTENDERS[..3] {
-            let offer =
-                |multiple: f64| Offer { rate: multiple * capacity, burst, amount: Amount::Packets(10_000) };
+            let offer = |multiple: f64| Offer {
+                burst,
+                amount: Amount::Packets(10_000),
+                ..Offer::steady(multiple * capacity, 0)
+            };
             let points = self.sweep(flags, offer)?;
             print!("{}", rows(letter, name, &points));
             figures.push(object(driver, burst, &format!("{name}, 10,000 packets"), &points));

@@ -85,8 +85,10 @@ pub(super) fn sources(rig: &Rig, effort: Effort) -> Result<Found> {
     );
     for driver in ["packet", "xdp"] {
         let flood = 2.0 * capacity(rig, driver)?;
-        let offer =
-            |rate| Offer { rate, burst: 1, amount: Amount::Packets((rate * f64::from(millis) / 1e3) as u64) };
+        let offer = |rate| Offer {
+            amount: Amount::Packets((rate * f64::from(millis) / 1e3) as u64),
+            ..Offer::steady(rate, 0)
+        };
         let offers: Vec<_> =
             (0..4).map(|place| (place, offer(if place == 0 { flood } else { 2_000.0 }))).collect();
         // The generators share a processor, and are late.

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::hosts::{Hosts, station};
 use crate::measure::trials::{Killed, pause, signal};
@@ -67,6 +67,8 @@ pub(super) struct Offer {
     pub(super) rate: f64,
     /// Packets back to back.
     pub(super) burst: u32,
+    /// Bytes of each datagram.
+    pub(super) payload: u32,
     pub(super) amount: Amount,
 }
 
@@ -89,7 +91,7 @@ pub(super) struct Counters {
 impl Offer {
     /// So many packets a second for so long.
     pub(super) fn steady(rate: f64, millis: u64) -> Self {
-        Offer { rate, burst: 1, amount: Amount::Time(Duration::from_millis(millis)) }
+        Offer { rate, burst: 1, payload: LEAST_PAYLOAD, amount: Amount::Time(Duration::from_millis(millis)) }
     }
 
     /// The time that it takes at this rate.
@@ -153,14 +155,14 @@ impl Rig {
     /// The generator at a cable of the near host.
     fn generator(&self, place: usize, offer: &Offer) -> Result<Killed> {
         let this = std::process::id();
-        let (rate, burst) = (offer.rate.round().max(1.0), offer.burst);
+        let (rate, burst, payload) = (offer.rate.round().max(1.0), offer.burst, offer.payload);
         let amount = match offer.amount {
             Amount::Packets(number) => format!("--count {number}"),
             Amount::Time(time) => format!("--duration {}us", time.as_micros()),
         };
         let words = format!(
-            "--with-parent {this} send {DESTINATION}:9 --driver xdp --iface g{place} --to-mac {} --from {SENDER}:9 \
-             --rate {rate}pps --quantum {burst} --size 32 --cpu 0 --json {amount}",
+            "--with-parent {this} send {DESTINATION}:{DESTINATION_PORT} --driver xdp --iface g{place} --to-mac {} --from {SENDER}:9 \
+             --rate {rate}pps --quantum {burst} --size {payload} --cpu 0 --json {amount}",
             station(&format!("r{place}"))
         );
         let path = self.programs.command.to_string_lossy().into_owned();
@@ -184,15 +186,54 @@ impl Rig {
     }
 
     fn start(&self, path: &str, words: &str, ready: &str) -> Result<Forwarder> {
-        let words: Vec<&str> = ["taskset", "-c", "1", path].into_iter().chain(words.split(' ')).collect();
+        Ok(Forwarder(self.started(path, words, ready)?.0))
+    }
+
+    /// On the router's second processor, once it has said on stderr that it is ready; and what it says there later.
+    fn started(&self, path: &str, words: &str, ready: &str) -> Result<(Killed, Talk)> {
+        let words: Vec<&str> =
+            ["taskset", "-c", "1", path].into_iter().chain(words.split_whitespace()).collect();
         let mut command = self.hosts.command("middle", &words);
         let mut child = Killed(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?));
         if ready.is_empty() {
             pause(Duration::from_millis(200));
-        } else {
-            said(&mut child, ready)?;
+            return Ok((child, std::thread::spawn(String::new)));
         }
-        Ok(Forwarder(child))
+        let talk = said(&mut child, ready)?;
+        Ok((child, talk))
+    }
+
+    /// `capture` on an interface of the router, until [`Monitor::ended`].
+    pub(super) fn capture(&self, words: &str) -> Result<Monitor> {
+        let path = self.programs.command.to_string_lossy().into_owned();
+        let this = std::process::id();
+        let words = format!("--with-parent {this} capture --duration 60s {words}");
+        Ok(Monitor { child: self.started(&path, &words, "capturing on")?.0, talk: None })
+    }
+
+    /// tcpdump there.
+    pub(super) fn tcpdump(&self, words: &str) -> Result<Monitor> {
+        let (child, talk) = self.started("tcpdump", words, "tcpdump: listening")?;
+        Ok(Monitor { child, talk: Some(talk) })
+    }
+
+    /// Whether there is such a program.
+    pub(super) fn has(&self, program: &str) -> bool {
+        crate::program::works(std::process::Command::new(program).arg("--version"))
+    }
+
+    /// Something that wants the whole of the receiver's processor.
+    pub(super) fn computation(&self) -> Result<Computation> {
+        let words = ["taskset", "-c", "1", "sh", "-c", "while :; do :; done"];
+        Ok(Computation(Killed(Some(self.hosts.command("middle", &words).spawn()?))))
+    }
+
+    /// Makes this load, to its end.
+    ///
+    /// # Errors
+    /// If the generator ends badly.
+    pub(super) fn offered(&self, offer: &Offer) -> Result<Offered> {
+        finish(self.generator(0, offer)?)
     }
 
     /// Loads what forwards now, and reads the router's counters meanwhile: what was offered, and the rate of what left in
@@ -241,13 +282,10 @@ impl Shares {
 
     fn of(machine: &str, process: &str) -> Option<Self> {
         let line = machine.lines().find_map(|line| line.strip_prefix("cpu1 "))?;
-        let ticks: Vec<f64> = line.split(' ').take(8).map_while(|word| word.parse().ok()).collect();
-        let &[user, nice, system, idle, waiting, irq, softirq, steal] = &ticks[..] else { return None };
+        let spent: Vec<f64> = line.split(' ').take(8).map_while(|word| word.parse().ok()).collect();
+        let &[user, nice, system, idle, waiting, irq, softirq, steal] = &spent[..] else { return None };
         let busy = user + nice + system + irq + softirq;
-        // Behind the name, which may have anything in it.
-        let words: Vec<&str> = process.rsplit_once(')')?.1.split_whitespace().collect();
-        let own = words.get(11)?.parse::<f64>().ok()? + words.get(12)?.parse::<f64>().ok()?;
-        Some(Shares { all: busy + idle + waiting + steal, busy, steal, own })
+        Some(Shares { all: busy + idle + waiting + steal, busy, steal, own: ticks(process)? as f64 })
     }
 
     /// The share of the processor that others had since, programs of this machine and the host's.
@@ -268,7 +306,7 @@ fn rate(samples: &[Counters]) -> Option<f64> {
 
 /// Seconds of a clock that never goes back.
 #[expect(clippy::disallowed_methods, reason = "rates of the kernel's counters")]
-fn now() -> f64 {
+pub(super) fn now() -> f64 {
     use std::sync::OnceLock;
     use std::time::Instant;
     static BEGAN: OnceLock<Instant> = OnceLock::new();
@@ -292,6 +330,65 @@ impl Forwarder {
     }
 }
 
+/// What captures.
+#[derive(Debug)]
+pub(super) struct Monitor {
+    child: Killed,
+    /// Of tcpdump, which tells in words.
+    talk: Option<Talk>,
+}
+
+impl Monitor {
+    /// Processor time so far, in seconds, by the kernel's account.
+    pub(super) fn used(&self) -> Result<f64> {
+        used(&self.child)
+    }
+
+    /// Ends it: an object with `captured`, at the least.
+    ///
+    /// # Errors
+    /// If it does not end well.
+    pub(super) fn ended(mut self) -> Result<Value> {
+        let child = self.child.0.take().context("still there")?;
+        signal(child.id(), "TERM")?;
+        let output = child.wait_with_output()?;
+        ensure!(output.status.success(), "a monitor ended with {}", output.status);
+        let Some(talk) = self.talk else { return Ok(serde_json::from_slice(&output.stdout)?) };
+        let talk = talk.join().unwrap_or_default();
+        let number = |words: &str| {
+            talk.lines().find_map(|line| line.trim().strip_suffix(words)?.trim().parse::<u64>().ok())
+        };
+        Ok(json!({
+            "captured": number("packets captured"), "dropped": number("packets dropped by kernel"),
+        }))
+    }
+}
+
+/// Something else that runs on the receiver's processor, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Computation(Killed);
+
+impl Computation {
+    /// As of a [`Monitor`].
+    pub(super) fn used(&self) -> Result<f64> {
+        used(&self.0)
+    }
+}
+
+/// Seconds of the processor that a process has had.
+fn used(process: &Killed) -> Result<f64> {
+    let id = process.0.as_ref().context("still there")?.id();
+    let text = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+    ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
+}
+
+/// In programs and in the kernel, of a line of `/proc/PID/stat`.
+fn ticks(stat: &str) -> Option<u64> {
+    // The name stands in parentheses and may contain anything, parentheses too.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
 fn finish(mut generator: Killed) -> Result<Offered> {
     let output = generator.0.take().context("still there")?.wait_with_output()?;
     let talk = String::from_utf8_lossy(&output.stderr);
@@ -301,16 +398,22 @@ fn finish(mut generator: Killed) -> Result<Offered> {
     Ok(Offered { sent, pps: report["achieved_pps"].as_f64().unwrap_or(0.0) })
 }
 
+/// What a process goes on to say.
+type Talk = std::thread::JoinHandle<String>;
+
 /// Waits until it has said a line that begins so, on stderr.
-fn said(child: &mut Killed, words: &str) -> Result<()> {
+fn said(child: &mut Killed, words: &str) -> Result<Talk> {
     let running: &mut Child = child.0.as_mut().context("just started")?;
     let mut stderr = BufReader::new(running.stderr.take().context("piped")?);
     let (mut line, mut all) = (String::new(), String::new());
     while stderr.read_line(&mut line)? > 0 {
         if line.starts_with(words) {
             // What it says later must not stop it.
-            std::thread::spawn(move || stderr.read_to_string(&mut String::new()));
-            return Ok(());
+            return Ok(std::thread::spawn(move || {
+                let mut rest = String::new();
+                let _ = stderr.read_to_string(&mut rest);
+                rest
+            }));
         }
         all += &std::mem::take(&mut line);
     }
@@ -319,7 +422,13 @@ fn said(child: &mut Killed, words: &str) -> Result<()> {
 
 /// The router's way for packets that are nobody's.
 pub(super) const DESTINATION: &str = "198.18.2.2";
+/// Discard.
+pub(super) const DESTINATION_PORT: u16 = 9;
 const SENDER: &str = "198.18.1.2";
+/// Room for what the command's datagrams carry.
+const LEAST_PAYLOAD: u32 = 32;
+/// Of the kernel's account in a second: the same on all machines that Linux runs on today.
+const TICKS: f64 = 100.0;
 
 #[cfg(test)]
 mod tests {
@@ -338,6 +447,12 @@ mod tests {
         ];
         assert_eq!(rate(&samples), Some(50.0));
         assert_eq!((rate(&samples[..2]), rate(&[])), (None, None));
+    }
+
+    #[test]
+    fn a_process_has_used_what_it_did_in_programs_and_in_the_kernel() {
+        let line = "12 (a) b (c) S 1 2 3 0 -1 4 5 6 7 8 150 50 9 9 20 0 1 0 100";
+        assert_eq!((ticks(line), ticks("12 (a")), (Some(200), None));
     }
 
     #[test]

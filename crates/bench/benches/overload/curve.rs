@@ -7,8 +7,8 @@ use softtimers_cli::bench::trial::Bench;
 use softtimers_cli::forward::mode::Mode;
 use softtimers_cli::plan::ReceiverPlan;
 
-use super::rounds::{Round, Section};
 use super::{Effort, WORK, offered, receiver};
+use softtimers_bench::rounds::{Round, Section};
 
 /// The receivers by name: mode, stages, nice value of the second.
 const CONTENDERS: [(&str, Mode, u8, u8); 6] = [

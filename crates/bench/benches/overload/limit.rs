@@ -8,8 +8,8 @@ use softtimers_cli::bench::trial::Bench;
 use softtimers_cli::forward::mode::Mode;
 use softtimers_cli::plan::ReceiverPlan;
 
-use super::rounds::{Round, Section};
 use super::{Effort, WORK, offered, receiver};
+use softtimers_bench::rounds::{Round, Section};
 
 /// No limit, and three.
 const LIMITS: [(&str, u32); 4] = [("no limit", 100), ("75%", 75), ("50%", 50), ("25%", 25)];

@@ -9,8 +9,8 @@ use softtimers_cli::bench::trial::Bench;
 use softtimers_cli::forward::mode::{Looking, Mode};
 use softtimers_cli::plan::ReceiverPlan;
 
-use super::rounds::{Round, Section};
 use super::{Effort, WORK, offered, receiver};
+use softtimers_bench::rounds::{Round, Section};
 
 /// The modes, each by its name; plain `epoll` is one receive a wait, with nothing else around it.
 const MODES: [(&str, Mode); 4] = [

@@ -21,7 +21,6 @@ mod curve;
 mod limit;
 mod low;
 mod relay;
-mod rounds;
 
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -31,6 +30,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use serde_json::json;
+use softtimers_bench::rounds::Section;
 use softtimers_bench::turns;
 use softtimers_cli::args::Beside;
 use softtimers_cli::bench::load::Offer;
@@ -39,8 +39,6 @@ use softtimers_cli::bench::trial::Bench;
 use softtimers_cli::forward::mode::{Looking, Mode};
 use softtimers_cli::machine::Machine;
 use softtimers_cli::plan::ReceiverPlan;
-
-use rounds::Section;
 
 #[derive(Parser, Debug)]
 #[command(about = "receiving under overload", disable_version_flag = true)]

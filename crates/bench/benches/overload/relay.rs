@@ -11,7 +11,7 @@ use softtimers_cli::child::Process;
 use softtimers_cli::processor::Processor;
 
 use super::Effort;
-use super::rounds::{Round, Section};
+use softtimers_bench::rounds::{Round, Section};
 
 /// More than either relays.
 const FLOOD: &str = "600kpps";

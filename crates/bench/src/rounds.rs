@@ -4,24 +4,31 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 
-use softtimers_bench::turns::quartiles;
 use softtimers_cli::machine::Neighbours;
+
+use crate::turns::quartiles;
 
 /// Figures of a round, by row and name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Round(BTreeMap<(String, &'static str), f64>);
+pub struct Round(BTreeMap<(String, &'static str), f64>);
 
 impl Round {
-    pub(crate) fn put(&mut self, row: &str, name: &'static str, figure: impl Into<Option<f64>>) {
+    /// Notes a figure; none is left out.
+    pub fn put(&mut self, row: &str, name: &'static str, figure: impl Into<Option<f64>>) {
         if let Some(figure) = figure.into() {
             self.0.insert((row.to_owned(), name), figure);
         }
+    }
+
+    /// A figure that was noted.
+    pub fn figure(&self, row: &str, name: &'static str) -> Option<f64> {
+        self.0.get(&(row.to_owned(), name)).copied()
     }
 }
 
 /// All rounds of a section.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Section {
+pub struct Section {
     quiet: Vec<Round>,
     disturbed: Vec<Round>,
     reason: Option<String>,
@@ -29,12 +36,15 @@ pub(crate) struct Section {
     /// With the number of decimals.
     columns: Vec<(&'static str, usize)>,
     /// What is said below the table.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 impl Section {
     /// Makes rounds, each told its number.
-    pub(crate) fn of(
+    ///
+    /// # Errors
+    /// Of a round.
+    pub fn of(
         rounds: usize,
         mut make: impl FnMut(usize) -> Result<Round, Box<dyn Error>>,
     ) -> Result<Self, Box<dyn Error>> {
@@ -54,25 +64,25 @@ impl Section {
     }
 
     /// Shows these rows and columns; a column has so many decimals.
-    pub(crate) fn shown(mut self, rows: &[&str], columns: &[(&'static str, usize)]) -> Self {
+    pub fn shown(mut self, rows: &[&str], columns: &[(&'static str, usize)]) -> Self {
         self.rows = rows.iter().map(|&row| row.to_owned()).collect();
         self.columns = columns.to_vec();
         self
     }
 
     /// The median of a figure over the quiet rounds, or over all if there is none.
-    pub(crate) fn median(&self, row: &str, name: &'static str) -> f64 {
-        let key = (row.to_owned(), name);
-        quartiles(self.rounds().iter().filter_map(|round| round.0.get(&key).copied()))[1]
+    pub fn median(&self, row: &str, name: &'static str) -> f64 {
+        quartiles(self.rounds().iter().filter_map(|round| round.figure(row, name)))[1]
     }
 
     /// Says whether a bar is met.
-    pub(crate) fn bar(&mut self, what: &str, figure: f64, bar: &str, met: bool) {
+    pub fn bar(&mut self, what: &str, figure: f64, bar: &str, met: bool) {
         let met = if met { "holds" } else { "does **not** hold" };
         self.notes.push(format!("- {what}: {figure:.3} ({bar}: {met})"));
     }
 
-    pub(crate) fn to_json(&self) -> serde_json::Value {
+    /// All figures of all rounds.
+    pub fn to_json(&self) -> serde_json::Value {
         let rounds = |rounds: &[Round]| -> Vec<serde_json::Value> {
             let figures = |round: &Round| {
                 let named =

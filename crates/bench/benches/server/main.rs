@@ -1,0 +1,186 @@
+//! What a web server gains that looks for requests instead of being woken up for them: `cargo bench -p softtimers-bench
+//! --bench server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about six minutes (soft timers §5.8, Table XII).
+//!
+//! | section | question |
+//! |---|---|
+//! | `kept` | requests/s over connections that are kept: by epoll, polled with quotas of 1 to 15, by a process for each connection |
+//! | `closed` | the same with a connection for each request |
+//! | `ports` | four ports polled by one event: has each its share, also beside a crowd? |
+//!
+//! The server has one processor and the load the other one: `wrk` where it is installed, else clients of our own
+//! (`--load`); `ports` has its own clients always, for `wrk` loads one address. So many connections are made that the plain
+//! server is busy for 95% of the time; where the load is the slower side whatever their number, each answer is made to cost
+//! some microseconds more, and the table without that work stands beside, as of a server that is not saturated. What was
+//! reached is told. All have the same load, follow each other at once, another one first each round, and a figure is the
+//! median over the rounds. The quota that is held against epoll is chosen in some rounds and measured in others. A round in which the host or other programs took more than 5% of the processors is set aside;
+//! if there is no other, the figures are printed as inconclusive. A bar that is missed is reported and does not fail the bench.
+//!
+//! `-- --serve 127.0.0.1:8080 [--quota 5]` only serves, for a look with a browser or with tools of your own.
+#![forbid(unsafe_code)]
+
+mod busy;
+mod contender;
+mod load;
+mod ports;
+mod table;
+
+use std::error::Error;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use serde_json::json;
+use softtimers_bench::rounds::Section;
+use softtimers_bench::server::FILE;
+use softtimers_bench::server::engine::{Engine, Looking};
+use softtimers_bench::server::processes::{self, Processes};
+use softtimers_bench::server::request::Site;
+use softtimers_bench::turns;
+use softtimers_cli::child::end_with;
+use softtimers_cli::machine::Machine;
+use softtimers_cli::processor::Processor;
+
+use load::Tool;
+
+#[derive(Parser, Debug)]
+#[command(about = "a web server, polled and by epoll", disable_version_flag = true)]
+struct Arguments {
+    /// How often each is measured
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Once, and shortly: proves only that all of it runs
+    #[arg(long)]
+    quick: bool,
+    /// Also write all figures to this new file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// What loads it; wrk where it is installed
+    #[arg(long)]
+    load: Option<Tool>,
+    /// Connections; as many as keep the plain server busy
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=500))]
+    connections: Option<u16>,
+    /// What an answer costs beside sending it, in microseconds; as much as makes the plain server the slower side
+    #[arg(long, value_name = "MICROSECONDS", value_parser = clap::value_parser!(u64).range(..=10_000))]
+    work: Option<u64>,
+    /// Only serve here, until stdin ends or the process is ended
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    serve: Vec<SocketAddr>,
+    /// Poll, for so many connections a look; by epoll without it
+    #[arg(long, requires = "serve", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    quota: Option<u32>,
+    /// A process for each of so many connections
+    #[arg(long, requires = "serve", conflicts_with = "quota")]
+    processes: Option<usize>,
+    /// One of those processes
+    #[arg(long, hide = true)]
+    one: bool,
+    /// End with this process
+    #[arg(long, hide = true)]
+    parent: Option<u32>,
+    /// Only these
+    #[arg(value_name = "SECTION", value_parser = ["kept", "closed", "ports"])]
+    sections: Vec<String>,
+}
+
+/// How thoroughly, and by what.
+#[derive(Clone, Copy, Debug)]
+struct Effort {
+    rounds: usize,
+    trial: Duration,
+    tool: Tool,
+    /// Connections, and microseconds of work; those that keep the plain server busy.
+    load: Option<(usize, u64)>,
+    /// The server's processor, and the load's.
+    processors: [Processor; 2],
+}
+
+type Found = Result<Section, Box<dyn Error>>;
+/// Makes the figures of a section.
+type Measure = fn(Effort) -> Found;
+
+fn main() -> ExitCode {
+    turns::main("server", |given| {
+        let line = std::iter::once("server".to_owned()).chain(given.iter().cloned());
+        let arguments = Arguments::parse_from(line);
+        if let Some(parent) = arguments.parent {
+            end_with(parent)?;
+        }
+        match (arguments.one, arguments.serve.is_empty()) {
+            (true, _) => Ok(processes::serve(&site(&arguments))?),
+            (false, false) => serve(&arguments),
+            (false, true) => measure(&arguments),
+        }
+    })
+}
+
+fn site(arguments: &Arguments) -> Site {
+    Site::of(&FILE).with_work(Duration::from_micros(arguments.work.unwrap_or(0)))
+}
+
+fn serve(arguments: &Arguments) -> turns::Done {
+    let site = site(arguments);
+    let listeners = arguments
+        .serve
+        .iter()
+        .map(|address| TcpListener::bind(address).map_err(|error| format!("--serve {address}: {error}")));
+    let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+    let addresses = listeners.iter().map(|listener| Ok(listener.local_addr()?.to_string()));
+    let addresses = addresses.collect::<io::Result<Vec<_>>>()?.join(",");
+    if let Some(number) = arguments.processes {
+        let work = arguments.work.unwrap_or(0).to_string();
+        let words =
+            ["--one", "--work", &work, "--parent", &std::process::id().to_string()].map(str::to_owned);
+        let _processes = Processes::start(number, &listeners[0], &words)?;
+        eprintln!("listening on {addresses}");
+        io::stdin().read_to_end(&mut Vec::new())?;
+        return Ok(());
+    }
+    let looking = arguments.quota.map_or(Looking::Epoll, Looking::Polled);
+    let engine = Engine::new(&site, &listeners, Some(&io::stdin()))?;
+    eprintln!("listening on {addresses}");
+    let stats = engine.run(looking)?;
+    println!("{}", serde_json::to_string(&stats)?);
+    Ok(())
+}
+
+fn measure(arguments: &Arguments) -> turns::Done {
+    let Some(two) = Processor::two() else {
+        println!("skipped: this needs two processors, one for the server and one for the load");
+        return Ok(());
+    };
+    let [here, there] = two.map(Processor::new);
+    let tool = arguments.load.unwrap_or_else(Tool::installed);
+    let (rounds, millis) = if arguments.quick { (1, 200) } else { (arguments.rounds.max(1), 1_000) };
+    let effort = Effort {
+        rounds,
+        trial: Duration::from_millis(millis),
+        tool,
+        load: match (arguments.connections, arguments.work) {
+            (None, None) => None,
+            (connections, work) => Some((connections.unwrap_or(64).into(), work.unwrap_or(0))),
+        },
+        processors: [here?, there?],
+    };
+    println!("{}; load by {tool}, of `ports` by {}\n", Machine::read().line(), Tool::Own);
+    let sections: [(&str, Measure); 3] =
+        [("kept", table::kept), ("closed", table::closed), ("ports", ports::measure)];
+    let mut all = serde_json::Map::new();
+    let wanted =
+        |name: &str| arguments.sections.is_empty() || arguments.sections.iter().any(|one| one == name);
+    for (name, section) in sections.into_iter().filter(|(name, _)| wanted(name)) {
+        let section = section(effort)?;
+        println!("## {name}\n\n{section}");
+        all.insert(name.to_owned(), section.to_json());
+    }
+    let Some(path) = &arguments.json else { return Ok(()) };
+    let object =
+        json!({ "schema": "softtimers.bench.server/1", "machine": Machine::read(), "sections": all });
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    serde_json::to_writer_pretty(file.map_err(|error| format!("{}: {error}", path.display()))?, &object)?;
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! A web server for one file of 6 KB, and clients for it: the server experiment of the soft timers paper (§5.8, Table XII).
+//!
+//! ```text
+//!   clients ═══ ports ─▶ Engine, polled or by epoll ─▶ Turns ─▶ Connection ─▶ Request ─▶ Site
+//!   wrk, or client          or a process for each connection ────┘
+//! ```
+//!
+//! It speaks HTTP/1.1 as far as a file in memory needs it: GET and HEAD, connections that are kept or closed, requests that
+//! come in pieces or several at once. It is made to be measured, and to be read: no time-outs, no names but one.
+
+pub mod client;
+pub mod connection;
+pub mod engine;
+pub mod ports;
+pub mod processes;
+pub mod request;
+
+/// The paper's file.
+pub const FILE: [u8; 6 << 10] = [b'x'; 6 << 10];

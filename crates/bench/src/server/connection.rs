@@ -1,0 +1,299 @@
+//! One client's connection: [`Connection`], one request a step.
+//!
+//! A step answers at most one request, so that a client who sends many at once has his turn as others have, and it
+//! reads nothing while an answer waits to leave: a client who does not take his answers is not asked what else he wants.
+//!
+//! ```text
+//!   step: answer left over? ─▶ request left over? ─▶ read ─▶ whole? ─▶ write ─▶ Answered
+//!            └ full: Waits                            └ nothing: Waits   └ ended, or told to: Over
+//! ```
+
+use std::io::{ErrorKind, Read, Write};
+
+use super::request::{Answer, LONGEST_HEAD, Request, Site, Status};
+
+/// What a step has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A request was answered. If `more`, the next one may be there already: no readiness will tell.
+    Answered {
+        /// There may be another.
+        more: bool,
+    },
+    /// Nothing can be done until the stream is ready.
+    Waits,
+    /// It is to be closed; `answered`: with an answer, else by the client or an error.
+    Over {
+        /// Whether this step sent the end of an answer.
+        answered: bool,
+    },
+}
+
+/// A connection, and what is left of its bytes.
+#[derive(Debug)]
+pub struct Connection<S> {
+    stream: S,
+    /// What was read beyond the last request; never longer than a head may be.
+    rest: Vec<u8>,
+    /// An answer of which so many bytes are sent.
+    unsent: Option<(Answer, usize)>,
+    /// The last read filled the room: what it left behind no edge will tell.
+    unread: bool,
+}
+
+/// Where requests are read to, by all connections of a thread in turn.
+pub type Scratch = Box<[u8; LONGEST_HEAD]>;
+
+/// An empty one.
+pub fn scratch() -> Scratch {
+    Box::new([0; LONGEST_HEAD])
+}
+
+impl<S: Read + Write> Connection<S> {
+    /// Of a stream that is non-blocking, or whose reader has nothing else to do.
+    pub fn new(stream: S) -> Self {
+        Connection { stream, rest: Vec::new(), unsent: None, unread: false }
+    }
+
+    /// Goes on with it, up to the end of one answer.
+    ///
+    /// # Cost
+    /// A read and a write where the request is there in one piece, and nothing is allocated; else a read for each
+    /// piece.
+    pub fn step(&mut self, site: &Site, scratch: &mut Scratch) -> Step {
+        if let Some((answer, sent)) = self.unsent.take() {
+            return self.send(site, answer, sent);
+        }
+        let mut filled = self.rest.len();
+        scratch[..filled].copy_from_slice(&self.rest);
+        loop {
+            if filled > 0
+                && let Request::Whole { length, answer } = Request::of(&scratch[..filled])
+            {
+                self.rest.clear();
+                self.rest.extend_from_slice(&scratch[length..filled]);
+                site.work();
+                return self.send(site, answer, 0);
+            }
+            // A head that fills the room is never partial: there is room.
+            match self.stream.read(&mut scratch[filled..]) {
+                Ok(0) => return Step::Over { answered: false },
+                Ok(read) => {
+                    filled += read;
+                    self.unread = filled == LONGEST_HEAD;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.unread = false;
+                    self.rest.clear();
+                    self.rest.extend_from_slice(&scratch[..filled]);
+                    return Step::Waits;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Step::Over { answered: false },
+            }
+        }
+    }
+
+    /// The stream.
+    pub fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    fn send(&mut self, site: &Site, answer: Answer, mut sent: usize) -> Step {
+        let bytes = site.bytes(answer);
+        while sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(0) => return Step::Over { answered: false },
+                Ok(written) => sent += written,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.unsent = Some((answer, sent));
+                    return Step::Waits;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Step::Over { answered: false },
+            }
+        }
+        if !answer.close {
+            return Step::Answered { more: self.unread || !self.rest.is_empty() };
+        }
+        if answer.status != Status::Ok {
+            self.swallow();
+        }
+        Step::Over { answered: true }
+    }
+
+    /// What is not read when a stream is closed makes the kernel take the answer back (RFC 9112 §9.6).
+    fn swallow(&mut self) {
+        let mut unread = [0; 4 << 10];
+        for _ in 0..SWALLOWED {
+            if !self.stream.read(&mut unread).is_ok_and(|read| read > 0) {
+                break;
+            }
+        }
+    }
+}
+
+/// Reads for the sake of a client who has sent too much; beyond them he may miss his answer.
+const SWALLOWED: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::io;
+
+    use super::*;
+
+    /// A stream that gives these pieces, and takes so many bytes at a time; then both would block.
+    struct Pieces {
+        pieces: VecDeque<Vec<u8>>,
+        ended: bool,
+        takes: VecDeque<usize>,
+        taken: Vec<u8>,
+    }
+
+    impl Read for Pieces {
+        fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+            assert!(!room.is_empty(), "a read without room would say that the stream has ended");
+            let Some(piece) = self.pieces.front_mut() else {
+                return if self.ended { Ok(0) } else { Err(ErrorKind::WouldBlock.into()) };
+            };
+            let length = piece.len().min(room.len());
+            room[..length].copy_from_slice(&piece[..length]);
+            piece.drain(..length);
+            if piece.is_empty() {
+                self.pieces.pop_front();
+            }
+            Ok(length)
+        }
+    }
+
+    impl Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let Some(most) = self.takes.pop_front() else { return Err(ErrorKind::WouldBlock.into()) };
+            let length = most.min(bytes.len());
+            self.taken.extend_from_slice(&bytes[..length]);
+            Ok(length)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn connection(pieces: &[&str], takes: &[usize]) -> Connection<Pieces> {
+        let pieces = pieces.iter().map(|piece| piece.as_bytes().to_vec()).collect();
+        Connection::new(Pieces {
+            pieces,
+            ended: false,
+            takes: takes.iter().copied().collect(),
+            taken: vec![],
+        })
+    }
+
+    const GET: &str = "GET /file HTTP/1.1\r\nHost: h\r\n\r\n";
+    const ALL: usize = usize::MAX;
+
+    #[test]
+    fn a_request_in_pieces_is_answered_when_it_is_whole() {
+        let site = Site::of(b"content");
+        let mut connection = connection(&["GET /fi", "le HTTP/1.1\r\nHost: h\r\n"], &[ALL]);
+        assert_eq!(connection.step(&site, &mut scratch()), Step::Waits);
+        connection.stream.pieces.push_back(b"\r\n".to_vec());
+        assert_eq!(connection.step(&site, &mut scratch()), Step::Answered { more: false });
+        assert!(connection.stream.taken.ends_with(b"content"));
+    }
+
+    #[test]
+    fn requests_sent_at_once_are_answered_one_a_step_and_in_order() {
+        let site = Site::of(b"content");
+        let bad = "GET /other HTTP/1.1\r\nHost: h\r\n\r\n";
+        let mut connection = connection(&[&format!("{GET}{bad}{GET}GET /f")], &[ALL; 3]);
+        let steps: Vec<Step> = (0..4).map(|_| connection.step(&site, &mut scratch())).collect();
+        assert_eq!(steps[..3], [Step::Answered { more: true }; 3]);
+        assert_eq!(steps[3], Step::Waits);
+        let text = String::from_utf8(connection.stream.taken).unwrap();
+        let codes: Vec<&str> = text.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]).collect();
+        assert_eq!(codes, ["200", "404", "200"]);
+        assert_eq!(connection.rest, b"GET /f");
+    }
+
+    #[test]
+    fn an_answer_that_does_not_leave_is_gone_on_with_before_anything_is_read() {
+        let site = Site::of(&[b'x'; 100]);
+        let mut connection = connection(&[GET, GET], &[10, 20]);
+        assert_eq!(connection.step(&site, &mut scratch()), Step::Waits);
+        assert_eq!((connection.stream.taken.len(), connection.stream.pieces.len()), (30, 1));
+        assert_eq!(connection.step(&site, &mut scratch()), Step::Waits, "still full, and nothing was read");
+        assert_eq!(connection.stream.pieces.len(), 1);
+        connection.stream.takes.extend([ALL, ALL]);
+        assert_eq!(connection.step(&site, &mut scratch()), Step::Answered { more: false });
+        assert_eq!(connection.step(&site, &mut scratch()), Step::Answered { more: false });
+        let whole = site.bytes(Answer { status: Status::Ok, head_only: false, close: false });
+        assert_eq!(connection.stream.taken, [whole, whole].concat());
+    }
+
+    #[test]
+    fn what_is_no_request_is_told_so_and_ends_it() {
+        let site = Site::of(b"");
+        let mut connection = connection(&["\u{16}\u{3}\u{1} not HTTP\r\n\r\n", GET], &[ALL; 2]);
+        assert_eq!(connection.step(&site, &mut scratch()), Step::Over { answered: true });
+        assert!(connection.stream.taken.starts_with(b"HTTP/1.1 400 "));
+    }
+
+    #[test]
+    fn a_head_without_end_is_refused_at_its_limit() {
+        let site = Site::of(b"");
+        let endless = format!("GET /file HTTP/1.1\r\nHost: h\r\nx: {}", "y".repeat(3 * LONGEST_HEAD));
+        let mut connection = connection(&[&endless], &[ALL]);
+        assert_eq!(connection.step(&site, &mut scratch()), Step::Over { answered: true });
+        assert!(connection.stream.taken.starts_with(b"HTTP/1.1 431 "));
+        assert!(connection.rest.capacity() <= LONGEST_HEAD);
+    }
+
+    #[test]
+    fn a_client_that_leaves_ends_it() {
+        let mut connection = connection(&["GET /file HTT"], &[]);
+        connection.stream.ended = true;
+        assert_eq!(connection.step(&Site::of(b""), &mut scratch()), Step::Over { answered: false });
+    }
+
+    #[test]
+    fn a_read_that_filled_the_room_may_have_left_something() {
+        let site = Site::of(b"");
+        let fill = format!("{GET}GET /{}", "z".repeat(LONGEST_HEAD - GET.len() - 5));
+        let mut connection = connection(&[&fill], &[ALL]);
+        assert_eq!(connection.step(&site, &mut scratch()), Step::Answered { more: true });
+        assert!(connection.rest.len() < LONGEST_HEAD, "there is room to read");
+    }
+
+    /// 256 of these fill the room to its last byte.
+    const EVEN: &str = "GET /file HTTP/1.1\r\nHost: hh\r\n\r\n";
+
+    #[test]
+    fn what_a_full_room_left_behind_is_not_forgotten_by_the_requests_in_it() {
+        let site = Site::of(b"");
+        assert_eq!(LONGEST_HEAD % EVEN.len(), 0);
+        let number = 4 * LONGEST_HEAD / EVEN.len();
+        let mut connection = connection(&[&EVEN.repeat(number)], &[]);
+        let mut scratch = scratch();
+        let mut answered = 0;
+        // As edges tell: it is gone on with for as long as it says so, and when an answer can leave again.
+        for turn in 0.. {
+            connection.stream.takes.extend((turn % 3 > 0).then_some(ALL));
+            match connection.step(&site, &mut scratch) {
+                Step::Answered { more } => {
+                    answered += 1;
+                    if !more {
+                        break;
+                    }
+                }
+                Step::Waits if connection.unsent.is_some() => {}
+                other => {
+                    assert_eq!((other, answered), (Step::Waits, number));
+                    break;
+                }
+            }
+        }
+        assert_eq!(answered, number);
+    }
+}
