@@ -107,7 +107,8 @@ impl Interrupt {
     /// If the system has no descriptors left.
     pub fn share(&self) -> io::Result<Interrupt> {
         let (readable, written) = (self.readable.try_clone()?, self.written.try_clone()?);
-        Ok(Interrupt { arrived: Arc::clone(&self.arrived), readable, written })
+        let [arrived, ends] = [&self.arrived, &self.ends].map(Arc::clone);
+        Ok(Interrupt { arrived, ends, last: Arc::clone(&self.last), readable, written })
     }
 
     /// Something that ends the run from another thread.
