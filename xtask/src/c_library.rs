@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::program::{Profile, cargo, must};
+use crate::program::Profile;
+use crate::shipped;
 use crate::workspace::Workspace;
 
 const PACKAGE: &str = "softtimers-capi";
@@ -35,8 +36,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     ensure!(prefix.starts_with('/'), "`{prefix}`: an absolute path is needed");
     let under = under.map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let place = Place { prefix, library: "lib", under: &under };
-    put(&Workspace::load()?, Profile::Release, &place)?;
-    println!("{}", place.to(prefix).display());
+    for file in put(&Workspace::load()?, Profile::Release, &place)? {
+        println!("{}", file.display());
+    }
     Ok(true)
 }
 
@@ -56,30 +58,32 @@ impl Place<'_> {
     }
 }
 
-/// Builds the library and puts everything into its place.
+/// Builds the library, puts everything into its place, and returns each file and link.
 ///
 /// # Errors
 /// If it cannot be built, or a file not be written.
-pub(crate) fn put(workspace: &Workspace, profile: Profile, place: &Place) -> Result<()> {
+pub(crate) fn put(workspace: &Workspace, profile: Profile, place: &Place) -> Result<Vec<PathBuf>> {
     let root = workspace.root();
-    must(cargo(root).arg("build").args(profile.flags()).args(["--package", PACKAGE]))?;
+    let libraries = shipped::build(workspace, profile, PACKAGE, None)?;
     let version = &workspace.member(PACKAGE).with_context(|| format!("there is no {PACKAGE}"))?.version;
     let template = fs::read_to_string(root.join(TEMPLATE)).with_context(|| format!("no {TEMPLATE}"))?;
     let description = described(&template, place, version)?;
 
-    let libraries = workspace.target_directory.join(profile.directory());
     let (include, lib) = (place.to(place.prefix).join("include"), place.to(place.prefix).join(place.library));
     for directory in [&include, &lib.join("pkgconfig")] {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     }
     let (full, named) = (format!("libsofttimers.so.{version}"), soname(version));
-    copy(&root.join(HEADER), &include.join("softtimers.h"))?;
-    copy(&libraries.join("libsofttimers_capi.a"), &lib.join("libsofttimers.a"))?;
-    copy(&libraries.join("libsofttimers_capi.so"), &lib.join(&full))?;
-    link(&full, &lib.join(&named))?;
-    link(&named, &lib.join("libsofttimers.so"))?;
     let file = lib.join("pkgconfig/softtimers.pc");
-    fs::write(&file, description).with_context(|| format!("cannot write {}", file.display()))
+    fs::write(&file, description).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(vec![
+        copy(&root.join(HEADER), include.join("softtimers.h"))?,
+        copy(&libraries.join("libsofttimers_capi.a"), lib.join("libsofttimers.a"))?,
+        copy(&libraries.join("libsofttimers_capi.so"), lib.join(&full))?,
+        link(&full, lib.join(&named))?,
+        link(&named, lib.join("libsofttimers.so"))?,
+        file,
+    ])
 }
 
 /// The name inside the shared library, as build.rs of the package makes it.
@@ -103,16 +107,17 @@ fn described(template: &str, place: &Place, version: &str) -> Result<String> {
     Ok(description)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
-    Ok(())
+fn copy(from: &Path, to: PathBuf) -> Result<PathBuf> {
+    fs::copy(from, &to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(to)
 }
 
-fn link(target: &str, name: &Path) -> Result<()> {
+fn link(target: &str, name: PathBuf) -> Result<PathBuf> {
     if name.is_symlink() {
-        fs::remove_file(name).with_context(|| format!("cannot replace {}", name.display()))?;
+        fs::remove_file(&name).with_context(|| format!("cannot replace {}", name.display()))?;
     }
-    symlink(target, name).with_context(|| format!("cannot make {}", name.display()))
+    symlink(target, &name).with_context(|| format!("cannot make {}", name.display()))?;
+    Ok(name)
 }
 
 #[cfg(test)]

@@ -74,7 +74,17 @@ pub(crate) fn packaged(workspace: &Workspace) -> Result<Outcome> {
 const NEEDED: &[(&str, &[&str])] = &[
     (
         "softtimers-bpf",
-        &["object/probe.bpf.o", "object/softtimer.bpf.o", "include/softtimer.bpf.h", "LICENSE-MIT"],
+        &[
+            "object/batch.bpf.o",
+            "object/probe.bpf.o",
+            "object/softtimer.bpf.o",
+            "object/timer.bpf.o",
+            "include/footprint.bpf.h",
+            "include/kernel.bpf.h",
+            "include/softtimer.bpf.h",
+            "include/sources.bpf.h",
+            "LICENSE-MIT",
+        ],
     ),
     ("softtimers-capi", &["include/softtimers.h", "softtimers.pc.in", "build.rs", "README.md"]),
     ("softtimers-sim", &["src/livelock/figures.csv"]),

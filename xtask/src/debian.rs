@@ -123,8 +123,8 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Vec<PathB
         let length = |package: &Package| {
             package.takes.iter().filter(|start| file.starts_with(*start)).map(String::len).max()
         };
-        let (_, owner) =
-            (0..).zip(&packages).map(|(at, package)| (length(package), at)).max().context(file.clone())?;
+        let claims = (0..).zip(&packages).filter_map(|(at, package)| Some((length(package)?, at)));
+        let (_, owner) = claims.max().with_context(|| format!("{file} is of no package"))?;
         taken[owner].push(file);
     }
     let pairs = packages.iter().zip(taken);

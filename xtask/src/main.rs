@@ -32,6 +32,7 @@ mod program;
 mod release;
 mod report;
 mod rig;
+mod shipped;
 mod site;
 mod sizes;
 mod source;

@@ -16,7 +16,7 @@ use crate::debian::trial;
 use crate::program::{self, Profile, cargo, must, output, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::Workspace;
-use crate::{crates, header, licences, toolchains};
+use crate::{crates, header, licences, shipped, toolchains};
 
 /// `cargo xtask release --dry-run [STEP …]`.
 ///
@@ -39,7 +39,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         }
     }
     let is_well = report.close();
-    println!("\nWhat is left to a person:\n{}", UPLOAD.replace("VERSION", version(&workspace)?));
+    if is_well {
+        println!("\nWhat is left to a person:\n{}", UPLOAD.replace("VERSION", version(&workspace)?));
+    }
     Ok(is_well)
 }
 
@@ -120,31 +122,27 @@ fn semver(root: &Path) -> Result<Outcome> {
     program::check(cargo(root).args(["semver-checks", "--workspace", "--baseline-rev", last]))
 }
 
-/// The command without any library, for whatever Linux; where there is no musl, with glibc inside.
+/// The command without any library, for whatever Linux.
 fn static_binary(workspace: &Workspace) -> Result<Outcome> {
-    let root = workspace.root();
+    let (root, image) = (workspace.root(), workspace.target_directory.join("image"));
+    // The image shall never be made of an earlier one.
+    if image.exists() {
+        fs::remove_dir_all(&image).with_context(|| format!("cannot empty {}", image.display()))?;
+    }
     let musl = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     let sysroot = output(command("rustc", root).args(["--print", "sysroot"]))?;
     if !Path::new(sysroot.trim()).join("lib/rustlib").join(&musl).is_dir() {
         return Ok(Outcome::skipped(format!("`rustup target add {musl}` brings what it needs")));
     }
-    must(cargo(root).args([
-        "build",
-        "--release",
-        "--locked",
-        "--package",
-        "softtimers-cli",
-        "--target",
-        &musl,
-    ]))?;
-    let built = workspace.target_directory.join(&musl).join("release/softtimers");
-    let headers = output(command("objdump", root).arg("-p").arg(&built));
-    if let Some(line) = headers.iter().flat_map(|text| text.lines()).find(|line| line.contains("NEEDED")) {
+    let built = shipped::build(workspace, Profile::Release, COMMAND, Some(&musl))?.join("softtimers");
+    let headers = output(command("objdump", root).arg("-p").arg(&built))?;
+    if let Some(line) = headers.lines().find(|line| line.contains("NEEDED")) {
         return Ok(Outcome::failed(format!("{} is not static: {}", built.display(), line.trim())));
     }
     // Where nothing but it is, it has to run too.
     let says = output(command(&built, root).env_clear().arg("--version"))?;
     let stripped = stripped(workspace, &built)?;
+    shipped::is_nowhere(workspace, &stripped)?;
     let size = fs::metadata(&stripped)?.len();
     Ok(Outcome::passed(format!("{}, {} KiB, {}", says.trim(), size / 1024, stripped.display())))
 }
@@ -156,6 +154,7 @@ fn stripped(workspace: &Workspace, built: &Path) -> Result<PathBuf> {
     let copy = directory.join("softtimers");
     fs::copy(built, &copy)?;
     must(command("strip", &directory).arg("--strip-all").arg(&copy))?;
+    fs::write(directory.join("THIRD-PARTY"), shipped::notices(workspace, &[COMMAND])?)?;
     for file in ["Containerfile", "LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(workspace.root().join(file), directory.join(file)).with_context(|| format!("no {file}"))?;
     }
@@ -181,7 +180,7 @@ fn image(workspace: &Workspace) -> Result<Outcome> {
         let mut run = command(tool, &directory);
         let alone =
             ["run", "--rm", "--network", "none", "--cap-drop", "ALL", "--read-only", &name, "--version"];
-        return Ok(Outcome::passed(output(run.args(alone))?));
+        return says(&output(run.args(alone))?, workspace);
     }
     let container = output(command(tool, &directory).args(["from", &name]))?;
     let mut run = command(tool, &directory);
@@ -196,16 +195,28 @@ fn image(workspace: &Workspace) -> Result<Outcome> {
         "/softtimers",
         "--version",
     ];
-    let says = output(run.args(alone));
+    let said = output(run.args(alone));
     must(command(tool, &directory).args(["rm", container.trim()]))?;
-    Ok(Outcome::passed(format!("{name}: {}", says?.trim())))
+    says(&said?, workspace)
 }
+
+/// Whether the image has the command of this version.
+fn says(said: &str, workspace: &Workspace) -> Result<Outcome> {
+    let expected = format!("softtimers {}", version(workspace)?);
+    Ok(if said.trim() == expected {
+        Outcome::passed(format!("it says {expected}"))
+    } else {
+        Outcome::failed(format!("it says {}, and not {expected}", said.trim()))
+    })
+}
+
+const COMMAND: &str = "softtimers-cli";
 
 const UPLOAD: &str = "\
 - name the section of CHANGELOG.md [VERSION] with its date; commit
 - git tag --annotate vVERSION && git push --tags
 - cargo publish --workspace
-- hand out target/debian/*.deb and target/image/softtimers with their sums";
+- hand out target/debian/*.deb and target/image (softtimers, and the licences beside it) with their sums";
 
 #[cfg(test)]
 mod tests {

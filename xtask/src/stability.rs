@@ -32,8 +32,9 @@ pub(crate) fn check(files: &[TextFile]) -> Result<Outcome> {
     Ok(Outcome::of(problems, format!("{} schemas", promised.len())))
 }
 
-/// What hidden subcommands print.
-const OWN_USE: &[&str] = &["softtimers.echo-client/1"];
+/// What hidden subcommands and benches print, and what `report` saves for itself.
+const OWN_USE: &[&str] =
+    &["softtimers.bench.timers/1", "softtimers.echo-client/1", "softtimers.report.run/1"];
 
 /// Where tests begin; their schemas are their own.
 fn without_tests(text: &str) -> &str {
@@ -46,7 +47,7 @@ fn without_tests(text: &str) -> &str {
 
 /// Words like `softtimers.send/1`.
 fn schemas(text: &str) -> BTreeSet<String> {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || ".-/".contains(c);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || ".-_/".contains(c);
     let words = text.split(|c: char| !is_part(c));
     let is_schema = |word: &&str| {
         let numbered = word.strip_prefix("softtimers.").and_then(|rest| rest.split_once('/'));
@@ -72,6 +73,7 @@ mod tests {
         let code = "const S: &str = \"softtimers.send/1\";\n#[cfg(test)]\nmod tests {\n    const S: &str = \"softtimers.test/1\";\n}\n";
         assert!(problems("| `send` | `softtimers.send/1` |", code).is_empty());
         assert_eq!(problems("", code), ["docs/stability.md does not list softtimers.send/1"]);
+        assert_eq!(problems("", "\"softtimers.two_words/1\"").len(), 1, "a word with an underscore");
         let page = "softtimers.send/1 softtimers.recv/2";
         assert_eq!(problems(page, code), ["docs/stability.md lists softtimers.recv/2, which nothing prints"]);
     }

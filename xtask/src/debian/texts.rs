@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use super::{REVISION, tree};
 use crate::program::{Profile, must, output, program as command};
+use crate::shipped;
 use crate::workspace::Workspace;
 
 pub(super) struct Texts {
@@ -18,6 +19,8 @@ pub(super) struct Texts {
     /// For `dpkg-deb`: a trial is not kept for long enough to be small.
     pub(super) compression: &'static str,
     copyright: String,
+    /// The licences of what is built in.
+    notices: String,
     changelog: String,
     /// The project's own.
     changes: String,
@@ -45,6 +48,7 @@ impl Texts {
             maintainer,
             epoch: commit("%ct")?,
             copyright: copyright(workspace)?,
+            notices: shipped::notices(workspace, &["softtimers-cli", "softtimers-capi"])?,
             changelog,
             changes,
         })
@@ -54,9 +58,10 @@ impl Texts {
     pub(super) fn documents(&self, package: &str, directory: &Path) -> Result<()> {
         let place = directory.join("usr/share/doc").join(package);
         tree::write(&place.join("copyright"), &self.copyright)?;
+        tree::write(&place.join("THIRD-PARTY"), &self.notices)?;
         tree::write(&place.join("changelog"), &self.changes)?;
         tree::write(&place.join("changelog.Debian"), &self.changelog)?;
-        must(command("gzip", &place).args(["-9", "-n", "changelog", "changelog.Debian"]))
+        must(command("gzip", &place).args(["-9", "-n", "changelog", "changelog.Debian", "THIRD-PARTY"]))
     }
 }
 
@@ -77,7 +82,8 @@ fn copyright(workspace: &Workspace) -> Result<String> {
     let mut text = format!(
         "softtimers is under the MIT licence or the Apache licence 2.0, at your choice.\n\n\
          On Debian systems the Apache licence is in /usr/share/common-licenses/Apache-2.0.\n\n{mit}\n{holder}\n\n\
-         Built into the programs, each under the licence that its source comes with:\n\n"
+         Built into the programs, each under the licence that its source comes with, of which \
+         THIRD-PARTY.gz beside this file has the text:\n\n"
     );
     let members = ["softtimers-cli", "softtimers-capi"].into_iter().filter_map(|name| workspace.member(name));
     let built: BTreeSet<String> = members

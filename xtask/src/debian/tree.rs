@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::c_library::{self, Place};
-use crate::program::{Profile, cargo, must, output, program as command};
+use crate::program::{Profile, must, output, program as command};
+use crate::shipped;
 use crate::workspace::Workspace;
 
 /// A directory that stands for `/`.
@@ -29,23 +30,26 @@ impl Tree {
         let tree = Tree { root: root.to_owned(), architecture: super::architecture()?, library };
         // One by one: built together, the command would have features that only the library wants.
         let from = workspace.root();
-        must(cargo(from).arg("build").args(profile.flags()).args(["--package", "softtimers-cli"]))?;
-        let program = workspace.target_directory.join(profile.directory()).join("softtimers");
+        let program = shipped::build(workspace, profile, "softtimers-cli", None)?.join("softtimers");
         copy(&program, &tree.at("usr/bin/softtimers"))?;
         tree.strip("usr/bin/softtimers", "--strip-all")?;
         c_library::put(workspace, profile, &Place { prefix: "/usr", library: &tree.library, under: root })?;
         tree.strip_libraries()?;
+        if profile == Profile::Release {
+            for file in tree.files()? {
+                shipped::is_nowhere(workspace, &tree.at(&file))?;
+            }
+        }
         tree.documents(&program)?;
         for (file, place) in COPIED {
             let name = Path::new(file).file_name().context(*file)?;
             copy(&from.join(file), &tree.at(place).join(name))?;
         }
-        for example in fs::read_dir(from.join("crates/capi/examples"))? {
-            let example = example?;
-            copy(
-                &example.path(),
-                &tree.at("usr/share/doc/libsofttimers-dev/examples").join(example.file_name()),
-            )?;
+        // Of the project, not what somebody compiled beside them.
+        let examples = output(command("git", from).args(["ls-files", "--", "crates/capi/examples"]))?;
+        for example in examples.lines() {
+            let name = Path::new(example).file_name().context("a file")?;
+            copy(&from.join(example), &tree.at("usr/share/doc/libsofttimers-dev/examples").join(name))?;
         }
         Ok(tree)
     }
@@ -142,7 +146,7 @@ fn newest(symbols: &str, prefix: &str) -> Option<Vec<u32>> {
 }
 
 /// Everything below a directory that is none itself, in order.
-fn below(directory: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn below(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = vec![];
     let entries = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
     for entry in entries {

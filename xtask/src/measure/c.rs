@@ -75,7 +75,10 @@ fn compiled(workspace: &Workspace, example: &str, packages: &[&str]) -> Result<O
     let source = Path::new("crates/capi/examples").join(example).with_extension("c");
     let mut cc = command("cc", workspace.root());
     cc.args(["-std=gnu11", "-O2", "-o"]).arg(&program).arg(source).arg("-I").arg(usr.join("include"));
-    cc.arg(usr.join("lib/libsofttimers.a")).args(flags.split_whitespace()).args(["-lpthread", "-lm", "-ldl"]);
+    // Shared, as the others are: each call goes through the same table.
+    let lib = usr.join("lib");
+    cc.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-lsofttimers");
+    cc.args(flags.split_whitespace());
     must(&mut cc)?;
     Ok(Some(program))
 }
