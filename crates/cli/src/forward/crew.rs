@@ -207,8 +207,7 @@ mod tests {
 
     #[test]
     fn one_that_panics_ends_all() {
-        let (interrupt, other) =
-            (crate::interrupt::Interrupt::deaf(), crate::interrupt::Interrupt::deaf());
+        let (interrupt, other) = (crate::interrupt::Interrupt::deaf(), crate::interrupt::Interrupt::deaf());
         // What the crew itself ends is another run.
         let mut crew = Crew::ended_by(other.ender().unwrap());
         crew.start(interrupt.ender().unwrap(), |_| panic!("on purpose")).unwrap();

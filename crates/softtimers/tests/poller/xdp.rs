@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Generator, GeneratorConfig, Interface};
 use softtimers::poll::{Input, Interrupts, Quota, SourceConfig, SourceId};
 use softtimers::poller::{Device, Outputs, Packet, Poller, Transmit, XdpConfig, XdpDevice};
@@ -471,7 +472,8 @@ fn shares_of_queues_are_disjoint_and_whole() {
         assert!(refused(4, config).to_string().starts_with("a1: 4 shares of 3 queues that receive and 3 "));
         cables.ip("link add t1 numtxqueues 1 numrxqueues 3 type veth peer name t0").unwrap();
         let error = XdpDevice::sharded(&[interface("t1")], config, 2).unwrap_err();
-        let told = "t1: 2 shares of 3 queues that receive and 1 that send; each wants one of both (ethtool -L t1 ";
+        let told =
+            "t1: 2 shares of 3 queues that receive and 1 that send; each wants one of both (ethtool -L t1 ";
         assert!(error.to_string().starts_with(told), "{error}");
         assert_eq!(refused(0, config).kind(), ErrorKind::InvalidInput);
         let shut = XdpConfig { drop_while_shut: true, ..config };
@@ -695,9 +697,15 @@ fn settled(sent: u64) {
     while counted() < sent && Monotonic.now() < until {
         thread::yield_now();
     }
-    // They are counted a little before they are in the ring.
-    #[expect(clippy::disallowed_methods, reason = "to look would be to take")]
-    thread::sleep(Duration::from_millis(100));
+    // They are counted a little before they are in the ring, by a softirq. Nobody else runs on its processor before it
+    // is done; it is one of those that the sender may run on.
+    let all = sched_getaffinity(None).unwrap();
+    for processor in (0..CpuSet::MAX_CPU).filter(|&processor| all.is_set(processor)) {
+        let mut one = CpuSet::new();
+        one.set(processor);
+        sched_setaffinity(None, &one).unwrap();
+    }
+    sched_setaffinity(None, &all).unwrap();
 }
 
 /// A queue that is never empty does not keep the others waiting.
