@@ -40,7 +40,7 @@ use crate::machine::{Interference, Machine, Neighbours};
 use crate::output::{Run, say};
 use crate::plan::{Between, ForwardPlan};
 use crate::progress::Progress;
-use crate::stream::Stream;
+use crate::stream::{Counter, Stream};
 use engine::{Engine, Handler};
 use metrics::Metrics;
 use mode::Mode;
@@ -69,7 +69,7 @@ pub fn run(plan: &ForwardPlan) -> Result<(), Failure> {
                 client_timeout_s: Some(config.clients.idle.as_secs_f64()),
                 ..ForwardConfig::of(plan, engine.metrics.as_ref())
             };
-            carry(plan, engine, &config, &words, ender)
+            carry(plan, engine, &config, &words, ender, |_, _| Ok(()))
         }
         Between::Interfaces(between) => interfaces::run(plan, between, interrupt),
     }
@@ -79,13 +79,15 @@ fn ender(interrupt: &Interrupt) -> Result<Ender, Failure> {
     interrupt.ender().map_err(|error| Failure::broke_off("listening for signals", &error))
 }
 
-/// Runs an engine to its end; `words` say between what.
+/// Runs an engine to its end; `words` say between what. Whoever else is to forward begins in `join`, when nothing that was
+/// asked for can be wrong any more, and counts where it says.
 fn carry<H: Handler>(
     plan: &ForwardPlan,
     mut engine: Engine<H>,
     config: &ForwardConfig,
     words: &str,
     ender: Ender,
+    join: impl FnOnce(&mut Engine<H>, Option<Counter<Second>>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let machine = Machine::read();
     let example = example(plan, engine.report());
@@ -96,6 +98,7 @@ fn carry<H: Handler>(
     let blank = Second::default();
     let stream = plan.output.stream.then(|| Stream::start("softtimers.forward.stream/1", None, blank, ender));
     stream.iter().for_each(|stream| engine.count_in(stream.counter()));
+    join(&mut engine, stream.as_ref().map(Stream::counter))?;
     say(format_args!("{words}"));
     if let Some(metrics) = &config.metrics {
         say(format_args!("metrics on http://{metrics}/metrics"));

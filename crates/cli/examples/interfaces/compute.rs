@@ -153,6 +153,9 @@ fn woken<D: Device<Address = FrameInfo> + AsFd>(
         // The computation gives way, as a program does to an interrupt; a thread of its own, since nice values of
         // unprivileged threads only grow.
         let (over, counted) = (&over, &received);
+        let looking = looking(Mode::Interrupt, 64);
+        let mut poller: Poller<D, Looks> = Poller::new()?;
+        let source = poller.add(device, SourceConfig::new(looking.policy()).with_quota(looking.quota()))?;
         let computation = scope.spawn(move || {
             let niced = setpriority_process(None, 19);
             let rate = work(TURN, || Ok(None));
@@ -160,9 +163,6 @@ fn woken<D: Device<Address = FrameInfo> + AsFd>(
             niced?;
             rate
         });
-        let looking = looking(Mode::Interrupt, 64);
-        let mut poller: Poller<D, Looks> = Poller::new()?;
-        let source = poller.add(device, SourceConfig::new(looking.policy()).with_quota(looking.quota()))?;
         let from = Monotonic.now();
         while !over.load(Ordering::Relaxed) {
             poller.wait(Some(Monotonic.now() + WAIT), |packet, _| {

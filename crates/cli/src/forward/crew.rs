@@ -6,7 +6,7 @@
 //!                                  └─▶ engine ─▶ B ─┴─▶ board: what each has done so far, four times a second
 //! ```
 //!
-//! They share no packet and no lock on a packet's way. What the others have done stands on a [`Board`] each, from where
+//! They share no packet and no lock on a packet's way; where a stream is wanted, one is taken once a round. What the others have done stands on a [`Board`] each, from where
 //! the first one adds it to what it tells; at the end all of it is there, since it waits for them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,6 +47,16 @@ pub struct Crew {
 struct Member {
     board: Board,
     thread: Option<JoinHandle<Result<(), Failure>>>,
+}
+
+/// If one could not go on, nobody shall, also where it panicked.
+#[derive(Debug)]
+struct Last(Ender);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 impl Share {
@@ -106,11 +116,10 @@ impl Crew {
     ) -> Result<(), Failure> {
         let board = Board::default();
         let own = board.clone();
+        let last = Last(ender);
         let run = move || {
-            let outcome = run(&own);
-            // If it could not go on, nobody shall.
-            ender.end();
-            outcome
+            let _last = last;
+            run(&own)
         };
         let thread =
             std::thread::Builder::new().name(format!("poller {}", self.members.len() + 2)).spawn(run);
@@ -194,5 +203,15 @@ mod tests {
         let mut all = Share::default();
         crew.add_to(&mut all);
         assert_eq!(all.total.counts.out, 5);
+    }
+
+    #[test]
+    fn one_that_panics_ends_all() {
+        let (interrupt, other) = (crate::interrupt::Interrupt::deaf(), crate::interrupt::Interrupt::deaf());
+        // What the crew itself ends is another run.
+        let mut crew = Crew::ended_by(other.ender().unwrap());
+        crew.start(interrupt.ender().unwrap(), |_| panic!("on purpose")).unwrap();
+        assert_eq!(crew.end(), Err(Failure::check("a thread that forwards panicked")));
+        assert!(interrupt.arrived());
     }
 }

@@ -83,19 +83,9 @@ fn start<D: Wire + Send + 'static>(
     let mut devices = devices.into_iter();
     let own = devices.next().ok_or_else(|| Failure::check("no devices to forward between"))?;
     let clash = |error| Failure::broke_off("listening for signals", &error);
-    let mut crew = Crew::ended_by(interrupt.ender().map_err(clash)?);
     let shared = interrupt.share().map_err(clash)?;
     // What is wrong with the rules, or an address, is found before there is anybody else.
-    let mut engine = setting.engine(interrupt, own)?;
-    for devices in devices {
-        let (setting, interrupt) = (setting.quietly(), shared.share().map_err(clash)?);
-        crew.start(interrupt.ender().map_err(clash)?, move |board| {
-            let mut engine = setting.engine(interrupt, devices)?;
-            engine.board = Some(board.clone());
-            engine.run()
-        })?;
-    }
-    engine.crew = crew;
+    let engine = setting.engine(interrupt, own)?;
     let [a, b] = between.names.clone();
     let doing = if between.routed.is_some() { "routing" } else { "forwarding" };
     let words = format!("{doing} between {a} and {b}");
@@ -107,7 +97,20 @@ fn start<D: Wire + Send + 'static>(
         routed: Some(between.routed.is_some()),
         ..ForwardConfig::of(plan, engine.metrics.as_ref())
     };
-    carry(plan, engine, &config, &words, ender)
+    carry(plan, engine, &config, &words, ender, |engine, counter| {
+        engine.crew = Crew::ended_by(shared.ender().map_err(clash)?);
+        for devices in devices {
+            let (setting, interrupt) = (setting.quietly(), shared.share().map_err(clash)?);
+            let counter = counter.clone();
+            engine.crew.start(interrupt.ender().map_err(clash)?, move |board| {
+                let mut engine = setting.engine(interrupt, devices)?;
+                engine.board = Some(board.clone());
+                counter.into_iter().for_each(|counter| engine.count_in(counter));
+                engine.run()
+            })?;
+        }
+        Ok(())
+    })
 }
 
 /// What all threads begin with.

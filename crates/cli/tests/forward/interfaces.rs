@@ -65,14 +65,27 @@ impl Forwarder {
         Pid::from_raw(self.child.id() as i32).unwrap()
     }
 
-    fn finish(mut self) -> Value {
+    fn finish(self) -> Value {
+        let text = self.ended();
+        let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        adds_up(&report);
+        report
+    }
+
+    /// Of `--json-stream`, whose lines add up to the report.
+    fn streamed(self) -> Value {
+        let (lines, report) = common::streamed(self.ended().as_bytes(), "forward", "in");
+        assert!(!lines.is_empty());
+        adds_up(&report);
+        report
+    }
+
+    fn ended(mut self) -> String {
         kill_process(self.id(), Signal::TERM).unwrap();
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
-        let report = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-        adds_up(&report);
-        report
+        text
     }
 }
 
@@ -447,7 +460,7 @@ fn several_pollers_add_up_and_flows_keep_their_order() {
         }
         for driver in drivers(hosts) {
             let mut child = hosts
-                .command(&format!("forward qa qb --pollers 2 --json --duration 60s {driver}"))
+                .command(&format!("forward qa qb --pollers 2 --json-stream --duration 60s {driver}"))
                 .spawn()
                 .unwrap();
             let mut words = BufReader::new(child.stderr.take().unwrap());
@@ -494,7 +507,8 @@ fn several_pollers_add_up_and_flows_keep_their_order() {
                     assert_eq!(*numbers, sent, "{driver}, flow {flow}");
                 }
             }
-            let report = forwarder.finish();
+            // The lines of the stream are of both, too.
+            let report = forwarder.streamed();
             assert_eq!((&report["config"]["pollers"], &report["dropped"]["output"]), (&2.into(), &0.into()));
             let [up, down] = ["/up/sent", "/down/sent"].map(|way| count(&report, way));
             // And what the kernel says by itself, of which there is little.
@@ -512,10 +526,12 @@ fn several_pollers_have_no_rates_and_no_more_queues_than_there_are() {
             |words: String| hosts.command(&format!("forward wa wb --pollers 2 {words}")).output().unwrap();
         let message = common::refusal(&run(format!("--rules {}", rated.0.display())), 2);
         assert!(message.contains("rated.rules:1: a rate, which --pollers 1 can count"), "{message}");
+        let message = common::refusal(&run("--assert snet>1 --duration 1s".to_owned()), 2);
+        assert!(message.contains("snet"), "{message}");
         if drivers(hosts).len() == 2 {
             let message = common::refusal(&run("--driver xdp".to_owned()), 2);
             assert!(
-                message.contains("wa: 1 of its queues in 2 shares; each wants one (ethtool"),
+                message.contains("wa: 2 shares of 1 queues that receive and 1 that send; each wants one"),
                 "{message}"
             );
         }

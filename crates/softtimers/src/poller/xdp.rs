@@ -67,7 +67,7 @@ use super::frame::FrameInfo;
 use crate::epoll::{Epoll, Waiting};
 use crate::packet::{Interface, Offload};
 use crate::rtnetlink;
-use crate::sys::ethtool;
+use crate::sys::ethtool::{self, Queues};
 use crate::sys::packet;
 use crate::sys::sockopt;
 use crate::sys::xdp::ring::{Consumer, Descriptor, Producer};
@@ -155,18 +155,18 @@ impl XdpDevice {
     /// share tells.
     ///
     /// # Errors
-    /// As there; `InvalidInput` too for no shares, for more than an interface has queues, and with
+    /// As there; `InvalidInput` too for no shares, for more than an interface has queues of either way, and with
     /// [`drop_while_shut`](XdpConfig::drop_while_shut), since the program drops for all shares or for none.
     pub fn sharded(interfaces: &[Interface], config: XdpConfig, shares: usize) -> io::Result<Vec<Vec<Self>>> {
         let ports: Vec<Port<'_>> = interfaces.iter().map(Port::of).collect::<io::Result<_>>()?;
         let refused = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        if let Some(Port { name, queues, .. }) =
-            ports.iter().find(|port| port.queues as usize / shares.max(1) == 0)
-        {
-            let message = format!(
-                "{name}: {queues} of its queues in {shares} shares; each wants one (ethtool -L sets them)"
-            );
-            return refused(message);
+        // The kernel drops in silence what is sent by a queue that is not there.
+        let few = |port: &&Port<'_>| (port.queues.min(port.send_queues) as usize) < shares;
+        if let Some(Port { name, queues, send_queues, .. }) = ports.iter().find(few) {
+            return refused(format!(
+                "{name}: {shares} shares of {queues} queues that receive and {send_queues} that send; each wants one of \
+                 both (ethtool -L {name} combined {shares}, or rx {shares} tx {shares})"
+            ));
         }
         if shares == 0 || shares > 1 && config.drop_while_shut {
             return refused(format!("{shares} shares of an interface, which drops while it is shut"));
@@ -459,16 +459,18 @@ pub(crate) struct Port<'a> {
     pub(crate) name: &'a str,
     pub(crate) index: u32,
     pub(crate) mtu: u32,
+    /// It receives by.
     pub(crate) queues: u32,
+    pub(crate) send_queues: u32,
 }
 
 impl<'a> Port<'a> {
     fn of(interface: &'a Interface) -> io::Result<Self> {
         let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         let name = interface.name();
-        let queues = match ethtool::receive_queues(any.as_fd(), name) {
-            Ok(queues) => queues.max(1),
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => 1,
+        let (queues, send_queues) = match ethtool::queues(any.as_fd(), name) {
+            Ok(Queues { receive, send }) => (receive.max(1), send.max(1)),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => (1, 1),
             Err(error) => return Err(named(error, &format!("{name}: its queues"), "CAP_NET_ADMIN")),
         };
         if queues > MOST_QUEUES {
@@ -477,7 +479,7 @@ impl<'a> Port<'a> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let (index, mtu) = (interface.index(), interface.mtu());
-        Ok(Port { name, index, mtu, queues })
+        Ok(Port { name, index, mtu, queues, send_queues })
     }
 
     /// A socket that gets nothing, and has the interface take frames for others as long as it lives.

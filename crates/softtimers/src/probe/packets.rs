@@ -45,7 +45,7 @@ pub(super) fn af_xdp() -> Outcome {
     // The privilege for the next step is the probe's need, not the feature's.
     network::enter_empty()
         .map_err(|why| format!("an AF_XDP socket can be made, but not tried without {why}"))?;
-    let loopback = Port { name: "loopback", index: LOOPBACK, mtu: 1_500, queues: 1 };
+    let loopback = Port { name: "loopback", index: LOOPBACK, mtu: 1_500, queues: 1, send_queues: 1 };
     let config = XdpConfig { entries: 64, ..XdpConfig::default() };
     let mut device = XdpDevice::open(&[loopback], config).map_err(|error| error.to_string())?.remove(0);
     device.transmitter().queue(&FRAME, None);

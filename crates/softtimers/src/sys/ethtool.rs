@@ -4,11 +4,20 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// How many queues an interface receives by now. `socket` is any of the network that it is in.
+/// How many queues an interface has now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Queues {
+    /// It receives by.
+    pub(crate) receive: u32,
+    /// It sends by.
+    pub(crate) send: u32,
+}
+
+/// The queues of an interface. `socket` is any of the network that it is in.
 ///
 /// # Errors
-/// `Unsupported` of an interface that has no notion of it, and so has one.
-pub(crate) fn receive_queues(socket: BorrowedFd<'_>, name: &str) -> io::Result<u32> {
+/// `Unsupported` of an interface that has no notion of it, and so has one each way.
+pub(crate) fn queues(socket: BorrowedFd<'_>, name: &str) -> io::Result<Queues> {
     // `struct ethtool_channels`: the command, the most of each kind, and how many there are.
     let mut channels = [0u32; 9];
     channels[0] = GET_CHANNELS;
@@ -24,8 +33,8 @@ pub(crate) fn receive_queues(socket: BorrowedFd<'_>, name: &str) -> io::Result<u
     if outcome < 0 {
         return Err(io::Error::last_os_error());
     }
-    let [.., receive, _send, _other, combined] = channels;
-    Ok(receive + combined)
+    let [.., receive, send, _other, combined] = channels;
+    Ok(Queues { receive: receive + combined, send: send + combined })
 }
 
 /// `struct ifreq`.

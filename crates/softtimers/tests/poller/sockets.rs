@@ -379,7 +379,7 @@ fn turns_are_charged_what_the_kernel_charges() {
     // A computation between turns, which find nothing.
     let before = charged();
     while charged() - before < Duration::from_millis(300) {
-        compute(Duration::from_millis(1));
+        compute(Duration::from_millis(5));
         poller.poll(|_, _| ()).unwrap();
     }
     let grown = poller.cpu_used() - used;
