@@ -35,15 +35,15 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let sections = sections(arguments)?;
     let wanted = |section: &str| sections.is_empty() || sections.contains(&section);
     let workspace = Workspace::load()?;
-    let root = workspace.root();
     if sections == ["c"] {
         // The command has no part in it.
         print_bars(&c::c(&workspace, quick)?);
         return Ok(true);
     }
+    let root = workspace.root();
     let program = build(root)?;
-    let (rounds, trial, batches): (usize, &str, &[usize]) =
-        if quick { (1, "500ms", &[4]) } else { (7, "500ms", &[4, 1, 16]) };
+    let (rounds, trial) = (if quick { 1 } else { 7 }, "500ms");
+    let batches: &[usize] = if quick { &[4] } else { &[4, 1, 16] };
 
     let mut bars = Vec::new();
     for &batch in batches.iter().filter(|batch| wanted(&format!("batch-{batch}"))) {
@@ -81,9 +81,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if wanted("overload") {
         bars.extend(benches::overload(root, rounds.min(5), quick)?);
     }
-    if wanted("c") {
-        bars.extend(c::c(&workspace, quick)?);
-    }
+    bars.extend(if wanted("c") { c::c(&workspace, quick)? } else { vec![] });
     if wanted("server") {
         bars.extend(benches::server(root, rounds.min(5), quick)?);
     }

@@ -89,11 +89,7 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let mut outlet = Outlet::new(sink, Before::clone(&before), ender, counter.clone());
     outlet.begin();
     let stage = Stage::new(outlet, plan.queue)?;
-    // Where the kernel grants none, a wake-up beside a program that computes may wait for milliseconds.
-    let slice = Slice::hold(slice(plan.max_delay));
-    let without =
-        |why: &io::Error| format!("{why}: a wake-up waits until the slice of a computation is over");
-    let fallbacks: Vec<String> = slice.as_ref().err().map(without).into_iter().collect();
+    let (_slice, fallbacks) = hold_slice(plan.max_delay);
     // The rest of the bound is for the wake-up and for writing.
     let mut engine = Engine::new(device, plan.max_delay / 2, stage, before, interrupt)?;
     engine.cut_to(plan.snap_length);
@@ -118,6 +114,14 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
         },
     );
     captured.and(streamed).and(told)
+}
+
+/// Holds a short slice until it is dropped; what is to be told where the kernel grants none.
+fn hold_slice(max_delay: Duration) -> (Option<Slice>, Vec<String>) {
+    match Slice::hold(slice(max_delay)) {
+        Ok(held) => (Some(held), vec![]),
+        Err(why) => (None, vec![format!("{why}: a wake-up waits until the slice of a computation is over")]),
+    }
 }
 
 /// The slice that is asked of the scheduler. A program that computes on the same processor goes on until its own is
