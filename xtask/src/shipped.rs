@@ -143,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_path_is_found_wherever_it_stands() {
-        let path = b"/srv/me/.cargo/registry/src/".as_slice();
-        assert!(holds(b"\0\0/srv/me/.cargo/registry/src/x\xff", path));
+        let path = b"/there/cargo/registry/src/".as_slice();
+        assert!(holds(b"\0\0/there/cargo/registry/src/x\xff", path));
         assert!(!holds(b"crates/rustix/src", path) && !holds(b"", path));
     }
 
