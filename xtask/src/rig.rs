@@ -29,8 +29,9 @@ mod trial;
 use std::fs::{File, OpenOptions};
 use std::io::{Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::measure::figures::Bar;
@@ -142,7 +143,8 @@ impl<'a> Wanted<'a> {
 /// The file of all figures, whole after each section.
 struct Findings {
     path: PathBuf,
-    file: File,
+    /// From the first section on.
+    file: Option<File>,
     machine: String,
     figures: serde_json::Map<String, Value>,
 }
@@ -153,20 +155,34 @@ impl Findings {
         let own = || {
             let target =
                 std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-            target.join(format!("rig-{}.json", std::process::id()))
+            #[expect(clippy::disallowed_methods, reason = "a name that no other run has had")]
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            target.join(format!("rig-{}.json", now.as_millis()))
         };
         let path = path.map_or_else(own, Path::to_path_buf);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = file.with_context(|| path.display().to_string())?;
-        Ok(Findings { path, file, machine: String::new(), figures: serde_json::Map::new() })
+        // Whether it can be written is known before a quarter of an hour has passed.
+        ensure!(!path.exists(), "{}: it exists", path.display());
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        ensure!(folder.is_none_or(Path::is_dir), "{}: no such folder", path.display());
+        Ok(Findings { path, file: None, machine: String::new(), figures: serde_json::Map::new() })
     }
 
     fn add(&mut self, section: &str, figures: Value) -> Result<()> {
         self.figures.insert(section.to_owned(), figures);
         let whole = json!({ "schema": "softtimers.rig/2", "machine": self.machine, "figures": self.figures });
-        self.file.rewind()?;
-        self.file.set_len(0)?;
-        writeln!(self.file, "{whole:#}").with_context(|| self.path.display().to_string())
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(
+                OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .open(&self.path)
+                    .with_context(|| self.path.display().to_string())?,
+            ),
+        };
+        file.rewind()?;
+        file.set_len(0)?;
+        writeln!(file, "{whole:#}").with_context(|| self.path.display().to_string())
     }
 }
 

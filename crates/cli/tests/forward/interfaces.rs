@@ -469,8 +469,16 @@ fn several_pollers_add_up_and_flows_keep_their_order() {
             assert_eq!(first, "forwarding between qa and qb\n");
             let forwarder = Forwarder { child, words };
             let comm = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-            let tasks = fs::read_dir(format!("/proc/{}/task", forwarder.child.id())).unwrap();
-            assert!(tasks.flatten().any(|task| comm(task) == "poller 2\n"));
+            // A thread takes its name by itself, a little after it was begun.
+            let named = |_| {
+                let tasks = fs::read_dir(format!("/proc/{}/task", forwarder.child.id())).unwrap();
+                let named = tasks.flatten().any(|task| comm(task) == "poller 2\n");
+                if !named {
+                    thread::park_timeout(Duration::from_millis(5));
+                }
+                named
+            };
+            assert!((0..1_000).any(named));
 
             let on = |host: &str, interface: &'static str| {
                 let open = move || {
