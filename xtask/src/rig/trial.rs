@@ -285,9 +285,9 @@ impl Shares {
             .filter_map(|entry| entry.file_name().into_string().ok());
         let kernel =
             names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).find_map(|process| {
-                stat(&process).filter(|stat| stat.contains(" (ksoftirqd/1) ")).and_then(|stat| charged(&stat))
+                stat(&process).filter(|stat| stat.contains(" (ksoftirqd/1) ")).and_then(|stat| ticks(&stat))
             });
-        Some(Shares { own: shares.own + kernel.unwrap_or(0.0), ..shares })
+        Some(Shares { own: shares.own + kernel.unwrap_or(0) as f64, ..shares })
     }
 
     fn of(machine: &str, process: &str) -> Option<Self> {
@@ -295,12 +295,8 @@ impl Shares {
         let spent: Vec<f64> = line.split(' ').take(8).map_while(|word| word.parse().ok()).collect();
         let &[user, nice, system, idle, waiting, irq, softirq, steal] = &spent[..] else { return None };
         let busy = user + nice + system + irq + softirq;
-<<<<<<< HEAD
-        Some(Shares { all: busy + idle + waiting + steal, busy, steal, own: ticks(process)? as f64 })
-=======
         // Whom an interrupt has found there is charged for it, too: to leave interrupts out would hide as much of others.
-        Some(Shares { all: busy + idle + waiting + steal, busy, steal, own: charged(process)? })
->>>>>>> w-rig
+        Some(Shares { all: busy + idle + waiting + steal, busy, steal, own: ticks(process)? as f64 })
     }
 
     /// The share of the processor that others had since, programs of this machine and the host's.
@@ -309,13 +305,6 @@ impl Shares {
         let others = (self.busy - before.busy) - (self.own - before.own);
         (all > 0.0).then(|| [(others / all).max(0.0), (self.steal - before.steal) / all])
     }
-}
-
-/// In programs and in the kernel, of a line of `/proc/PID/stat`.
-fn charged(stat: &str) -> Option<f64> {
-    // Behind the name, which may have anything in it.
-    let words: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    Some(words.get(11)?.parse::<f64>().ok()? + words.get(12)?.parse::<f64>().ok()?)
 }
 
 /// The rate of what left, from the second sample in which something came to the last one.
