@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use softtimers::{Clock, Monotonic};
 
 use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
 use crate::units::show_duration;
 
 /// Ends this process with its parent, the process `parent`, however that ends.
@@ -107,10 +108,24 @@ impl Process {
     /// The same for one that prints its object at once: if it is still silent after `patience`, it is
     /// killed.
     pub(crate) fn finish_within<T: DeserializeOwned>(self, patience: Duration) -> Result<T, Failure> {
+        self.speaks_within(patience, None)?;
+        self.finish()
+    }
+
+    /// Waits until it has printed something or ended; `false` if `interrupt` was readable before.
+    ///
+    /// # Errors
+    /// A check failure if it is still silent after `patience`.
+    pub(crate) fn speaks_within(
+        &self,
+        patience: Duration,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<bool, Failure> {
         let deadline = Monotonic.now() + patience;
         while let Some(stdout) = &self.child.stdout {
             let left = deadline.saturating_duration_since(Monotonic.now());
-            let mut waited_for = [PollFd::new(stdout, PollFlags::IN)];
+            let mut waited_for = vec![PollFd::new(stdout, PollFlags::IN)];
+            waited_for.extend(interrupt.map(|interrupt| PollFd::new(interrupt, PollFlags::IN)));
             // A time-out that does not fit the kernel's type is none.
             match poll(&mut waited_for, left.try_into().ok().as_ref()) {
                 Ok(0) => {
@@ -120,14 +135,14 @@ impl Process {
                         show_duration(patience)
                     )));
                 }
-                Ok(_) => break,
+                Ok(_) => return Ok(!waited_for[0].revents().is_empty()),
                 Err(Errno::INTR) => {}
                 Err(error) => {
                     return Err(Failure::broke_off(format_args!("waiting for {}", self.what), &error.into()));
                 }
             }
         }
-        self.finish()
+        Ok(true)
     }
 
     /// Why it ended before it should: its last words, or how it was ended.

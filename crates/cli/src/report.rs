@@ -86,6 +86,8 @@ pub struct Findings {
     pub partial: usize,
     /// Sections with nothing to show.
     pub missing: usize,
+    /// Sections of what other programs measure, who have not left a file.
+    pub elsewhere: usize,
     /// In the order of the report.
     pub sections: Vec<Shown>,
 }
@@ -122,6 +124,8 @@ pub enum State {
     Partial,
     /// Nothing, and it says why.
     Missing,
+    /// Nothing, for this command does not make it; it says what does.
+    Elsewhere,
 }
 
 /// Makes or reads the runs, and writes the three files.
@@ -139,6 +143,7 @@ pub fn run(plan: &ReportPlan) -> Result<(), Failure> {
             "--out '{shown}': the name of the file of HTML; .md and .json are beside it"
         )));
     }
+    plan.spare_the_runs(&beside("json"))?;
     let create = |path: &Path| OutputFile::create(path, "--out", plan.force);
     let files = [create(&plan.out)?, create(&beside("md"))?, create(&beside("json"))?];
     let neighbours = Neighbours::watch();
@@ -167,6 +172,22 @@ impl ReportPlan {
         Run { machine, seed: None, config: self, fallbacks: &[], inconclusive, report }
     }
 
+    /// Refuses a file that has the name of a saved run, in the directory of the saved runs.
+    fn spare_the_runs(&self, object: &Path) -> Result<(), Failure> {
+        let Some(runs) = self.from.as_ref().or(self.run.as_ref()) else { return Ok(()) };
+        let of_source = object.file_stem().and_then(|stem| stem.to_str()).and_then(source::find).is_some();
+        let parent = object.parent().filter(|parent| !parent.as_os_str().is_empty());
+        // What cannot be found yet has no runs in it, unless it will be made under the same name.
+        let place = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if of_source && place(parent.unwrap_or(Path::new("."))) == place(runs) {
+            let (out, name) = (self.out.display(), object.file_name().unwrap_or_default().display());
+            return Err(Failure::usage(format_args!(
+                "--out '{out}': its {name} is a saved run; another name or another directory is needed"
+            )));
+        }
+        Ok(())
+    }
+
     /// The sources that the sections need, in the order in which they are made.
     fn sources(&self) -> Vec<&'static Source> {
         let sections = || self.sections.iter().filter_map(|name| catalogue::find(name));
@@ -175,10 +196,7 @@ impl ReportPlan {
                 // The summary alone is of all that it looks at.
                 || (self.sections.len() == 1 && sections().any(|section| section.looks_at.contains(&name)))
         };
-        SOURCES
-            .iter()
-            .filter(|source| needed(source.name) && !(source.steps)(self.quick).is_empty())
-            .collect()
+        SOURCES.iter().filter(|source| needed(source.name) && !source.is_foreign()).collect()
     }
 
     /// Runs what is needed, and keeps it if that is wanted; and why not all of it was, if so.
@@ -216,6 +234,14 @@ impl ReportPlan {
 }
 
 impl Findings {
+    /// How many sections are how complete, in words.
+    fn counts(&self) -> String {
+        let Findings { complete, partial, missing, elsewhere, .. } = self;
+        let made_elsewhere =
+            if *elsewhere > 0 { format!(", {elsewhere} made elsewhere") } else { String::new() };
+        format!("{complete} complete, {partial} in part, {missing} missing{made_elsewhere}")
+    }
+
     /// The sections of these names, of what was run: a pure function.
     fn of(sections: &[&str], runs: &Runs) -> Self {
         let sections =
@@ -226,6 +252,7 @@ impl Findings {
             complete: count(State::Complete),
             partial: count(State::Partial),
             missing: count(State::Missing),
+            elsewhere: count(State::Elsewhere),
             sections,
         }
     }
@@ -237,7 +264,11 @@ impl Shown {
         (section.draw)(runs, &mut drawn);
         drawn.lacks.dedup();
         let made = section.sources.iter().filter_map(|name| runs.made(name)).collect();
+        // A section without sources looks at those of others.
+        let foreign = |name: &&str| !runs.has(name) && source::find(name).is_some_and(Source::is_foreign);
+        let elsewhere = !section.sources.is_empty() && section.sources.iter().all(foreign);
         let state = match (drawn.is_empty(), drawn.lacks.is_empty()) {
+            (true, _) if elsewhere => State::Elsewhere,
             (true, _) => State::Missing,
             (false, true) => State::Complete,
             (false, false) => State::Partial,
@@ -255,7 +286,7 @@ impl Report for Findings {
         for section in &self.sections {
             let (figures, tables) = (section.drawn.figures.len(), section.drawn.tables.len());
             let shown = match section.state {
-                State::Missing => section.drawn.lacks.join("; "),
+                State::Missing | State::Elsewhere => section.drawn.lacks.join("; "),
                 State::Complete => format!("{figures} figures, {tables} tables"),
                 State::Partial => {
                     format!("{figures} figures, {tables} tables; {}", section.drawn.lacks.join("; "))

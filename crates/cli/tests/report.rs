@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use common::{refusal, run, stderr};
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::{Value, json};
+use softtimers::{Clock, Monotonic};
 
 /// Runs that were saved on some machine, cut short.
 const SAVED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/report/runs");
@@ -171,7 +172,12 @@ fn saved_runs_become_a_page_that_any_reader_can_read() {
         {
             assert!(text.contains(command[0].as_str().unwrap()), "{command}");
         }
-        let state = if shown["name"] == "peers" { "missing" } else { "complete" };
+        // Nobody has run the peers' bench there, and the doctor had not tried a timer's signal.
+        let state = match shown["name"].as_str().unwrap() {
+            "peers" => "elsewhere",
+            "summary" => "partial",
+            _ => "complete",
+        };
         assert_eq!(shown["state"], state, "{}: {}", shown["name"], shown["lacks"]);
     }
     let markdown = fs::read_to_string(directory.file("page.md")).unwrap();
@@ -214,7 +220,33 @@ fn a_partial_directory_shows_what_there_is_and_says_what_is_missing() {
     assert_eq!(lacks("triggers"), ("missing", "probe: not possible on that machine: it needs CAP_BPF"));
     assert!(lacks("wan").1.starts_with("wan: the file is damaged: EOF"), "{:?}", lacks("wan"));
     assert_eq!(lacks("livelock").0, "complete");
+    // What one figure of several is drawn of, and what one row of the summary needs.
+    assert_eq!(lacks("summary").0, "partial");
     assert!(page.contains("it needs CAP_BPF") && page.contains("not run"));
+}
+
+/// A series or a row that is not there is told, also where the others are.
+#[test]
+fn what_is_missing_beside_what_is_there_is_told() {
+    let directory = Directory::of_saved("beside", |file, mut run| {
+        if file == "noise.json" {
+            let printed = &mut run["steps"][0]["outputs"]["noise"];
+            assert!(printed["slowdown"].is_array() && printed["p_delayed"].is_number());
+            printed["slowdown"] = json!([]);
+            printed["p_delayed"] = Value::Null;
+        }
+        run
+    });
+    let (_, object) = rendered(&directory.0, &directory, "--only noise --only summary");
+    let sections = object["sections"].as_array().unwrap();
+    let lacks = |at: usize| (sections[at]["state"].as_str().unwrap(), sections[at]["lacks"].to_string());
+    assert!(lacks(0).0 == "partial" && lacks(0).1.contains("2 of 10 rows"), "{:?}", lacks(0));
+    let told = "'A bulk-synchronous job of so many nodes': no figures of this machine, ordinary class";
+    assert!(lacks(1).0 == "partial" && lacks(1).1.contains(told), "{:?}", lacks(1));
+    fs::remove_file(directory.file("sim-noise.json")).unwrap();
+    let (_, object) = rendered(&directory.0, &directory, "--only noise");
+    let lacks = object["sections"][0]["lacks"].to_string();
+    assert!(lacks.contains("sim-noise: not among the saved runs"), "{lacks}");
 }
 
 /// Every text, every number and every structure of the saved runs is something else in turn.
@@ -282,7 +314,8 @@ fn nothing_in_a_saved_run_breaks_a_page() {
         fs::write(directory.file("doctor.json"), content).unwrap();
         let (page, object) = rendered(&directory.0, &directory, "");
         check_page(&page);
-        assert_eq!(object["missing"], 22, "{name}");
+        // The peers' file is not there, which is not a fault of any run.
+        assert_eq!((&object["missing"], &object["elsewhere"]), (&21.into(), &1.into()), "{name}");
     }
 }
 
@@ -342,25 +375,63 @@ fn runs_that_are_kept_show_the_same_again() {
 fn a_run_that_is_not_possible_is_told_and_the_others_are_made() {
     let directory = Directory::new("impossible");
     let out = directory.file("made.html");
-    // Nobody listens for the WAN's processes if no socket may be opened.
-    let line = format!(
-        "ulimit -n 16; exec \"$0\" report --quick --only framerate --only wan --out {} --json",
-        out.display()
-    );
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", &line, env!("CARGO_BIN_EXE_softtimers")]).stdin(std::process::Stdio::null());
     common::watch();
-    let output = shell.output().unwrap();
-    let object: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    // With so few descriptors that one process can just be run, a chain of three cannot.
+    let within = |limit: u32| {
+        let line = format!(
+            "ulimit -n {limit}; exec \"$0\" report --quick --only framerate --only wan --out {} --force --json",
+            out.display()
+        );
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &line, env!("CARGO_BIN_EXE_softtimers")]).stdin(std::process::Stdio::null());
+        let object: Value = serde_json::from_slice(&shell.output().unwrap().stdout).ok()?;
+        (object["sections"][1]["state"] == "complete").then_some(object)
+    };
+    let object = (8..64).find_map(within).expect("one process can be run with 64 descriptors");
     let sections = object["sections"].as_array().unwrap();
-    assert_eq!((&sections[1]["name"], &sections[1]["state"]), (&"framerate".into(), &"complete".into()));
+    assert_eq!((&sections[0]["name"], &sections[1]["name"]), (&"wan".into(), &"framerate".into()));
+    assert_eq!(sections[0]["state"], "missing", "{}", sections[0]["lacks"]);
+    let lacks = sections[0]["lacks"].to_string();
+    assert!(lacks.contains("Too many open files"), "{lacks}");
+    assert_eq!((&object["complete"], &object["missing"]), (&1.into(), &1.into()));
+    check_page(&fs::read_to_string(&out).unwrap());
+}
+
+/// A run of a minute is not waited for, whom the signal may have reached: the report of what was finished is written.
+#[test]
+fn a_signal_to_the_report_alone_ends_it_with_what_there_is() {
+    use std::io::{BufRead, BufReader, Read};
+
+    let directory = Directory::new("ended");
+    let out = directory.file("made.html");
+    common::watch();
+    let mut report = std::process::Command::new(env!("CARGO_BIN_EXE_softtimers"));
+    report.args(["report", "--only", "noise", "--json", "--out"]).arg(&out);
+    report.stdin(std::process::Stdio::null());
+    report.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut report = report.spawn().unwrap();
+    let begun = Monotonic.now();
+    let mut said = String::new();
+    BufReader::new(report.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "1 of 2: noise\n");
+    let pid = rustix::process::Pid::from_child(&report);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let mut object = String::new();
+    report.stdout.as_mut().unwrap().read_to_string(&mut object).unwrap();
+    assert!(report.wait().unwrap().success());
+    // 60,000 phases of a millisecond take longer on any machine.
+    assert!(Monotonic.now().saturating_duration_since(begun) < std::time::Duration::from_secs(50));
+    let object: Value = serde_json::from_str(&object).unwrap();
+    assert_eq!(object["inconclusive"], "ended by a signal after 0 of 2 runs");
+    assert_eq!(object["missing"], 1);
     check_page(&fs::read_to_string(&out).unwrap());
 }
 
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_measured() {
     let directory = Directory::new("refused");
+    let saved = Directory::of_saved("refused-saved", |_, run| run);
+    let own = |directory: &Directory| directory.0.file_name().unwrap().to_str().unwrap().to_owned();
     let out = directory.file("x.html");
     let from = |flags: &str| format!("--out {} {flags}", out.display());
     for (flags, message) in [
@@ -374,6 +445,14 @@ fn what_cannot_be_is_refused_before_anything_is_measured() {
         (from("--from x --quick"), "cannot be used with"),
         (from("--assert nonsense==1"), "no key nonsense"),
         ("--out /nonexistent/x.html".to_owned(), "--out '/nonexistent/x.html': No such file"),
+        (
+            format!("--from {0} --out {0}/../{1}/doctor.html --force", saved.0.display(), own(&saved)),
+            "its doctor.json is a saved run",
+        ),
+        (
+            format!("--run {0} --out {0}/wan.html", saved.0.display()),
+            "its wan.json is a saved run; another name or another directory is needed",
+        ),
         (format!("--out {}", directory.file("x.md").display()), "the name of the file of HTML"),
         (from("--only framerate --run /proc/x"), "--run '/proc/x'"),
     ] {

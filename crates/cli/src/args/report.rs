@@ -12,7 +12,7 @@ use crate::report::catalogue::SECTIONS;
 ///
 /// Measures this machine by the other commands, simulates the papers' experiments, and shows both beside the papers' own
 /// figures: one file of HTML that needs no network and no scripts, with the same as Markdown and as JSON beside it. No
-/// privilege is needed; what takes one is left out with its reason. It takes some ten minutes and the whole machine;
+/// privilege is needed; what takes one is left out with its reason. It takes five to ten minutes and the whole machine;
 /// --quick takes less than one.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = EXAMPLES)]
@@ -56,7 +56,7 @@ Examples:
   softtimers report --quick
   softtimers report --run runs --out today.html
   softtimers report --from runs --only goodput --only livelock --force
-  softtimers report --quick --assert 'missing==0'
+  softtimers report --quick --assert 'missing<=1'
 
 What it shows, and how to read it: docs/report.md.
 

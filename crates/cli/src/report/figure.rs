@@ -89,8 +89,15 @@ impl Drawn {
         self.notes.push(note.into());
     }
 
-    /// Adds a figure with the series that have points; says that there is none if no series has.
+    /// Adds a figure with the series that have points, and says which of ours have none. A paper has not measured
+    /// everything, and of what it has not there is nothing to say.
     pub fn figure(&mut self, mut figure: Figure) {
+        let blank = |series: &&Series| series.points.is_empty() && series.mark != Mark::Paper;
+        let blank: Vec<&str> =
+            figure.series.iter().filter(blank).map(|series| series.name.as_str()).take(MOST_SERIES).collect();
+        if !blank.is_empty() && blank.len() < figure.series.len() {
+            self.lacks(format!("'{}': no figures of {}", figure.title, blank.join(", ")));
+        }
         figure.series.retain(|series| !series.points.is_empty());
         let too_many = figure.series.len().saturating_sub(MOST_SERIES);
         if too_many > 0 {
@@ -256,5 +263,10 @@ mod tests {
         assert_eq!((drawn.is_empty(), drawn.lacks.len()), (true, 2));
         drawn.figure(figure((0..20).map(|at| Series::line(at, "x", [(1.0, 1.0)])).collect()));
         assert_eq!((drawn.figures[0].series.len(), drawn.lacks.len()), (12, 3));
+        let paper = |points: Vec<_>| Series::of(Mark::Paper, 0, "paper", points);
+        drawn.figure(figure(vec![Series::line(0, "ours", []), paper(vec![(1.0, 1.0)])]));
+        assert_eq!(drawn.lacks[3], "'t': no figures of ours");
+        drawn.figure(figure(vec![Series::line(0, "ours", [(1.0, 1.0)]), paper(vec![])]));
+        assert_eq!((drawn.figures.len(), drawn.lacks.len()), (3, 4));
     }
 }

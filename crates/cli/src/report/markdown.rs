@@ -8,10 +8,7 @@ use super::{Findings, Shown};
 
 /// The whole report.
 pub(super) fn markdown(findings: &Findings) -> String {
-    let Findings { complete, partial, missing, .. } = findings;
-    let mut text = format!(
-        "# softtimers report\n\nSections: {complete} complete, {partial} in part, {missing} missing.\n"
-    );
+    let mut text = format!("# softtimers report\n\nSections: {}.\n", findings.counts());
     let mut part = None;
     for shown in &findings.sections {
         if part != Some(shown.part) {

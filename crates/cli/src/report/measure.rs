@@ -23,7 +23,8 @@ pub(super) fn make(source: &Source, quick: bool, interrupt: &Interrupt) -> Optio
     let machine = serde_json::to_value(Machine::read()).unwrap_or_default();
     let mut steps = vec![];
     for step in (source.steps)(quick) {
-        let made = run(&step);
+        let made = run(&step, interrupt)?;
+        // The commands heard it as well if it came from the terminal, and ended early.
         if interrupt.arrived() {
             return None;
         }
@@ -32,19 +33,24 @@ pub(super) fn make(source: &Source, quick: bool, interrupt: &Interrupt) -> Optio
     Some(envelope(source, quick, machine, when, steps))
 }
 
-fn run(step: &Step) -> Value {
+fn run(step: &Step, interrupt: &Interrupt) -> Option<Value> {
     let begun = Monotonic.now();
     let mut commands = vec![];
-    let (outputs, exit, said) = match outputs(step, &mut commands) {
-        Ok(outputs) => (Value::Object(outputs), 0, String::new()),
+    let (outputs, exit, said) = match outputs(step, &mut commands, interrupt) {
+        Ok(outputs) => (Value::Object(outputs?), 0, String::new()),
         Err(failure) => (Value::Null, failure.exit() as u8, failure.to_string()),
     };
     let took = Monotonic.now().saturating_duration_since(begun);
-    json!({ "label": step.label, "commands": commands, "exit": exit, "said": said,
-            "took_s": took.as_secs_f64(), "outputs": outputs })
+    Some(json!({ "label": step.label, "commands": commands, "exit": exit, "said": said,
+                 "took_s": took.as_secs_f64(), "outputs": outputs }))
 }
 
-fn outputs(step: &Step, commands: &mut Vec<String>) -> Result<Map<String, Value>, Failure> {
+/// What each process has printed; `None` if a signal came first, and then none of them goes on.
+fn outputs(
+    step: &Step,
+    commands: &mut Vec<String>,
+    interrupt: &Interrupt,
+) -> Result<Option<Map<String, Value>>, Failure> {
     let mut started: Vec<(String, Process)> = vec![];
     let mut here = String::new();
     for (at, words) in step.chain.iter().enumerate() {
@@ -64,9 +70,12 @@ fn outputs(step: &Step, commands: &mut Vec<String>) -> Result<Map<String, Value>
     // Who was started last says when it is over.
     let mut outputs = Map::new();
     for (name, process) in started.into_iter().rev() {
-        outputs.insert(name, process.finish_within(PATIENCE)?);
+        if !process.speaks_within(PATIENCE, Some(interrupt))? {
+            return Ok(None);
+        }
+        outputs.insert(name, process.finish()?);
     }
-    Ok(outputs)
+    Ok(Some(outputs))
 }
 
 /// A time since 1970 as ISO 8601 has it.

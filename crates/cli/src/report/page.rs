@@ -66,12 +66,7 @@ fn header(page: &mut Markup, findings: &Findings) {
             page.leaf("dd", &[], machine);
         }
         page.leaf("dt", &[], "Sections");
-        let Findings { complete, partial, missing, .. } = findings;
-        page.leaf(
-            "dd",
-            &[],
-            &format!("{complete} complete, {partial} in part, {missing} missing; each says what it lacks"),
-        );
+        page.leaf("dd", &[], &format!("{}; each says what it lacks", findings.counts()));
         page.leaf("dt", &[], "Marks");
         page.leaf("dd", &[], "filled marks and lines are ours; hollow marks are the papers'");
     });
@@ -87,6 +82,7 @@ fn contents(page: &mut Markup, findings: &Findings) {
                     State::Complete => {}
                     State::Partial => page.leaf("span", &[("class", "state")], " (in part)"),
                     State::Missing => page.leaf("span", &[("class", "state")], " (missing)"),
+                    State::Elsewhere => page.leaf("span", &[("class", "state")], " (made elsewhere)"),
                 }
             });
         }

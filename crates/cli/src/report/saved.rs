@@ -72,6 +72,11 @@ impl Runs {
         self.kept.insert(source.name, run);
     }
 
+    /// Whether there is a file of this source, whatever is in it.
+    pub fn has(&self, source: &str) -> bool {
+        self.kept.contains_key(source)
+    }
+
     /// What a process of a run with this name printed; of the first step that is called `label`.
     ///
     /// # Errors

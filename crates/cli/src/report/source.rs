@@ -11,8 +11,16 @@
 pub struct Source {
     /// Its name.
     pub name: &'static str,
-    /// The runs it consists of, the short ones if asked for. Without any it is nothing that this command can make.
+    /// The runs it consists of, the short ones if asked for. Without any it is nothing that this command can make
+    /// ([`is_foreign`](Self::is_foreign)).
     pub steps: fn(quick: bool) -> Vec<Step>,
+}
+
+impl Source {
+    /// Whether another program writes it.
+    pub fn is_foreign(&self) -> bool {
+        (self.steps)(true).is_empty()
+    }
 }
 
 /// Processes that run together.

@@ -34,7 +34,7 @@ fn shown(browser: &str, file: &Path, dark: bool, directory: &Directory) -> Optio
     let _ = (fs::remove_dir_all(&profile), fs::remove_file(&log), fs::remove_file(&picture));
     let mut command = Command::new("timeout");
     command.args([
-        "100",
+        "40",
         browser,
         "--headless",
         "--no-sandbox",

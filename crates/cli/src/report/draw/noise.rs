@@ -40,15 +40,15 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
             points(rows(found, "slowdown"), of("nodes"), of("factor")),
         )
     });
-    let model = runs
-        .only("sim-noise")
-        .map_or_else(|_| vec![], |found| points(rows(found, "rows"), of("nodes"), of("slowdown")));
-    let model = Series::line(2, "1% of phases 1.6 times as long, simulated", model);
+    let model = or_lacks(runs.only("sim-noise"), drawn).map(|found| {
+        let model = points(rows(found, "rows"), of("nodes"), of("slowdown"));
+        Series::line(2, "1% of phases 1.6 times as long, simulated", model)
+    });
     let what = "How much longer a job takes whose phases last as long as the slowest of its nodes.";
     let title = "A bulk-synchronous job of so many nodes";
     drawn.figure(with_series(
         figure(title, what, log("nodes", "count"), log("slowdown", "times")),
-        slowdown.chain([model]),
+        slowdown.chain(model),
     ));
     causes(classes(), drawn);
     drawn.note("The paper: with one phase in a hundred delayed, a job of 100 nodes is undelayed in 0.99^100 = 37% of its phases; p must be an order of magnitude below 1/n. Leaving one processor of each node idle takes most of the noise away (section 2.2).");

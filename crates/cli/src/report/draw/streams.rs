@@ -89,7 +89,7 @@ pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
             let times = std::iter::once(0.0).chain(times).take_while(|&time| time <= STRIP_MICROS);
             strip.series.push(Series::of(
                 Mark::Ticks,
-                at,
+                colour(cell),
                 names[names.len() - 1 - at].clone(),
                 times.map(|time| (time, up)),
             ));
@@ -112,10 +112,10 @@ pub(in super::super) fn strip(runs: &Runs, drawn: &mut Drawn) {
 /// What punctuality costs.
 pub(in super::super) fn lateness_by_cpu(runs: &Runs, drawn: &mut Drawn) {
     each_load(runs, drawn, |cells, load, drawn| {
-        let marks = cells.iter().enumerate().map(|(at, cell)| {
+        let marks = cells.iter().map(|cell| {
             let point = number(cell, "cpu_share").zip(number(cell, "late_ns.p99"));
             let points = point.map(|(cpu, late)| (cpu * 100.0, late / 1e3));
-            Series::of(Mark::Points, at, tamed(text(cell, "method")), points)
+            Series::of(Mark::Points, colour(cell), tamed(text(cell, "method")), points)
         });
         let title = format!("Lateness against processor time, {load}");
         let what = "A mark for each method: further left is cheaper, lower is more punctual.";
@@ -202,8 +202,12 @@ fn quantiles(cell: &Value, which: &str) -> Series {
     if curve.len() > points.len() {
         points = curve;
     }
-    let colour = METHODS.iter().position(|&name| name == text(cell, "method")).unwrap_or(METHODS.len());
-    Series::line(colour, tamed(text(cell, "method")), points)
+    Series::line(colour(cell), tamed(text(cell, "method")), points)
+}
+
+/// The colour of a cell's method, the same in every figure.
+fn colour(cell: &Value) -> usize {
+    METHODS.iter().position(|&name| name == text(cell, "method")).unwrap_or(METHODS.len())
 }
 
 /// The most packets within so many nanoseconds.
@@ -223,7 +227,7 @@ fn most_within(gaps: &[u64], window: u64) -> usize {
     counts.max().unwrap_or(0)
 }
 
-/// So that a method has its colour in every figure.
+/// In the order of their colours.
 const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
 /// What a page is wide enough for to tell packets 40 µs apart.
 const STRIP_MICROS: f64 = 2_000.0;

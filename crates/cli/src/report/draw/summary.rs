@@ -12,16 +12,19 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     let mut missing = 0;
     for Headline { what, paper, how, here } in HEADLINES {
         let here = here(runs);
-        missing += usize::from(here.is_none());
-        let here = here.unwrap_or_else(|| "not run".to_owned());
+        // Of two figures one may be there, and is shown; the row is not whole then.
+        missing += usize::from(here.as_ref().is_none_or(|here| here.contains(NONE)));
+        let here = here.unwrap_or_else(|| NOT_RUN.to_owned());
         table.row([what, paper, here.as_str(), how].map(|cell| (*cell).to_owned()));
     }
-    if missing == HEADLINES.len() {
+    if table.rows.iter().all(|row| row[2] == NOT_RUN) {
         return drawn.lacks("none of the runs that it looks at are among the saved runs");
     }
     if missing > 0 {
         let of = HEADLINES.len();
-        drawn.lacks(format!("{missing} of {of} rows: what they need is not among the saved runs"));
+        drawn.lacks(format!(
+            "{missing} of {of} rows want a figure: what it is made of is not among the saved runs"
+        ));
     }
     drawn.table(table);
     // What to see is said of a quiet machine; a run that says itself that it proves nothing is named here, too.
@@ -46,7 +49,7 @@ struct Headline {
     what: &'static str,
     paper: &'static str,
     how: &'static str,
-    /// `None` if it was not run.
+    /// `None` if there is no figure at all; a dash for one of two that is not there.
     here: fn(&Runs) -> Option<String>,
 }
 
@@ -69,9 +72,9 @@ const HEADLINES: &[Headline] = &[
         how: "doctor",
         here: |runs| {
             let doctor = runs.only("doctor").ok()?;
-            let cost = |key| digits(number(doctor, key));
+            let cost = |key| number(doctor, key);
             let (soft, hard) = (cost("costs.soft_event_ns"), cost("costs.timer_signal_cpu_ns"));
-            Some(format!("{soft} ns against {hard} ns"))
+            soft.or(hard).map(|_| format!("{} ns against {} ns", digits(soft), digits(hard)))
         },
     },
     Headline {
@@ -80,8 +83,9 @@ const HEADLINES: &[Headline] = &[
         how: "a saturated echo server in the same loop, sending included (doctor)",
         here: |runs| {
             let doctor = runs.only("doctor").ok()?;
-            let kept = |method| percent(busy_cell(doctor, method).and_then(|cell| number(cell, "work_kept")));
-            Some(format!("{}, and {}", kept("soft"), kept("signal")))
+            let kept = |method| number(busy_cell(doctor, method)?, "work_kept");
+            let (soft, signal) = (kept("soft"), kept("signal"));
+            soft.or(signal).map(|_| format!("{}, and {}", percent(soft), percent(signal)))
         },
     },
     Headline {
@@ -90,8 +94,8 @@ const HEADLINES: &[Headline] = &[
         how: "the paper's costs, simulated (sim polling)",
         here: |runs| {
             let gains = rows(runs.only("sim-polling").ok()?, "rows").iter();
-            let most = gains.filter_map(|row| number(row, "gain")).reduce(f64::max);
-            Some(format!("up to {}", percent(most)))
+            let most = gains.filter_map(|row| number(row, "gain")).reduce(f64::max)?;
+            Some(format!("up to {}", percent(Some(most))))
         },
     },
     Headline {
@@ -111,8 +115,8 @@ const HEADLINES: &[Headline] = &[
         here: |runs| {
             let found = runs.only("probe").ok()?;
             let mean = number(found, "cpus.0.interval_ns.mean").map(|nanos| nanos / 1e3);
-            let beyond = percent(number(found, "cpus.0.over_100us"));
-            Some(format!("{} µs; {beyond} beyond 100 µs", digits(mean)))
+            let beyond = number(found, "cpus.0.over_100us");
+            mean.or(beyond).map(|_| format!("{} µs; {} beyond 100 µs", digits(mean), percent(beyond)))
         },
     },
     Headline {
@@ -121,8 +125,8 @@ const HEADLINES: &[Headline] = &[
         how: "simulated (sim deadline)",
         here: |runs| {
             let rows = rows(runs.only("sim-deadline").ok()?, "rows");
-            let at = rows.iter().find(|row| text(row, "deadline") == "10us");
-            Some(format!("{}%", digits(at.and_then(|row| number(row, "expired")))))
+            let at = rows.iter().find(|row| text(row, "deadline") == "10us")?;
+            Some(format!("{}%", digits(Some(number(at, "expired")?))))
         },
     },
     Headline {
@@ -132,25 +136,28 @@ const HEADLINES: &[Headline] = &[
         here: |runs| {
             let rows = rows(runs.only("sim-slowstart").ok()?, "rows").iter();
             let of_hundred = rows.filter(|row| number(row, "packets") == Some(100.0));
-            let saved = of_hundred.filter_map(|row| number(row, "reduction_delayed")).reduce(f64::max);
-            Some(format!("{}%", digits(saved)))
+            let saved = of_hundred.filter_map(|row| number(row, "reduction_delayed")).reduce(f64::max)?;
+            Some(format!("{}%", digits(Some(saved))))
         },
     },
     Headline {
         what: "phases of 1 ms that are delayed by 1.6 times",
         paper: "1% (periodic timers, 2.2: P4 2.8 GHz)",
         how: "noise",
-        here: |runs| Some(percent(number(runs.only("noise").ok()?, "p_delayed"))),
+        here: |runs| Some(percent(Some(number(runs.only("noise").ok()?, "p_delayed")?))),
     },
 ];
 
+const NOT_RUN: &str = "not run";
+/// What [`digits`] and [`percent`] show for a figure that is not there.
+const NONE: char = '–';
 /// The runs that neighbours can spoil.
 const MEASURED: [&str; 5] = ["doctor", "bench-hybrid", "bench-naive", "probe", "noise"];
 
 /// What a cost of the doctor's comes to at 50,000 a second.
 fn share_of_rate(runs: &Runs, key: &str) -> Option<String> {
     let doctor = runs.only("doctor").ok()?;
-    Some(percent(number(doctor, key).map(|nanos| nanos * 50_000.0 / 1e9)))
+    Some(percent(Some(number(doctor, key)? * 50_000.0 / 1e9)))
 }
 
 fn busy_cell<'a>(doctor: &'a Value, method: &str) -> Option<&'a Value> {
