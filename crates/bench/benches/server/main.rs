@@ -10,10 +10,10 @@
 //! The server has one processor and the load the other one: `wrk` where it is installed, else clients of our own
 //! (`--load`); `ports` has its own clients always, for `wrk` loads one address. So many connections are made that the plain
 //! server is busy for 95% of the time; where the load is the slower side whatever their number, each answer is made to cost
-//! some microseconds more, and the table without that work stands beside, as of a server that is not saturated. What was
+//! some microseconds more, and the table without that work stands beside: `busy` says whether that server was saturated. What was
 //! reached is told. All have the same load, follow each other at once, another one first each round, and a figure is the
-//! median over the rounds. The quota that is held against epoll is chosen in some rounds and measured in others. A round in which the host or other programs took more than 5% of the processors is set aside;
-//! if there is no other, the figures are printed as inconclusive. A bar that is missed is reported and does not fail the bench.
+//! median over the rounds. The quota that is held against epoll is chosen in some rounds and measured in others. A round in
+//! which the host or other programs took more than 5% of the processors is set aside; if there is no other, the figures are printed as inconclusive. A bar that is missed is reported and does not fail the bench.
 //!
 //! `-- --serve 127.0.0.1:8080 [--quota 5]` only serves, for a look with a browser or with tools of your own.
 #![forbid(unsafe_code)]

@@ -42,9 +42,7 @@ fn table(effort: Effort, keep_alive: bool) -> Found {
     if load.1 > 0 {
         // Work makes a look a smaller part of an answer: what looks cost is to be seen without.
         let bare = rounds(effort, keep_alive, (load.0, 0))?;
-        section
-            .notes
-            .push(format!("\n{}, not saturated: the load is the slower side\n\n{bare}", said((load.0, 0))));
+        section.notes.push(format!("\nWithout that work, {}:\n\n{bare}", said((load.0, 0))));
     }
     Ok(section)
 }
