@@ -12,7 +12,9 @@
 //! The queue is the truth, the descriptor and the signal only say that it is worth looking: signals merge, and so do
 //! expiries that come while nobody looks. So [`reap`](MultiTimers::reap) until there is nothing left.
 //!
-//! The process's own `ITIMER_REAL` is not touched, also where the signal is the same.
+//! The process's own `ITIMER_REAL` is not touched. A program that uses it takes another signal than `SIGALRM` for its
+//! [`MultiTimers`], or a descriptor: Linux drops the signal of an `ITIMER_REAL` that expires where another `SIGALRM` is
+//! still pending, and keeps that of [`MultiTimers`], whatever is pending.
 //!
 //! What is pure, and the callouts of a BSD kernel, is in [`softtimers_core::bsd`], which is here too.
 

@@ -1,7 +1,8 @@
 //! Many interval timers behind one kernel timer (Costello and Varghese 1998, figures 6 and 7).
 //!
 //! The queue of the expired is the truth; the descriptor or the signal says that it is worth looking. So reap until
-//! -EAGAIN. The process's own ITIMER_REAL is not touched.
+//! -EAGAIN. The process's own ITIMER_REAL is not touched; a program that uses it takes another signal than SIGALRM for a
+//! set, or a descriptor, since Linux drops ITIMER_REAL's signal where a set's is still pending.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;

@@ -197,25 +197,68 @@ static void coalesced(softtimers_itimers *set) {
     CHECK(softtimers_itimer_reap(set, &expired) == -EAGAIN && softtimers_itimers_len(set) == 0);
 }
 
-/* The real ITIMER_REAL has the same signal and notices nothing. */
+/* The real ITIMER_REAL runs beside a set with the same signal. Only where the set's signal waits at the very moment of its
+ * expiry does the kernel keep the one that waits and drop ITIMER_REAL's: a program that is stopped then asks again. */
 static void real_timer(softtimers_itimers *set) {
     struct itimerval real = {{0, 0}, {0, 30000}}, left;
     softtimers_expired expired;
-    uint64_t handle, start = softtimers_now();
+    uint64_t handle, start = softtimers_now(), set_at = start;
     int reaped = 0;
     of_timer = of_kernel = 0;
     CHECK(setitimer(ITIMER_REAL, &real, NULL) == 0);
     CHECK(softtimers_itimer_create(set, 2 * MS, 2 * MS, 1, &handle) == 0);
-    CHECK(getitimer(ITIMER_REAL, &left) == 0 && left.it_value.tv_sec == 0 && left.it_interval.tv_usec == 0);
     while (of_kernel == 0 || of_timer == 0 || reaped < 5) {
         /* Who looks all the time sees an expiry before its signal, which is then not sent. */
         (void)poll(NULL, 0, 1);
         reaped += softtimers_itimer_reap(set, &expired) == 0;
         CHECK(softtimers_now() - start < PATIENCE_NS);
+        CHECK(getitimer(ITIMER_REAL, &left) == 0 && left.it_interval.tv_sec == 0 && left.it_interval.tv_usec == 0);
+        CHECK(left.it_value.tv_sec == 0 && left.it_value.tv_usec <= 30000);
+        if (left.it_value.tv_usec == 0 && of_kernel == 0) {
+            set_at = softtimers_now();
+            CHECK(setitimer(ITIMER_REAL, &real, NULL) == 0);
+        }
     }
-    CHECK(softtimers_now() - start >= 30 * MS && of_kernel == 1);
+    CHECK(softtimers_now() - set_at >= 30 * MS && of_kernel == 1);
     CHECK(softtimers_itimer_cancel(set, handle, NULL) == 0);
     CHECK(getitimer(ITIMER_REAL, &left) == 0 && left.it_value.tv_sec == 0 && left.it_value.tv_usec == 0);
+}
+
+/* That the kernel does so: the signal of a set is never lost, whichever comes first, ITIMER_REAL's is if it comes second. */
+static void merged(softtimers_itimers *set, int set_first) {
+    struct itimerval real = {{0, 0}, {0, 1}}, left;
+    softtimers_expired expired;
+    sigset_t alarm, pending;
+    uint64_t handle, start = softtimers_now();
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    CHECK(sigprocmask(SIG_BLOCK, &alarm, NULL) == 0);
+    of_timer = of_kernel = 0;
+    if (!set_first) {
+        CHECK(setitimer(ITIMER_REAL, &real, NULL) == 0);
+    }
+    do {
+        CHECK(getitimer(ITIMER_REAL, &left) == 0 && softtimers_now() - start < PATIENCE_NS);
+    } while (left.it_value.tv_usec != 0);
+    CHECK(softtimers_itimer_create(set, MS, 0, 1, &handle) == 0);
+    /* Its signal waits, and nothing has looked. */
+    do {
+        (void)poll(NULL, 0, 2);
+        CHECK(sigpending(&pending) == 0 && softtimers_now() - start < PATIENCE_NS);
+    } while (!sigismember(&pending, SIGALRM));
+    if (set_first) {
+        CHECK(setitimer(ITIMER_REAL, &real, NULL) == 0);
+    }
+    do {
+        (void)poll(NULL, 0, 2);
+        CHECK(getitimer(ITIMER_REAL, &left) == 0 && softtimers_now() - start < PATIENCE_NS);
+    } while (left.it_value.tv_usec != 0);
+    CHECK(sigprocmask(SIG_UNBLOCK, &alarm, NULL) == 0 && of_kernel == !set_first);
+    while (of_timer == 0) {
+        (void)poll(NULL, 0, 2);
+        CHECK(softtimers_now() - start < PATIENCE_NS);
+    }
+    CHECK(softtimers_itimer_reap(set, &expired) == 0 && softtimers_itimers_len(set) == 0);
 }
 
 /* Another process's handles mean nothing to a set made there. */
@@ -263,6 +306,8 @@ int main(void) {
     refusals(by_signal, by_descriptor);
     coalesced(by_signal);
     real_timer(by_signal);
+    merged(by_signal, 1);
+    merged(by_signal, 0);
     another_process(by_descriptor);
 
     CHECK(softtimers_itimer_create(by_descriptor, MS, 0, 5, &handle) == 0);
