@@ -67,6 +67,11 @@ const SECTIONS: [Section; 8] = [
     ("capture", capture::capture),
 ];
 
+/// Of its sections.
+pub(crate) fn names() -> Vec<&'static str> {
+    SECTIONS.iter().map(|(name, _)| *name).collect()
+}
+
 /// `cargo xtask rig [--quick] [--json FILE] [SECTION …]`. Whether all sections came to their end.
 ///
 /// # Errors
@@ -129,10 +134,7 @@ impl<'a> Wanted<'a> {
                     file = Some(Path::new(words.next().context("--json FILE: a new file is wanted")?));
                 }
                 name if SECTIONS.iter().any(|(section, _)| *section == name) => names.push(name),
-                unknown => bail!(
-                    "`{unknown}`; usage: cargo xtask rig [--quick] [--json FILE] [SECTION …], of {}",
-                    SECTIONS.map(|(name, _)| name).join(", ")
-                ),
+                unknown => bail!("`{unknown}`; {}", crate::usage_of("rig")),
             }
         }
         let sections = SECTIONS.into_iter().filter(|(name, _)| names.is_empty() || names.contains(name));
