@@ -231,7 +231,7 @@ fn a_trial_of_30_000_headers_is_accounted_for_to_the_last() {
         let place = Place::new("trial");
         let file = place.file("t.pcapng");
         let capture = Capture::start(hosts, &file, "--json --snaplen 68 --filter udp");
-        send(hosts, [1_000; 30_000]);
+        send(hosts, std::iter::repeat_n(1_000, 30_000));
         let (code, report, words) = capture.end(Signal::TERM);
         let captured = of_datagrams(&report);
         assert_eq!((code, &report["bytes"]), (Some(0), &(captured * 68).into()), "{words}");
