@@ -53,7 +53,8 @@ fn main() -> ExitCode {
             }
         },
         _ => {
-            eprint!("no such arguments: {}\n{USAGE}", arguments.join(" "));
+            let arguments = arguments.join(" ");
+            eprintln!("`{arguments}`; usage: overload_server [--trace FILE], or nothing");
             return ExitCode::from(2);
         }
     };

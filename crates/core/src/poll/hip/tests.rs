@@ -186,8 +186,23 @@ fn the_cheaper_deviation_decides_alike() {
     assert!(same * 100 >= all * 95, "{same} of {all}");
 }
 
+/// HIP's Table 2.
+#[test]
+fn the_papers_parameters_are_those_of_its_table() {
+    assert_eq!((PAPER.shortest, PAPER.longest), (Duration::from_millis(1), Duration::from_millis(10)));
+    let (history, gamma, phi) =
+        (Factor::thousandths(300), Factor::thousandths(2_000), Factor::thousandths(2_500));
+    assert_eq!((PAPER.alpha, PAPER.beta, PAPER.gamma, PAPER.phi), (history, history, gamma, phi));
+    assert_eq!(PAPER.unsuccessful, 10);
+}
+
 #[test]
 fn the_costs_of_the_papers_are_theirs() {
+    let nanos = |costs: Costs| {
+        [costs.interrupt, costs.poll, costs.transfer, costs.switch].map(|cost| cost.as_nanos())
+    };
+    assert_eq!(nanos(Costs::HIP), [5_000, 500, 500, 1_000]);
+    assert_eq!(nanos(Costs::CM5), [19_000, 600, 1_000, 4_300]);
     let interrupt = |bytes| Costs::HIP.interrupt_period(bytes).as_nanos();
     // The interrupts-only column of Table 3, from the mean lengths of Table 1.
     let column = [904, 949, 421, 561, 90, 101].map(|bytes| (interrupt(bytes) + 50) / 100);
