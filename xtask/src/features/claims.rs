@@ -1,4 +1,4 @@
-//! `shown_by`: each test named there exists, ran and passed; each command exists with its flags.
+//! `shown_by`: each test named there exists, ran and passed; each command exists with its flags and sections.
 //!
 //! A claimed test that was skipped is no evidence on this machine, so the step is skipped then, and
 //! says for which rows. Commands are not run, they are asked for their help: a row that only a command

@@ -49,7 +49,7 @@ fn of_xtask(name: &str, rest: &[&str]) -> Result<(), String> {
     let is_flag = |group: &&&str| group.starts_with('-');
     let flags = groups.iter().filter(is_flag).map(|group| Flag {
         name: group.split(' ').next().unwrap_or(group).to_owned(),
-        has_value: group.contains(' '),
+        value: if group.contains(' ') { Value::Needed } else { Value::None },
     });
     let has_words = groups.iter().any(|group| !group.is_empty() && !group.starts_with('-'));
     let sections = (command.sections)();
@@ -65,9 +65,9 @@ fn of_xtask(name: &str, rest: &[&str]) -> Result<(), String> {
 fn of_cargo(kind: &str, rest: &[&str], workspace: &Workspace, help: Help<'_>) -> Result<(), String> {
     let end = rest.iter().position(|word| *word == "--").unwrap_or(rest.len());
     let (said, given) = (&rest[..end], rest.get(end + 1..).unwrap_or_default());
-    let flag = |name: &str, has_value| Flag { name: name.into(), has_value };
+    let flag = |name: &str, value| Flag { name: name.into(), value };
     let own = format!("--{kind}");
-    let flags = vec![flag("--release", false), flag("-p", true), flag(&own, true)];
+    let flags = vec![flag("--release", Value::None), flag("-p", Value::Needed), flag(&own, Value::Needed)];
     Takes { flags, commands: vec![], words: Words::None }.all(said)?;
     let value = |name: &str| said.iter().skip_while(|word| **word != name).nth(1).copied();
     let package = value("-p").ok_or("it must say which package: -p")?;
@@ -101,7 +101,15 @@ fn of_program(program: Program<'_>, mut rest: &[&str], help: Help<'_>) -> Result
 struct Flag {
     name: String,
     /// Whether the word after it is its own.
-    has_value: bool,
+    value: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Value {
+    None,
+    /// Unless it is a flag.
+    Optional,
+    Needed,
 }
 
 /// Words that belong to no flag.
@@ -145,13 +153,16 @@ impl Takes {
     }
 
     fn all(&self, words: &[&str]) -> Result<(), String> {
-        let (mut unknown, mut words) = (vec![], words.iter());
+        let (mut unknown, mut words) = (vec![], words.iter().peekable());
         while let Some(word) = words.next() {
             if word.starts_with('-') && word.len() > 1 {
                 let (name, value) =
                     word.split_once('=').map_or((*word, None), |(name, value)| (name, Some(value)));
                 match self.flags.iter().find(|flag| flag.name == name) {
-                    Some(Flag { has_value: true, .. }) if value.is_none() => _ = words.next(),
+                    Some(Flag { value: Value::Needed, .. }) if value.is_none() => _ = words.next(),
+                    Some(Flag { value: Value::Optional, .. }) if value.is_none() => {
+                        words.next_if(|word| !word.starts_with('-'));
+                    }
                     Some(_) => {}
                     None => unknown.push(name),
                 }
@@ -179,12 +190,18 @@ fn command_of(line: &str) -> Option<String> {
     entry.split_whitespace().next().map(str::to_owned)
 }
 
-/// `-w, --write <FILE>  what it does`. A value that may be left out comes after `=` alone.
+/// `-w, --write <FILE>  what it does`; a value in brackets may be left out, and one after `=` is in the same word.
 fn flags_of(entry: &str) -> Vec<Flag> {
     let spelt = entry.split("  ").next().unwrap_or(entry);
-    let has_value = spelt.contains(" <");
+    let value = if spelt.contains(" [<") {
+        Value::Optional
+    } else if spelt.contains(" <") {
+        Value::Needed
+    } else {
+        Value::None
+    };
     let names = spelt.split([' ', ',', '[', '=', '.']).filter(|name| name.starts_with('-'));
-    names.map(|name| Flag { name: name.to_owned(), has_value }).collect()
+    names.map(|name| Flag { name: name.to_owned(), value }).collect()
 }
 
 /// The values that the arguments are limited to: in brackets, or a line each with what it means.
@@ -205,7 +222,7 @@ mod tests {
     const TOP: &str = "A program\n\nUsage: softtimers <COMMAND>\n\nCommands:\n  send  Send\n        much\n  sim   \
         Simulate\n\nOptions:\n  -h, --help  Print help\n";
     const SEND: &str = "Send\n\nUsage: softtimers send [OPTIONS] <TO>\n\nArguments:\n  <TO>  Where to\n\nOptions:\n  \
-        -r, --rate <R>      packets/s; see --speed\n      --rates[=<A,B>]  of these\n      --quiet          less\n";
+        -r, --rate <R>      packets/s; see --speed\n      --rates[=<A,B>]  of these\n      --powers [<A,B>]  or these\n      --quiet          less\n";
     const SIM: &str = "Commands:\n  livelock  It\n  merge     Parts\n";
     const LIVELOCK: &str =
         "Usage: softtimers sim livelock [OPTIONS]\n\nRuns:\n      --seed <N>\n          Decides\n";
@@ -238,6 +255,8 @@ mod tests {
     #[test]
     fn a_program_is_asked_down_to_the_last_subcommand() {
         assert_eq!(said("softtimers send 127.0.0.1:9 --rate 25kpps -r 2 --rate=3 --rates --quiet"), "");
+        assert_eq!(said("softtimers send --powers 2,4 :9"), "");
+        assert_eq!(said("softtimers send --powers --quiet :9"), "");
         assert_eq!(said("softtimers sim livelock --seed 3"), "");
         assert_eq!(said("softtimers send --rat 1 --speed=2 :9"), "it has no --rat, --speed");
         assert_eq!(said("softtimers sim livelock --rate 3"), "it has no --rate, 3");
