@@ -62,6 +62,7 @@ use rustix::net::{RecvFlags, recv};
 
 use super::device::{Device, Drops, Packet, Sent, Turn};
 use super::frame::FrameInfo;
+use super::watchdog::PERIOD;
 use crate::clock::RealtimeOffset;
 use crate::packet::{Filter, Interface, Offload};
 use crate::rtnetlink;
@@ -355,7 +356,7 @@ impl Device for PacketDevice {
 
     /// A second: that often a poller wakes up for this device alone.
     fn watchdog_period(&self) -> Option<Duration> {
-        (self.condition != Condition::Gone).then_some(WATCHDOG)
+        (self.condition != Condition::Gone).then_some(PERIOD)
     }
 
     /// Makes a [ring that has stopped](PacketDevice::renewals) anew. A system call.
@@ -455,8 +456,6 @@ fn is_link_error(error: &io::Error) -> bool {
     matches!(error, Some(Errno::NETDOWN | Errno::NODEV | Errno::NXIO))
 }
 
-/// A ring that has stopped loses what comes in one or two of these; a wake-up in each costs nothing that can be measured.
-const WATCHDOG: Duration = Duration::from_secs(1);
 /// What Linux joins, with Ethernet's header and tags.
 const LONGEST: usize = 65_536 + 64;
 /// Of those, some sixty.

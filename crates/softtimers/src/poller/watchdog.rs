@@ -53,3 +53,7 @@ impl Watchdog {
         found
     }
 }
+
+/// What devices of interfaces want: what comes within one or two of these may be lost, and a wake-up in each costs nothing that
+/// can be measured.
+pub(super) const PERIOD: Duration = Duration::from_secs(1);
