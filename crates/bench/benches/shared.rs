@@ -75,10 +75,20 @@ fn holds(rounds: usize) -> Result<Section, Box<dyn Error>> {
     let [few, _, many] = TIMERS;
     let of = |section: &Section, timers, figure| section.median(&row(timers, SHARED.0), figure);
     let ratio = of(&section, many, HOLD) / of(&section, few, HOLD);
-    section.bar(&format!("{HOLD}, {many} timers against {few}"), ratio, "at most 2", ratio <= 2.0);
+    section.bar(
+        &format!("shared: {HOLD}, {many} timers due together against {few}"),
+        ratio,
+        "at most 2",
+        ratio <= 2.0,
+    );
     let longest = of(&section, many, LONGEST_HOLD);
     let bar = format!("at most {LONGEST}");
-    section.bar(&format!("{LONGEST_HOLD}, {many} timers"), longest, &bar, longest <= LONGEST);
+    section.bar(
+        &format!("shared: {LONGEST_HOLD}, {many} timers due together"),
+        longest,
+        &bar,
+        longest <= LONGEST,
+    );
     Ok(section)
 }
 
