@@ -201,9 +201,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             self.rounds.remove(id);
             return Err(error);
         }
-        if let Some(period) = device.watchdog_period() {
-            self.watchdog.add(period, self.host.now());
-        }
+        self.watchdog.add(&device, self.host.now());
         self.devices.insert(id, device);
         if let Some(cpu) = &self.cpu {
             self.rounds.attach(cpu.gate, id);
@@ -316,10 +314,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         if until.is_none_or(|until| until > self.host.now()) {
             self.withhold_nothing_in_vain();
         }
-        let until = match self.rest(&mut handler)? {
-            Some(time) => Some(until.map_or(time, |until| until.min(time))),
-            None => until,
-        };
+        let until = self.rest(&mut handler)?.into_iter().chain(until).min();
         self.look(until)?;
         self.round(&mut handler)
     }

@@ -30,7 +30,6 @@ pub(crate) struct Computation;
 
 impl Ways for Computation {
     const NAMES: [&'static str; 4] = ["alone", "poll", "hybrid", "wake-up"];
-    const TURN: Duration = TURN;
 
     fn turn<D: Device<Address = FrameInfo> + AsFd>(
         way: usize,

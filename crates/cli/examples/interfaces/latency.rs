@@ -16,7 +16,6 @@ pub(crate) struct Waits;
 
 impl Ways for Waits {
     const NAMES: [&'static str; 4] = ["epoll", "interrupt", "hybrid", "hip"];
-    const TURN: Duration = TURN;
 
     fn turn<D: Device<Address = FrameInfo> + AsFd>(
         way: usize,

@@ -31,10 +31,9 @@ pub(crate) struct Arguments {
     rounds: usize,
 }
 
-/// Four ways, and how long a turn is.
+/// Four ways.
 pub(crate) trait Ways {
     const NAMES: [&'static str; 4];
-    const TURN: Duration;
 
     /// A turn of the way with this number; the device is for the next one.
     ///
@@ -48,6 +47,8 @@ pub(crate) trait Ways {
 pub(crate) struct Heard {
     /// When this turn began.
     begun: Timestamp,
+    /// How long all took.
+    time: Duration,
     received: u64,
     latency: Recorder,
     /// What it did beside that in a second, a number a turn; nothing, if it did nothing beside.
@@ -56,7 +57,13 @@ pub(crate) struct Heard {
 
 impl Heard {
     fn new() -> Self {
-        Heard { begun: Timestamp::ZERO, received: 0, latency: Recorder::new(), rates: Vec::new() }
+        Heard {
+            begun: Timestamp::ZERO,
+            time: Duration::ZERO,
+            received: 0,
+            latency: Recorder::new(),
+            rates: Vec::new(),
+        }
     }
 
     /// Counts a packet, and notes how long it waited, if it came in this turn.
@@ -68,11 +75,11 @@ impl Heard {
     }
 
     /// `alone` is what the first way did in the same rounds.
-    fn found(&self, alone: &[f64], time: Duration) -> Value {
+    fn found(&self, alone: &[f64]) -> Value {
         let kept = median(self.rates.iter().zip(alone).map(|(rate, alone)| rate / alone).collect());
         json!({
             "kept": kept,
-            "received_pps": self.received as f64 / time.as_secs_f64(),
+            "received_pps": self.received as f64 / self.time.as_secs_f64(),
             "latency_ns": self.latency.distribution(),
         })
     }
@@ -101,13 +108,14 @@ impl<W: Ways> With for Turns<W> {
             for turn in 0..all.len() {
                 let way = (round + turn) % all.len();
                 discard(&mut device)?;
-                all[way].begun = Monotonic.now();
-                device = W::turn(way, device, &mut all[way])?;
+                let heard = &mut all[way];
+                heard.begun = Monotonic.now();
+                device = W::turn(way, device, heard)?;
+                heard.time += Monotonic.now().saturating_duration_since(heard.begun);
             }
         }
-        let time = W::TURN * self.rounds as u32;
         let found = W::NAMES.iter().zip(&all);
-        Ok(found.map(|(name, heard)| ((*name).to_owned(), heard.found(&all[0].rates, time))).collect())
+        Ok(found.map(|(name, heard)| ((*name).to_owned(), heard.found(&all[0].rates))).collect())
     }
 }
 

@@ -19,8 +19,9 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// A device was added that wants this period.
-    pub(super) fn add(&mut self, period: Duration, now: Timestamp) {
+    /// A device was added.
+    pub(super) fn add<D: Device>(&mut self, device: &D, now: Timestamp) {
+        let Some(period) = device.watchdog_period() else { return };
         let period = self.next.map_or(period, |(other, _)| period.min(other));
         self.next = Some((period, now + period));
     }
