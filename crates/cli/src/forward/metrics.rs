@@ -1,12 +1,12 @@
 //! `--metrics`: the counters as text for Prometheus, over HTTP.
 //!
-//! A thread of its own speaks HTTP, so that no peer of it can hold the relay up. It asks the relay for the text, which
-//! makes it between two rounds; nothing is counted twice, and nothing is done while nobody asks. One connection is
-//! served at a time, and each has a second.
+//! A thread of its own speaks HTTP, so that no peer of it can hold the relay up. It asks the relay for the counts, which
+//! it takes between two rounds, and makes the text itself; nothing is counted twice, and nothing is done while nobody
+//! asks. One connection is served at a time, and each has a second.
 //!
 //! ```text
 //!   scraper ── GET /metrics ─▶ thread ── asks, a byte in a pipe ─▶ relay, between two rounds
-//!           ◀── text ────────        ◀── text ───────────────────
+//!           ◀── text ────────        ◀── counts ─────────────────
 //! ```
 
 use std::io::{self, Read, Write};
@@ -22,9 +22,12 @@ use softtimers::{Clock, Monotonic};
 #[derive(Debug)]
 pub struct Metrics {
     address: SocketAddr,
-    asked: Receiver<Sender<String>>,
+    asked: Receiver<Sender<Text>>,
     readable: UnixStream,
 }
+
+/// Makes the text of counts that were taken.
+pub type Text = Box<dyn FnOnce() -> String + Send>;
 
 impl Metrics {
     /// Listens, and answers from then on.
@@ -56,8 +59,8 @@ impl Metrics {
         self.address
     }
 
-    /// Answers those who have asked; `text` is called for each.
-    pub fn answer(&self, mut text: impl FnMut() -> String) {
+    /// Answers those who have asked; `text` is called for each, and what it returns by another thread.
+    pub fn answer(&self, mut text: impl FnMut() -> Text) {
         let _ = (&self.readable).read(&mut [0; 64]);
         while let Ok(reply) = self.asked.try_recv() {
             // Nobody may be waiting any more.
@@ -73,7 +76,7 @@ impl AsFd for Metrics {
     }
 }
 
-fn serve(mut stream: TcpStream, ask: &Sender<Sender<String>>, wake: &mut UnixStream) -> io::Result<()> {
+fn serve(mut stream: TcpStream, ask: &Sender<Sender<Text>>, wake: &mut UnixStream) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut stream)?;
     let words: Vec<&str> = head.lines().next().unwrap_or_default().split(' ').collect();
@@ -88,7 +91,7 @@ fn serve(mut stream: TcpStream, ask: &Sender<Sender<String>>, wake: &mut UnixStr
                 // One byte is as good as many: if there is no room, it is readable already.
                 let _ = wake.write(&[0]);
                 match answer.recv_timeout(PATIENCE) {
-                    Ok(body) => respond("200 OK", &body, "text/plain; version=0.0.4; charset=utf-8"),
+                    Ok(made) => respond("200 OK", &made(), "text/plain; version=0.0.4; charset=utf-8"),
                     Err(_) => text("503 Service Unavailable", "the relay does not come to answer\n"),
                 }
             }
