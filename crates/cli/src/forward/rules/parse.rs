@@ -186,7 +186,7 @@ fn number<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Each packet is held against all of them, at the worst: of so many that takes some 80 µs.
+/// Each packet is held against all of them, at the worst: of so many that takes some 100 µs.
 const MOST_RULES: usize = 16_384;
 
 /// What a rate may be exceeded by unless it is said: a tenth of a second of it.
