@@ -52,6 +52,7 @@ pub mod report;
 pub mod send;
 pub mod sim;
 pub mod stream;
+pub mod ticks;
 pub mod units;
 mod usage;
 pub mod wan;
