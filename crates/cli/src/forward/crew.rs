@@ -6,8 +6,9 @@
 //!                                  └─▶ engine ─▶ B ─┴─▶ board: what each has done so far, four times a second
 //! ```
 //!
-//! They share no packet and no lock on a packet's way; where a stream is wanted, one is taken once a round. What the others have done stands on a [`Board`] each, from where
-//! the first one adds it to what it tells; at the end all of it is there, since it waits for them.
+//! They share no packet and no lock on a packet's way; where a stream is wanted, one is taken once a round. What the others
+//! have done stands on a [`Board`] each, from where the first one adds it to what it tells; at the end all of it is there,
+//! since it waits for them. What rules have matched is added up by [`Tally`], though some may go by older rules yet.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -173,7 +174,9 @@ mod tests {
             Beside::Interfaces(InterfacesReport { outages: [Some(1), None], loops: 1, ..Default::default() });
         let mut filter = Filter::new(Arc::clone(rules));
         let local = std::net::SocketAddr::from(([127, 0, 0, 1], 9));
-        (0..out).for_each(|_| drop(filter.decide(&Seen::datagram(local, local, 9, Timestamp::ZERO))));
+        for _ in 0..out {
+            filter.decide(&Seen::datagram(local, local, 9, Timestamp::ZERO));
+        }
         share.rules = Some(filter.tally().clone());
         share
     }

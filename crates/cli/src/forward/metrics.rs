@@ -12,18 +12,19 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
+
+use super::wake::{Waker, Woken, pair};
 
 /// Where the metrics are asked for.
 #[derive(Debug)]
 pub struct Metrics {
     address: SocketAddr,
     asked: Receiver<Sender<Text>>,
-    readable: UnixStream,
+    woken: Woken,
 }
 
 /// Makes the text of counts that were taken.
@@ -37,21 +38,19 @@ impl Metrics {
     pub fn start(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        let (readable, mut written) = UnixStream::pair()?;
-        readable.set_nonblocking(true)?;
-        written.set_nonblocking(true)?;
+        let (waker, woken) = pair()?;
         let (ask, asked) = mpsc::channel();
         std::thread::spawn(move || {
             loop {
                 match listener.accept() {
                     // What a peer does wrong is its own affair.
-                    Ok((stream, _)) => drop(serve(stream, &ask, &mut written)),
+                    Ok((stream, _)) => drop(serve(stream, &ask, &waker)),
                     // Out of descriptors: one may be free later.
                     Err(_) => std::thread::park_timeout(PATIENCE),
                 }
             }
         });
-        Ok(Metrics { address, asked, readable })
+        Ok(Metrics { address, asked, woken })
     }
 
     /// The address in use.
@@ -61,7 +60,7 @@ impl Metrics {
 
     /// Answers those who have asked; `text` is called for each, and what it returns by another thread.
     pub fn answer(&self, mut text: impl FnMut() -> Text) {
-        let _ = (&self.readable).read(&mut [0; 64]);
+        self.woken.settle();
         while let Ok(reply) = self.asked.try_recv() {
             // Nobody may be waiting any more.
             let _ = reply.send(text());
@@ -72,11 +71,11 @@ impl Metrics {
 /// Readable once somebody has asked.
 impl AsFd for Metrics {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.readable.as_fd()
+        self.woken.as_fd()
     }
 }
 
-fn serve(mut stream: TcpStream, ask: &Sender<Sender<Text>>, wake: &mut UnixStream) -> io::Result<()> {
+fn serve(mut stream: TcpStream, ask: &Sender<Sender<Text>>, waker: &Waker) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut stream)?;
     let words: Vec<&str> = head.lines().next().unwrap_or_default().split(' ').collect();
@@ -88,8 +87,7 @@ fn serve(mut stream: TcpStream, ask: &Sender<Sender<Text>>, wake: &mut UnixStrea
             } else {
                 let (reply, answer) = mpsc::channel();
                 let _ = ask.send(reply);
-                // One byte is as good as many: if there is no room, it is readable already.
-                let _ = wake.write(&[0]);
+                waker.wake();
                 match answer.recv_timeout(PATIENCE) {
                     Ok(made) => respond("200 OK", &made(), "text/plain; version=0.0.4; charset=utf-8"),
                     Err(_) => text("503 Service Unavailable", "the relay does not come to answer\n"),

@@ -10,9 +10,8 @@
 //! for new rules is to put its counts in their order. Until it comes to that, and when the file is wrong, it goes by those of
 //! before: no packet is lost by a change, or finds no rules. Who is the last to take them up says so.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -20,6 +19,7 @@ use std::thread;
 
 use super::rule_file::RuleFile;
 use super::rules::{Filter, Revision, Rules};
+use super::wake::{Waker, Woken, pair};
 use crate::failure::{Failure, one_line};
 use crate::output::say;
 
@@ -36,7 +36,7 @@ pub struct Rulebook {
 struct Open {
     latest: Arc<Revision>,
     /// Who is to be woken up when others follow.
-    followers: Vec<UnixStream>,
+    followers: Vec<Waker>,
 }
 
 /// A rulebook that is as its file is, once it is [begun](RuleWatch::begin) and as long as this is there.
@@ -51,7 +51,7 @@ pub struct RuleWatch {
 #[derive(Debug)]
 pub struct Follower {
     pollers: u32,
-    readable: UnixStream,
+    woken: Woken,
 }
 
 impl Rulebook {
@@ -66,14 +66,12 @@ impl Rulebook {
     /// # Errors
     /// If the system has no descriptors left.
     pub fn follow(&self) -> io::Result<(Follower, Filter)> {
-        let (readable, written) = UnixStream::pair()?;
-        readable.set_nonblocking(true)?;
-        written.set_nonblocking(true)?;
+        let (waker, woken) = pair()?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.followers.push(written);
+        open.followers.push(waker);
         let revision = Arc::clone(&open.latest);
         drop(open);
-        let follower = Follower { pollers: self.pollers, readable };
+        let follower = Follower { pollers: self.pollers, woken };
         follower.goes_by(&revision);
         Ok((follower, Filter::new(revision)))
     }
@@ -86,10 +84,7 @@ impl Rulebook {
     fn change(&self, rules: Rules) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.latest = open.latest.change(rules);
-        for mut follower in &open.followers {
-            // One byte is as good as many: if there is no room, it is readable already.
-            let _ = follower.write(&[0]);
-        }
+        open.followers.iter().for_each(Waker::wake);
     }
 
     fn look(&self, file: &mut RuleFile) {
@@ -144,7 +139,7 @@ impl Follower {
     /// # Cost
     /// O(rules) for each change, to put counts in order; a system call.
     pub fn take_up(&self, filter: &mut Filter) {
-        let _ = (&self.readable).read(&mut [0; 64]);
+        self.woken.settle();
         while let Some(revision) = filter.advance() {
             self.goes_by(revision);
         }
@@ -159,7 +154,7 @@ impl Follower {
 
 impl AsFd for Follower {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.readable.as_fd()
+        self.woken.as_fd()
     }
 }
 

@@ -355,7 +355,7 @@ mod tests {
                             lives.matched[poller][life] += 1;
                         }
                     }
-                    Event::Advance(poller) => drop(tallies[poller].advance()),
+                    Event::Advance(poller) => _ = tallies[poller].advance(),
                     Event::Tell(poller) => told[poller] = (tallies[poller].clone(), lives.matched[poller].clone()),
                     Event::Scrape => {
                         let (mut sum, mut expected) = (tallies[0].clone(), lives.matched[0].clone());
