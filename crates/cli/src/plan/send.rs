@@ -1,4 +1,7 @@
 //! What a run of `send` will do, or of `replay`, which sends the same way.
+//!
+//! Much of what can be said together contradicts itself: ticks of a recording, a batch without an echo server, a seed where
+//! nothing is random. A flag that was silently ignored would be measured, and believed; so each is refused by name here.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;

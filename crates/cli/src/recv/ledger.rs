@@ -1,4 +1,12 @@
 //! The account of everything a receiver was sent: no sockets, no clock, bounded memory.
+//!
+//! What a receiver says decides whether a sender is believed, and anybody may send it anything. So the account is a state
+//! machine, which tests and a fuzzer feed with every order, loss and forgery they can think of; times come with the datagrams.
+//!
+//! ```text
+//!   datagram, its peer and time ─▶ which flow? ─▶ Flow: sequence, gaps, delays ─▶ totals; the same of a second
+//!                                       └▶ no room, or no datagram of ours: counted as that, and nothing else
+//! ```
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -1,4 +1,8 @@
 //! Packets held against rules: [`Filter`].
+//!
+//! The first rule that holds decides, and they are tried one after the other: what a file does is what it says, at a cost
+//! that anybody can count. All pollers share the rules. What each packet changes, counts and the memory of rates, is each
+//! filter's own, so that no two processors write to the same line of a cache.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
