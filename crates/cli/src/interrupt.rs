@@ -172,6 +172,8 @@ fn is_ignored(status: &str, signal: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     #[test]
@@ -193,8 +195,12 @@ mod tests {
         }
     }
 
+    /// A signal is told to all of a process that listen, which are the tests that run at the same time, too.
+    static LISTENING: Mutex<()> = Mutex::new(());
+
     #[test]
     fn each_signal_is_told_once() {
+        let _alone = LISTENING.lock().unwrap();
         let interrupt = Interrupt::listen_each().unwrap();
         let ender = interrupt.ender().unwrap();
         let (ours, over) = UnixStream::pair().unwrap();
@@ -206,6 +212,7 @@ mod tests {
 
     #[test]
     fn both_views_show_a_signal() {
+        let _alone = LISTENING.lock().unwrap();
         let interrupt = Interrupt::listen().unwrap();
         let readable = |wait| {
             let timeout = Timespec { tv_sec: wait, tv_nsec: 0 };

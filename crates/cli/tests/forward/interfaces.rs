@@ -547,10 +547,10 @@ fn several_pollers_have_no_rates_and_no_more_queues_than_there_are() {
         let mut forwarder = Forwarder::start(hosts, &format!("--pollers 2 --rules {}", rules.0.display()));
         let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
         echoed(&near, &far, b"here");
-        fs::write(&rules.0, "port 9 rate 1kpps accept\naccept\n").unwrap();
+        super::rewrite(&rules.0, "port 9 rate 1kpps accept\naccept\n");
         let said = forwarder.says();
         assert!(said.contains("crew.rules:1: a rate") && said.ends_with("the old rules stay"), "{said}");
-        fs::write(&rules.0, "port 9 accept\naccept\n").unwrap();
+        super::rewrite(&rules.0, "port 9 accept\naccept\n");
         assert_eq!(forwarder.says(), "rules reloaded: 2 of them");
         echoed(&near, &far, b"still here");
         let report = forwarder.finish();
@@ -667,13 +667,13 @@ fn rules_are_reloaded_and_errors_leave_the_old_ones() {
         near.send_to(b"rejected", other.local_addr().unwrap()).unwrap();
         assert!(other.recv(&mut [0; 64]).is_err());
 
-        fs::write(&file.0, "type arp accept\nprotocol upd accept\nreject\n").unwrap();
+        super::rewrite(&file.0, "type arp accept\nprotocol upd accept\nreject\n");
         let said = forwarder.says();
         let wrong = "interfaces.rules:2: protocol 'upd': tcp, udp, icmp, icmpv6, or a number from 0 to 255";
         assert!(said.ends_with(&format!("{wrong}; the old rules stay")), "{said}");
         echoed(&near, &far, b"still accepted");
 
-        fs::write(&file.0, "type arp accept\nprotocol udp on b accept\nport 7001 accept\nreject\n").unwrap();
+        super::rewrite(&file.0, "type arp accept\nprotocol udp on b accept\nport 7001 accept\nreject\n");
         assert_eq!(forwarder.says(), "rules reloaded: 4 of them");
         echoed(&near, &other, b"accepted now");
         let report = forwarder.finish();
