@@ -147,21 +147,26 @@ fn bound(hosts: &Hosts, host: &str, address: &str) -> UdpSocket {
 /// over.
 fn echoed(near: &UdpSocket, far: &UdpSocket, text: &[u8]) {
     let to = far.local_addr().unwrap();
+    let from = arrival(far, text, || near.send_to(text, to).unwrap());
+    // The kernel takes a link that came up into use a little later, and at either end by itself.
+    arrival(near, text, || far.send_to(text, from).unwrap());
+}
+
+/// Sends until it has come, and tells from where.
+fn arrival(at: &UdpSocket, text: &[u8], send: impl Fn() -> usize) -> SocketAddr {
     let mut buffer = [0; 65_535];
-    far.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let arrived = (0..50).find_map(|_| {
-        near.send_to(text, to).unwrap();
+    at.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let arrived = (0..100).find_map(|_| {
+        assert_eq!(send(), text.len());
         loop {
-            match far.recv_from(&mut buffer) {
+            match at.recv_from(&mut buffer) {
                 Ok((length, from)) if &buffer[..length] == text => return Some(from),
                 Ok(_) => {}
                 Err(_) => return None,
             }
         }
     });
-    far.send_to(text, arrived.expect("an arrival")).unwrap();
-    let (length, _) = super::received(near, &mut buffer);
-    assert_eq!(&buffer[..length], text);
+    arrived.expect("an arrival")
 }
 
 /// Each byte, by the kernels' own TCP, offloads and all.
