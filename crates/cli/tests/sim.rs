@@ -69,7 +69,7 @@ fn parts_become_the_whole() {
     let names: Vec<_> = files.iter().rev().map(|file| file.display().to_string()).collect();
     assert_eq!(stdout(&format!("sim merge {}", names.join(" "))), whole);
     assert!(
-        refusal(&run(&format!("sim merge {}", names[..2].join(" "))), 1)
+        refusal(&run(&format!("sim merge {}", names[..2].join(" "))), 2)
             .contains("3 of 8 points are missing")
     );
     let twice = refusal(&run(&format!("sim merge {} {}", names.join(" "), names[0])), 2);
@@ -89,7 +89,7 @@ fn parts_become_the_whole() {
 fn json_has_the_rows_and_assertions_reach_them() {
     let words = "sim livelock --duration 20ms --kernel polled --rate 2000 --json";
     let object: Value = serde_json::from_str(&stdout(words)).unwrap();
-    assert_eq!(object["schema"], "softtimers.sim/1");
+    assert_eq!(object["schema"], "softtimers.sim/2");
     assert_eq!((&object["seed"], &object["points"]), (&1.into(), &1.into()));
     assert_eq!(object["config"]["quota"], "5");
     assert_eq!(object["rows"][0]["kernel"], "polled");
