@@ -7,6 +7,7 @@ use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use softtimers_bpf::{
     Batches, Error, Events, Facility, FlushedBy, Probe, ProbeConfig, Source, Timers, Verified,
 };
@@ -130,6 +131,37 @@ fn what_was_kept_before_a_restart_does_not_survive_it() {
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+/// Intervals do not overlap, so those of a processor are no longer together than the time they were counted in: what was
+/// counted before, or written back by a program that was under way, would be too much.
+#[test]
+fn what_was_counted_before_a_restart_does_not_survive_it() {
+    let Some(mut probe) = probe_of(&Source::ALL) else { return };
+    for round in 0..20 {
+        // Long beside a restart, on both sides of it.
+        while longest(&probe) < Duration::from_millis(50) {
+            call(1_000);
+        }
+        let begun = now();
+        probe.restart().unwrap();
+        call(10);
+        let sum = longest(&probe);
+        let elapsed = now() - begun;
+        assert!(sum <= elapsed, "round {round}: {sum:?} in {elapsed:?}");
+    }
+}
+
+/// By the clock that the programs read.
+fn now() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap()
+}
+
+/// The sum of the intervals of the processor that has the most.
+fn longest(probe: &Probe) -> Duration {
+    let intervals = probe.intervals().unwrap();
+    let sums = intervals.processors.iter().map(|cpu| cpu.busy().sum_ns + cpu.idle.sum_ns);
+    Duration::from_nanos(sums.max().unwrap_or(0))
 }
 
 /// A process that begins has its pages brought in one by one.

@@ -247,8 +247,8 @@ fn rules_are_reloaded_and_errors_leave_the_old_ones() {
         (&told["entries"][0]["matched"], &told["entries"][0]["rule"]),
         (&1.into(), &"length 4-4 reject".into())
     );
-    // This one stayed, with its count.
-    assert_eq!(told["entries"][1]["matched"], 3, "{told}");
+    // This one stayed, with its count; what the other had is not lost.
+    assert_eq!((&told["entries"][1]["matched"], &told["retired"]), (&3.into(), &2.into()), "{told}");
     assert_eq!((&report["dropped"]["rule"], &report["out"]), (&3.into(), &6.into()));
 }
 
@@ -283,6 +283,30 @@ fn a_reload_loses_nothing() {
     }
     let report = relay.finish();
     assert_eq!((&report["in"], &report["rules"]["reloaded"]), (&report["out"], &3.into()), "{report}");
+}
+
+/// Of as many rules as some have, each is held against, and a few that change are taken up while it relays.
+#[test]
+fn ten_thousand_rules_are_relayed_by_and_reloaded() {
+    let server = socket();
+    let text = |first: &str| {
+        let rule = |number: u32| format!("from 10.{}.{}.0/24 port 53 accept\n", number / 256, number % 256);
+        format!("{first}{}from 127.0.0.0/8 accept\nreject\n", (0..10_000).map(rule).collect::<String>())
+    };
+    let rules = Scratch::new("many.rules", &text(""));
+    let mut relay = Relay::start(&server, &format!("--rules {}", rules.0.display()));
+    let client = socket();
+    (0..10).for_each(|_| echoed(&client, &server, relay.address, b"before"));
+    fs::write(&rules.0, text("length 0-1 reject\n")).unwrap();
+    assert_eq!(relay.says(), "rules reloaded: 10003 of them");
+    client.send_to(b"1", relay.address).unwrap();
+    (0..10).for_each(|_| echoed(&client, &server, relay.address, b"after"));
+    let told = &relay.finish()["rules"];
+    assert_eq!(
+        (&told["entries"][0]["matched"], &told["entries"][10_001]["matched"]),
+        (&1.into(), &20.into())
+    );
+    assert_eq!((&told["rejected"], &told["retired"]), (&1.into(), &0.into()));
 }
 
 /// Faster than anybody relays: what is not delivered is counted, a signal still ends it, and the mode without a quota is

@@ -63,6 +63,7 @@ static void timers(void) {
 static void four_operations(void) {
     softtimers_timers *timers;
     softtimers_backup *tick, *deadline;
+    softtimers_backup_stats stats;
     struct pollfd readable;
     uint64_t start, count_of_ticks = 0, now, hz, elapsed;
     CHECK(softtimers_measure_resolution() == 1000000000);
@@ -77,6 +78,9 @@ static void four_operations(void) {
     readable.events = POLLIN;
     CHECK(poll(&readable, 1, 30000) == 1 && softtimers_backup_expired(deadline, NULL) == 0);
     CHECK(softtimers_timers_run(timers, SOFTTIMERS_BACKUP, softtimers_now()) == 1 && called[4] == 1);
+    CHECK(softtimers_backup_stats_of(deadline, &stats) == 0 && stats.asked == 1 && stats.set == 1);
+    CHECK(stats.cleared == 0 && stats.expirations == 1);
+    CHECK(softtimers_backup_stats_of(NULL, &stats) == -EINVAL && softtimers_backup_stats_of(deadline, NULL) == -EINVAL);
     CHECK(softtimers_measure_time() - start > 2000000);
 
     start = softtimers_now();
@@ -123,6 +127,8 @@ static void pacing(void) {
     CHECK(softtimers_pace_departed(pace, 1043000, 1, 1) == 1080000);
     CHECK(softtimers_pace_departed(pace, 1150000, 1, 1) == 1172500);
     CHECK(softtimers_pace_departures(pace) == 3 && softtimers_pace_place(pace) == 1120000);
+    CHECK(softtimers_pace_behind(pace, 1150000) == 1 && softtimers_pace_behind(pace, 1205000) == 3);
+    CHECK(softtimers_pace_behind(NULL, 1) == 0 && softtimers_pace_forfeited(pace) == 0 && softtimers_pace_forfeited(NULL) == 0);
     config.interval_ns = 10000;
     CHECK(softtimers_pace_set_rate(pace, 1150000, &config, &next) == 0 && next < 1172500);
     config.interval_ns = 0;

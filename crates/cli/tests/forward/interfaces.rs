@@ -11,6 +11,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStderr, Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -59,6 +61,13 @@ impl Forwarder {
         let mut line = String::new();
         self.words.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// Where its metrics are, of which it has to speak next.
+    fn metrics(&mut self) -> String {
+        let said = self.says();
+        let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
+        address.unwrap_or_else(|| panic!("{said}")).to_owned()
     }
 
     fn id(&self) -> Pid {
@@ -558,6 +567,110 @@ fn several_pollers_have_no_rates_and_no_more_queues_than_there_are() {
     });
 }
 
+/// What each rule has matched by now, and all that was decided about; of one scrape of two pollers.
+#[derive(Default)]
+struct Scrape {
+    matched: Vec<(String, u64)>,
+    retired: u64,
+    decided: u64,
+}
+
+impl Scrape {
+    fn of(text: &str) -> Self {
+        let mut scrape = Scrape::default();
+        for (name, value) in text.lines().filter_map(|line| line.rsplit_once(' ')) {
+            let value = || value.parse::<u64>().unwrap();
+            match name.strip_prefix("softtimers_forward_").unwrap_or_default() {
+                "rule_retired_total" => scrape.retired = value(),
+                "in_total" => scrape.decided += value(),
+                "dropped_total{stage=\"ring\"}" => scrape.decided -= value(),
+                name if name.starts_with("rule_matched_total{") => {
+                    let rule = name.split("rule=\"").nth(1).unwrap().trim_end_matches("\"}");
+                    scrape.matched.push((rule.to_owned(), value()));
+                }
+                _ => {}
+            }
+        }
+        scrape
+    }
+
+    fn matched_by(&self, rule: &str) -> u64 {
+        self.matched.iter().find(|(other, _)| other == rule).unwrap_or_else(|| panic!("{:?}", self.matched)).1
+    }
+}
+
+/// Each takes the changed rules up when it comes to it. What a scrape tells meanwhile adds up, a rule that stays keeps its
+/// count wherever it stands then, and what is counted by rules that are gone is not lost.
+#[test]
+fn several_pollers_count_exactly_while_rules_change() {
+    with_cable("counts", |hosts| {
+        let staying = ["from-port 1000-1019 accept", "accept"];
+        let text = |change: u64| {
+            let going = if change % 2 == 1 { "from-port 1030-1039 accept\n" } else { "" };
+            let [first, last] = staying;
+            format!("{}port {change} reject\n{going}{first}\n{last}\n", "#\n".repeat(change as usize % 3))
+        };
+        let rules = Scratch::new("counts.rules", &text(0));
+        let flags = format!("--pollers 2 --metrics 127.0.0.1:0 --rules {}", rules.0.display());
+        let mut forwarder = Forwarder::start(hosts, &flags);
+        let address = forwarder.metrics();
+        let over = Arc::new(AtomicBool::new(false));
+        let traffic = hosts.at("near", {
+            let over = Arc::clone(&over);
+            move || {
+                let sender = FrameSender::on(&Interface::named("eth").unwrap()).unwrap();
+                for number in (0..).take_while(|_| !over.load(Ordering::Relaxed)) {
+                    sender.send(&numbered(1_000 + (number % 40) as u16, number)).unwrap();
+                    if number % 50 == 0 {
+                        thread::park_timeout(Duration::from_millis(1));
+                    }
+                }
+            }
+        });
+        let (told, scrapes) = mpsc::channel();
+        let scraper = hosts.at("middle", {
+            let over = Arc::clone(&over);
+            move || {
+                while !over.load(Ordering::Relaxed) {
+                    told.send(Scrape::of(&scraped(&address))).unwrap();
+                }
+            }
+        });
+        let mut last = Scrape::default();
+        for change in 1..=6 {
+            fs::write(&rules.0, text(change)).unwrap();
+            assert_eq!(forwarder.says(), format!("rules reloaded: {} of them", 3 + change % 2));
+            // All that were made meanwhile, and one that was begun afterwards.
+            let mut left = 2;
+            while left > 0 {
+                let scrape = scrapes
+                    .try_recv()
+                    .or_else(|_| {
+                        left -= 1;
+                        scrapes.recv_timeout(WAIT)
+                    })
+                    .unwrap();
+                let matched = scrape.matched.iter().map(|(_, matched)| matched).sum::<u64>();
+                assert_eq!(matched + scrape.retired, scrape.decided);
+                for rule in staying.iter().filter(|_| !last.matched.is_empty()) {
+                    assert!(scrape.matched_by(rule) >= last.matched_by(rule), "{rule}");
+                }
+                last = scrape;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        traffic.join().unwrap();
+        scraper.join().unwrap();
+        let report = forwarder.finish();
+        let rules = &report["rules"];
+        assert_eq!(rules["reloaded"], 6, "{rules}");
+        let matched = rules["entries"].as_array().unwrap().iter().map(|entry| count(entry, "/matched"));
+        let decided = count(&report, "/in") - count(&report, "/dropped/ring");
+        assert_eq!(matched.sum::<u64>() + count(rules, "/retired"), decided, "{report}");
+        assert!(count(rules, "/retired") > 0 && count(rules, "/entries/1/matched") > 0, "{rules}");
+    });
+}
+
 #[test]
 fn another_xdp_program_stays() {
     with_cable("two", |hosts| {
@@ -574,28 +687,22 @@ fn another_xdp_program_stays() {
     });
 }
 
+fn scraped(address: &str) -> String {
+    super::http(address, "GET /metrics HTTP/1.1\r\n\r\n")
+}
+
 #[test]
 fn metrics_tell_why_frames_went_no_further() {
     with_router("metrics", |hosts| {
         let mut forwarder = Forwarder::start(hosts, &format!("{} --metrics 127.0.0.1:0", routing()));
-        let said = forwarder.says();
-        let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
-        let address = address.unwrap_or_else(|| panic!("{said}")).to_owned();
+        let address = forwarder.metrics();
         let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:0"));
         echoed(&near, &far, b"there");
         set_hops(&near, 1);
         let told = raw(hosts, "near", AddressFamily::INET, ipproto::ICMP);
         near.send_to(b"too far", far.local_addr().unwrap()).unwrap();
         first(&told, |packet| packet.get(20) == Some(&11));
-        let text = hosts.at("middle", move || {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.set_read_timeout(Some(WAIT)).unwrap();
-            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-            let mut text = String::new();
-            stream.read_to_string(&mut text).unwrap();
-            text
-        });
-        let text = text.join().unwrap();
+        let text = hosts.at("middle", move || scraped(&address)).join().unwrap();
         for line in [
             "softtimers_forward_refused_total{why=\"hop_limit\"} 1\n",
             "softtimers_forward_told_total 1\n",
