@@ -98,7 +98,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "rig",
         about: "forwarding between namespaces, up to five times the capacity; needs root; --quick, or some of it by name",
-        takes: "[--quick] [--json FILE] [SECTION …]",
+        takes: "[--quick] [--json FILE] [--peer DRIVER=COMMAND …] [SECTION …]",
         sections: rig::names,
         run: rig::run,
     },
@@ -225,7 +225,7 @@ mod tests {
     fn usage_names_flags_and_sections() {
         assert_eq!(usage_of("ci"), "usage: cargo xtask ci");
         assert_eq!(usage_of("header"), "usage: cargo xtask header [--check]");
-        let rig = "usage: cargo xtask rig [--quick] [--json FILE] [SECTION …], of stages, forward, compute";
+        let rig = "usage: cargo xtask rig [--quick] [--json FILE] [--peer DRIVER=COMMAND …] [SECTION …], of stages, forward, compute";
         assert!(usage_of("rig").starts_with(rig));
     }
 }
