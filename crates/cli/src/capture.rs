@@ -91,8 +91,7 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let before = Before::default();
     let ender = interrupt.ender().map_err(listening)?;
     let mut outlet = Outlet::new(sink, Before::clone(&before), ender, counter.clone());
-    outlet.begin();
-    plan.end.count.into_iter().for_each(|frames| outlet.end_after(frames));
+    outlet.begin(plan.end.count);
     let stage = Stage::new(outlet, plan.queue)?;
     let (_slice, fallbacks) = hold_slice(plan.max_delay);
     // The rest of the bound is for the wake-up and for writing.

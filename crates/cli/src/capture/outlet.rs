@@ -72,18 +72,14 @@ impl Outlet {
         }
     }
 
-    /// Ends the run when so many frames are in the file; others are none of it.
-    pub fn end_after(&mut self, frames: u64) {
-        self.most = frames;
-    }
-
     /// What tells that so many are in the file.
     pub fn complete(&self) -> Complete {
         Complete::clone(&self.complete)
     }
 
-    /// Begins the file.
-    pub fn begin(&mut self) {
+    /// Begins the file. When so many frames are in it, it ends the run, and takes no others.
+    pub fn begin(&mut self, count: Option<u64>) {
+        self.most = count.unwrap_or(u64::MAX);
         if let Err(loss) = self.sink.begin() {
             self.lose(loss, 0);
         }
