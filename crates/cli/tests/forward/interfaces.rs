@@ -156,21 +156,26 @@ fn bound(hosts: &Hosts, host: &str, address: &str) -> UdpSocket {
 /// over.
 fn echoed(near: &UdpSocket, far: &UdpSocket, text: &[u8]) {
     let to = far.local_addr().unwrap();
+    let from = arrival(far, text, || near.send_to(text, to).unwrap());
+    // The kernel takes a link that came up into use a little later, and at either end by itself.
+    arrival(near, text, || far.send_to(text, from).unwrap());
+}
+
+/// Sends until it has come, and tells from where.
+fn arrival(at: &UdpSocket, text: &[u8], send: impl Fn() -> usize) -> SocketAddr {
     let mut buffer = [0; 65_535];
-    far.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let arrived = (0..50).find_map(|_| {
-        near.send_to(text, to).unwrap();
+    at.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let arrived = (0..100).find_map(|_| {
+        assert_eq!(send(), text.len());
         loop {
-            match far.recv_from(&mut buffer) {
+            match at.recv_from(&mut buffer) {
                 Ok((length, from)) if &buffer[..length] == text => return Some(from),
                 Ok(_) => {}
                 Err(_) => return None,
             }
         }
     });
-    far.send_to(text, arrived.expect("an arrival")).unwrap();
-    let (length, _) = super::received(near, &mut buffer);
-    assert_eq!(&buffer[..length], text);
+    arrived.expect("an arrival")
 }
 
 /// Each byte, by the kernels' own TCP, offloads and all.
@@ -556,10 +561,10 @@ fn several_pollers_have_no_rates_and_no_more_queues_than_there_are() {
         let mut forwarder = Forwarder::start(hosts, &format!("--pollers 2 --rules {}", rules.0.display()));
         let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
         echoed(&near, &far, b"here");
-        fs::write(&rules.0, "port 9 rate 1kpps accept\naccept\n").unwrap();
+        super::rewrite(&rules.0, "port 9 rate 1kpps accept\naccept\n");
         let said = forwarder.says();
         assert!(said.contains("crew.rules:1: a rate") && said.ends_with("the old rules stay"), "{said}");
-        fs::write(&rules.0, "port 9 accept\naccept\n").unwrap();
+        super::rewrite(&rules.0, "port 9 accept\naccept\n");
         assert_eq!(forwarder.says(), "rules reloaded: 2 of them");
         echoed(&near, &far, b"still here");
         let report = forwarder.finish();
@@ -774,13 +779,13 @@ fn rules_are_reloaded_and_errors_leave_the_old_ones() {
         near.send_to(b"rejected", other.local_addr().unwrap()).unwrap();
         assert!(other.recv(&mut [0; 64]).is_err());
 
-        fs::write(&file.0, "type arp accept\nprotocol upd accept\nreject\n").unwrap();
+        super::rewrite(&file.0, "type arp accept\nprotocol upd accept\nreject\n");
         let said = forwarder.says();
         let wrong = "interfaces.rules:2: protocol 'upd': tcp, udp, icmp, icmpv6, or a number from 0 to 255";
         assert!(said.ends_with(&format!("{wrong}; the old rules stay")), "{said}");
         echoed(&near, &far, b"still accepted");
 
-        fs::write(&file.0, "type arp accept\nprotocol udp on b accept\nport 7001 accept\nreject\n").unwrap();
+        super::rewrite(&file.0, "type arp accept\nprotocol udp on b accept\nport 7001 accept\nreject\n");
         assert_eq!(forwarder.says(), "rules reloaded: 4 of them");
         echoed(&near, &other, b"accepted now");
         let report = forwarder.finish();
