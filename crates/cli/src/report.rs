@@ -261,8 +261,11 @@ impl Findings {
         }
         let (source, doubt) = doubts.first()?;
         let others: Vec<&str> = doubts.iter().skip(1).map(|(source, _)| *source).collect();
-        let others =
-            if others.is_empty() { String::new() } else { format!("; so are {}", others.join(", ")) };
+        let others = if others.is_empty() {
+            String::new()
+        } else {
+            format!("; inconclusive as well: {}", others.join(", "))
+        };
         Some(format!("{source}: {doubt}{others}"))
     }
 

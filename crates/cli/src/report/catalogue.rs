@@ -133,7 +133,7 @@ pub static SECTIONS: &[Section] = &[
         name: "lateness-cpu",
         title: "Lateness against processor time",
         part: Part::Measured,
-        see: "Further left is cheaper and lower is more punctual: spinning is punctual and takes all of a processor.",
+        see: "Spinning is punctual and takes all of a processor; further left is cheaper and lower is more punctual.",
         claim: claims::spinning,
         papers: "Soft timers, section 5.6; Tsafrir and others (2005), section 3",
         sources: &["doctor"],

@@ -58,9 +58,17 @@ impl Screenshot {
         frames
     }
 
-    /// Pixels near this colour in a part: lines narrower than a pixel are mixed with what is behind.
-    fn near(&self, colour: Colour, [left, right, top, bottom]: Place) -> usize {
-        let near = |pixel: &[u8]| pixel.iter().zip(colour).all(|(&seen, wanted)| seen.abs_diff(wanted) <= 32);
+    /// Pixels of this colour in a part, those that have at least half of it and else what is behind: a line may be narrower
+    /// than a pixel.
+    fn near(&self, colour: Colour, back: Colour, [left, right, top, bottom]: Place) -> usize {
+        let [colour, back] = [colour, back].map(|of| of.map(i32::from));
+        let widest = (0..3).max_by_key(|&at| (colour[at] - back[at]).abs()).unwrap_or(0);
+        let near = |pixel: &[u8]| {
+            let pixel = [0, 1, 2].map(|at| i32::from(pixel[at]));
+            let part = f64::from(pixel[widest] - back[widest]) / f64::from(colour[widest] - back[widest]);
+            let mixed = |at: usize| f64::from(back[at]) + part * f64::from(colour[at] - back[at]);
+            (0.5..1.1).contains(&part) && (0..3).all(|at| (mixed(at) - f64::from(pixel[at])).abs() <= 20.0)
+        };
         let row =
             |y: usize| self.pixels[3 * (y * self.width + left)..3 * (y * self.width + right)].chunks_exact(3);
         (top..bottom).flat_map(row).filter(|pixel| near(pixel)).count()
@@ -188,7 +196,11 @@ fn seen(screenshot: &Screenshot, pictures: &[Picture], dark: bool) -> Vec<(usize
         let Some([left, right, top, bottom]) = *frame else { return (0, 0) };
         let plot = bottom - ((bottom - top) as f64 * picture.plot) as usize;
         let counts = picture.colours.iter().map(|&colour| {
-            screenshot.near(SERIES[colour][usize::from(dark)], [left + 3, right - 3, plot, bottom])
+            screenshot.near(
+                SERIES[colour][usize::from(dark)],
+                BACKS[usize::from(dark)],
+                [left + 3, right - 3, plot, bottom],
+            )
         });
         let counts: Vec<usize> = counts.filter(|&count| count >= FEWEST).collect();
         (counts.len(), counts.iter().sum())
@@ -209,7 +221,7 @@ fn a_browser_shows_each_figure_in_light_and_dark_and_on_a_small_screen_and_asks_
     let page = directory.file("page.html");
     let pictures = pictures(&text, &object);
     assert!(pictures.len() > 30 && pictures.len() < 256, "{}", pictures.len());
-    let wide = (1_500, 6_000);
+    let wide = (1_500, 5_200);
     for (dark, columns, size) in [(false, 3, wide), (true, 3, wide), (false, 1, (400, 16_000))] {
         fs::write(&page, framed(&text, columns)).unwrap();
         let Some((screenshot, asked)) = shown(browser, &page, (dark, size), &directory) else {

@@ -265,7 +265,7 @@ fn the_path_is_shown_as_its_ends_counted_it() {
     let (loss, rate) = (row("loss 10 %"), row("rate 2 Mbit/s"));
     assert_eq!((&loss[7], &loss[8], &loss[9]), (&"9.15%".into(), &"437".into(), &"397".into()), "{loss}");
     assert_eq!((&rate[4], &rate[5]), (&"2".into(), &"1.99".into()), "{rate}");
-    assert_eq!(row("delay 20 ms")[2], "14.59");
+    assert_eq!(row("delay 20 ms")[2], "14.6");
 }
 
 /// More processors than colours are told, and the paper's are another's than theirs.
@@ -316,7 +316,7 @@ fn the_report_is_inconclusive_where_its_runs_are() {
         run
     });
     let (_, object) = rendered(&directory.0, &directory, "");
-    assert_eq!(object["inconclusive"], "doctor: others used 22%; so are probe");
+    assert_eq!(object["inconclusive"], "doctor: others used 22%; inconclusive as well: probe");
     let (_, object) = rendered(&directory.0, &directory, "--only hip");
     assert_eq!(object["inconclusive"], Value::Null);
 }
