@@ -81,6 +81,7 @@ const NEEDED: &[(&str, &[&str])] = &[
             "object/timer.bpf.o",
             "include/footprint.bpf.h",
             "include/kernel.bpf.h",
+            "include/orders.bpf.h",
             "include/softtimer.bpf.h",
             "include/sources.bpf.h",
             "LICENSE-MIT",

@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         bars.extend(benches::departures(root, if quick { 2_000 } else { 20_000 })?);
     }
     if wanted("shared") {
-        bars.extend(benches::shared(root, if quick { 1 } else { 7 })?);
+        bars.extend(benches::shared(root, 7, quick)?);
     }
     if wanted("overload") {
         bars.extend(benches::overload(root, rounds.min(5), quick)?);

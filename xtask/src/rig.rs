@@ -25,6 +25,7 @@ mod plain;
 mod plot;
 mod shares;
 mod trial;
+mod turns;
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek as _, Write as _};
@@ -59,8 +60,8 @@ type Section = (&'static str, fn(&Rig, Effort) -> Result<Found>);
 const SECTIONS: [Section; 8] = [
     ("stages", curve::stages),
     ("forward", plain::forward),
-    ("compute", shares::compute),
-    ("latency", shares::latency),
+    ("compute", turns::compute),
+    ("latency", turns::latency),
     ("sources", shares::sources),
     ("limit", shares::limit),
     ("bursts", shares::bursts),
@@ -169,7 +170,7 @@ impl Findings {
 
     fn add(&mut self, section: &str, figures: Value) -> Result<()> {
         self.figures.insert(section.to_owned(), figures);
-        let whole = json!({ "schema": "softtimers.rig/2", "machine": self.machine, "figures": self.figures });
+        let whole = json!({ "schema": "softtimers.rig/3", "machine": self.machine, "figures": self.figures });
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(
@@ -184,6 +185,11 @@ impl Findings {
         file.set_len(0)?;
         writeln!(file, "{whole:#}").with_context(|| self.path.display().to_string())
     }
+}
+
+/// A figure of nanoseconds in a table.
+fn micros(nanos: &Value) -> String {
+    nanos.as_f64().map_or("–".to_owned(), |nanos| format!("{:.1}", nanos / 1e3))
 }
 
 /// For `cargo xtask full`: that all of it runs.

@@ -20,10 +20,7 @@
 //! whole of that; a hold has not.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::error::Error;
-use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,65 +32,76 @@ use softtimers::shared::{Remote, Shared};
 use softtimers::{
     Clock, Config, Histogram, Monotonic, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn,
 };
-use softtimers_bench::arguments;
 use softtimers_bench::least::Least;
-use softtimers_bench::turns::quartiles;
-use softtimers_cli::machine::{Machine, Neighbours};
+use softtimers_bench::rounds::{Round, Section, in_turn};
+use softtimers_bench::sections::{self, Asked, Measure};
+use softtimers_bench::turns;
 
 #[derive(Parser, Debug)]
 #[command(about = "how long the lock of shared timers is held", disable_version_flag = true)]
 struct Arguments {
-    /// How often each is measured
-    #[arg(long, default_value_t = 7)]
-    rounds: usize,
-    /// Once: proves only that all of it runs
-    #[arg(long)]
-    quick: bool,
-    /// Also write all figures to this new file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
 }
 
-/// Figures of a round by name, in nanoseconds.
-type Measured = BTreeMap<&'static str, f64>;
-/// The rounds of each contender at each number of timers.
-type Results = BTreeMap<(usize, &'static str), Vec<Measured>>;
+const SECTIONS: [Measure<usize>; 1] = [("holds", holds)];
 
 fn main() -> ExitCode {
-    let Some(given) = arguments::of("shared") else { return ExitCode::SUCCESS };
-    let arguments = Arguments::parse_from(std::iter::once("shared".to_owned()).chain(given));
-    match measure_all(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    turns::main("shared", |given| {
+        let Arguments { asked } = sections::parse("shared", given, &SECTIONS);
+        asked.run("shared/2", "", &SECTIONS, asked.rounds(7))
+    })
 }
 
-fn measure_all(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let neighbours = Neighbours::watch();
-    let rounds = if arguments.quick { 1 } else { arguments.rounds.max(1) };
-    let mut results = Results::new();
-    for round in 0..rounds {
-        for turn in 0..2 * TIMERS.len() {
-            // Another one begins each round.
-            let which = (turn + round) % (2 * TIMERS.len());
-            let timers = TIMERS[which / 2];
-            let (name, measured) = match which % 2 {
-                0 => ("Shared", measure::<Steps>(timers)),
-                _ => ("one hold", measure::<OneHold>(timers)),
-            };
-            results.entry((timers, name)).or_default().push(measured);
+fn holds(rounds: usize) -> Result<Section, Box<dyn Error>> {
+    let contenders: Vec<(usize, Contender)> = TIMERS
+        .iter()
+        .flat_map(|&timers| [(timers, SHARED), (timers, ("one hold", measure::<OneHold>))])
+        .collect();
+    let section = Section::of(rounds, |number| {
+        let mut round = Round::default();
+        for turn in in_turn(number, contenders.len()) {
+            let (timers, (name, measure)) = contenders[turn];
+            for (figure, nanos) in FIGURES.into_iter().zip(measure(timers)) {
+                round.put(&row(timers, name), figure, nanos);
+            }
         }
-    }
-    println!("{}\n\n{}", Machine::read().line(), table(&results));
-    println!("{}", verdict(&results));
-    if let Some(reason) = neighbours.so_far().inconclusive() {
-        println!("\ninconclusive: {reason}");
-    }
-    arguments.json.as_ref().map_or(Ok(()), |path| write(&results, path))
+        Ok(round)
+    })?;
+    let rows = contenders.iter().map(|&(timers, (name, _))| row(timers, name));
+    let mut section = section.shown(rows, &FIGURES.map(|figure| (figure, 0)));
+    // Nearly all holds are as long however many timers there are; and the longest, whose memory is no longer in the cache
+    // among many, is not beyond what one step may take.
+    let [few, _, many] = TIMERS;
+    let of = |section: &Section, timers, figure| section.median(&row(timers, SHARED.0), figure);
+    let ratio = of(&section, many, HOLD) / of(&section, few, HOLD);
+    section.bar(
+        &format!("shared: {HOLD}, {many} timers due together against {few}"),
+        ratio,
+        "at most 2",
+        ratio <= 2.0,
+    );
+    let longest = of(&section, many, LONGEST_HOLD);
+    let bar = format!("at most {LONGEST}");
+    section.bar(
+        &format!("shared: {LONGEST_HOLD}, {many} timers due together"),
+        longest,
+        &bar,
+        longest <= LONGEST,
+    );
+    Ok(section)
 }
+
+fn row(timers: usize, name: &str) -> String {
+    format!("{timers} timers due together, {name}")
+}
+
+/// The [`FIGURES`] of a round.
+type Measured = [f64; FIGURES.len()];
+/// Its name, and what it does with so many timers.
+type Contender = (&'static str, fn(usize) -> Measured);
+
+const SHARED: Contender = ("Shared", measure::<Steps>);
 
 /// Timers that many threads set and cancel.
 trait Timers: Send + 'static {
@@ -201,14 +209,8 @@ fn measure<O: Owner>(count: usize) -> Measured {
     }
     let waits = waits::<O>(count);
     let wait = |share: f64| waits.quantile(share).unwrap_or(0) as f64;
-    [
-        ("longest hold", f64::from(holds.longest())),
-        ("hold p99.9", f64::from(holds.quantile(0.999))),
-        ("longest wait", wait(1.0)),
-        ("wait p99.9", wait(0.999)),
-        ("wait p50", wait(0.5)),
-    ]
-    .into()
+    let held = [f64::from(holds.longest()), f64::from(holds.quantile(0.999))];
+    [held[0], held[1], wait(1.0), wait(0.999), wait(0.5)]
 }
 
 /// Sets so many timers for [`DUE`] and lets them expire; in every other window the one that is soon to come
@@ -275,54 +277,10 @@ fn waits<O: Owner>(count: usize) -> Histogram {
     other.join().expect("it does not panic")
 }
 
-fn table(results: &Results) -> String {
-    let mut text = String::from("| timers due together | |");
-    FIGURES.iter().for_each(|figure| text += &format!(" {figure}, ns |"));
-    text += &format!("\n|---|---|{}\n", "---|".repeat(FIGURES.len()));
-    for (timers, name) in results.keys() {
-        let cell = |figure: &&str| format!(" {:.0} |", median(results, *timers, name, figure));
-        text += &format!("| {timers} | {name} |{}\n", FIGURES.iter().map(cell).collect::<String>());
-    }
-    text
-}
-
-/// Holds do not grow with the number of timers: nearly all of them not at all, and the longest, whose memory is no
-/// longer in the cache among many, not beyond what one step may take.
-fn verdict(results: &Results) -> String {
-    let of = |timers: usize, figure: &str| median(results, timers, "Shared", figure);
-    let [few, _, many] = TIMERS;
-    let (ratio, longest) = (of(many, "hold p99.9") / of(few, "hold p99.9"), of(many, "longest hold"));
-    let holds = |yes: bool| if yes { "holds" } else { "does **not** hold" };
-    format!(
-        "hold p99.9, {many} timers against {few}: {ratio:.2} (at most 2: {})\n\
-         longest hold, {many} timers: {longest:.0} ns (at most {LONGEST}: {})",
-        holds(ratio <= 2.0),
-        holds(longest <= LONGEST),
-    )
-}
-
-fn median(results: &Results, timers: usize, name: &str, figure: &str) -> f64 {
-    let rounds = results.iter().find(|((many, who), _)| *many == timers && *who == name);
-    let rounds = rounds.map_or(&[][..], |(_, rounds)| rounds);
-    quartiles(rounds.iter().filter_map(|round| round.get(figure).copied()))[1]
-}
-
-/// All rounds as JSON.
-fn write(results: &Results, path: &Path) -> Result<(), Box<dyn Error>> {
-    let mut rounds = serde_json::Map::new();
-    for ((timers, name), all) in results {
-        rounds.insert(format!("{name}/{timers}"), serde_json::to_value(all)?);
-    }
-    let machine = Machine::read();
-    let object =
-        serde_json::json!({ "schema": "softtimers.bench.shared/1", "machine": machine, "rounds": rounds });
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    serde_json::to_writer_pretty(file.map_err(|error| format!("{}: {error}", path.display()))?, &object)?;
-    Ok(())
-}
-
 const TIMERS: [usize; 3] = [1_000, 10_000, 100_000];
-const FIGURES: [&str; 5] = ["longest hold", "hold p99.9", "longest wait", "wait p99.9", "wait p50"];
+const LONGEST_HOLD: &str = "longest hold, ns";
+const HOLD: &str = "hold p99.9, ns";
+const FIGURES: [&str; 5] = [LONGEST_HOLD, HOLD, "longest wait, ns", "wait p99.9, ns", "wait p50, ns"];
 /// What a single step may take at a million timers, in nanoseconds.
 const LONGEST: f64 = 5_000.0;
 /// When they are due, all of them.

@@ -1,55 +1,58 @@
-//! What a wait of 100 µs comes to, by each way to wait: `cargo bench -p softtimers-bench --bench waits [-- --quick]`.
+//! What a wait of 100 µs comes to, by each way to wait: `cargo bench -p softtimers-bench --bench waits [-- --rounds 15
+//! --quick --json FILE]`.
 //!
 //! The table of docs/which-wait.md for this machine. The program does nothing else; each way has 200 waits in each
-//! round, the rounds take turns, and each figure is the median over them. CPU is that of the whole process.
+//! round, another one first each time, and each figure is the median over the quiet rounds. CPU is that of the whole process.
 #![forbid(unsafe_code)]
 
+use std::error::Error;
 use std::net::UdpSocket;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::Parser;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::{Clock, Config, Idle, Monotonic, Slack, SoftTimers, TimerSlack, Timestamp, Waiter};
-use softtimers_bench::arguments;
-use softtimers_bench::turns::{machine, quartiles};
-use softtimers_cli::machine::Neighbours;
+use softtimers_bench::rounds::{Round, Section, in_turn};
+use softtimers_bench::sections::{self, Asked, Measure};
+use softtimers_bench::turns;
 use softtimers_tokio::Driver;
 use tokio::runtime::Builder;
 
 const DELAY: Duration = Duration::from_micros(100);
 const WAITS: usize = 200;
 
-fn main() -> ExitCode {
-    let Some(arguments) = arguments::of("waits") else { return ExitCode::SUCCESS };
-    let rounds = match arguments.first().map(String::as_str) {
-        None => 15,
-        Some("--quick") => 1,
-        Some(other) => {
-            eprintln!("error: {other:?}: the only argument is --quick");
-            return ExitCode::from(2);
-        }
-    };
-    let neighbours = Neighbours::watch();
-    let mut figures: Vec<Vec<Figures>> = WAYS.iter().map(|_| Vec::new()).collect();
-    for _ in 0..rounds {
-        for ((_, way), figures) in WAYS.iter().zip(&mut figures) {
-            figures.push(Figures::of(*way));
-        }
-    }
-    println!(
-        "{}\n\n| wait of 100 µs | late, median | late, p99 | CPU of a wait |\n|---|---|---|---|",
-        machine()
-    );
-    for ((name, _), figures) in WAYS.iter().zip(&figures) {
-        let median = |of: fn(&Figures) -> f64| quartiles(figures.iter().map(of))[1];
-        let [late, worst, cpu] = [median(|f| f.late), median(|f| f.worst), median(|f| f.cpu)];
-        println!("| {name} | {late:.0} µs | {worst:.0} µs | {cpu:.0} µs |");
-    }
-    if let Some(reason) = neighbours.so_far().inconclusive() {
-        println!("\ninconclusive: {reason}");
-    }
-    ExitCode::SUCCESS
+#[derive(Parser, Debug)]
+#[command(about = "what a wait of 100 µs comes to", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
 }
+
+const SECTIONS: [Measure<usize>; 1] = [("waits", waits)];
+
+fn main() -> ExitCode {
+    turns::main("waits", |given| {
+        let Arguments { asked } = sections::parse("waits", given, &SECTIONS);
+        asked.run("waits", "", &SECTIONS, asked.rounds(15))
+    })
+}
+
+fn waits(rounds: usize) -> Result<Section, Box<dyn Error>> {
+    let section = Section::of(rounds, |number| {
+        let mut round = Round::default();
+        for turn in in_turn(number, WAYS.len()) {
+            let (name, way) = WAYS[turn];
+            put(&mut round, name, way);
+        }
+        Ok(round)
+    })?;
+    Ok(section.shown(WAYS.map(|(name, _)| name), &[(LATE, 0), (WORST, 0), (CPU, 0)]))
+}
+
+const LATE: &str = "late, median µs";
+const WORST: &str = "late, p99 µs";
+const CPU: &str = "CPU µs of a wait";
 
 /// Makes [`WAITS`] waits and says how late each was.
 type Way = fn() -> Vec<Duration>;
@@ -69,21 +72,15 @@ async fn exact(due: tokio::time::Instant) {
     softtimers_tokio::sleep_until(due).with_slack(Slack::EXACT).await;
 }
 
-/// Of the waits of one round, in µs.
-struct Figures {
-    late: f64,
-    worst: f64,
-    cpu: f64,
-}
-
-impl Figures {
-    fn of(way: Way) -> Figures {
-        let before = cpu_time();
-        let mut late = way();
-        let cpu = (cpu_time() - before).as_secs_f64() * 1e6 / WAITS as f64;
-        late.sort();
-        let micros = |at: usize| late[at].as_secs_f64() * 1e6;
-        Figures { late: micros(WAITS / 2), worst: micros(WAITS * 99 / 100), cpu }
+/// The waits of one round.
+fn put(round: &mut Round, name: &str, way: Way) {
+    let before = cpu_time();
+    let mut late = way();
+    let cpu = (cpu_time() - before).as_secs_f64() * 1e6 / WAITS as f64;
+    late.sort();
+    let micros = |at: usize| late[at].as_secs_f64() * 1e6;
+    for (figure, micros) in [(LATE, micros(WAITS / 2)), (WORST, micros(WAITS * 99 / 100)), (CPU, cpu)] {
+        round.put(name, figure, micros);
     }
 }
 

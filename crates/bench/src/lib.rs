@@ -28,6 +28,7 @@ pub mod least;
 pub mod pacing;
 pub mod random;
 pub mod rounds;
+pub mod sections;
 pub mod server;
 pub mod start;
 pub mod turns;

@@ -37,6 +37,20 @@ pub struct Section {
     columns: Vec<(&'static str, usize)>,
     /// What is said below the table.
     pub notes: Vec<String>,
+    parts: Vec<Part>,
+}
+
+/// Rounds of their own that belong to a section.
+#[derive(Clone, Debug)]
+struct Part {
+    key: &'static str,
+    title: String,
+    section: Section,
+}
+
+/// Contenders take turns in a round, another one first each time: the order of `count` of them.
+pub fn in_turn(round: usize, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |turn| (turn + round) % count)
 }
 
 impl Section {
@@ -64,8 +78,13 @@ impl Section {
     }
 
     /// Shows these rows and columns; a column has so many decimals.
-    pub fn shown(mut self, rows: &[&str], columns: &[(&'static str, usize)]) -> Self {
-        self.rows = rows.iter().map(|&row| row.to_owned()).collect();
+    #[must_use]
+    pub fn shown<R: ToString>(
+        mut self,
+        rows: impl IntoIterator<Item = R>,
+        columns: &[(&'static str, usize)],
+    ) -> Self {
+        self.rows = rows.into_iter().map(|row| row.to_string()).collect();
         self.columns = columns.to_vec();
         self
     }
@@ -81,7 +100,12 @@ impl Section {
         self.notes.push(format!("- {what}: {figure:.3} ({bar}: {met})"));
     }
 
-    /// All figures of all rounds.
+    /// Adds rounds of their own that say more: printed below, under this title, and in the JSON among `parts`.
+    pub fn add_part(&mut self, key: &'static str, title: impl Into<String>, section: Section) {
+        self.parts.push(Part { key, title: title.into(), section });
+    }
+
+    /// All figures of all rounds, those of the parts as well. `inconclusive` is a reason if no round was quiet.
     pub fn to_json(&self) -> serde_json::Value {
         let rounds = |rounds: &[Round]| -> Vec<serde_json::Value> {
             let figures = |round: &Round| {
@@ -91,8 +115,11 @@ impl Section {
             };
             rounds.iter().map(figures).collect()
         };
+        let parts: serde_json::Map<_, _> =
+            self.parts.iter().map(|part| (part.key.to_owned(), part.section.to_json())).collect();
         serde_json::json!({
             "rounds": rounds(&self.quiet), "set_aside": rounds(&self.disturbed), "notes": self.notes,
+            "inconclusive": self.reason.as_ref().filter(|_| self.quiet.is_empty()), "parts": parts,
         })
     }
 
@@ -124,6 +151,19 @@ impl fmt::Display for Section {
         match &self.reason {
             Some(reason) if quiet == 0 => writeln!(f, "\ninconclusive, all of {disturbed} rounds: {reason}"),
             _ => writeln!(f, "\nMedians of {quiet} quiet rounds ({disturbed} noisy ones set aside)."),
-        }
+        }?;
+        self.parts.iter().try_for_each(|Part { title, section, .. }| write!(f, "\n{title}:\n\n{section}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_contender_is_the_first_in_turn() {
+        let orders: Vec<Vec<usize>> = (0..4).map(|round| in_turn(round, 3).collect()).collect();
+        assert_eq!(orders, [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 1, 2]]);
+        assert_eq!(in_turn(7, 0).count(), 0);
     }
 }

@@ -5,36 +5,13 @@
  */
 #include "kernel.bpf.h"
 #include "softtimer.bpf.h"
-#include "footprint.bpf.h"
+#include "orders.bpf.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
 
-/* What a processor's events do: written by who runs the experiment, so that one verification serves many. */
-struct orders {
-	u64 period;  /* ns after the event before; 0: at every trigger state */
-	u64 slack;
-	u64 run;     /* its number; 0: no event goes on */
-	u64 events;  /* 0: only the gate */
-	u64 touches; /* whether a handler touches fifty cache lines */
-	u64 begun;   /* the run whose events are scheduled */
-	u64 pad[2];  /* a cache line for each processor */
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, ST_MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct orders);
-} orders SEC(".maps");
-
-static __always_inline struct orders *these_orders(void)
-{
-	u32 cpu = bpf_get_smp_processor_id();
-	return bpf_map_lookup_elem(&orders, &cpu);
-}
-
 static __always_inline void st_fire(struct st_cpu *c, u32 id, struct st_event *e, u64 now, u32 source)
 {
-	struct orders *o = these_orders();
+	struct orders *o = orders_of(bpf_get_smp_processor_id());
 	if (!o || !o->run || id > o->events)
 		return;
 	if (o->touches)
@@ -56,9 +33,9 @@ __noinline int schedule(u32 id, u64 due, u64 slack)
 SEC("tp_btf/sys_enter")
 int st_init_cpu(u64 *context)
 {
-	struct orders *o = these_orders();
+	struct orders *o = orders_of(bpf_get_smp_processor_id());
 	struct st_cpu *c = st_this_cpu();
-	if (!o || !c || !o->run || o->begun == o->run)
+	if (!o || !c || !to_begin(o))
 		return 0;
 	st_init();
 	int said = c->up ? 0 : ST_EBUSY;

@@ -4,24 +4,9 @@
  * touch, and starts the timer again: nothing that an author without softtimer.bpf.h would not have.
  */
 #include "kernel.bpf.h"
-#include "footprint.bpf.h"
+#include "orders.bpf.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
-
-/* What a processor's timer does: written by who runs the experiment. */
-struct orders {
-	u64 period;  /* ns after it went off last */
-	u64 run;     /* its number; 0: it does not go on */
-	u64 touches; /* whether it touches fifty cache lines */
-	u64 begun;   /* the run whose timer is started */
-	u64 pad[4];  /* a cache line for each processor */
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, ST_MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct orders);
-} orders SEC(".maps");
 
 struct plain {
 	struct bpf_timer timer;
@@ -47,14 +32,13 @@ static __always_inline void start(struct plain *p, u64 at)
 
 static int went_off(void *map, u32 *key, struct plain *p)
 {
-	u32 cpu = *key;
 	u64 now = bpf_ktime_get_ns();
 	u64 late = now > p->due ? now - p->due : 0;
 	p->fired++;
 	p->late_sum += late;
 	if (late > p->late_max)
 		p->late_max = late;
-	struct orders *o = bpf_map_lookup_elem(&orders, &cpu);
+	struct orders *o = orders_of(*key);
 	if (!o || !o->run)
 		return 0;
 	if (o->touches)
@@ -68,9 +52,9 @@ SEC("tp_btf/sys_enter")
 int st_init_cpu(u64 *context)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	struct orders *o = bpf_map_lookup_elem(&orders, &cpu);
+	struct orders *o = orders_of(cpu);
 	struct plain *p = bpf_map_lookup_elem(&timers, &cpu);
-	if (!o || !p || !o->run || o->begun == o->run)
+	if (!o || !p || !to_begin(o))
 		return 0;
 	if (!p->up) {
 		if (bpf_timer_init(&p->timer, &timers, 1 /* CLOCK_MONOTONIC */) ||

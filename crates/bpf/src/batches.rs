@@ -1,10 +1,10 @@
 //! The worked use of `softtimer.bpf.h`: [`Batches`].
 
-use aya::maps::Array;
+use aya::EbpfLoader;
 use aya::programs::Xdp;
 use aya::programs::xdp::XdpMode;
-use aya::{Ebpf, EbpfLoader};
 
+use crate::object::Object;
 use crate::{Error, load};
 
 /// The program, compiled from `c/batch.bpf.c`.
@@ -17,8 +17,7 @@ const BATCH: usize = 8;
 /// 100 µs after its first packet, until it is dropped. Here handing on is counting; the packets go their way.
 #[derive(Debug)]
 pub struct Batches {
-    bpf: Ebpf,
-    processors: u32,
+    object: Object,
 }
 
 /// What hands on a batch that is not full.
@@ -54,21 +53,14 @@ impl Batches {
     /// If the process may not, the kernel cannot, or there is no such interface.
     pub fn collect(interface: &str, by: FlushedBy) -> Result<Batches, Error> {
         let types = load::kernel_types(load::TIMERS)?;
-        let processors = load::processors()?;
-        let mut bpf = load::load(
-            EbpfLoader::new()
-                .map_max_entries("st_cpus", processors)
-                .map_max_entries("st_backups", processors)
-                .map_max_entries("flushers", processors)
-                .map_max_entries("batches", processors),
-            OBJECT,
-        )?;
+        let maps = ["st_cpus", "st_backups", "flushers", "batches"];
+        let mut object = Object::load(&mut EbpfLoader::new(), &maps, OBJECT)?;
         let name = match by {
             FlushedBy::SoftEvent => {
-                load::load_at(&mut bpf, load::INIT, "sys_enter", &types)?;
-                let starter = load::attach(&mut bpf, load::INIT)?;
+                object.load_at(load::INIT, "sys_enter", &types)?;
+                let starter = object.attach(load::INIT)?;
                 let mut calls = 0;
-                load::call_on_each(0..processors, |_| {
+                load::call_on_each(0..object.processors(), |_| {
                     calls += 1;
                     Ok(calls % 2 == 0)
                 })?;
@@ -78,11 +70,10 @@ impl Batches {
             FlushedBy::Timer => "collect_by_timer",
         };
         let refused = |error: aya::programs::ProgramError| load::refused(name, &error);
-        let missing = || Error::Map(format!("the object has no program {name}"));
-        let collect: &mut Xdp = bpf.program_mut(name).ok_or_else(missing)?.try_into().map_err(refused)?;
+        let collect: &mut Xdp = object.program(name)?;
         collect.load().map_err(refused)?;
         collect.attach(interface, XdpMode::Skb).map_err(refused)?;
-        Ok(Batches { bpf, processors })
+        Ok(Batches { object })
     }
 
     /// What was handed on so far.
@@ -90,10 +81,9 @@ impl Batches {
     /// # Errors
     /// If the kernel does not tell.
     pub fn totals(&self) -> Result<BatchTotals, Error> {
-        let map = self.bpf.map("batches").ok_or_else(|| Error::Map("batches is missing".to_owned()))?;
-        let batches: Array<_, [u64; BATCH]> = Array::try_from(map).map_err(load::map_error)?;
+        let batches = self.object.map::<[u64; BATCH]>("batches")?;
         let mut all = BatchTotals::default();
-        for cpu in 0..self.processors {
+        for cpu in 0..self.object.processors() {
             let [held, _, packets, count, by_time, longest, interrupts, _] =
                 batches.get(&cpu, 0).map_err(load::map_error)?;
             all.packets += packets;

@@ -1,4 +1,4 @@
-//! Loading an object and attaching its programs, tracepoint by tracepoint.
+//! Attaching an object's programs, tracepoint by tracepoint, and what the kernel has for it.
 //!
 //! A kernel may lack a tracepoint (another architecture, another version); the others serve. So attaching tells
 //! of each tracepoint how it went, and fails only if nothing could be attached. What a process may not do is
@@ -7,12 +7,12 @@
 use std::fs;
 use std::thread;
 
-use aya::programs::BtfTracePoint;
 use aya::programs::tp_btf::BtfTracePointLink;
-use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
+use aya::{Btf, BtfError, EbpfError};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::Error;
+use crate::object::{Object, Verified};
 
 /// A tracepoint, and why it could not be attached to, if it could not.
 pub(crate) type Attached = (&'static str, Result<(), String>);
@@ -35,42 +35,6 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()??, numbers.next()??))
 }
 
-/// Loads maps and programs, but attaches nothing.
-pub(crate) fn load(loader: &mut EbpfLoader<'_>, object: &[u8]) -> Result<Ebpf, Error> {
-    loader.load(object).map_err(|error| refused("maps", &error))
-}
-
-/// What the verifier did for a program.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verified {
-    /// The program.
-    pub name: String,
-    /// Instructions that the verifier followed, over all paths; `None` before Linux 5.16. The kernel refuses a million.
-    pub instructions: Option<u32>,
-}
-
-/// Loads the program `name` for `tracepoint`: the verifier reads it.
-pub(crate) fn load_at(bpf: &mut Ebpf, name: &str, tracepoint: &str, types: &Btf) -> Result<Verified, Error> {
-    let program = program(bpf, name)?;
-    program.load(tracepoint, types).map_err(|error| refused(name, &error))?;
-    let instructions = program.info().ok().and_then(|info| info.verified_instruction_count());
-    Ok(Verified { name: name.to_owned(), instructions })
-}
-
-/// Attaches the program `name`, which is loaded, until the link is dropped.
-pub(crate) fn attach(bpf: &mut Ebpf, name: &str) -> Result<BtfTracePointLink, Error> {
-    let program = program(bpf, name)?;
-    let link = program.attach().and_then(|link| program.take_link(link));
-    link.map_err(|error| refused(name, &error))
-}
-
-fn program<'a>(bpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, Error> {
-    let missing =
-        || Error::Refused { program: name.to_owned(), why: "the object does not have it".to_owned() };
-    let program = bpf.program_mut(name).ok_or_else(missing)?;
-    program.try_into().map_err(|error| refused(name, &error))
-}
-
 /// What is attached, and at which tracepoints.
 #[derive(Debug)]
 pub(crate) struct AttachedAll {
@@ -87,7 +51,7 @@ pub(crate) struct AttachedAll {
 /// # Errors
 /// If none could be attached: that of the first, which says most.
 pub(crate) fn attach_all(
-    bpf: &mut Ebpf,
+    object: &mut Object,
     prefix: &str,
     tracepoints: impl IntoIterator<Item = &'static str>,
     types: &Btf,
@@ -96,8 +60,8 @@ pub(crate) fn attach_all(
     let mut first = None;
     for tracepoint in tracepoints {
         let name = format!("{prefix}{tracepoint}");
-        match load_at(bpf, &name, tracepoint, types).and_then(|verified| Ok((verified, attach(bpf, &name)?)))
-        {
+        let one = object.load_at(&name, tracepoint, types);
+        match one.and_then(|verified| Ok((verified, object.attach(&name)?))) {
             Ok((verified, link)) => {
                 all.tried.push((tracepoint, Ok(())));
                 all.verified.push(verified);
@@ -230,8 +194,9 @@ mod tests {
     #[test]
     fn a_tracepoint_that_is_missing_does_not_hinder_the_others() {
         let object = aya::include_bytes_aligned!("../object/probe.bpf.o");
-        let loaded = kernel_types(PROBE).and_then(|types| Ok((load(&mut EbpfLoader::new(), object)?, types)));
-        let (mut bpf, types) = match loaded {
+        let loaded = kernel_types(PROBE)
+            .and_then(|types| Ok((Object::load(&mut aya::EbpfLoader::new(), &[], object)?, types)));
+        let (mut object, types) = match loaded {
             Ok(loaded) => loaded,
             Err(why) => {
                 let name = std::thread::current().name().unwrap_or("?").to_owned();
@@ -239,13 +204,13 @@ mod tests {
                 return std::io::stderr().write_all(line.as_bytes()).unwrap();
             }
         };
-        let all = attach_all(&mut bpf, "on_", ["no_such_tracepoint", "sched_switch"], &types).unwrap();
+        let all = attach_all(&mut object, "on_", ["no_such_tracepoint", "sched_switch"], &types).unwrap();
         assert!(
             all.tried[0].1.as_ref().is_err_and(|why| why.contains("on_no_such_tracepoint")),
             "{:?}",
             all.tried
         );
         assert!(all.tried[1].1.is_ok() && all.links.len() == 1, "{:?}", all.tried);
-        assert!(attach_all(&mut bpf, "on_", ["no_such_tracepoint"], &types).is_err());
+        assert!(attach_all(&mut object, "on_", ["no_such_tracepoint"], &types).is_err());
     }
 }

@@ -1,10 +1,11 @@
 //! The trigger-state meter: [`Probe`].
 
-use aya::maps::Array;
-use aya::{Ebpf, EbpfLoader};
+use aya::EbpfLoader;
+use rustix::thread::{MembarrierCommand, membarrier};
 use softtimers_core::Histogram;
 
-use crate::load::{self, AttachedAll, Verified};
+use crate::load::{self, AttachedAll};
+use crate::object::{Object, Verified};
 use crate::samples::Sample;
 use crate::{Error, Source};
 
@@ -25,7 +26,7 @@ const CHUNK: usize = 512;
 /// Each trigger state costs the kernel about 0.1 µs more while a probe runs.
 #[derive(Debug)]
 pub struct Probe {
-    bpf: Ebpf,
+    object: Object,
     attached: AttachedAll,
     /// Of each processor, its place among those that are measured, from 1; zero: it is not.
     places: Vec<u32>,
@@ -69,40 +70,37 @@ impl Probe {
             .collect();
         let samples = config.samples.min(64 << 20);
         let chunks = samples.div_ceil(CHUNK as u32).div_ceil(measured.max(1));
-        let mut bpf = load::load(
-            EbpfLoader::new()
-                .override_global("log_chunks", &chunks, true)
-                .map_max_entries("stamps", processors)
-                .map_max_entries("rows", processors * ROWS as u32)
-                .map_max_entries("kept", (measured * chunks).max(1)),
-            OBJECT,
-        )?;
+        let mut loader = EbpfLoader::new();
+        loader
+            .override_global("log_chunks", &chunks, true)
+            .map_max_entries("rows", processors * ROWS as u32)
+            .map_max_entries("kept", (measured * chunks).max(1));
+        let mut object = Object::load(&mut loader, &["stamps"], OBJECT)?;
         let tracepoints = config.sources.iter().flat_map(|source| source.tracepoints().iter().copied());
-        let attached = load::attach_all(&mut bpf, "on_", tracepoints, &types)?;
-        let mut probe = Probe { bpf, attached, places, chunks };
+        let attached = load::attach_all(&mut object, "on_", tracepoints, &types)?;
+        let mut probe = Probe { object, attached, places, chunks };
         probe.restart()?;
         Ok(probe)
     }
 
-    /// Forgets what was counted and kept. What went before the next trigger state of a processor counts for nothing.
+    /// Forgets what was counted and kept. What went before the next trigger state of a processor counts for nothing. Some
+    /// milliseconds: it waits for programs that are counting at this moment, on a processor that the host stalls, too.
+    ///
+    /// That wait is the kernel's (`MEMBARRIER_CMD_GLOBAL`), which has none if processors are isolated by `nohz_full`. There a
+    /// program that is held up on its way for as long as the rows take to be zeroed, eleven system calls a processor, writes
+    /// back what it had read before.
     ///
     /// # Errors
     /// If the kernel does not let it.
     pub fn restart(&mut self) -> Result<(), Error> {
         let stamp = |&place: &u32| [0, 0, 0, u64::from(place), 0, 0, 0, 0];
         let stamps: Vec<[u64; STAMP]> = self.places.iter().map(stamp).collect();
-        // In this order: without a place nothing is counted, and who found one just before, and may write back what it counted
-        // once more, is done after a tenth of a microsecond; zeroing the rows takes eleven system calls of each processor. Then
-        // a stamp that is zero begins no interval.
-        self.write("stamps", &vec![[0u64; STAMP]; stamps.len()])?;
-        self.write("rows", &vec![[0u64; ROW]; self.places.len() * ROWS])?;
-        self.write("stamps", &stamps)
-    }
-
-    fn write<V: aya::Pod>(&mut self, name: &str, values: &[V]) -> Result<(), Error> {
-        let map = self.bpf.map_mut(name).ok_or_else(|| Error::Map(format!("{name} is missing")))?;
-        let mut map: Array<_, V> = Array::try_from(map).map_err(load::map_error)?;
-        (0..).zip(values).try_for_each(|(entry, value)| map.set(entry, value, 0)).map_err(load::map_error)
+        // In this order: without a place no program begins to count; when those that had begun are over (they are read-side
+        // sections of RCU), nothing is written back into rows that are zero. Then a stamp that is zero begins no interval.
+        self.object.write("stamps", (0..).zip(stamps.iter().map(|_| [0u64; STAMP])))?;
+        let _ = membarrier(MembarrierCommand::Global);
+        self.object.write("rows", (0..self.processors() * ROWS as u32).map(|row| (row, [0u64; ROW])))?;
+        self.object.write("stamps", (0..).zip(stamps))
     }
 
     /// The tracepoints that were to be attached to, and why some were not.
@@ -120,7 +118,7 @@ impl Probe {
     /// # Errors
     /// If the kernel does not hand it over.
     pub fn intervals(&self) -> Result<Intervals, Error> {
-        let rows: Array<_, [u64; ROW]> = self.map("rows")?;
+        let rows = self.object.map::<[u64; ROW]>("rows")?;
         let processors = (0..self.processors())
             .map(|cpu| {
                 let mut read = |row: usize| {
@@ -145,9 +143,8 @@ impl Probe {
     /// # Errors
     /// If the kernel does not hand them over.
     pub fn samples(&self, cpu: u32) -> Result<Vec<Sample>, Error> {
-        let stamps: Array<_, [u64; STAMP]> = self.map("stamps")?;
-        let kept: Array<_, [u32; CHUNK]> = self.map("kept")?;
-        let [_, count, _, place, ..] = stamps.get(&cpu, 0).map_err(load::map_error)?;
+        let kept = self.object.map::<[u32; CHUNK]>("kept")?;
+        let [_, count, _, place, ..]: [u64; STAMP] = self.object.value("stamps", cpu)?;
         let Some(first) = (place as u32).checked_sub(1).map(|place| place * self.chunks) else {
             return Ok(vec![]);
         };
@@ -164,11 +161,6 @@ impl Probe {
     /// Processors that may exist.
     pub fn processors(&self) -> u32 {
         self.places.len() as u32
-    }
-
-    fn map<V: aya::Pod>(&self, name: &str) -> Result<Array<&aya::maps::MapData, V>, Error> {
-        let map = self.bpf.map(name).ok_or_else(|| Error::Map(format!("{name} is missing")))?;
-        Array::try_from(map).map_err(load::map_error)
     }
 }
 

@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
-use aya::maps::Array;
-use aya::{Ebpf, EbpfLoader};
+use aya::EbpfLoader;
 
-use crate::load::{self, Verified};
-use crate::{Error, Events};
+use crate::Error;
+use crate::load;
+use crate::object::{Object, Verified};
+use crate::orders::{Events, Orders};
 
 /// The program, compiled from `c/timer.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/timer.bpf.o");
@@ -17,16 +18,12 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/timer.bpf.o");
 /// `struct plain` in words, and where what it counts begins.
 const PLAIN: usize = 8;
 const FIRED: usize = 3;
-/// `struct orders` in words, and where the program says which run it has begun.
-const ORDERS: usize = 8;
-const BEGUN: usize = 3;
 
 /// A `bpf_timer` on each processor that starts itself again, verified, until it is dropped.
 #[derive(Debug)]
 pub struct Timers {
-    bpf: Ebpf,
+    object: Object,
     verified: Verified,
-    processors: u32,
     runs: u64,
 }
 
@@ -60,16 +57,10 @@ impl Timers {
     /// If the process may not, or the kernel cannot.
     pub fn load() -> Result<Timers, Error> {
         let types = load::kernel_types(load::TIMERS)?;
-        let processors = load::processors()?;
-        let mut bpf = load::load(
-            EbpfLoader::new()
-                .map_max_entries("timers", processors)
-                .map_max_entries("orders", processors)
-                .map_max_entries("footprints", processors),
-            OBJECT,
-        )?;
-        let verified = load::load_at(&mut bpf, load::INIT, "sys_enter", &types)?;
-        Ok(Timers { bpf, verified, processors, runs: 0 })
+        let maps = ["timers", "orders", "footprints"];
+        let mut object = Object::load(&mut EbpfLoader::new(), &maps, OBJECT)?;
+        let verified = object.load_at(load::INIT, "sys_enter", &types)?;
+        Ok(Timers { object, verified, runs: 0 })
     }
 
     /// What the verifier did for the program.
@@ -85,18 +76,11 @@ impl Timers {
     /// If the kernel does not let it.
     pub fn run(&mut self, events: &Events) -> Result<TimersRun<'_>, Error> {
         self.runs += 1;
-        let run = self.runs;
-        let chosen: Vec<u32> = (0..self.processors)
-            .filter(|cpu| events.processors.as_ref().is_none_or(|chosen| chosen.contains(cpu)))
-            .collect();
+        let events = Events { period: events.period.max(LEAST), ..events.clone() };
+        let orders = Orders::new(&events, self.runs, &self.object);
         // From here on what is dropped stops them.
-        let mut running = TimersRun { timers: self, chosen };
-        running.order(&orders(events, run))?;
-        let starter = load::attach(&mut running.timers.bpf, load::INIT)?;
-        let chosen = running.chosen.iter().copied();
-        load::call_on_each(chosen, |cpu| Ok(running.timers.orders(cpu)?[BEGUN] == run))?;
-        // In the way of each system call.
-        drop(starter);
+        let running = TimersRun { timers: self, orders };
+        running.orders.begin(&mut running.timers.object)?;
         Ok(running)
     }
 
@@ -105,18 +89,9 @@ impl Timers {
     /// # Errors
     /// If the kernel does not hand it over.
     pub fn stats(&self, cpu: u32) -> Result<TimerStats, Error> {
-        let map = self.bpf.map("timers").ok_or_else(|| Error::Map("timers is missing".to_owned()))?;
-        let timers: Array<_, [u64; PLAIN]> = Array::try_from(map).map_err(load::map_error)?;
-        let words = timers.get(&cpu, 0).map_err(load::map_error)?;
+        let words: [u64; PLAIN] = self.object.value("timers", cpu)?;
         let [fired, late_sum_ns, late_max_ns] = [words[FIRED], words[FIRED + 1], words[FIRED + 2]];
         Ok(TimerStats { fired, late_sum_ns, late_max_ns })
-    }
-
-    /// The orders of a processor.
-    fn orders(&self, cpu: u32) -> Result<[u64; ORDERS], Error> {
-        let map = self.bpf.map("orders").ok_or_else(|| Error::Map("orders is missing".to_owned()))?;
-        let orders: Array<_, [u64; ORDERS]> = Array::try_from(map).map_err(load::map_error)?;
-        orders.get(&cpu, 0).map_err(load::map_error)
     }
 }
 
@@ -124,7 +99,7 @@ impl Timers {
 #[derive(Debug)]
 pub struct TimersRun<'a> {
     timers: &'a mut Timers,
-    chosen: Vec<u32>,
+    orders: Orders,
 }
 
 impl TimersRun<'_> {
@@ -135,25 +110,12 @@ impl TimersRun<'_> {
     pub fn stats(&self, cpu: u32) -> Result<TimerStats, Error> {
         self.timers.stats(cpu)
     }
-
-    fn order(&mut self, orders: &[u64; ORDERS]) -> Result<(), Error> {
-        let map = self.timers.bpf.map_mut("orders");
-        let map = map.ok_or_else(|| Error::Map("orders is missing".to_owned()))?;
-        let mut of: Array<_, [u64; ORDERS]> = Array::try_from(map).map_err(load::map_error)?;
-        self.chosen.iter().try_for_each(|&cpu| of.set(cpu, orders, 0)).map_err(load::map_error)
-    }
 }
 
 impl Drop for TimersRun<'_> {
     fn drop(&mut self) {
-        // A timer that finds no run does not start itself again.
-        let _ = self.order(&[0; ORDERS]);
+        self.orders.end(&mut self.timers.object);
     }
-}
-
-fn orders(events: &Events, run: u64) -> [u64; ORDERS] {
-    let period = u64::try_from(events.period.max(LEAST).as_nanos()).unwrap_or(u64::MAX);
-    [period, run, u64::from(events.touches), 0, 0, 0, 0, 0]
 }
 
 /// A timer of no period would leave the processor nothing else.

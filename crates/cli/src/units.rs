@@ -21,7 +21,7 @@ use softtimers_core::{Percent, Rate, RateError, Speed};
 /// assert_eq!(bits.of_packets(1_500).unwrap().interval().as_micros(), 12);
 /// # Ok::<(), softtimers_cli::units::UnitError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SendRate {
     /// Datagrams a second.
     PacketsPerSecond(u64),

@@ -75,6 +75,7 @@ pub mod packet;
 mod queues;
 pub mod simulated;
 mod udp;
+mod watchdog;
 pub(crate) mod xdp;
 
 use std::io;
@@ -101,6 +102,7 @@ use crate::event_loop::Token;
 use cpu::Cpu;
 use devices::Place;
 use queues::Queue;
+use watchdog::Watchdog;
 
 /// Drives devices by policies: see the [module](self).
 ///
@@ -113,6 +115,7 @@ pub struct Poller<D: Device, P = DelayBound, H = Linux> {
     devices: Devices<D>,
     queues: Vec<Queue>,
     cpu: Option<Cpu>,
+    watchdog: Watchdog,
     host: H,
     woken: Woken,
     /// Whether other descriptors are watched.
@@ -179,6 +182,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             devices: Devices::new(),
             queues: Vec::new(),
             cpu: None,
+            watchdog: Watchdog::default(),
             host,
             woken: Woken::default(),
             watching: false,
@@ -197,6 +201,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
             self.rounds.remove(id);
             return Err(error);
         }
+        self.watchdog.add(&device, self.host.now());
         self.devices.insert(id, device);
         if let Some(cpu) = &self.cpu {
             self.rounds.attach(cpu.gate, id);
@@ -295,7 +300,8 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
     }
 
     /// Sleeps if there is nothing to do: until a wake-up, until a policy wants to look, or `until`, your next timer.
-    /// Then does a round. While there is work it does not sleep.
+    /// Then does a round. While there is work it does not sleep; devices that need [looking after](Device::watchdog) end a
+    /// sleep, too.
     ///
     /// # Errors
     /// Of a device, or of the system. What the round did before is done; call again.
@@ -308,10 +314,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         if until.is_none_or(|until| until > self.host.now()) {
             self.withhold_nothing_in_vain();
         }
-        let until = match self.rest(&mut handler)? {
-            Some(time) => Some(until.map_or(time, |until| until.min(time))),
-            None => until,
-        };
+        let until = self.rest(&mut handler)?.into_iter().chain(until).min();
         self.look(until)?;
         self.round(&mut handler)
     }
@@ -328,7 +331,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.woken.others.clear();
         self.look(Some(Timestamp::ZERO))?;
         self.round(&mut handler)?;
-        Ok(self.rounds.poll_at(self.host.now()))
+        Ok(self.poll_at(self.host.now()))
     }
 
     /// A loop of yours is about to sleep: policies may want wake-ups for that. Returns when to [`poll`](Poller::poll)
@@ -462,7 +465,12 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
                 self.round(handler)?;
             }
         }
-        Ok(self.rounds.poll_at(self.host.now()))
+        Ok(self.poll_at(self.host.now()))
+    }
+
+    /// When to look if no wake-up comes.
+    fn poll_at(&self, now: Timestamp) -> Option<Timestamp> {
+        self.watchdog.bound(self.rounds.poll_at(now))
     }
 
     /// Before a sleep: input that is shut for others, of which there are none, is opened.
@@ -478,7 +486,9 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         handler: &mut impl FnMut(Packet<'_, D::Address>, &mut Outputs<'_, D>),
     ) -> io::Result<()> {
         self.stats.rounds += 1;
-        self.check_limits(self.host.now());
+        let now = self.host.now();
+        self.check_limits(now);
+        self.watchdog.visit(&mut self.devices, now)?;
         loop {
             let now = self.host.now();
             match self.rounds.action(now) {

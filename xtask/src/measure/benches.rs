@@ -126,22 +126,8 @@ pub(super) fn departures(root: &Path, packets: u32) -> Result<Vec<Bar>> {
 }
 
 /// How long the lock of timers is held that threads share, when 100,000 of them are due together.
-pub(super) fn shared(root: &Path, rounds: u32) -> Result<Vec<Bar>> {
-    let text = bench(root, "shared", &["--rounds", &rounds.to_string()])?;
-    println!("\n### Shared timers\n\n{}\n", text.trim());
-    let quiet = |name: &str| figure(&text, name).filter(|_| !text.contains("inconclusive"));
-    Ok(vec![
-        Bar::at_most(
-            "shared: hold p99.9, 100,000 timers due together against 1,000".into(),
-            2.0,
-            quiet("hold p99.9, 100000 timers against 1000:"),
-        ),
-        Bar::at_most(
-            "shared: ns of the longest hold, 100,000 timers due together".into(),
-            5_000.0,
-            quiet("longest hold, 100000 timers:"),
-        ),
-    ])
+pub(super) fn shared(root: &Path, rounds: usize, quick: bool) -> Result<Vec<Bar>> {
+    in_sections(root, "shared", "Shared timers", rounds, quick)
 }
 
 /// Receivers under overload.

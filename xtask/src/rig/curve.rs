@@ -34,7 +34,10 @@ pub(super) fn stages(rig: &Rig, effort: Effort) -> Result<Found> {
     let (mut bars, mut figures) = (Vec::new(), Vec::new());
     for driver in ["packet", "xdp"] {
         let capacity = capacity(rig, driver)?;
-        println!("### Two stages, {RULES} rules, {driver}: capacity {:.0} kpps\n", capacity / 1e3);
+        println!(
+            "### Two stages, {RULES} rules, {driver}: capacity {:.0} kpps\n\n{OTHERS}\n",
+            capacity / 1e3
+        );
         for &burst in bursts {
             let setting = Setting { rig, effort, driver, capacity, burst };
             setting.steady(&mut bars, &mut figures)?;
@@ -196,7 +199,7 @@ fn reached(points: &[Point]) -> f64 {
 
 fn head(burst: u32) -> String {
     format!(
-        "| bursts of {burst} | x capacity | offered kpps | delivered kpps | dropped: ring and interface, queue, output | latency p50 / p99 / deviation µs | processor | µs of it a packet | others there | asleep |\n|---|---|---|---|---|---|---|---|---|---|"
+        "| bursts of {burst} | x capacity | offered kpps | delivered kpps | dropped: ring and interface, queue, output | latency p50 / p99 / deviation µs | processor | µs of it a packet | others there, at most | asleep |\n|---|---|---|---|---|---|---|---|---|---|"
     )
 }
 
@@ -242,6 +245,10 @@ fn object(driver: &str, burst: u32, name: &str, points: &[Point]) -> Value {
 
 /// Some ten microseconds' worth, so that the generator reaches five times the capacity beside the kernel's own work.
 pub(super) const RULES: usize = 12_000;
+
+/// What the column of others has in it.
+const OTHERS: &str = "Others there: the host, and what ran on that processor and was neither the receiver nor the kernel's thread \
+     for packets. An interrupt that finds the processor idle is nobody's, and is among them; so it is the most that they had.";
 
 #[cfg(test)]
 mod tests {

@@ -1,80 +1,12 @@
-//! What others get: a computation beside packets, packets that come seldom, sources beside a flooded one, programs beside a
-//! limited forwarder, the first packet of a burst.
+//! What others get: sources beside a flooded one, programs beside a limited forwarder, the first packet of a burst.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::curve::{RULES, capacity};
 use super::trial::{Amount, Offer, Rig};
-use super::{Effort, Found};
+use super::{Effort, Found, micros};
 use crate::measure::figures::Bar;
-
-/// Polling beside a computation, 100,000 packets a second, five wanted in a poll; and being woken up.
-pub(super) fn compute(rig: &Rig, effort: Effort) -> Result<Found> {
-    let rounds = if effort.quick { 20 } else { 60 };
-    let (mut bars, mut figures) = (Vec::new(), Vec::new());
-    println!(
-        "### A computation beside packets\n\n| driver | packets/s | by | work kept | received/s | latency p50 / p99 µs |\n|---|---|---|---|---|---|"
-    );
-    for driver in ["packet", "xdp"] {
-        for rate in [1_000.0, 20_000.0, 100_000.0] {
-            // Four turns a round, of 50 ms, and some time to begin and to end.
-            let offer = Offer::steady(rate, rounds * 200 + 600);
-            let words = format!("compute r0 --driver {driver} --rounds {rounds}");
-            let (found, _) = rig.received(&words, &[(0, offer)])?;
-            for by in ["poll", "hybrid", "wake-up"] {
-                let of = &found[by];
-                println!(
-                    "| {driver} | {rate} | {by} | {:.1}% | {:.0} | {} / {} |",
-                    100.0 * of["kept"].as_f64().unwrap_or(0.0),
-                    of["received_pps"].as_f64().unwrap_or(0.0),
-                    micros(&of["latency_ns"]["p50"]),
-                    micros(&of["latency_ns"]["p99"])
-                );
-            }
-            if rate == 100_000.0 {
-                let figure = format!("computation beside 100,000 packets/s, {driver}, polled: work kept");
-                bars.push(Bar::at_least(figure, 0.95, found["poll"]["kept"].as_f64()));
-            }
-            figures.push(json!({ "driver": driver, "rate_pps": rate, "found": found }));
-        }
-    }
-    println!();
-    Ok(Found { bars, figures: json!(figures) })
-}
-
-/// 2,000 packets a second: what a poller adds to the wait of a plain epoll loop on the same ring.
-pub(super) fn latency(rig: &Rig, effort: Effort) -> Result<Found> {
-    let rounds = if effort.quick { 4 } else { 16 };
-    let (mut bars, mut figures) = (Vec::new(), Vec::new());
-    println!(
-        "### Latency at 2,000 packets/s\n\n| driver | by | p50 / p99 µs | deviation µs |\n|---|---|---|---|"
-    );
-    for driver in ["packet", "xdp"] {
-        let offer = Offer::steady(2_000.0, rounds * 1_000 + 400);
-        let words = format!("latency r0 --driver {driver} --rounds {rounds}");
-        let (found, _) = rig.received(&words, &[(0, offer)])?;
-        for by in ["epoll", "interrupt", "hybrid", "hip"] {
-            let of = &found[by];
-            println!(
-                "| {driver} | {by} | {} / {} | {} |",
-                micros(&of["p50"]),
-                micros(&of["p99"]),
-                micros(&of["stddev"])
-            );
-        }
-        let p50 = |by: &str| found[by]["p50"].as_f64();
-        let ratio = p50("hybrid").zip(p50("epoll")).map(|(own, plain)| own / plain);
-        bars.push(Bar::at_most(
-            format!("2,000 packets/s, {driver}, hybrid: p50, against epoll's"),
-            1.3,
-            ratio,
-        ));
-        figures.push(json!({ "driver": driver, "found": found }));
-    }
-    println!();
-    Ok(Found { bars, figures: json!(figures) })
-}
 
 /// One of four is flooded with twice what all could do; the others have little, and lose none of it.
 pub(super) fn sources(rig: &Rig, effort: Effort) -> Result<Found> {
@@ -182,8 +114,4 @@ pub(super) fn bursts(rig: &Rig, effort: Effort) -> Result<Found> {
     }
     println!();
     Ok(Found { bars: Vec::new(), figures: json!(figures) })
-}
-
-fn micros(nanos: &Value) -> String {
-    nanos.as_f64().map_or("–".to_owned(), |nanos| format!("{:.1}", nanos / 1e3))
 }

@@ -143,8 +143,9 @@ impl Rig {
         let talk = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "a receiver ended with {}: {talk}", output.status);
         let mut found: Value = serde_json::from_slice(&output.stdout)?;
-        if let (Some([others, steal]), Some(found)) = (meanwhile, found.as_object_mut()) {
+        if let (Some([others, interrupts, steal]), Some(found)) = (meanwhile, found.as_object_mut()) {
             found.insert("others_share".to_owned(), others.into());
+            found.insert("interrupts_share".to_owned(), interrupts.into());
             found.insert("steal_share".to_owned(), steal.into());
         }
         let rates: Vec<_> = offered.iter().map(|offered| format!("{:.0}", offered.pps / 1e3)).collect();
@@ -269,6 +270,8 @@ impl Rig {
 struct Shares {
     all: f64,
     busy: f64,
+    /// Of that, in interrupts.
+    interrupts: f64,
     steal: f64,
     /// By the receiver, and by the kernel's thread for packets that are too many for an interrupt.
     own: f64,
@@ -294,16 +297,26 @@ impl Shares {
         let line = machine.lines().find_map(|line| line.strip_prefix("cpu1 "))?;
         let spent: Vec<f64> = line.split(' ').take(8).map_while(|word| word.parse().ok()).collect();
         let &[user, nice, system, idle, waiting, irq, softirq, steal] = &spent[..] else { return None };
-        let busy = user + nice + system + irq + softirq;
-        // Whom an interrupt has found there is charged for it, too: to leave interrupts out would hide as much of others.
-        Some(Shares { all: busy + idle + waiting + steal, busy, steal, own: ticks(process)? as f64 })
+        let interrupts = irq + softirq;
+        let busy = user + nice + system + interrupts;
+        // Whom an interrupt has found there is charged for it, too: to leave interrupts out would hide as much of others. One
+        // that has found the processor idle is charged to nobody, and the kernel does not say how many there were: they are
+        // taken for others, so that a trial may be called disturbed that was not, and never the other way round.
+        Some(Shares {
+            all: busy + idle + waiting + steal,
+            busy,
+            interrupts,
+            steal,
+            own: ticks(process)? as f64,
+        })
     }
 
-    /// The share of the processor that others had since, programs of this machine and the host's.
-    fn since(&self, before: &Self) -> Option<[f64; 2]> {
+    /// The shares of the processor since: of others, at most; of interrupts, whomever they found; of the host.
+    fn since(&self, before: &Self) -> Option<[f64; 3]> {
         let all = self.all - before.all;
         let others = (self.busy - before.busy) - (self.own - before.own);
-        (all > 0.0).then(|| [(others / all).max(0.0), (self.steal - before.steal) / all])
+        let interrupts = self.interrupts - before.interrupts;
+        (all > 0.0).then(|| [others.max(0.0), interrupts, self.steal - before.steal].map(|ticks| ticks / all))
     }
 }
 
@@ -474,7 +487,10 @@ mod tests {
         };
         let before = at("100 0 100 50 0 0 0 0", "90 80");
         let after = at("120 10 120 90 0 0 5 5", "110 90");
-        assert_eq!(after.since(&before), Some([0.25, 0.05]));
+        assert_eq!(after.since(&before), Some([0.25, 0.05, 0.05]));
+        // One that finds it idle: of nobody, so perhaps of others.
+        let idle = at("100 0 100 140 0 4 6 0", "90 80");
+        assert_eq!(idle.since(&before), Some([0.1, 0.1, 0.0]));
         assert_eq!(before.since(&before), None);
         assert_eq!(Shares::of("", ""), None);
     }

@@ -8,7 +8,7 @@ use softtimers_cli::forward::mode::Mode;
 use softtimers_cli::plan::ReceiverPlan;
 
 use super::{Effort, WORK, offered, receiver};
-use softtimers_bench::rounds::{Round, Section};
+use softtimers_bench::rounds::{Round, Section, in_turn};
 
 /// The receivers by name: mode, stages, nice value of the second.
 const CONTENDERS: [(&str, Mode, u8, u8); 6] = [
@@ -32,9 +32,8 @@ pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
         for burst in BURSTS {
-            let count = contenders.len();
-            for turn in 0..count {
-                let (name, bench) = &mut contenders[(turn + number) % count];
+            for turn in in_turn(number, contenders.len()) {
+                let (name, bench) = &mut contenders[turn];
                 one(&format!("{name}, bursts of {burst}"), bench, burst, effort, &mut round)?;
             }
         }
@@ -44,8 +43,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
         .iter()
         .flat_map(|burst| CONTENDERS.map(|(name, ..)| format!("{name}, bursts of {burst}")))
         .collect();
-    let shown: Vec<&str> = rows.iter().map(String::as_str).collect();
-    let mut section = section.shown(&shown, &COLUMNS);
+    let mut section = section.shown(&rows, &COLUMNS);
     for row in rows.iter().filter(|row| row.starts_with("poller")) {
         let (kept, timer) = (section.median(row, KEPT), section.median(row, TIMER));
         section.bar(&format!("{row}: delivered at 5 x capacity / peak"), kept, "at least 0.9", kept >= 0.9);
@@ -114,15 +112,14 @@ pub(crate) fn costs(effort: Effort) -> Result<Section, Box<dyn Error>> {
     }
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
-        let count = contenders.len();
-        for turn in 0..count {
-            let (row, name, work, bench) = &mut contenders[(turn + number) % count];
+        for turn in in_turn(number, contenders.len()) {
+            let (row, name, work, bench) = &mut contenders[turn];
             round.put(row, name, capacity(bench, *work, 1, effort)? / 1e3);
         }
         Ok(round)
     })?;
     let rows = works.map(|(row, _)| row);
-    let mut section = section.shown(&rows, &[(POLLED, 1), (FIRST, 1)]);
+    let mut section = section.shown(rows, &[(POLLED, 1), (FIRST, 1)]);
     for pair in rows.windows(2) {
         let fallen = section.median(pair[1], POLLED) / section.median(pair[0], POLLED);
         section.bar(&format!("poller, {} against {}", pair[1], pair[0]), fallen, "below 1", fallen < 1.0);

@@ -9,7 +9,7 @@ use softtimers_cli::forward::mode::Mode;
 use softtimers_cli::plan::ReceiverPlan;
 
 use super::{Effort, WORK, offered, receiver};
-use softtimers_bench::rounds::{Round, Section};
+use softtimers_bench::rounds::{Round, Section, in_turn};
 
 /// No limit, and three.
 const LIMITS: [(&str, u32); 4] = [("no limit", 100), ("75%", 75), ("50%", 50), ("25%", 25)];
@@ -25,9 +25,8 @@ pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
     }
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
-        let count = contenders.len();
-        for turn in 0..count {
-            let (name, percent, bench) = &mut contenders[(turn + number) % count];
+        for turn in in_turn(number, contenders.len()) {
+            let (name, percent, bench) = &mut contenders[turn];
             let point = offered(bench, FLOOD, 1, effort.trial)?;
             round.put(name, DELIVERED, point.delivered_pps / 1e3);
             round.put(name, USED, point.cpu_share);
@@ -39,7 +38,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
     })?;
     let rows = LIMITS.map(|(name, _)| name);
     let columns = [(DELIVERED, 1), (USED, 2), (BESIDE, 2), (OFF, 1), ("timer", 2)];
-    let mut section = section.shown(&rows, &columns);
+    let mut section = section.shown(rows, &columns);
     for (name, percent) in LIMITS.into_iter().skip(1) {
         let off = section.median(name, OFF);
         section.bar(&format!("limit {name}: points off"), off, "at most 8", off <= 8.0);

@@ -10,7 +10,7 @@ use softtimers_cli::forward::mode::{Looking, Mode};
 use softtimers_cli::plan::ReceiverPlan;
 
 use super::{Effort, WORK, offered, receiver};
-use softtimers_bench::rounds::{Round, Section};
+use softtimers_bench::rounds::{Round, Section, in_turn};
 
 /// The modes, each by its name; plain `epoll` is one receive a wait, with nothing else around it.
 const MODES: [(&str, Mode); 4] = [
@@ -25,9 +25,8 @@ pub(crate) fn quiet(effort: Effort) -> Result<Section, Box<dyn Error>> {
     let mut contenders = contenders(&MODES[..3])?;
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
-        let count = contenders.len();
-        for turn in 0..count {
-            let (name, bench) = &mut contenders[(turn + number) % count];
+        for turn in in_turn(number, contenders.len()) {
+            let (name, bench) = &mut contenders[turn];
             put(&mut round, name, &offered(bench, 2_000.0, 1, effort.trial)?);
             let idle = Offer { rate: 0.0, burst: 1, length: 2 * effort.trial };
             round.put(name, IDLE, 100.0 * bench.trial(idle)?.cpu_share);
@@ -35,7 +34,7 @@ pub(crate) fn quiet(effort: Effort) -> Result<Section, Box<dyn Error>> {
         Ok(round)
     })?;
     let rows = ["plain epoll", "interrupt", "hybrid"];
-    let mut section = section.shown(&rows, &[(P50, 1), (P99, 1), (WAKEUPS, 2), (CPU, 1), (IDLE, 3)]);
+    let mut section = section.shown(rows, &[(P50, 1), (P99, 1), (WAKEUPS, 2), (CPU, 1), (IDLE, 3)]);
     for row in &rows[1..] {
         let ratio = section.median(row, P50) / section.median("plain epoll", P50);
         section.bar(&format!("{row}: p50 / plain epoll's"), ratio, "at most 1.3", ratio <= 1.3);
@@ -52,9 +51,8 @@ pub(crate) fn modes(effort: Effort) -> Result<Section, Box<dyn Error>> {
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
         for (at, rate) in rates {
-            let count = contenders.len();
-            for turn in 0..count {
-                let (name, bench) = &mut contenders[(turn + number) % count];
+            for turn in in_turn(number, contenders.len()) {
+                let (name, bench) = &mut contenders[turn];
                 put(&mut round, &format!("{at}, {name}"), &offered(bench, rate, 1, effort.trial)?);
             }
         }
@@ -62,9 +60,8 @@ pub(crate) fn modes(effort: Effort) -> Result<Section, Box<dyn Error>> {
     })?;
     let rows: Vec<String> =
         rates.iter().flat_map(|(at, _)| MODES.map(|(name, _)| format!("{at}, {name}"))).collect();
-    let shown: Vec<&str> = rows.iter().map(String::as_str).collect();
     let columns = [(WAKEUPS, 3), (P50, 1), (P99, 1), (CPU, 1), (POLLS, 3), (EMPTY, 2)];
-    let mut section = section.shown(&shown, &columns);
+    let mut section = section.shown(&rows, &columns);
     let fewer = section.median("50,000/s, hip", WAKEUPS) / section.median("50,000/s, plain epoll", WAKEUPS);
     section.bar("hip at 50,000/s: wake-ups a packet / plain epoll's", fewer, "below 1", fewer < 1.0);
     Ok(section)
@@ -81,8 +78,8 @@ pub(crate) fn quotas(effort: Effort) -> Result<Section, Box<dyn Error>> {
     }
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
-        for turn in 0..quotas.len() {
-            let (name, bench) = &mut contenders[(turn + number) % quotas.len()];
+        for turn in in_turn(number, contenders.len()) {
+            let (name, bench) = &mut contenders[turn];
             // Below capacity, so that it is not the receive buffer's length that is seen.
             put(&mut round, name, &offered(bench, 40_000.0, 16, effort.trial)?);
             let flooded = offered(bench, 200_000.0, 16, effort.trial)?;
@@ -91,7 +88,7 @@ pub(crate) fn quotas(effort: Effort) -> Result<Section, Box<dyn Error>> {
         Ok(round)
     })?;
     let rows = quotas.map(|(name, _)| name);
-    Ok(section.shown(&rows, &[(P50, 1), (P99, 1), (FLOODED, 1)]))
+    Ok(section.shown(rows, &[(P50, 1), (P99, 1), (FLOODED, 1)]))
 }
 
 /// Without work of their own: what is seen is the receiver.

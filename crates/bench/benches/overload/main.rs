@@ -23,42 +23,35 @@ mod low;
 mod relay;
 
 use std::error::Error;
-use std::fs::OpenOptions;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use serde_json::json;
-use softtimers_bench::rounds::Section;
+use softtimers_bench::sections::{self, Asked, Measure};
 use softtimers_bench::turns;
 use softtimers_cli::args::Beside;
 use softtimers_cli::bench::load::Offer;
 use softtimers_cli::bench::report::Point;
 use softtimers_cli::bench::trial::Bench;
 use softtimers_cli::forward::mode::{Looking, Mode};
-use softtimers_cli::machine::Machine;
 use softtimers_cli::plan::ReceiverPlan;
 
 #[derive(Parser, Debug)]
 #[command(about = "receiving under overload", disable_version_flag = true)]
 struct Arguments {
-    /// How often each is measured
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Once, and shortly: proves only that all of it runs
-    #[arg(long)]
-    quick: bool,
-    /// Also write all figures to this new file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Only these
-    #[arg(value_name = "SECTION", value_parser = ["curve", "cost", "limit", "low", "modes", "quota", "relay"])]
-    sections: Vec<String>,
+    #[command(flatten)]
+    asked: Asked,
 }
 
-/// Makes the figures of a section.
-type Measure = fn(Effort) -> Result<Section, Box<dyn Error>>;
+const SECTIONS: [Measure<Effort>; 7] = [
+    ("curve", curve::measure),
+    ("cost", curve::costs),
+    ("limit", limit::measure),
+    ("low", low::quiet),
+    ("modes", low::modes),
+    ("quota", low::quotas),
+    ("relay", relay::measure),
+];
 
 /// How thoroughly.
 #[derive(Clone, Copy, Debug)]
@@ -69,40 +62,10 @@ struct Effort {
 
 fn main() -> ExitCode {
     turns::main("overload", |given| {
-        let line = std::iter::once("overload".to_owned()).chain(given.iter().cloned());
-        measure(&Arguments::parse_from(line))
+        let Arguments { asked } = sections::parse("overload", given, &SECTIONS);
+        let trial = Duration::from_millis(if asked.quick { 100 } else { 500 });
+        asked.run("overload", "", &SECTIONS, Effort { rounds: asked.rounds(5), trial })
     })
-}
-
-fn measure(arguments: &Arguments) -> turns::Done {
-    let effort = match arguments.quick {
-        true => Effort { rounds: 1, trial: Duration::from_millis(100) },
-        false => Effort { rounds: arguments.rounds.max(1), trial: Duration::from_millis(500) },
-    };
-    let wanted =
-        |name: &str| arguments.sections.is_empty() || arguments.sections.iter().any(|one| one == name);
-    println!("{}\n", Machine::read().line());
-    let sections: [(&str, Measure); 7] = [
-        ("curve", curve::measure),
-        ("cost", curve::costs),
-        ("limit", limit::measure),
-        ("low", low::quiet),
-        ("modes", low::modes),
-        ("quota", low::quotas),
-        ("relay", relay::measure),
-    ];
-    let mut all = serde_json::Map::new();
-    for (name, section) in sections.into_iter().filter(|(name, _)| wanted(name)) {
-        let section = section(effort)?;
-        println!("## {name}\n\n{section}");
-        all.insert(name.to_owned(), section.to_json());
-    }
-    let Some(path) = &arguments.json else { return Ok(()) };
-    let object =
-        json!({ "schema": "softtimers.bench.overload/1", "machine": Machine::read(), "sections": all });
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    serde_json::to_writer_pretty(file.map_err(|error| format!("{}: {error}", path.display()))?, &object)?;
-    Ok(())
 }
 
 /// A receiver of one stage in this mode, with this work for each packet.

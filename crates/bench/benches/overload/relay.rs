@@ -11,7 +11,7 @@ use softtimers_cli::child::Process;
 use softtimers_cli::processor::Processor;
 
 use super::Effort;
-use softtimers_bench::rounds::{Round, Section};
+use softtimers_bench::rounds::{Round, Section, in_turn};
 
 /// More than either relays.
 const FLOOD: &str = "600kpps";
@@ -21,8 +21,8 @@ pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
     let mut reason = None;
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
-        for turn in 0..2 {
-            let relay = if (turn + number).is_multiple_of(2) { Relay::Forward } else { Relay::Socat };
+        for turn in in_turn(number, RELAYS.len()) {
+            let relay = RELAYS[turn];
             match relay.packets_per_second(effort.trial) {
                 Ok(rate) => round.put(relay.name(), RATE, rate / 1e3),
                 Err(error) if relay == Relay::Socat => reason = Some(error.to_string()),
@@ -31,7 +31,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
         }
         Ok(round)
     })?;
-    let mut section = section.shown(&[Relay::Forward.name(), Relay::Socat.name()], &[(RATE, 1)]);
+    let mut section = section.shown(RELAYS.map(Relay::name), &[(RATE, 1)]);
     match reason {
         Some(reason) => section.notes.push(format!("- skipped: socat: {reason}")),
         None => {
@@ -48,6 +48,8 @@ enum Relay {
     Forward,
     Socat,
 }
+
+const RELAYS: [Relay; 2] = [Relay::Forward, Relay::Socat];
 
 impl Relay {
     fn name(self) -> &'static str {

@@ -18,30 +18,26 @@
 //! `-- --serve 127.0.0.1:8080 [--quota 5]` only serves, for a look with a browser or with tools of your own.
 #![forbid(unsafe_code)]
 
-mod busy;
 mod contender;
 mod load;
 mod ports;
 mod table;
 
 use std::error::Error;
-use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use serde_json::json;
 use softtimers_bench::rounds::Section;
+use softtimers_bench::sections::{self, Asked, Measure};
 use softtimers_bench::server::FILE;
 use softtimers_bench::server::engine::{Engine, Looking};
 use softtimers_bench::server::processes::{self, Processes};
 use softtimers_bench::server::request::Site;
 use softtimers_bench::turns;
 use softtimers_cli::child::end_with;
-use softtimers_cli::machine::Machine;
 use softtimers_cli::processor::Processor;
 
 use load::Tool;
@@ -49,15 +45,8 @@ use load::Tool;
 #[derive(Parser, Debug)]
 #[command(about = "a web server, polled and by epoll", disable_version_flag = true)]
 struct Arguments {
-    /// How often each is measured
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// Once, and shortly: proves only that all of it runs
-    #[arg(long)]
-    quick: bool,
-    /// Also write all figures to this new file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
     /// What loads it; wrk where it is installed
     #[arg(long)]
     load: Option<Tool>,
@@ -82,9 +71,6 @@ struct Arguments {
     /// End with this process
     #[arg(long, hide = true)]
     parent: Option<u32>,
-    /// Only these
-    #[arg(value_name = "SECTION", value_parser = ["kept", "closed", "ports"])]
-    sections: Vec<String>,
 }
 
 /// How thoroughly, and by what.
@@ -100,13 +86,12 @@ struct Effort {
 }
 
 type Found = Result<Section, Box<dyn Error>>;
-/// Makes the figures of a section.
-type Measure = fn(Effort) -> Found;
+const SECTIONS: [Measure<Effort>; 3] =
+    [("kept", table::kept), ("closed", table::closed), ("ports", ports::measure)];
 
 fn main() -> ExitCode {
     turns::main("server", |given| {
-        let line = std::iter::once("server".to_owned()).chain(given.iter().cloned());
-        let arguments = Arguments::parse_from(line);
+        let arguments: Arguments = sections::parse("server", given, &SECTIONS);
         if let Some(parent) = arguments.parent {
             end_with(parent)?;
         }
@@ -155,10 +140,10 @@ fn measure(arguments: &Arguments) -> turns::Done {
     };
     let [here, there] = two.map(Processor::new);
     let tool = arguments.load.unwrap_or_else(Tool::installed);
-    let (rounds, millis) = if arguments.quick { (1, 200) } else { (arguments.rounds.max(1), 1_000) };
+    let asked = &arguments.asked;
     let effort = Effort {
-        rounds,
-        trial: Duration::from_millis(millis),
+        rounds: asked.rounds(5),
+        trial: Duration::from_millis(if asked.quick { 200 } else { 1_000 }),
         tool,
         load: match (arguments.connections, arguments.work) {
             (None, None) => None,
@@ -166,21 +151,6 @@ fn measure(arguments: &Arguments) -> turns::Done {
         },
         processors: [here?, there?],
     };
-    println!("{}; load by {tool}, of `ports` by {}\n", Machine::read().line(), Tool::Own);
-    let sections: [(&str, Measure); 3] =
-        [("kept", table::kept), ("closed", table::closed), ("ports", ports::measure)];
-    let mut all = serde_json::Map::new();
-    let wanted =
-        |name: &str| arguments.sections.is_empty() || arguments.sections.iter().any(|one| one == name);
-    for (name, section) in sections.into_iter().filter(|(name, _)| wanted(name)) {
-        let section = section(effort)?;
-        println!("## {name}\n\n{section}");
-        all.insert(name.to_owned(), section.to_json());
-    }
-    let Some(path) = &arguments.json else { return Ok(()) };
-    let object =
-        json!({ "schema": "softtimers.bench.server/1", "machine": Machine::read(), "sections": all });
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    serde_json::to_writer_pretty(file.map_err(|error| format!("{}: {error}", path.display()))?, &object)?;
-    Ok(())
+    let load = format!("; load by {tool}, of `ports` by {}", Tool::Own);
+    asked.run("server", &load, &SECTIONS, effort)
 }

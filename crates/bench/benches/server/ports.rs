@@ -1,6 +1,6 @@
 //! Four ports, polled by one event: the paper's four interfaces with a client on each.
 
-use softtimers_bench::rounds::{Round, Section};
+use softtimers_bench::rounds::{Round, Section, in_turn};
 use softtimers_bench::server::client::Load;
 
 use super::contender::Contender;
@@ -18,8 +18,8 @@ pub(crate) fn measure(effort: Effort) -> Found {
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
         for (crowd, clients) in CROWDS {
-            for turn in 0..CONTENDERS.len() {
-                let contender = CONTENDERS[(turn + number) % CONTENDERS.len()];
+            for turn in in_turn(number, CONTENDERS.len()) {
+                let contender = CONTENDERS[turn];
                 let running = contender.start(here, 4, (clients.iter().sum(), work))?;
                 let kept = there.keep()?;
                 let clients = running.addresses.iter().copied().zip(clients).collect();
@@ -41,9 +41,7 @@ pub(crate) fn measure(effort: Effort) -> Found {
         .iter()
         .flat_map(|(crowd, _)| CONTENDERS.map(|contender| format!("{}, {crowd}", contender.name())))
         .collect();
-    let shown: Vec<&str> = rows.iter().map(String::as_str).collect();
-    let mut section =
-        section.shown(&shown, &[("kreq/s", 1), (LEAST, 3), ("largest share", 3), ("errors", 0)]);
+    let mut section = section.shown(&rows, &[("kreq/s", 1), (LEAST, 3), ("largest share", 3), ("errors", 0)]);
     section.notes.push(format!("- {work} µs of work an answer; load by {}", Tool::Own));
     for row in rows.iter().filter(|row| row.ends_with("each")) {
         let least = section.median(row, LEAST);

@@ -2,9 +2,9 @@
 
 use std::error::Error;
 
-use softtimers_bench::rounds::{Round, Section};
+use softtimers_bench::rounds::{Round, Section, in_turn};
+use softtimers_cli::ticks::Ticks;
 
-use super::busy::Account;
 use super::contender::Contender;
 use super::load::Outcome;
 use super::{Effort, Found};
@@ -42,7 +42,7 @@ fn table(effort: Effort, keep_alive: bool) -> Found {
     if load.1 > 0 {
         // Work makes a look a smaller part of an answer: what looks cost is to be seen without.
         let bare = rounds(effort, keep_alive, (load.0, 0))?;
-        section.notes.push(format!("\nWithout that work, {}:\n\n{bare}", said((load.0, 0))));
+        section.add_part("without_work", format!("Without that work, {}", said((load.0, 0))), bare);
     }
     Ok(section)
 }
@@ -56,8 +56,7 @@ fn rounds(effort: Effort, keep_alive: bool, load: (usize, u64)) -> Found {
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
         let mut rates = [0.0; CONTENDERS.len()];
-        for turn in 0..CONTENDERS.len() {
-            let at = (turn + number) % CONTENDERS.len();
+        for at in in_turn(number, CONTENDERS.len()) {
             let contender = CONTENDERS[at];
             rates[at] = trial(contender, effort, keep_alive, load, &mut round)?.rate;
         }
@@ -67,9 +66,7 @@ fn rounds(effort: Effort, keep_alive: bool, load: (usize, u64)) -> Found {
         }
         Ok(round)
     })?;
-    let names = CONTENDERS.map(Contender::name);
-    let rows: Vec<&str> = names.iter().map(String::as_str).collect();
-    Ok(section.shown(&rows, &COLUMNS))
+    Ok(section.shown(CONTENDERS.map(Contender::name), &COLUMNS))
 }
 
 /// The two gains apart, and whether there was something to gain.
@@ -107,21 +104,21 @@ fn confirm(
 ) -> Result<(), Box<dyn Error>> {
     let best = best(section);
     let pairs = Section::of(effort.rounds, |number| {
-        let (mut round, mut unread) = (Round::default(), Round::default());
+        let mut round = Round::default();
         let mut pair = [(Contender::Epoll, 0.0), (best, 0.0)];
-        for turn in 0..2 {
-            let (contender, rate) = &mut pair[(turn + number) % 2];
-            *rate = trial(*contender, effort, keep_alive, load, &mut unread)?.rate;
+        for at in in_turn(number, pair.len()) {
+            let (contender, rate) = &mut pair[at];
+            *rate = trial(*contender, effort, keep_alive, load, &mut round)?.rate;
         }
         round.put(&best.name(), AGAINST, pair[1].1 / pair[0].1);
         Ok(round)
     })?;
-    let pairs = pairs.shown(&[&best.name()], &[(AGAINST, 3)]);
+    let pairs = pairs.shown([best.name()], &[(AGAINST, 3)]);
     let ratio = pairs.median(&best.name(), AGAINST);
     let kind = if keep_alive { "kept" } else { "closed" };
     let what = format!("server, {kind}: {} against epoll, in pairs of their own", best.name());
     section.bar(&what, ratio, "at least 1", ratio >= 1.0);
-    section.notes.push(format!("\nIn pairs of their own:\n\n{pairs}"));
+    section.add_part("pairs", "In pairs of their own", pairs);
     Ok(())
 }
 
@@ -154,13 +151,17 @@ fn trial(
     let [here, there] = effort.processors;
     let running = contender.start(here, 1, load)?;
     let kept = there.keep()?;
-    let before = Account::of(here.number());
+    let before = Ticks::now(Some(here.number()));
     let outcome = effort.tool.load(running.addresses[0], load.0, keep_alive, effort.trial)?;
-    let after = Account::of(here.number());
+    let after = Ticks::now(Some(here.number()));
     drop(kept);
     let stats = running.end()?;
     let name = contender.name();
-    let busy = before.zip(after).and_then(|(before, after)| before.busy_until(after));
+    let busy = before.zip(after).and_then(|(before, after)| {
+        // Whatever runs there: programs, the kernel, interrupts; and the host, in whose time nothing could.
+        let passed = after.since(before);
+        passed.share(passed.all() - passed.idle)
+    });
     round.put(&name, RATE, outcome.rate / 1e3);
     round.put(&name, "p50 µs", outcome.p50);
     round.put(&name, "p99 µs", outcome.p99);

@@ -27,11 +27,12 @@ mod stalls;
 mod workloads;
 
 use std::error::Error;
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
 use softtimers_bench::arguments;
+use softtimers_bench::rounds::in_turn;
+use softtimers_bench::sections::JsonFile;
 use softtimers_cli::machine::{Machine, Neighbours};
 
 use contenders::Contest;
@@ -52,9 +53,8 @@ struct Arguments {
     /// A tenth of the timers and of the operations, once: proves only that all of it runs
     #[arg(long)]
     quick: bool,
-    /// Also write all figures to this new file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    file: JsonFile,
     /// Measure this one here, and print its figures as JSON: what the bench starts for each pair
     #[arg(long, hide = true, num_args = 2, value_names = ["CONTENDER", "WORKLOAD"])]
     one: Option<Vec<String>>,
@@ -90,13 +90,14 @@ fn measure_all(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let workloads = workloads::named(&arguments.workloads)?;
     let names = contenders::named(&arguments.contenders)?;
     let rounds = if arguments.quick { 1 } else { arguments.rounds.max(1) };
+    let writer = arguments.file.create("timers")?;
     let neighbours = Neighbours::watch();
     let mut results = Results::default();
     for (which, workload) in workloads.iter().enumerate() {
         eprintln!("{workload} ({} of {})", which + 1, workloads.len());
         for round in 0..rounds {
-            for turn in 0..names.len() {
-                let contender = names[(turn + round) % names.len()];
+            for turn in in_turn(round, names.len()) {
+                let contender = names[turn];
                 results.add(
                     workload,
                     contender,
@@ -111,10 +112,7 @@ fn measure_all(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(reason) = neighbours.so_far().inconclusive() {
         println!("\ninconclusive: {reason}");
     }
-    match &arguments.json {
-        Some(path) => results.write(path),
-        None => Ok(()),
-    }
+    Ok(writer.write("rounds", &results.to_json())?)
 }
 
 fn in_a_process(contender: &str, workload: &str, quick: bool) -> Result<Measured, Box<dyn Error>> {

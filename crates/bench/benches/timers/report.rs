@@ -1,12 +1,9 @@
 //! Tables, bars and JSON of what was measured.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fmt::Write;
-use std::fs::OpenOptions;
-use std::path::Path;
 
-use softtimers_cli::machine::Machine;
+use serde_json::{Value, json};
 
 use crate::family::Workload;
 
@@ -51,16 +48,10 @@ impl Results {
         text
     }
 
-    /// Writes all rounds as JSON to a file that does not exist yet.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), Box<dyn Error>> {
-        let rounds: BTreeMap<String, _> =
-            self.rounds.iter().map(|(workload, all)| (workload.to_string(), all)).collect();
-        let machine = Machine::read();
-        let object = serde_json::json!({ "schema": "softtimers.bench.timers/1", "machine": machine, "rounds": rounds });
-        let file = OpenOptions::new().write(true).create_new(true).open(path);
-        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
-        serde_json::to_writer_pretty(file, &object)?;
-        Ok(())
+    /// All rounds of each contender on each workload.
+    pub(crate) fn to_json(&self) -> Value {
+        let workloads = self.rounds.iter().map(|(workload, all)| (workload.to_string(), json!(all)));
+        Value::Object(workloads.collect())
     }
 }
 

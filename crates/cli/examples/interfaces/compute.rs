@@ -8,100 +8,44 @@
 //! ```
 //!
 //! Its rate is that by the processor time of the process, so that what other programs take does not count; the woken
-//! thread's time and its switches do. Turns are short, since a virtual machine's speed drifts, and what came while nobody
-//! looked is thrown away before a turn: it is a ring full, a fifth of a turn's packets, and no part of the turn's rate.
+//! thread's time and its switches do.
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::setpriority_process;
 use rustix::time::{ClockId, clock_gettime};
-use serde_json::{Value, json};
-use softtimers::poll::SourceConfig;
-use softtimers::poller::{Device, FrameInfo, Packet, Poller};
+use softtimers::poller::{Device, FrameInfo};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_cli::bench::filter::Filter;
-use softtimers_cli::distribution::Recorder;
-use softtimers_cli::forward::mode::{Looks, Mode};
+use softtimers_cli::forward::mode::Mode;
 
-use super::{How, With, came, looking, open};
+use super::turns::{Heard, Ways, with_poller};
 
-#[derive(clap::Args, Debug, Clone)]
-pub(crate) struct Arguments {
-    interface: String,
-    #[command(flatten)]
-    how: How,
-    /// Turns of each, of 50 ms
-    #[arg(long, default_value_t = 8)]
-    rounds: usize,
-}
+/// By itself, polling at its trigger states by two policies, and beside a thread that is woken up.
+pub(crate) struct Computation;
 
-pub(crate) fn run(arguments: &Arguments) -> io::Result<Value> {
-    let _kept = arguments.how.keep()?;
-    open(&arguments.how, &[&arguments.interface], Turns(arguments))
-}
+impl Ways for Computation {
+    const NAMES: [&'static str; 4] = ["alone", "poll", "hybrid", "wake-up"];
 
-struct Turns<'a>(&'a Arguments);
-
-/// What a turn has come to.
-#[derive(Default)]
-struct Kind {
-    /// Pieces of work a second of processor time, a number a turn.
-    rates: Vec<f64>,
-    received: u64,
-    latency: Vec<Recorder>,
-}
-
-impl With for Turns<'_> {
-    fn with<D: Device<Address = FrameInfo> + AsFd>(self, devices: Vec<D>) -> io::Result<Value> {
-        let mut device = devices.into_iter().next();
-        let mut kinds: [Kind; 4] = Default::default();
-        for round in 0..self.0.rounds {
-            for turn in 0..NAMES.len() {
-                let which = (round + turn) % NAMES.len();
-                let kind = &mut kinds[which];
-                if which == 0 {
-                    kind.rates.push(work(TURN, || Ok(None))?);
-                    continue;
-                }
-                let mut taken = device.take().ok_or_else(|| io::Error::other("the device is gone"))?;
-                discard(&mut taken)?;
-                let mut recorder = Recorder::new();
-                device = Some(match which {
-                    1 => polled(taken, Mode::Poll, kind, &mut recorder)?,
-                    2 => polled(taken, Mode::Hybrid, kind, &mut recorder)?,
-                    _ => woken(taken, kind, &mut recorder)?,
-                });
-                kind.latency.push(recorder);
+    fn turn<D: Device<Address = FrameInfo> + AsFd>(
+        way: usize,
+        device: D,
+        heard: &mut Heard,
+    ) -> io::Result<D> {
+        match way {
+            0 => {
+                heard.rates.push(work(TURN, || Ok(None))?);
+                Ok(device)
             }
-        }
-        let alone = kinds[0].rates.clone();
-        let found = NAMES.iter().zip(kinds).map(|(name, kind)| {
-            let mut latency = Recorder::new();
-            kind.latency.iter().for_each(|recorder| latency.add(recorder));
-            let seconds = TURN.as_secs_f64() * kind.rates.len() as f64;
-            let found = json!({
-                "kept": median(kind.rates.iter().zip(&alone).map(|(rate, alone)| rate / alone).collect()),
-                "received_pps": kind.received as f64 / seconds,
-                "latency_ns": latency.distribution(),
-            });
-            ((*name).to_owned(), found)
-        });
-        Ok(found.collect())
-    }
-}
-
-/// What waits in the ring, as many turns' worth as it has room for.
-fn discard<D: Device<Address = FrameInfo>>(device: &mut D) -> io::Result<()> {
-    for _ in 0..MOST_TURNS {
-        if !device.poll_rx(QUOTA as usize, |_, _| {})?.more {
-            break;
+            1 => polled(device, Mode::Poll, heard),
+            2 => polled(device, Mode::Hybrid, heard),
+            _ => woken(device, heard),
         }
     }
-    Ok(())
 }
 
 /// Computes for so long; after each piece of work it passes a trigger state, and `look` is called when it is due. Pieces
@@ -124,64 +68,39 @@ fn work(time: Duration, mut look: impl FnMut() -> io::Result<Option<Timestamp>>)
     }
 }
 
-fn polled<D: Device<Address = FrameInfo> + AsFd>(
-    device: D,
-    mode: Mode,
-    kind: &mut Kind,
-    recorder: &mut Recorder,
-) -> io::Result<D> {
-    let looking = looking(mode, QUOTA);
-    let mut poller: Poller<D, Looks> = Poller::new()?;
-    let source = poller.add(device, SourceConfig::new(looking.policy()).with_quota(looking.quota()))?;
-    let (from, mut received) = (Monotonic.now(), 0);
-    kind.rates.push(work(TURN, || {
-        let next = poller.poll(|packet, _| received += note(recorder, from, &packet))?;
-        // Whose wake-ups are enabled is asked a little later all the same: this loop never sleeps.
-        Ok(next.or_else(|| Some(Monotonic.now() + LOOK)))
-    })?);
-    kind.received += received;
-    poller.remove(source).ok_or_else(|| io::Error::other("the device is gone"))
-}
-
-fn woken<D: Device<Address = FrameInfo> + AsFd>(
-    device: D,
-    kind: &mut Kind,
-    recorder: &mut Recorder,
-) -> io::Result<D> {
-    let (over, received) = (AtomicBool::new(false), AtomicU64::new(0));
-    thread::scope(|scope| {
-        // The computation gives way, as a program does to an interrupt; a thread of its own, since nice values of
-        // unprivileged threads only grow.
-        let (over, counted) = (&over, &received);
-        let looking = looking(Mode::Interrupt, 64);
-        let mut poller: Poller<D, Looks> = Poller::new()?;
-        let source = poller.add(device, SourceConfig::new(looking.policy()).with_quota(looking.quota()))?;
-        let computation = scope.spawn(move || {
-            let niced = setpriority_process(None, 19);
-            let rate = work(TURN, || Ok(None));
-            over.store(true, Ordering::Relaxed);
-            niced?;
-            rate
-        });
-        let from = Monotonic.now();
-        while !over.load(Ordering::Relaxed) {
-            poller.wait(Some(Monotonic.now() + WAIT), |packet, _| {
-                counted.fetch_add(note(recorder, from, &packet), Ordering::Relaxed);
-            })?;
-        }
-        kind.rates.push(computation.join().map_err(|_| io::Error::other("the computation panicked"))??);
-        kind.received += counted.load(Ordering::Relaxed);
-        poller.remove(source).ok_or_else(|| io::Error::other("the device is gone"))
+fn polled<D: Device<Address = FrameInfo> + AsFd>(device: D, mode: Mode, heard: &mut Heard) -> io::Result<D> {
+    with_poller(device, mode, |poller, source| {
+        let rate = work(TURN, || {
+            let next = poller.poll(|packet, _| heard.note(&packet))?;
+            // Whose wake-ups are enabled is asked a little later all the same: this loop never sleeps.
+            Ok(next.filter(|_| !poller.is_armed(source)).or_else(|| Some(Monotonic.now() + LOOK)))
+        })?;
+        heard.rates.push(rate);
+        Ok(())
     })
 }
 
-/// Whether it came in this turn.
-fn note(recorder: &mut Recorder, from: Timestamp, packet: &Packet<'_, FrameInfo>) -> u64 {
-    let came = came(packet).filter(|&came| came > from);
-    if let Some(came) = came {
-        recorder.record_duration(Monotonic.now().saturating_duration_since(came));
-    }
-    u64::from(came.is_some())
+fn woken<D: Device<Address = FrameInfo> + AsFd>(device: D, heard: &mut Heard) -> io::Result<D> {
+    let over = AtomicBool::new(false);
+    with_poller(device, Mode::Interrupt, |poller, _| {
+        thread::scope(|scope| {
+            // The computation gives way, as a program does to an interrupt; a thread of its own, since nice values of
+            // unprivileged threads only grow.
+            let computation = scope.spawn(|| {
+                let niced = setpriority_process(None, 19);
+                let rate = work(TURN, || Ok(None));
+                over.store(true, Ordering::Relaxed);
+                niced?;
+                rate
+            });
+            while !over.load(Ordering::Relaxed) {
+                poller.wait(Some(Monotonic.now() + WAIT), |packet, _| heard.note(&packet))?;
+            }
+            let rate = computation.join().map_err(|_| io::Error::other("the computation panicked"))??;
+            heard.rates.push(rate);
+            Ok(())
+        })
+    })
 }
 
 /// Processor time of the process.
@@ -190,17 +109,8 @@ fn used() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
-}
-
-const NAMES: [&str; 4] = ["alone", "poll", "hybrid", "wake-up"];
 const TURN: Duration = Duration::from_millis(50);
-/// Of frames that wait: more than rings have room for.
-const MOST_TURNS: usize = 256;
 /// Rules: about a microsecond's worth.
 const PIECE: usize = 1_000;
-const QUOTA: u32 = 64;
 const LOOK: Duration = Duration::from_micros(50);
 const WAIT: Duration = Duration::from_millis(20);

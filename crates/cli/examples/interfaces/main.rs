@@ -15,6 +15,7 @@ mod compute;
 mod latency;
 mod sources;
 mod stages;
+mod turns;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -40,8 +41,10 @@ struct Arguments {
 #[derive(Subcommand, Debug)]
 enum Question {
     Stages(stages::Arguments),
-    Compute(compute::Arguments),
-    Latency(latency::Arguments),
+    /// Turns of 50 ms
+    Compute(turns::Arguments),
+    /// Turns of a quarter of a second
+    Latency(turns::Arguments),
     Sources(sources::Arguments),
 }
 
@@ -71,8 +74,8 @@ fn main() -> ExitCode {
     }
     let found = match Arguments::parse().question {
         Question::Stages(arguments) => stages::run(&arguments),
-        Question::Compute(arguments) => compute::run(&arguments),
-        Question::Latency(arguments) => latency::run(&arguments),
+        Question::Compute(arguments) => turns::run::<compute::Computation>(&arguments),
+        Question::Latency(arguments) => turns::run::<latency::Waits>(&arguments),
         Question::Sources(arguments) => sources::run(&arguments),
     };
     match found {

@@ -57,11 +57,11 @@ pub struct ForwardArgs {
     pub next_hop_b: Option<Mac>,
 
     /// The router's addresses at the first interface: it answers who asks for them, and speaks as them
-    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1)]
+    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address)]
     pub address_a: Vec<IpAddr>,
 
     /// The router's addresses at the second interface
-    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1)]
+    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address)]
     pub address_b: Vec<IpAddr>,
 
     /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
@@ -148,6 +148,12 @@ impl FrameDriver {
 fn mac(text: &str) -> Result<Mac, String> {
     let mac: MacAddress = text.parse()?;
     mac.is_one_station().then_some(mac.0).ok_or_else(|| "not the address of one station".to_owned())
+}
+
+/// An address of the router's own, which has no network beside it: it knows but the next hop.
+fn router_address(text: &str) -> Result<IpAddr, String> {
+    text.parse()
+        .map_err(|_| "an address of IPv4 or IPv6 such as 192.0.2.1, without /BITS, is allowed".to_owned())
 }
 
 const FORWARD_EXAMPLES: &str = "\

@@ -1,6 +1,7 @@
 //! What a poller drives: [`Device`], and what leaves by it: [`Transmit`].
 
 use std::io;
+use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
@@ -140,6 +141,21 @@ pub trait Device {
     /// may do so meanwhile.
     fn inhibit(&mut self, shut: bool) {
         let _ = shut;
+    }
+
+    /// How often [`watchdog`](Device::watchdog) wants to be called, for a device whose ring can stop, or end, without a
+    /// wake-up. `None`: its wake-ups always come.
+    fn watchdog_period(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Finds out whether the ring has stopped, and gets it going again. Also called while the wake-up is enabled and nobody
+    /// polls.
+    ///
+    /// # Errors
+    /// What makes the device unusable.
+    fn watchdog(&mut self) -> io::Result<()> {
+        Ok(())
     }
 
     /// What it has dropped so far.

@@ -21,7 +21,8 @@
 //! # When the link goes down
 //! is [counted](PacketDevice::outages), and nothing else: frames come again when it is up again. What waits to be
 //! sent meanwhile is dropped and counted, rather than sent when it is stale. When the interface is removed, the next
-//! turn, or the next look at the [drops](Device::drops), fails with `ENODEV`, once, and from then on nothing comes.
+//! turn, or the next look at the [drops](Device::drops), fails with `ENODEV`, once, and from then on nothing comes; a
+//! poller that sleeps looks once a second.
 //!
 //! # Several processors
 //! One poller for each, which has some of the interface's frames: [`PacketDevice::sharded`]. Frames of one flow stay
@@ -54,12 +55,14 @@ mod output;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::device::{Device, Drops, Packet, Sent, Turn};
 use super::frame::FrameInfo;
+use super::watchdog::PERIOD;
 use crate::clock::RealtimeOffset;
 use crate::packet::{Filter, Interface, Offload};
 use crate::rtnetlink;
@@ -211,9 +214,23 @@ impl PacketDevice {
     /// How many times the ring was made anew. A frame that Linux cannot describe, cut up in a way of other protocols, stops
     /// a ring of this kind: all that come after it are dropped, and counted ([`Drops::ring`]), and the slot that it was to
     /// have is never given out again (seen with Linux 6.18; `tpacket_rcv` keeps the slot's owner bit). Virtual machines can send
-    /// such frames. [`Device::drops`] notices, the second time at the latest.
+    /// such frames. Nothing wakes up for it; a [`Poller`](super::Poller) finds it within two seconds of the first frame that is
+    /// lost after it ([`Device::watchdog`]), [`Device::drops`] sooner, the second time at the latest.
     pub fn renewals(&self) -> u64 {
         self.renewals
+    }
+
+    /// What does not wake anybody: that the interface was removed, or the ring has stopped.
+    fn look_for_silence(&mut self) -> io::Result<()> {
+        self.look_for_removal();
+        // A send may have found it out, of which a turn that waits for its wake-up does not know.
+        if self.condition == Condition::Removed {
+            self.condition = Condition::Gone;
+            return Err(Errno::NODEV.into());
+        }
+        let dropped = packet::take_drops(self.socket.as_fd())?;
+        self.drops.ring += u64::from(dropped);
+        self.look_for_jam(dropped)
     }
 
     /// Frames were dropped although the ring was empty all the time.
@@ -337,24 +354,29 @@ impl Device for PacketDevice {
         Ok(!self.ring.is_ready() && self.condition != Condition::Removed)
     }
 
-    /// The interface's are those that it counts as dropped or missed since the device was opened. Among them are
-    /// frames with tags that the machine itself has no use for; those that came through the ring are taken off, and of
-    /// those that it had no room for as large a share. Some ten microseconds. To be called now and then: a [ring that
-    /// has stopped](PacketDevice::renewals) is found here.
+    /// A second: that often a poller wakes up for this device alone.
+    fn watchdog_period(&self) -> Option<Duration> {
+        (self.condition != Condition::Gone).then_some(PERIOD)
+    }
+
+    /// Makes a [ring that has stopped](PacketDevice::renewals) anew. A system call.
     ///
     /// # Errors
-    /// `ENODEV` once, if the interface was removed and no turn has told it: it goes down first, which wakes, and is
-    /// removed then, which does not. So ask now and then.
+    /// `ENODEV` once, if the interface was removed and nothing else has told it: it goes down first, which wakes, and is
+    /// removed then, which does not.
+    fn watchdog(&mut self) -> io::Result<()> {
+        self.look_for_silence()
+    }
+
+    /// The interface's are those that it counts as dropped or missed since the device was opened. Among them are
+    /// frames with tags that the machine itself has no use for; those that came through the ring are taken off, and of
+    /// those that it had no room for as large a share. Some ten microseconds. Does what the
+    /// [watchdog](Device::watchdog) does, too.
+    ///
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed and nothing else has told it.
     fn drops(&mut self) -> io::Result<Drops> {
-        self.look_for_removal();
-        // A send may have found it out, of which a turn that waits for its wake-up does not know.
-        if self.condition == Condition::Removed {
-            self.condition = Condition::Gone;
-            return Err(Errno::NODEV.into());
-        }
-        let dropped = packet::take_drops(self.socket.as_fd())?;
-        self.drops.ring += u64::from(dropped);
-        self.look_for_jam(dropped)?;
+        self.look_for_silence()?;
         if let (Some(before), Some(now)) = (self.dropped_before, self.dropped_by_interface()) {
             // Of those that the ring had no room for nobody says how many had tags: as large a share as of the others.
             let missed = u128::from(self.drops.ring) * u128::from(self.tagged);

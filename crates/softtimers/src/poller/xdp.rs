@@ -64,6 +64,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use self::redirect::Redirect;
 use super::device::{Device, Drops, Packet, Sent, Turn};
 use super::frame::FrameInfo;
+use super::watchdog::PERIOD;
 use crate::epoll::{Epoll, Waiting};
 use crate::packet::{Interface, Offload};
 use crate::rtnetlink;
@@ -326,8 +327,19 @@ impl Device for XdpDevice {
         }
     }
 
+    /// A second: that often a poller wakes up for this device alone.
+    fn watchdog_period(&self) -> Option<Duration> {
+        (!self.gone).then_some(PERIOD)
+    }
+
     /// # Errors
-    /// `ENODEV` once, if the interface was removed. No wake-up tells, so ask now and then.
+    /// `ENODEV` once, if the interface was removed and nothing else has told it: no wake-up does.
+    fn watchdog(&mut self) -> io::Result<()> {
+        self.check()
+    }
+
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed and nothing else has told it.
     fn drops(&mut self) -> io::Result<Drops> {
         self.check()?;
         let interface = match self.dropped_before {

@@ -383,6 +383,29 @@ fn a_link_goes_down_and_comes_back() {
     });
 }
 
+/// No wake-up says that an interface was removed: a poller that sleeps finds it all the same.
+#[test]
+fn a_poller_that_sleeps_is_told_that_an_interface_vanished() {
+    with_cables("vanished", |cables| {
+        let mut poller = forwarder(XdpConfig { entries: 64, ..XdpConfig::default() }, 16);
+        let sources = [0, 1].map(SourceId::from_index);
+        let until = deadline();
+        while !sources.iter().all(|&source| poller.is_armed(source)) {
+            assert!(Monotonic.now() < until, "it never rests");
+            let soon = Monotonic.now() + Duration::from_millis(1);
+            poller.wait(Some(soon), |packet, outputs| _ = across(packet, outputs)).unwrap();
+        }
+        cables.ip("link del a0").unwrap();
+        // A wait may end for another reason first.
+        let told = (0..10).find_map(|_| {
+            let late = Monotonic.now() + Duration::from_secs(5);
+            poller.wait(Some(late), |packet, outputs| _ = across(packet, outputs)).err()
+        });
+        assert_eq!(told.and_then(|error| error.raw_os_error()), Some(19), "ENODEV");
+        assert!(poller.device(sources[0]).is_gone() && !poller.device(sources[1]).is_gone());
+    });
+}
+
 /// As many frames of noise as of sense: none of them stops it.
 #[test]
 fn hostile_frames_are_passed_on_or_counted() {

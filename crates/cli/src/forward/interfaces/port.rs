@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use softtimers::poller::{
@@ -227,6 +228,14 @@ impl<D: Wire> Device for Port<D> {
 
     fn inhibit(&mut self, shut: bool) {
         self.device.inhibit(shut);
+    }
+
+    fn watchdog_period(&self) -> Option<Duration> {
+        self.device.watchdog_period()
+    }
+
+    fn watchdog(&mut self) -> io::Result<()> {
+        self.device.watchdog()
     }
 
     /// Those before the output as they were when [asked](Counted::ask) for.
