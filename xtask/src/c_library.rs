@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let (prefix, under) = match arguments {
         [prefix] => (prefix, None),
         [prefix, flag, directory] if flag == "--destdir" => (prefix, Some(directory)),
-        _ => bail!("usage: cargo xtask c-library PREFIX [--destdir DIR]"),
+        _ => bail!(crate::usage_of("c-library")),
     };
     ensure!(prefix.starts_with('/'), "`{prefix}`: an absolute path is needed");
     let under = under.map_or_else(|| PathBuf::from("/"), PathBuf::from);

@@ -35,7 +35,7 @@ pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use driver::{Driver, DriverArgs, MacAddress};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
-pub use forward::{ForwardArgs, FrameDriver};
+pub use forward::{ForwardArgs, ForwardDriver, FrameDriver};
 pub use noise::{NoiseArgs, NoiseClass};
 pub use probe::ProbeArgs;
 pub use probe_feature::ProbeFeatureArgs;

@@ -42,6 +42,17 @@ impl SendRate {
     }
 }
 
+/// As [`rate`] reads it, in the largest unit of which it is a whole number.
+impl fmt::Display for SendRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (SendRate::PacketsPerSecond(value) | SendRate::BitsPerSecond(value)) = *self;
+        let base = if matches!(self, SendRate::PacketsPerSecond(_)) { "pps" } else { "bit" };
+        let units = RATE.units.iter().filter(|(name, _)| name.ends_with(base));
+        let (name, size) = units.rev().find(|(_, size)| value % size == 0).unwrap_or(&("", 1));
+        write!(f, "{}{name}", value / size)
+    }
+}
+
 /// A length of time in whole nanoseconds, zero included: `12us`, `1.5ms`, `10s`.
 ///
 /// ```

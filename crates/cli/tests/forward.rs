@@ -131,7 +131,7 @@ fn echoed(client: &UdpSocket, server: &UdpSocket, relay: SocketAddr, text: &[u8]
 fn every_mode_relays_both_ways() {
     for mode in ["poll", "interrupt", "hip", "hybrid", "naive"] {
         let server = socket();
-        let relay = Relay::start(&server, &format!("--mode {mode}"));
+        let relay = Relay::start(&server, &format!("--driver udp --mode {mode}"));
         let clients = [socket(), socket(), socket()];
         for round in 0..20u8 {
             for (number, client) in clients.iter().enumerate() {
@@ -460,7 +460,17 @@ fn what_makes_no_sense_is_refused() {
             "--address-a 224.0.0.1: not an address of one",
         ),
         (format!("{base} eth0"), "cannot be used with"),
-        (format!("{base} --driver xdp"), "cannot be used with"),
+        (
+            format!("{base} --driver xdp"),
+            "--driver xdp: it is of frames between interfaces, --udp 127.0.0.1:0 is of",
+        ),
+        (format!("{base} --driver packet"), "only --driver udp goes with that"),
+        (format!("{base} --driver socket"), "possible values: packet, xdp, udp"),
+        (
+            "forward a b --driver udp".to_owned(),
+            "--driver udp: it goes with --udp LISTEN --to ADDR, and given is a b",
+        ),
+        ("forward --driver udp".to_owned(), "and given is nothing"),
         (format!("{base} --pollers 2"), "cannot be used with"),
         ("forward a b --pollers 0".to_owned(), "--pollers"),
         ("forward a b --pollers 2 --count 9".to_owned(), "--pollers 2: --count is of one poller only"),

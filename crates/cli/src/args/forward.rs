@@ -24,9 +24,9 @@ pub struct ForwardArgs {
     #[arg(value_name = "INTERFACE", num_args = 0..=2, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout"])]
     pub interfaces: Vec<String>,
 
-    /// How frames are had between interfaces
-    #[arg(long, value_enum, default_value_t, conflicts_with = "udp")]
-    pub driver: FrameDriver,
+    /// How what is forwarded is had [default: packet, or with --udp: udp]
+    #[arg(long, value_enum)]
+    pub driver: Option<ForwardDriver>,
 
     /// Threads that forward, each with a poller and a share of the frames
     ///
@@ -125,12 +125,35 @@ pub struct ForwardArgs {
 }
 
 /// `--driver`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ForwardDriver {
+    /// Between interfaces, AF_PACKET: a copy of each frame; this machine gets them, too. Needs CAP_NET_RAW
+    Packet,
+    /// Between interfaces, AF_XDP: all frames, before this machine has seen them. Needs CAP_NET_RAW, CAP_NET_ADMIN and
+    /// CAP_BPF
+    Xdp,
+    /// Datagrams, by sockets, with --udp and --to. Needs no privileges
+    Udp,
+}
+
+impl ForwardDriver {
+    /// That of frames; `None`: it has none.
+    pub fn of_frames(self) -> Option<FrameDriver> {
+        match self {
+            ForwardDriver::Packet => Some(FrameDriver::Packet),
+            ForwardDriver::Xdp => Some(FrameDriver::Xdp),
+            ForwardDriver::Udp => None,
+        }
+    }
+}
+
+/// How frames are had between interfaces.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum FrameDriver {
-    /// AF_PACKET: a copy of each frame; this machine gets them, too. Needs CAP_NET_RAW
+    /// By AF_PACKET.
     #[default]
     Packet,
-    /// AF_XDP: all frames, before this machine has seen them. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    /// By AF_XDP.
     Xdp,
 }
 

@@ -178,17 +178,14 @@ impl fmt::Display for Network {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.first, self.last)
+        let Span { first, last } = self;
+        if first == last { write!(f, "{first}") } else { write!(f, "{first}-{last}") }
     }
 }
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.rate {
-            SendRate::PacketsPerSecond(packets) => write!(f, "rate {packets}pps")?,
-            SendRate::BitsPerSecond(bits) => write!(f, "rate {bits}bit")?,
-        }
-        write!(f, " burst {}", show_duration(self.burst))
+        write!(f, "rate {} burst {}", self.rate, show_duration(self.burst))
     }
 }
 

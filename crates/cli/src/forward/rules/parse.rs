@@ -266,6 +266,13 @@ mod tests {
         assert_eq!(parse(many.as_bytes()).unwrap_err().line(), MOST_RULES + 1);
     }
 
+    #[test]
+    fn rules_are_shown_as_they_are_typed() {
+        let text = "from 192.0.2.0/24 port 53 length 0-512 rate 5kpps burst 50ms accept\n\
+                    from-port 1-9 rate 1500kbit burst 1.5ms accept\nreject\n";
+        assert_eq!(parse(text.as_bytes()).unwrap().to_string(), text);
+    }
+
     fn clause() -> impl Strategy<Value = String> {
         prop_oneof![
             (any::<[u8; 4]>(), 0u8..=34).prop_map(|(ip, bits)| {
