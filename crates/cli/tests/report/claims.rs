@@ -159,13 +159,13 @@ fn a_run_that_contradicts_its_sentence_says_so() {
         (
             "sim-slowstart",
             "slowstart",
-            |run| set(run, &[("packets", json!(100))], "reduction_delayed", json!(50)),
+            |run| set(run, &[("packets", json!(100))], "reduction_delayed", json!(0.5)),
             "50% is left of it",
         ),
         (
             "sim-deadline",
             "deadline",
-            |run| set(run, &[("deadline", json!("1ms"))], "expired", json!(40)),
+            |run| set(run, &[("deadline", json!("1ms"))], "expired", json!(0.4)),
             "a later deadline expires more often",
         ),
         (

@@ -196,7 +196,7 @@ pub(in super::super) fn pacing(runs: &Runs) -> Held {
 pub(in super::super) fn slow_start(runs: &Runs) -> Held {
     let all = runs.only("sim-slowstart").map_or(&[][..], |found| rows(found, "rows")).iter();
     let of_hundred = all.filter(|row| number(row, "packets") == Some(100.0));
-    let left = of_hundred.filter_map(|row| number(row, "reduction_delayed")).map(|saved| 1.0 - saved / 100.0);
+    let left = of_hundred.filter_map(|row| number(row, "reduction_delayed")).map(|saved| 1.0 - saved);
     // From a ninth to a seventh.
     let off = left.into_iter().find(|left| !(0.11..0.145).contains(left));
     unless(off.map(|_| false), || format!("{} is left of it", percent(off)))
@@ -211,7 +211,7 @@ pub(in super::super) fn deadline(runs: &Runs) -> Held {
         let falls = curve.is_sorted_by(|one, next| next.1 <= one.1);
         unless(Some(falls), || "a later deadline expires more often".to_owned())?;
         let at = curve.iter().find(|point| point.0 == 100.0).map(|point| point.1);
-        unless(at.map(|at| at < 1.0), || format!("{}% of the events expire at 100 µs", digits(at)))?;
+        unless(at.map(|at| at < 0.01), || format!("{} of the events expire at 100 µs", percent(at)))?;
     }
     Ok(())
 }
