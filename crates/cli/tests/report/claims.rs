@@ -177,7 +177,7 @@ fn a_run_that_contradicts_its_sentence_says_so() {
         (
             "sim-livelock",
             "livelock",
-            |run| set(run, &[("series", json!("polling with feedback, screend"))], "model", json!(0)),
+            |run| set(run, &[("series", json!("polling with feedback, screend"))], "output_pps", json!(0)),
             "with feedback 0% of the peak is left",
         ),
         (

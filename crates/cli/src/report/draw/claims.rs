@@ -241,7 +241,7 @@ pub(in super::super) fn livelock(runs: &Runs) -> Held {
     let all = runs.only("sim-livelock").map_or(&[][..], |found| rows(found, "rows"));
     let left = |series: &str, figure: &str| {
         let of_series = with(all, "series", series).filter(|row| text(row, "figure") == figure);
-        let mut curve = points(of_series, of("input_pps"), of("model"));
+        let mut curve = points(of_series, of("input_pps"), of("output_pps"));
         curve.sort_by(|one, next| one.0.total_cmp(&next.0));
         let peak = curve.iter().map(|point| point.1).reduce(f64::max).filter(|&peak| peak > 0.0)?;
         curve.last().map(|last| last.1 / peak)
