@@ -134,7 +134,9 @@ pub fn run(plan: &NoisePlan) -> Result<(), Failure> {
     let found = |phases: &Phases| Found::of(phases, plan);
     let report =
         NoiseReport { calibrated_ns: calibrated, ordinary: found(&ordinary), fifo: fifo.as_ref().map(found) };
-    plan.output.finish(&plan.run_of(&machine.during(interference), &accounts.missing(), &report))
+    let mut notes = accounts.missing();
+    notes.extend(work::caveat(plan.phase_ns, calibrated));
+    plan.output.finish(&plan.run_of(&machine.during(interference), &notes, &report))
 }
 
 impl NoisePlan {

@@ -39,7 +39,7 @@ use crate::output::{Output, Report, Run, Table, say};
 use crate::progress::Progress;
 use catalogue::{Part, SECTIONS, Section};
 use figure::Drawn;
-use saved::{Made, Runs};
+use saved::{INCONCLUSIVE, Made, Runs};
 use source::{SOURCES, Source};
 
 /// What `report` will do.
@@ -101,8 +101,10 @@ pub struct Shown {
     pub title: &'static str,
     /// Where it stands.
     pub part: Part,
-    /// What to see.
-    pub see: &'static str,
+    /// What to see; after *Not in this run* if the runs have something else.
+    pub see: String,
+    /// What they have instead; `null` if nothing contradicts the sentence.
+    pub contradicted: Option<String>,
     /// What it stands beside.
     pub papers: &'static str,
     /// How complete it is.
@@ -137,6 +139,11 @@ pub fn run(plan: &ReportPlan) -> Result<(), Failure> {
     let machine = Machine::read();
     plan.output.check_keys(&plan.run_of(&machine, None, &Findings::default()))?;
     let beside = |extension: &str| plan.out.with_extension(extension);
+    if plan.out.as_os_str() == "-" {
+        return Err(Failure::usage(
+            "--out '-': three files are made, so it takes the name of one; --json prints the object",
+        ));
+    }
     if plan.out.extension().is_some_and(|extension| extension == "md" || extension == "json") {
         let shown = plan.out.display();
         return Err(Failure::usage(format_args!(
@@ -153,7 +160,7 @@ pub fn run(plan: &ReportPlan) -> Result<(), Failure> {
     };
     let findings = Findings::of(&plan.sections, &runs);
     let machine = if plan.from.is_some() { machine } else { machine.during(neighbours.so_far()) };
-    let run = plan.run_of(&machine, inconclusive, &findings);
+    let run = plan.run_of(&machine, inconclusive.or_else(|| findings.doubts()), &findings);
     let json = run.to_json_text()?;
     let [html, md, object] = files;
     html.write(&page::page(&findings))?;
@@ -242,6 +249,26 @@ impl Findings {
         format!("{complete} complete, {partial} in part, {missing} missing{made_elsewhere}")
     }
 
+    /// What some of the runs say against their figures, in one line: the first, and how many more.
+    fn doubts(&self) -> Option<String> {
+        let made = || self.sections.iter().flat_map(|section| &section.made);
+        let mut doubts: Vec<(&str, &str)> = vec![];
+        for made in made() {
+            let doubt = made.caveats.iter().find_map(|caveat| caveat.strip_prefix(INCONCLUSIVE));
+            if !doubts.iter().any(|(source, _)| *source == made.source) {
+                doubts.extend(doubt.map(|doubt| (made.source.as_str(), doubt)));
+            }
+        }
+        let (source, doubt) = doubts.first()?;
+        let others: Vec<&str> = doubts.iter().skip(1).map(|(source, _)| *source).collect();
+        let others = if others.is_empty() {
+            String::new()
+        } else {
+            format!("; inconclusive as well: {}", others.join(", "))
+        };
+        Some(format!("{source}: {doubt}{others}"))
+    }
+
     /// The sections of these names, of what was run: a pure function.
     fn of(sections: &[&str], runs: &Runs) -> Self {
         let sections =
@@ -274,8 +301,19 @@ impl Shown {
             (false, false) => State::Partial,
         };
         let Section { name, title, part, see, papers, .. } = *section;
-        Shown { name, title, part, see, papers, state, made, drawn }
+        let contradicted = (section.claim)(runs).err();
+        let see = contradicted.as_ref().map_or_else(
+            || see.to_owned(),
+            |instead| format!("Not in this run: {} Here {instead}.", uncapitalised(see)),
+        );
+        Shown { name, title, part, see, contradicted, papers, state, made, drawn }
     }
+}
+
+/// A sentence as a part of another. Those that begin with a name do not come here.
+fn uncapitalised(sentence: &str) -> String {
+    let mut chars = sentence.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
 impl Report for Findings {

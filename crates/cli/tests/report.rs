@@ -3,7 +3,11 @@
 
 #[path = "report/browser.rs"]
 mod browser;
+#[path = "report/claims.rs"]
+mod claims;
 mod common;
+#[path = "report/html.rs"]
+mod html;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -74,6 +78,7 @@ fn all<'a>(document: &'a Document<'_>, tag: &'a str) -> impl Iterator<Item = Nod
 
 /// What holds for every page: unique ids, links that lead somewhere, nothing from elsewhere, nothing that runs.
 fn check_page(page: &str) -> Document<'_> {
+    html::check(page);
     let document = parsed(page);
     let ids: Vec<&str> = document.descendants().filter_map(|node| node.attribute("id")).collect();
     let unique: BTreeSet<&str> = ids.iter().copied().collect();
@@ -454,6 +459,7 @@ fn what_cannot_be_is_refused_before_anything_is_measured() {
             "its wan.json is a saved run; another name or another directory is needed",
         ),
         (format!("--out {}", directory.file("x.md").display()), "the name of the file of HTML"),
+        ("--out -".to_owned(), "--out '-': three files are made, so it takes the name of one; --json prints"),
         (from("--only framerate --run /proc/x"), "--run '/proc/x'"),
     ] {
         let refused = refusal(&run(&format!("report {flags}")), 2);

@@ -58,7 +58,8 @@ Examples:
   softtimers report --from runs --only goodput --only livelock --force
   softtimers report --quick --assert 'missing<=1'
 
-What it shows, and how to read it: docs/report.md.
+Each section says what to see, which paper it stands beside, and what it lacks. More of it is in
+docs/report.md of the project's sources.
 
 Exit codes:
    0  done, also where single runs failed, which the report says; every --assert held

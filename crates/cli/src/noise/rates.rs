@@ -8,8 +8,9 @@
 //! ```
 //!
 //! The waker is a thread on the computation's processor. It serves the same application in both ways: by a periodic tick,
-//! when a timer may be late by a tick, and at deadlines that lie as much after what was asked for. So both are late by
-//! at most the same, and what differs is how often somebody wakes. Work is compared within a round, since a machine
+//! when a timer is late by anything up to a tick and by half of one at the median, and at deadlines that lie half a tick
+//! after what was asked for. So both are as late at the median, and the deadlines by less at most; what differs is how
+//! often somebody wakes. Work is compared within a round, since a machine
 //! drifts by more between two rounds.
 
 mod power;
@@ -198,7 +199,9 @@ impl Bench {
         }
         let [tick_idle, smart_idle] = idle;
         let (tick, smart) = (tick.cost(&alone, tick_idle?), smart.cost(&alone, smart_idle?));
-        Ok(Some(RateCost { hz: hz.get(), late_at_most_ns: waker::period(hz).as_nanos() as u64, tick, smart }))
+        let [late_at_most_ns, smart_slack_ns] =
+            [waker::period(hz), waker::slack(hz)].map(|time| time.as_nanos() as u64);
+        Ok(Some(RateCost { hz: hz.get(), late_at_most_ns, smart_slack_ns, tick, smart }))
     }
 
     /// The waker on a processor that this program leaves idle.

@@ -7,7 +7,7 @@ use softtimers_bpf::{Counted, Intervals, ProcessorIntervals, Sample, Source, Win
 
 use super::beside::Ended;
 use super::measured;
-use crate::distribution::{Distribution, Recorder};
+use crate::distribution::{Distribution, Quantile, Recorder};
 use crate::output::{Report, Table};
 use crate::plan::ProbePlan;
 use crate::units::show_duration;
@@ -56,6 +56,8 @@ pub struct CpuReport {
     /// Intervals between trigger states, without those of idleness: mean and maximum are exact, the rest is known within
     /// an eighth.
     pub interval_ns: Distribution,
+    /// Their distribution function: of each bucket in which some were counted, the share up to it and its middle.
+    pub interval_cdf: Vec<Quantile>,
     /// The share of intervals longer than 100 µs.
     pub over_100us: Option<f64>,
     /// The share of those longer than 150 µs.
@@ -174,6 +176,7 @@ impl CpuReport {
         CpuReport {
             cpu: processor.cpu,
             interval_ns: distribution(&busy),
+            interval_cdf: curve(&busy),
             over_100us: share(busy.over_100us, busy.count),
             over_150us: share(busy.over_150us, busy.count),
             idle: IdleReport {
@@ -216,6 +219,17 @@ fn medians(samples: &[Sample], window_ns: u64) -> Distribution {
     let windows = Windows::of(samples, window_ns);
     windows.medians_ns.iter().for_each(|&median| medians.record(u64::from(median)));
     medians.distribution()
+}
+
+/// The buckets that the kernel counted in, each with what is in it and below.
+fn curve(counted: &Counted) -> Vec<Quantile> {
+    let histogram = counted.histogram();
+    let mut below = 0;
+    let point = |(nanos, count): (u64, u64)| {
+        below += count;
+        Quantile { share: below as f64 / histogram.count() as f64, ns: nanos.min(counted.max_ns) }
+    };
+    histogram.iter().filter(|&(_, count)| count > 0).map(point).collect()
 }
 
 /// Of what the kernel counted.

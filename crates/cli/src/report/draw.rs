@@ -1,6 +1,7 @@
 //! From saved runs to figures and tables: a pure function for each section. They compute nothing that the runs have not
 //! measured, and leave out what a run does not say.
 
+pub(super) mod claims;
 pub(super) mod costs;
 pub(super) mod hip;
 pub(super) mod noise;
@@ -103,6 +104,8 @@ fn with_series(mut figure: Figure, series: impl IntoIterator<Item = Series>) -> 
     figure
 }
 
+/// The colour of the palette for what has no counterpart here.
+const GREY: usize = 6;
 /// More values than any experiment sweeps.
 const MOST_VALUES: usize = 64;
 

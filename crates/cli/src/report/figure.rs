@@ -65,6 +65,8 @@ pub enum Mark {
     Ticks,
     /// A bar from the axis.
     Bars,
+    /// Joined without marks, behind what is measured: a target, a range. Its numbers are in its name.
+    Rule,
 }
 
 /// Rows of texts under a head.
@@ -152,18 +154,18 @@ impl Series {
 impl Figure {
     /// The numbers behind it: a row for each x, a column for each series.
     pub fn data(&self) -> Grid {
+        let told = || self.series.iter().filter(|series| series.mark != Mark::Rule);
         let mut places: Vec<f64> =
-            self.series.iter().flat_map(|series| series.points.iter().map(|point| point.0)).collect();
+            told().flat_map(|series| series.points.iter().map(|point| point.0)).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
-        let names = self.series.iter().map(|series| match series.mark {
+        let names = told().map(|series| match series.mark {
             Mark::Ticks => series.name.clone(),
             _ => format!("{} ({})", series.name, self.y.unit),
         });
         let head = std::iter::once(self.x.label()).chain(names).collect();
         // Each column is walked through once, in the order of x, for a figure may have thousands of points.
-        let mut columns: Vec<Vec<(f64, f64)>> =
-            self.series.iter().map(|series| series.points.clone()).collect();
+        let mut columns: Vec<Vec<(f64, f64)>> = told().map(|series| series.points.clone()).collect();
         columns.iter_mut().for_each(|column| column.sort_by(|one, next| one.0.total_cmp(&next.0)));
         let mut at = vec![0; columns.len()];
         let row = |&place: &f64| {

@@ -21,7 +21,7 @@ pub(super) fn markdown(findings: &Findings) -> String {
 }
 
 fn section(text: &mut String, shown: &Shown) {
-    let _ = write!(text, "\n### {}\n\n{}\n", shown.title, shown.see);
+    let _ = write!(text, "\n### {}\n\n{}\n", shown.title, plain(&shown.see));
     list(text, "Not here:", &shown.drawn.lacks);
     for figure in &shown.drawn.figures {
         let _ = write!(text, "\n**{}** {}\n", plain(&figure.title), plain(&figure.text));

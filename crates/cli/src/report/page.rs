@@ -27,7 +27,7 @@ pub(super) fn page(findings: &Findings) -> String {
                 }
             });
             page.within("footer", &[], |page| {
-                page.leaf("p", &[], &format!("softtimers {}: softtimers report. The papers are named in each section; docs/report.md says how to read it.", env!("CARGO_PKG_VERSION")));
+                page.leaf("p", &[], &format!("softtimers {}: softtimers report. Each section names its paper and says what to see; softtimers report --help says how it was made.", env!("CARGO_PKG_VERSION")));
             });
         });
     });
@@ -96,7 +96,7 @@ fn section(page: &mut Markup, shown: &Shown) {
         &[("id", shown.name), ("aria-labelledby", &format!("{}-title", shown.name))],
         |page| {
             page.leaf("h3", &[("id", &format!("{}-title", shown.name))], shown.title);
-            page.leaf("p", &[("class", "see")], shown.see);
+            page.leaf("p", &[("class", "see")], &shown.see);
             list(page, "lacks", "Not here:", &shown.drawn.lacks);
             for (at, figure) in shown.drawn.figures.iter().enumerate() {
                 drawing(page, figure, &format!("{}-{}", shown.name, at + 1));
@@ -139,7 +139,16 @@ fn drawing(page: &mut Markup, figure: &Figure, id: &str) {
             page.leaf("span", &[], &figure.text);
         });
         match plot::svg(figure, id) {
-            Some(svg) => page.made_here(&svg),
+            // Wider than a small screen, so that it scrolls like a table.
+            Some(svg) => {
+                let scrolls = [
+                    ("class", "plot"),
+                    ("tabindex", "0"),
+                    ("role", "group"),
+                    ("aria-label", figure.title.as_str()),
+                ];
+                page.within("div", &scrolls, |page| page.made_here(&svg));
+            }
             None => page.leaf("p", &[("class", "lacks")], "None of these numbers has a place on the axes."),
         }
         page.within("details", &[], |page| {

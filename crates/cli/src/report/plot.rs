@@ -52,6 +52,7 @@ fn description(figure: &Figure) -> String {
         let (least, greatest) =
             (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
         match (&figure.y.scale, series.mark) {
+            (_, Mark::Rule) => series.name.clone(),
             (Scale::Names(_), _) => format!("{}: {} marks", series.name, series.points.len()),
             _ => format!("{}: {} to {}", series.name, figure.y.show(least), figure.y.show(greatest)),
         }
@@ -135,6 +136,8 @@ fn marks<'a>(
             let stride = line.len().div_ceil(MOST_MARKS).max(1);
             line.into_iter().step_by(stride).try_for_each(|at| marker(root, at, series.colour, true))
         }
+        // In the colour of axes, for it is none of the series.
+        Mark::Rule => root.draw(&PathElement::new(pixels.collect::<Vec<_>>(), TEXT.light.stroke_width(1))),
         Mark::Points => pixels.try_for_each(|at| marker(root, at, series.colour, true)),
         Mark::Paper => pixels.try_for_each(|at| marker(root, at, series.colour, false)),
     }
@@ -239,6 +242,9 @@ impl Legend {
                         root.draw(&Rectangle::new(stroke, ink.filled()))?;
                     }
                 }
+                Mark::Rule => {
+                    root.draw(&PathElement::new(vec![(x, y), (x + 30, y)], TEXT.light.stroke_width(1)))?;
+                }
                 mark => {
                     if mark == Mark::Line {
                         root.draw(&PathElement::new(vec![(x, y), (x + 30, y)], ink.stroke_width(2)))?;
@@ -298,7 +304,7 @@ mod tests {
     #[test]
     fn every_mark_on_every_scale_is_well_formed() {
         let names = Scale::Names(vec!["one".into(), "<two>".into()]);
-        for mark in [Mark::Line, Mark::Points, Mark::Paper, Mark::Ticks, Mark::Bars] {
+        for mark in [Mark::Line, Mark::Points, Mark::Paper, Mark::Ticks, Mark::Bars, Mark::Rule] {
             for x in [Scale::Linear, Scale::Between, Scale::Log, Scale::Nines, names.clone()] {
                 for y in [Scale::Linear, Scale::Log, names.clone()] {
                     let points = [(0.1, 1.0), (0.5, 10.0), (0.9, 0.0), (0.99, 1e15)];

@@ -160,7 +160,7 @@ impl Runs {
         for output in outputs {
             let inconclusive = output.get("inconclusive").and_then(Value::as_str);
             let fallbacks = rows(output, "fallbacks").iter().filter_map(Value::as_str);
-            let all = inconclusive.map(|why| format!("inconclusive: {}", tamed(why)));
+            let all = inconclusive.map(|why| format!("{INCONCLUSIVE}{}", tamed(why)));
             caveats.extend(all.into_iter().chain(fallbacks.map(tamed)));
         }
         // One that differs in nothing but its numbers is the same.
@@ -266,6 +266,8 @@ fn machine_line(machine: &Value) -> String {
     format!("Linux {kernel}, {cores} x {cpu}{virtualised}, clock {clock}")
 }
 
+/// How a caveat begins by which a run says that its figures prove nothing.
+pub(super) const INCONCLUSIVE: &str = "inconclusive: ";
 /// The form of a saved run.
 pub(super) const SCHEMA: &str = "softtimers.report.run/1";
 /// The largest run has some 100 KiB.

@@ -50,6 +50,11 @@ fn a_command_is_measured_while_it_runs() {
             assert!(intervals[key].as_f64().is_some(), "{key}: {intervals}");
         }
         let [over_100us, over_150us] = ["over_100us", "over_150us"].map(|key| cpu[key].as_f64().unwrap());
+        // The buckets in their order, all intervals in them.
+        let curve = cpu["interval_cdf"].as_array().unwrap();
+        let of = |key: &str| -> Vec<f64> { curve.iter().map(|point| point[key].as_f64().unwrap()).collect() };
+        assert!(of("share").is_sorted() && of("ns").is_sorted(), "{cpu}");
+        assert!(of("share").last().is_none_or(|&last| last == 1.0), "{cpu}");
         assert!((0.0..=1.0).contains(&over_100us) && over_150us <= over_100us, "{cpu}");
         assert!(cpu["median_1ms_ns"]["count"].as_u64() >= cpu["median_10ms_ns"]["count"].as_u64(), "{cpu}");
         let misses = &cpu["misses"];

@@ -27,8 +27,10 @@ pub struct RatesReport {
 pub struct RateCost {
     /// Ticks a second.
     pub hz: u32,
-    /// A period: what timers may be late by, a wake-up apart.
+    /// A period: what timers of the tick may be late by, a wake-up apart.
     pub late_at_most_ns: u64,
+    /// Half of it, as late as these are at the median: what the smart ones may be late by, a wake-up apart.
+    pub smart_slack_ns: u64,
     /// By a periodic tick.
     #[serde(flatten)]
     pub tick: Cost,

@@ -1,9 +1,9 @@
 //! The thread that wakes: application timers, served by a periodic tick or at their deadlines.
 //!
 //! ```text
-//!   timers    ·      · ·             ·                          due at random, each may be late by a tick
+//!   timers    ·      · ·             ·                          due at random
 //!   tick      │  │  │  │  │  │  │  │  │  │  │  │  │  │  │  │    wakes for each, whether or not one is due
-//!   smart            │   │              │                       at due + slack, and runs all that are due by then
+//!   smart            │  │             │                         at due + half a tick, and runs all that are due by then
 //! ```
 
 use std::io;
@@ -29,7 +29,7 @@ pub(super) enum Wakes {
     Never,
     /// So often, always.
     Tick(NonZeroU32),
-    /// The earliest deadline, with the slack that a tick of this rate would have used.
+    /// The earliest deadline, with the slack that a tick of this rate takes at the median.
     Deadline(NonZeroU32),
 }
 
@@ -102,7 +102,8 @@ fn run(
     stop: &UnixStream,
     lateness: &mut Recorder,
 ) -> io::Result<u64> {
-    let slack = Slack::within(period(hz));
+    // Of no account to a tick, which finds what is due.
+    let slack = Slack::within(slack(hz));
     let mut timers = application.start(Monotonic.now(), slack);
     let mut events = 0;
     backup.arm(Monotonic.now(), timers.poll_at())?;
@@ -136,6 +137,11 @@ fn ready(stop: &UnixStream, backup: &impl AsFd) -> io::Result<bool> {
 /// Between two ticks.
 pub(super) fn period(hz: NonZeroU32) -> Duration {
     Duration::from_secs(1) / hz.get()
+}
+
+/// What a timer that is due at random waits for a tick at the median.
+pub(super) fn slack(hz: NonZeroU32) -> Duration {
+    period(hz) / 2
 }
 
 /// Long beside any tick that a turn is measured with but the slowest, and short enough for some in each turn.

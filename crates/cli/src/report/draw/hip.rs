@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::super::axis::{Axis, Scale};
-use super::super::figure::{Drawn, Grid, Mark, Series, digits};
+use super::super::figure::{Drawn, Grid, Mark, Series, digits, percent};
 use super::super::saved::{Runs, number, rows, tamed, text};
-use super::{figure, linear, log, of, or_lacks, points, values, with, with_series};
+use super::{GREY, figure, linear, log, of, or_lacks, points, values, with, with_series};
 
 /// Table 3.
 pub(in super::super) fn table_3(runs: &Runs, drawn: &mut Drawn) {
@@ -75,18 +75,54 @@ pub(in super::super) fn trade_offs(runs: &Runs, drawn: &mut Drawn) {
             })
         };
         let x = || Axis::new(key, "factor", Scale::Linear);
+        let middle = |y: &str| {
+            let values = || all.iter().filter_map(|row| number(row, y));
+            let (least, most) = (values().reduce(f64::min), values().reduce(f64::max));
+            let around = |(least, most): (f64, f64)| [(2.0, least), (2.0, most), (3.0, most), (3.0, least)];
+            let corners = least.zip(most).map(around).into_iter().flatten();
+            Series::of(Mark::Rule, GREY, "2 to 3, the paper's good middle", corners)
+        };
         let cheaper =
             format!("HIP's overhead by {key}: {what}. A line for each trace; it falls as {key} grows.");
         let title = format!("Overhead by {key}");
         drawn.figure(with_series(
             figure(&title, &cheaper, x(), linear("overhead", "µs per packet")),
-            by_trace("overhead_us"),
+            std::iter::once(middle("overhead_us")).chain(by_trace("overhead_us")),
         ));
         let slower = format!("HIP's delay by {key}: {what}. A line for each trace; it rises as {key} grows.");
         let title = format!("Delay by {key}");
-        drawn.figure(with_series(figure(&title, &slower, x(), log("delay", "µs")), by_trace("delay_us")));
+        drawn.figure(with_series(
+            figure(&title, &slower, x(), log("delay", "µs")),
+            std::iter::once(middle("delay_us")).chain(by_trace("delay_us")),
+        ));
+        drawn.table(had(all, key));
         best(all, key, drawn);
     }
+    drawn.note("The paper's text: a gamma between 2 and 3 is a good trade-off of overhead and delay, a phi between 2 and 3 a good middle point. Its figures 3 and 4 are lost, so that no curve of its own is beside these.");
+}
+
+/// How much of what can be had is had at a few values: of the fall from the least value to the greatest.
+fn had(all: &[Value], key: &str) -> Grid {
+    let head = ["trace", "of its fall by 1", "by 2", "by 3", "delay at 1 (µs)", "at 2", "at 3"];
+    let mut table = Grid::new(format!("How much of the overhead's fall each {key} has"), &head);
+    for trace in values(all, "source") {
+        let mut falls = points(with(all, "source", &trace), of(key), of("overhead_us"));
+        falls.sort_by(|one, next| one.0.total_cmp(&next.0));
+        let ends = falls.first().zip(falls.last()).map(|(first, last)| (first.1, last.1));
+        let share = |at: f64| {
+            let cost = falls.iter().find(|point| point.0 == at)?.1;
+            ends.filter(|(first, last)| first > last).map(|(first, last)| (first - cost) / (first - last))
+        };
+        let delay = |at: f64| {
+            let row = with(all, "source", &trace).find(|row| number(row, key) == Some(at))?;
+            number(row, "delay_us")
+        };
+        let shares = [1.0, 2.0, 3.0].map(|at| percent(share(at)));
+        table.row(
+            std::iter::once(trace.clone()).chain(shares).chain([1.0, 2.0, 3.0].map(|at| digits(delay(at)))),
+        );
+    }
+    table
 }
 
 /// The least overhead of each trace, and at which value.

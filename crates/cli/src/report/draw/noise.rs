@@ -80,10 +80,11 @@ fn causes<'a>(classes: impl Iterator<Item = (usize, &'static str, &'a Value)>, d
     }
 }
 
-/// Overhead by the rate of wake-ups: a periodic tick, and smart timers that are late by at most as much.
+/// Overhead by the rate of wake-ups: a periodic tick, and smart timers that are as late.
 pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
     let Some(noise) = or_lacks(runs.only("rates"), drawn) else { return };
     let all = rows(noise, "rates");
+    let ways = ways(all);
     for (title, what, (name, unit, scale), key) in RATE_FIGURES {
         let of_way = |row: &Value, way: &str| {
             let value = number(row, &format!("{way}{key}"))?;
@@ -93,8 +94,8 @@ pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
                 _ => value,
             })
         };
-        if all.iter().any(|row| WAYS.iter().any(|way| of_way(row, way.2).is_some())) {
-            let lines = WAYS.iter().map(|&(at, name, way)| {
+        if all.iter().any(|row| ways.iter().any(|way| of_way(row, way.2).is_some())) {
+            let lines = ways.iter().map(|&(at, name, way)| {
                 Series::line(at, name, points(all, of("hz"), |row| of_way(row, way)))
             });
             let y = Axis::new(*name, *unit, scale.clone());
@@ -104,12 +105,13 @@ pub(in super::super) fn overhead(runs: &Runs, drawn: &mut Drawn) {
     if number(noise, "idle.watts").is_none() {
         drawn.note("Energy is not counted on this machine (no RAPL), so that wake-ups and processor time stand for it.");
     }
-    drawn.table(rate_table(all));
+    drawn.table(rate_table(all, &ways));
+    as_late(all, drawn);
     drawn.note("The paper: a tick fast enough for less than a millisecond costs up to half of the throughput (2.1); an idle processor took least, 4.77 W, at 266 to 500 Hz (2.3).");
 }
 
 /// Every rate, both ways.
-fn rate_table(all: &[Value]) -> Grid {
+fn rate_table(all: &[Value], ways: &[Way]) -> Grid {
     let head = [
         "rate (Hz)",
         "way",
@@ -121,7 +123,7 @@ fn rate_table(all: &[Value]) -> Grid {
         "p99 (µs)",
     ];
     let mut table = Grid::new("What each rate costs", &head);
-    for (row, &(_, name, way)) in all.iter().flat_map(|row| WAYS.iter().map(move |way| (row, way))) {
+    for (row, &(_, name, way)) in all.iter().flat_map(|row| ways.iter().map(move |way| (row, way))) {
         let at = |key: &str| number(row, &format!("{way}{key}"));
         let micros = |key| digits(at(key).map(|nanos| nanos / 1e3));
         table.row([
@@ -138,9 +140,30 @@ fn rate_table(all: &[Value]) -> Grid {
     table
 }
 
-/// Colour, name, and where a way's figures are.
-const WAYS: [(usize, &str, &str); 2] =
-    [(0, "a periodic tick", ""), (1, "smart timers, as late at most", "smart.")];
+/// How late each way is stands in the table; where the medians differ by more than a quarter it is said.
+fn as_late(all: &[Value], drawn: &mut Drawn) {
+    let median =
+        |row: &Value, way: &str| number(row, &format!("{way}lateness_ns.p50")).map(|nanos| nanos / 1e3);
+    for row in all {
+        let (tick, smart) = (median(row, ""), median(row, "smart."));
+        if tick.zip(smart).is_some_and(|(tick, smart)| !(0.8..=1.25).contains(&(smart / tick))) {
+            let [hz, tick, smart] = [number(row, "hz"), tick, smart].map(digits);
+            drawn.note(format!("Not as late in this run: at {hz} Hz the tick's timers are {tick} µs late at the median, the smart ones {smart} µs."));
+        }
+    }
+}
+
+/// Colour, name, and where its figures are.
+type Way = (usize, &'static str, &'static str);
+
+/// A tick, and timers with half of its period as slack; runs of before that was so have a whole one.
+fn ways(all: &[Value]) -> [Way; 2] {
+    let halved = all.first().is_none_or(|row| number(row, "smart_slack_ns").is_some());
+    let smart =
+        if halved { "smart timers, as late at the median" } else { "smart timers with a slack of a period" };
+    [(0, "a periodic tick", ""), (1, smart, "smart.")]
+}
+
 /// Title, text, what is measured, and its key.
 type RateFigure = (&'static str, &'static str, (&'static str, &'static str, Scale), &'static str);
 const RATE_FIGURES: &[RateFigure] = &[

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::axis::{Axis, Scale};
 use super::super::figure::{Drawn, Grid, Mark, Series, digits, percent};
 use super::super::saved::{Runs, number, rows, tamed, text};
-use super::{figure, linear, log, or_lacks, with_series};
+use super::{GREY, figure, linear, log, or_lacks, with_series};
 
 /// Lateness by method, under both loads.
 pub(in super::super) fn lateness(runs: &Runs, drawn: &mut Drawn) {
@@ -32,9 +32,14 @@ pub(in super::super) fn gaps(runs: &Runs, drawn: &mut Drawn) {
             let points = turned.points.into_iter().map(|(share, gap)| (gap, share * 100.0)).collect();
             Series { points, ..turned }
         });
+        let target = cells.first().and_then(|cell| number(cell, "target_gap_ns")).map(|nanos| nanos / 1e3);
+        let target = target.map(|target| {
+            let name = format!("the target, {} µs", digits(Some(target)));
+            Series::of(Mark::Rule, GREY, name, [(target, 0.0), (target, 100.0)])
+        });
         drawn.figure(with_series(
             figure(&title, what, log("gap", "µs"), linear("gaps that are no longer", "%")),
-            lines,
+            target.into_iter().chain(lines),
         ));
         let head = [
             "method",

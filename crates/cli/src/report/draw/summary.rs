@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::super::figure::{Drawn, Grid, digits, percent};
-use super::super::saved::{Runs, number, rows, text};
+use super::super::saved::{INCONCLUSIVE, Runs, number, rows, text};
 
 /// One table. A cell of what was not run says so; nothing else is missing because of it.
 pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
@@ -30,7 +30,7 @@ pub(in super::super) fn draw(runs: &Runs, drawn: &mut Drawn) {
     // What to see is said of a quiet machine; a run that says itself that it proves nothing is named here, too.
     let doubtful = |source: &&str| {
         let made = runs.made(source);
-        made.is_some_and(|made| made.caveats.iter().any(|caveat| caveat.starts_with("inconclusive")))
+        made.is_some_and(|made| made.caveats.iter().any(|caveat| caveat.starts_with(INCONCLUSIVE)))
     };
     let doubtful: Vec<&str> = MEASURED.into_iter().filter(doubtful).collect();
     if !doubtful.is_empty() {
@@ -100,7 +100,7 @@ const HEADLINES: &[Headline] = &[
     },
     Headline {
         what: "goodput at the highest load, of the peak: with quotas, and without",
-        paper: "all, and next to nothing (livelock paper, figures 3 and 6)",
+        paper: "all, and next to nothing (livelock paper, figures 2 and 6)",
         how: "two stages, the second at the lowest priority (bench)",
         here: |runs| {
             let share = |source| number(runs.only(source).ok()?, "curve.asymptote_share");
