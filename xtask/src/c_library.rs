@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::program::Profile;
+use crate::program::{self, Profile};
 use crate::shipped;
 use crate::workspace::Workspace;
 
@@ -31,15 +31,37 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let (prefix, under) = match arguments {
         [prefix] => (prefix, None),
         [prefix, flag, directory] if flag == "--destdir" => (prefix, Some(directory)),
-        _ => bail!("usage: cargo xtask c-library PREFIX [--destdir DIR]"),
+        _ => bail!(crate::usage_of("c-library")),
     };
     ensure!(prefix.starts_with('/'), "`{prefix}`: an absolute path is needed");
     let under = under.map_or_else(|| PathBuf::from("/"), PathBuf::from);
     let place = Place { prefix, library: "lib", under: &under };
-    for file in put(&Workspace::load()?, Profile::Release, &place)? {
+    let files = put(&Workspace::load()?, Profile::Release, &place)?;
+    for file in &files {
         println!("{}", file.display());
     }
+    if program::works(program::program("strip", Path::new("/")).arg("--version")) {
+        strip(&files)?;
+    } else {
+        println!("not stripped, for there is no `strip`: the libraries work, and are large");
+    }
     Ok(true)
+}
+
+/// Takes out of the libraries among `files` what only a debugger reads, nine tenths of them.
+///
+/// # Errors
+/// If there is no `strip`, or it fails.
+pub(crate) fn strip(files: &[PathBuf]) -> Result<()> {
+    for file in files.iter().filter(|file| !file.is_symlink()) {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(".a") {
+            shipped::strip(file, "--strip-debug")?;
+        } else if name.contains(".so.") {
+            shipped::strip(file, "--strip-unneeded")?;
+        }
+    }
+    Ok(())
 }
 
 /// Where the files go.

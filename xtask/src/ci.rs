@@ -20,7 +20,7 @@ use crate::{
 /// If the workspace cannot be read, or an argument is given.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if let Some(argument) = arguments.first() {
-        bail!("no argument `{argument}`; there is none");
+        bail!("no argument `{argument}`; {}", crate::usage_of("ci"));
     }
     let workspace = Workspace::load()?;
     let mut report = Report::default();
@@ -102,7 +102,7 @@ fn tests(workspace: &Workspace, report: &mut Report) {
     report.step("claims", || {
         let features = Features::read(workspace.root())?;
         let (suites, results) = ran.as_ref().context("no test has run")?;
-        Ok(claims::check(&features, workspace, suites, results))
+        claims::check(&features, workspace, suites, results)
     });
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         match argument.as_str() {
             "--debug" => profile = Profile::Debug,
             "--try" => is_trial = true,
-            _ => bail!("usage: cargo xtask debian [--debug] [--try]"),
+            _ => bail!(crate::usage_of("debian")),
         }
     }
     let workspace = Workspace::load()?;

@@ -5,6 +5,7 @@
 //! exist. [`page`] is the same table for readers.
 
 pub(crate) mod claims;
+mod commands;
 mod page;
 
 use std::collections::BTreeMap;
@@ -203,7 +204,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             Outcome::of(problems, format!("{PAGE} is written"))
         }
         [check] if check == "--check" => check_page(workspace.root())?,
-        [other, ..] => bail!("no argument `{other}`; there is only --check"),
+        [other, ..] => bail!("no argument `{other}`; {}", crate::usage_of("features")),
     };
     match &outcome {
         Outcome::Failed(problems) => problems.iter().for_each(|problem| eprintln!("{SOURCE}: {problem}")),

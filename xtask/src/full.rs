@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let mutants = match arguments {
         [] => &[],
         [flag, words @ ..] if flag == "--mutants" && !words.is_empty() => words,
-        _ => bail!("usage: cargo xtask full [--mutants all|K/N|FILE …]"),
+        _ => bail!(crate::usage_of("full")),
     };
     let workspace = Workspace::load()?;
     let (root, files) = (workspace.root(), workspace::text_files(workspace.root())?);

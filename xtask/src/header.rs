@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             }
             Ok(!matches!(outcome, Outcome::Failed(_)))
         }
-        _ => bail!("usage: cargo xtask header [--check]"),
+        _ => bail!(crate::usage_of("header")),
     }
 }
 

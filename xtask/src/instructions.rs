@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let bless = match arguments {
         [] => false,
         [flag] if flag == "--bless" => true,
-        _ => bail!("usage: cargo xtask instructions [--bless]"),
+        _ => bail!(crate::usage_of("instructions")),
     };
     let workspace = Workspace::load()?;
     let outcome = if bless { renew(workspace.root())? } else { check(workspace.root())? };

@@ -106,10 +106,7 @@ fn sections(arguments: &[String]) -> Result<Vec<&str>> {
         arguments.iter().map(String::as_str).filter(|argument| *argument != "--quick").collect();
     match sections.iter().find(|section| !SECTIONS.contains(section)) {
         None => Ok(sections),
-        Some(unknown) => bail!(
-            "no section `{unknown}`; usage: cargo xtask measure [--quick] [SECTION …], of {}",
-            SECTIONS.join(", ")
-        ),
+        Some(unknown) => bail!("no section `{unknown}`; {}", crate::usage_of("measure")),
     }
 }
 
@@ -129,7 +126,7 @@ pub(crate) fn print_bars(bars: &[Bar]) {
 }
 
 /// What can be measured alone.
-const SECTIONS: [&str; 16] = [
+pub(crate) const SECTIONS: [&str; 16] = [
     "batch-4",
     "batch-1",
     "batch-16",

@@ -9,7 +9,7 @@
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::program::{self, cargo, program as command};
 use crate::report::{Outcome, Report};
@@ -28,6 +28,9 @@ const OPERATIONS: u64 = 40_000;
 /// # Errors
 /// If the workspace cannot be read.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
+    if let Some(flag) = arguments.iter().find(|word| word.starts_with('-')) {
+        bail!("no flag `{flag}`; {}", crate::usage_of("mutants"));
+    }
     let workspace = Workspace::load()?;
     let mut report = Report::default();
     report.step("mutation", || check(&workspace, arguments));

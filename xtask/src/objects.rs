@@ -23,7 +23,7 @@ const NAMES: &[&str] = &["batch", "probe", "softtimer", "timer"];
 /// If an argument is given, or clang is missing or refuses.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     if let Some(argument) = arguments.first() {
-        bail!("no argument `{argument}`; there is none");
+        bail!("no argument `{argument}`; {}", crate::usage_of("objects"));
     }
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(CRATE);
     for name in NAMES {

@@ -23,13 +23,13 @@ use crate::{crates, header, licences, shipped, toolchains};
 /// # Errors
 /// If the flag is missing or there is no such step, or the workspace cannot be read.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let [flag, chosen @ ..] = arguments else { bail!(USAGE) };
-    if flag != "--dry-run" {
-        bail!(USAGE);
-    }
-    if let Some(unknown) = chosen.iter().find(|name| !STEPS.iter().any(|(step, _)| step == name)) {
-        let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
-        bail!("no step `{unknown}`; there are {}", names.join(", "));
+    let usage = || crate::usage_of("release");
+    let chosen = match arguments {
+        [flag, chosen @ ..] if flag == "--dry-run" => chosen,
+        _ => bail!("{}; it uploads nothing, and prints the commands that would", usage()),
+    };
+    if let Some(unknown) = chosen.iter().find(|chosen| !names().contains(&chosen.as_str())) {
+        bail!("no step `{unknown}`; {}", usage());
     }
     let workspace = Workspace::load()?;
     let mut report = Report::default();
@@ -43,6 +43,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
         println!("\nWhat is left to a person:\n{}", UPLOAD.replace("VERSION", version(&workspace)?));
     }
     Ok(is_well)
+}
+
+/// Of its steps.
+pub(crate) fn names() -> Vec<&'static str> {
+    STEPS.iter().map(|(name, _)| *name).collect()
 }
 
 type Step = fn(&Workspace) -> Result<Outcome>;
@@ -64,9 +69,6 @@ const STEPS: &[(&str, Step)] = &[
     ("image", image),
     ("debian", |workspace| trial::check(workspace, Profile::Release)),
 ];
-
-const USAGE: &str =
-    "usage: cargo xtask release --dry-run [STEP …]; it uploads nothing, and prints the commands that would";
 
 /// The version of the command, and so of all.
 fn version(workspace: &Workspace) -> Result<&str> {

@@ -16,11 +16,14 @@
 //! A whole run takes a quarter of an hour. So each trial is told on stderr when it is over, the findings are in the file
 //! after each section, and a section that breaks off does not take the others with it.
 //!
+//! `--peer DRIVER=COMMAND` puts a forwarder of your own beside ours: [`peers`].
+//!
 //! It needs root, and says what it has skipped without. Whatever ends it, nothing stays behind: [`hosts`].
 
 mod capture;
 mod curve;
 mod hosts;
+mod peers;
 mod plain;
 mod plot;
 mod shares;
@@ -40,6 +43,7 @@ use crate::measure::print_bars;
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 use hosts::Hosts;
+use peers::Peer;
 use trial::Rig;
 
 /// How thoroughly.
@@ -68,12 +72,17 @@ const SECTIONS: [Section; 8] = [
     ("capture", capture::capture),
 ];
 
-/// `cargo xtask rig [--quick] [--json FILE] [SECTION …]`. Whether all sections came to their end.
+/// Of its sections.
+pub(crate) fn names() -> Vec<&'static str> {
+    SECTIONS.iter().map(|(name, _)| *name).collect()
+}
+
+/// `cargo xtask rig [--quick] [--json FILE] [--peer DRIVER=COMMAND …] [SECTION …]`. Whether all sections came to their end.
 ///
 /// # Errors
 /// If something cannot be built, or the findings cannot be written.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let Wanted { effort, file, sections } = Wanted::of(arguments)?;
+    let Wanted { effort, file, peers, sections } = Wanted::of(arguments)?;
     let workspace = Workspace::load()?;
     if let Some(reason) = hosts::missing() {
         println!("skipped: {reason}");
@@ -89,7 +98,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
             return Ok(true);
         }
     };
-    let rig = Rig::new(programs, hosts)?;
+    let rig = Rig::new(programs, hosts, peers)?;
     println!("{}\n", rig.machine());
     findings.machine = rig.machine();
     let (mut bars, mut broken) = (Vec::new(), 0);
@@ -116,12 +125,13 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 struct Wanted<'a> {
     effort: Effort,
     file: Option<&'a Path>,
+    peers: Vec<Peer>,
     sections: Vec<Section>,
 }
 
 impl<'a> Wanted<'a> {
     fn of(arguments: &'a [String]) -> Result<Self> {
-        let (mut quick, mut file, mut names) = (false, None, Vec::new());
+        let (mut quick, mut file, mut peers, mut names) = (false, None, Vec::new(), Vec::new());
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             match word.as_str() {
@@ -129,15 +139,18 @@ impl<'a> Wanted<'a> {
                 "--json" => {
                     file = Some(Path::new(words.next().context("--json FILE: a new file is wanted")?));
                 }
+                "--peer" => peers.push(Peer::of(words.next().context("--peer DRIVER=COMMAND is wanted")?)?),
                 name if SECTIONS.iter().any(|(section, _)| *section == name) => names.push(name),
-                unknown => bail!(
-                    "`{unknown}`; usage: cargo xtask rig [--quick] [--json FILE] [SECTION …], of {}",
-                    SECTIONS.map(|(name, _)| name).join(", ")
-                ),
+                unknown => bail!("`{unknown}`; {}", crate::usage_of("rig")),
             }
         }
         let sections = SECTIONS.into_iter().filter(|(name, _)| names.is_empty() || names.contains(name));
-        Ok(Wanted { effort: Effort { quick }, file, sections: sections.collect() })
+        let sections: Vec<_> = sections.collect();
+        ensure!(
+            peers.is_empty() || sections.iter().any(|(name, _)| *name == "forward"),
+            "--peer: the section `forward` compares with it, and is not asked for"
+        );
+        Ok(Wanted { effort: Effort { quick }, file, peers, sections })
     }
 }
 

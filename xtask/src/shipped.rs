@@ -68,6 +68,16 @@ fn cargo_home() -> Result<PathBuf> {
     said.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).context("no CARGO_HOME")
 }
 
+/// Strips a program or a library in its place: `how` much, and who compiled it.
+///
+/// # Errors
+/// If there is no `strip`, or it fails.
+pub(crate) fn strip(file: &Path, how: &str) -> Result<()> {
+    let place = file.parent().context("a file in a directory")?;
+    let sections = ["--remove-section=.comment", "--remove-section=.note"];
+    must(program("strip", place).args([how, "--enable-deterministic-archives"]).args(sections).arg(file))
+}
+
 /// That a file, stripped, does not say where it was built.
 ///
 /// # Errors

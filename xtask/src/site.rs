@@ -51,9 +51,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let sources = match arguments {
         [] => None,
         [flag, url] if flag == "--sources" => Some(url.as_str()),
-        _ => bail!(
-            "usage: cargo xtask site [--sources URL], URL being where the root of the sources can be read"
-        ),
+        _ => bail!("{}, URL being where the root of the sources can be read", crate::usage_of("site")),
     };
     let workspace = Workspace::load()?;
     match built(&workspace, sources)? {

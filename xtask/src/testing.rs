@@ -10,7 +10,7 @@
 
 pub(crate) mod output;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, BufRead, BufReader, PipeReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -92,23 +92,43 @@ impl Results {
 /// # Errors
 /// If they do not build.
 pub(crate) fn build(workspace: &Workspace) -> Result<Suites> {
-    let mut cargo = program::cargo(workspace.root());
-    cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
-    println!("$ {}", program::shown(&cargo));
-    // Cargo's own lines, compiler errors among them, go straight to the terminal.
-    let output = cargo.stderr(std::process::Stdio::inherit()).output().context("cannot start cargo")?;
-    anyhow::ensure!(output.status.success(), "the tests do not build");
     let mut suites = Suites::default();
-    for line in String::from_utf8(output.stdout)?.lines().filter(|line| line.starts_with('{')) {
-        let artifact: Artifact = serde_json::from_str(line).context("cannot read cargo's messages")?;
-        suites.add(workspace, artifact);
-    }
+    built(workspace, &[])?.into_iter().for_each(|artifact| suites.add(workspace, artifact));
     for member in workspace.members() {
         for library in member.targets.iter().filter(|target| target.is("lib")) {
             suites.docs.insert(library.name.replace('-', "_"), format!("{}::doc", member.name));
         }
     }
     Ok(suites)
+}
+
+/// Builds benches as the tests are built, and tells where each is.
+///
+/// # Errors
+/// If they do not build.
+pub(crate) fn benches(workspace: &Workspace, names: &BTreeSet<&str>) -> Result<HashMap<String, PathBuf>> {
+    if names.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let chosen: Vec<_> = names.iter().flat_map(|name| ["--bench", name]).collect();
+    let bench = |artifact: Artifact| {
+        let target = artifact.target.filter(|target| target.is("bench"))?;
+        Some((target.name, artifact.executable?))
+    };
+    Ok(built(workspace, &chosen)?.into_iter().filter_map(bench).collect())
+}
+
+/// What cargo says that it has built of the workspace's tests, or of what is `chosen`.
+fn built(workspace: &Workspace, chosen: &[&str]) -> Result<Vec<Artifact>> {
+    let mut cargo = program::cargo(workspace.root());
+    cargo.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]).args(chosen);
+    println!("$ {}", program::shown(&cargo));
+    // Cargo's own lines, compiler errors among them, go straight to the terminal.
+    let output = cargo.stderr(std::process::Stdio::inherit()).output().context("cannot start cargo")?;
+    anyhow::ensure!(output.status.success(), "the tests do not build");
+    let text = String::from_utf8(output.stdout)?;
+    let artifact = |line| serde_json::from_str(line).context("cannot read cargo's messages");
+    text.lines().filter(|line| line.starts_with('{')).map(artifact).collect()
 }
 
 /// One message of cargo; those of other reasons lack the fields.

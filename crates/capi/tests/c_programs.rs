@@ -155,6 +155,27 @@ fn structs_are_laid_out_as_the_header_says() {
     compile(compiler, WARNINGS.into_iter().chain(["-std=c99", "-fsyntax-only", file.to_str().unwrap()]));
 }
 
+/// Whether C programs here call it, or the header does for them.
+#[test]
+fn every_function_is_called_from_c() {
+    let header = std::fs::read_to_string(here().join("include/softtimers.h")).unwrap();
+    let sources = ["objects.c", "bsd.c", "random_calls.c"]
+        .map(|name| std::fs::read_to_string(here().join("tests/c").join(name)).unwrap());
+    let calls = |text: &str, name: &str| {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        text.match_indices(&format!("{name}(")).filter(|(at, _)| !text[..*at].ends_with(word)).count()
+    };
+    let starts = header.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+    let declared = starts.filter_map(|line| line.split_once('(')?.0.rsplit([' ', '*']).next());
+    let declared: Vec<&str> = declared.filter(|name| name.starts_with("softtimers_")).collect();
+    assert!(declared.len() > 80, "{declared:?}");
+    let uncalled = declared.iter().filter(|name| {
+        // Of the header's own calls one is the declaration.
+        calls(&header, name) < 2 && sources.iter().all(|source| calls(source, name) == 0)
+    });
+    assert_eq!(uncalled.collect::<Vec<_>>(), Vec::<&&str>::new());
+}
+
 #[test]
 fn every_object_does_from_c_what_it_does_from_rust() {
     let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };

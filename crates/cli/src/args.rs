@@ -35,7 +35,7 @@ pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use driver::{Driver, DriverArgs, MacAddress};
 pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
-pub use forward::{ForwardArgs, FrameDriver};
+pub use forward::{ForwardArgs, ForwardDriver, FrameDriver};
 pub use noise::{NoiseArgs, NoiseClass};
 pub use probe::ProbeArgs;
 pub use probe_feature::ProbeFeatureArgs;
@@ -159,9 +159,9 @@ pub struct CompletionsArgs {
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "Example:\n  softtimers man send | man -l -")]
 pub struct ManArgs {
-    /// The subcommand; without it, the page of softtimers(1)
+    /// The subcommand, and one of its own: `send`, `sim hip`; without any, the page of softtimers(1)
     #[arg(value_name = "COMMAND")]
-    pub subcommand: Option<String>,
+    pub names: Vec<String>,
 }
 
 fn datagram_size(text: &str) -> Result<u32, String> {

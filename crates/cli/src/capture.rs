@@ -11,13 +11,14 @@
 //! ```
 //!
 //! - [`engine`]: the loop; [`looks`]: when it looks; [`stage`]: who writes; [`outlet`] and [`sink`]: batches and files;
-//! - [`pcapng`]: what is in them; [`filter`]: what is kept; [`privileges`]: what is given up; [`report`]: what it tells.
+//! - [`pipe`]: who may stop reading; [`pcapng`]: what is in them; [`filter`]: what is kept; [`privileges`]: what is given up; [`report`]: what it tells.
 
 pub mod engine;
 pub mod filter;
 pub mod looks;
 pub mod outlet;
 pub mod pcapng;
+pub mod pipe;
 pub mod privileges;
 pub mod report;
 pub mod sink;
@@ -28,9 +29,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::Slice;
 use softtimers::packet::{Filter, Interface};
 use softtimers::poller::{PacketConfig, PacketDevice};
+use softtimers::{Clock, Monotonic, Slice};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -41,6 +42,7 @@ use crate::progress::Progress;
 use crate::stream::Stream;
 use engine::Engine;
 use outlet::{Before, Outlet};
+use pipe::Patience;
 use report::{CaptureReport, FeedbackCounts, Second};
 use sink::{Rotate, Sink};
 use stage::Stage;
@@ -72,7 +74,9 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
 
     sink::check_rotation(&plan.sink, plan.user)?;
     let device = open(plan)?;
-    let sink = Sink::open(plan.sink.clone(), head(plan), plan.user)?;
+    let until = plan.end.duration.map(|duration| Monotonic.now() + duration);
+    let patience = Patience::new(interrupt.share().map_err(listening)?, until);
+    let sink = Sink::open(plan.sink.clone(), head(plan), plan.user, patience)?;
     // From here on nothing is opened but the files of --rotate.
     privileges::drop_to(plan.user)?;
     let shown = sink.shown();
@@ -87,7 +91,7 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let before = Before::default();
     let ender = interrupt.ender().map_err(listening)?;
     let mut outlet = Outlet::new(sink, Before::clone(&before), ender, counter.clone());
-    outlet.begin();
+    outlet.begin(plan.end.count);
     let stage = Stage::new(outlet, plan.queue)?;
     let (_slice, fallbacks) = hold_slice(plan.max_delay);
     // The rest of the bound is for the wake-up and for writing.
@@ -96,7 +100,7 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     counter.into_iter().for_each(|counter| engine.count_in(counter));
     say(format_args!("capturing on {} to {shown}", plan.interface));
     let progress = Progress::start("capturing", plan.end.duration);
-    let (report, captured) = engine.run(&plan.end);
+    let (report, captured) = engine.run(until);
     drop(progress);
 
     let streamed = stream.map_or(Ok(()), Stream::finish);

@@ -9,7 +9,15 @@ use crate::failure::Failure;
 /// The completion script for a shell.
 pub fn completions(args: &CompletionsArgs) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "softtimers", &mut script);
+    // clap completes hidden commands too.
+    let whole = Cli::command();
+    let visible = whole.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
+    let arguments = whole.get_arguments().cloned();
+    let mut command = clap::Command::new("softtimers")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(arguments)
+        .subcommands(visible);
+    clap_complete::generate(args.shell, &mut command, "softtimers", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
@@ -20,20 +28,20 @@ pub fn completions(args: &CompletionsArgs) -> String {
 pub fn man(args: &ManArgs) -> Result<String, Failure> {
     let mut command = Cli::command();
     command.build();
-    let command = match &args.subcommand {
-        None => command,
-        Some(name) => {
-            let known: Vec<&str> = command
-                .get_subcommands()
-                .filter(|sub| !sub.is_hide_set())
-                .map(clap::Command::get_name)
-                .collect();
-            let unknown = Failure::usage(format_args!("no command '{name}'; there are {}", known.join(", ")));
-            let found = command.get_subcommands().find(|sub| sub.get_name() == name && !sub.is_hide_set());
-            let title = format!("softtimers-{name}");
-            found.ok_or(unknown)?.clone().display_name(title)
-        }
-    };
+    for name in &args.names {
+        let shown = command.get_subcommands().filter(|sub| !sub.is_hide_set());
+        let known: Vec<&str> = shown.map(clap::Command::get_name).filter(|name| *name != "help").collect();
+        let found = known.contains(&name.as_str()).then(|| command.find_subcommand(name).cloned()).flatten();
+        let Some(found) = found else {
+            let whole = command.get_display_name().unwrap_or(command.get_name()).replace('-', " ");
+            return Err(Failure::usage(if known.is_empty() {
+                format!("no command '{name}'; '{whole}' has no commands of its own")
+            } else {
+                format!("no command '{name}'; there are {}", known.join(", "))
+            }));
+        };
+        command = found;
+    }
     let mut page = Vec::new();
     Man::new(command)
         .render(&mut page)
@@ -45,22 +53,31 @@ pub fn man(args: &ManArgs) -> Result<String, Failure> {
 mod tests {
     use super::*;
 
-    fn page(subcommand: Option<&str>) -> Result<String, Failure> {
-        man(&ManArgs { subcommand: subcommand.map(ToOwned::to_owned) })
+    fn page(names: &[&str]) -> Result<String, Failure> {
+        man(&ManArgs { names: names.iter().map(ToString::to_string).collect() })
     }
 
     #[test]
     fn each_command_has_its_page() {
-        assert!(page(None).unwrap().contains(".TH softtimers 1"));
-        let send = page(Some("send")).unwrap();
+        assert!(page(&[]).unwrap().contains(".TH softtimers 1"));
+        let send = page(&["send"]).unwrap();
         assert!(send.contains(".TH softtimers-send 1") && send.contains("burst\\-interval"), "{send}");
-        let unknown = page(Some("echo-client")).unwrap_err().to_string();
+        let unknown = page(&["echo-client"]).unwrap_err().to_string();
         assert!(unknown.starts_with("no command 'echo-client'; there are send, recv"), "{unknown}");
+        let nested = page(&["sim", "hip-traces"]).unwrap();
+        assert!(nested.contains(".TH softtimers-sim-hip-traces 1"), "{nested}");
+        let unknown = page(&["sim", "send"]).unwrap_err().to_string();
+        assert!(unknown.starts_with("no command 'send'; there are hip, hip-traces"), "{unknown}");
+        let none = page(&["send", "recv"]).unwrap_err().to_string();
+        assert_eq!(none, "no command 'recv'; 'softtimers send' has no commands of its own");
     }
 
     #[test]
     fn completions_know_the_commands_but_not_the_hidden_ones() {
         let script = completions(&CompletionsArgs { shell: clap_complete::Shell::Bash });
-        assert!(script.contains("--burst-interval"));
+        assert!(script.contains("--burst-interval") && script.contains("--version"));
+        for hidden in Cli::command().get_subcommands().filter(|sub| sub.is_hide_set()) {
+            assert!(!script.contains(hidden.get_name()), "{}", hidden.get_name());
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -56,6 +57,9 @@ impl OutputFile {
                 _ if path.is_dir() => {
                     Failure::usage(format_args!("{flag} '{shown}': a directory, not a file"))
                 }
+                _ if path.is_symlink() => Failure::usage(format_args!(
+                    "{flag} '{shown}': is a symbolic link; give the path it leads to"
+                )),
                 io::ErrorKind::AlreadyExists => {
                     Failure::usage(format_args!("{flag} '{shown}': exists; --force overwrites it"))
                 }
@@ -120,6 +124,17 @@ impl OutputFile {
         }
     }
 
+    /// Whether it has a length, and keeps what is written: no pipe, no device.
+    pub fn is_regular(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.is_file())
+    }
+
+    /// For who writes to what is no regular file.
+    pub fn stream(&mut self) -> BorrowedFd<'_> {
+        self.fresh = false;
+        self.file.as_fd()
+    }
+
     /// Ends the file after so many bytes of those that were being added.
     fn keep(&mut self, kept: usize, error: &io::Error) -> (usize, Failure) {
         self.written += kept as u64;
@@ -137,8 +152,7 @@ impl OutputFile {
 
     /// Makes it that long. A device has no length to set.
     fn cut(&self, length: u64) -> io::Result<()> {
-        let regular = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
-        if regular { self.file.set_len(length) } else { Ok(()) }
+        if self.is_regular() { self.file.set_len(length) } else { Ok(()) }
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
@@ -187,11 +201,15 @@ mod tests {
         fs::write(&target, "theirs").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
         for force in [false, true] {
-            assert_eq!(OutputFile::create(&link, "--csv", force).unwrap_err().exit(), Exit::Usage);
+            let refused = OutputFile::create(&link, "--csv", force).unwrap_err();
+            assert_eq!(refused.exit(), Exit::Usage);
+            let words = refused.to_string();
+            assert!(words.ends_with("is a symbolic link; give the path it leads to"), "{words}");
         }
         assert_eq!(fs::read_to_string(&target).unwrap(), "theirs");
         fs::remove_file(&target).unwrap();
-        assert!(OutputFile::create(&link, "--csv", false).is_err(), "a dangling one neither");
+        let dangling = OutputFile::create(&link, "--csv", false).unwrap_err().to_string();
+        assert!(dangling.contains("symbolic link"), "a dangling one neither: {dangling}");
         assert!(!target.exists());
         fs::remove_file(&link).unwrap();
     }

@@ -11,10 +11,12 @@
 //!   A ◀═▶ ring ─▶ [ cable, or router ▸ rules ] ─▶ output ◀═▶ B                           two interfaces
 //! ```
 //!
-//! - [`engine`]: the loop; [`crew`]: several of them; [`mode`]: when it looks; [`rules`] and [`rule_file`]: which packets it takes;
+//! - [`engine`]: the loop; [`crew`]: several of them; [`mode`]: when it looks;
+//! - [`rules`]: which packets it takes; [`rule_file`] and [`rulebook`]: that they may change meanwhile;
 //! - [`relay`], [`side`], [`screen`], [`table`]: datagrams between sockets;
 //! - [`interfaces`]: frames between interfaces; [`frames`]: what becomes of each;
-//! - [`report`], [`second`], [`exposition`] and [`metrics`]: what it tells.
+//! - [`report`], [`second`], [`exposition`] and [`metrics`]: what it tells;
+//! - [`wake`]: how threads beside reach one that sleeps.
 
 pub mod crew;
 pub mod engine;
@@ -26,11 +28,13 @@ pub mod mode;
 pub mod relay;
 pub mod report;
 pub mod rule_file;
+pub mod rulebook;
 pub mod rules;
 pub mod screen;
 pub mod second;
 pub mod side;
 pub mod table;
+pub mod wake;
 
 use serde::Serialize;
 
@@ -45,6 +49,7 @@ use engine::{Engine, Handler};
 use metrics::Metrics;
 use mode::Mode;
 use report::{ForwardReport, RulesReport};
+use rulebook::RuleWatch;
 use second::Second;
 
 /// Forwards until the plan's end or a signal, then prints and checks the report.
@@ -99,6 +104,7 @@ fn carry<H: Handler>(
     let stream = plan.output.stream.then(|| Stream::start("softtimers.forward.stream/1", None, blank, ender));
     stream.iter().for_each(|stream| engine.count_in(stream.counter()));
     join(&mut engine, stream.as_ref().map(Stream::counter))?;
+    engine.rules.as_mut().map_or(Ok(()), RuleWatch::begin)?;
     say(format_args!("{words}"));
     if let Some(metrics) = &config.metrics {
         say(format_args!("metrics on http://{metrics}/metrics"));

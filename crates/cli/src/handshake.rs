@@ -102,12 +102,13 @@ pub fn ask(destination: SocketAddr, tries: u32) -> Result<Token, Refusal> {
             Err(error) => return Err(Refusal::System(error)),
             Ok(_) => {}
         }
-        loop {
+        // Once at the least: an answer may have come while this process was kept from its processor.
+        for looks in 0u32.. {
             let left = deadline.saturating_duration_since(Monotonic.now());
-            if left.is_zero() {
+            if left.is_zero() && looks > 0 {
                 break;
             }
-            socket.set_read_timeout(Some(left)).map_err(Refusal::System)?;
+            socket.set_read_timeout(Some(left.max(Duration::from_micros(1)))).map_err(Refusal::System)?;
             let mut answer = [0; MIN_SIZE];
             match socket.recv(&mut answer) {
                 Ok(length) => match Datagram::parse(&answer[..length]) {
@@ -254,7 +255,8 @@ mod tests {
 
     #[test]
     fn silence_and_closed_ports_are_told_apart() {
-        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // Where no other test looks for a port, so that nobody takes this one when it is closed.
+        let silent = UdpSocket::bind("127.0.87.3:0").unwrap();
         let address = silent.local_addr().unwrap();
         assert!(matches!(ask(address, 1), Err(Refusal::Silence)));
         drop(silent);

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use softtimers::HeldSignals;
 
 /// Whether SIGINT or SIGTERM has arrived since [`Interrupt::listen`].
 #[derive(Debug)]
@@ -76,6 +77,9 @@ impl Interrupt {
         let ends = if second_kills { Arc::clone(&arrived) } else { Arc::default() };
         let last = Arc::new(AtomicUsize::new(SIGINT as usize));
         let (readable, written) = UnixStream::pair()?;
+        // signal-hook installs its handler before it notes down what that is to do: what came in between would be lost,
+        // and a process can stand still there. No other thread runs yet that could be given the signal instead.
+        let held = HeldSignals::hold(signals)?;
         for &signal in signals {
             // With the first of them a signal ends the process no more, so that one must remember it.
             signal_hook::low_level::pipe::register(signal, written.try_clone()?)?;
@@ -84,6 +88,7 @@ impl Interrupt {
             signal_hook::flag::register_usize(signal, Arc::clone(&last), signal as usize)?;
             signal_hook::flag::register(signal, Arc::clone(&arrived))?;
         }
+        drop(held);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         match poll(&mut [PollFd::new(&readable, PollFlags::IN)], Some(&at_once)) {
             // A signal that comes only now sets the flag itself.
@@ -172,6 +177,8 @@ fn is_ignored(status: &str, signal: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     #[test]
@@ -193,8 +200,12 @@ mod tests {
         }
     }
 
+    /// A signal is told to all of a process that listen, which are the tests that run at the same time, too.
+    static LISTENING: Mutex<()> = Mutex::new(());
+
     #[test]
     fn each_signal_is_told_once() {
+        let _alone = LISTENING.lock().unwrap();
         let interrupt = Interrupt::listen_each().unwrap();
         let ender = interrupt.ender().unwrap();
         let (ours, over) = UnixStream::pair().unwrap();
@@ -206,6 +217,7 @@ mod tests {
 
     #[test]
     fn both_views_show_a_signal() {
+        let _alone = LISTENING.lock().unwrap();
         let interrupt = Interrupt::listen().unwrap();
         let readable = |wait| {
             let timeout = Timespec { tv_sec: wait, tv_nsec: 0 };

@@ -13,7 +13,7 @@
 //!   [`echo`], [`mod@probe`], [`sim`], [`noise`], [`report`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
-//! - what is reported: [`distribution`], [`gaps`], [`machine`], [`output`], [`stream`], [`mod@file`], [`failure`].
+//! - what is reported: [`distribution`], [`gaps`], [`machine`], [`ticks`], [`output`], [`stream`], [`mod@file`], [`failure`].
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
@@ -52,6 +52,7 @@ pub mod report;
 pub mod send;
 pub mod sim;
 pub mod stream;
+pub mod ticks;
 pub mod units;
 mod usage;
 pub mod wan;

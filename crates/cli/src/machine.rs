@@ -5,9 +5,10 @@
 //! kernel's own accounts at both ends of a run, so that a benchmark can say "inconclusive".
 //!
 //! ```text
-//!   /proc/stat   all processors:  user nice system │ irq softirq │ idle iowait │ steal
-//!   /proc/PID/stat     ours:      user + system  ──┘ the rest is other programs'
+//!   /proc/stat      all processors:  programs  │ interrupts │ idle │ steal
+//!   /proc/PID/stat  ours:            └ a part ┘ the rest is other programs'
 //! ```
+//!
 //! "Ours" are all processes of this program: a receiver beside a sender is part of the experiment.
 //! Time in interrupts is nobody's: most of it is spent on our own packets.
 
@@ -15,6 +16,8 @@ use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
+
+use crate::ticks::Ticks;
 
 /// The `machine` object of every report. What the system does not tell is empty or `null`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -152,12 +155,10 @@ impl Interference {
     }
 }
 
-/// Both accounts at one moment, in the kernel's ticks.
+/// Both accounts at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sample {
-    total: u64,
-    programs: u64,
-    steal: u64,
+    all: Ticks,
     own: u64,
 }
 
@@ -176,30 +177,15 @@ impl Sample {
     }
 
     fn of_all(own: u64) -> Option<Self> {
-        Sample::parse(&read("/proc/stat"), own)
-    }
-
-    fn parse(all: &str, own: u64) -> Option<Self> {
-        let all = all.lines().next()?.strip_prefix("cpu ")?;
-        let ticks: Vec<u64> = all.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-        // Guest time, the ninth and tenth number, is part of user and nice already.
-        let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else {
-            return None;
-        };
-        let programs = user + nice + system;
-        Some(Sample { total: programs + idle + iowait + irq + softirq + steal, programs, steal, own })
+        Ticks::now(None).map(|all| Sample { all, own })
     }
 
     fn until(self, end: Sample) -> Interference {
-        let total = end.total.saturating_sub(self.total);
-        if total == 0 {
-            return Interference::default();
-        }
-        let share = |ticks: u64| Some((ticks as f64 / total as f64).min(1.0));
+        let passed = end.all.since(self.all);
         let own = end.own.saturating_sub(self.own);
         Interference {
-            steal_share: share(end.steal.saturating_sub(self.steal)),
-            others_share: share(end.programs.saturating_sub(self.programs).saturating_sub(own)),
+            steal_share: passed.share(passed.steal),
+            others_share: passed.share(passed.programs.saturating_sub(own)),
         }
     }
 }
@@ -263,10 +249,10 @@ mod tests {
     #[test]
     fn our_own_and_idle_time_are_no_interference() {
         assert_eq!(name_and_ticks(OWN).unwrap(), ("a) b".to_owned(), 60));
-        let start =
-            Sample::parse("cpu  100 0 50 1000 10 5 5 0 0 0\ncpu0 1", name_and_ticks(OWN).unwrap().1).unwrap();
-        assert_eq!(start, Sample { total: 1_170, programs: 150, steal: 0, own: 60 });
-        let end = Sample { total: 2_170, programs: 650, steal: 100, own: 510 };
+        let all = Ticks { programs: 150, idle: 1_010, interrupts: 10, steal: 0 };
+        let start = Sample { all, own: 60 };
+        let all = Ticks { programs: 650, idle: 1_390, interrupts: 30, steal: 100 };
+        let end = Sample { all, own: 510 };
         let interference = start.until(end);
         assert_eq!(interference, Interference { steal_share: Some(0.1), others_share: Some(0.05) });
         assert_eq!(interference.inconclusive().unwrap(), "the host took 10.0% of the processors' time");
@@ -282,8 +268,6 @@ mod tests {
 
     #[test]
     fn unreadable_accounts_say_nothing() {
-        assert_eq!(Sample::parse("", 0), None);
-        assert_eq!(Sample::parse("cpu  1 2 3", 0), None);
         assert_eq!(name_and_ticks("7 (x) R 1 2"), None);
         let now = Sample::take().unwrap();
         assert_eq!(now.until(now), Interference::default());

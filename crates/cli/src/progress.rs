@@ -36,6 +36,11 @@ impl Progress {
         Progress::show(what, "{msg} {bar:40} {pos}/{len}, {eta} left", steps as u64, so_far)
     }
 
+    /// Starts to show how much of `total` is done, and how long the rest will take, if somebody watches.
+    pub fn parts(what: &'static str, total: u64, so_far: impl Fn() -> u64 + Send + 'static) -> Self {
+        Progress::show(what, "{msg} {bar:40} {percent}%, {eta} left", total, so_far)
+    }
+
     fn show(
         what: &'static str,
         template: &'static str,

@@ -24,6 +24,7 @@ pub fn units(text: &str) {
     }
     if let Ok(rate) = units::rate(text) {
         // A rate above zero is a rate of packets, or faster than one a nanosecond.
+        assert_eq!(units::rate(&rate.to_string()), Ok(rate));
         if let Ok(rate) = rate.of_packets(1_200) {
             assert!(rate.packets_per_second() > 0.0);
         }
@@ -160,13 +161,33 @@ pub fn ledger(script: &[u8]) {
 }
 
 /// What `capture` writes of any frames is read as what they were, by a reader that shares nothing with it, and so is what
-/// is left of a file that could be written only in part. The first two bytes of `script` say how much of it could.
+/// is left of a file that could be written only in part. The first two bytes of `script` say how much of it could. Two
+/// more readers, which are programs, read files of the same making in the command's tests.
 pub fn captured(script: &[u8]) {
     let (cut, frames) = script.split_at(script.len().min(2));
+    let (file, expected) = capture_of(frames);
+    assert_eq!(read_back(&file), expected);
+    assert_eq!(pcapng::whole_blocks(&file, file.len()), (file.len(), expected.len()));
+
+    let written =
+        usize::from(cut.first().copied().unwrap_or(0)) * 256 + usize::from(cut.get(1).copied().unwrap_or(0));
+    let written = written % (file.len() + 1);
+    let (whole, packets) = pcapng::whole_blocks(&file, written);
+    assert!(whole <= written && packets <= expected.len());
+    if whole > 0 {
+        assert_eq!(read_back(&file[..whole]), expected[..packets]);
+    }
+}
+
+/// A frame: its time in ns, its length, and what was kept of it.
+pub type Frame<'a> = (u64, u32, &'a [u8]);
+
+/// The file of a capture of frames that `script` makes up, and what these are.
+pub fn capture_of(script: &[u8]) -> (Vec<u8>, Vec<Frame<'_>>) {
     let mut file = Vec::new();
     pcapng::begin(&mut file, &pcapng::Interface { name: "eth0", snap_length: 262_144, filter: Some("udp") });
     let mut expected = Vec::new();
-    let mut rest = frames;
+    let mut rest = script;
     while let [kept, more, a, b, c, d, e, after @ ..] = rest {
         let (bytes, after) = after.split_at(after.len().min(usize::from(*kept)));
         let time = u64::from_be_bytes([0, 0, 0, *a, *b, *c, *d, *e]) * 15_625;
@@ -181,21 +202,11 @@ pub fn captured(script: &[u8]) {
         &mut file,
         &pcapng::Statistics { delivered: expected.len() as u64, ..Default::default() },
     );
-    assert_eq!(read_back(&file), expected);
-    assert_eq!(pcapng::whole_blocks(&file, file.len()), (file.len(), expected.len()));
-
-    let written =
-        usize::from(cut.first().copied().unwrap_or(0)) * 256 + usize::from(cut.get(1).copied().unwrap_or(0));
-    let written = written % (file.len() + 1);
-    let (whole, packets) = pcapng::whole_blocks(&file, written);
-    assert!(whole <= written && packets <= expected.len());
-    if whole > 0 {
-        assert_eq!(read_back(&file[..whole]), expected[..packets]);
-    }
+    (file, expected)
 }
 
-/// The packets of a file: time, length, what was kept.
-fn read_back(file: &[u8]) -> Vec<(u64, u32, &[u8])> {
+/// The packets of a file.
+fn read_back(file: &[u8]) -> Vec<Frame<'_>> {
     let (mut rest, mut packets) = (file, Vec::new());
     while !rest.is_empty() {
         let (after, block) = pcap_parser::pcapng::parse_block_le(rest).expect("a whole block");

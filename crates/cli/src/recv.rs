@@ -11,6 +11,7 @@
 //!         0 CPU           shorter if the buffer filled by a quarter
 //! ```
 
+mod flow;
 pub mod ledger;
 pub mod report;
 pub mod second;

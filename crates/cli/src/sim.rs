@@ -9,7 +9,8 @@
 //!
 //! ```text
 //!   sweep    point │ lines │ point │ lines ▓▓▓▓▓▓▓▓▓▓▓    holds what there is to keep while it writes, here into a full pipe
-//!   attend              signal: says so      signal: waits for that a little, prints the table, ends
+//!   attend              signal: gives up     signal: waits for that a little, prints the table, ends
+//!                       points that run, says so
 //!   handler                                    signal: ends, whoever is blocked where
 //! ```
 
@@ -20,11 +21,11 @@ pub mod setting;
 
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
+use softtimers_sim::Watch;
 use softtimers_sim::sweep::{PointError, PointRows};
 
 use crate::args::SimArgs;
@@ -53,6 +54,7 @@ struct Simulation {
     plan: SimPlan,
     machine: Machine,
     neighbours: Neighbours,
+    watch: Arc<Watch>,
 }
 
 /// What there is to keep, whoever ends the run.
@@ -66,7 +68,7 @@ struct Kept {
 
 impl Simulation {
     fn of(plan: SimPlan) -> Self {
-        Simulation { plan, machine: Machine::read(), neighbours: Neighbours::watch() }
+        Simulation { plan, machine: Machine::read(), neighbours: Neighbours::watch(), watch: Arc::default() }
     }
 
     fn run(mut self) -> Result<(), Failure> {
@@ -99,9 +101,10 @@ impl Simulation {
         if !signal() {
             return;
         }
+        self.watch.stop();
         // By somebody who may wait for ever, for it may be that nobody reads stderr either.
         thread::spawn(|| {
-            say(format_args!("ending after the points that run now; Ctrl-C again ends at once"));
+            say(format_args!("ending with the points that are finished; Ctrl-C again ends at once"));
         });
         if !signal() {
             return;
@@ -120,16 +123,17 @@ impl Simulation {
     /// Runs all points.
     fn sweep(&self, interrupt: &Interrupt, kept: &Mutex<Kept>) -> Result<(), Ended> {
         let SimPlan { sweep, part, threads, csv, .. } = &self.plan;
-        let done = Arc::new(AtomicUsize::new(0));
         let points = part.of(sweep.points()).count();
-        let _progress = Progress::counted(sweep.experiment().name, points, &done);
+        let watch = Arc::clone(&self.watch);
+        let thousandths = 1_000 * points as u64;
+        let _progress = Progress::parts(sweep.experiment().name, thousandths, move || watch.done());
         let write = |lines: &str, kept: &mut Kept| {
             kept.out.as_mut().map_or(Ok(()), |file| file.append(lines)).map_err(Ended::Failed)?;
             if *csv { print_line(lines.trim_end()).map_err(Ended::from) } else { Ok(()) }
         };
         let lock = || kept.lock().unwrap_or_else(PoisonError::into_inner);
         write(&csv::header(sweep), &mut lock())?;
-        sweep.run(*part, *threads, &done, |point| {
+        sweep.run(*part, *threads, &self.watch, |point| {
             let mut kept = lock();
             write(&csv::lines(sweep, &point), &mut kept)?;
             if !*csv {

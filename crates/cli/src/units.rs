@@ -21,7 +21,7 @@ use softtimers_core::{Percent, Rate, RateError, Speed};
 /// assert_eq!(bits.of_packets(1_500).unwrap().interval().as_micros(), 12);
 /// # Ok::<(), softtimers_cli::units::UnitError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SendRate {
     /// Datagrams a second.
     PacketsPerSecond(u64),
@@ -39,6 +39,17 @@ impl SendRate {
             SendRate::PacketsPerSecond(packets) => Rate::per_second(packets),
             SendRate::BitsPerSecond(bits) => Rate::of_bits(bits, bytes),
         }
+    }
+}
+
+/// As [`rate`] reads it, in the largest unit of which it is a whole number.
+impl fmt::Display for SendRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (SendRate::PacketsPerSecond(value) | SendRate::BitsPerSecond(value)) = *self;
+        let base = if matches!(self, SendRate::PacketsPerSecond(_)) { "pps" } else { "bit" };
+        let units = RATE.units.iter().filter(|(name, _)| name.ends_with(base));
+        let (name, size) = units.rev().find(|(_, size)| value % size == 0).unwrap_or(&("", 1));
+        write!(f, "{}{name}", value / size)
     }
 }
 

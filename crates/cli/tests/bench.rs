@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{refusal, run, stderr};
+use common::{refusal, run, skipped, stderr};
 use serde_json::Value;
 
 /// The object of a run that went well.
@@ -27,7 +27,11 @@ fn adds_up(point: &Value) {
         ["ring", "rule", "queue", "output"].map(|stage| count(point, &format!("/dropped/{stage}")));
     assert_eq!(count(point, "/sent"), received + ring, "{point}");
     assert_eq!(received, delivered + rule + queue + output, "{point}");
-    assert!(count(point, "/latency_ns/count") <= delivered, "{point}");
+    let late = count(point, "/late");
+    assert!(count(point, "/latency_ns/count") <= delivered - late, "{point}");
+    let in_time = point["delivered_pps"].as_f64().unwrap() * point["trial_s"].as_f64().unwrap();
+    assert!((in_time - (delivered - late) as f64).abs() < 0.5, "{point}");
+    assert!(point["loss_free"] == false || delivered == count(point, "/sent"), "{point}");
     assert_eq!(rule, 0, "the filter lets everything pass: {point}");
 }
 
@@ -96,6 +100,31 @@ fn a_search_finds_a_rate_and_multiples_of_the_capacity_are_offered() {
     assert!(count(&report, "/config/rules") > 0);
 }
 
+/// Five hundred datagrams in 100 ms, for a receiver that takes two milliseconds of computation for each: the receive buffer
+/// has room for them, and they come out for a second afterwards.
+#[test]
+fn what_a_buffer_absorbs_is_neither_loss_free_nor_the_peak() {
+    let report = bench("--work 2ms --at 100pps,5kpps --trial 100ms --recv-buffer 4MiB");
+    let points = report["points"].as_array().expect("points");
+    points.iter().for_each(adds_up);
+    let flooded = &points[1];
+    let [sent, late, ring] = ["/sent", "/late", "/dropped/ring"].map(|key| count(flooded, key));
+    if sent < 300 {
+        return skipped("the sender had no processor for most of its 100 ms");
+    }
+    assert_eq!(flooded["loss_free"], false, "{report}");
+    // Within the trial a turn of 64 leaves, or two.
+    assert!(late + ring > sent / 2, "{report}");
+    let curve = &report["curve"];
+    let peak = points.iter().map(|point| {
+        let key = if point["loss_free"] == true { "offered_pps" } else { "delivered_pps" };
+        point[key].as_f64().unwrap() as u64
+    });
+    assert_eq!(count(curve, "/peak_pps"), peak.max().unwrap(), "{report}");
+    assert_ne!(curve["behaviour"], "ideal", "{report}");
+    assert!((count(curve, "/loss_free_pps") as f64) < flooded["offered_pps"].as_f64().unwrap(), "{report}");
+}
+
 #[test]
 fn a_limited_receiver_is_shut_and_leaves_something_to_a_computation() {
     let flags = "--cpu-limit 10% --beside compute --trial 300ms --work 20us --at 250kpps";
@@ -122,7 +151,7 @@ fn people_get_a_table_with_the_curve() {
     let output = run("bench --at 1kpps,2kpps,4kpps --trial 40ms");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    for word in ["offered", "delivered", "beyond capacity", "20 ms timer", "|", "*"] {
+    for word in ["offered", "delivered", "late", "beyond capacity", "20 ms timer", "|", "*"] {
         assert!(text.contains(word), "{word}: {text}");
     }
     // The last line is the machine's, and its name may be long.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Stdio};
 use std::sync::mpsc;
@@ -34,26 +34,46 @@ fn report(child: Child) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A stop of 50 ms at 1 ms an interval with 10 ms of catch-up: some forty places are given up, the
+/// Stops of 50 ms at 1 ms an interval with 10 ms of catch-up: some forty places of each are given up, the
 /// rest is made up one burst interval apart, and the counters say what was late and why.
 #[test]
 fn a_stop_is_made_up_within_the_bound_and_accounted_for() {
     let receiver = Receiver::start("--once");
-    let sender = start(&format!("send {} --interval 1ms --duration 2s --json", receiver.address));
-    pause(700);
-    signal(&sender, Signal::STOP);
-    pause(50);
-    signal(&sender, Signal::CONT);
-    let sent = report(sender);
+    let words = format!("send {} --interval 1ms --duration 60s --json-stream", receiver.address);
+    let mut sender = start(&words);
+    let mut lines = BufReader::new(sender.stdout.take().unwrap());
+    let mut text = String::new();
+    // With its first line it is in the middle of its run.
+    lines.read_line(&mut text).unwrap();
+    for _ in 0..STOPS {
+        common::stop(sender.id());
+        pause(50);
+        signal(&sender, Signal::CONT);
+        pause(20);
+    }
+    // Another line, for it may not have gone on yet; the last of 60 s ends this, too.
+    while lines.read_line(&mut text).unwrap() > 0 {
+        let line: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        if line["total"]["forfeited"].as_u64() >= Some(35 * STOPS) {
+            break;
+        }
+    }
+    signal(&sender, Signal::INT);
+    lines.read_to_string(&mut text).unwrap();
+    assert_eq!(sender.wait().unwrap().code(), Some(0));
+    let (_, sent) = common::streamed(text.as_bytes(), "send", "sent");
     let (_, received, _) = receiver.finish();
-    assert!(sent["forfeited"].as_u64() >= Some(35), "{} forfeited", sent["forfeited"]);
+    assert!(sent["forfeited"].as_u64() >= Some(35 * STOPS), "{} forfeited", sent["forfeited"]);
     assert_eq!(sent["longest_burst"], 1, "caught up faster than the burst interval");
     let late: u64 =
         sent["late"].as_object().unwrap().values().filter_map(|late| late["count"].as_u64()).sum();
-    assert!(late >= 1, "{}", sent["late"]);
+    assert!(late >= STOPS, "{}", sent["late"]);
+    // Of one or the other it may be told what came on top: a wait for a processor, or the host.
     assert!(sent["late"]["stopped"]["longest_ns"].as_u64() > Some(30_000_000), "{}", sent["late"]);
     assert_eq!(received["lost"], 0);
 }
+
+const STOPS: u64 = 4;
 
 /// Ctrl-C ends every engine, busy or idle, with its summary; a slow rate does not delay it.
 #[test]
@@ -90,7 +110,8 @@ fn an_interrupt_ends_a_run_with_its_summary() {
         let sent = report(sender);
         assert!(Monotonic.now() < told + Duration::from_secs(30), "it went on to its end: {words}");
         assert_eq!(sent["sent"].as_u64(), Some(u64::from(sends)), "{words}");
-        receiver.set_nonblocking(true).unwrap();
+        // The kernel may be a little later with it than its sender was.
+        receiver.set_nonblocking(!sends).unwrap();
         let goodbye = next(&receiver);
         let said = matches!(goodbye, Some(Datagram::Bye { sent: 1, .. }));
         assert!(if sends { said } else { goodbye.is_none() }, "a goodbye by whoever sends: {words}");

@@ -81,8 +81,10 @@ fn a_closed_loop_keeps_going_and_reports() {
     let report = stop(client);
     // The server counts an echo after it has sent it, so the last one may not be counted yet.
     let echoed = server.echoed.load(Ordering::Relaxed) + 1;
-    // The last replies may not have been read any more, but none is invented.
-    assert!((1_000 - 8..=echoed).contains(&report.replies), "{report:?}, {echoed} echoed");
+    // The last replies may not have been read any more, and others have come when their requests were given up, as by
+    // a machine that stood still; but none is invented.
+    assert!(report.replies + report.lost >= 1_000 - 8, "{report:?}");
+    assert!((1..=echoed).contains(&report.replies), "{report:?}, {echoed} echoed");
     assert_eq!(report.rtt_ns.count, report.replies);
     assert!(report.replies_per_s > 0.0 && report.rtt_ns.min > Some(0));
 }
@@ -94,16 +96,23 @@ fn what_is_lost_is_asked_again() {
     let client = start(&server, 4);
     server.wait_for(100);
     let report = stop(client);
-    assert!(report.lost > 0 && report.replies >= 90, "{report:?}");
+    // For a hundred echoes sixteen requests were swallowed; the last of all may still be under way.
+    assert!(report.lost > 0 && report.replies + report.lost >= 116 - 4, "{report:?}");
+    assert!(report.replies > 4, "more than it asks for at first: {report:?}");
 }
 
 /// A client alone with a silent server: without `--spin` it sleeps again and again, with it never.
 #[test]
 fn it_sleeps_unless_it_is_told_to_spin() {
-    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let words = format!("echo-client {} --duration 60s --json", silent.local_addr().unwrap());
-    let mut sleeping = command(&words).stdout(Stdio::null()).spawn().unwrap();
-    let mut spinning = command(&format!("{words} --spin")).stdout(Stdio::null()).spawn().unwrap();
+    let start = |flags: &str| {
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let words = format!("echo-client {} --duration 200s --json {flags}", silent.local_addr().unwrap());
+        let client = command(&words).stdout(Stdio::null()).spawn().unwrap();
+        // With its first request it is past its start, in which both may sleep. The watchdog bounds the wait.
+        silent.recv(&mut [0; 64]).unwrap();
+        (client, silent)
+    };
+    let ((mut sleeping, _one), (mut spinning, _other)) = (start(""), start("--spin"));
     let sleeps = |client: &Child| {
         let status = std::fs::read_to_string(format!("/proc/{}/status", client.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
@@ -115,8 +124,6 @@ fn it_sleeps_unless_it_is_told_to_spin() {
             std::thread::yield_now();
         }
     };
-    // By the first ten sleeps of one, both are past their start.
-    after(&sleeping, 10);
     let before = sleeps(&spinning);
     after(&sleeping, 20);
     let more = sleeps(&spinning) - before;

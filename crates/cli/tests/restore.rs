@@ -70,13 +70,17 @@ fn a_run_that_sigterm_ends_leaves_the_thread_as_it_was() {
                 is_caught(Signal::TERM)
             });
             assert!(listens, "the run did not begin within 10 s");
-            pause(Duration::from_millis(300));
+            // Long beside a pause of the machine, which counts as polled away if it comes in the middle of a poll.
+            pause(Duration::from_secs(1));
             kill_process(getpid(), Signal::TERM).unwrap();
         });
         measure(&plan).unwrap()
     });
     assert!(outcome.broke_off.is_none() && outcome.report.sent > 0, "{outcome:?}");
-    assert!(outcome.report.polled.share.is_some_and(|share| share < 0.5), "{:?}", outcome.report.polled);
+    // Of 20% and one poll, however long it was held up; then what came due meanwhile was late by as much.
+    let held_up = outcome.report.late_ns.max > Some(100_000_000);
+    let share = outcome.report.polled.share;
+    assert!(share.is_some_and(|share| share < 0.5 || held_up), "{:?}", outcome.report.polled);
     let granted = outcome.fallbacks.iter().all(|fallback| !fallback.contains("--sched-slice"));
     assert_eq!(granted, before.slice.is_some(), "{:?}", outcome.fallbacks);
     assert_eq!(Attributes::read(), before);

@@ -3,6 +3,8 @@
 #[path = "common/captures.rs"]
 mod captures;
 mod common;
+#[path = "sim/pages.rs"]
+mod pages;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -69,7 +71,7 @@ fn parts_become_the_whole() {
     let names: Vec<_> = files.iter().rev().map(|file| file.display().to_string()).collect();
     assert_eq!(stdout(&format!("sim merge {}", names.join(" "))), whole);
     assert!(
-        refusal(&run(&format!("sim merge {}", names[..2].join(" "))), 1)
+        refusal(&run(&format!("sim merge {}", names[..2].join(" "))), 2)
             .contains("3 of 8 points are missing")
     );
     let twice = refusal(&run(&format!("sim merge {} {}", names.join(" "), names[0])), 2);
@@ -89,12 +91,19 @@ fn parts_become_the_whole() {
 fn json_has_the_rows_and_assertions_reach_them() {
     let words = "sim livelock --duration 20ms --kernel polled --rate 2000 --json";
     let object: Value = serde_json::from_str(&stdout(words)).unwrap();
-    assert_eq!(object["schema"], "softtimers.sim/1");
+    assert_eq!(object["schema"], "softtimers.sim/2");
     assert_eq!((&object["seed"], &object["points"]), (&1.into(), &1.into()));
     assert_eq!(object["config"]["quota"], "5");
     assert_eq!(object["rows"][0]["kernel"], "polled");
     assert!(object["rows"][0]["output_pps"].as_f64().is_some_and(|pps| (1_800.0..2_200.0).contains(&pps)));
     assert_eq!(run(&format!("{words} --assert rows.0.output_pps>100")).status.code(), Some(0));
+    // A share is a fraction, and percent where people read it.
+    let shared = "sim livelock --duration 20ms --kernel polled --rate 9000 --user yes --cpu-limit 50";
+    let object: Value = serde_json::from_str(&stdout(&format!("{shared} --json"))).unwrap();
+    let user = object["rows"][0]["user_share"].as_f64().unwrap();
+    assert!((0.3..0.5).contains(&user), "{user}");
+    assert!(stdout(&format!("{shared} --csv")).contains(&format!(",{user:.3},")));
+    assert!(stdout(shared).contains(&format!(" {:.1}% ", 100.0 * user)));
     let failed = run(&format!("{words} --assert rows.0.output_pps<100"));
     assert_eq!(failed.status.code(), Some(1));
     assert!(stderr(&failed).contains("does not hold"), "{}", stderr(&failed));
@@ -112,31 +121,31 @@ fn json_has_the_rows_and_assertions_reach_them() {
     }
 }
 
-/// One point is short and the other takes a minute or so: a second signal ends it at once, with the first one's rows.
+/// One point is short, and the other a day's simulation: a signal gives that one up, and the first one's rows are there.
 #[test]
-fn a_signal_is_answered_and_a_second_one_ends_at_once() {
-    let file = path("signals");
-    let words = "sim livelock --kernel polled --rate 14000 --threads 1 --sweep duration=10ms,1000s";
-    let words = format!("{words} --out {}", file.display());
-    let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let lines = || fs::read_to_string(&file).unwrap_or_default().lines().count();
-    while lines() < 2 {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before its second point");
-        std::thread::yield_now();
+fn a_signal_gives_up_the_point_that_runs() {
+    let many = "sim noise --phases 9999 --threads 1 --sweep nodes=1,999999";
+    let far = "sim livelock --kernel polled --rate 14000 --threads 1 --sweep duration=10ms,1000s";
+    let tries = "sim hip-traces --synthetic t-low-1 --threads 1 --sweep refit=0,10000000";
+    let flow = "sim pacing --target 40us --burst 12us --threads 1 --sweep duration=1ms,1000s";
+    for words in [many, far, tries, flow] {
+        let file = path("signals");
+        let words = format!("{words} --json --out {}", file.display());
+        let mut child = command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = || fs::read_to_string(&file).unwrap_or_default().lines().count();
+        while lines() < 2 {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended before its second point");
+            std::thread::yield_now();
+        }
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        // Nobody sends a second one; the point alone would take longer than the tests of this file have.
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains("Ctrl-C again ends at once"), "{}", stderr(&output));
+        let table: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&table["points"], lines()), (&1.into(), 2), "{words}");
+        fs::remove_file(file).unwrap();
     }
-    let id = Pid::from_child(&child);
-    let signal = || kill_process(id, Signal::INT).unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-    signal();
-    let answer = said.next().unwrap().unwrap();
-    assert!(answer.contains("Ctrl-C again ends at once"), "{answer}");
-    signal();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
-    let table = String::from_utf8(output.stdout).unwrap();
-    assert!(table.contains("10ms") && !table.contains("1000s"), "{table}");
-    assert_eq!(lines(), 2);
-    fs::remove_file(file).unwrap();
 }
 
 /// Something to print to that is full, and who would read it.
@@ -213,6 +222,7 @@ fn what_cannot_be_is_refused() {
             &["feedback", "kernel unmodified has none"],
         ),
         ("sim livelock --kernel polled --rate 1 --feedback yes", &["consumer kernel has no queue"]),
+        ("sim livelock --kernel polled --rate 1 --ip interrupt", &["ip interrupt: kernel polled polls"]),
         (
             "sim livelock --kernel polled --rate 1 --consumer screend --feedback yes --high 20",
             &["marks 6 and 8", "low < high"],

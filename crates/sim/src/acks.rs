@@ -14,6 +14,7 @@ use crate::path::receiver::Receiver;
 use crate::path::{Answer, Path};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
+use crate::watch::Steps;
 
 /// Throughput and queue, by what the sender does with a big ACK.
 pub static ACKS: Experiment = Experiment {
@@ -92,7 +93,7 @@ pub static ACKS: Experiment = Experiment {
     ],
     columns: &[
         Column::new("answer", "what the sender does with a big ACK"),
-        Column::new("of_link", "% of the link that was acknowledged").digits(1),
+        Column::share("of_link", "share of the link that was acknowledged"),
         Column::new("longest_queue", "packets that waited for the link at most"),
         Column::new("acks", "ACKs that came"),
         Column::new("big_acks", "those for more than three packets"),
@@ -110,7 +111,7 @@ pub(crate) fn capacity(parameters: &Parameters) -> Result<Rate, RunError> {
     Rate::of_bits(parameters.count("mbit") * 1_000_000, 1_500).map_err(RunError::new)
 }
 
-fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let answer = match parameters.choice("answer") {
         "self-clocked" => Answer::SelfClocked,
         "maxburst" => Answer::MaxBurst(parameters.count("maxburst")),
@@ -138,11 +139,11 @@ fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
     };
     // Not at the moment at which the application looks away.
     let (start, duration) = (Timestamp::ZERO + period / 2, parameters.time("duration"));
-    let found = path.run(start, start + duration);
+    let found = path.run(start, start + duration, steps);
     let carried = found.acknowledged as f64 * link.as_secs_f64() / duration.as_secs_f64();
     Ok(vec![vec![
         parameters.choice("answer").into(),
-        (100.0 * carried).into(),
+        carried.into(),
         found.longest_queue.into(),
         found.acks.into(),
         found.big_acks.into(),
@@ -159,7 +160,7 @@ mod tests {
     fn pacing_alone_keeps_the_pipe_full_and_the_queue_short() {
         let find = |answer| {
             let parameters = Parameters::new(ACKS.parameters).with("answer", Setting::Choice(answer));
-            match run(&parameters, Streams::new(1)).unwrap().remove(0)[..] {
+            match run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap().remove(0)[..] {
                 [_, Value::Real(of_link), Value::Count(queue), ..] => (of_link, queue),
                 ref other => panic!("{other:?}"),
             }
@@ -173,7 +174,7 @@ mod tests {
     fn a_receiver_that_never_reads_is_refused() {
         let parameters =
             Parameters::new(ACKS.parameters).with("away", Setting::Time(Duration::from_millis(200)));
-        let error = run(&parameters, Streams::new(1)).unwrap_err().to_string();
+        let error = run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap_err().to_string();
         assert_eq!(error, "away 200ms: less than the period, 200ms");
     }
 }

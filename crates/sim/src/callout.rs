@@ -26,6 +26,7 @@ use crate::experiment::{Experiment, RunError};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
+use crate::watch::Steps;
 use machine::Machine;
 
 /// What a set and a cancel cost by the number of timers, in the old list and on a wheel.
@@ -42,7 +43,7 @@ pub static CALLOUT: Experiment = Experiment {
         Column::new("outstanding", "timers that are there all the time, without the kernel's own"),
         Column::new("set_cancel_us", "a set and a cancel, with its share of the clock's work").digits(1),
         Column::new("paper_us", "the paper's").digits(1),
-        Column::new("off", "% that it is off").digits(1),
+        Column::share("off", "how much more than that"),
         Column::new("passed", "timers passed by in searches, a set and cancel").digits(2),
         Column::new("tick_us", "hardclock and softclock, a tick").digits(2),
         Column::new("moves", "steps in which the wheel brought timers nearer, a tick").digits(4),
@@ -52,9 +53,9 @@ pub static CALLOUT: Experiment = Experiment {
         Column::new("scan", "timers in the bucket that a tick looks through there").digits(2),
         Column::new("expected_scan", "outstanding by buckets").digits(2),
         Column::new("scan_us", "the longest that holds interrupts off there").digits(1),
-        Column::new("cancelled", "% of timers that were cancelled before they expired").digits(1),
+        Column::share("cancelled", "share of timers that were cancelled before they expired"),
         Column::new("expired", "timers that expired"),
-        Column::new("cpu", "% of the processor for timers and the call").digits(1),
+        Column::share("cpu_share", "of the processor for timers and the call"),
     ],
     sweep: &[("kernel", "old,hash,handles"), ("outstanding", "0,200,400,600,800,1000")],
     run,
@@ -157,7 +158,7 @@ const PAPER: [(u64, [f64; 3]); 6] = [
     (1_000, [14.608, 1.364, 1.329]),
 ];
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (kernel, outstanding) = (parameters.choice("kernel"), parameters.count("outstanding"));
     let (timers, iterations) =
         (outstanding + parameters.count("kernel-timers"), parameters.count("iterations"));
@@ -174,7 +175,7 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
     let mut machine = Machine::new(parameters, buckets);
     machine.fill(parameters, timers, streams);
     let passed = machine.facility.passed();
-    let cancels = machine.work(parameters, streams);
+    let cancels = machine.work(parameters, streams, steps);
     let found = &machine.found;
     let per_tick = |sum: u64| (found.ticks > 0).then(|| sum as f64 / found.ticks as f64);
     let micros = |nanos: f64| nanos / 1e3;
@@ -192,7 +193,7 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
         outstanding.into(),
         each.into(),
         paper.into(),
-        paper.map(|paper| 100.0 * (each / paper - 1.0)).into(),
+        paper.map(|paper| each / paper - 1.0).into(),
         ((machine.facility.passed() - passed) as f64 / iterations as f64).into(),
         per_tick(found.clock).map(micros).into(),
         per_tick(machine.facility.moves()).into(),
@@ -202,9 +203,9 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
         per_tick(machine.occupancy.looks()).into(),
         per_tick(found.outstanding).map(|sum| sum / buckets as f64).into(),
         micros((12 * scanned * machine.instruction) as f64).into(),
-        (100.0 * cancels as f64 / iterations as f64).into(),
+        (cancels as f64 / iterations as f64).into(),
         found.expired.into(),
-        (100.0 * found.busy as f64 / machine.now.max(1) as f64).into(),
+        (found.busy as f64 / machine.now.max(1) as f64).into(),
     ]])
 }
 

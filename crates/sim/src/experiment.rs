@@ -8,6 +8,7 @@ use std::fmt;
 use crate::parameter::{Parameter, Parameters};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
+use crate::watch::Steps;
 use crate::{acks, callout, deadline, framerate, hip, livelock, noise, pacing, polling, slowstart};
 
 /// A paper's experiment on a simulated machine.
@@ -26,7 +27,8 @@ pub struct Experiment {
     /// What is swept if nothing else is asked for: a parameter and its values. They make the paper's table.
     pub sweep: &'static [(&'static str, &'static str)],
     /// One run: at least one row, each with a value for each column. The same parameters and seed, the same rows.
-    pub run: fn(&Parameters, Streams) -> Result<Vec<Row>, RunError>,
+    /// What may take longer than a second asks [`Steps`] whether to go on.
+    pub run: fn(&Parameters, Streams, &Steps) -> Result<Vec<Row>, RunError>,
 }
 
 /// All experiments, in the order of the help.

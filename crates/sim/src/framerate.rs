@@ -22,6 +22,7 @@ use crate::host::{Hardware, Host, States};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
+use crate::watch::Steps;
 
 /// Frames that are shown, by the rate that is wanted and the clock.
 pub static FRAMERATE: Experiment = Experiment {
@@ -72,7 +73,7 @@ pub static FRAMERATE: Experiment = Experiment {
         Column::new("hz", "ticks a second, or smart timers"),
         Column::new("fps", "frames a second that are wanted"),
         Column::new("achieved_fps", "that are shown").digits(1),
-        Column::new("discarded", "% of frames that are not").digits(1),
+        Column::share("discarded", "share of frames that are not"),
         Column::new("late_ms", "mean time from due to shown").digits(2),
         Column::new("latest_ms", "the longest").digits(2),
         Column::new("interrupts_per_s", "interrupts of the clock, a second"),
@@ -81,7 +82,7 @@ pub static FRAMERATE: Experiment = Experiment {
     run,
 };
 
-fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (fps, hz, frames) = (parameters.count("fps"), parameters.limit("hz"), parameters.count("frames"));
     let nanosecond = Config::default().tick(Duration::from_nanos(1));
     let (config, hardware, slack) = match hz {
@@ -98,7 +99,7 @@ fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
     let mut player = Player::new(Rate::per_second(fps).map_err(RunError::new)?, parameters.time("work"));
     host.timers.schedule(Timestamp::ZERO, player.show(Timestamp::ZERO), slack, ());
     let end = player.due(frames);
-    host.run(end, |timers, now, _| {
+    host.run(end, steps, |timers, now, _| {
         timers.schedule(now, player.show(now), slack, ());
     });
     let seconds = end.as_nanos() as f64 / 1e9;
@@ -107,7 +108,7 @@ fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
         hz.map_or("smart".to_owned(), |hz| hz.to_string()).into(),
         fps.into(),
         (shown / seconds).into(),
-        (100.0 * (1.0 - shown / frames as f64)).into(),
+        (1.0 - shown / frames as f64).into(),
         player.lateness.mean().map(|nanos| nanos / 1e6).into(),
         player.lateness.max().map(|nanos| nanos as f64 / 1e6).into(),
         (host.counts().expirations as f64 / seconds).into(),
@@ -158,11 +159,11 @@ mod tests {
     use super::*;
     use crate::table::Value;
 
-    /// Frames a second that are shown, % discarded, mean and longest lateness in milliseconds; interrupts a second.
+    /// Frames a second that are shown, the share discarded, mean and longest lateness in milliseconds; interrupts a second.
     fn find(set: &[(&str, Setting)]) -> [f64; 5] {
         let parameters = Parameters::new(FRAMERATE.parameters);
         let parameters = set.iter().fold(parameters, |all, (name, setting)| all.with(name, setting.clone()));
-        let row = run(&parameters, Streams::new(1)).unwrap().remove(0);
+        let row = run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap().remove(0);
         std::array::from_fn(|index| match row[index + 2] {
             Value::Real(number) => number,
             _ => f64::NAN,
@@ -179,11 +180,14 @@ mod tests {
             assert!((at(Some(100), fps)[0] - fps as f64).abs() < 0.01 * fps as f64, "{fps}");
         }
         let sixty = at(Some(100), 60);
-        assert!(sixty[0] < 55.0 && sixty[1] > 10.0, "{sixty:?}");
+        assert!(sixty[0] < 55.0 && sixty[1] > 0.1, "{sixty:?}");
         for fps in [25, 30, 50, 60] {
             for clock in [Some(1_000), None] {
                 let [shown, discarded, ..] = at(clock, fps);
-                assert!((shown - fps as f64).abs() < 0.01 * fps as f64 && discarded < 1.0, "{clock:?} {fps}");
+                assert!(
+                    (shown - fps as f64).abs() < 0.01 * fps as f64 && discarded < 0.01,
+                    "{clock:?} {fps}"
+                );
             }
             // To the nanosecond, by no interrupt but its own.
             assert_eq!(at(None, fps)[3], 0.0);
@@ -228,13 +232,13 @@ mod tests {
     #[test]
     fn it_is_the_extra_tick_that_discards_frames() {
         let without = find(&[("extra-tick", Setting::Choice("no"))]);
-        assert!(without[1] < 1.0 && without[3] <= 10.0, "{without:?}");
+        assert!(without[1] < 0.01 && without[3] <= 10.0, "{without:?}");
     }
 
     #[test]
     fn a_player_that_is_too_slow_skips_frames_and_ends() {
         let slow = ("work", Setting::Time(Duration::from_millis(50)));
         let [shown, discarded, ..] = find(&[("hz", Setting::Limit(None)), slow]);
-        assert!((shown - 20.0).abs() < 0.5 && discarded > 60.0, "{shown} {discarded}");
+        assert!((shown - 20.0).abs() < 0.5 && discarded > 0.6, "{shown} {discarded}");
     }
 }

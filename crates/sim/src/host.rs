@@ -18,6 +18,8 @@ use softtimers_core::{
 };
 use softtimers_core::{Random, WebServer};
 
+use crate::watch::Steps;
+
 /// The times between trigger states.
 #[derive(Clone, Debug)]
 pub enum States {
@@ -113,12 +115,20 @@ impl<E> Host<E> {
 
     /// Lets time pass until `end`; each event that is due is given to `handle`. A trigger state comes before an
     /// interrupt at the same time.
-    pub fn run(&mut self, end: Timestamp, mut handle: impl FnMut(&mut SoftTimers<E>, Timestamp, Fired<E>)) {
+    pub fn run(
+        &mut self,
+        end: Timestamp,
+        steps: &Steps,
+        mut handle: impl FnMut(&mut SoftTimers<E>, Timestamp, Fired<E>),
+    ) {
         let mut state = self.next_state();
         loop {
             let hardware = self.arm();
             let next = [state, hardware].into_iter().flatten().min();
             let Some(now) = next.filter(|&next| next <= end) else { break };
+            if !steps.go_on(now.as_nanos(), end.as_nanos()) {
+                break;
+            }
             self.clock.advance_to(now);
             let source = if state == Some(now) {
                 self.counts.states += 1;
@@ -186,7 +196,7 @@ mod tests {
         let mut host = Host::new(SoftTimers::new(Config::default()), states, hardware);
         host.timers.schedule(Timestamp::ZERO, micros(25), slack, ());
         let mut fires = vec![];
-        host.run(Timestamp::from_micros(100), |timers, now, fired| {
+        host.run(Timestamp::from_micros(100), &Steps::unwatched(), |timers, now, fired| {
             fires.push((now.as_nanos() / 1_000, fired.source));
             timers.schedule(now, micros(25), slack, ());
         });

@@ -37,6 +37,7 @@ pub mod slowstart;
 pub mod streams;
 pub mod sweep;
 pub mod table;
+mod watch;
 
 #[doc(inline)]
 pub use engine::Engine;
@@ -50,3 +51,4 @@ pub use streams::Streams;
 pub use sweep::{Part, Sweep};
 #[doc(inline)]
 pub use table::{Column, Row, Value};
+pub use watch::{Steps, Watch};

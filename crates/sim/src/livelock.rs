@@ -34,7 +34,7 @@ mod router;
 pub use account::{Drops, Outcome};
 pub use burst::BURST;
 pub use closed::Closed;
-pub use config::{Config, Consumer, Kernel};
+pub use config::{Config, Consumer, Kernel, TransmitPriority};
 pub use costs::Costs;
 pub use experiment::LIVELOCK;
 pub use figures::{FIGURES, Point, points, series};

@@ -20,6 +20,7 @@ use crate::experiment::{Experiment, RunError};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
+use crate::watch::Steps;
 
 /// The share of phases that are held up on none of n nodes, and how much slower the job is.
 pub static NOISE: Experiment = Experiment {
@@ -156,8 +157,22 @@ impl Phases {
     /// # Cost
     /// `nodes` times `count` drawings of some 20 ns each.
     pub fn draw_longest(&self, nodes: u64, count: u64, threshold: u64, random: &mut Random) -> Longest {
+        self.draw_watched(nodes, count, threshold, random, &Steps::unwatched())
+    }
+
+    fn draw_watched(
+        &self,
+        nodes: u64,
+        count: u64,
+        threshold: u64,
+        random: &mut Random,
+        steps: &Steps,
+    ) -> Longest {
         let (mut sum, mut none) = (0u128, 0u64);
-        for _ in 0..count {
+        for number in 0..count {
+            if !steps.go_on(number, count) {
+                break;
+            }
             let longest = (0..nodes).map(|_| self.draw(random)).max().unwrap_or(0);
             sum += u128::from(longest);
             none += u64::from(longest <= threshold);
@@ -225,7 +240,7 @@ fn power(base: f64, exponent: u64) -> f64 {
     result
 }
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let phases = match parameters.trace("stamps") {
         Some(stamps) => {
             Phases::of_stamps(stamps).ok_or_else(|| RunError::new("stamps: one time alone is no phase"))?
@@ -241,7 +256,7 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
     let median = phases.median().max(1);
     let threshold = (median as f64 * parameters.real("threshold")) as u64;
     let Longest { mean, undelayed: none } =
-        phases.draw_longest(nodes, count, threshold, &mut streams.of("phases"));
+        phases.draw_watched(nodes, count, threshold, &mut streams.of("phases"), steps);
     let p = phases.share_above(threshold);
     Ok(vec![vec![
         nodes.into(),

@@ -22,6 +22,7 @@ use crate::host::{Hardware, Host, States};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
+use crate::watch::Steps;
 
 /// Mean and spread of the gaps between packets.
 pub static PACING: Experiment = Experiment {
@@ -113,8 +114,8 @@ const COLUMNS: &[Column] = &[
     Column::new("shortest_us", "the shortest").digits(1),
     Column::new("packets_per_s", "packets of all flows, a second"),
     Column::new("per_state", "packets at each trigger state that sent any").digits(1),
-    Column::new("worst", "% by which a flow misses its rate at most").digits(1),
-    Column::new("lost", "% of interrupts lost").digits(1),
+    Column::share("worst", "by how much a flow misses its rate at most"),
+    Column::share("lost", "share of interrupts lost"),
 ];
 
 /// What the text says of Tables VIII and IX, whose bodies are lost: target and burst interval in microseconds (none of
@@ -129,11 +130,15 @@ const PAPER: [(u64, Option<u64>, f64); 7] = [
     (60, None, 63.6),
 ];
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (target, burst) = (parameters.time("target"), parameters.time("burst"));
     let strategy = parameters.choice("strategy");
     let interrupts = strategy == "interrupts";
-    let found = if interrupts { interrupts::run(parameters, streams)? } else { soft(parameters, streams)? };
+    let found = if interrupts {
+        interrupts::run(parameters, streams, steps)?
+    } else {
+        soft(parameters, streams, steps)?
+    };
     let as_in_paper = ["two-speed", "exact-deadline", "interrupts"].contains(&strategy)
         && found.flows.len() == 1
         && parameters.trace("states").is_none();
@@ -154,8 +159,8 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
         gaps.shortest.into(),
         (found.packets() as f64 / seconds).into(),
         (found.packets() as f64 / found.sending_states.max(1) as f64).into(),
-        (100.0 * worst).into(),
-        found.lost.map(|share| 100.0 * share).into(),
+        worst.into(),
+        found.lost.into(),
     ]])
 }
 
@@ -236,7 +241,7 @@ impl Gaps {
 }
 
 /// Packets leave at trigger states.
-fn soft(parameters: &Parameters, streams: Streams) -> Result<Found, RunError> {
+fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Found, RunError> {
     let strategy = match parameters.choice("strategy") {
         "exact-deadline" => Strategy::ExactDeadline,
         "fixed-series" => Strategy::FixedSeries,
@@ -265,7 +270,7 @@ fn soft(parameters: &Parameters, streams: Streams) -> Result<Found, RunError> {
         host.timers.schedule_at(Timestamp::ZERO, start, slack, flows.len());
         flows.push((clock, Flow::new(target)));
     }
-    host.run(Timestamp::ZERO + parameters.time("duration"), |timers, now, fired| {
+    host.run(Timestamp::ZERO + parameters.time("duration"), steps, |timers, now, fired| {
         let (clock, flow) = &mut flows[fired.event];
         flow.departed(now);
         timers.schedule_at(now, clock.departed(now), slack, fired.event);

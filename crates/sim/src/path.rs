@@ -19,6 +19,8 @@ use softtimers_core::{AckPacer, Timestamp};
 
 use receiver::Receiver;
 
+use crate::watch::Steps;
+
 /// What the sender does with what an ACK releases.
 #[derive(Clone, Debug)]
 pub enum Answer {
@@ -63,7 +65,7 @@ pub struct Outcome {
 
 impl Path {
     /// From `start` on fills the pipe at the rate of the link, then leaves the sender to its ACKs until `end`.
-    pub fn run(self, start: Timestamp, end: Timestamp) -> Outcome {
+    pub fn run(self, start: Timestamp, end: Timestamp, steps: &Steps) -> Outcome {
         let filling = (0..self.window).map(|packet| start + self.link * packet as u32).collect();
         Run {
             opened: self.window,
@@ -76,7 +78,7 @@ impl Path {
             acks: VecDeque::new(),
             outcome: Outcome::default(),
         }
-        .until(end)
+        .until(end, steps)
     }
 }
 
@@ -96,7 +98,7 @@ struct Run {
 }
 
 impl Run {
-    fn until(mut self, end: Timestamp) -> Outcome {
+    fn until(mut self, end: Timestamp, steps: &Steps) -> Outcome {
         loop {
             let paced = match &self.path.answer {
                 Answer::Paced(pacer) => pacer.poll_at(),
@@ -112,6 +114,9 @@ impl Run {
             let Some(now) = next.into_iter().flatten().min().filter(|&now| now <= end) else {
                 return self.outcome;
             };
+            if !steps.go_on(now.as_nanos(), end.as_nanos()) {
+                return self.outcome;
+            }
             match next.iter().position(|&at| at == Some(now)) {
                 Some(0) => {
                     self.filling.pop_front();

@@ -28,6 +28,7 @@ use crate::hip::{Account, Receiver, Timing};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
 use crate::table::{Column, Row, Value};
+use crate::watch::Steps;
 
 /// What polls gain over interrupts, by the packets wanted in each.
 pub static POLLING: Experiment = Experiment {
@@ -135,11 +136,11 @@ impl Server {
     }
 }
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let server = Server::of(parameters);
-    let (interrupts, base) = settle(&server, 0, parameters, streams).map_err(RunError::new)?;
+    let (interrupts, base) = settle(&server, 0, parameters, streams, steps).map_err(RunError::new)?;
     let quota = parameters.count_u32("quota");
-    let (polls, rate) = settle(&server, quota, parameters, streams).map_err(RunError::new)?;
+    let (polls, rate) = settle(&server, quota, parameters, streams, steps).map_err(RunError::new)?;
     let row = |quota: u32, account: &Account, rate: f64| -> Row {
         let looks = account.interrupts + account.polls;
         let per_look = account.packets() as f64 / looks.max(1) as f64;
@@ -168,12 +169,13 @@ fn settle(
     quota: u32,
     parameters: &Parameters,
     streams: Streams,
+    steps: &Steps,
 ) -> Result<(Account, f64), RateError> {
     let mut requests = server.requests_per_second(0.0);
     let mut account = Account::default();
     for _ in 0..ROUNDS {
         let gap = Duration::from_nanos((1e9 / (requests * server.packets as f64)) as u64);
-        account = receive(server, quota, gap, parameters, streams)?;
+        account = receive(server, quota, gap, parameters, streams, steps)?;
         requests = server.requests_per_second(account.overhead_us());
     }
     Ok((account, requests))
@@ -185,11 +187,13 @@ fn receive(
     gap: Duration,
     parameters: &Parameters,
     streams: Streams,
+    steps: &Steps,
 ) -> Result<Account, RateError> {
     let pattern = Pattern::Poisson { seed: streams.of("arrivals").next_u64() };
     let count = usize::try_from(parameters.count("packets")).unwrap_or(usize::MAX);
     // What is transferred is free; a shift of locality is paid for by every look that finds a packet.
-    let packets = arrivals::of_pattern(Rate::every(gap)?, pattern, 0).take(count);
+    let packets =
+        arrivals::of_pattern(Rate::every(gap)?, pattern, 0).take(count).take_while(|_| steps.is_wanted());
     let shift = parameters.time("shift");
     let costs = Costs {
         interrupt: parameters.time("interrupt") + server.pollution + shift,
@@ -222,7 +226,7 @@ mod tests {
             .with("protocol", Setting::Choice(protocol))
             .with("quota", Setting::Count(quota))
             .with("packets", Setting::Count(5_000));
-        let rows = run(&parameters, Streams::new(1)).unwrap();
+        let rows = run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap();
         let row = rows.last().unwrap();
         [3, 4, 5, 8].map(|column| match row[column] {
             Value::Real(number) => number,

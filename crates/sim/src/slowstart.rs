@@ -22,6 +22,7 @@ use crate::path::receiver::Receiver;
 use crate::path::transfer::{Sender, Transfer};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
+use crate::watch::Steps;
 
 /// Time from the request to the last packet, by slow start and paced.
 pub static SLOWSTART: Experiment = Experiment {
@@ -74,15 +75,15 @@ pub static SLOWSTART: Experiment = Experiment {
         Column::new("slow_start_s", "two more for each packet acknowledged").digits(3),
         Column::new("delayed_acks_s", "one more for each ACK, for two packets").digits(3),
         Column::new("paced_s", "at the capacity, or from a fraction of it").digits(3),
-        Column::new("reduction", "% less than slow start").digits(0),
-        Column::new("reduction_delayed", "% less than with delayed ACKs").digits(0),
-        Column::new("paper_reduction", "the paper's: 89 for 100 packets, 2 for the longest").digits(0),
+        Column::share("reduction", "how much less than slow start").digits(2),
+        Column::share("reduction_delayed", "how much less than with delayed ACKs").digits(2),
+        Column::share("paper_reduction", "the paper's: for 100 packets, for the longest").digits(2),
     ],
     sweep: &[("mbit", "50,100"), ("packets", "5,10,20,100,1000,10000,100000")],
     run,
 };
 
-fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, _: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
     let capacity = capacity(parameters)?;
     let link = capacity.interval();
     if link.is_zero() {
@@ -100,10 +101,10 @@ fn run(parameters: &Parameters, _: Streams) -> Result<Vec<Row>, RunError> {
     let at_once = parameters.count("acked-at-once");
     let delayed = seconds(Sender::SlowStart(SlowStart::new(held, Growth::PerAck)), at_once);
     let paced = seconds(paced(capacity, parameters.count_u32("fraction"))?, 1);
-    let reduction = |before: f64| 100.0 * (1.0 - paced / before);
+    let reduction = |before: f64| 1.0 - paced / before;
     let paper = match (packets, parameters.choice("set-up")) {
-        (100, "no") => Some(89.0),
-        (100_000, "no") => Some(2.0),
+        (100, "no") => Some(0.89),
+        (100_000, "no") => Some(0.02),
         _ => None,
     };
     Ok(vec![vec![

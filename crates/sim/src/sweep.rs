@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -22,6 +22,7 @@ use crate::experiment::{Experiment, RunError};
 use crate::parameter::{Parameters, Setting};
 use crate::streams::{Streams, digest};
 use crate::table::Row;
+use crate::watch::{Steps, Watch};
 
 /// One parameter and the values it takes in turn.
 #[derive(Clone, PartialEq, Debug)]
@@ -92,8 +93,8 @@ impl Sweep {
         digest(format!("{} {name} {seed} {base:?} {axes:?}", env!("CARGO_PKG_VERSION")).as_bytes())
     }
 
-    /// Runs the points of a part on so many threads, and hands their rows to `each` in order. `done` counts the points
-    /// that are finished, for somebody who watches.
+    /// Runs the points of a part on so many threads, and hands their rows to `each` in order, for somebody who watches.
+    /// If that somebody stops it, the points that are under way are given up, and that is no error.
     ///
     /// What a point found has been handed over before an error of a later one is returned.
     ///
@@ -103,21 +104,25 @@ impl Sweep {
         &self,
         part: Part,
         threads: NonZeroUsize,
-        done: &AtomicUsize,
+        watch: &Watch,
         mut each: impl FnMut(PointRows) -> Result<(), E>,
     ) -> Result<(), E> {
         let points: Vec<usize> = part.of(self.points()).collect();
-        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let next = AtomicUsize::new(0);
         thread::scope(|scope| {
             let (sender, results) = mpsc::channel();
             for _ in 0..threads.get().min(points.len()) {
-                let (sender, points, next, stop) = (sender.clone(), &points, &next, &stop);
+                let (sender, points, next) = (sender.clone(), &points, &next);
                 scope.spawn(move || {
                     while let Some(&point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if stop.load(Ordering::Relaxed) || sender.send((point, self.point(point))).is_err() {
+                        if watch.is_stopped() {
                             return;
                         }
-                        done.fetch_add(1, Ordering::Relaxed);
+                        let steps = watch.steps();
+                        let found = self.point(point, &steps);
+                        if !steps.end() || sender.send((point, found)).is_err() {
+                            return;
+                        }
                     }
                 });
             }
@@ -130,7 +135,7 @@ impl Sweep {
                 while let Some(found) = awaited.and_then(|point| early.remove(point)) {
                     let handed = found.map_err(E::from).and_then(&mut each);
                     if handed.is_err() {
-                        stop.store(true, Ordering::Relaxed);
+                        watch.stop();
                         return handed;
                     }
                     awaited = expected.next();
@@ -140,7 +145,7 @@ impl Sweep {
         })
     }
 
-    fn point(&self, point: usize) -> Result<PointRows, PointError> {
+    fn point(&self, point: usize, steps: &Steps) -> Result<PointRows, PointError> {
         let mut rest = point;
         let mut at = vec![];
         let mut parameters = self.base.clone();
@@ -151,7 +156,7 @@ impl Sweep {
             parameters = parameters.with(axis.name, setting.clone());
         }
         at.reverse();
-        let found = (self.experiment.run)(&parameters, Streams::new(self.seed));
+        let found = (self.experiment.run)(&parameters, Streams::new(self.seed), steps);
         let named = |error| {
             let axes = self.axes.iter().zip(&at).map(|(axis, text)| format!("{}={text}", axis.name));
             PointError { at: axes.collect(), error }
@@ -249,7 +254,7 @@ mod tests {
     };
     const ANY: Kind = Kind::Count { least: 0, most: 100 };
 
-    fn square(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+    fn square(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
         let (x, y) = (parameters.count("x"), parameters.count("y"));
         if x == 13 {
             return Err(RunError::new("x 13: brings bad luck"));
@@ -268,7 +273,7 @@ mod tests {
     fn run(sweep: &Sweep, part: Part, threads: usize) -> (Vec<PointRows>, Result<(), PointError>) {
         let mut rows = vec![];
         let threads = NonZeroUsize::new(threads).unwrap();
-        let result = sweep.run(part, threads, &AtomicUsize::new(0), |found| {
+        let result = sweep.run(part, threads, &Watch::new(), |found| {
             rows.push(found);
             Ok::<_, PointError>(())
         });
@@ -311,7 +316,7 @@ mod tests {
     fn whoever_takes_the_rows_can_end_it() {
         let sweep = sweep(&[1, 2, 3], &[0]);
         let mut taken = 0;
-        let result = sweep.run(Part::default(), NonZeroUsize::MIN, &AtomicUsize::new(0), |_| {
+        let result = sweep.run(Part::default(), NonZeroUsize::MIN, &Watch::new(), |_| {
             taken += 1;
             if taken == 2 { Err(PointError { at: vec![], error: RunError::new("full") }) } else { Ok(()) }
         });

@@ -9,20 +9,46 @@ pub struct Column {
     pub name: &'static str,
     /// What it is, in a few words, with the paper's name for it.
     pub about: &'static str,
-    /// Digits after the point.
+    /// Digits after the point, in data.
     pub digits: u8,
+    /// Whether it is a share: a fraction in data, where one is all of it, and percent for people.
+    pub share: bool,
 }
 
 impl Column {
     /// A column of whole numbers or words.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
-        Column { name, about, digits: 0 }
+        Column { name, about, digits: 0, share: false }
+    }
+
+    /// A column of shares, to a thousandth.
+    ///
+    /// ```
+    /// use softtimers_sim::{Column, Value};
+    ///
+    /// let column = Column::share("lost", "of what came");
+    /// let cell = Value::Real(0.0625);
+    /// assert_eq!(column.data(&cell).to_string(), "0.062");
+    /// assert_eq!(column.text(&cell).to_string(), "6.2%");
+    /// ```
+    pub const fn share(name: &'static str, about: &'static str) -> Self {
+        Column { name, about, digits: 3, share: true }
     }
 
     /// With so many digits after the point.
     #[must_use]
     pub const fn digits(self, digits: u8) -> Self {
         Column { digits, ..self }
+    }
+
+    /// A cell as JSON and CSV have it; nothing for what is missing.
+    pub fn data<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
+        Shown { value, digits: self.digits, percent: false }
+    }
+
+    /// A cell as people read it: a share in percent, to the same digit.
+    pub fn text<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
+        Shown { value, digits: self.digits, percent: self.share }
     }
 }
 
@@ -42,16 +68,10 @@ pub enum Value {
     Missing,
 }
 
-impl Value {
-    /// With the digits of its column; nothing for what is missing.
-    pub fn show(&self, digits: u8) -> impl fmt::Display + '_ {
-        Shown { value: self, digits }
-    }
-}
-
 struct Shown<'a> {
     value: &'a Value,
     digits: u8,
+    percent: bool,
 }
 
 impl fmt::Display for Shown<'_> {
@@ -59,6 +79,9 @@ impl fmt::Display for Shown<'_> {
         match self.value {
             Value::Text(text) => f.write_str(text),
             Value::Count(count) => write!(f, "{count}"),
+            Value::Real(share) if share.is_finite() && self.percent => {
+                write!(f, "{:.*}%", usize::from(self.digits.saturating_sub(2)), 100.0 * share)
+            }
             Value::Real(number) if number.is_finite() => write!(f, "{number:.*}", usize::from(self.digits)),
             Value::Real(_) | Value::Missing => Ok(()),
         }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use softtimers_sim::{Experiment, Parameters, Setting, Streams, hip, noise, polling};
+use softtimers_sim::{Experiment, Parameters, Setting, Steps, Streams, hip, noise, polling};
 use softtimers_sim::{acks, callout, deadline, framerate, pacing, slowstart};
 
 /// Runs one after the other, and compares all rows with the file.
@@ -18,11 +18,11 @@ fn compare(name: &str, experiment: &Experiment, runs: &[&[(&str, Setting)]]) {
         let set = |parameters: Parameters, (name, setting): &(&str, Setting)| {
             parameters.with(name, setting.clone())
         };
-        let rows =
-            (experiment.run)(&run.iter().fold(defaults, set), Streams::new(1)).expect("a possible run");
+        let rows = (experiment.run)(&run.iter().fold(defaults, set), Streams::new(1), &Steps::unwatched())
+            .expect("a possible run");
         for row in rows {
             let cells = row.iter().zip(experiment.columns);
-            let cells: Vec<_> = cells.map(|(value, column)| value.show(column.digits).to_string()).collect();
+            let cells: Vec<_> = cells.map(|(value, column)| column.data(value).to_string()).collect();
             let _ = writeln!(table, "{}", cells.join(","));
         }
     }

@@ -29,7 +29,7 @@ use softtimers::{Clock, Monotonic};
 use flood::{TICK, Ticks, flood};
 
 const RUN: Duration = Duration::from_secs(1);
-/// More than the high mark and a quota: no turn overruns it.
+/// More than the high mark and a quota: no turn overruns it, but after a time-out, which takes one in though it is full.
 const ROOM: u32 = 256;
 
 type Packet = Vec<u8>;

@@ -60,5 +60,6 @@ pub use event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Toke
 pub use idle::HeldBack;
 pub use sys::real_time::RealTime;
 pub use sys::sched::{Slice, TimerSlack};
+pub use sys::signal_mask::HeldSignals;
 pub use udp::UdpSocket;
 pub use waiter::{Ready, Waiter};

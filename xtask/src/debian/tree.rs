@@ -32,9 +32,9 @@ impl Tree {
         let from = workspace.root();
         let program = shipped::build(workspace, profile, "softtimers-cli", None)?.join("softtimers");
         copy(&program, &tree.at("usr/bin/softtimers"))?;
-        tree.strip("usr/bin/softtimers", "--strip-all")?;
-        c_library::put(workspace, profile, &Place { prefix: "/usr", library: &tree.library, under: root })?;
-        tree.strip_libraries()?;
+        shipped::strip(&tree.at("usr/bin/softtimers"), "--strip-all")?;
+        let place = Place { prefix: "/usr", library: &tree.library, under: root };
+        c_library::strip(&c_library::put(workspace, profile, &place)?)?;
         if profile == Profile::Release {
             for file in tree.files()? {
                 shipped::is_nowhere(workspace, &tree.at(&file))?;
@@ -44,6 +44,10 @@ impl Tree {
         for (file, place) in COPIED {
             let name = Path::new(file).file_name().context(*file)?;
             copy(&from.join(file), &tree.at(place).join(name))?;
+        }
+        for unit in UNITS {
+            let text = fs::read_to_string(from.join("docs").join(unit)).context(*unit)?;
+            write(&tree.at("usr/share/doc/softtimers/examples").join(unit), &packaged(&text))?;
         }
         // Of the project, not what somebody compiled beside them.
         let examples = output(command("git", from).args(["ls-files", "--", "crates/capi/examples"]))?;
@@ -58,41 +62,23 @@ impl Tree {
         self.root.join(path)
     }
 
-    fn strip_libraries(&self) -> Result<()> {
-        let directory = format!("usr/{}", self.library);
-        for entry in fs::read_dir(self.at(&directory))? {
-            let entry = entry?;
-            if !entry.file_type()?.is_file() {
-                continue;
-            }
-            let name = entry.file_name().into_string().ok().context("a name that is text")?;
-            let how = if name.ends_with(".a") { "--strip-debug" } else { "--strip-unneeded" };
-            self.strip(&format!("{directory}/{name}"), how)?;
-        }
-        Ok(())
-    }
-
-    fn strip(&self, file: &str, how: &str) -> Result<()> {
-        let sections = ["--remove-section=.comment", "--remove-section=.note"];
-        must(
-            command("strip", &self.root)
-                .args([how, "--enable-deterministic-archives"])
-                .args(sections)
-                .arg(file),
-        )
-    }
-
     /// Manual pages and completions, as the command itself writes them.
     fn documents(&self, program: &Path) -> Result<()> {
         let says = |words: &[&str]| output(command(program, &self.root).args(words));
-        let main = says(&["man"])?;
-        let pages: Vec<&str> = main.lines().filter_map(page_named).collect();
-        ensure!(!pages.is_empty(), "the manual page names no other");
         let manual = self.at("usr/share/man/man1");
-        write(&manual.join("softtimers.1"), &main)?;
-        for page in &pages {
-            write(&manual.join(format!("softtimers-{page}.1")), &says(&["man", page])?)?;
+        let (mut unwritten, mut written) = (vec![vec!["man".to_owned()]], 0);
+        while let Some(words) = unwritten.pop() {
+            let page = says(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+            let name = [&["softtimers".to_owned()], &words[1..]].concat().join("-");
+            unwritten.extend(page.lines().filter_map(|line| page_named(line, &name)).map(|other| {
+                let mut words = words.clone();
+                words.push(other);
+                words
+            }));
+            write(&manual.join(format!("{name}.1")), &page)?;
+            written += 1;
         }
+        ensure!(written > 1, "the manual page names no other");
         for (shell, place) in [
             ("bash", "bash-completion/completions/softtimers"),
             ("zsh", "zsh/vendor-completions/_softtimers"),
@@ -131,11 +117,12 @@ impl Tree {
     }
 }
 
-/// `send` of a line `softtimers\-send(1)`.
-fn page_named(line: &str) -> Option<&str> {
-    let name = line.strip_prefix("softtimers\\-")?.strip_suffix("(1)")?;
+/// `send` of a line `softtimers\-send(1)` in the page `softtimers`.
+fn page_named(line: &str, page: &str) -> Option<String> {
+    let whole = line.strip_suffix("(1)")?.replace("\\-", "-");
+    let name = whole.strip_prefix(page)?.strip_prefix('-')?;
     // clap has a page for it, and nothing in it.
-    (name != "help").then_some(name)
+    (name != "help").then(|| name.to_owned())
 }
 
 /// The greatest version behind `prefix` in a list of symbols.
@@ -220,10 +207,16 @@ pub(super) fn modes(directory: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Examples of units of systemd, in `docs`.
+const UNITS: &[&str] = &["softtimers-wan.service", "softtimers-forward.service"];
+
+/// A unit that starts what the package installs, and not what an administrator has put beside it.
+fn packaged(unit: &str) -> String {
+    unit.replace("/usr/local/bin/", "/usr/bin/")
+}
+
 /// Files of the project, and the directory where each goes.
 const COPIED: &[(&str, &str)] = &[
-    ("docs/softtimers-wan.service", "usr/share/doc/softtimers/examples"),
-    ("docs/softtimers-forward.service", "usr/share/doc/softtimers/examples"),
     ("docs/c.md", "usr/share/doc/libsofttimers-dev"),
     ("crates/bpf/include/softtimer.bpf.h", "usr/include/softtimers-bpf"),
     ("crates/bpf/include/sources.bpf.h", "usr/include/softtimers-bpf"),
@@ -246,6 +239,10 @@ mod tests {
     #[test]
     fn pages_are_those_that_the_main_one_names() {
         let text = ".TP\nsofttimers\\-send(1)\nSend\nsofttimers\\-help(1)\n";
-        assert_eq!(text.lines().filter_map(page_named).collect::<Vec<_>>(), ["send"]);
+        let named =
+            |text: &str, page| -> Vec<_> { text.lines().filter_map(|line| page_named(line, page)).collect() };
+        assert_eq!(named(text, "softtimers"), ["send"]);
+        let text = "softtimers\\-sim\\-hip\\-traces(1)\nsofttimers\\-sim\\-help(1)\nsofttimers\\-send(1)\n";
+        assert_eq!(named(text, "softtimers-sim"), ["hip-traces"]);
     }
 }

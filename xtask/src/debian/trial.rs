@@ -120,9 +120,28 @@ impl Root {
         let sent = output(command(&command_here, &self.directory).args(send))?;
         ensure!(sent.contains("\"softtimers.send/1\""), "it sent {sent}");
         let installed = |path: &str| self.directory.join("usr/share").join(path).is_file();
-        for file in ["man/man1/softtimers-send.1.gz", "bash-completion/completions/softtimers"] {
+        let pages = ["man/man1/softtimers-send.1.gz", "man/man1/softtimers-sim-hip.1.gz"];
+        for file in pages.into_iter().chain(["bash-completion/completions/softtimers"]) {
             ensure!(installed(file), "there is no {file}");
         }
+        self.units()
+    }
+
+    /// That the examples of units start what is installed.
+    fn units(&self) -> Result<()> {
+        let units = tree::below(&self.directory.join("usr/share/doc/softtimers/examples"))?;
+        let mut started = 0;
+        for unit in units.iter().filter(|path| path.extension().is_some_and(|end| end == "service")) {
+            let text = fs::read_to_string(unit)?;
+            for line in text.lines().map(|line| line.trim_start_matches("# ")) {
+                let Some(program) = line.strip_prefix("ExecStart=/") else { continue };
+                let program = program.split(' ').next().unwrap_or_default();
+                let here = self.directory.join(program);
+                ensure!(here.is_file(), "{}: /{program} is not installed", unit.display());
+                started += 1;
+            }
+        }
+        ensure!(started >= 2, "no unit starts anything");
         Ok(())
     }
 

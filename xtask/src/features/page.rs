@@ -11,7 +11,7 @@ const HEAD: &str = "\
 
 Every mechanism, parameter, figure, experiment and limitation of five papers on timers and polling, and
 what became of it here. **Shown**: the tests or commands named show it; CI checks that each of these
-tests exists, ran, passed and was not skipped, and that each command exists with its flags.
+tests exists, ran, passed and was not skipped, and that each command exists with its flags and sections.
 **Documented**: there is nothing to build, and the link leads to what we say about it. **Refused**: not
 claimed, for the reason given. **Planned**: not yet.
 

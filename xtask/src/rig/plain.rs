@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::hosts::ip;
 use super::trial::{DESTINATION, Offer, Rig};
-use super::{Effort, Found, plot};
+use super::{Effort, Found, peers, plot};
 use crate::measure::figures::Bar;
 
 struct Curve {
@@ -46,7 +46,9 @@ pub(super) fn forward(rig: &Rig, effort: Effort) -> Result<Found> {
     });
     let points = with_ip_forward(rig, || loaded(rig, rates))?;
     curves.push(Curve { name: "kernel, ip_forward".to_owned(), letter: 'k', points, report: Value::Null });
-    Ok(told(&curves))
+    let Found { mut bars, figures } = told(&curves);
+    let compared = peers::compare(rig, effort, &mut bars)?;
+    Ok(Found { bars, figures: json!({ "curves": figures, "peers": compared }) })
 }
 
 fn loaded(rig: &Rig, rates: &[f64]) -> Result<Vec<(f64, f64)>> {

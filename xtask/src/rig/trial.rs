@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::hosts::{Hosts, station};
+use super::peers::Peer;
 use crate::measure::trials::{Killed, pause, signal};
 use crate::program::{self, cargo};
 use crate::report::Outcome;
@@ -49,6 +50,8 @@ pub(super) fn build(root: &Path) -> Result<Programs> {
 pub(super) struct Rig {
     programs: Programs,
     pub(super) hosts: Hosts,
+    /// Forwarders of the reader's.
+    pub(super) peers: Vec<Peer>,
     /// A process of the router's, whose `/proc` has the router's counters.
     holder: Killed,
 }
@@ -106,9 +109,9 @@ impl Offer {
 impl Rig {
     /// # Errors
     /// If the router cannot be entered.
-    pub(super) fn new(programs: Programs, hosts: Hosts) -> Result<Self> {
+    pub(super) fn new(programs: Programs, hosts: Hosts, peers: Vec<Peer>) -> Result<Self> {
         let holder = hosts.command("middle", &["sleep", "3600"]).spawn().context("ip netns exec")?;
-        Ok(Rig { programs, hosts, holder: Killed(Some(holder)) })
+        Ok(Rig { programs, hosts, peers, holder: Killed(Some(holder)) })
     }
 
     /// What it is measured on.
@@ -184,6 +187,12 @@ impl Rig {
     /// The library's example of a bridge.
     pub(super) fn bridge(&self) -> Result<Forwarder> {
         self.start(&self.programs.bridge.to_string_lossy(), "r0 out", "")
+    }
+
+    /// Any program that forwards between the interfaces by itself.
+    pub(super) fn bridge_by(&self, command: &str) -> Result<Forwarder> {
+        let (path, words) = command.split_once(' ').unwrap_or((command, ""));
+        self.start(path, words, "")
     }
 
     fn start(&self, path: &str, words: &str, ready: &str) -> Result<Forwarder> {

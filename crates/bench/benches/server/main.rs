@@ -18,7 +18,6 @@
 //! `-- --serve 127.0.0.1:8080 [--quota 5]` only serves, for a look with a browser or with tools of your own.
 #![forbid(unsafe_code)]
 
-mod busy;
 mod contender;
 mod load;
 mod ports;

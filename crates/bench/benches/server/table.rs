@@ -3,8 +3,8 @@
 use std::error::Error;
 
 use softtimers_bench::rounds::{Round, Section, in_turn};
+use softtimers_cli::ticks::Ticks;
 
-use super::busy::Account;
 use super::contender::Contender;
 use super::load::Outcome;
 use super::{Effort, Found};
@@ -151,13 +151,17 @@ fn trial(
     let [here, there] = effort.processors;
     let running = contender.start(here, 1, load)?;
     let kept = there.keep()?;
-    let before = Account::of(here.number());
+    let before = Ticks::now(Some(here.number()));
     let outcome = effort.tool.load(running.addresses[0], load.0, keep_alive, effort.trial)?;
-    let after = Account::of(here.number());
+    let after = Ticks::now(Some(here.number()));
     drop(kept);
     let stats = running.end()?;
     let name = contender.name();
-    let busy = before.zip(after).and_then(|(before, after)| before.busy_until(after));
+    let busy = before.zip(after).and_then(|(before, after)| {
+        // Whatever runs there: programs, the kernel, interrupts; and the host, in whose time nothing could.
+        let passed = after.since(before);
+        passed.share(passed.all() - passed.idle)
+    });
     round.put(&name, RATE, outcome.rate / 1e3);
     round.put(&name, "p50 µs", outcome.p50);
     round.put(&name, "p99 µs", outcome.p99);

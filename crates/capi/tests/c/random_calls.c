@@ -1,4 +1,4 @@
-/* Calls in any order with any arguments, for AddressSanitizer and valgrind: RANDOM_CALLS rounds by a fixed seed. */
+/* Calls of each kind of object in any order with any arguments, for AddressSanitizer and valgrind: RANDOM_CALLS rounds by a fixed seed. */
 #include "check.h"
 
 #ifndef RANDOM_CALLS
@@ -38,6 +38,83 @@ static void *maybe(void *object) {
     return draw() % 16 ? object : NULL;
 }
 
+static softtimers_pace *pace;
+static softtimers_flows *flows;
+static softtimers_policy *policy;
+static softtimers_feedback *feedback;
+static softtimers_cpu_limit *limit;
+
+static softtimers_pace_config rate(void) {
+    softtimers_pace_config config;
+    memset(&config, 0, sizeof config);
+    *(draw() % 2 ? &config.interval_ns : draw() % 2 ? &config.packets_per_second : &config.bits_per_second) = duration();
+    if (draw() % 4 == 0) {
+        config.burst_interval_ns = duration();
+        config.strategy = (uint32_t)(draw() % 5);
+    }
+    return config;
+}
+
+/* Objects that are made now and then anew, by whatever is accepted. */
+static int anew(void) {
+    softtimers_policy_config config;
+    softtimers_pace_config of_pace = rate();
+    softtimers_pace *another_pace;
+    softtimers_policy *another;
+    int done;
+    memset(&config, 0, sizeof config);
+    config.kind = (uint32_t)(draw() % 10);
+    config.time_ns = duration();
+    done = softtimers_policy_new(maybe(&config), &another);
+    if (done == 0) {
+        CHECK(softtimers_policy_free(policy) == 0);
+        policy = another;
+    }
+    CHECK(done == 0 || done == -EINVAL);
+    done = softtimers_pace_new(maybe(&of_pace), &another_pace);
+    if (done == 0) {
+        CHECK(softtimers_pace_free(pace) == 0);
+        pace = another_pace;
+    }
+    return done;
+}
+
+static int pacing_and_receiving(uint64_t now) {
+    softtimers_pace_config config = rate();
+    softtimers_departure departure;
+    softtimers_next next;
+    uint64_t flow = 0, time;
+    int done = 0;
+    switch (draw() % 16) {
+    case 0: return anew();
+    case 1: (void)softtimers_pace_start(maybe(pace), now); break;
+    case 2: (void)softtimers_pace_departed(maybe(pace), now, (uint32_t)duration(), (uint32_t)duration()); break;
+    case 3: return softtimers_pace_set_rate(maybe(pace), now, maybe(&config), maybe(&time));
+    case 4: (void)softtimers_pace_behind(maybe(pace), now), (void)softtimers_pace_forfeited(maybe(pace)); break;
+    case 5: keep(done = softtimers_flows_add(maybe(flows), maybe(&config), (uint32_t)(draw() % 9), &flow), flow); break;
+    case 6: return softtimers_flows_remove(maybe(flows), any_handle());
+    case 7: return softtimers_flows_set_rate(maybe(flows), now, any_handle(), maybe(&config));
+    case 8: case 9: done = softtimers_flows_enqueue(maybe(flows), now, any_handle(), (uint32_t)duration(), draw()); break;
+    case 10: return softtimers_flows_turn(maybe(flows), now);
+    case 11: return softtimers_flows_pop(maybe(flows), maybe(&departure));
+    case 12:
+        done = softtimers_policy_arrived(maybe(policy), draw() % 8 ? now : duration());
+        return done == 0 ? softtimers_policy_looked(maybe(policy), now, now + draw() % 9, (uint32_t)draw(), maybe(&next)) : done;
+    case 13: return softtimers_policy_idle(maybe(policy), now, maybe(&next));
+    case 14:
+        (void)softtimers_feedback_offered(maybe(feedback), now, (uint32_t)duration());
+        (void)softtimers_feedback_drained(maybe(feedback), now, (uint32_t)duration());
+        (void)softtimers_feedback_input(maybe(feedback), duration());
+        break;
+    default:
+        done = softtimers_cpu_limit_begin(maybe(limit), duration());
+        (void)softtimers_cpu_limit_end(maybe(limit), now, duration());
+        (void)softtimers_cpu_limit_input(maybe(limit), duration());
+    }
+    /* A queue that has no room is no mistake. */
+    return done == -ENOBUFS ? 0 : done;
+}
+
 int main(void) {
     softtimers_timers *timers;
     softtimers_callouts *callouts;
@@ -49,7 +126,8 @@ int main(void) {
     int round, done = 0;
     CHECK(softtimers_timers_new(NULL, &timers) == 0 && softtimers_callouts_new(&callouts) == 0);
     CHECK(softtimers_itimers_new(40, &itimers) == 0 && softtimers_backup_new(&backup) == 0);
-    CHECK(softtimers_histogram_new(&histogram) == 0);
+    CHECK(softtimers_histogram_new(&histogram) == 0 && softtimers_flows_new(0, &flows) == 0);
+    CHECK(softtimers_feedback_new(32, &feedback) == 0 && softtimers_cpu_limit_new(25, 0, &limit) == 0);
     for (round = 0; round < RANDOM_CALLS; round++) {
         struct itimerval value = {{(long)duration(), 3}, {(long)(draw() % 3) - 1, (long)(draw() % 3) - 1}}, other = value;
         softtimers_path path;
@@ -59,7 +137,7 @@ int main(void) {
         softtimers_fired fired;
         memset(&path, 0, sizeof path);
         call.argument = (void *)(size_t)(draw() % 32 * 64);
-        switch (draw() % 20) {
+        switch (draw() % 26) {
         case 0: case 1: case 2:
             done = softtimers_timers_schedule(maybe(timers), now, duration(), duration(), call, maybe(&handle));
             keep(done, handle);
@@ -83,7 +161,7 @@ int main(void) {
             break;
         case 17: done = softtimers_histogram_record(maybe(histogram), duration(), duration()); break;
         case 18: done = softtimers_backup_arm(maybe(backup), now, draw() % 4 ? duration() : SOFTTIMERS_NEVER); break;
-        default:
+        case 19:
             path.bits_per_second = duration();
             path.delay_ns = duration();
             path.loss_ppb = (uint32_t)duration();
@@ -93,13 +171,16 @@ int main(void) {
                 (void)softtimers_wan_pop_due(wan, softtimers_wan_poll_at(wan), maybe(&delivery));
                 CHECK(softtimers_wan_free(wan) == 0);
             }
+            break;
+        default: done = pacing_and_receiving(now);
         }
         CHECK(done >= 0 || done == -EINVAL || done == -EAGAIN || done == -EOVERFLOW);
         now += draw() % 100000;
     }
     CHECK(softtimers_timers_free(timers) == 0 && softtimers_callouts_free(callouts) == 0);
     CHECK(softtimers_itimers_free(itimers) == 0 && softtimers_backup_free(backup) == 0);
-    CHECK(softtimers_histogram_free(histogram) == 0);
+    CHECK(softtimers_histogram_free(histogram) == 0 && softtimers_pace_free(pace) == 0 && softtimers_flows_free(flows) == 0);
+    CHECK(softtimers_policy_free(policy) == 0 && softtimers_feedback_free(feedback) == 0 && softtimers_cpu_limit_free(limit) == 0);
     puts("ok");
     return 0;
 }

@@ -24,9 +24,9 @@ pub struct ForwardArgs {
     #[arg(value_name = "INTERFACE", num_args = 0..=2, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout"])]
     pub interfaces: Vec<String>,
 
-    /// How frames are had between interfaces
-    #[arg(long, value_enum, default_value_t, conflicts_with = "udp")]
-    pub driver: FrameDriver,
+    /// How what is forwarded is had [default: packet, or with --udp: udp]
+    #[arg(long, value_enum)]
+    pub driver: Option<ForwardDriver>,
 
     /// Threads that forward, each with a poller and a share of the frames
     ///
@@ -57,11 +57,11 @@ pub struct ForwardArgs {
     pub next_hop_b: Option<Mac>,
 
     /// The router's addresses at the first interface: it answers who asks for them, and speaks as them
-    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1)]
+    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address)]
     pub address_a: Vec<IpAddr>,
 
     /// The router's addresses at the second interface
-    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1)]
+    #[arg(long, value_name = "IP,IP", requires = "routed", value_delimiter = ',', num_args = 1, value_parser = router_address)]
     pub address_b: Vec<IpAddr>,
 
     /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
@@ -125,12 +125,35 @@ pub struct ForwardArgs {
 }
 
 /// `--driver`.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ForwardDriver {
+    /// Between interfaces, AF_PACKET: a copy of each frame; this machine gets them, too. Needs CAP_NET_RAW
+    Packet,
+    /// Between interfaces, AF_XDP: all frames, before this machine has seen them. Needs CAP_NET_RAW, CAP_NET_ADMIN and
+    /// CAP_BPF
+    Xdp,
+    /// Datagrams, by sockets, with --udp and --to. Needs no privileges
+    Udp,
+}
+
+impl ForwardDriver {
+    /// That of frames; `None`: it has none.
+    pub fn of_frames(self) -> Option<FrameDriver> {
+        match self {
+            ForwardDriver::Packet => Some(FrameDriver::Packet),
+            ForwardDriver::Xdp => Some(FrameDriver::Xdp),
+            ForwardDriver::Udp => None,
+        }
+    }
+}
+
+/// How frames are had between interfaces.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum FrameDriver {
-    /// AF_PACKET: a copy of each frame; this machine gets them, too. Needs CAP_NET_RAW
+    /// By AF_PACKET.
     #[default]
     Packet,
-    /// AF_XDP: all frames, before this machine has seen them. Needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF
+    /// By AF_XDP.
     Xdp,
 }
 
@@ -148,6 +171,12 @@ impl FrameDriver {
 fn mac(text: &str) -> Result<Mac, String> {
     let mac: MacAddress = text.parse()?;
     mac.is_one_station().then_some(mac.0).ok_or_else(|| "not the address of one station".to_owned())
+}
+
+/// An address of the router's own, which has no network beside it: it knows but the next hop.
+fn router_address(text: &str) -> Result<IpAddr, String> {
+    text.parse()
+        .map_err(|_| "an address of IPv4 or IPv6 such as 192.0.2.1, without /BITS, is allowed".to_owned())
 }
 
 const FORWARD_EXAMPLES: &str = "\

@@ -12,17 +12,18 @@ use super::report::Point;
 
 /// Lines from the top, each with its name: a point is `*`, and `.` is where all would be that is offered.
 pub(super) fn lines(points: &[Point]) -> Vec<(String, String)> {
-    let most = |of: fn(&Point) -> f64| points.iter().map(of).fold(1.0, f64::max);
-    let (right, top) = (most(|point| point.offered_pps), most(|point| point.delivered_pps));
+    let rates = || points.iter().map(Point::rates);
+    let [right, top] =
+        rates().fold([1.0; 2], |most, rates| std::array::from_fn(|n| f64::max(most[n], rates[n])));
     let mut rows = vec![[' '; WIDTH]; HEIGHT];
     let row = |rate: f64| ((rate / top * (HEIGHT - 1) as f64).round() as usize).min(HEIGHT - 1);
     let offered = (0..WIDTH).map(|column| right * column as f64 / (WIDTH - 1) as f64);
     for (column, offered) in offered.enumerate().filter(|&(_, offered)| offered <= top) {
         rows[row(offered)][column] = '.';
     }
-    for point in points {
-        let column = (point.offered_pps / right * (WIDTH - 1) as f64).round() as usize;
-        rows[row(point.delivered_pps)][column.min(WIDTH - 1)] = '*';
+    for [offered, delivered] in rates() {
+        let column = (offered / right * (WIDTH - 1) as f64).round() as usize;
+        rows[row(delivered)][column.min(WIDTH - 1)] = '*';
     }
     let line = |(number, cells): (usize, &[char; WIDTH])| {
         let name = match number {

@@ -91,6 +91,10 @@ struct Receiver<'a, 'b> {
 impl Receiver<'_, '_> {
     #[inline]
     fn take(&mut self, item: &Item, send: impl FnOnce(&[u8], SocketAddr) -> bool) {
+        if self.received == 0 {
+            // Not when its turn is over: what left in that would count, and not the time that it took.
+            self.stage.window.begin(item.arrived().unwrap_or_else(|| Monotonic.now()));
+        }
         self.received += 1;
         let keep = match self.queue {
             None => {
@@ -112,9 +116,6 @@ impl Receiver<'_, '_> {
     /// After a round: what was received goes to the queue, or `sent` of it have left.
     fn account(&mut self, now: Timestamp, sent: u64, found: &mut Found) {
         let window = self.stage.window;
-        if self.received > 0 {
-            window.begin(now);
-        }
         window.received.store(self.received, Ordering::Relaxed);
         match self.queue {
             Some(queue) if !self.waiting.is_empty() => queue.put(self.waiting.drain(..)),

@@ -50,7 +50,8 @@ pub struct BenchConfig {
 pub struct BenchReport {
     /// The most that was delivered in a trial of the search: what multiples are multiples of. `null` without a search.
     pub capacity_pps: Option<f64>,
-    /// The maximum loss-free receive rate, found by halving to 1%; `null` without a search.
+    /// The maximum loss-free receive rate: the highest that it keeps up with, found by halving to 1%; `null` without a
+    /// search.
     pub mlfrr_pps: Option<u64>,
     /// Trials that this took.
     pub search_trials: u64,
@@ -71,9 +72,9 @@ pub struct BenchReport {
 pub struct CurveReport {
     /// `ideal`, `realisable` or `livelock`.
     pub behaviour: &'static str,
-    /// The highest rate of a point up to which no more than half a percent is lost.
+    /// The highest rate of a point up to which no more than half a percent is lost, or left to a buffer.
     pub loss_free_pps: u64,
-    /// The most that was delivered.
+    /// The most that was delivered within a trial.
     pub peak_pps: u64,
     /// What is delivered at the highest rate.
     pub asymptote_pps: u64,
@@ -92,6 +93,8 @@ pub struct Point {
     pub offered_pps: f64,
     /// Datagrams back to back.
     pub burst: u32,
+    /// How long it was sent to.
+    pub trial_s: f64,
     /// Datagrams sent, three goodbyes included: they are `received` and `dropped.ring`.
     pub sent: u64,
     /// Datagrams taken from the socket: they are `delivered` and the others of `dropped`.
@@ -100,6 +103,10 @@ pub struct Point {
     pub delivered: u64,
     /// Datagrams that left a second, within the length of the trial from the first on.
     pub delivered_pps: f64,
+    /// Those of `delivered` that left only after that: they had waited in a buffer.
+    pub late: u64,
+    /// Whether the receiver keeps up with such a rate: all that was sent was delivered, and next to nothing of it late.
+    pub loss_free: bool,
     /// Those that did not, by where.
     pub dropped: DropCounts,
     /// From the kernel's receive time to having been sent on.
@@ -225,6 +232,21 @@ impl Report for BenchReport {
 }
 
 impl Point {
+    /// What was offered and what was delivered, a second: of this the plot, the curve and the verdict are made.
+    ///
+    /// Where nothing was lost what was offered was delivered: that the last of it left when time was up is of the trial,
+    /// which has an end. Else it is what left within the trial.
+    pub(super) fn rates(&self) -> [f64; 2] {
+        let delivered = if self.loss_free { self.offered_pps } else { self.delivered_pps };
+        [self.offered_pps, delivered]
+    }
+
+    /// So many datagrams of this trial, in a second. A single one is seen in a long trial, too.
+    fn per_second(&self, datagrams: u64) -> f64 {
+        let rate = datagrams as f64 / self.trial_s;
+        if datagrams == 0 { 0.0 } else { rate.max(1.0) }
+    }
+
     fn line(&self) -> String {
         let percent =
             |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
@@ -234,14 +256,17 @@ impl Point {
             })
         };
         let DropCounts { ring, rule, queue, output } = self.dropped;
+        let [late, ring, queue, output] =
+            [self.late, ring, queue, rule + output].map(|datagrams| self.per_second(datagrams));
         format!(
-            "{:>7.0} {:>2} {:>9.0} {:>7} {:>6} {:>6} {:>6} {:>6} {:>5} {:>4} {:>4}",
+            "{:>7.0} {:>2} {:>9.0} {:>6.0} {:>7.0} {:>6.0} {:>6.0} {:>6} {:>6} {:>5} {:>4} {:>4}",
             self.offered_pps,
             self.burst,
             self.delivered_pps,
+            late,
             ring,
             queue,
-            rule + output,
+            output,
             latency(self.latency_ns.p50),
             latency(self.latency_ns.p99),
             percent(self.timer_share),
@@ -257,4 +282,6 @@ fn rounded(nanos: u64) -> u64 {
     nanos / step * step
 }
 
-const HEADER: &str = "offered in delivered    ring  queue output    p50    p99 timer  CPU else";
+/// All but `in` and what follows `output` is packets a second, so that a line adds up: what was offered was delivered, left
+/// late, or was dropped.
+const HEADER: &str = "offered in delivered   late    ring  queue output    p50    p99 timer  CPU else";

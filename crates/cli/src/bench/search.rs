@@ -57,7 +57,7 @@ impl<'a> Search<'a> {
             report.search_trials += 1;
             capacity = capacity.max(point.delivered_pps);
             let reached = self.offer(rate as f64).was_reached(point.offered_pps);
-            search.tried(point.delivered == point.sent && reached);
+            search.tried(point.loss_free && reached);
             if rate <= 1 {
                 break;
             }
@@ -113,13 +113,9 @@ impl BenchReport {
 }
 
 impl From<&Point> for CurvePoint {
-    /// Where all that was sent was delivered nothing was lost, though the last of it came when time was up.
     fn from(point: &Point) -> Self {
-        if point.sent > 0 && point.delivered == point.sent {
-            let offered = point.offered_pps as u64;
-            return CurvePoint { offered, delivered: offered };
-        }
-        CurvePoint { offered: point.offered_pps as u64, delivered: point.delivered_pps as u64 }
+        let [offered, delivered] = point.rates().map(|rate| rate as u64);
+        CurvePoint { offered, delivered }
     }
 }
 
@@ -152,16 +148,29 @@ mod tests {
             assert_eq!(report.curve.map(|curve| curve.behaviour), Some(behaviour));
             assert_eq!((report.highest_multiple, report.timer_share), (Some(4.9), Some(timer)));
         }
-        // In whatever order, and what is delivered late is not lost.
+        // In whatever order, and the end of a trial is no loss.
         let mut report = BenchReport {
             points: vec![
                 point((490_000.0, 4_000.0, 0.0)),
-                Point { sent: 200, delivered: 200, ..point((20_000.0, 19_000.0, 1.0)) },
+                Point { loss_free: true, ..point((20_000.0, 19_800.0, 1.0)) },
             ],
             ..BenchReport::default()
         };
         report.conclude();
         assert_eq!(report.curve.map(|curve| curve.loss_free_pps), Some(20_000));
+        // What a buffer held and let go of afterwards was not delivered at the rate at which it came.
+        let absorbed = |(offered_pps, delivered_pps)| Point {
+            sent: 1_000,
+            delivered: 1_000,
+            ..point((offered_pps, delivered_pps, 1.0))
+        };
+        let mut report = BenchReport {
+            points: [(1_600.0, 1_600.0), (3_495.0, 3_150.0), (15_390.0, 2_990.0)].map(absorbed).to_vec(),
+            ..BenchReport::default()
+        };
+        report.conclude();
+        let curve = report.curve.unwrap();
+        assert_eq!((curve.loss_free_pps, curve.peak_pps, curve.behaviour), (1_600, 3_150, "realisable"));
         let mut nothing = BenchReport::default();
         nothing.conclude();
         assert_eq!(nothing, BenchReport::default());

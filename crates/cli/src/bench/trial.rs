@@ -37,6 +37,7 @@ use crate::failure::Failure;
 use crate::forward::mode::Mode;
 use crate::plan::ReceiverPlan;
 use crate::processor::Processor;
+use crate::send::GOODBYES;
 
 /// A receiver to be measured, its filter calibrated.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ impl Bench {
             window.over.store(true, Ordering::Relaxed);
             drop(threads.stop);
             let outcome = threads.handles.join().map_err(broke_off)?;
-            Ok(outcome.point(&offer, &offered?, &window))
+            Ok(outcome.point(&offer, &offered?, &window, self.plan.looking.max_delay.unwrap_or_default()))
         })
     }
 }
@@ -275,20 +276,26 @@ impl Handles<'_> {
 }
 
 impl Outcome {
-    fn point(&self, offer: &Offer, offered: &Offered, window: &Window) -> Point {
+    /// The receiver lets a datagram wait for up to `max_delay`, whatever the rate.
+    fn point(&self, offer: &Offer, offered: &Offered, window: &Window, max_delay: Duration) -> Point {
         let Ended { counts, timer_share } = self.ended;
         let length = window.length().as_secs_f64();
-        let delivered = window.delivered.load(Ordering::Relaxed);
+        let [delivered, in_time] = [&window.delivered, &window.in_time].map(|n| n.load(Ordering::Relaxed));
+        let late = delivered - in_time;
         let share = |used: Duration| used.as_secs_f64() / length;
         Point {
             multiple: None,
             target_pps: offer.rate,
             offered_pps: offered.pps,
             burst: offer.burst,
+            trial_s: length,
             sent: offered.sent,
             received: counts.received,
             delivered,
-            delivered_pps: window.in_time.load(Ordering::Relaxed) as f64 / length,
+            delivered_pps: in_time as f64 / length,
+            late,
+            loss_free: delivered == offered.sent
+                && keeps_up(offered.sent, late, max_delay.as_secs_f64() / length),
             dropped: DropCounts {
                 ring: counts.ring,
                 rule: self.found.rejected,
@@ -311,5 +318,34 @@ impl Outcome {
     }
 }
 
+/// Whether a trial of so many datagrams left no queue behind that grows: of a receiver that does `c` and is sent `r`, the
+/// share `(r - c) / r` leaves when the trial is over, however long that is and however large its buffers are. `waits` is
+/// the share of the trial that a datagram may wait at any rate.
+fn keeps_up(sent: u64, late: u64, waits: f64) -> bool {
+    // The goodbyes leave the sender when the trial is over.
+    late.saturating_sub(GOODBYES.into()) as f64 <= sent as f64 * LATE.max(waits)
+}
+
+/// Twice what the search is exact to. In a trial of half a second it is 10 ms, which a processor is taken away for at times.
+const LATE: f64 = 0.02;
 const LOOK: Duration = Duration::from_millis(2);
 const DETECTED: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By a receiver of 3,200 datagrams a second, whose buffer holds all that comes too fast.
+    #[test]
+    fn what_a_buffer_absorbs_is_not_kept_up_with() {
+        for seconds in [1, 10] {
+            for rate in [100, 3_000, 3_200, 3_260, 3_300, 3_495, 6_400, 15_390] {
+                let sent = rate * seconds + u64::from(GOODBYES);
+                let late = sent - sent.min(3_200 * seconds);
+                assert_eq!(keeps_up(sent, late, 0.0), rate < 3_270, "{rate}, of which {late} are late");
+            }
+        }
+        // The last of it, and the goodbyes, in the poll that follows the end.
+        assert!(keeps_up(43, 4 + 3, 0.1) && !keeps_up(43, 4 + 3, 0.0) && keeps_up(103, 3, 0.0));
+    }
+}

@@ -20,10 +20,10 @@ use super::looks::Looks;
 use super::outlet::{Before, Written};
 use super::pcapng::Stamp;
 use super::report::{CaptureReport, DropCounts, FeedbackCounts, Second};
+use super::sink::Why;
 use super::stage::Stage;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::plan::End;
 use crate::stream::Counter;
 
 /// What captures, while it does.
@@ -49,9 +49,6 @@ pub struct Engine {
 #[derive(Clone, Copy, Debug)]
 struct Intake {
     snap_length: usize,
-    /// No more than so many.
-    most: u64,
-    taken: u64,
 }
 
 impl Engine {
@@ -80,7 +77,7 @@ impl Engine {
             source,
             queue,
             stage,
-            intake: Intake { snap_length: usize::MAX, most: u64::MAX, taken: 0 },
+            intake: Intake { snap_length: usize::MAX },
             interrupt,
             start: Monotonic.now(),
             until: None,
@@ -102,10 +99,9 @@ impl Engine {
         self.counter = Some(counter);
     }
 
-    /// Captures until its end, and ends the file. What broke it off is told beside the findings.
-    pub fn run(mut self, end: &End) -> (CaptureReport, Result<(), Failure>) {
-        self.until = end.duration.map(|duration| self.start + duration);
-        self.intake.most = end.count.unwrap_or(u64::MAX);
+    /// Captures until this time, a signal, or until the stage is complete, and ends the file. What broke it off is told beside the findings.
+    pub fn run(mut self, until: Option<Timestamp>) -> (CaptureReport, Result<(), Failure>) {
+        self.until = until;
         let (ended, trouble) = match self.capture() {
             Ok(ended) => (ended, Ok(())),
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => {
@@ -122,14 +118,15 @@ impl Engine {
         let mut ask_at = self.start + ASK;
         loop {
             let now = Monotonic.now();
-            if self.interrupt.arrived() {
-                return Ok("signal");
-            }
-            if self.intake.taken >= self.intake.most {
+            if self.stage.is_complete() {
                 return Ok("count");
             }
             if self.until.is_some_and(|until| until <= now) {
                 return Ok("duration");
+            }
+            // Last: the outlet ends the run as a signal does.
+            if self.interrupt.arrived() {
+                return Ok("signal");
             }
             if ask_at <= now {
                 self.ask();
@@ -215,11 +212,11 @@ impl Engine {
             feedback,
             outages,
             renewals,
-            ended: if broken.is_some() { "output" } else { ended },
+            ended: if matches!(broken, Some(Why::Gone | Why::Failed(_))) { "output" } else { ended },
         };
-        let trouble = match broken.flatten() {
-            Some(why) => Err(why),
-            None => trouble,
+        let trouble = match broken {
+            Some(Why::Failed(why) | Why::Stalled(why)) => Err(why),
+            Some(Why::Gone) | None => trouble,
         };
         (report, trouble)
     }
@@ -227,10 +224,6 @@ impl Engine {
 
 impl Intake {
     fn take(&mut self, packet: Packet<'_, FrameInfo>, stage: &mut Stage) {
-        if self.taken >= self.most {
-            return;
-        }
-        self.taken += 1;
         let FrameInfo { length, received, .. } = packet.from;
         let stamp =
             Stamp { time: received.unwrap_or_default(), length: length.max(packet.bytes.len() as u32) };

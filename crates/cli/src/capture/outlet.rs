@@ -1,5 +1,6 @@
 //! From a frame to the file: [`Outlet`], which gathers a batch and writes it at once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -8,13 +9,15 @@ use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::pcapng::{self, Stamp, Statistics};
 use super::report::{DropCounts, Second};
-use super::sink::{Loss, Sink};
-use crate::failure::Failure;
+use super::sink::{Loss, Sink, Why};
 use crate::interrupt::Ender;
 use crate::stream::Counter;
 
 /// What was lost before frames came to the outlet, as it was asked last.
 pub type Before = Arc<Mutex<DropCounts>>;
+
+/// Whether all that were wanted are in the file.
+pub type Complete = Arc<AtomicBool>;
 
 /// Gathers frames and writes them.
 #[derive(Debug)]
@@ -30,8 +33,13 @@ pub struct Outlet {
     /// Since 1970.
     begin: Duration,
     ender: Ender,
+    /// Frames that were taken to be written, and the most that are wanted.
+    taken: u64,
+    most: u64,
+    /// So many are written.
+    complete: Complete,
     /// Whether nothing can be written any more, and why.
-    broken: Option<Option<Failure>>,
+    broken: Option<Why>,
 }
 
 /// What has come of it.
@@ -41,8 +49,8 @@ pub struct Written {
     pub total: Second,
     /// Files.
     pub files: u64,
-    /// Whether it could not be written to the end, and why; without a why, who read it has gone.
-    pub broken: Option<Option<Failure>>,
+    /// Whether it could not be written to the end, and why.
+    pub broken: Option<Why>,
 }
 
 impl Outlet {
@@ -57,12 +65,21 @@ impl Outlet {
             before,
             begin: since_1970(),
             ender,
+            taken: 0,
+            most: u64::MAX,
+            complete: Complete::default(),
             broken: None,
         }
     }
 
-    /// Begins the file.
-    pub fn begin(&mut self) {
+    /// What tells that so many are in the file.
+    pub fn complete(&self) -> Complete {
+        Complete::clone(&self.complete)
+    }
+
+    /// Begins the file. When so many frames are in it, it ends the run, and takes no others.
+    pub fn begin(&mut self, count: Option<u64>) {
+        self.most = count.unwrap_or(u64::MAX);
         if let Err(loss) = self.sink.begin() {
             self.lose(loss, 0);
         }
@@ -70,6 +87,9 @@ impl Outlet {
 
     /// Takes a frame, which is in the file after the next [`flush`](Outlet::flush) at the latest.
     pub fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
+        if self.taken >= self.most {
+            return;
+        }
         if self.broken.is_some() {
             return self.count_lost(1);
         }
@@ -78,6 +98,7 @@ impl Outlet {
         }
         pcapng::packet(&mut self.blocks, stamp, bytes);
         self.waiting.push((arrived, bytes.len() as u32));
+        self.taken += 1;
     }
 
     /// Writes what was taken.
@@ -95,12 +116,16 @@ impl Outlet {
         }
         self.blocks.clear();
         self.waiting.clear();
+        if self.taken >= self.most && self.broken.is_none() {
+            self.complete.store(true, Ordering::Release);
+            self.ender.end();
+        }
     }
 
     /// Writes what was taken, and ends the file.
     pub fn finish(mut self) -> Written {
         self.flush();
-        if !matches!(self.broken, Some(None)) {
+        if !matches!(self.broken, Some(Why::Gone | Why::Stalled(_))) {
             // On a full disk there may be room for it: the batch that did not fit was longer.
             let mut ending = Vec::new();
             end(&mut ending, &self.before, self.begin, &self.total);

@@ -119,12 +119,8 @@ pub fn packet_size(bytes: usize) -> usize {
 /// packets are among those before it.
 pub fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
     let (mut end, mut packets) = (0, 0);
-    let word = |at: usize| {
-        let word = blocks.get(at..).and_then(<[u8]>::first_chunk);
-        word.map(|&word| u32::from_le_bytes(word))
-    };
-    while let (Some(kind), Some(length)) = (word(end), word(end + 4)) {
-        let next = end + (length as usize).max(OVERHEAD);
+    while let Some((kind, length)) = head(&blocks[end..]) {
+        let next = end + length;
         if next > written.min(blocks.len()) {
             break;
         }
@@ -132,6 +128,18 @@ pub fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
         end = next;
     }
     (end, packets)
+}
+
+/// How long the first of these blocks is; zero if there is none.
+pub fn first_block(blocks: &[u8]) -> usize {
+    head(blocks).map_or(0, |(_, length)| length)
+}
+
+/// The kind and the length of the block that begins here.
+fn head(block: &[u8]) -> Option<(u32, usize)> {
+    let (kind, rest) = block.split_first_chunk()?;
+    let length = u32::from_le_bytes(*rest.first_chunk()?) as usize;
+    Some((u32::from_le_bytes(*kind), length.max(OVERHEAD)))
 }
 
 fn block(buffer: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {

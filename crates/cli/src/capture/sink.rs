@@ -1,9 +1,10 @@
-//! Where blocks go: a file, numbered files one after another, or stdout. [`Sink`].
+//! Where blocks go: a file, numbered files one after another, or a pipe such as stdout. [`Sink`].
 //!
 //! Each file is whole at any time between two writes, and stays so when one of them fails: what fitted of it is kept
-//! up to the end of its last whole block.
+//! up to the end of its last whole block. What went into a pipe cannot be taken back, so whole blocks go there at a time.
 
-use std::io::{self, ErrorKind, Stdout, Write};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,9 +12,11 @@ use std::time::Duration;
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::pcapng;
+use super::pipe::{GRACE, Patience, Pipe, Trouble};
 use super::privileges::User;
 use crate::failure::Failure;
 use crate::file::OutputFile;
+use crate::units::show_duration;
 
 /// When another file is begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,8 +43,19 @@ pub struct SinkConfig {
 pub struct Loss {
     /// Packets of the blocks that are in the file all the same.
     pub kept: usize,
-    /// Why; `None` if who read it has gone.
-    pub why: Option<Failure>,
+    /// What kept the others from it.
+    pub why: Why,
+}
+
+/// Why something was not written.
+#[derive(Debug)]
+pub enum Why {
+    /// Who read it has gone.
+    Gone,
+    /// The run is over, for another reason, and who reads it does not.
+    Stalled(Failure),
+    /// It cannot be written, and that ends the run.
+    Failed(Failure),
 }
 
 /// What blocks are written to.
@@ -61,23 +75,33 @@ pub struct Sink {
 #[derive(Debug)]
 enum Output {
     File(OutputFile),
-    Stdout(Stdout),
+    Pipe(Pipe),
 }
 
 impl Sink {
-    /// Opens the first file, which then is this user's, and writes its `head`.
+    /// Opens the first file, which then is this user's, and begins with `head`. Who reads a pipe is waited for with
+    /// `patience`.
     ///
     /// # Errors
     /// A usage failure if it exists or cannot be written.
-    pub fn open(config: SinkConfig, head: Vec<u8>, owner: Option<User>) -> Result<Self, Failure> {
+    pub fn open(
+        config: SinkConfig,
+        head: Vec<u8>,
+        owner: Option<User>,
+        patience: Patience,
+    ) -> Result<Self, Failure> {
+        let pipe = |to: BorrowedFd<'_>| {
+            let opened = to.try_clone_to_owned().and_then(|to| Pipe::new(to, patience));
+            opened.map(Output::Pipe).map_err(|error| Failure::broke_off("opening the output", &error))
+        };
         let output = if config.path == Path::new("-") {
-            Output::Stdout(io::stdout())
+            pipe(io::stdout().as_fd())?
         } else {
-            let file = create(&config, 1)?;
+            let mut file = create(&config, 1)?;
             if let Some(User { uid, gid }) = owner {
                 file.hand_to(uid, gid);
             }
-            Output::File(file)
+            if file.is_regular() { Output::File(file) } else { pipe(file.stream())? }
         };
         let begun = Monotonic.now();
         Ok(Sink { config, head, output, files: 1, bytes: 0, begun })
@@ -90,10 +114,10 @@ impl Sink {
 
     /// Where the frames go, for people.
     pub fn shown(&self) -> String {
-        match &self.output {
-            Output::Stdout(_) => "stdout".to_owned(),
-            Output::File(_) => name(&self.config, 1).display().to_string(),
+        if self.config.path == Path::new("-") {
+            return "stdout".to_owned();
         }
+        name(&self.config, 1).display().to_string()
     }
 
     /// Begins the first file, which a reader of a pipe waits for.
@@ -138,7 +162,7 @@ impl Sink {
         let file = create(&self.config, self.files + 1);
         self.output = Output::File(file.map_err(|why| {
             // It is no mistake of the command line any more.
-            Loss { kept: 0, why: Some(Failure::check(why)) }
+            Loss { kept: 0, why: Why::Failed(Failure::check(why)) }
         })?);
         (self.files, self.bytes, self.begun) = (self.files + 1, 0, Monotonic.now());
         self.begin()
@@ -149,15 +173,11 @@ impl Sink {
         match &mut self.output {
             Output::File(file) => file
                 .append_some(blocks, |written| whole(written).0)
-                .map_err(|(kept, why)| Loss { kept: whole(kept).1, why: Some(why) })?,
-            Output::Stdout(stdout) => {
-                stdout.write_all(blocks).and_then(|()| stdout.flush()).map_err(|error| Loss {
-                    // What a pipe took of it, nobody knows.
-                    kept: 0,
-                    why: (error.kind() != ErrorKind::BrokenPipe)
-                        .then(|| Failure::broke_off("writing to stdout", &error)),
-                })?;
-            }
+                .map_err(|(kept, why)| Loss { kept: whole(kept).1, why: Why::Failed(why) })?,
+            Output::Pipe(pipe) => pipe.write(blocks).map_err(|(written, trouble)| {
+                let kept = whole(written).1;
+                Loss { kept, why: why(trouble, &self.config.path) }
+            })?,
         }
         self.bytes += blocks.len() as u64;
         Ok(())
@@ -191,6 +211,23 @@ pub fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Fai
         user.uid,
         directory.display()
     )))
+}
+
+fn why(trouble: Trouble, path: &Path) -> Why {
+    let doing = match path.to_str() {
+        Some("-") => "writing to stdout".to_owned(),
+        _ => format!("writing '{}'", path.display()),
+    };
+    match trouble {
+        Trouble::Gone => Why::Gone,
+        Trouble::Stalled => {
+            let grace = show_duration(GRACE);
+            Why::Stalled(Failure::check(format_args!(
+                "{doing}: nothing was read for {grace} after the run's end"
+            )))
+        }
+        Trouble::System(error) => Why::Failed(Failure::broke_off(doing, &error.into())),
+    }
 }
 
 fn create(config: &SinkConfig, number: u64) -> Result<OutputFile, Failure> {

@@ -11,6 +11,7 @@
 //! The queue is the paper's: its monitor was a program behind the kernel's packet filter. The ring does the same for
 //! less, for it is larger, and what it has no room for costs nothing; the queue is for those who want to see that.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
@@ -18,13 +19,19 @@ use softtimers::Timestamp;
 use softtimers::poll::FeedbackConfig;
 use softtimers::poller::Gauge;
 
-use super::outlet::{Outlet, Written};
+use super::outlet::{Complete, Outlet, Written};
 use super::pcapng::Stamp;
 use crate::failure::Failure;
 
 /// Where the loop's frames go.
 #[derive(Debug)]
-pub enum Stage {
+pub struct Stage {
+    way: Way,
+    complete: Complete,
+}
+
+#[derive(Debug)]
+enum Way {
     /// To the file.
     Here(Box<Outlet>),
     /// To a thread.
@@ -33,7 +40,7 @@ pub enum Stage {
 
 /// A thread that writes, and the queue before it.
 #[derive(Debug)]
-pub struct Queue {
+struct Queue {
     frames: SyncSender<Frame>,
     gauge: Gauge,
     capacity: u32,
@@ -55,41 +62,53 @@ impl Stage {
     /// # Errors
     /// A check failure if the system has no descriptors left.
     pub fn new(outlet: Outlet, capacity: Option<u32>) -> Result<Self, Failure> {
-        let Some(capacity) = capacity else { return Ok(Stage::Here(Box::new(outlet))) };
+        let complete = outlet.complete();
+        let Some(capacity) = capacity else {
+            return Ok(Stage { way: Way::Here(Box::new(outlet)), complete });
+        };
         let gauge = Gauge::new().map_err(|error| Failure::broke_off("making a queue", &error))?;
         let (frames, taken) = sync_channel(capacity as usize);
         let behind = gauge.clone();
         let writer = std::thread::spawn(move || write(outlet, &taken, &behind));
-        Ok(Stage::Beside(Queue { frames, gauge, capacity, writer, dropped: 0 }))
+        let way = Way::Beside(Queue { frames, gauge, capacity, writer, dropped: 0 });
+        Ok(Stage { way, complete })
     }
 
     /// The queue's gauge, and when it shuts the input.
     pub fn feedback(&self) -> Option<(&Gauge, FeedbackConfig)> {
-        let Stage::Beside(queue) = self else { return None };
+        let Way::Beside(queue) = &self.way else { return None };
         let config = FeedbackConfig::monitor(queue.capacity, queue.capacity / 4).ok()?;
         Some((&queue.gauge, config))
     }
 
-    /// Takes a frame on.
+    /// Whether all frames that were wanted are in the file.
+    pub fn is_complete(&self) -> bool {
+        self.complete.load(Ordering::Acquire)
+    }
+
+    /// Takes a frame on, unless that is so.
     pub fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
-        match self {
-            Stage::Here(outlet) => outlet.take(stamp, arrived, bytes),
-            Stage::Beside(queue) => queue.offer(stamp, arrived, bytes),
+        if self.is_complete() {
+            return;
+        }
+        match &mut self.way {
+            Way::Here(outlet) => outlet.take(stamp, arrived, bytes),
+            Way::Beside(queue) => queue.offer(stamp, arrived, bytes),
         }
     }
 
     /// The loop has nothing more for now.
     pub fn flush(&mut self) {
-        if let Stage::Here(outlet) = self {
+        if let Way::Here(outlet) = &mut self.way {
             outlet.flush();
         }
     }
 
     /// What was dropped before the queue, so far.
     pub fn dropped(&self) -> u64 {
-        match self {
-            Stage::Here(_) => 0,
-            Stage::Beside(queue) => queue.dropped,
+        match &self.way {
+            Way::Here(_) => 0,
+            Way::Beside(queue) => queue.dropped,
         }
     }
 
@@ -98,9 +117,9 @@ impl Stage {
     /// # Errors
     /// A check failure if the thread panicked.
     pub fn finish(self) -> Result<Written, Failure> {
-        match self {
-            Stage::Here(outlet) => Ok(outlet.finish()),
-            Stage::Beside(Queue { frames, writer, .. }) => {
+        match self.way {
+            Way::Here(outlet) => Ok(outlet.finish()),
+            Way::Beside(Queue { frames, writer, .. }) => {
                 drop(frames);
                 writer.join().map_err(|_| Failure::check("the thread that writes the file panicked"))
             }

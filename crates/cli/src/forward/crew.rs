@@ -6,14 +6,16 @@
 //!                                  └─▶ engine ─▶ B ─┴─▶ board: what each has done so far, four times a second
 //! ```
 //!
-//! They share no packet and no lock on a packet's way; where a stream is wanted, one is taken once a round. What the others have done stands on a [`Board`] each, from where
-//! the first one adds it to what it tells; at the end all of it is there, since it waits for them.
+//! They share no packet and no lock on a packet's way; where a stream is wanted, one is taken once a round. What the others
+//! have done stands on a [`Board`] each, from where the first one adds it to what it tells; at the end all of it is there,
+//! since it waits for them. What rules have matched is added up by [`Tally`], though some may go by older rules yet.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::report::{Findings, ForwardReport, RulesReport};
+use super::rules::Tally;
 use super::second::Second;
 use crate::failure::Failure;
 use crate::interrupt::Ender;
@@ -28,8 +30,8 @@ pub struct Share {
     pub findings: Findings,
     /// Periods in which a limit shut its input.
     pub cpu_limited: u64,
-    /// What its rules did.
-    pub rules: Option<RulesReport>,
+    /// What its rules decided about.
+    pub rules: Option<Tally>,
 }
 
 /// Where one of the others tells what it has done so far.
@@ -70,9 +72,9 @@ impl Share {
         }
     }
 
-    /// As it is told, of a run of this length so far.
-    pub fn report(self, span: Duration) -> ForwardReport {
-        let Share { total, findings: Findings { up, down, beside, .. }, cpu_limited, rules } = self;
+    /// As it is told, of a run of this length so far in which the rules' file was wrong so often.
+    pub fn report(self, span: Duration, refused: u64) -> ForwardReport {
+        let Share { total, findings: Findings { up, down, beside, rejected }, cpu_limited, rules } = self;
         ForwardReport {
             counts: total.counts,
             packets_per_poll: total.counts.packets_per_poll(),
@@ -83,7 +85,7 @@ impl Share {
             up,
             down,
             beside,
-            rules,
+            rules: rules.map(|tally| RulesReport::of(&tally, rejected, refused)),
         }
     }
 }
@@ -157,30 +159,39 @@ impl Drop for Crew {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::forward::report::{Beside, InterfacesReport, RuleReport, WayCounts};
+    use softtimers_core::Timestamp;
 
-    fn share(out: u64) -> Share {
+    use super::*;
+    use crate::forward::report::{Beside, InterfacesReport, WayCounts};
+    use crate::forward::rules::{Filter, Revision, Seen, parse};
+
+    fn share(out: u64, rules: &Arc<Revision>) -> Share {
         let mut share = Share { cpu_limited: 1, ..Share::default() };
         share.total.counts.out = out;
         share.total.stay.record(out);
         share.findings.up = WayCounts { received: out, sent: out };
         share.findings.beside =
             Beside::Interfaces(InterfacesReport { outages: [Some(1), None], loops: 1, ..Default::default() });
-        let entry = RuleReport { line: 1, rule: "accept".to_owned(), matched: out };
-        share.rules = Some(RulesReport { reloaded: 1, entries: vec![entry], ..RulesReport::default() });
+        let mut filter = Filter::new(Arc::clone(rules));
+        let local = std::net::SocketAddr::from(([127, 0, 0, 1], 9));
+        for _ in 0..out {
+            filter.decide(&Seen::datagram(local, local, 9, Timestamp::ZERO));
+        }
+        share.rules = Some(filter.tally().clone());
         share
     }
 
     #[test]
     fn what_all_have_done_is_added_up_and_what_all_have_seen_is_not() {
-        let mut all = share(3);
-        all.add(&share(4));
-        let report = all.report(Duration::from_secs(1));
+        let rules = Revision::new(parse(b"accept").unwrap());
+        let mut all = share(3, &rules);
+        all.add(&share(4, &rules.change(parse(b"# the same\naccept").unwrap())));
+        let report = all.report(Duration::from_secs(1), 5);
         assert_eq!((report.counts.out, report.up.sent, report.cpu_limited), (7, 7, 2));
         assert_eq!(report.latency_ns.count, 2);
         let rules = report.rules.unwrap();
-        assert_eq!((rules.entries[0].matched, rules.reloaded), (7, 1));
+        assert_eq!((rules.entries[0].matched, rules.entries[0].line), (7, 2));
+        assert_eq!((rules.reloaded, rules.refused), (1, 5));
         let Beside::Interfaces(InterfacesReport { outages, loops, .. }) = report.beside else { panic!() };
         assert_eq!(
             (outages, loops),
@@ -194,7 +205,7 @@ mod tests {
         let interrupt = crate::interrupt::Interrupt::deaf();
         let mut crew = Crew::ended_by(interrupt.ender().unwrap());
         crew.start(interrupt.ender().unwrap(), |board| {
-            board.tell(share(5));
+            board.tell(share(5, &Revision::new(parse(b"accept").unwrap())));
             Err(Failure::check("broken"))
         })
         .unwrap();

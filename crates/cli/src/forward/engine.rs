@@ -1,9 +1,9 @@
 //! The loop of `forward`, whatever is forwarded: [`Engine`], two devices under a poller, and what is due beside.
 //!
 //! ```text
-//!   due? ─▶ poller: a round ─▶ asked for metrics? ─▶ count ─┐
-//!     ▲         └ each packet ─▶ Handler                    │
-//!     └────────── until the end, a signal ◀─────────────────┘
+//!   due? ─▶ poller: a round ─▶ other rules? ─▶ asked for metrics? ─▶ count ─┐
+//!     ▲         └ each packet ─▶ Handler                                    │
+//!     └────────── until the end, a signal ◀─────────────────────────────────┘
 //! ```
 //!
 //! Which devices, and what becomes of a packet, is a [`Handler`]'s: the relay of datagrams has one, and the forwarder
@@ -16,18 +16,17 @@ use std::time::Duration;
 use softtimers::late::cpu_time;
 use softtimers::poll::{CpuLimitConfig, SourceConfig, SourceId};
 use softtimers::poller::{Device, Drops, Outputs, Packet, Poller};
-use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, Token, TriggerState};
+use softtimers::{Clock, Monotonic, Timestamp, Token};
 
 use super::crew::{Board, Crew, Share};
 use super::metrics::Metrics;
 use super::mode::Looks;
-use super::report::{Counts, DropCounts, Findings, ForwardReport, RulesReport};
-use super::rule_file::RuleFile;
-use super::rules::Rules;
+use super::report::{Counts, DropCounts, Findings, ForwardReport};
+use super::rulebook::{Follower, RuleWatch, Rulebook};
+use super::rules::Filter;
 use super::second::Second;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::output::say;
 use crate::plan::{Between, ForwardPlan};
 use crate::stream::Counter;
 use crate::stream::passage::Counted as _;
@@ -66,10 +65,10 @@ pub trait Handler {
     );
 
     /// The rules that it goes by.
-    fn rules(&self) -> Option<&Rules>;
+    fn filter(&self) -> Option<&Filter>;
 
-    /// The same, to be changed.
-    fn rules_mut(&mut self) -> &mut Option<Rules>;
+    /// The same, to go on with others.
+    fn filter_mut(&mut self) -> Option<&mut Filter>;
 
     /// Does what is due; says when more is.
     fn fire(&mut self, now: Timestamp, poller: &mut Poller<Self::Side, Looks>) -> Option<Timestamp>;
@@ -101,8 +100,9 @@ pub struct Engine<H: Handler> {
     /// What becomes of packets.
     pub handler: H,
     sides: [SourceId; 2],
-    file: Option<RuleFile>,
-    timers: SoftTimers<Look>,
+    /// Keeps the rules as their file is, if it is not one of the others.
+    pub rules: Option<RuleWatch>,
+    follower: Option<Follower>,
     /// Where the metrics are asked for.
     pub metrics: Option<Metrics>,
     ends: Ends,
@@ -121,18 +121,15 @@ pub struct Engine<H: Handler> {
     asked: Timestamp,
 }
 
-/// It is time to look whether the rules have changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Look;
-
 /// What both kinds of run need before they have their devices.
 #[derive(Debug)]
 pub struct Basis {
     /// When to end.
     pub ends: Ends,
     /// The rules, if there are any.
-    pub rules: Option<Rules>,
-    file: Option<RuleFile>,
+    pub filter: Option<Filter>,
+    follower: Option<Follower>,
+    rules: Option<RuleWatch>,
     metrics: Option<Metrics>,
     start: Timestamp,
 }
@@ -147,20 +144,36 @@ impl Basis {
             Between::Interfaces(between) => between.pollers,
             Between::Addresses(_) => 1,
         };
-        let rules = plan.rules.as_deref().map(|path| RuleFile::open(path, pollers)).transpose();
+        let rules = plan.rules.as_deref().map(|path| RuleWatch::open(path, pollers)).transpose();
         let rules = rules.map_err(|problem| Failure::usage(format_args!("--rules {problem}")))?;
-        let (file, rules) = rules.unzip();
         let metrics = plan.metrics.map(|address| {
             let problem = |error: io::Error| Failure::usage(format_args!("--metrics {address}: {error}"));
             Metrics::start(address).map_err(problem)
         });
+        let metrics = metrics.transpose()?;
+        let basis = Basis::another(plan, interrupt, rules.as_ref().map(|rules| &**rules.book()))?;
+        Ok(Basis { rules, metrics, ..basis })
+    }
+
+    /// Of another poller, by the same rules; nobody asks it for metrics.
+    ///
+    /// # Errors
+    /// A check failure if the system has no descriptors left.
+    pub fn another(
+        plan: &ForwardPlan,
+        interrupt: Interrupt,
+        book: Option<&Rulebook>,
+    ) -> Result<Self, Failure> {
+        let followed = book.map(Rulebook::follow).transpose();
+        let (follower, filter) =
+            followed.map_err(|error| Failure::broke_off("following the rules", &error))?.unzip();
         let start = Monotonic.now();
         let ends = Ends {
             interrupt: Rc::new(interrupt),
             at: plan.end.duration.map(|duration| start + duration),
             count: plan.end.count,
         };
-        Ok(Basis { ends, rules, file, metrics: metrics.transpose()?, start })
+        Ok(Basis { ends, filter, follower, rules: None, metrics: None, start })
     }
 }
 
@@ -170,7 +183,7 @@ impl<H: Handler> Engine<H> {
     /// # Errors
     /// What the system says.
     pub fn new(plan: &ForwardPlan, basis: Basis, handler: H, sides: [H::Side; 2]) -> io::Result<Self> {
-        let Basis { ends, file, metrics, start, .. } = basis;
+        let Basis { ends, follower, rules, metrics, start, .. } = basis;
         let mut poller = Poller::new()?;
         for side in sides {
             poller.add(side, SourceConfig::new(plan.looking.policy()).with_quota(plan.looking.quota()))?;
@@ -180,16 +193,15 @@ impl<H: Handler> Engine<H> {
         if let Some(metrics) = &metrics {
             poller.watch(metrics, METRICS)?;
         }
-        let mut timers = SoftTimers::new(Config::default());
-        if file.is_some() {
-            timers.schedule(start, RuleFile::LOOK, LOOK_SLACK, Look);
+        if let Some(follower) = &follower {
+            poller.watch(follower, RULES)?;
         }
         Ok(Engine {
             poller,
             handler,
             sides: [0, 1].map(SourceId::from_index),
-            file,
-            timers,
+            rules,
+            follower,
             metrics,
             ends,
             start,
@@ -228,10 +240,14 @@ impl<H: Handler> Engine<H> {
 
     fn carry(&mut self) -> io::Result<()> {
         while !self.ends.are_reached(self.poller.device(self.sides[0]).received()) {
-            let timers = self.fire();
-            let until = [timers, self.ends.at].into_iter().flatten().min();
+            let due = self.handler.fire(Monotonic.now(), &mut self.poller);
+            let until = [due, self.ends.at].into_iter().flatten().min();
             let handler = &mut self.handler;
             self.poller.wait(until, |packet, outputs| handler.handle(packet, outputs))?;
+            if self.poller.ready().contains(&RULES) {
+                let followed = self.follower.as_ref().zip(self.handler.filter_mut());
+                followed.into_iter().for_each(|(follower, filter)| follower.take_up(filter));
+            }
             if self.poller.ready().contains(&METRICS) {
                 self.answer()?;
             }
@@ -242,67 +258,48 @@ impl<H: Handler> Engine<H> {
 
     /// The findings so far, of all pollers.
     pub fn report(&mut self) -> ForwardReport {
+        self.all().report(self.span(), self.refused())
+    }
+
+    fn span(&self) -> Duration {
+        Monotonic.now().saturating_duration_since(self.start)
+    }
+
+    fn refused(&self) -> u64 {
+        self.rules.as_ref().map_or(0, |rules| rules.book().refused())
+    }
+
+    /// What all pollers have done.
+    fn all(&self) -> Share {
         let mut share = self.share();
         self.crew.add_to(&mut share);
-        share.report(Monotonic.now().saturating_duration_since(self.start))
+        share
     }
 
     /// Its own.
     fn share(&self) -> Share {
         let sides = self.sides.map(|side| self.poller.device(side));
-        let findings = self.handler.findings(sides);
-        let rules = self.file.as_ref().zip(self.handler.rules());
-        let rejected = findings.rejected;
         Share {
             total: self.total.clone(),
+            findings: self.handler.findings(sides),
             cpu_limited: self.poller.cpu_inhibited(),
-            rules: rules.map(|(file, rules)| RulesReport::of(rules, rejected, file.reloaded, file.refused)),
-            findings,
+            rules: self.handler.filter().map(|filter| filter.tally().clone()),
         }
     }
 
-    /// Does what is due; says when more is.
-    fn fire(&mut self) -> Option<Timestamp> {
-        let now = Monotonic.now();
-        let turn = self.timers.trigger(TriggerState::HandlerExit, now);
-        while let Some(Look) = self.timers.next(&turn).map(|fired| fired.event) {
-            self.timers.schedule(now, RuleFile::LOOK, LOOK_SLACK, Look);
-            self.reload();
-        }
-        let others = self.handler.fire(now, &mut self.poller);
-        [self.timers.poll_at(), others].into_iter().flatten().min()
-    }
-
-    fn reload(&mut self) {
-        match self.file.as_mut().and_then(RuleFile::look) {
-            None => {}
-            Some(Ok(mut rules)) => {
-                let old = self.handler.rules_mut();
-                old.iter().for_each(|old| rules.succeed(old));
-                let number = rules.entries().len();
-                *old = Some(rules);
-                self.says(format_args!("rules reloaded: {number} of them"));
-            }
-            Some(Err(problem)) => {
-                self.says(format_args!("{}; the old rules stay", crate::failure::one_line(&problem)));
-            }
-        }
-    }
-
-    /// What several pollers notice, one of them says.
-    fn says(&self, words: std::fmt::Arguments<'_>) {
-        if self.board.is_none() {
-            say(words);
-        }
-    }
-
+    /// Answers who asks for metrics. What they are is taken here, and put into words there: that takes milliseconds where
+    /// there are thousands of rules.
     fn answer(&mut self) -> io::Result<()> {
         self.count_all()?;
-        let mut share = self.share();
-        self.crew.add_to(&mut share);
-        let cpu = share.total.cpu;
-        let report = share.report(Monotonic.now().saturating_duration_since(self.start));
-        self.metrics.iter().for_each(|metrics| metrics.answer(|| report.exposition(cpu)));
+        let Some(metrics) = &self.metrics else { return Ok(()) };
+        let (share, span, refused) = (self.all(), self.span(), self.refused());
+        metrics.answer(|| {
+            let share = share.clone();
+            Box::new(move || {
+                let cpu = share.total.cpu;
+                share.report(span, refused).exposition(cpu)
+            })
+        });
         Ok(())
     }
 
@@ -374,7 +371,6 @@ impl Ends {
 
 const SIGNAL: Token = Token(0);
 const METRICS: Token = Token(1);
-/// It does not matter when exactly the rules are looked at.
-const LOOK_SLACK: Slack = Slack::millis(100);
+const RULES: Token = Token(2);
 /// How often is asked for what takes system calls: the processor time, and the drops of each socket.
 const ASK: Duration = Duration::from_millis(250);

@@ -77,6 +77,9 @@ impl ForwardReport {
                 let line = entry.line.to_string();
                 text.sample(name, &[("line", &line), ("rule", &entry.rule)], entry.matched as f64);
             }
+            let name = "softtimers_forward_rule_retired_total";
+            text.metric(name, "counter", "Packets that rules decided about which are in the file no more.");
+            text.sample(name, &[], rules.retired as f64);
             let name = "softtimers_forward_rules_changed_total";
             text.metric(name, "counter", "Changes of the rules, by what became of them.");
             text.sample(name, &[("result", "reloaded")], rules.reloaded as f64);

@@ -26,7 +26,7 @@ pub mod router;
 
 use softtimers_core::Timestamp;
 
-use super::rules::{Action, Entrance, Protocol, Rules};
+use super::rules::{Action, Entrance, Filter, Protocol};
 use headers::{ETHERNET, Headers, Ip, TAG};
 use loops::Loops;
 use reason::{Reason, Reasons};
@@ -40,7 +40,7 @@ pub struct Forwarder {
     /// What routes; without one frames pass as they are.
     pub router: Option<Router>,
     /// Which may pass.
-    pub rules: Option<Rules>,
+    pub rules: Option<Filter>,
     /// What comes back; a router's frames may.
     pub loops: Option<Loops>,
     reasons: [Reasons; 2],
@@ -182,7 +182,7 @@ mod tests {
 
     fn cable(rules: Option<&str>) -> Forwarder {
         let mut forwarder = Forwarder::new([1_500, 1_500]);
-        forwarder.rules = rules.map(|text| parse(text.as_bytes()).unwrap());
+        forwarder.rules = rules.map(|text| parse(text.as_bytes()).unwrap().into());
         forwarder
     }
 

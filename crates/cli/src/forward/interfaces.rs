@@ -9,6 +9,7 @@ pub mod carrier;
 pub mod port;
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 
 use softtimers::packet::Interface;
 use softtimers::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
@@ -79,13 +80,15 @@ fn start<D: Wire + Send + 'static>(
     devices: Vec<[D; 2]>,
 ) -> Result<(), Failure> {
     let ender = ender(&interrupt)?;
-    let setting = Setting { plan: plan.clone(), between: between.clone(), interfaces, loops: Loops::new() };
+    let setting =
+        Arc::new(Setting { plan: plan.clone(), between: between.clone(), interfaces, loops: Loops::new() });
     let mut devices = devices.into_iter();
     let own = devices.next().ok_or_else(|| Failure::check("no devices to forward between"))?;
     let clash = |error| Failure::broke_off("listening for signals", &error);
     let shared = interrupt.share().map_err(clash)?;
     // What is wrong with the rules, or an address, is found before there is anybody else.
-    let engine = setting.engine(interrupt, own)?;
+    let engine = setting.engine(Basis::of(plan, interrupt)?, own)?;
+    let book = engine.rules.as_ref().map(|rules| Arc::clone(rules.book()));
     let [a, b] = between.names.clone();
     let doing = if between.routed.is_some() { "routing" } else { "forwarding" };
     let words = format!("{doing} between {a} and {b}");
@@ -100,10 +103,11 @@ fn start<D: Wire + Send + 'static>(
     carry(plan, engine, &config, &words, ender, |engine, counter| {
         engine.crew = Crew::ended_by(shared.ender().map_err(clash)?);
         for devices in devices {
-            let (setting, interrupt) = (setting.quietly(), shared.share().map_err(clash)?);
-            let counter = counter.clone();
+            let (setting, interrupt) = (Arc::clone(&setting), shared.share().map_err(clash)?);
+            let (counter, book) = (counter.clone(), book.clone());
             engine.crew.start(interrupt.ender().map_err(clash)?, move |board| {
-                let mut engine = setting.engine(interrupt, devices)?;
+                let basis = Basis::another(&setting.plan, interrupt, book.as_deref())?;
+                let mut engine = setting.engine(basis, devices)?;
                 engine.board = Some(board.clone());
                 counter.into_iter().for_each(|counter| engine.count_in(counter));
                 engine.run()
@@ -122,21 +126,10 @@ struct Setting {
 }
 
 impl Setting {
-    /// For another thread, which nobody asks for metrics.
-    fn quietly(&self) -> Self {
-        Setting {
-            plan: ForwardPlan { metrics: None, ..self.plan.clone() },
-            between: self.between.clone(),
-            interfaces: self.interfaces.clone(),
-            loops: self.loops.clone(),
-        }
-    }
-
-    fn engine<D: Wire>(&self, interrupt: Interrupt, [a, b]: [D; 2]) -> Result<Engine<Carrier<D>>, Failure> {
+    fn engine<D: Wire>(&self, mut basis: Basis, [a, b]: [D; 2]) -> Result<Engine<Carrier<D>>, Failure> {
         let Setting { plan, between, interfaces, loops } = self;
-        let mut basis = Basis::of(plan, interrupt)?;
         let mut forwarder = Forwarder::new([0, 1].map(|side| interfaces[side].mtu()));
-        forwarder.rules = basis.rules.take();
+        forwarder.rules = basis.filter.take();
         forwarder.router = between.routed.as_ref().map(|legs| {
             Router::new([0, 1].map(|side| Leg {
                 mac: interfaces[side].hardware_address(),

@@ -1,30 +1,34 @@
 //! `--metrics`: the counters as text for Prometheus, over HTTP.
 //!
-//! A thread of its own speaks HTTP, so that no peer of it can hold the relay up. It asks the relay for the text, which
-//! makes it between two rounds; nothing is counted twice, and nothing is done while nobody asks. One connection is
-//! served at a time, and each has a second.
+//! A thread of its own speaks HTTP, so that no peer of it can hold the relay up. It asks the relay for the counts, which
+//! it takes between two rounds, and makes the text itself; nothing is counted twice, and nothing is done while nobody
+//! asks. One connection is served at a time, and each has a second.
 //!
 //! ```text
 //!   scraper ── GET /metrics ─▶ thread ── asks, a byte in a pipe ─▶ relay, between two rounds
-//!           ◀── text ────────        ◀── text ───────────────────
+//!           ◀── text ────────        ◀── counts ─────────────────
 //! ```
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 
+use super::wake::{Waker, Woken, pair};
+
 /// Where the metrics are asked for.
 #[derive(Debug)]
 pub struct Metrics {
     address: SocketAddr,
-    asked: Receiver<Sender<String>>,
-    readable: UnixStream,
+    asked: Receiver<Sender<Text>>,
+    woken: Woken,
 }
+
+/// Makes the text of counts that were taken.
+pub type Text = Box<dyn FnOnce() -> String + Send>;
 
 impl Metrics {
     /// Listens, and answers from then on.
@@ -34,21 +38,19 @@ impl Metrics {
     pub fn start(address: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
-        let (readable, mut written) = UnixStream::pair()?;
-        readable.set_nonblocking(true)?;
-        written.set_nonblocking(true)?;
+        let (waker, woken) = pair()?;
         let (ask, asked) = mpsc::channel();
         std::thread::spawn(move || {
             loop {
                 match listener.accept() {
                     // What a peer does wrong is its own affair.
-                    Ok((stream, _)) => drop(serve(stream, &ask, &mut written)),
+                    Ok((stream, _)) => drop(serve(stream, &ask, &waker)),
                     // Out of descriptors: one may be free later.
                     Err(_) => std::thread::park_timeout(PATIENCE),
                 }
             }
         });
-        Ok(Metrics { address, asked, readable })
+        Ok(Metrics { address, asked, woken })
     }
 
     /// The address in use.
@@ -56,9 +58,9 @@ impl Metrics {
         self.address
     }
 
-    /// Answers those who have asked; `text` is called for each.
-    pub fn answer(&self, mut text: impl FnMut() -> String) {
-        let _ = (&self.readable).read(&mut [0; 64]);
+    /// Answers those who have asked; `text` is called for each, and what it returns by another thread.
+    pub fn answer(&self, mut text: impl FnMut() -> Text) {
+        self.woken.settle();
         while let Ok(reply) = self.asked.try_recv() {
             // Nobody may be waiting any more.
             let _ = reply.send(text());
@@ -69,11 +71,11 @@ impl Metrics {
 /// Readable once somebody has asked.
 impl AsFd for Metrics {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.readable.as_fd()
+        self.woken.as_fd()
     }
 }
 
-fn serve(mut stream: TcpStream, ask: &Sender<Sender<String>>, wake: &mut UnixStream) -> io::Result<()> {
+fn serve(mut stream: TcpStream, ask: &Sender<Sender<Text>>, waker: &Waker) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let head = read_head(&mut stream)?;
     let words: Vec<&str> = head.lines().next().unwrap_or_default().split(' ').collect();
@@ -85,10 +87,9 @@ fn serve(mut stream: TcpStream, ask: &Sender<Sender<String>>, wake: &mut UnixStr
             } else {
                 let (reply, answer) = mpsc::channel();
                 let _ = ask.send(reply);
-                // One byte is as good as many: if there is no room, it is readable already.
-                let _ = wake.write(&[0]);
+                waker.wake();
                 match answer.recv_timeout(PATIENCE) {
-                    Ok(body) => respond("200 OK", &body, "text/plain; version=0.0.4; charset=utf-8"),
+                    Ok(made) => respond("200 OK", &made(), "text/plain; version=0.0.4; charset=utf-8"),
                     Err(_) => text("503 Service Unavailable", "the relay does not come to answer\n"),
                 }
             }

@@ -16,7 +16,7 @@ use softtimers_wan::udp::{RelayConfig, prepare};
 use super::engine::{Basis, Counted, Ends, Engine, Handler};
 use super::mode::Looks;
 use super::report::{Beside, ClientCounts, Findings, WayCounts};
-use super::rules::Rules;
+use super::rules::Filter;
 use super::screen::Screen;
 use super::side::{Hop, Side};
 use super::table::{Event, Table};
@@ -51,7 +51,7 @@ pub fn bind(
     ];
     let screen = Screen {
         table,
-        rules: basis.rules.take(),
+        rules: basis.filter.take(),
         local,
         upstream: config.upstream,
         sides: [0, 1].map(SourceId::from_index),
@@ -69,12 +69,12 @@ impl Handler for Screen {
         self.take(&packet, outputs);
     }
 
-    fn rules(&self) -> Option<&Rules> {
+    fn filter(&self) -> Option<&Filter> {
         self.rules.as_ref()
     }
 
-    fn rules_mut(&mut self) -> &mut Option<Rules> {
-        &mut self.rules
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        self.rules.as_mut()
     }
 
     fn fire(&mut self, now: Timestamp, _: &mut Poller<Side, Looks>) -> Option<Timestamp> {

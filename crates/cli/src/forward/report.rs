@@ -5,7 +5,7 @@ use softtimers::poller::Drops;
 use softtimers_wan::udp::RelayStats;
 
 use super::frames::reason::Reasons;
-use super::rules::Rules;
+use super::rules::Tally;
 use crate::distribution::Distribution;
 use crate::output::{Report, Table};
 
@@ -161,6 +161,8 @@ pub struct RulesReport {
     pub reloaded: u64,
     /// Times that they were wrong, and the old ones stayed.
     pub refused: u64,
+    /// Packets that rules decided about which are in the file no more.
+    pub retired: u64,
     /// The rules in use at the end.
     pub entries: Vec<RuleReport>,
 }
@@ -227,17 +229,6 @@ impl WayCounts {
     }
 }
 
-impl RulesReport {
-    /// Adds what another poller's did. The file is the same, and each of them has read it.
-    pub fn add(&mut self, other: &RulesReport) {
-        self.rejected += other.rejected;
-        for own in &mut self.entries {
-            let same = other.entries.iter().find(|other| (other.line, &other.rule) == (own.line, &own.rule));
-            own.matched += same.map_or(0, |same| same.matched);
-        }
-    }
-}
-
 impl Default for Beside {
     fn default() -> Self {
         Beside::Relay { clients: ClientCounts::default() }
@@ -268,14 +259,15 @@ impl ClientCounts {
 }
 
 impl RulesReport {
-    /// Of rules in use.
-    pub fn of(rules: &Rules, rejected: u64, reloaded: u64, refused: u64) -> Self {
-        let entry = |entry: &super::rules::Entry| RuleReport {
+    /// Of what all pollers have counted, and how often the file was wrong.
+    pub fn of(tally: &Tally, rejected: u64, refused: u64) -> Self {
+        let told = tally.entries().map(|(entry, matched)| RuleReport {
             line: entry.line,
             rule: entry.rule.to_string(),
-            matched: entry.matched,
-        };
-        RulesReport { rejected, reloaded, refused, entries: rules.entries().iter().map(entry).collect() }
+            matched,
+        });
+        let (reloaded, retired) = (tally.revision().number(), tally.retired());
+        RulesReport { rejected, reloaded, refused, retired, entries: told.collect() }
     }
 }
 

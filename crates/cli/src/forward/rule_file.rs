@@ -1,12 +1,10 @@
-//! A file of rules that is looked at while it is in use: [`RuleFile`].
+//! A file of rules that may change while it is in use: [`RuleFile`].
 //!
 //! Some editors write a file anew, some put another in its place, and a ConfigMap changes a link two directories above:
 //! what all of them change is what the path's `stat` says. So that is compared, a few times a second, which needs no
 //! watch that could be lost. A file is read when it has kept still from one look to the next, since half a file may
 //! be a file, too.
 //!
-//! Reading it takes less time than the receive buffer has room for, and until it is read, and when it is wrong, the
-//! rules are those of before: no datagram is lost by it or finds no rules.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
@@ -18,7 +16,7 @@ use rustix::fs::OFlags;
 
 use super::rules::{Rules, parse};
 
-/// A file, and what became of its changes.
+/// A file, and which state of it was read.
 #[derive(Debug)]
 pub struct RuleFile {
     path: PathBuf,
@@ -28,10 +26,6 @@ pub struct RuleFile {
     read: Option<State>,
     /// The state at the last look.
     looked: Option<State>,
-    /// Times that changed rules came into use.
-    pub reloaded: u64,
-    /// Times that they did not.
-    pub refused: u64,
 }
 
 /// What changes when a file does.
@@ -55,9 +49,7 @@ impl RuleFile {
         let rates = pollers == 1;
         let (rules, state) = read(path, rates)?;
         let state = Some(state);
-        let file =
-            RuleFile { path: path.to_owned(), rates, read: state, looked: state, reloaded: 0, refused: 0 };
-        Ok((file, rules))
+        Ok((RuleFile { path: path.to_owned(), rates, read: state, looked: state }, rules))
     }
 
     /// Looks whether it has changed: its new rules, or why they cannot be used, once for each change.
@@ -68,18 +60,11 @@ impl RuleFile {
             return None;
         }
         self.read = state;
-        match read(&self.path, self.rates) {
-            Ok((rules, state)) => {
-                // What has changed since is another change.
-                self.read = Some(state);
-                self.reloaded += 1;
-                Some(Ok(rules))
-            }
-            Err(problem) => {
-                self.refused += 1;
-                Some(Err(problem))
-            }
-        }
+        Some(read(&self.path, self.rates).map(|(rules, state)| {
+            // What has changed since is another change.
+            self.read = Some(state);
+            rules
+        }))
     }
 }
 
@@ -116,8 +101,8 @@ fn read(path: &Path, rates: bool) -> Result<(Rules, State), String> {
     Ok((rules, State::of(&metadata)))
 }
 
-/// Many times what the rules need; it is read between two rounds of packets.
-const LONGEST: u64 = 64 << 10;
+/// Twice what as many rules need as there can be.
+const LONGEST: u64 = 2 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -155,7 +140,6 @@ mod tests {
         assert!(file.look().is_none());
         assert!(file.look().unwrap().unwrap_err().contains("No such file"));
         assert!(file.look().is_none());
-        assert_eq!((file.reloaded, file.refused), (1, 2));
     }
 
     #[test]
@@ -163,7 +147,7 @@ mod tests {
         assert!(RuleFile::open(Path::new("/dev/zero"), 1).unwrap_err().ends_with("not a regular file"));
         let path = std::env::temp_dir().join(format!("softtimers-{}-long", std::process::id()));
         fs::write(&path, "#".repeat(LONGEST as usize + 1)).unwrap();
-        assert!(RuleFile::open(&path, 1).unwrap_err().ends_with("longer than 65536 bytes"));
+        assert!(RuleFile::open(&path, 1).unwrap_err().ends_with("longer than 2097152 bytes"));
         fs::remove_file(&path).unwrap();
     }
 }

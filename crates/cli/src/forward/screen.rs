@@ -16,7 +16,7 @@ use softtimers::poller::{Outputs, Packet};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_wan::udp::is_misdirected;
 
-use super::rules::{Action, Rules, Seen};
+use super::rules::{Action, Filter, Seen};
 use super::side::{Hop, Peer, Side};
 use super::table::Table;
 
@@ -26,7 +26,7 @@ pub struct Screen {
     /// The clients.
     pub table: Rc<RefCell<Table>>,
     /// The rules, if there are any.
-    pub rules: Option<Rules>,
+    pub rules: Option<Filter>,
     /// The address that clients send to.
     pub local: SocketAddr,
     /// Where their datagrams go.

@@ -14,6 +14,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use crate::ticks::Ticks;
+
 /// The accounts of one thread on one processor.
 #[derive(Debug)]
 pub(super) struct Accounts {
@@ -93,7 +95,8 @@ impl Accounts {
             (now.waited, now.switches) = (waited, switches);
         }
         if let Some(length) = fill(self.stat.as_ref(), &mut self.text) {
-            now.stolen = stolen(&self.text[..length], self.processor).unwrap_or(now.stolen);
+            let stat = Ticks::parse(&String::from_utf8_lossy(&self.text[..length]), Some(self.processor));
+            now.stolen = stat.map_or(now.stolen, |ticks| ticks.steal);
         }
         if let Some(length) = fill(self.interrupts.as_ref(), &mut self.text) {
             let text = String::from_utf8_lossy(&self.text[..length]);
@@ -128,14 +131,6 @@ fn schedstat(file: &File) -> io::Result<[u64; 3]> {
     let text = str::from_utf8(&text[..length]).map_err(io::Error::other)?;
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     numbers.try_into().map_err(|_| io::ErrorKind::InvalidData.into())
-}
-
-/// The processor's eighth figure.
-fn stolen(stat: &[u8], processor: usize) -> Option<u64> {
-    let wanted = format!("cpu{processor} ");
-    let text = String::from_utf8_lossy(stat);
-    let line = text.lines().find_map(|line| line.strip_prefix(&wanted))?;
-    line.split_whitespace().nth(7)?.parse().ok()
 }
 
 /// Lines of a name, a count for each processor, and a description. Some are of the whole machine and have one count.
@@ -198,12 +193,6 @@ RES:          1          2  Rescheduling interrupts
         assert_eq!((lines[0].name.as_str(), lines[0].what.as_str()), ("1", "IO-APIC 1-edge keyboard"));
         count("", 2, &mut lines, &mut |_, _| panic!("nothing is there"));
         count(BEFORE, 1, &mut lines, &mut |_, _| panic!("it is not online"));
-    }
-
-    #[test]
-    fn steal_is_the_processors_own() {
-        let stat = b"cpu  1 1 1 1 1 1 1 90 0 0\ncpu1 1 1 1 1 1 1 1 7 0 0\ncpu11 0 0 0 0 0 0 0 9 0 0\n";
-        assert_eq!((stolen(stat, 1), stolen(stat, 11), stolen(stat, 2)), (Some(7), Some(9), None));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::End;
 use super::receiving;
 use crate::address;
 use crate::args::wan::is_local;
-use crate::args::{ForwardArgs, FrameDriver};
+use crate::args::{ForwardArgs, ForwardDriver, FrameDriver};
 use crate::failure::Failure;
 use crate::forward::frames::headers::Mac;
 use crate::forward::mode::Looking;
@@ -92,9 +92,23 @@ pub struct LegConfig {
 }
 
 fn between(args: &ForwardArgs) -> Result<Between, Failure> {
+    let driver = args.driver.map_or(Some(FrameDriver::default()), ForwardDriver::of_frames);
     if let (Some(listen), Some(to)) = (&args.udp, &args.to) {
+        if let (Some(_), Some(driver)) = (args.driver, driver) {
+            let driver = driver.name();
+            return Err(Failure::usage(format_args!(
+                "--driver {driver}: it is of frames between interfaces, --udp {listen} is of datagrams; only --driver udp \
+                 goes with that"
+            )));
+        }
         return Ok(Between::Addresses(relay(args, listen, to)?));
     }
+    let driver = driver.ok_or_else(|| {
+        let given = if args.interfaces.is_empty() { "nothing".to_owned() } else { args.interfaces.join(" ") };
+        Failure::usage(format_args!(
+            "--driver udp: it goes with --udp LISTEN --to ADDR, and given is {given}"
+        ))
+    })?;
     let names = <[String; 2]>::try_from(args.interfaces.clone()).map_err(|given| {
         let given = given.iter().fold(String::new(), |words, name| format!("{words} {name}"));
         Failure::usage(format_args!(
@@ -111,7 +125,7 @@ fn between(args: &ForwardArgs) -> Result<Between, Failure> {
     let a = leg(args.next_hop_a, &args.address_a, "--address-a")?;
     let b = leg(args.next_hop_b, &args.address_b, "--address-b")?;
     let routed = a.zip(b).map(|(a, b)| [a, b]);
-    let ForwardArgs { driver, pollers, take, .. } = *args;
+    let ForwardArgs { pollers, take, .. } = *args;
     if pollers > 1 && args.end.count.is_some() {
         return Err(Failure::usage(format_args!("--pollers {pollers}: --count is of one poller only")));
     }

@@ -7,7 +7,8 @@ use serde::Serialize;
 use softtimers::packet::{GeneratorConfig, complete_ipv4_checksum};
 use softtimers_core::{CatchUp, Rate};
 
-use super::{DEFAULT_DURATION, End, nanos, target};
+use super::send::target;
+use super::{DEFAULT_DURATION, End, nanos};
 use crate::address;
 use crate::args::{Busy, ClockName, Driver, MacAddress, SendArgs, Timer};
 use crate::failure::Failure;

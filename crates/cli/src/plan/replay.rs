@@ -14,7 +14,8 @@ use crate::recording::{self, Changed, Fit};
 use crate::replay::Summary;
 use crate::wire::{MAX_SIZE, MIN_SIZE};
 
-use super::{End, Phase, SendConfig, SendPlan, Traffic, destination};
+use super::send::Traffic;
+use super::{End, Phase, SendConfig, SendPlan, destination};
 
 /// A run of `replay`.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,4 +1,12 @@
 //! The account of everything a receiver was sent: no sockets, no clock, bounded memory.
+//!
+//! What a receiver says decides whether a sender is believed, and anybody may send it anything. So the account is a state
+//! machine, which tests and a fuzzer feed with every order, loss and forgery they can think of; times come with the datagrams.
+//!
+//! ```text
+//!   datagram, its peer and time ─▶ which flow? ─▶ Flow: sequence, gaps, delays ─▶ totals; the same of a second
+//!                                       └▶ no room, or no datagram of ours: counted as that, and nothing else
+//! ```
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,12 +15,13 @@ use std::time::Duration;
 
 use softtimers_core::{Histogram, Timestamp};
 
-use crate::distribution::{Moments, Recorder};
-use crate::gaps::{Gaps, Train};
+use crate::distribution::Recorder;
+use crate::gaps::Gaps;
 use crate::handshake::Consent;
-use crate::recv::report::{FlowReport, FlowsReport, RateReport, RecvReport};
+use crate::recv::flow::Flow;
+use crate::recv::report::{FlowsReport, RateReport, RecvReport};
 use crate::recv::second::Second;
-use crate::recv::sequence::{Arrival, Sequence};
+use crate::recv::sequence::Arrival;
 use crate::recv::strip::Strip;
 use crate::recv::variation::{self, Variation, delay};
 use crate::stream::Counter;
@@ -53,22 +62,6 @@ pub struct Ledger {
     second: Option<Counter<Second>>,
     /// How many of the flows have ended.
     ended: usize,
-}
-
-#[derive(Debug)]
-struct Flow {
-    peer: SocketAddr,
-    number: u32,
-    sequence: Sequence,
-    train: Train,
-    gaps: Moments,
-    variation: Variation,
-    first: Timestamp,
-    last: Timestamp,
-    received: u64,
-    reordered: u64,
-    duplicated: u64,
-    ended: bool,
 }
 
 impl Ledger {
@@ -119,11 +112,8 @@ impl Ledger {
                 let ours = token.is_none_or(|token| self.consent.gave(peer.ip(), token));
                 if ours && let Some(at) = self.place(peer, flow) {
                     let flow = &mut self.flows[at];
-                    let lost = flow.sequence.lost();
-                    flow.sequence.ended(sent);
                     self.ended += usize::from(!flow.ended);
-                    flow.ended = true;
-                    let lost = more(lost, flow.sequence.lost());
+                    let lost = flow.end(sent);
                     self.count(|second| second.counts.lost += lost);
                 }
                 None
@@ -153,7 +143,7 @@ impl Ledger {
         // n datagrams span the time of n - 1 intervals.
         let intervals = self.totals.received.saturating_sub(1);
         RecvReport {
-            lost: self.flows.iter().map(|flow| flow.sequence.lost()).fold(0, u64::saturating_add),
+            lost: self.flows.iter().map(Flow::lost).fold(0, u64::saturating_add),
             gaps,
             flows: self.flows.len() as u64,
             span_s: span.as_secs_f64(),
@@ -193,7 +183,7 @@ impl Ledger {
             count: self.flows.len() as u64,
             ended: self.ended as u64,
             received: over(&|flow| Some(flow.received)),
-            lost: over(&|flow| Some(flow.sequence.lost())),
+            lost: over(&|flow| Some(flow.lost())),
             gap_stddev_ns: over(&|flow| flow.gaps.stddev().map(rounded)),
             one_way_variation_mean_ns: over(&|flow| flow.variation.mean().map(rounded)),
             rate_pps: rate,
@@ -213,26 +203,16 @@ impl Ledger {
         };
         let flows = self.flows.len();
         let flow = &mut self.flows[at];
-        let lost = flow.sequence.lost();
-        let arrival = flow.sequence.arrive(came.sequence);
+        let (arrival, lost) = flow.arrive(came.sequence);
         if arrival == Arrival::Unlikely {
             self.foreign();
             return;
         }
-        let lost = more(lost, flow.sequence.lost());
-        flow.received += 1;
-        flow.reordered += u64::from(arrival == Arrival::Reordered);
-        flow.duplicated += u64::from(arrival == Arrival::Duplicate);
         if !came.interval.is_zero() {
             self.gaps.adopt_target(came.interval);
         }
         let gap = self.gaps.record(&mut flow.train, came.time);
-        if let Some(gap) = gap {
-            flow.gaps.record(u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX));
-        } else {
-            flow.first = came.time;
-        }
-        flow.last = flow.last.max(came.time);
+        flow.follows(gap, came.time);
         self.together.record(self.gaps.target(), flows, came.time);
         // What came before has had its delay.
         let first = matches!(arrival, Arrival::InOrder | Arrival::Reordered);
@@ -289,52 +269,6 @@ impl Ledger {
     }
 }
 
-impl Flow {
-    fn new(peer: SocketAddr, number: u32, variation: Variation) -> Self {
-        Flow {
-            peer,
-            number,
-            sequence: Sequence::default(),
-            train: Train::default(),
-            gaps: Moments::default(),
-            variation,
-            first: Timestamp::ZERO,
-            last: Timestamp::ZERO,
-            received: 0,
-            reordered: 0,
-            duplicated: 0,
-            ended: false,
-        }
-    }
-
-    /// Datagrams a second from its first to its last; `None` for fewer than two.
-    fn rate(&self) -> Option<f64> {
-        let span = self.last.saturating_duration_since(self.first);
-        // n datagrams span the time of n - 1 intervals.
-        (!span.is_zero()).then(|| (self.received - 1) as f64 / span.as_secs_f64())
-    }
-
-    fn report(&self) -> FlowReport {
-        FlowReport {
-            peer: self.peer.to_string(),
-            flow: self.number,
-            received: self.received,
-            lost: self.sequence.lost(),
-            reordered: self.reordered,
-            duplicated: self.duplicated,
-            gap_mean_ns: self.gaps.mean(),
-            gap_stddev_ns: self.gaps.stddev(),
-            one_way_variation_ns: self.variation.report(),
-            ended: self.ended,
-        }
-    }
-
-    /// Flows are worse the more they lost, and then the more their delay varied.
-    fn badness(&self) -> (u64, u64) {
-        (self.sequence.lost(), self.variation.mean().map_or(0, |mean| mean as u64))
-    }
-}
-
 /// The datagrams of all flows as they follow each other on the path that they share.
 ///
 /// Two of them stick together if they are closer than half the interval that the flows have together, which
@@ -370,12 +304,6 @@ pub(super) struct Came {
     sequence: u64,
     pub(super) interval: Duration,
     pub(super) bytes: u64,
-}
-
-/// How many more are lost; fewer, if one came after all.
-fn more(before: u64, now: u64) -> i64 {
-    let more = i128::from(now) - i128::from(before);
-    more.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 /// Forged addresses could make any number of flows; this many, and so all of one `send`, fit in 17 megabytes.

@@ -47,6 +47,11 @@ fn of(key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
     move |row| number(row, key)
 }
 
+/// The shares under a key, in percent.
+fn percents(key: &str) -> impl Fn(&Value) -> Option<f64> + '_ {
+    move |row| number(row, key).map(|share| share * 100.0)
+}
+
 /// Each value of a key in the order of its first row, as a text.
 fn values(rows: &[Value], key: &str) -> Vec<String> {
     let mut values: Vec<String> = vec![];

@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 
 use super::source::{SOURCES, Source};
 use crate::failure::{Failure, one_line};
+use crate::output::Report;
+use crate::sim::report::SimReport;
 
 /// What was saved, by source.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -92,6 +94,18 @@ impl Runs {
     /// # Errors
     /// As [`output`](Self::output).
     pub fn only(&self, source: &str) -> Result<&Value, String> {
+        let output = self.only_output(source)?;
+        let schema = text(output, "schema");
+        if schema.starts_with(SIM) && schema != SimReport::SCHEMA {
+            let (found, read) = (tamed(schema), SimReport::SCHEMA);
+            return Err(format!(
+                "{source}: {found}, which other versions print; this one reads {read}: run it again"
+            ));
+        }
+        Ok(output)
+    }
+
+    fn only_output(&self, source: &str) -> Result<&Value, String> {
         let run = self.whole(source)?;
         if is_output(run) {
             return Ok(run);
@@ -256,6 +270,8 @@ fn machine_line(machine: &Value) -> String {
 pub(super) const SCHEMA: &str = "softtimers.report.run/1";
 /// The largest run has some 100 KiB.
 const LARGEST_FILE: u64 = 32 << 20;
+/// What `sim` prints begins with it, whatever the version.
+const SIM: &str = "softtimers.sim/";
 const LONGEST_TEXT: usize = 300;
 const MOST_COMMANDS: usize = 64;
 const MOST_CAVEATS: usize = 8;
@@ -289,6 +305,20 @@ mod tests {
         let step = json!({ "exit": 77, "said": "needs\u{1b} CAP_BPF", "outputs": null });
         let message = because(json!({ "schema": SCHEMA, "steps": [step] }));
         assert_eq!(message, "doctor: not possible on that machine: needs\\u{1b} CAP_BPF");
+    }
+
+    #[test]
+    fn shares_in_percent_of_an_earlier_version_are_not_taken_for_fractions() {
+        let source = super::super::source::find("sim-deadline").unwrap();
+        let read = |schema: &str| {
+            let mut runs = Runs::default();
+            runs.keep(source, Ok(json!({ "schema": schema, "rows": [] })));
+            runs.only("sim-deadline").map(|_| ())
+        };
+        assert_eq!(read(SimReport::SCHEMA), Ok(()));
+        assert!(
+            read("softtimers.sim/1").unwrap_err().contains("sim-deadline: softtimers.sim/1, which other")
+        );
     }
 
     #[test]

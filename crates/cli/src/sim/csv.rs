@@ -43,7 +43,7 @@ pub fn lines(sweep: &Sweep, found: &PointRows) -> String {
             let _ = write!(lines, ",{}", field(&found.at[index]));
         }
         for (value, column) in row.iter().zip(sweep.experiment().columns) {
-            let _ = write!(lines, ",{}", field(&value.show(column.digits).to_string()));
+            let _ = write!(lines, ",{}", field(&column.data(value).to_string()));
         }
         lines.push('\n');
     }

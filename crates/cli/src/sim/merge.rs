@@ -14,8 +14,7 @@ use super::csv::HEAD;
 /// Puts the files together and prints the result.
 ///
 /// # Errors
-/// A usage failure that names the file and the line that is wrong or of another sweep; a check failure if points are
-/// missing.
+/// A usage failure that names the file and the line that is wrong or of another sweep, or the points that are missing.
 pub fn run(args: &SimMergeArgs) -> Result<(), Failure> {
     let mut whole = Whole::default();
     for file in &args.files {
@@ -77,7 +76,7 @@ impl Whole {
         let missing: Vec<_> = (1..=points).filter(|point| !self.points.contains_key(point)).collect();
         if let Some(first) = missing.first() {
             let count = missing.len();
-            return Err(Failure::check(format_args!(
+            return Err(Failure::usage(format_args!(
                 "{count} of {points} points are missing, the first is {first}"
             )));
         }

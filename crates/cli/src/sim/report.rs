@@ -55,7 +55,7 @@ impl<'a> SimReport<'a> {
         let names = axes.iter().map(|(_, name)| *name).chain(columns.iter().map(|column| column.name));
         let row = |found: &PointRows, row: &[Value]| {
             let at = axes.iter().map(|(index, _)| found.at[*index].clone());
-            let cells = row.iter().zip(columns).map(|(value, column)| value.show(column.digits).to_string());
+            let cells = row.iter().zip(columns).map(|(value, column)| column.text(value).to_string());
             at.chain(cells).map(|text| if text.is_empty() { "-".to_owned() } else { text }).collect()
         };
         let rows =
@@ -65,7 +65,7 @@ impl<'a> SimReport<'a> {
 }
 
 impl Report for SimReport<'_> {
-    const SCHEMA: &'static str = "softtimers.sim/1";
+    const SCHEMA: &'static str = "softtimers.sim/2";
     const ROWS: Option<&'static str> = Some("rows");
 
     fn table(&self) -> Table {
@@ -138,7 +138,7 @@ impl Serialize for Cells<'_> {
                 Value::Count(count) => map.serialize_entry(column.name, count)?,
                 // The digits that mean something, as everywhere else.
                 Value::Real(_) => {
-                    let shown = value.show(column.digits).to_string();
+                    let shown = column.data(value).to_string();
                     map.serialize_entry(column.name, &shown.parse::<f64>().ok())?;
                 }
                 Value::Missing => map.serialize_entry(column.name, &None::<f64>)?,

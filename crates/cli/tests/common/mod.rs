@@ -9,6 +9,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::{Once, mpsc};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// The command with these arguments, words separated by spaces.
@@ -43,6 +44,22 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("UTF-8")
 }
 
+/// Stops a process, and waits until it is: one that does not run at the moment stops when it would next, and not at all
+/// if it is told to go on before.
+pub fn stop(process: u32) {
+    let id = Pid::from_raw(process as i32).expect("a process");
+    kill_process(id, Signal::STOP).expect("our child");
+    let is_stopped = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    // The watchdog bounds the wait.
+    let tasks = || std::fs::read_dir(format!("/proc/{process}/task")).expect("our child").flatten();
+    while !tasks().all(is_stopped) {
+        std::thread::yield_now();
+    }
+}
+
 /// A failure as scripts rely on it: this exit code, one line on stderr, nothing on stdout.
 pub fn refusal(output: &Output, exit: i32) -> String {
     let message = stderr(output);
@@ -72,6 +89,18 @@ pub fn pair_of(subcommand: &str, flags: &str) -> (Value, Value) {
     let (exit, received, last_words) = receiver.finish();
     assert_eq!(exit, Some(0), "{words}: {last_words}");
     (serde_json::from_slice(&sender.stdout).expect("an object"), received)
+}
+
+/// Whether datagrams ran over the receiver's buffer, while it was kept from its processor for longer than the buffer has
+/// room for: for tens of milliseconds where nobody may have a large one. Then nothing follows from what is missing.
+pub fn ran_over(received: &Value) -> bool {
+    let drops = received["socket_drops"].as_u64().unwrap_or(0);
+    if drops > 0 {
+        let buffer = &received["config"]["recv_buffer_bytes"];
+        skipped(&format!("the receiver's buffer of {buffer} bytes ran over: {drops} were dropped"));
+        assert!(received["lost"].as_u64() <= Some(drops), "{received}");
+    }
+    drops > 0
 }
 
 /// What `--json-stream` printed: the lines of the intervals, and the object at the end. The intervals follow

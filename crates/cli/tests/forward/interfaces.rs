@@ -11,6 +11,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStderr, Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -59,6 +61,13 @@ impl Forwarder {
         let mut line = String::new();
         self.words.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// Where its metrics are, of which it has to speak next.
+    fn metrics(&mut self) -> String {
+        let said = self.says();
+        let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
+        address.unwrap_or_else(|| panic!("{said}")).to_owned()
     }
 
     fn id(&self) -> Pid {
@@ -147,21 +156,26 @@ fn bound(hosts: &Hosts, host: &str, address: &str) -> UdpSocket {
 /// over.
 fn echoed(near: &UdpSocket, far: &UdpSocket, text: &[u8]) {
     let to = far.local_addr().unwrap();
+    let from = arrival(far, text, || near.send_to(text, to).unwrap());
+    // The kernel takes a link that came up into use a little later, and at either end by itself.
+    arrival(near, text, || far.send_to(text, from).unwrap());
+}
+
+/// Sends until it has come, and tells from where.
+fn arrival(at: &UdpSocket, text: &[u8], send: impl Fn() -> usize) -> SocketAddr {
     let mut buffer = [0; 65_535];
-    far.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let arrived = (0..50).find_map(|_| {
-        near.send_to(text, to).unwrap();
+    at.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let arrived = (0..100).find_map(|_| {
+        assert_eq!(send(), text.len());
         loop {
-            match far.recv_from(&mut buffer) {
+            match at.recv_from(&mut buffer) {
                 Ok((length, from)) if &buffer[..length] == text => return Some(from),
                 Ok(_) => {}
                 Err(_) => return None,
             }
         }
     });
-    far.send_to(text, arrived.expect("an arrival")).unwrap();
-    let (length, _) = super::received(near, &mut buffer);
-    assert_eq!(&buffer[..length], text);
+    arrived.expect("an arrival")
 }
 
 /// Each byte, by the kernels' own TCP, offloads and all.
@@ -547,14 +561,118 @@ fn several_pollers_have_no_rates_and_no_more_queues_than_there_are() {
         let mut forwarder = Forwarder::start(hosts, &format!("--pollers 2 --rules {}", rules.0.display()));
         let (near, far) = (bound(hosts, "near", "10.97.0.1:0"), bound(hosts, "far", "10.97.0.2:0"));
         echoed(&near, &far, b"here");
-        fs::write(&rules.0, "port 9 rate 1kpps accept\naccept\n").unwrap();
+        super::rewrite(&rules.0, "port 9 rate 1kpps accept\naccept\n");
         let said = forwarder.says();
         assert!(said.contains("crew.rules:1: a rate") && said.ends_with("the old rules stay"), "{said}");
-        fs::write(&rules.0, "port 9 accept\naccept\n").unwrap();
+        super::rewrite(&rules.0, "port 9 accept\naccept\n");
         assert_eq!(forwarder.says(), "rules reloaded: 2 of them");
         echoed(&near, &far, b"still here");
         let report = forwarder.finish();
         assert_eq!((&report["rules"]["reloaded"], &report["rules"]["refused"]), (&1.into(), &1.into()));
+    });
+}
+
+/// What each rule has matched by now, and all that was decided about; of one scrape of two pollers.
+#[derive(Default)]
+struct Scrape {
+    matched: Vec<(String, u64)>,
+    retired: u64,
+    decided: u64,
+}
+
+impl Scrape {
+    fn of(text: &str) -> Self {
+        let mut scrape = Scrape::default();
+        for (name, value) in text.lines().filter_map(|line| line.rsplit_once(' ')) {
+            let value = || value.parse::<u64>().unwrap();
+            match name.strip_prefix("softtimers_forward_").unwrap_or_default() {
+                "rule_retired_total" => scrape.retired = value(),
+                "in_total" => scrape.decided += value(),
+                "dropped_total{stage=\"ring\"}" => scrape.decided -= value(),
+                name if name.starts_with("rule_matched_total{") => {
+                    let rule = name.split("rule=\"").nth(1).unwrap().trim_end_matches("\"}");
+                    scrape.matched.push((rule.to_owned(), value()));
+                }
+                _ => {}
+            }
+        }
+        scrape
+    }
+
+    fn matched_by(&self, rule: &str) -> u64 {
+        self.matched.iter().find(|(other, _)| other == rule).unwrap_or_else(|| panic!("{:?}", self.matched)).1
+    }
+}
+
+/// Each takes the changed rules up when it comes to it. What a scrape tells meanwhile adds up, a rule that stays keeps its
+/// count wherever it stands then, and what is counted by rules that are gone is not lost.
+#[test]
+fn several_pollers_count_exactly_while_rules_change() {
+    with_cable("counts", |hosts| {
+        let staying = ["from-port 1000-1019 accept", "accept"];
+        let text = |change: u64| {
+            let going = if change % 2 == 1 { "from-port 1030-1039 accept\n" } else { "" };
+            let [first, last] = staying;
+            format!("{}port {change} reject\n{going}{first}\n{last}\n", "#\n".repeat(change as usize % 3))
+        };
+        let rules = Scratch::new("counts.rules", &text(0));
+        let flags = format!("--pollers 2 --metrics 127.0.0.1:0 --rules {}", rules.0.display());
+        let mut forwarder = Forwarder::start(hosts, &flags);
+        let address = forwarder.metrics();
+        let over = Arc::new(AtomicBool::new(false));
+        let traffic = hosts.at("near", {
+            let over = Arc::clone(&over);
+            move || {
+                let sender = FrameSender::on(&Interface::named("eth").unwrap()).unwrap();
+                for number in (0..).take_while(|_| !over.load(Ordering::Relaxed)) {
+                    sender.send(&numbered(1_000 + (number % 40) as u16, number)).unwrap();
+                    if number % 50 == 0 {
+                        thread::park_timeout(Duration::from_millis(1));
+                    }
+                }
+            }
+        });
+        let (told, scrapes) = mpsc::channel();
+        let scraper = hosts.at("middle", {
+            let over = Arc::clone(&over);
+            move || {
+                while !over.load(Ordering::Relaxed) {
+                    told.send(Scrape::of(&scraped(&address))).unwrap();
+                }
+            }
+        });
+        let mut last = Scrape::default();
+        for change in 1..=6 {
+            fs::write(&rules.0, text(change)).unwrap();
+            assert_eq!(forwarder.says(), format!("rules reloaded: {} of them", 3 + change % 2));
+            // All that were made meanwhile, and one that was begun afterwards.
+            let mut left = 2;
+            while left > 0 {
+                let scrape = scrapes
+                    .try_recv()
+                    .or_else(|_| {
+                        left -= 1;
+                        scrapes.recv_timeout(WAIT)
+                    })
+                    .unwrap();
+                let matched = scrape.matched.iter().map(|(_, matched)| matched).sum::<u64>();
+                assert_eq!(matched + scrape.retired, scrape.decided);
+                for rule in staying.iter().filter(|_| !last.matched.is_empty()) {
+                    assert!(scrape.matched_by(rule) >= last.matched_by(rule), "{rule}");
+                }
+                last = scrape;
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        traffic.join().unwrap();
+        scraper.join().unwrap();
+        let report = forwarder.finish();
+        let rules = &report["rules"];
+        assert_eq!(rules["reloaded"], 6, "{rules}");
+        let matched = rules["entries"].as_array().unwrap().iter().map(|entry| count(entry, "/matched"));
+        let decided = count(&report, "/in") - count(&report, "/dropped/ring");
+        assert_eq!(matched.sum::<u64>() + count(rules, "/retired"), decided, "{report}");
+        assert!(count(rules, "/retired") > 0 && count(rules, "/entries/1/matched") > 0, "{rules}");
     });
 }
 
@@ -574,28 +692,22 @@ fn another_xdp_program_stays() {
     });
 }
 
+fn scraped(address: &str) -> String {
+    super::http(address, "GET /metrics HTTP/1.1\r\n\r\n")
+}
+
 #[test]
 fn metrics_tell_why_frames_went_no_further() {
     with_router("metrics", |hosts| {
         let mut forwarder = Forwarder::start(hosts, &format!("{} --metrics 127.0.0.1:0", routing()));
-        let said = forwarder.says();
-        let address = said.strip_prefix("metrics on http://").and_then(|rest| rest.strip_suffix("/metrics"));
-        let address = address.unwrap_or_else(|| panic!("{said}")).to_owned();
+        let address = forwarder.metrics();
         let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:0"));
         echoed(&near, &far, b"there");
         set_hops(&near, 1);
         let told = raw(hosts, "near", AddressFamily::INET, ipproto::ICMP);
         near.send_to(b"too far", far.local_addr().unwrap()).unwrap();
         first(&told, |packet| packet.get(20) == Some(&11));
-        let text = hosts.at("middle", move || {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.set_read_timeout(Some(WAIT)).unwrap();
-            stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-            let mut text = String::new();
-            stream.read_to_string(&mut text).unwrap();
-            text
-        });
-        let text = text.join().unwrap();
+        let text = hosts.at("middle", move || scraped(&address)).join().unwrap();
         for line in [
             "softtimers_forward_refused_total{why=\"hop_limit\"} 1\n",
             "softtimers_forward_told_total 1\n",
@@ -667,13 +779,13 @@ fn rules_are_reloaded_and_errors_leave_the_old_ones() {
         near.send_to(b"rejected", other.local_addr().unwrap()).unwrap();
         assert!(other.recv(&mut [0; 64]).is_err());
 
-        fs::write(&file.0, "type arp accept\nprotocol upd accept\nreject\n").unwrap();
+        super::rewrite(&file.0, "type arp accept\nprotocol upd accept\nreject\n");
         let said = forwarder.says();
         let wrong = "interfaces.rules:2: protocol 'upd': tcp, udp, icmp, icmpv6, or a number from 0 to 255";
         assert!(said.ends_with(&format!("{wrong}; the old rules stay")), "{said}");
         echoed(&near, &far, b"still accepted");
 
-        fs::write(&file.0, "type arp accept\nprotocol udp on b accept\nport 7001 accept\nreject\n").unwrap();
+        super::rewrite(&file.0, "type arp accept\nprotocol udp on b accept\nport 7001 accept\nreject\n");
         assert_eq!(forwarder.says(), "rules reloaded: 4 of them");
         echoed(&near, &other, b"accepted now");
         let report = forwarder.finish();

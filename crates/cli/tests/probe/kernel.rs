@@ -112,7 +112,9 @@ fn the_lines_of_the_seconds_add_up() {
     let output = command("probe --cpu 0 --duration 1300ms --json-stream").output().unwrap();
     let Some(output) = possible(output) else { return };
     let (lines, report) = streamed(&output.stdout, "probe", "intervals");
-    assert!(lines.len() >= 2 && lines[0]["interval"]["cpus"].as_array().unwrap().len() == 1);
+    assert!(lines.iter().all(|line| line["interval"]["cpus"].as_array().unwrap().len() == 1));
+    // One at the full second and one at the end, unless the machine was that late with the first.
+    assert!(lines.len() >= 2 || lines[0]["to_s"].as_f64() >= Some(1.1), "{lines:?}");
     assert_eq!(report["cpus"].as_array().unwrap().len(), 1);
 }
 

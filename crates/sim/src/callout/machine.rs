@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use super::facility::{Facility, Name};
 use super::occupancy::Occupancy;
-use super::{Callout, Parameters, Streams};
+use super::{Callout, Parameters, Steps, Streams};
 
 /// A processor, its clock, and its timers. Times are nanoseconds.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Machine {
     }
 
     /// All iterations, and how many of them were cancelled.
-    pub(super) fn work(&mut self, parameters: &Parameters, streams: Streams) -> u64 {
+    pub(super) fn work(&mut self, parameters: &Parameters, streams: Streams, steps: &Steps) -> u64 {
         let (far, timeout) = (parameters.count("far"), parameters.limit("timeout"));
         let answer = parameters.time("answer").as_nanos() as u64;
         let around = parameters.time("call").as_nanos() as u64;
@@ -79,6 +79,9 @@ impl Machine {
         loop {
             let at = interval.map_or(0, |interval| (sets as f64 * interval) as u64).max(self.now);
             let more = sets < parameters.count("iterations");
+            if !steps.go_on(sets, parameters.count("iterations")) {
+                return cancels;
+            }
             let answer_first = answers.front().is_some_and(|(when, ..)| !more || *when <= at);
             if let Some((when, name, number)) = answer_first.then(|| answers.pop_front()).flatten() {
                 self.wait_until(when);

@@ -4,6 +4,7 @@ use crate::experiment::{Experiment, RunError};
 use crate::parameter::Parameters;
 use crate::streams::Streams;
 use crate::table::{Column, Row, Value};
+use crate::watch::Steps;
 
 use super::account::Account;
 use super::paper::PaperTrace;
@@ -48,7 +49,7 @@ const COLUMNS: &[Column] = &[
         .digits(0),
 ];
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let settings = settings(parameters)?;
     let schemes = match parameters.choice("scheme") {
         "table-3" => Scheme::TABLE_3.to_vec(),
@@ -58,9 +59,13 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
     let mut rows = vec![];
     for source in sources(parameters, streams)? {
         for &scheme in &schemes {
-            let account = settings.run(scheme, source.arrivals(), streams.seed(), |_, _| ());
-            // The paper's figures are for the paper's parameters; beside others they are what these are compared with.
-            rows.push(row(source.name, scheme, &account, source.paper));
+            let account = settings.run(
+                scheme,
+                source.arrivals().take_while(|_| steps.is_wanted()),
+                streams.seed(),
+                |_, _| (),
+            );
+            rows.push(row(source.name, scheme, &account, source.paper.filter(|_| settings.are_of_table_2())));
         }
     }
     Ok(rows)

@@ -11,6 +11,7 @@ use softtimers_core::poll::hip::{Costs, HipConfig};
 
 use crate::arrivals::{Bursts, LanError, of_trace};
 use crate::streams::Streams;
+use crate::watch::Steps;
 
 use super::account::Account;
 use super::paper::PaperTrace;
@@ -32,10 +33,20 @@ pub struct Fit {
 }
 
 /// Searches for the bursts with which a trace of the paper gives its figures, starting from `best`.
-pub fn fit(row: &PaperTrace, best: Bursts, tries: u32, streams: Streams, config: HipConfig) -> Fit {
+pub fn fit(
+    row: &PaperTrace,
+    best: Bursts,
+    tries: u32,
+    streams: Streams,
+    config: HipConfig,
+    steps: &Steps,
+) -> Fit {
     let mut random = streams.of("fit");
     let mut best = (numbers(best), error_of(row, best, config));
     for number in 0..tries {
+        if !steps.go_on(number.into(), tries.into()) {
+            break;
+        }
         let candidate = if number < tries / 3 {
             BOUNDS.map(|bound| bound.anywhere(&mut random))
         } else {

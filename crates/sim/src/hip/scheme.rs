@@ -113,6 +113,16 @@ impl Settings {
         quota: 1,
     };
 
+    /// Whether what Table 2 sets is set as there, so that Table 3 has figures to compare with. On what the paper can be
+    /// read in two ways, or says nothing, it has no value.
+    pub fn are_of_table_2(&self) -> bool {
+        let table_2 = |hip: HipConfig| {
+            let HipConfig { shortest, longest, alpha, beta, gamma, phi, unsuccessful, .. } = hip;
+            ([shortest, longest], [alpha, beta, gamma, phi], unsuccessful)
+        };
+        (table_2(self.hip), self.costs) == (table_2(Settings::PAPER.hip), Settings::PAPER.costs)
+    }
+
     /// Receives all of `arrivals` in one way.
     ///
     /// `seed` decides trigger states at random, and nothing else. `watch` sees all events but the empty polls of

@@ -8,6 +8,7 @@ use crate::experiment::{Experiment, RunError};
 use crate::parameter::Parameters;
 use crate::streams::Streams;
 use crate::table::{Column, Row, Value};
+use crate::watch::Steps;
 
 use super::fit::{self, Fit};
 use super::paper::{PaperTrace, TRACES};
@@ -52,12 +53,12 @@ pub static HIP_TRACES: Experiment = Experiment {
 
 const NAMES: &[&str] = &["t-high-1", "t-high-2", "t-med-1", "t-med-2", "t-low-1", "t-low-2"];
 
-fn run(set: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(set: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let index = traces::find(set.choice("synthetic")).unwrap_or(0);
     let (paper, tries) = (&TRACES[index], set.count_u32("refit"));
     let reading = parameters::reading(set, "reading");
     let config = parameters::preset(reading);
-    let fit = fit::fit(paper, traces::fitted(reading)[index], tries, streams, config);
+    let fit = fit::fit(paper, traces::fitted(reading)[index], tries, streams, config, steps);
     let trace = traces::lan(paper, fit.bursts).trace(streams).map_err(RunError::new)?;
     Ok(vec![row(paper, &trace, fit)])
 }

@@ -7,12 +7,16 @@ use softtimers_core::poll::hip::{Costs, Deviation, HipConfig, Rounding};
 use softtimers_core::poll::{Factor, Preset};
 use softtimers_core::{Timestamp, Trace, TraceBuilder};
 
+mod clock_period;
 mod machine;
 
 use super::paper::TRACES;
 use super::*;
 use crate::arrivals::{self, SelfSimilar, SelfSimilarConfig};
+use crate::parameter::{Parameters, Setting};
 use crate::streams::Streams;
+use crate::table::Value;
+use crate::watch::Steps;
 
 const SEEDS: std::ops::Range<u64> = 1..4;
 const READINGS: [HipConfig; 2] = [HipConfig::preset(Preset::Paper), HipConfig::event()];
@@ -216,27 +220,30 @@ fn a_larger_phi_polls_less_often() {
     });
 }
 
+/// Table 3 has figures for the values of Table 2 alone.
 #[test]
-fn a_shorter_clock_period_makes_it_better() {
-    let tick =
-        |config: HipConfig, micros| with(HipConfig { shortest: Duration::from_micros(micros), ..config });
-    for (paper::PaperTrace { name, .. }, trace) in table_1(1) {
-        let delays = |config| {
-            [10_000, 1_000, 100].map(|micros| run(Scheme::Hip, &tick(config, micros), &trace).delay_us())
-        };
-        // Where a period holds from the arrival that gave it, as it stands.
-        let [ten, one, tenth] = delays(READINGS[1]);
-        assert!(ten > one && one > tenth, "{name}: {ten} {one} {tenth}");
-        // Where it is loaded and cut to whole ticks, a finer tick also cuts less off; at about the same overhead, which
-        // a smaller φ gives, the delay is less here too.
-        let [ten, one, _] = delays(READINGS[0]);
-        assert!(ten > one, "{name}: {ten} {one}");
-        let same = run(Scheme::Hip, &with(READINGS[0]), &trace);
-        let finer = HipConfig { phi: Factor::thousandths(1_500), ..READINGS[0] };
-        let finer = run(Scheme::Hip, &tick(finer, 100), &trace);
-        assert!(finer.delay_us() < same.delay_us(), "{name}: {} {}", finer.delay_us(), same.delay_us());
-        assert!(finer.overhead_us() < same.overhead_us() * 1.03, "{name}");
+fn the_papers_figures_stand_beside_the_papers_parameters_only() {
+    let papers = |name, setting| {
+        let parameters = Parameters::new(HIP.parameters)
+            .with("synthetic", Setting::Choice("t-low-1"))
+            .with("scheme", Setting::Choice("hip"))
+            .with(name, setting);
+        let row = (HIP.run)(&parameters, Streams::new(1), &Steps::unwatched()).unwrap().remove(0);
+        let beside = row.into_iter().zip(HIP.columns).filter(|(_, column)| column.name.starts_with("paper_"));
+        beside.filter(|(value, _)| *value != Value::Missing).count()
+    };
+    let millis = |millis| Setting::Time(Duration::from_millis(millis));
+    for (name, of_paper, other) in [
+        ("gamma", Setting::Real(2.0), Setting::Real(3.0)),
+        ("phi", Setting::Real(2.5), Setting::Real(2.0)),
+        ("t-min", millis(1), millis(2)),
+        ("t-max", millis(10), millis(20)),
+        ("costs", Setting::Choice("table-2"), Setting::Choice("cm5")),
+    ] {
+        assert_eq!((papers(name, of_paper), papers(name, other)), (6, 0), "{name}");
     }
+    // How the text is read is no parameter of it.
+    assert_eq!(papers("reading", Setting::Choice("event")), 6);
 }
 
 #[test]
@@ -342,9 +349,9 @@ fn a_search_finds_no_worse_and_the_same_again() {
     let (row, config) = (&TRACES[0], READINGS[0]);
     let start = traces::bursts(3_000, 1_500, 500, 20_000, 6_000, 500, 100);
     let before = fit::error_of(row, start, config);
-    let found = fit::fit(row, start, 12, Streams::new(3), config);
+    let found = fit::fit(row, start, 12, Streams::new(3), config, &Steps::unwatched());
     assert!(found.error <= before);
-    assert_eq!(fit::fit(row, start, 12, Streams::new(3), config), found);
+    assert_eq!(fit::fit(row, start, 12, Streams::new(3), config, &Steps::unwatched()), found);
     // Those that are published are better than any of a search as short as this.
     assert!(fit::error_of(row, traces::FITTED[0], config) < found.error.min(0.02));
 }

@@ -16,7 +16,7 @@ use softtimers_core::Timestamp;
 use super::config::{Config, Consumer, Kernel};
 use super::costs::{Costs, WIRE};
 use super::router::Router;
-use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Streams, Value};
+use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
 /// One row for a burst.
 pub static BURST: Experiment = Experiment {
@@ -56,7 +56,7 @@ pub static BURST: Experiment = Experiment {
     run,
 };
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
     let kernel = parameters.choice("kernel");
     let (burst, gap) = (parameters.count_u32("burst"), parameters.time("gap"));
     let ultrix = kernel == "ultrix";

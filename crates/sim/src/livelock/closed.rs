@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use super::config::{Config, Consumer};
+use super::config::{Config, Consumer, TransmitPriority};
 use super::costs::{self, Costs};
 
 /// What a kernel comes to.
@@ -41,6 +41,14 @@ impl Closed {
         let Costs { interrupt, receive, input, output, finish, queue, process, .. } = costs;
         let sent = costs.transmit_interrupt + costs.transmit;
         let (before, after) = match config.consumer {
+            Consumer::Kernel if config.to_completion => {
+                let forwarded = receive + costs.forward();
+                // Where transmitting comes first, what cannot be forwarded is dropped in the interface.
+                if config.transmit == TransmitPriority::Higher {
+                    return Closed { before: None, whole: seconds(forwarded + sent) };
+                }
+                (forwarded, sent)
+            }
             Consumer::Kernel => (interrupt + receive, input + output + finish + sent),
             Consumer::Screend => (interrupt + receive + input + queue, process + output + finish + sent),
             Consumer::Monitor => (interrupt + receive + input + queue, process),

@@ -54,6 +54,31 @@ pub enum Consumer {
     Monitor,
 }
 
+/// Of a transmit interrupt, as compared with the receive interrupt (§4.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransmitPriority {
+    /// The same, and the driver looks for received packets first.
+    Equal,
+    /// It waits until no packet has been received.
+    Lower,
+    /// It interrupts receiving.
+    Higher,
+}
+
+impl TransmitPriority {
+    /// Their names on the command line, in order.
+    pub const NAMES: &[&str] = &["equal", "lower", "higher"];
+
+    /// By its name; equal for any other.
+    pub fn named(name: &str) -> Self {
+        match name {
+            "lower" => TransmitPriority::Lower,
+            "higher" => TransmitPriority::Higher,
+            _ => TransmitPriority::Equal,
+        }
+    }
+}
+
 /// The machine, its kernel and its load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
@@ -75,8 +100,10 @@ pub struct Config {
     pub user: bool,
     /// The driver of the interrupt-driven kernels takes all packets there are in one interrupt.
     pub batching: bool,
-    /// Their transmit interrupt has a lower priority than the receive interrupt (§4.4).
-    pub transmit_lower: bool,
+    /// The priority of their transmit interrupt (§4.4).
+    pub transmit: TransmitPriority,
+    /// Their receive interrupt does all of IP, instead of queueing packets for a thread below it (§4.4).
+    pub to_completion: bool,
     /// Packets are handed to the transmitter while it is active (§8.2).
     pub eager: bool,
     /// Of the costs.
@@ -108,7 +135,8 @@ impl Config {
             period: Duration::from_millis(1),
             user: false,
             batching: true,
-            transmit_lower: false,
+            transmit: TransmitPriority::Equal,
+            to_completion: false,
             eager: false,
             percent: 100,
             process: None,

@@ -5,10 +5,10 @@ use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota, TimeO
 use std::time::Duration;
 
 use super::closed::Closed;
-use super::config::{Config, Consumer, Kernel};
+use super::config::{Config, Consumer, Kernel, TransmitPriority};
 use super::generator::Spacing;
 use super::router::Router;
-use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Streams, Value};
+use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
 /// Output by input, and where the rest was dropped: figures 2, 5, 6, 7, 9 and 10.
 pub static LIVELOCK: Experiment = Experiment {
@@ -25,12 +25,12 @@ pub static LIVELOCK: Experiment = Experiment {
     run,
 };
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let config = config(parameters)?;
     // It knows of no limit by processor time.
     let closed = config.limit.is_none().then(|| Closed::of(&config).output(config.rate as f64));
-    let found = Router::new(config, streams).run();
-    let of_arrived = |count: u64| Value::Real(100.0 * count as f64 / found.arrived.max(1) as f64);
+    let found = Router::new(config, streams).run_in(steps, 0, 1);
+    let of_arrived = |count: u64| Value::Real(count as f64 / found.arrived.max(1) as f64);
     let micros = |q| found.latency.quantile(q).map(|nanos| nanos as f64 / 1e3);
     let quota = found.quota.map_or(parameters.limit("quota"), |quota| Some(quota.into()));
     let delivered = found.delivered.max(1) as f64;
@@ -46,12 +46,12 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
         of_arrived(found.drops.output),
         micros(0.5).into(),
         micros(0.99).into(),
-        config.user.then(|| 100.0 * found.share(found.user)).into(),
+        config.user.then(|| found.share(found.user)).into(),
         (found.interrupts as f64 / delivered).into(),
         (found.starts as f64 / delivered).into(),
         config.kernel.polls().then(|| found.rate(found.polling.empty_looks)).into(),
-        (100.0 * found.share(found.starved)).into(),
-        (100.0 * found.livelocked).into(),
+        found.share(found.starved).into(),
+        found.livelocked.into(),
     ]])
 }
 
@@ -61,22 +61,21 @@ const COLUMNS: &[Column] = &[
     Column::new("offered_pps", "packets that arrived, a second"),
     Column::new("output_pps", "packets that came through, a second"),
     Column::new("closed_pps", "what a closed form says of that"),
-    Column::new("ring_drops", "% of arrivals that the interface dropped").digits(1),
-    Column::new("ipintrq_drops", "% dropped between driver and IP").digits(1),
-    Column::new("process_drops", "% dropped at the queue to a process").digits(1),
-    Column::new("out_drops", "% dropped at the output queue").digits(1),
+    Column::share("ring_drops", "share of arrivals that the interface dropped"),
+    Column::share("ipintrq_drops", "share dropped between driver and IP"),
+    Column::share("process_drops", "share dropped at the queue to a process"),
+    Column::share("out_drops", "share dropped at the output queue"),
     Column::new("p50_us", "median time from arrival to the end of transmission").digits(0),
     Column::new("p99_us", "the 99th percentile of that").digits(0),
-    Column::new("user_share", "% of the processor that the computing process had (--user yes)").digits(1),
+    Column::share("user_share", "of the processor that the computing process had (--user yes)"),
     Column::new("interrupts", "interrupts for each packet that came through").digits(2),
     Column::new("starts", "hand-overs to the transmitter for each of them").digits(2),
     Column::new("empty_pps", "polls that found nothing, a second"),
-    Column::new(
+    Column::share(
         "starved",
-        "% of time in which packets waited for a transmitter that idled for 5 ms and more",
-    )
-    .digits(1),
-    Column::new("livelocked", "% of time in which input had come to nothing for 10 ms").digits(1),
+        "share of time in which packets waited for a transmitter that idled for 5 ms and more",
+    ),
+    Column::share("livelocked", "share of time in which input had come to nothing for 10 ms"),
 ];
 
 /// What a kernel and its load are set by.
@@ -163,8 +162,14 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "transmit",
         about: "Priority of the transmit interrupt, to the receive interrupt (4.4)",
-        kind: Kind::Choice(&["equal", "lower"]),
+        kind: Kind::Choice(TransmitPriority::NAMES),
         default: Setting::Choice("equal"),
+    },
+    Parameter {
+        name: "ip",
+        about: "Where kernels that do not poll do it: a thread below all interrupts, or the receive interrupt (4.4)",
+        kind: Kind::Choice(&["thread", "interrupt"]),
+        default: Setting::Choice("thread"),
     },
     Parameter {
         name: "eager",
@@ -225,6 +230,12 @@ pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
             )));
         }
     }
+    if parameters.choice("ip") == "interrupt" && kernel.polls() {
+        let kernel = parameters.choice("kernel");
+        return Err(RunError::new(format_args!(
+            "ip interrupt: kernel {kernel} polls; unmodified and no-polling do not"
+        )));
+    }
     let config = Config {
         consumer,
         quota,
@@ -234,7 +245,8 @@ pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
         period: parameters.time("period"),
         user: yes("user"),
         batching: yes("batching"),
-        transmit_lower: parameters.choice("transmit") == "lower",
+        transmit: TransmitPriority::named(parameters.choice("transmit")),
+        to_completion: parameters.choice("ip") == "interrupt",
         eager: yes("eager"),
         percent: parameters.count_u32("cost"),
         spacing: Spacing::named(parameters.choice("spacing")),

@@ -7,7 +7,7 @@ use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
 
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;
-use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Streams};
+use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
 /// Figures 2, 5, 6, 7, 9 and 10, whose numbers in the earlier version of the paper, 6-1 to 7-1, are used here.
 pub static FIGURES: Experiment = Experiment {
@@ -33,20 +33,30 @@ pub static FIGURES: Experiment = Experiment {
         Column::new("figure", "number in the conference version"),
         Column::new("series", "which kernel, as the figure names it"),
         Column::new("input_pps", "packets a second that arrive"),
-        Column::new("paper", "what the figure has: packets a second; % of the processor in 7-1").digits(1),
-        Column::new("model", "what the model has").digits(1),
+        Column::new("paper_pps", "packets a second that come out; but for 7-1").digits(1),
+        Column::new("output_pps", "what the model has").digits(1),
+        Column::share("paper_user_share", "of the processor that a computing process has; 7-1 alone"),
+        Column::share("user_share", "what the model has"),
     ],
     sweep: &[("figure", "6-1,6-3,6-4,6-5,6-6,7-1")],
     run,
 };
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (figure, duration) = (parameters.choice("figure"), parameters.time("duration"));
-    let rows = points().filter(|point| point.figure == figure).map(|point| {
+    let wanted = || points().filter(|point| point.figure == figure);
+    let all = wanted().count() as u64;
+    let rows = wanted().zip(0..).map(|(point, number)| {
         let config = Config { duration, rate: point.input.round() as u64, ..series(point.series) };
-        let found = Router::new(config, streams).run();
-        let model = if config.user { 100.0 * found.share(found.user) } else { found.rate(found.delivered) };
-        vec![point.figure.into(), point.series.into(), point.input.into(), point.output.into(), model.into()]
+        let found = Router::new(config, streams).run_in(steps, number, all);
+        let (rates, shares) = if config.user {
+            ([None; 2], [Some(point.output / 100.0), Some(found.share(found.user))])
+        } else {
+            ([Some(point.output), Some(found.rate(found.delivered))], [None; 2])
+        };
+        let mut row: Row = vec![point.figure.into(), point.series.into(), point.input.into()];
+        row.extend(rates.into_iter().chain(shares).map(Value::from));
+        row
     });
     Ok(rows.collect())
 }

@@ -6,7 +6,7 @@ use super::closed::Closed;
 use super::config::Config;
 use super::experiment::{PARAMETERS, config};
 use super::router::Router;
-use crate::{Column, Experiment, Parameters, Row, RunError, Streams};
+use crate::{Column, Experiment, Parameters, Row, RunError, Steps, Streams};
 
 /// One row for a whole curve.
 pub static MLFRR: Experiment = Experiment {
@@ -29,18 +29,20 @@ pub static MLFRR: Experiment = Experiment {
     run,
 };
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let config = config(parameters)?;
-    let at = |rate| Router::new(Config { rate, ..config }, streams).run();
+    let at = |rate, run| Router::new(Config { rate, ..config }, streams).run_in(steps, run, SEARCH + RATES);
     let mut search = LossFree::new(100, WIRE_PPS);
+    let mut runs = 0;
     while let Some(rate) = search.rate() {
-        let drops = at(rate).drops;
+        let drops = at(rate, runs.min(SEARCH - 1)).drops;
+        runs += 1;
         search.tried(drops.ring + drops.ipintrq + drops.process + drops.output == 0);
     }
     let points: Vec<_> = (1..=RATES)
         .map(|step| {
             let offered = WIRE_PPS * step / RATES;
-            let found = at(offered);
+            let found = at(offered, SEARCH + step - 1);
             Point { offered: found.rate(found.arrived) as u64, delivered: found.rate(found.delivered) as u64 }
         })
         .collect();
@@ -67,3 +69,5 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
 /// What the wire carries.
 const WIRE_PPS: u64 = 14_880;
 const RATES: u64 = 30;
+/// Runs that the search takes, nearly: for whoever watches.
+const SEARCH: u64 = 20;

@@ -9,7 +9,7 @@ use softtimers_core::poll::{FeedbackConfig, Quota};
 
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;
-use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Streams};
+use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
 
 /// Packets captured by packets sent.
 pub static MONITOR: Experiment = Experiment {
@@ -66,8 +66,8 @@ pub static MONITOR: Experiment = Experiment {
         Column::new("feedback", "whether there is any"),
         Column::new("sent_pps", "packets on the network, a second"),
         Column::new("captured_pps", "packets that tcpdump got, a second"),
-        Column::new("interface_drops", "% dropped by the interface").digits(1),
-        Column::new("filter_drops", "% dropped at the queue to tcpdump").digits(1),
+        Column::share("interface_drops", "share dropped by the interface"),
+        Column::share("filter_drops", "share dropped at the queue to tcpdump"),
     ],
     sweep: &[
         ("file", "null,disk"),
@@ -77,7 +77,7 @@ pub static MONITOR: Experiment = Experiment {
     run,
 };
 
-fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> {
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (queue, room) = (parameters.count_u32("queue"), parameters.count_u32("room"));
     let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
     let wanted = parameters.choice("feedback") == "yes";
@@ -94,8 +94,8 @@ fn run(parameters: &Parameters, streams: Streams) -> Result<Vec<Row>, RunError> 
         duration: parameters.time("duration"),
         ..Config::new(Kernel::Polled, parameters.count("rate"))
     };
-    let found = Router::new(config, streams).run();
-    let share = |count: u64| 100.0 * count as f64 / found.arrived.max(1) as f64;
+    let found = Router::new(config, streams).run_in(steps, 0, 1);
+    let share = |count: u64| count as f64 / found.arrived.max(1) as f64;
     Ok(vec![vec![
         parameters.choice("file").into(),
         parameters.choice("feedback").into(),

@@ -14,14 +14,14 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 
 use super::account::{Account, Outcome};
-use super::config::{Config, Consumer, Kernel};
+use super::config::{Config, Consumer, Kernel, TransmitPriority};
 use super::costs::{self, Costs};
 use super::generator::Generator;
 use super::interrupts::Interrupts;
 use super::polled::Polled;
 use crate::device::{Ring, Transmitter};
 use crate::machine::{Attempt, Dispatched, Level, Processor, TaskConfig, TaskId};
-use crate::{Engine, Streams};
+use crate::{Engine, Steps, Streams};
 
 /// A packet: when it arrived.
 pub(super) type Packet = Timestamp;
@@ -116,10 +116,22 @@ impl Router {
     }
 
     /// Runs a warm-up and then the measurement, and says what came of it.
-    pub fn run(mut self) -> Outcome {
+    pub fn run(self) -> Outcome {
+        self.run_in(&Steps::unwatched(), 0, 1)
+    }
+
+    /// The same as one of a point's runs: after `before` of `runs`.
+    pub(super) fn run_in(mut self, steps: &Steps, before: u64, runs: u64) -> Outcome {
         self.run_until(Timestamp::ZERO + WARM_UP);
         self.account_begins();
-        self.run_until(Timestamp::ZERO + WARM_UP + self.config.duration);
+        let slices = (self.config.duration.as_nanos() / SLICE.as_nanos()) as u64 + 1;
+        for slice in 1..=slices {
+            if !steps.go_on(before * slices + slice - 1, runs * slices) {
+                break;
+            }
+            let end = SLICE.saturating_mul(slice as u32).min(self.config.duration);
+            self.run_until(Timestamp::ZERO + WARM_UP + end);
+        }
         self.outcome()
     }
 
@@ -302,9 +314,15 @@ impl Tasks {
         let network = match config.kernel {
             // It is the interrupt handler, and polls before it returns.
             Kernel::HighIpl => TaskConfig::interrupt(DEVICE),
+            // A function that the handler calls: it is done before the handler goes on.
+            _ if config.to_completion => TaskConfig::interrupt(IN_HANDLER),
             _ => thread(NETWORK, costs.switch_network),
         };
-        let transmit = if config.transmit_lower { TRANSMIT_LOWER } else { DEVICE };
+        let transmit = match config.transmit {
+            TransmitPriority::Equal => DEVICE,
+            TransmitPriority::Lower => TRANSMIT_LOWER,
+            TransmitPriority::Higher => IN_HANDLER,
+        };
         Tasks {
             clock: cpu.add(TaskConfig::interrupt(CLOCK)),
             receive: cpu.add(TaskConfig::interrupt(DEVICE)),
@@ -320,7 +338,9 @@ impl Tasks {
 
 /// Of both devices in the paper (SPLIMP).
 const DEVICE: Level = Level(8);
-const CLOCK: Level = Level(9);
+/// Before the receive handler goes on: IP, where that does it, and a transmit interrupt of a higher priority.
+const IN_HANDLER: Level = Level(9);
+const CLOCK: Level = Level(10);
 const TRANSMIT_LOWER: Level = Level(7);
 /// Above all consumers of packets (§8.2.1).
 const NETWORK: Level = Level(4);
@@ -328,5 +348,7 @@ const PROCESS: Level = Level(3);
 const BACKGROUND: Level = Level(2);
 const USER: Level = Level(1);
 
+/// Between two looks at whether somebody still wants to know: milliseconds of a processor.
+const SLICE: Duration = Duration::from_secs(1);
 /// Not measured: queues fill, and the quota of a climb settles elsewhere.
 pub const WARM_UP: Duration = Duration::from_millis(200);

@@ -6,7 +6,7 @@ use crate::table::Value;
 fn find(nodes: u64, set: &[(&str, Setting)]) -> [f64; 8] {
     let parameters = Parameters::new(NOISE.parameters).with("nodes", Setting::Count(nodes));
     let parameters = set.iter().fold(parameters, |all, (name, setting)| all.with(name, setting.clone()));
-    let rows = run(&parameters, Streams::new(1)).unwrap();
+    let rows = run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap();
     std::array::from_fn(|index| match rows[0][index] {
         Value::Count(count) => count as f64,
         Value::Real(number) => number,
@@ -68,11 +68,16 @@ fn what_cannot_be_is_refused() {
     let mut one = TraceBuilder::default();
     one.push(Timestamp::from_micros(5), 0);
     let parameters = Parameters::new(NOISE.parameters).with("stamps", Setting::Trace(one.finish()));
-    let error = run(&parameters, Streams::new(1)).unwrap_err().to_string();
+    let error = run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap_err().to_string();
     assert_eq!(error, "stamps: one time alone is no phase");
     let many = Parameters::new(NOISE.parameters)
         .with("nodes", Setting::Count(1_000_000))
         .with("phases", Setting::Count(1_000_000));
-    assert!(run(&many, Streams::new(1)).unwrap_err().to_string().starts_with("nodes 1000000 times phases"));
+    assert!(
+        run(&many, Streams::new(1), &Steps::unwatched())
+            .unwrap_err()
+            .to_string()
+            .starts_with("nodes 1000000 times phases")
+    );
     assert_eq!(Phases::new([(5, 0)]), None);
 }

@@ -12,9 +12,10 @@ use super::{Flow, Found};
 use crate::experiment::RunError;
 use crate::parameter::Parameters;
 use crate::streams::Streams;
+use crate::watch::Steps;
 
 /// A packet for each tick that is delivered.
-pub(super) fn run(parameters: &Parameters, streams: Streams) -> Result<Found, RunError> {
+pub(super) fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Found, RunError> {
     let nanos = |name| parameters.time(name).as_nanos() as u64;
     let (target, longest, every) = (nanos("target"), nanos("disabled"), nanos("disabled-every"));
     let enabled_mean = every.checked_sub(longest / 2).filter(|&mean| mean > 0).ok_or_else(|| {
@@ -30,7 +31,11 @@ pub(super) fn run(parameters: &Parameters, streams: Streams) -> Result<Found, Ru
     let mut flow = Flow::new(parameters.time("target"));
     let (mut disabled, mut enabled, mut pending_until, mut lost) = (0, 0, 0, 0u64);
     let ticks = nanos("duration") / target;
-    for tick in (1..=ticks).map(|tick| tick * target) {
+    for number in 1..=ticks {
+        if !steps.go_on(number, ticks) {
+            break;
+        }
+        let tick = number * target;
         while disabled <= tick {
             enabled = disabled + random.below(longest);
             disabled = enabled + exponential(&mut random, enabled_mean);

@@ -10,6 +10,7 @@
 //! | `timerfd` | one-shot and periodic kernel timers | – |
 //! | `posix_timer` | a timer that interrupts its thread by a signal | not in rustix; signal handler |
 //! | `process_timer` | the same timer, for a handler of the program's | – |
+//! | `signal_mask` | signals that wait | not in rustix |
 //! | `signal_pacer` | datagrams sent from that signal's handler | raw pointers into the handler; `send` |
 //! | `signal_pacer::ring` | what that handler tells the program | – |
 //! | `wait` | sleeping on a descriptor | – |
@@ -51,6 +52,7 @@ pub(crate) mod recvmmsg;
 pub(crate) mod sched;
 pub(crate) mod sched_attr;
 pub(crate) mod sendmmsg;
+pub(crate) mod signal_mask;
 pub(crate) mod signal_pacer;
 pub(crate) mod sockaddr;
 pub(crate) mod sockopt;

@@ -49,6 +49,7 @@ impl Drop for ProcessTimer {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::process::Command;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use super::*;
@@ -68,6 +69,20 @@ pub(crate) mod tests {
         let before = unsafe { libc::signal(signal, handler) };
         assert_ne!(before, libc::SIG_ERR);
         signal
+    }
+
+    /// Runs the body of a test in a process of its own, which is this one's program with that test alone. A signal to
+    /// the process comes to whichever thread runs just then, and would end what another test waits in.
+    pub(crate) fn alone(test: &str, body: impl FnOnce()) {
+        const INSIDE: &str = "SOFTTIMERS_TEST_ALONE";
+        if std::env::var_os(INSIDE).is_some() {
+            return body();
+        }
+        let itself = std::env::current_exe().unwrap();
+        let ran =
+            Command::new(itself).args(["--exact", test, "--nocapture"]).env(INSIDE, "").output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success() && said.contains("1 passed"), "{}: {said}", ran.status);
     }
 
     #[test]

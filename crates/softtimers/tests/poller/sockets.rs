@@ -118,11 +118,14 @@ fn the_kernels_drops_are_counted() {
     let before = u64::from(server.drops().unwrap());
     let source = poller.add(UdpDevice::new(server).unwrap(), SourceConfig::new(Interrupts)).unwrap();
     (0..1_000).for_each(|_| client.send(&[7; 64]).map(|_| ()).unwrap());
-    let mut received = 0;
-    for _ in 0..100 {
+    let (mut received, until) = (0, deadline());
+    let drops = loop {
         poller.wait(Some(Monotonic.now()), |_, _| received += 1).unwrap();
-    }
-    let drops = poller.drops(source).unwrap();
+        let drops = poller.drops(source).unwrap();
+        if received + before + drops.ring >= 2_000 || Monotonic.now() >= until {
+            break drops;
+        }
+    };
     assert!(drops.ring > 0 && drops.ring == drops.total());
     assert_eq!(received + before + drops.ring, 2_000);
 }
@@ -219,6 +222,10 @@ fn a_worker_that_drains_its_queue_wakes_the_poller() {
     }
     drop(hand);
     assert_eq!((received, worker.join().unwrap()), (2_000, 2_000));
+    // The last packets may have shut it, where the worker stood still.
+    while poller.queue_stats(queue).resumed < poller.queue_stats(queue).shut && Monotonic.now() < until {
+        poller.wait(Some(until), |_, _| panic!("all have come")).unwrap();
+    }
     let stats = poller.queue_stats(queue);
     assert_eq!((stats.timed_out, stats.shut), (0, stats.resumed), "{stats:?}");
 }
@@ -351,19 +358,26 @@ fn turns_are_charged_what_the_kernel_charges() {
     let config = SourceConfig::new(Interrupts).with_quota(Quota::new(8, 8));
     poller.add(UdpDevice::new(server).unwrap(), config).unwrap();
     assert_eq!(poller.cpu_used(), Duration::ZERO);
-    // It counts, and never shuts.
+    // It counts, and never shuts, for longer than the processor is ever withheld.
     let share = Percent::new(100).unwrap();
-    poller.limit_cpu(Some(CpuLimitConfig { share, period: 4 * PATIENCE, carry: false }));
+    poller.limit_cpu(Some(CpuLimitConfig { share, period: 180 * PATIENCE, carry: false }));
     let compute = |time: Duration| {
         let until = cpu_time() + time;
         while cpu_time() < until {}
     };
-    let (before, until) = (charged(), deadline());
-    let mut handled = 0;
-    // A turn is long against what is done between two of them, on a machine that is busy otherwise, too.
-    while handled < 240 && Monotonic.now() < until {
+    let before = charged();
+    // What it does beside is little, unless the machine stands still just then.
+    let (mut handled, mut beside) = (0, Duration::ZERO);
+    // A turn is long against what is done between two of them, on a machine that is busy otherwise, too. How long it all
+    // takes by the clock is up to who else wants the processor; a round ends by itself.
+    for _ in 0..2_400 {
+        if handled >= 240 {
+            break;
+        }
+        let before = cpu_time();
         client.send(b"work").unwrap();
         let soon = Monotonic.now() + TICK;
+        beside += cpu_time() - before;
         poller
             .wait(Some(soon), |_, _| {
                 handled += 1;
@@ -371,7 +385,7 @@ fn turns_are_charged_what_the_kernel_charges() {
             })
             .unwrap();
     }
-    let (charged_so_far, used) = (charged() - before, poller.cpu_used());
+    let (charged_so_far, used) = (charged() - before - beside, poller.cpu_used());
     assert!(handled >= 240 && used >= Duration::from_millis(1_200), "{handled} of 240, {used:?}");
     let apart = used.abs_diff(charged_so_far);
     assert!(apart * 20 < charged_so_far, "{used:?} of turns, and the kernel says {charged_so_far:?}");

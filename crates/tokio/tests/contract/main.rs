@@ -23,7 +23,7 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use softtimers_tokio::Sleep;
+use softtimers_tokio::{Driver, DriverStats, Sleep};
 use tokio::runtime::{Builder, Runtime};
 
 /// Far more than any of this takes.
@@ -56,6 +56,20 @@ fn on_each<F: Future<Output = ()> + Send>(test: impl Fn() -> F + Send + 'static)
         current_thread().block_on(test());
         four_workers().block_on(test());
     });
+}
+
+/// What the driver has counted, once nothing more of it is under way, however long that takes on a machine that stands
+/// still now and then; `bounded` ends it if it never comes to rest.
+async fn at_rest(driver: &Driver) -> DriverStats {
+    loop {
+        let before = driver.stats();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        // Who is woken together with this task has its turn.
+        tokio::task::yield_now().await;
+        if driver.stats() == before {
+            return before;
+        }
+    }
 }
 
 /// A sleep of that runtime, from outside of it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use softtimers_tokio::{Driver, Instant, Slack, interval, interval_at, sleep};
 
-use crate::{Count, HOUR, bounded, current_thread, micros, poll};
+use crate::{Count, HOUR, at_rest, bounded, current_thread, micros, poll};
 
 /// How often this thread has gone to sleep so far.
 fn sleeps() -> u64 {
@@ -44,8 +44,7 @@ fn nothing_pending_nothing_armed() {
             let driver = Driver::current();
             sleep(micros(200)).await;
             // What was armed for it may go off once, if its poll was first.
-            tokio::time::sleep(Duration::from_millis(2)).await;
-            let before = driver.stats();
+            let before = at_rest(&driver).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
             assert_eq!(driver.stats(), before);
         });

@@ -120,7 +120,9 @@ impl Bridge {
         bridge.send_probes();
         let until = bridge.now() + FIRST_LOOK;
         bridge.carry(Some(until), false)?;
-        Ok(bridge)
+        // Who was kept from its processor all that time has seen the time pass, and not yet what came in it.
+        (0..2).for_each(|side| bridge.take(side, false));
+        if bridge.came_back { Err(Problem::Loop) } else { Ok(bridge) }
     }
 
     /// Has [`run`](Self::run) come back with this number when a descriptor can be read.

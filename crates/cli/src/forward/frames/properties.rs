@@ -7,7 +7,7 @@ use softtimers_core::Timestamp;
 use super::headers::{ETHERNET, Headers, Mac};
 use super::router::{Leg, Router};
 use super::{Arrival, Forwarder, Verdict, checksum};
-use crate::forward::rules::{Entrance, EtherType, parse};
+use crate::forward::rules::{Entrance, EtherType, Filter, parse};
 
 /// The first byte says how the rest, a frame, comes: to a cable or a router, with rules or without, and whether its
 /// address and checksum are set right first, so that it gets further than chance would take it.
@@ -53,7 +53,8 @@ fn forwarder(routes: bool, has_rules: bool) -> Forwarder {
         forwarder.router = Some(Router::new([leg(OURS[0], a, 1_500), leg(OURS[1], b, 1_400)]));
     }
     if has_rules {
-        forwarder.rules = parse(b"from 10.0.0.0/8 port 0-99 reject\nprotocol 1 reject\naccept").ok();
+        forwarder.rules =
+            parse(b"from 10.0.0.0/8 port 0-99 reject\nprotocol 1 reject\naccept").ok().map(Filter::from);
     }
     forwarder
 }

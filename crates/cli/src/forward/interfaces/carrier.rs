@@ -17,7 +17,7 @@ use crate::forward::frames::reason::Reason;
 use crate::forward::frames::{Arrival, Forwarder, Verdict};
 use crate::forward::mode::Looks;
 use crate::forward::report::{Beside, Findings, InterfacesReport, MadeCounts, WayCounts};
-use crate::forward::rules::{Entrance, Rules};
+use crate::forward::rules::{Entrance, Filter};
 use crate::output::say;
 
 /// Decides about frames, and where they go.
@@ -100,12 +100,12 @@ impl<D: Wire> Handler for Carrier<D> {
         }
     }
 
-    fn rules(&self) -> Option<&Rules> {
+    fn filter(&self) -> Option<&Filter> {
         self.forwarder.rules.as_ref()
     }
 
-    fn rules_mut(&mut self) -> &mut Option<Rules> {
-        &mut self.forwarder.rules
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        self.forwarder.rules.as_mut()
     }
 
     fn fire(&mut self, now: Timestamp, poller: &mut Poller<Port<D>, Looks>) -> Option<Timestamp> {

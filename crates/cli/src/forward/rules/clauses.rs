@@ -9,14 +9,14 @@ use softtimers_core::Timestamp;
 use crate::units::{SendRate, show_duration};
 
 /// Addresses that begin alike.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
 }
 
 /// Numbers from the first to the last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Span {
     /// The first.
     pub first: u16,
@@ -25,7 +25,7 @@ pub struct Span {
 }
 
 /// A rate, and how far ahead of it datagrams may be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Limit {
     /// Above zero.
     pub rate: SendRate,
@@ -35,7 +35,7 @@ pub struct Limit {
 
 /// Where a frame came in: at the first interface, or at the second. Datagrams of the relay's clients come in at the
 /// first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Entrance {
     /// `on a`.
     A,
@@ -44,11 +44,11 @@ pub enum Entrance {
 }
 
 /// What a frame carries, by its number (IEEE 802).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct EtherType(pub u16);
 
 /// What a packet carries, by its number (IANA's protocol numbers).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Protocol(pub u8);
 
 impl EtherType {
@@ -178,17 +178,14 @@ impl fmt::Display for Network {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.first, self.last)
+        let Span { first, last } = self;
+        if first == last { write!(f, "{first}") } else { write!(f, "{first}-{last}") }
     }
 }
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.rate {
-            SendRate::PacketsPerSecond(packets) => write!(f, "rate {packets}pps")?,
-            SendRate::BitsPerSecond(bits) => write!(f, "rate {bits}bit")?,
-        }
-        write!(f, " burst {}", show_duration(self.burst))
+        write!(f, "rate {} burst {}", self.rate, show_duration(self.burst))
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::super::figure::{Drawn, Grid, Mark, Series, digits, percent};
 use super::super::saved::{Runs, number, rows, tamed, text};
-use super::{figure, linear, of, or_lacks, points, values, with};
+use super::{figure, linear, of, or_lacks, percents, points, values, with};
 
 /// Goodput against offered load.
 pub(in super::super) fn goodput(runs: &Runs, drawn: &mut Drawn) {
@@ -74,9 +74,17 @@ pub(in super::super) fn livelock(runs: &Runs, drawn: &mut Drawn) {
         let y = if share { linear("processor left to a user", "%") } else { linear("output", "packets/s") };
         let mut drawing = figure(&format!("Figure {name}: {title}"), what, linear("input", "packets/s"), y);
         for (at, series) in values(&of_figure, "series").iter().enumerate() {
-            let input = of("input_pps");
-            let model = points(with(&of_figure, "series", series), &input, of("model"));
-            let paper = points(with(&of_figure, "series", series), &input, of("paper"));
+            let of_series = |key: &str| {
+                let rows = with(&of_figure, "series", series);
+                if share {
+                    points(rows, of("input_pps"), percents(key))
+                } else {
+                    points(rows, of("input_pps"), of(key))
+                }
+            };
+            let [model, paper] =
+                if share { ["user_share", "paper_user_share"] } else { ["output_pps", "paper_pps"] }
+                    .map(of_series);
             drawing.series.push(Series::line(at, series, model));
             drawing.series.push(Series::of(Mark::Paper, at, format!("{series}, paper"), paper));
         }
@@ -119,7 +127,7 @@ mod tests {
     #[test]
     fn a_figure_that_nobody_knows_is_drawn_all_the_same() {
         let mut runs = Runs::default();
-        let row = serde_json::json!({ "figure": "9-9", "series": "x", "input_pps": 1.0, "model": 2.0, "paper": "NaN" });
+        let row = serde_json::json!({ "figure": "9-9", "series": "x", "input_pps": 1.0, "output_pps": 2.0, "paper_pps": "NaN" });
         let output = serde_json::json!({ "rows": [row, 7, null] });
         let source = super::super::super::source::find("sim-livelock").unwrap();
         let step = serde_json::json!({ "label": "", "outputs": { "sim": output } });

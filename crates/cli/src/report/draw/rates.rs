@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::super::axis::{Axis, Scale};
 use super::super::figure::{Drawn, Grid, Mark, Series, digits, percent};
 use super::super::saved::{Runs, number, rows, tamed, text};
-use super::{figure, linear, log, micros, of, or_lacks, points, shown, values, with};
+use super::{figure, linear, log, micros, of, or_lacks, percents, points, shown, values, with};
 
 /// Tables VIII and IX.
 pub(in super::super) fn pacing(runs: &Runs, drawn: &mut Drawn) {
@@ -71,10 +71,10 @@ pub(in super::super) fn deadline(runs: &Runs, drawn: &mut Drawn) {
             drawing.series.push(Series::line(
                 at,
                 name,
-                points(with(all, "hardware", hardware), deadline, of(key)),
+                points(with(all, "hardware", hardware), deadline, percents(key)),
             ));
         }
-        let mut of_paper = points(all, deadline, of(paper));
+        let mut of_paper = points(all, deadline, percents(paper));
         of_paper.dedup();
         drawing.series.push(Series::of(Mark::Paper, 0, "paper", of_paper));
         drawn.figure(drawing);
@@ -113,9 +113,9 @@ pub(in super::super) fn slow_start(runs: &Runs, drawn: &mut Drawn) {
         reduction.series.push(Series::line(
             2 * at,
             format!("{rate} Mbit/s"),
-            points(rows(), of("packets"), of("reduction_delayed")),
+            points(rows(), of("packets"), percents("reduction_delayed")),
         ));
-        let paper = points(rows(), of("packets"), of("paper_reduction"));
+        let paper = points(rows(), of("packets"), percents("paper_reduction"));
         reduction.series.push(Series::of(Mark::Paper, 2 * at, format!("{rate} Mbit/s, paper"), paper));
     }
     drawn.figure(time);
@@ -132,7 +132,6 @@ pub(in super::super) fn polling(runs: &Runs, drawn: &mut Drawn) {
         linear("packets wanted in a poll", "packets"),
         linear("more requests than with interrupts", "%"),
     );
-    let gain = |row: &Value| number(row, "gain").map(|share| share * 100.0);
     let mut kinds: Vec<(String, String)> = vec![];
     for row in &all {
         let kind = (tamed(text(row, "server")), tamed(text(row, "protocol")));
@@ -145,7 +144,11 @@ pub(in super::super) fn polling(runs: &Runs, drawn: &mut Drawn) {
             .iter()
             .copied()
             .filter(|row| shown(row, "server") == *server && shown(row, "protocol") == *protocol);
-        gains.series.push(Series::line(at, format!("{server}, {protocol}"), points(rows, of("quota"), gain)));
+        gains.series.push(Series::line(
+            at,
+            format!("{server}, {protocol}"),
+            points(rows, of("quota"), percents("gain")),
+        ));
     }
     drawn.figure(gains);
     let mut table = Grid::new(

@@ -126,7 +126,7 @@ const HEADLINES: &[Headline] = &[
         here: |runs| {
             let rows = rows(runs.only("sim-deadline").ok()?, "rows");
             let at = rows.iter().find(|row| text(row, "deadline") == "10us")?;
-            Some(format!("{}%", digits(Some(number(at, "expired")?))))
+            Some(percent(Some(number(at, "expired")?)))
         },
     },
     Headline {
@@ -137,7 +137,7 @@ const HEADLINES: &[Headline] = &[
             let rows = rows(runs.only("sim-slowstart").ok()?, "rows").iter();
             let of_hundred = rows.filter(|row| number(row, "packets") == Some(100.0));
             let saved = of_hundred.filter_map(|row| number(row, "reduction_delayed")).reduce(f64::max)?;
-            Some(format!("{}%", digits(Some(saved))))
+            Some(percent(Some(saved)))
         },
     },
     Headline {

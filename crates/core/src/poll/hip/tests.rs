@@ -1,3 +1,4 @@
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::super::{Factor, Preset};
@@ -131,33 +132,47 @@ fn polling_only_never_gives_up() {
     assert_eq!((hip.stats().switches, hip.stats().unsuccessful), (0, 100));
 }
 
+/// HIP §1, §4: T_max is the latency that is tolerated, however many packets wait for one poll.
 #[test]
 fn no_packet_waits_longer_than_the_longest_period_and_a_tick() {
     let mut random = Random::stream(11, 0);
     for config in [PAPER, HipConfig::event(), HipConfig::default()] {
-        let (mut hip, mut time) = (Hip::new(config), 1_000_000u64);
-        for _ in 0..20_000 {
-            // Each step a packet, or a poll if that is due earlier.
-            let arrival = time + 1 + random.next_u64() % 3_000_000;
-            while let Next::At(poll) = hip.next() {
-                if poll.as_nanos() > arrival {
-                    let wait = poll.as_nanos() - arrival;
-                    let most = config.longest + config.shortest;
-                    assert!(wait <= most.as_nanos() as u64, "{wait} ns");
-                    break;
-                }
-                hip.looked(&Look { began: poll, ended: poll, found: 0 });
+        let most = (config.longest + config.shortest).as_nanos() as u64;
+        let (mut hip, mut waiting, mut most_at_once) = (Hip::new(config), Vec::new(), 0);
+        let mut look = |hip: &mut Hip, at: u64, waiting: &mut Vec<u64>| {
+            for arrival in waiting.iter() {
+                assert!(at - arrival <= most, "{} ns", at - arrival);
             }
-            time = arrival;
-            let arrival = Timestamp::from_nanos(arrival);
-            hip.arrived(arrival);
-            let when = match hip.next() {
-                Next::At(poll) => poll,
-                _ => arrival,
-            };
-            time = time.max(when.as_nanos());
-            hip.looked(&Look { began: when, ended: when, found: 1 });
+            most_at_once = most_at_once.max(waiting.len());
+            let at = Timestamp::from_nanos(at);
+            hip.looked(&Look { began: at, ended: at, found: waiting.len() as u32 });
+            waiting.clear();
+        };
+        let mut arrival = 1_000_000u64;
+        for _ in 0..20_000 {
+            // Three of four come close behind another, as the packets of a train do.
+            let gap = if random.below(4) == 0 { 3_000_000 } else { 100_000 };
+            let next = arrival + 1 + random.below(gap);
+            while let Some(poll) = poll_before(&hip, next) {
+                look(&mut hip, poll.max(arrival), &mut waiting);
+            }
+            arrival = next;
+            waiting.push(arrival);
+            hip.arrived(Timestamp::from_nanos(arrival));
+            // No poll is to come: an interrupt.
+            if !matches!(hip.next(), Next::At(_)) {
+                look(&mut hip, arrival, &mut waiting);
+            }
         }
+        assert!(most_at_once >= 5, "{most_at_once} at most for one poll");
+    }
+}
+
+/// When it polls, if that is before the next arrival.
+fn poll_before(hip: &Hip, arrival: u64) -> Option<u64> {
+    match hip.next() {
+        Next::At(poll) => Some(poll.as_nanos()).filter(|&poll| poll < arrival),
+        _ => None,
     }
 }
 
@@ -186,8 +201,23 @@ fn the_cheaper_deviation_decides_alike() {
     assert!(same * 100 >= all * 95, "{same} of {all}");
 }
 
+/// HIP's Table 2.
+#[test]
+fn the_papers_parameters_are_those_of_its_table() {
+    assert_eq!((PAPER.shortest, PAPER.longest), (Duration::from_millis(1), Duration::from_millis(10)));
+    let (history, gamma, phi) =
+        (Factor::thousandths(300), Factor::thousandths(2_000), Factor::thousandths(2_500));
+    assert_eq!((PAPER.alpha, PAPER.beta, PAPER.gamma, PAPER.phi), (history, history, gamma, phi));
+    assert_eq!(PAPER.unsuccessful, 10);
+}
+
 #[test]
 fn the_costs_of_the_papers_are_theirs() {
+    let nanos = |costs: Costs| {
+        [costs.interrupt, costs.poll, costs.transfer, costs.switch].map(|cost| cost.as_nanos())
+    };
+    assert_eq!(nanos(Costs::HIP), [5_000, 500, 500, 1_000]);
+    assert_eq!(nanos(Costs::CM5), [19_000, 600, 1_000, 4_300]);
     let interrupt = |bytes| Costs::HIP.interrupt_period(bytes).as_nanos();
     // The interrupts-only column of Table 3, from the mean lengths of Table 1.
     let column = [904, 949, 421, 561, 90, 101].map(|bytes| (interrupt(bytes) + 50) / 100);

@@ -1,0 +1,138 @@
+//! What `docs/sim.md` and `docs/papers.md` say that the livelock experiments print is what the commands named there print.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::stdout;
+
+fn page(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)).unwrap()
+}
+
+/// The rows that a command line prints, which begins with the name of the command.
+fn rows(command: &str) -> Vec<Value> {
+    let words = command.strip_prefix("softtimers ").unwrap_or_else(|| panic!("no command: {command}"));
+    let mut object: Value = serde_json::from_str(&stdout(&format!("{words} --json"))).unwrap();
+    let Value::Array(rows) = object["rows"].take() else { panic!("{command}: no rows") };
+    rows
+}
+
+fn column(rows: &[Value], key: &str) -> Vec<f64> {
+    rows.iter().map(|row| row[key].as_f64().unwrap_or_else(|| panic!("{key}: {row}"))).collect()
+}
+
+/// `4022.0` as `4,022`.
+fn whole(number: f64) -> String {
+    let number = number.round() as u64;
+    if number < 1_000 { number.to_string() } else { format!("{},{:03}", number / 1_000, number % 1_000) }
+}
+
+fn output(rows: &[Value]) -> Vec<f64> {
+    column(rows, "output_pps")
+}
+
+/// Each with a slash between, as percent without its sign, or as they are.
+fn slashes(numbers: impl IntoIterator<Item = f64>) -> String {
+    numbers.into_iter().map(whole).collect::<Vec<_>>().join(" / ")
+}
+
+fn greatest(numbers: &[f64]) -> usize {
+    (0..numbers.len()).max_by(|&one, &other| numbers[one].total_cmp(&numbers[other])).unwrap()
+}
+
+#[test]
+fn the_table_of_outputs_is_what_the_flags_beside_it_print() {
+    let page = page("sim.md");
+    let mut lines = page.lines().skip_while(|line| !line.starts_with("--kernel"));
+    let before = page.lines().take_while(|line| !line.starts_with("--kernel")).last().unwrap();
+    let rates: Vec<&str> = before.split_whitespace().collect();
+    assert!(rates.len() >= 5 && rates.iter().all(|rate| rate.parse::<u64>().is_ok()), "{before}");
+    let mut compared = 0;
+    for line in lines.by_ref().take_while(|line| line.starts_with("--kernel")) {
+        let (flags, figures) = line.split_once("  ").unwrap_or_else(|| panic!("{line}"));
+        let found =
+            output(&rows(&format!("softtimers sim livelock {flags} --sweep rate={}", rates.join(","))));
+        let found: Vec<_> = found.into_iter().map(|pps| format!("{pps:.0}")).collect();
+        assert_eq!(figures.split_whitespace().collect::<Vec<_>>(), found, "{flags}");
+        compared += 1;
+    }
+    assert_eq!(compared, 14, "lines of the table");
+}
+
+#[test]
+fn transmit_starvation_is_what_its_command_prints() {
+    let page = page("sim.md");
+    let (_, section) = page.split_once("### Transmit starvation").unwrap();
+    let command = section.lines().find(|line| line.starts_with("softtimers sim livelock")).unwrap();
+    let lines: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).take(3).collect();
+    let percent = |share: &Value| format!("{:.1}%", 100.0 * share.as_f64().unwrap());
+    for (row, line) in rows(command).iter().zip(lines) {
+        let dropped = [&row["out_drops"], &row["ring_drops"]].map(percent).join(", ");
+        let figures = [whole(row["output_pps"].as_f64().unwrap()), dropped, percent(&row["starved"])];
+        assert!(line.contains(row["transmit"].as_str().unwrap()), "{line}");
+        assert!(line.ends_with(&format!("| {} |", figures.join(" | "))), "{line}: {figures:?}");
+    }
+}
+
+/// What stands under "ours", from the rows of the command beside it.
+type Figure = fn(&[Value]) -> String;
+
+/// In the order of the page.
+const FIGURES: [(&str, Figure); 11] = [
+    ("Figure 2: unmodified kernel, peak", |rows| whole(output(rows).into_iter().fold(0.0, f64::max))),
+    ("the same, at 11,000 offered", |rows| whole(output(rows)[0])),
+    ("the same with screend: livelock at", |rows| match output(rows)[..] {
+        [left, 0.0, 0.0] => format!("{} are left at 6,000, none from 7,000 on", whole(left)),
+        ref other => format!("{other:?}"),
+    }),
+    ("Figure 5: polled, quota of 5", |rows| whole(output(rows).into_iter().fold(f64::INFINITY, f64::min))),
+    ("Figure 7: quota of 10 / 20 / 100 / none", |rows| slashes(output(rows))),
+    ("§6.6.2: the best quota", |rows| whole(column(rows, "quota")[greatest(&output(rows))])),
+    ("Figure 6: screend with feedback", |rows| whole(output(rows)[0])),
+    ("Figure 10: user's share at limits of 25 / 50 / 75 / 100%", |rows| {
+        slashes(column(rows, "user_share").into_iter().map(|share| 100.0 * share)) + "%"
+    }),
+    ("§4.3: first packet of a burst, for each other one", |rows| {
+        let (bursts, first) = (column(rows, "burst"), column(rows, "first_us"));
+        let last = rows.len() - 1;
+        whole((first[last] - first[0]) / (bursts[last] - bursts[0])) + " µs"
+    }),
+    ("§4.4: transmit starvation by priority", |rows| {
+        let (offered, left) = (column(rows, "offered_pps"), output(rows));
+        let idle = 100.0 * column(rows, "starved")[0];
+        format!(
+            "{} of {} leave, the transmitter idle {idle:.1}% of the time; {} where it interrupts receiving",
+            whole(left[0]),
+            whole(offered[0]),
+            whole(left[1])
+        )
+    }),
+    ("§9: captures to disk go flat at", |rows| {
+        let captured = column(rows, "captured_pps");
+        let most = captured[greatest(&captured)];
+        let flat = captured.iter().position(|&rate| rate > 0.999 * most).unwrap();
+        let sent: f64 = rows[flat]["rate"].as_str().unwrap().parse().unwrap();
+        format!("{} sent, {} captured", whole(sent), whole(most))
+    }),
+];
+
+#[test]
+fn the_papers_figures_are_what_the_commands_beside_them_print() {
+    let page = page("papers.md");
+    let (_, section) = page.split_once("## Receive livelock").unwrap();
+    let lines = section.lines().take_while(|line| !line.starts_with("## "));
+    let simulated = lines.filter(|line| line.contains("`softtimers sim livelock"));
+    let mut compared = 0;
+    for (line, (label, figure)) in simulated.zip(FIGURES) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let [of, _, ours, command] = cells[..] else { panic!("{line}") };
+        assert_eq!(of, label);
+        let found = rows(command.trim_matches('`'));
+        assert_eq!(ours.trim_end_matches('†'), figure(&found), "{of}");
+        compared += 1;
+    }
+    assert_eq!(compared, FIGURES.len());
+    assert_eq!(section.matches("`softtimers sim livelock").count(), FIGURES.len(), "a row without a test");
+}
