@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 use softtimers_cli::args::{Cli, Command};
 use softtimers_cli::command;
-pub use softtimers_cli::distribution::quartiles;
+pub use softtimers_cli::distribution::{median_within, quartiles};
 use softtimers_cli::failure::Failure;
 use softtimers_cli::machine::{Machine, Neighbours};
 use softtimers_cli::plan::SendPlan;

@@ -58,7 +58,7 @@ pub fn run(plan: &ProbePlan) -> Result<(), Failure> {
     plan.output.check_keys(&kind)?;
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let (mut probe, per_trigger_ns) = attach(plan)?;
+    let (mut probe, per_trigger) = attach(plan)?;
     let neighbours = Neighbours::watch();
     let caches = Caches::of((0..probe.processors()).filter(|&cpu| plan.measures(cpu)));
     probe.restart().map_err(failure)?;
@@ -69,7 +69,7 @@ pub fn run(plan: &ProbePlan) -> Result<(), Failure> {
     let missed = caches.counted();
 
     let mut report =
-        ProbeReport { command: ended, ..ProbeReport::of(&intervals, elapsed, per_trigger_ns, plan) };
+        ProbeReport { command: ended, ..ProbeReport::of(&intervals, elapsed, per_trigger, plan) };
     for ((cpu, processor), missed) in report.cpus.iter_mut().zip(measured(plan, &intervals)).zip(missed) {
         cpu.misses = missed;
         let samples = probe.samples(processor.cpu).map_err(failure)?;
@@ -91,8 +91,8 @@ pub fn run(plan: &ProbePlan) -> Result<(), Failure> {
 }
 
 /// Starts the probe, and finds out what it costs where system calls are trigger states: by calls on a processor that is
-/// measured, without and with it.
-fn attach(plan: &ProbePlan) -> Result<(Probe, Option<f64>), Failure> {
+/// measured, without and with it. In nanoseconds, between what is sure of it.
+fn attach(plan: &ProbePlan) -> Result<(Probe, Option<[f64; 3]>), Failure> {
     // Where it may not run on any of them, the cost stays unknown.
     let first = plan.probe.processors.as_ref().and_then(|cpus| cpus.first().copied());
     let kept = first.map(|cpu| {
@@ -105,7 +105,8 @@ fn attach(plan: &ProbePlan) -> Result<(Probe, Option<f64>), Failure> {
     let with = cost::of_a_call();
     let there = kept.as_ref().is_none_or(Result::is_ok);
     let known = there && probe.has(Source::Syscall);
-    Ok((probe, known.then(|| (with - without).max(0.0))))
+    let more = without.zip(with).map(|(without, with)| cost::more(without, with));
+    Ok((probe, more.filter(|_| known)))
 }
 
 /// Looks at the counters until the run is over; returns what they say then, and how the command ended.

@@ -9,7 +9,7 @@
 //! ratios is told.
 
 use softtimers::misses::{Cache, MissCounter};
-use softtimers_bench::turns::quartiles;
+use softtimers_bench::turns::{median_within, quartiles};
 use softtimers_bpf::{Events, Facility, FacilityStats, Probe, ProbeConfig, Source, TimerStats, Timers};
 
 use crate::server::Server;
@@ -53,6 +53,15 @@ impl Came {
     /// Of the requests without: quartiles.
     pub(crate) fn kept(&self) -> [f64; 3] {
         quartiles(self.kept.iter().copied())
+    }
+
+    /// The median of that, between what 95% confidence says of it; `None` of fewer than six windows.
+    pub(crate) fn kept_within(&self) -> Option<[f64; 3]> {
+        median_within(self.kept.iter().copied())
+    }
+
+    pub(crate) fn windows(&self) -> usize {
+        self.kept.len()
     }
 
     pub(crate) fn events_per_second(&self) -> f64 {
@@ -122,17 +131,18 @@ impl Window {
     }
 }
 
-/// All of them, in as many rounds as the bench has, and the server alone.
+/// All of them, in so many rounds, and the server alone.
 pub(crate) fn contest(
     bench: &Bench,
     server: &Server,
     programs: &mut Programs,
-    contenders: &[Beside],
+    rounds: u32,
+    contenders: &[&Beside],
 ) -> Done<(Vec<Came>, Came)> {
     let nothing = || Window::with(bench, server, || Ok(FacilityStats::default()));
     let mut alone = Came::default();
     let mut all: Vec<Came> = contenders.iter().map(|_| Came::default()).collect();
-    for round in 0..bench.rounds {
+    for round in 0..rounds {
         let mut order: Vec<usize> = (0..contenders.len()).collect();
         if round % 2 == 1 {
             order.reverse();
@@ -142,7 +152,7 @@ pub(crate) fn contest(
         for pair in order.chunks(2) {
             let mut windows = vec![];
             for &which in pair {
-                windows.push((which, window(bench, server, programs, &contenders[which])?));
+                windows.push((which, window(bench, server, programs, contenders[which])?));
             }
             let next = nothing()?;
             alone.add(next, next);

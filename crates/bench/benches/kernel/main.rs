@@ -1,5 +1,5 @@
 //! The soft timers paper's experiments in this kernel (§5.1 to §5.4 and §5.9: Tables I to V and XIII, figures 2 to 4):
-//! `cargo bench -p softtimers-bench --bench kernel [-- SECTION… --rounds N --seconds N --quick --json FILE]`, as root, with
+//! `cargo bench -p softtimers-bench --bench kernel [-- SECTION… --pairs N --rounds N --seconds N --quick --json FILE]`, as root, with
 //! nginx and wrk.
 //!
 //! | section | question |
@@ -48,7 +48,11 @@ struct Arguments {
     #[arg(value_enum, value_name = "SECTION")]
     only: Vec<Section>,
 
-    /// Windows of a second for each row of `costs` and `deadlines`
+    /// Windows of a second for each row of `costs` that has a bar, each beside one without
+    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pairs: u32,
+
+    /// Windows of a second for each other row of `costs` and for those of `deadlines`
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
 
@@ -104,6 +108,7 @@ struct Bench {
     server: Processor,
     /// The load.
     client: Processor,
+    pairs: u32,
     rounds: u32,
     longest: Duration,
     checks: Vec<Check>,
@@ -137,6 +142,7 @@ fn measure(arguments: &[String]) -> Done<()> {
     let mut bench = Bench {
         server: Processor::new(server)?,
         client: Processor::new(client)?,
+        pairs: quick(arguments.pairs, 1),
         rounds: quick(arguments.rounds, 1),
         longest: Duration::from_secs(quick(arguments.seconds, 1).into()),
         checks: vec![],

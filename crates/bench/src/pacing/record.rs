@@ -92,12 +92,15 @@ pub struct Check {
     pub bound: f64,
     /// Whether that is the least.
     pub at_least: bool,
+    /// Where it lies with a confidence of 95%, if that is known: what has the bound within it is inconclusive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<[f64; 2]>,
 }
 
 impl Check {
     /// It is to be at most `bound`.
     pub fn at_most(figure: impl Into<String>, bound: f64, measured: Option<f64>) -> Self {
-        Check { figure: figure.into(), measured, bound, at_least: false }
+        Check { figure: figure.into(), measured, bound, at_least: false, within: None }
     }
 
     /// It is to be at least `bound`.
@@ -105,20 +108,27 @@ impl Check {
         Check { at_least: true, ..Check::at_most(figure, bound, measured) }
     }
 
+    /// Measured is the median in the middle, between what [`median_within`](crate::turns::median_within) says; of `None` nothing is
+    /// known.
+    #[must_use]
+    pub fn of_median(self, median: Option<[f64; 3]>) -> Self {
+        let measured = median.map(|[_, median, _]| median);
+        Check { measured, within: median.map(|[low, _, high]| [low, high]), ..self }
+    }
+
     /// A row of a table: figure, bound, measured, and whether it holds.
     pub fn row(&self) -> String {
-        let Check { figure, measured, bound, at_least } = self;
-        let (sign, holds) = if *at_least {
-            ("≥", measured.map(|value| value >= *bound))
-        } else {
-            ("≤", measured.map(|value| value <= *bound))
+        let Check { figure, measured, bound, at_least, within } = self;
+        let sign = if *at_least { "≥" } else { "≤" };
+        let holds = |value: f64| if *at_least { value >= *bound } else { value <= *bound };
+        let [low, high] = within.map_or([*measured; 2], |within| within.map(Some));
+        let holds = match low.map(holds).zip(high.map(holds)) {
+            Some((true, true)) => "holds",
+            Some((false, false)) => "**does not hold**",
+            _ => "inconclusive",
         };
-        let holds = match holds {
-            Some(true) => "holds",
-            Some(false) => "**does not hold**",
-            None => "inconclusive",
-        };
-        format!("| {figure} | {sign} {bound} | {} | {holds} |", show(*measured, 3))
+        let within = within.map(|[low, high]| format!(" ({low:.3} to {high:.3})")).unwrap_or_default();
+        format!("| {figure} | {sign} {bound} | {}{within} | {holds} |", show(*measured, 3))
     }
 }
 
@@ -245,5 +255,15 @@ mod tests {
         assert_eq!(row(Some(0.75)), "| a | ≤ 0.5 | 0.750 | **does not hold** |");
         assert_eq!(row(None), "| a | ≤ 0.5 | – | inconclusive |");
         assert!(Check::at_least("a", 0.5, Some(0.5)).row().ends_with("holds |"));
+    }
+
+    #[test]
+    fn a_check_whose_interval_has_the_bound_within_it_is_inconclusive() {
+        let row = |low, high| Check::at_least("a", 0.5, None).of_median(Some([low, 0.625, high])).row();
+        assert_eq!(row(0.25, 0.75), "| a | ≥ 0.5 | 0.625 (0.250 to 0.750) | inconclusive |");
+        assert_eq!(row(0.5, 0.75), "| a | ≥ 0.5 | 0.625 (0.500 to 0.750) | holds |");
+        let below = Check::at_least("a", 0.5, None).of_median(Some([0.125, 0.25, 0.375])).row();
+        assert!(below.ends_with("**does not hold** |"), "{below}");
+        assert!(Check::at_most("a", 0.5, Some(0.25)).of_median(None).row().ends_with("| – | inconclusive |"));
     }
 }

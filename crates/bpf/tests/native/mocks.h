@@ -28,6 +28,7 @@ struct bpf_timer {
 
 static u64 mock_now;
 static struct bpf_timer *mock_timer;
+static u64 mock_started; /* times that it was set */
 
 static void *mock_lookup(void *map, const u32 *key);
 #define bpf_map_lookup_elem mock_lookup
@@ -57,6 +58,7 @@ static long bpf_timer_start(struct bpf_timer *timer, u64 at, u64 flags)
 	(void)flags;
 	timer->at = at;
 	timer->armed = true;
+	mock_started++;
 	return 0;
 }
 

@@ -5,7 +5,9 @@
  *   interrupts come, and interrupts into those: trigger states, schedulings, and the backup when it is due.
  *
  * Whenever nothing is half done, the model is compared: nothing fired early, twice, or where it may not; nothing
- * is lost; no deadline has passed; a trigger state leaves nothing that was due. usage: model STEPS SEED */
+ * is lost; no deadline has passed; a trigger state leaves nothing that was due; and what was counted is what the model
+ * counted. Of each event that fires, that none came before it in the order that softtimer.bpf.h promises.
+ * usage: model STEPS SEED */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,10 +35,15 @@ static struct {
 	bool on;
 	u64 due, deadline;
 	u32 contexts;
+	u64 tick;  /* where it is in order: that of its due time, or the one that was walked when it was scheduled late */
+	u64 place; /* within the tick: how many were scheduled before it */
 } model[ST_EVENTS];
 
+/* What is to be counted. */
+static struct st_stats counted;
+
 static u64 fired, by_backup, refused, cancelled, moved, between, switched;
-static u64 random_state;
+static u64 random_state, places, walked, latest, same_tick, expected_source = ST_SOURCES;
 
 static u64 any(u64 below)
 {
@@ -65,6 +72,10 @@ static void observe(int what, u32 id)
 		model[id].due = e->due;
 		model[id].deadline = e->deadline;
 		model[id].contexts = e->contexts;
+		model[id].tick = e->due >> ST_TICK_SHIFT;
+		if (model[id].tick < cpu.tick)
+			model[id].tick = cpu.tick;
+		model[id].place = places++;
 		break;
 	case ST_FIRED:
 		if (!model[id].on)
@@ -103,10 +114,42 @@ static u32 some_contexts(void)
 	return any(3) ? ST_ANYWHERE : any(2) ? (u32)any(1 << ST_SOURCES) | 1 << any(10) : ST_IN(softirq_exit);
 }
 
+/* What was due at this look at the clock, and waits in the wheel: those held where they may not fire are in no order, nor those
+ * that a round of the wheel has gone over, at this look or at a later one that came in between. */
+static void check_order(u32 id, u64 now)
+{
+	for (u32 other = 1; other < ST_EVENTS; other++) {
+		if (!model[other].on || cpu.events[other].list == ST_HELD || model[other].due > now)
+			continue;
+		if (model[other].tick == model[id].tick) {
+			same_tick++;
+			if (model[other].place < model[id].place)
+				fail("fired before one of its tick that was scheduled earlier", id);
+		} else if (model[other].tick < model[id].tick && model[other].tick + ST_SLOTS > latest >> ST_TICK_SHIFT) {
+			fail("fired before one of an earlier tick", id);
+		}
+	}
+}
+
+static void count(u32 id, u64 now, u32 source)
+{
+	u64 late = now > model[id].due ? now - model[id].due : 0;
+	counted.fired[source]++;
+	counted.late_sum += late;
+	if (late > counted.late_max)
+		counted.late_max = late;
+	counted.expired += now >= model[id].deadline;
+}
+
 static void st_fire(struct st_cpu *c, u32 id, struct st_event *e, u64 now, u32 source)
 {
 	if (!(e->contexts >> source & 1))
 		fail("fired where it may not", id);
+	if (expected_source < ST_SOURCES && source != expected_source)
+		fail("fired by another source than the one that was met", id);
+	if (e->list != ST_HELD)
+		check_order(id, now);
+	count(id, now, source);
 	by_backup += source == ST_SRC_backup;
 	come_between();
 	if (any(4)) {
@@ -118,7 +161,7 @@ static void st_fire(struct st_cpu *c, u32 id, struct st_event *e, u64 now, u32 s
 	if (any(8) == 0)
 		st_del(c, 1 + any(ST_EVENTS - 1));
 	if (any(8) == 0)
-		st_add(c, 1 + any(ST_EVENTS - 1), now + some_delay(), some_slack());
+		st_add(c, 1 + any(ST_EVENTS - 1), now + some_delay() - any(2) * any(10000), some_slack());
 }
 
 static void some_operation(void)
@@ -145,7 +188,11 @@ static void serve_backup(void)
 	u32 key = 0;
 	if (backup.timer.armed && backup.timer.at <= mock_now) {
 		backup.timer.armed = false;
+		u64 before = mock_started;
 		st_backup_fired(&st_backups, &key, &backup);
+		/* Where nothing comes between, nobody else sets it. */
+		if (depth == 3 && mock_started > before + 1)
+			fail("the backup was set more than once before its function returned", 0);
 	}
 }
 
@@ -153,9 +200,16 @@ static void come_between(void)
 {
 	u64 what = any(40);
 	mock_now += any(3) * any(60);
+	if (latest < mock_now)
+		latest = mock_now;
+	/* Slots before it have been walked, and are not walked again. */
+	if (cpu.tick < walked)
+		fail("the wheel turned back", 0);
+	walked = cpu.tick;
 	if (what < 3 && depth < 3) {
 		between++;
 		depth++;
+		mock_now += any(8) ? 0 : any(20000); /* of more than a tick, so that a look at the clock is an old one */
 		if (what == 0 && depth == 1)
 			serve_backup(); /* a soft interrupt does not interrupt another */
 		else
@@ -197,8 +251,21 @@ static void finish_all(void)
 
 /* ---- nothing is half done ---- */
 
+static void check_counts(void)
+{
+	const struct st_stats *stats = &cpu.stats;
+	for (u32 source = 0; source < ST_SOURCES; source++)
+		if (stats->fired[source] != counted.fired[source])
+			fail("the events of a source were counted otherwise", source);
+	if (stats->expired != counted.expired)
+		fail("the events that met their deadline were counted otherwise", 0);
+	if (stats->late_sum != counted.late_sum || stats->late_max != counted.late_max)
+		fail("lateness was counted otherwise", 0);
+}
+
 static void check_deadlines(void)
 {
+	check_counts();
 	for (u32 id = 1; id < ST_EVENTS; id++) {
 		if (model[id].on != (bool)st_linked(&cpu, id))
 			fail("the wheel and the model differ", id);
@@ -215,9 +282,11 @@ static void advance(u64 by)
 		if (backup.timer.at > mock_now)
 			mock_now = backup.timer.at;
 		depth = 3; /* time stands still for what is served */
+		expected_source = ST_SRC_backup;
 		u64 before = mock_now;
 		serve_backup();
 		mock_now = before;
+		expected_source = ST_SOURCES;
 		depth = 0;
 	}
 	check_deadlines();
@@ -229,6 +298,7 @@ static void check_trigger(void)
 {
 	u32 source = any(10);
 	depth = 3;
+	expected_source = source;
 	u64 now = mock_now;
 	for (int visits = 0; st_trigger(source); visits++) {
 		/* A handler may schedule for the same moment again and again, but not always. */
@@ -236,7 +306,9 @@ static void check_trigger(void)
 			fail("visits do not end", 0);
 		mock_now = now;
 	}
+	expected_source = ST_SOURCES;
 	depth = 0;
+	check_counts();
 	for (u32 id = 1; id < ST_EVENTS; id++)
 		if (model[id].on && model[id].contexts >> source & 1 && model[id].due <= now)
 			fail("a trigger state passed it over", id);
@@ -270,10 +342,10 @@ int main(int argc, char **argv)
 	       "held %llu visits %llu rearms %llu\n",
 	       steps, fired, by_backup, moved, cancelled, refused, between, switched, cpu.stats.nested, cpu.stats.held,
 	       cpu.stats.visits, cpu.stats.rearms);
-	/* No lateness is below zero: as an unsigned number it would be centuries. */
-	if (cpu.stats.late_max > mock_now)
-		fail("late by more than all time", 0);
-	if (cpu.stats.expired > fired || !cpu.stats.expired)
-		fail("no deadline came, or more than events", 0);
+	finish_all();
+	check_counts();
+	/* What was compared came about, or nothing was compared. */
+	if (!counted.expired || counted.expired == fired || !counted.late_max || !same_tick)
+		fail("no deadline came, or every one, or no event was late, or none had another of its tick beside it", 0);
 	return fired > steps / 100 && by_backup && moved && cancelled && (refused && cpu.stats.nested && cpu.stats.held) ? 0 : 2;
 }

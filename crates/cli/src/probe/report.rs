@@ -34,8 +34,13 @@ pub struct ProbeReport {
 pub struct Overhead {
     /// What a system call took longer with it, in nanoseconds; `null` if system calls are no trigger state here. Others
     /// cost less, for they do not leave the kernel's fast path because of it.
+    /// Measured: where the machine drifted more than that it may be below zero.
     pub per_trigger_ns: Option<f64>,
-    /// That times all trigger states, of the processors' time: an upper bound.
+    /// Where that lies with a confidence of 95%: from here. At zero or below, the probe's cost is not distinguishable from none.
+    pub per_trigger_low_ns: Option<f64>,
+    /// To here.
+    pub per_trigger_high_ns: Option<f64>,
+    /// The most that may be, times all trigger states, of the processors' time: an upper bound.
     pub share: Option<f64>,
 }
 
@@ -116,19 +121,22 @@ impl ProbeReport {
     pub(super) fn of(
         intervals: &Intervals,
         elapsed: Duration,
-        per_trigger_ns: Option<f64>,
+        per_trigger: Option<[f64; 3]>,
         plan: &ProbePlan,
     ) -> Self {
         let cpus: Vec<_> =
             measured(plan, intervals).map(|processor| CpuReport::of(processor, elapsed, plan)).collect();
         let passed: u64 = cpus.iter().map(|cpu| cpu.interval_ns.count + cpu.idle.interval_ns.count).sum();
         let time = elapsed.as_nanos() as f64 * cpus.len() as f64;
-        let spent = per_trigger_ns.map(|cost| cost * passed as f64);
+        let [low, median, high] = per_trigger.map_or([None; 3], |interval| interval.map(Some));
+        let spent = high.map(|cost| cost.max(0.0) * passed as f64);
         ProbeReport {
             elapsed_s: elapsed.as_secs_f64(),
             intervals: cpus.iter().map(|cpu| cpu.interval_ns.count).sum(),
             overhead: Overhead {
-                per_trigger_ns,
+                per_trigger_ns: median,
+                per_trigger_low_ns: low,
+                per_trigger_high_ns: high,
                 share: spent.filter(|_| time > 0.0).map(|spent| spent / time),
             },
             cpus,
@@ -274,14 +282,22 @@ impl Report for ProbeReport {
             };
             table.row(&command.name, how);
         }
-        if let Some(cost) = self.overhead.per_trigger_ns {
-            let share = self.overhead.share.unwrap_or(0.0) * 100.0;
-            table.row(
-                "the probe",
-                format!("{cost:.0}ns for a trigger state at most, {share:.2}% of the time"),
-            );
+        if let Some(line) = self.overhead.line() {
+            table.row("the probe", line);
         }
         table
+    }
+}
+
+impl Overhead {
+    fn line(&self) -> Option<String> {
+        let (cost, low, high) = (self.per_trigger_ns?, self.per_trigger_low_ns?, self.per_trigger_high_ns?);
+        let share = self.share.unwrap_or(0.0) * 100.0;
+        Some(if low > 0.0 {
+            format!("{cost:.0}ns ({low:.0} to {high:.0}) for a system call, {share:.2}% of the time at most")
+        } else {
+            format!("not distinguishable from 0 ({low:.0} to {high:.0}ns for a system call)")
+        })
     }
 }
 
