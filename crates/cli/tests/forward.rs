@@ -256,7 +256,7 @@ fn rules_are_reloaded_and_errors_leave_the_old_ones() {
     );
     assert_eq!(
         (&told["entries"][0]["matched"], &told["entries"][0]["rule"]),
-        (&1.into(), &"length 4-4 reject".into())
+        (&1.into(), &"length 4 reject".into())
     );
     // This one stayed, with its count; what the other had is not lost.
     assert_eq!((&told["entries"][1]["matched"], &told["retired"]), (&3.into(), &2.into()), "{told}");
