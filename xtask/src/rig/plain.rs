@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::hosts::ip;
 use super::trial::{DESTINATION, Offer, Rig};
 use super::{Effort, Found, peers, plot};
-use crate::measure::figures::Bar;
 
 struct Curve {
     name: String,
@@ -35,7 +34,7 @@ pub(super) fn forward(rig: &Rig, effort: Effort) -> Result<Found> {
             curves.push(Curve { name: format!("forward, {driver}, {mode}"), letter, points, report });
         }
     }
-    let bridge = rig.bridge()?;
+    let bridge = rig.forward_by(&rig.bridge())?;
     let points = loaded(rig, rates)?;
     bridge.end()?;
     curves.push(Curve {
@@ -46,9 +45,9 @@ pub(super) fn forward(rig: &Rig, effort: Effort) -> Result<Found> {
     });
     let points = with_ip_forward(rig, || loaded(rig, rates))?;
     curves.push(Curve { name: "kernel, ip_forward".to_owned(), letter: 'k', points, report: Value::Null });
-    let Found { mut bars, figures } = told(&curves);
+    let (curves, mut bars) = (told(&curves), Vec::new());
     let compared = peers::compare(rig, effort, &mut bars)?;
-    Ok(Found { bars, figures: json!({ "curves": figures, "peers": compared }) })
+    Ok(Found { bars, figures: json!({ "curves": curves, "peers": compared }) })
 }
 
 fn loaded(rig: &Rig, rates: &[f64]) -> Result<Vec<(f64, f64)>> {
@@ -85,12 +84,11 @@ fn with_ip_forward<T>(rig: &Rig, body: impl FnOnce() -> Result<T>) -> Result<T> 
     done
 }
 
-fn told(curves: &[Curve]) -> Found {
+fn told(curves: &[Curve]) -> Value {
     println!(
         "### Plain forwarding\n\n| | offered and delivered kpps | peak | at the highest, of the peak | latency p50 / p99 µs | processor |\n|---|---|---|---|---|---|"
     );
     let peak = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
-    let mut bars = Vec::new();
     for Curve { name, letter, points, report } in curves {
         let pairs: Vec<_> = points.iter().map(|(o, d)| format!("{:.0} ▸ {:.0}", o / 1e3, d / 1e3)).collect();
         let micros = |key: &str| {
@@ -121,17 +119,11 @@ fn told(curves: &[Curve]) -> Found {
             ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"))
         );
     }
-    let figure = "forward, packet, hybrid: peak, against the example bridge's".to_owned();
-    bars.push(Bar::at_least(
-        figure,
-        0.95,
-        against(of("forward, packet, hybrid"), of("example bridge, packet")),
-    ));
     let drawn: Vec<_> = curves.iter().map(|curve| (curve.letter, &curve.points[..])).collect();
     println!("\n```text\n{}```\n", plot::text(&drawn));
     let figures: Vec<_> = curves
         .iter()
         .map(|curve| json!({ "contender": curve.name, "points": curve.points, "report": curve.report }))
         .collect();
-    Found { bars, figures: json!(figures) }
+    json!(figures)
 }

@@ -184,13 +184,13 @@ impl Rig {
         self.start(&path, &words, "forwarding between")
     }
 
-    /// The library's example of a bridge.
-    pub(super) fn bridge(&self) -> Result<Forwarder> {
-        self.start(&self.programs.bridge.to_string_lossy(), "r0 out", "")
+    /// The command of the library's example of a bridge.
+    pub(super) fn bridge(&self) -> String {
+        format!("{} r0 out", self.programs.bridge.display())
     }
 
     /// Any program that forwards between the interfaces by itself.
-    pub(super) fn bridge_by(&self, command: &str) -> Result<Forwarder> {
+    pub(super) fn forward_by(&self, command: &str) -> Result<Forwarder> {
         let (path, words) = command.split_once(' ').unwrap_or((command, ""));
         self.start(path, words, "")
     }
