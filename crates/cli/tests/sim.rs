@@ -141,9 +141,7 @@ fn a_signal_gives_up_the_point_that_runs() {
         // Nobody sends a second one; the point alone would take longer than the tests of this file have.
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{words}: {}", stderr(&output));
-        // It may have ended before anybody got round to saying so.
-        let said = stderr(&output);
-        assert!(said.is_empty() || said.contains("Ctrl-C again ends at once"), "{said}");
+        // What it says of that is another test's: here it may have ended before anybody got round to saying so.
         let table: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&table["points"], lines()), (&1.into(), 2), "{words}");
         fs::remove_file(file).unwrap();
