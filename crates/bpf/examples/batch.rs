@@ -1,4 +1,4 @@
-//! Batches that an XDP program hands on after 100 µs at the latest, by soft events and by a `bpf_timer` each: `c/batch.bpf.c`,
+//! Batches that an XDP program hands on when full, or due after 100 µs, by soft events and by a `bpf_timer` each: `c/batch.bpf.c`,
 //! on the loopback of a network of its own. `cargo run -p softtimers-bpf --example batch`, as root.
 
 use std::error::Error;

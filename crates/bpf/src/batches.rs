@@ -13,8 +13,8 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/batch.bpf.o");
 /// `struct batch`, in words.
 const BATCH: usize = 8;
 
-/// Packets of an interface that an XDP program collects into a batch for each processor, and hands on when it is full, or
-/// 100 µs after its first packet, until it is dropped. Here handing on is counting; the packets go their way.
+/// Packets of an interface that an XDP program collects into a batch per CPU, until it is dropped. A batch is handed on when it is
+/// full or due, 100 µs after its first packet; a due one leaves as [`FlushedBy`] says. Handing on only counts here.
 #[derive(Debug)]
 pub struct Batches {
     object: Object,

@@ -55,7 +55,7 @@ pub fn run(plan: &BenchPlan) -> Result<(), Failure> {
         points: vec![Point::default(); plan.points()],
         ..BenchReport::default()
     };
-    let mut bench = Bench::new(plan.receiver)?;
+    let mut bench = Bench::new(plan.receiver);
     let blank = Run {
         machine: &machine,
         seed: None,
@@ -78,7 +78,7 @@ pub fn run(plan: &BenchPlan) -> Result<(), Failure> {
         seed: None,
         config: &config(plan, &bench),
         fallbacks: &notes(plan, &bench, &report, &interrupt),
-        inconclusive: interference.inconclusive(),
+        inconclusive: interference.inconclusive().or_else(|| report.contradiction()),
         report: &report,
     })
 }
@@ -105,8 +105,7 @@ fn config(plan: &BenchPlan, bench: &Bench) -> BenchConfig {
     BenchConfig {
         mode: receiver.looking.mode,
         stages: receiver.stages,
-        work_ns: nanos(receiver.work),
-        rules: bench.rules(),
+        rules: receiver.work,
         burst: plan.burst,
         quota: (!naive).then_some(receiver.looking.quota),
         aggregate: receiver.looking.mode.aggregates().then_some(receiver.looking.aggregate),
@@ -148,8 +147,8 @@ fn notes(plan: &BenchPlan, bench: &Bench, report: &BenchReport, interrupt: &Inte
     notes
 }
 
-/// Trials of a search, more or less.
-const SEARCH: u32 = 16;
+/// Trials of a search, more or less, its longer one counted as four.
+const SEARCH: u32 = 20;
 /// For the length of a trial of so many datagrams: about what a receiver with the default work does.
 const EXPECTED_RATE: f64 = 50_000.0;
 /// Starting the sender, and waiting for what is in buffers.

@@ -35,7 +35,7 @@
 //! | [`Sampled`] | when clock ticks keep finding packet code | livelock §5.1 |
 //!
 //! Quotas come in [`Quota`], or from [`AutoQuota`]. What a receiver does beyond its capacity is found by
-//! [`LossFree`] and judged by [`Curve`]. All is integer arithmetic, O(1) for each packet, and
+//! [`LossFree`], confirmed by [`Confirmation`] and judged by [`Curve`]. All is integer arithmetic, O(1) for each packet, and
 //! nothing is allocated after set-up.
 
 mod aggregation;
@@ -65,7 +65,7 @@ pub use delay_bound::{DelayBound, DelayBoundConfig, WhenIdle};
 pub use factor::Factor;
 pub use feedback::{Feedback, FeedbackConfig, FeedbackError, FeedbackStats, TimeOut};
 pub use hip::{Hip, HipConfig, HipStats};
-pub use overload::{Behaviour, Curve, LossFree, Point};
+pub use overload::{Behaviour, Confirmation, Curve, LossFree, Point};
 pub use progress::{Progress, ProgressConfig};
 pub use quota::Quota;
 pub use rounds::{Action, GateId, Rounds, SourceConfig, SourceId, SourceStats};

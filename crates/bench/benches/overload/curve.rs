@@ -27,7 +27,7 @@ const HIGHEST: f64 = 5.0;
 pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
     let mut contenders = Vec::new();
     for (name, mode, stages, nice) in CONTENDERS {
-        contenders.push((name, Bench::new(ReceiverPlan { stages, nice, ..receiver(mode, WORK) })?));
+        contenders.push((name, Bench::new(ReceiverPlan { stages, nice, ..receiver(mode, WORK) })));
     }
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
@@ -62,7 +62,7 @@ fn one(
     effort: Effort,
     round: &mut Round,
 ) -> Result<(), Box<dyn Error>> {
-    let capacity = capacity(bench, WORK, burst, effort)?;
+    let capacity = capacity(bench, burst, effort)?;
     let mut best = (1.0, 0.0);
     for multiple in LOWER {
         let delivered = offered(bench, multiple * capacity, burst, effort.trial)?.delivered_pps;
@@ -90,8 +90,8 @@ fn one(
 }
 
 /// What is delivered where it is the most: around what the work alone would allow.
-fn capacity(bench: &mut Bench, work: Duration, burst: u32, effort: Effort) -> Result<f64, Box<dyn Error>> {
-    let guess = 1.0 / (work + BESIDE_WORK).as_secs_f64();
+fn capacity(bench: &mut Bench, burst: u32, effort: Effort) -> Result<f64, Box<dyn Error>> {
+    let guess = 1.0 / (bench.work_cost()? + BESIDE_WORK).as_secs_f64();
     let mut most: f64 = 0.0;
     for share in [0.4, 0.6, 0.8, 1.0, 1.2] {
         most = most.max(offered(bench, share * guess, burst, effort.trial / 2)?.delivered_pps);
@@ -101,34 +101,37 @@ fn capacity(bench: &mut Bench, work: Duration, burst: u32, effort: Effort) -> Re
 
 /// The capacity by what a packet costs.
 pub(crate) fn costs(effort: Effort) -> Result<Section, Box<dyn Error>> {
-    let works = [("5 µs", 5), ("10 µs", 10), ("20 µs", 20), ("40 µs", 40)];
+    let works =
+        [("10,000 rules", 10_000), (WORK_ROW, WORK), ("40,000 rules", 40_000), ("80,000 rules", 80_000)];
     let receivers = [(POLLED, Mode::Hybrid), (FIRST, Mode::Naive)];
     let mut contenders = Vec::new();
-    for (row, micros) in works {
+    for (row, work) in works {
         for (name, mode) in receivers {
-            let work = Duration::from_micros(micros);
-            contenders.push((row, name, work, Bench::new(receiver(mode, work))?));
+            contenders.push((row, name, Bench::new(receiver(mode, work))));
         }
     }
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
         for turn in in_turn(number, contenders.len()) {
-            let (row, name, work, bench) = &mut contenders[turn];
-            round.put(row, name, capacity(bench, *work, 1, effort)? / 1e3);
+            let (row, name, bench) = &mut contenders[turn];
+            round.put(row, COST, bench.work_cost()?.as_secs_f64() * 1e6);
+            round.put(row, name, capacity(bench, 1, effort)? / 1e3);
         }
         Ok(round)
     })?;
     let rows = works.map(|(row, _)| row);
-    let mut section = section.shown(rows, &[(POLLED, 1), (FIRST, 1)]);
+    let mut section = section.shown(rows, &[(COST, 1), (POLLED, 1), (FIRST, 1)]);
     for pair in rows.windows(2) {
         let fallen = section.median(pair[1], POLLED) / section.median(pair[0], POLLED);
         section.bar(&format!("poller, {} against {}", pair[1], pair[0]), fallen, "below 1", fallen < 1.0);
     }
-    let ratio = section.median("10 µs", POLLED) / section.median("10 µs", FIRST);
-    section.bar("10 µs: poller / naive", ratio, "at least 1", ratio >= 1.0);
+    let ratio = section.median(WORK_ROW, POLLED) / section.median(WORK_ROW, FIRST);
+    section.bar(&format!("{WORK_ROW}: poller / naive"), ratio, "at least 1", ratio >= 1.0);
     Ok(section)
 }
 
+const WORK_ROW: &str = "20,000 rules";
+const COST: &str = "µs each";
 const POLLED: &str = "poller kpps";
 const FIRST: &str = "naive kpps";
 /// What a packet costs beside the work, about.

@@ -21,7 +21,7 @@ pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
     for (name, percent) in LIMITS {
         let cpu_limit = (percent < 100).then(|| Percent::new(percent)).transpose()?;
         let plan = ReceiverPlan { cpu_limit, beside: Beside::Compute, ..receiver(Mode::Hybrid, WORK) };
-        contenders.push((name, percent, Bench::new(plan)?));
+        contenders.push((name, percent, Bench::new(plan)));
     }
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();

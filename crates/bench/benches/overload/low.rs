@@ -1,7 +1,6 @@
 //! Where there is no overload: what the cure costs then. And how the modes and quotas differ.
 
 use std::error::Error;
-use std::time::Duration;
 
 use softtimers_cli::bench::load::Offer;
 use softtimers_cli::bench::report::Point;
@@ -22,7 +21,7 @@ const MODES: [(&str, Mode); 4] = [
 
 /// At 2,000 packets/s, and when nothing comes.
 pub(crate) fn quiet(effort: Effort) -> Result<Section, Box<dyn Error>> {
-    let mut contenders = contenders(&MODES[..3])?;
+    let mut contenders = contenders(&MODES[..3]);
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
         for turn in in_turn(number, contenders.len()) {
@@ -47,7 +46,7 @@ pub(crate) fn quiet(effort: Effort) -> Result<Section, Box<dyn Error>> {
 /// Wake-ups and latency by rate.
 pub(crate) fn modes(effort: Effort) -> Result<Section, Box<dyn Error>> {
     let rates = [("500/s", 500.0), ("5,000/s", 5_000.0), ("50,000/s", 50_000.0)];
-    let mut contenders = contenders(&MODES)?;
+    let mut contenders = contenders(&MODES);
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
         for (at, rate) in rates {
@@ -74,7 +73,7 @@ pub(crate) fn quotas(effort: Effort) -> Result<Section, Box<dyn Error>> {
     for (name, quota) in quotas {
         let plan = receiver(Mode::Hybrid, WORK);
         let looking = Looking { quota, ..plan.looking };
-        contenders.push((name, Bench::new(ReceiverPlan { looking, ..plan })?));
+        contenders.push((name, Bench::new(ReceiverPlan { looking, ..plan })));
     }
     let section = Section::of(effort.rounds, |number| {
         let mut round = Round::default();
@@ -92,8 +91,8 @@ pub(crate) fn quotas(effort: Effort) -> Result<Section, Box<dyn Error>> {
 }
 
 /// Without work of their own: what is seen is the receiver.
-fn contenders(modes: &[(&'static str, Mode)]) -> Result<Vec<(&'static str, Bench)>, Box<dyn Error>> {
-    let bench = |&(name, mode)| Ok((name, Bench::new(receiver(mode, Duration::ZERO))?));
+fn contenders(modes: &[(&'static str, Mode)]) -> Vec<(&'static str, Bench)> {
+    let bench = |&(name, mode)| (name, Bench::new(receiver(mode, 0)));
     modes.iter().map(bench).collect()
 }
 

@@ -25,9 +25,9 @@ pub struct BenchArgs {
     #[arg(long, value_name = "1|2", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     pub stages: u8,
 
-    /// What the filter costs for each datagram: a list of rules of the length that takes so long here
-    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = units::duration)]
-    pub work: Duration,
+    /// Rules that the filter compares each datagram with, 0 to 10000000. What they cost here is measured and reported
+    #[arg(long, value_name = "RULES", default_value_t = 20_000, value_parser = work)]
+    pub work: u32,
 
     /// Datagrams sent back to back; more where the sender cannot reach a rate otherwise, which is reported
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -82,6 +82,11 @@ pub enum TrialLength {
     Datagrams(u64),
 }
 
+fn work(text: &str) -> Result<u32, String> {
+    let rules = text.parse().ok().filter(|rules| (0..=10_000_000).contains(rules));
+    rules.ok_or_else(|| "0 to 10000000 rules, not a time: the report says what they cost here".to_owned())
+}
+
 fn trial(text: &str) -> Result<TrialLength, String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let allowed = 100..=100_000_000;
@@ -116,7 +121,7 @@ Examples:
   softtimers bench --mode naive
   softtimers bench --stages 2 --burst 4 --assert 'curve.asymptote_share>=0.9'
   softtimers bench --stages 2 --nice 19 --mode naive --rates 1,5
-  softtimers bench --mode hip --work 0us --at 500pps,5kpps,50kpps --json
+  softtimers bench --mode hip --work 0 --at 500pps,5kpps,50kpps --json
   softtimers bench --cpu-limit 50% --beside compute --rates 5
 
 How to read it: docs/overload.md.

@@ -1,8 +1,9 @@
 //! What each datagram costs beyond being received: [`Filter`], a list of rules that is walked to its end.
 //!
 //! The livelock paper's second stage was `screend`, a program that looks at each packet and lets it pass (§6.2). What it
-//! costs decides the capacity, so it is calibrated, and it is real work: no loop that waits for a clock, which would go
-//! on counting while another thread has the processor.
+//! costs decides the capacity. It is real work, not a loop that waits for a clock: that would go on counting while
+//! another thread has the CPU. And it is the same work each time: a number of rules, whose [`cost`](Filter::cost) is
+//! measured. A list made to take a given time would have another length at each call, and two runs would not compare.
 
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +27,7 @@ struct Rule {
 }
 
 impl Filter {
-    /// So many rules.
+    /// `rules` rules.
     pub fn new(rules: usize) -> Self {
         let rule = |number: usize| {
             let number = number as u32;
@@ -37,22 +38,23 @@ impl Filter {
         Filter { rules: (0..rules).map(rule).collect() }
     }
 
-    /// As many rules as take this long on the processor that the caller runs on, found by taking the time of more.
-    pub fn costing(work: Duration) -> Self {
-        if work.is_zero() {
-            return Filter::new(0);
-        }
-        let sample = Filter::new(SAMPLE);
+    /// What a datagram costs on the CPU that the caller runs on: the median of up to 201 walks over all rules.
+    ///
+    /// Takes 50 ms, or five walks if those take longer.
+    pub fn cost(&self) -> Duration {
         let from = SocketAddr::from(([127, 0, 0, 1], 9));
-        let walk = |_| {
-            let began = Monotonic.now();
-            black_box(sample.accepts(from, &[1; 64]));
-            Monotonic.now().saturating_duration_since(began)
-        };
-        // The shortest was not disturbed.
-        let shortest = (0..WALKS).map(walk).min().unwrap_or_default().max(Duration::from_nanos(1));
-        let rules = SAMPLE as f64 * work.as_secs_f64() / shortest.as_secs_f64();
-        Filter::new((rules as usize).clamp(1, MOST))
+        let (began, mut walks) = (Monotonic.now(), Vec::with_capacity(WALKS));
+        let mut last = began;
+        while walks.len() < WALKS
+            && (walks.len() < LEAST_WALKS || last.saturating_duration_since(began) < MEASURED)
+        {
+            black_box(self.accepts(from, &[1; 64]));
+            let now = Monotonic.now();
+            walks.push(now.saturating_duration_since(last));
+            last = now;
+        }
+        walks.sort_unstable();
+        walks[walks.len() / 2]
     }
 
     /// How many rules.
@@ -76,11 +78,9 @@ impl Filter {
     }
 }
 
-/// Some microseconds' worth.
-const SAMPLE: usize = 10_000;
-const WALKS: usize = 200;
-/// Memory has bounds: 160 MB.
-const MOST: usize = 10_000_000;
+const WALKS: usize = 201;
+const LEAST_WALKS: usize = 5;
+const MEASURED: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
@@ -95,9 +95,9 @@ mod tests {
     }
 
     #[test]
-    fn twice_the_cost_is_about_twice_the_rules() {
-        let [one, four] = [5, 20].map(|micros| Filter::costing(Duration::from_micros(micros)).rules());
-        assert!(four > one && one > 0, "{one}, {four}");
-        assert_eq!(Filter::costing(Duration::ZERO).rules(), 0);
+    fn more_rules_cost_more_and_their_number_is_what_was_asked_for() {
+        let [none, few, many] = [0, 1_000, 100_000].map(Filter::new);
+        assert_eq!((none.rules(), few.rules(), many.rules()), (0, 1_000, 100_000));
+        assert!(many.cost() > few.cost());
     }
 }

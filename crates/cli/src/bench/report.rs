@@ -17,10 +17,8 @@ pub struct BenchConfig {
     pub mode: Mode,
     /// Threads it has.
     pub stages: u8,
-    /// What a datagram costs in the filter.
-    pub work_ns: u64,
-    /// Rules that cost so much here.
-    pub rules: usize,
+    /// Rules of the filter.
+    pub rules: u32,
     /// Datagrams back to back, unless a point says more.
     pub burst: u32,
     /// Datagrams a turn; `null` if there is no bound.
@@ -50,11 +48,15 @@ pub struct BenchConfig {
 pub struct BenchReport {
     /// The most that was delivered in a trial of the search: what multiples are multiples of. `null` without a search.
     pub capacity_pps: Option<f64>,
-    /// The maximum loss-free receive rate: the highest that it keeps up with, found by halving to 1%; `null` without a
-    /// search.
+    /// The maximum loss-free receive rate: found by halving to 1%, then offered again for four times as long. The rate that
+    /// was offered in that longer trial; `null` without a search, or if it and six lower rates lost datagrams.
     pub mlfrr_pps: Option<u64>,
     /// Trials that this took.
     pub search_trials: u64,
+    /// What the filter costs a datagram, measured before the first trial.
+    pub work_ns: u64,
+    /// The same after the last trial.
+    pub work_after_ns: u64,
     /// The highest multiple of the capacity that the sender reached; `null` without a search.
     pub highest_multiple: Option<f64>,
     /// What the points together say; `null` without a point.
@@ -199,8 +201,15 @@ impl Report for BenchReport {
 
     fn table(&self) -> Table {
         let mut table = Table::default();
-        if let (Some(mlfrr), Some(capacity)) = (self.mlfrr_pps, self.capacity_pps) {
-            table.row("MLFRR", format!("{mlfrr} packets/s without a loss, in {} trials", self.search_trials));
+        let nanos = |nanos| show_duration(std::time::Duration::from_nanos(nanos));
+        let (before, after) = (nanos(self.work_ns), nanos(self.work_after_ns));
+        table.row("work", format!("{before} per datagram before the trials, {after} after them"));
+        if let Some(capacity) = self.capacity_pps {
+            let found = match self.mlfrr_pps {
+                Some(mlfrr) => format!("{mlfrr} packets/s without a loss, confirmed by a longer trial"),
+                None => "none confirmed: each longer trial lost datagrams".to_owned(),
+            };
+            table.row("MLFRR", format!("{found}; {} trials", self.search_trials));
             table.row("capacity", format!("{capacity:.0} packets/s: the most of these trials"));
         }
         table.row("points", HEADER);

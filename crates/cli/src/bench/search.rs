@@ -1,6 +1,8 @@
 //! From trials to findings: the loss-free rate, the capacity, the curve. [`Search`].
 
-use softtimers::poll::{Curve, LossFree, Point as CurvePoint};
+use std::time::Duration;
+
+use softtimers::poll::{Confirmation, Curve, LossFree, Point as CurvePoint};
 
 use super::load::Offer;
 use super::report::{BenchReport, CurveReport, Point};
@@ -8,6 +10,7 @@ use super::trial::Bench;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::{BenchPlan, Offers};
+use crate::units::show_duration;
 
 /// The trials of a plan.
 #[derive(Debug)]
@@ -29,31 +32,33 @@ impl<'a> Search<'a> {
     /// # Errors
     /// What breaks a trial off.
     pub(super) fn run(mut self) -> Result<BenchReport, Failure> {
-        let mut report = BenchReport::default();
+        let work = self.bench.work_cost()?;
+        let mut report = BenchReport { work_ns: nanos(work), ..BenchReport::default() };
         let rates: Vec<(Option<f64>, f64)> = match &self.plan.offers {
             Offers::Rates(rates) => rates.iter().map(|&rate| (None, rate as f64)).collect(),
             Offers::Multiples(multiples) => {
-                let capacity = self.find(&mut report)?;
+                let capacity = self.find(work, &mut report)?;
                 multiples.iter().map(|&multiple| (Some(multiple), multiple * capacity)).collect()
             }
         };
         for (multiple, rate) in rates {
-            let Some(point) = self.trial(rate)? else { break };
+            let Some(point) = self.trial(rate, 1)? else { break };
             report.points.push(Point { multiple, ..point });
         }
+        report.work_after_ns = nanos(self.bench.work_cost()?);
         report.conclude();
         Ok(report)
     }
 
-    /// Searches the loss-free rate. Returns the most that was delivered meanwhile.
-    fn find(&mut self, report: &mut BenchReport) -> Result<f64, Failure> {
-        let guess = 1.0 / (self.plan.receiver.work.as_secs_f64() + BESIDE_WORK);
+    /// Searches the loss-free rate and confirms it. Returns the most that was delivered meanwhile.
+    fn find(&mut self, work: Duration, report: &mut BenchReport) -> Result<f64, Failure> {
+        let guess = 1.0 / (work.as_secs_f64() + BESIDE_WORK);
         let first =
             self.plan.receiver.cpu_limit.map_or(guess, |share| guess * f64::from(share.get()) / 100.0);
         let mut search = LossFree::new((first / 4.0) as u64, MOST);
         let mut capacity: f64 = 0.0;
         while let Some(rate) = search.rate() {
-            let Some(point) = self.trial(rate as f64)? else { break };
+            let Some(point) = self.trial(rate as f64, 1)? else { break };
             report.search_trials += 1;
             capacity = capacity.max(point.delivered_pps);
             let reached = self.offer(rate as f64).was_reached(point.offered_pps);
@@ -62,14 +67,23 @@ impl<'a> Search<'a> {
                 break;
             }
         }
-        report.mlfrr_pps = Some(search.found());
         report.capacity_pps = Some(capacity);
+        let mut confirmation = Confirmation::new(search.found());
+        while let Some(rate) = confirmation.rate() {
+            let Some(point) = self.trial(rate as f64, LONGER)? else { break };
+            report.search_trials += 1;
+            confirmation.tried(point.loss_free);
+            // What was sent is what held, not what was asked of the sender.
+            report.mlfrr_pps = confirmation.confirmed().map(|rate| rate.min(point.offered_pps as u64));
+        }
         Ok(capacity)
     }
 
-    /// One trial, in longer bursts where the sender does not come up to the rate; `None` after a signal.
-    fn trial(&mut self, rate: f64) -> Result<Option<Point>, Failure> {
+    /// One trial of `times` the usual length, in longer bursts where the sender does not come up to the rate; `None` after
+    /// a signal.
+    fn trial(&mut self, rate: f64, times: u32) -> Result<Option<Point>, Failure> {
         let mut offer = self.offer(rate);
+        offer.length *= times;
         loop {
             if self.interrupt.arrived() {
                 return Ok(None);
@@ -97,6 +111,24 @@ impl<'a> Search<'a> {
 }
 
 impl BenchReport {
+    /// Why its own figures contradict each other, if they do.
+    pub(super) fn contradiction(&self) -> Option<String> {
+        let [before, after] = [self.work_ns, self.work_after_ns].map(|nanos| nanos as f64);
+        if before > 0.0 && (after / before - 1.0).abs() > MOST_DRIFT {
+            let [before, after] =
+                [self.work_ns, self.work_after_ns].map(|nanos| show_duration(Duration::from_nanos(nanos)));
+            return Some(format!("the work of a datagram took {before} before the trials and {after} after them"));
+        }
+        let mlfrr = self.mlfrr_pps? as f64;
+        let worse = self.points.iter().find(|point| point.offered_pps <= mlfrr && !point.loss_free)?;
+        let kept_up = worse.delivered_pps / worse.offered_pps.max(1.0);
+        Some(format!(
+            "at {:.0} packets/s, below the MLFRR of {mlfrr:.0}, {:.1}% were delivered in time",
+            worse.offered_pps,
+            kept_up * 100.0
+        ))
+    }
+
     /// What the points say together.
     fn conclude(&mut self) {
         let mut points: Vec<CurvePoint> = self.points.iter().map(CurvePoint::from).collect();
@@ -119,6 +151,14 @@ impl From<&Point> for CurvePoint {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A rate is confirmed by a trial so many times as long as those of the search.
+const LONGER: u32 = 4;
+/// As for the host and other programs: beyond it figures of one run do not compare.
+const MOST_DRIFT: f64 = 0.05;
 /// What a datagram costs beside the filter, in seconds: a guess that only decides where the search begins.
 const BESIDE_WORK: f64 = 4e-6;
 /// More than any machine of today receives from one sender.
@@ -127,6 +167,34 @@ const MOST: u64 = 100_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_that_loses_below_the_loss_free_one_makes_a_run_inconclusive() {
+        let point = |offered_pps, loss_free| Point {
+            offered_pps,
+            delivered_pps: 0.914 * offered_pps,
+            loss_free,
+            ..Point::default()
+        };
+        let report = |points: &[Point], after| BenchReport {
+            mlfrr_pps: Some(100_000),
+            work_ns: 10_000,
+            work_after_ns: after,
+            points: points.to_vec(),
+            ..BenchReport::default()
+        };
+        let fine = [point(50_000.0, true), point(100_000.0, true), point(125_000.0, false)];
+        assert_eq!(report(&fine, 10_400).contradiction(), None);
+        assert_eq!(
+            report(&[point(80_000.0, false)], 10_000).contradiction().unwrap(),
+            "at 80000 packets/s, below the MLFRR of 100000, 91.4% were delivered in time"
+        );
+        assert_eq!(
+            report(&fine, 11_000).contradiction().unwrap(),
+            "the work of a datagram took 10us before the trials and 11us after them"
+        );
+        assert_eq!(BenchReport::default().contradiction(), None, "nothing was measured");
+    }
 
     #[test]
     fn points_say_together_what_each_says() {

@@ -39,7 +39,7 @@ use crate::plan::ReceiverPlan;
 use crate::processor::Processor;
 use crate::send::GOODBYES;
 
-/// A receiver to be measured, its filter calibrated.
+/// A receiver to be measured.
 #[derive(Debug)]
 pub struct Bench {
     plan: ReceiverPlan,
@@ -60,23 +60,21 @@ pub(super) struct Stage<'a> {
 }
 
 impl Bench {
-    /// Calibrates the filter.
-    ///
-    /// # Errors
-    /// A check failure if the system refuses to keep this thread on a processor for that.
-    pub fn new(plan: ReceiverPlan) -> Result<Self, Failure> {
-        let processors = Processor::two();
-        let broke_off = |error: io::Error| Failure::broke_off("calibrating the filter", &error);
-        let kept = processors.map(|[_, there]| Processor::new(there)).transpose()?;
-        let kept = kept.map(Processor::keep).transpose().map_err(broke_off)?;
-        let filter = Filter::costing(plan.work);
-        drop(kept);
-        Ok(Bench { plan, filter, processors, recv_buffer: plan.recv_buffer })
+    /// Measures nothing yet.
+    pub fn new(plan: ReceiverPlan) -> Self {
+        let filter = Filter::new(plan.work as usize);
+        Bench { plan, filter, processors: Processor::two(), recv_buffer: plan.recv_buffer }
     }
 
-    /// How many rules the filter has.
-    pub fn rules(&self) -> usize {
-        self.filter.rules()
+    /// What the filter costs a datagram on the receiver's CPU now.
+    ///
+    /// # Errors
+    /// A check failure if the system refuses to keep this thread on that CPU.
+    pub fn work_cost(&self) -> Result<Duration, Failure> {
+        let kept = self.keep(1).map_err(|error| Failure::broke_off("measuring the filter", &error))?;
+        let cost = self.filter.cost();
+        drop(kept);
+        Ok(cost)
     }
 
     /// Whether sender and receiver have a processor each.

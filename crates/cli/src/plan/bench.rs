@@ -9,7 +9,6 @@ use crate::args::{BenchArgs, Beside, TrialLength};
 use crate::failure::Failure;
 use crate::forward::mode::Looking;
 use crate::output::Output;
-use crate::units::show_duration;
 
 /// A run of `bench`.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,8 +32,8 @@ pub struct ReceiverPlan {
     pub looking: Looking,
     /// One thread, or two with a queue between.
     pub stages: u8,
-    /// What the filter is to cost.
-    pub work: Duration,
+    /// Rules of the filter.
+    pub work: u32,
     /// The share of a processor that input may have.
     pub cpu_limit: Option<Percent>,
     /// The nice value of the second stage.
@@ -60,10 +59,6 @@ impl BenchPlan {
     /// # Errors
     /// A usage failure that names the value and what is allowed.
     pub fn new(args: &BenchArgs) -> Result<Self, Failure> {
-        if args.work > MOST_WORK {
-            let (work, most) = (show_duration(args.work), show_duration(MOST_WORK));
-            return Err(Failure::usage(format_args!("--work {work}: at most {most}")));
-        }
         if args.nice.is_some() && args.stages == 1 {
             return Err(Failure::usage("--nice: for --stages 2, it is that of the second"));
         }
@@ -102,8 +97,6 @@ impl TrialLength {
     }
 }
 
-/// A datagram in a hundredth of a second leaves few for a trial.
-const MOST_WORK: Duration = Duration::from_millis(10);
 /// Of a trial of so many datagrams: a timer of 20 ms is to fire in it.
 const SHORTEST: Duration = Duration::from_millis(40);
 const LONGEST: Duration = Duration::from_secs(60);
