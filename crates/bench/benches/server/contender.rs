@@ -12,6 +12,8 @@ use softtimers_cli::processor::Processor;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Contender {
     Epoll,
+    /// Without ever sleeping.
+    Spin,
     /// With this quota.
     Polled(u32),
     /// One for each connection.
@@ -22,6 +24,7 @@ impl Contender {
     pub(crate) fn name(self) -> String {
         match self {
             Contender::Epoll => "epoll".to_owned(),
+            Contender::Spin => "epoll, never asleep".to_owned(),
             Contender::Polled(quota) => format!("polled, quota {quota}"),
             Contender::Processes => "a process a connection".to_owned(),
         }
@@ -41,6 +44,7 @@ impl Contender {
         command.args(["--work", &work.to_string()]);
         match self {
             Contender::Epoll => {}
+            Contender::Spin => _ = command.arg("--spin"),
             Contender::Polled(quota) => _ = command.args(["--quota", &quota.to_string()]),
             Contender::Processes => _ = command.args(["--processes", &connections.to_string()]),
         }

@@ -3,6 +3,7 @@
 //!
 //! | section | question |
 //! |---|---|
+//! | `rates` | latency and CPU at rates below saturation: by epoll, asleep or never, and polled |
 //! | `kept` | requests/s over connections that are kept: by epoll, polled with quotas of 1 to 15, by a process for each connection |
 //! | `closed` | the same with a connection for each request |
 //! | `ports` | four ports polled by one event: has each its share, also beside a crowd? |
@@ -21,6 +22,7 @@
 mod contender;
 mod load;
 mod ports;
+mod rates;
 mod table;
 
 use std::error::Error;
@@ -62,8 +64,11 @@ struct Arguments {
     /// Poll, for so many connections a look; by epoll without it
     #[arg(long, requires = "serve", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     quota: Option<u32>,
-    /// A process for each of so many connections
+    /// By epoll, without ever sleeping
     #[arg(long, requires = "serve", conflicts_with = "quota")]
+    spin: bool,
+    /// A process for each of so many connections
+    #[arg(long, requires = "serve", conflicts_with_all = ["quota", "spin"])]
     processes: Option<usize>,
     /// One of those processes
     #[arg(long, hide = true)]
@@ -86,8 +91,8 @@ struct Effort {
 }
 
 type Found = Result<Section, Box<dyn Error>>;
-const SECTIONS: [Measure<Effort>; 3] =
-    [("kept", table::kept), ("closed", table::closed), ("ports", ports::measure)];
+const SECTIONS: [Measure<Effort>; 4] =
+    [("rates", rates::measure), ("kept", table::kept), ("closed", table::closed), ("ports", ports::measure)];
 
 fn main() -> ExitCode {
     turns::main("server", |given| {
@@ -125,7 +130,8 @@ fn serve(arguments: &Arguments) -> turns::Done {
         io::stdin().read_to_end(&mut Vec::new())?;
         return Ok(());
     }
-    let looking = arguments.quota.map_or(Looking::Epoll, Looking::Polled);
+    let unpolled = if arguments.spin { Looking::Spin } else { Looking::Epoll };
+    let looking = arguments.quota.map_or(unpolled, Looking::Polled);
     let engine = Engine::new(&site, &listeners, Some(&io::stdin()))?;
     eprintln!("listening on {addresses}");
     let stats = engine.run(looking)?;
@@ -151,6 +157,6 @@ fn measure(arguments: &Arguments) -> turns::Done {
         },
         processors: [here?, there?],
     };
-    let load = format!("; load by {tool}, of `ports` by {}", Tool::Own);
+    let load = format!("; load by {tool}, of `rates` and `ports` by {}", Tool::Own);
     asked.run("server", &load, &SECTIONS, effort)
 }

@@ -10,13 +10,14 @@ use super::load::Outcome;
 use super::{Effort, Found};
 
 /// Table XII's quotas, between the plain server and the slower one.
-const CONTENDERS: [Contender; 7] = [
+const CONTENDERS: [Contender; 8] = [
     Contender::Epoll,
     Contender::Polled(1),
     Contender::Polled(2),
     Contender::Polled(5),
     Contender::Polled(10),
     Contender::Polled(15),
+    Contender::Spin,
     Contender::Processes,
 ];
 
@@ -151,6 +152,7 @@ fn trial(
     let [here, there] = effort.processors;
     let running = contender.start(here, 1, load)?;
     let kept = there.keep()?;
+    let overflows = listen_overflows();
     let before = Ticks::now(Some(here.number()));
     let outcome = effort.tool.load(running.addresses[0], load.0, keep_alive, effort.trial)?;
     let after = Ticks::now(Some(here.number()));
@@ -167,6 +169,8 @@ fn trial(
     round.put(&name, "p99 µs", outcome.p99);
     round.put(&name, BUSY, busy);
     round.put(&name, "errors", outcome.errors);
+    let turned_away = listen_overflows().zip(overflows).map(|(now, before)| now.saturating_sub(before) as f64);
+    round.put(&name, OVERFLOWS, turned_away);
     if let Some(stats) = stats {
         let answered = stats.answered.iter().sum::<u64>().max(1) as f64;
         round.put(&name, "found a look", stats.found as f64 / stats.looks.max(1) as f64);
@@ -176,13 +180,23 @@ fn trial(
     Ok(outcome)
 }
 
+/// Connections that the kernel has turned away since it started, because a listener had no room for them.
+fn listen_overflows() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/net/netstat").ok()?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
+    let (names, figures) = (lines.next()?, lines.next()?);
+    let at = names.split_whitespace().position(|name| name == "ListenOverflows")?;
+    figures.split_whitespace().nth(at)?.parse().ok()
+}
+
 const EPOLL: &str = "epoll";
 const RATE: &str = "kreq/s";
 const BUSY: &str = "busy";
 const AGAINST: &str = "against epoll";
 const AGAINST_ONE: &str = "against quota 1";
 const COST: &str = "CPU µs a request";
-const COLUMNS: [(&str, usize); 9] = [
+const OVERFLOWS: &str = "listen overflows";
+const COLUMNS: [(&str, usize); 10] = [
     (RATE, 1),
     (AGAINST, 3),
     ("p50 µs", 0),
@@ -192,6 +206,7 @@ const COLUMNS: [(&str, usize); 9] = [
     ("found a look", 1),
     ("sleeps / 1000", 1),
     ("errors", 0),
+    (OVERFLOWS, 0),
 ];
 /// Of the paper's load: clients saturate the server.
 const BUSY_ENOUGH: f64 = 0.95;

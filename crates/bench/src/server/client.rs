@@ -1,7 +1,10 @@
 //! Clients on one thread, as many as asked for, each with one request under way: [`Load`].
 //!
 //! For machines without `wrk`, and where one needs to know which port answered whom. A client that is answered asks again
-//! at once, so the load rises with the number of clients until the server has no time left.
+//! at once, so the load rises with the number of clients until the server has no time left. [`paced`] asks at a rate
+//! instead, for what a server does below that.
+
+pub mod paced;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -128,19 +131,11 @@ impl Client {
             }
         }
         loop {
-            match self.stream.read(room) {
-                Ok(0) => return Outcome::Broke,
-                Ok(read) => match self.took(&room[..read]) {
-                    None => return Outcome::Broke,
-                    Some(false) => continue,
-                    Some(true) => {}
-                },
-                Err(error) if is_to_wait(&error) => return Outcome::Goes,
-                Err(_) => return Outcome::Broke,
+            match self.receive(room) {
+                Outcome::Done => {}
+                other => return other,
             }
-            let now = Monotonic.now();
-            answered.answers[self.place] += 1;
-            answered.latency.record(now.saturating_duration_since(self.began).as_nanos() as u64);
+            let now = self.done(answered);
             if !keep_alive {
                 return Outcome::Done;
             }
@@ -149,6 +144,30 @@ impl Client {
                 return Outcome::Broke;
             }
         }
+    }
+
+    /// Reads until the answer is whole, or there is no more of it yet.
+    fn receive(&mut self, room: &mut [u8]) -> Outcome {
+        loop {
+            match self.stream.read(room) {
+                Ok(0) => return Outcome::Broke,
+                Ok(read) => match self.took(&room[..read]) {
+                    None => return Outcome::Broke,
+                    Some(false) => {}
+                    Some(true) => return Outcome::Done,
+                },
+                Err(error) if is_to_wait(&error) => return Outcome::Goes,
+                Err(_) => return Outcome::Broke,
+            }
+        }
+    }
+
+    /// Accounts for a whole answer. Returns when that was.
+    fn done(&self, answered: &mut Answered) -> Timestamp {
+        let now = Monotonic.now();
+        answered.answers[self.place] += 1;
+        answered.latency.record(now.saturating_duration_since(self.began).as_nanos() as u64);
+        now
     }
 
     /// Whether the answer is whole with these bytes; `None` if it is none, or not the one that was asked for.
