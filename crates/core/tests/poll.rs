@@ -291,7 +291,7 @@ fn a_gate_that_is_removed_shuts_nothing() {
     rounds.set(old, Input::Shut(Timestamp::MAX));
     assert_eq!(rounds.action(at(0)), Action::Rest(Wait::Until(Timestamp::MAX)));
     assert!(rounds.remove_gate(old) && !rounds.remove_gate(old));
-    assert_eq!(rounds.action(at(1)), Action::Receive { source, quota: 64 });
+    assert_eq!(rounds.action(at(1)), Action::Receive { source, quota: Quota::FIRST });
     rounds.received(source, at(1), 0, false);
 
     // It has the place of the first one, and not its name; and its source has to be attached.
@@ -315,7 +315,7 @@ fn a_source_in_the_place_of_one_removed_meanwhile_has_its_gates_asked() {
     assert_eq!(rounds.action(at(0)), Action::Arm { source: old });
     rounds.armed(old, at(0), false);
     assert_eq!(rounds.action(at(1)), Action::Rest(Wait::Poll));
-    assert_eq!(rounds.action(at(1)), Action::Receive { source: old, quota: 64 });
+    assert_eq!(rounds.action(at(1)), Action::Receive { source: old, quota: Quota::FIRST });
     rounds.remove(old);
     let (new, gate) = (rounds.add(SourceConfig::new(Interrupts)), rounds.add_gate());
     assert_eq!(new.index(), old.index());
@@ -330,7 +330,7 @@ fn a_watched_source_is_polled_at_rounds_and_after_its_delay() {
     let at = Timestamp::from_micros;
     let mut rounds = Rounds::new();
     let source = rounds.add(SourceConfig::new(Watchdog::default()));
-    let receive = Action::Receive { source, quota: 64 };
+    let receive = Action::Receive { source, quota: Quota::FIRST };
     for now in [10, 13, 40, 80] {
         assert_eq!(rounds.action(at(now)), receive);
         rounds.received(source, at(now), 0, false);
@@ -365,6 +365,35 @@ fn four_flooded_sources_share_equally() {
 }
 
 /// Transmissions have a turn in each round, however much there is to receive.
+/// What a turn forwards leaves at its end, so the first turn of a burst is a short one (livelock §4.3).
+#[test]
+fn turns_of_a_burst_grow_from_a_short_one_and_those_of_an_overload_are_full() {
+    let now = Timestamp::from_micros(1);
+    let mut rounds = Rounds::new();
+    let id = rounds.add(SourceConfig::new(Interrupts).with_quota(Quota::new(64, 64).with_first(4)));
+    assert_eq!(rounds.action(now), Action::Arm { source: id });
+    rounds.armed(id, now, false);
+    for burst in [100u32, 3, 500] {
+        let (mut left, mut turns) = (burst, Vec::new());
+        while left > 0 {
+            if let Action::Receive { quota, .. } = rounds.action(now) {
+                let taken = quota.min(left);
+                left -= taken;
+                turns.push(taken);
+                rounds.received(id, now, taken, left > 0);
+            }
+        }
+        let wanted: &[u32] = match burst {
+            100 => &[4, 4, 8, 16, 32, 36],
+            3 => &[3],
+            _ => &[4, 4, 8, 16, 32, 64, 64, 64, 64, 64, 64, 52],
+        };
+        assert_eq!(turns, wanted, "of {burst}");
+        assert_eq!(rounds.action(now), Action::Arm { source: id });
+        rounds.armed(id, now, false);
+    }
+}
+
 #[test]
 fn transmit_is_not_starved_by_receive() {
     let mut machine = Machine::new(&[0, 1], 8, 0, 1);
@@ -410,14 +439,14 @@ fn a_gate_shuts_its_own_sources_only() {
     assert_eq!(rounds.action(at(1)), Action::Rest(Wait::Until(at(100))));
     rounds.woken(a, at(2)); // was on its way
     rounds.woken(b, at(2));
-    assert_eq!(rounds.action(at(2)), Action::Receive { source: b, quota: 64 });
+    assert_eq!(rounds.action(at(2)), Action::Receive { source: b, quota: Quota::FIRST });
     rounds.received(b, at(3), 1, false);
     assert_eq!(rounds.action(at(3)), Action::Arm { source: b });
     rounds.armed(b, at(3), true);
     assert_eq!(rounds.action(at(3)), Action::Rest(Wait::Until(at(100))));
 
     // Its time has come: looked at first, since packets may have arrived.
-    assert_eq!(rounds.action(at(100)), Action::Receive { source: a, quota: 64 });
+    assert_eq!(rounds.action(at(100)), Action::Receive { source: a, quota: Quota::FIRST });
     rounds.received(a, at(101), 0, false);
     assert_eq!(rounds.action(at(101)), Action::Arm { source: a });
     let stats = rounds.stats(a);
@@ -483,7 +512,7 @@ fn arrivals_are_known_or_spread_over_the_time_since_the_last_look() {
     let mut rounds = Rounds::new();
     let source = rounds.add(SourceConfig::new(Recorder::default()));
     let mut look = |now, packets, stamps: &[u64]| {
-        while rounds.action(at(now)) != (Action::Receive { source, quota: 64 }) {}
+        while rounds.action(at(now)) != (Action::Receive { source, quota: Quota::FIRST }) {}
         stamps.iter().for_each(|&stamp| rounds.arrived(source, at(stamp)));
         rounds.received(source, at(now), packets, false);
         rounds.policy(source).0.clone()

@@ -100,7 +100,10 @@ impl Looking {
 
     /// The quota of a device.
     pub fn quota(&self) -> Quota {
-        if self.mode == Mode::Naive { Quota::NONE } else { Quota::new(self.quota, self.quota) }
+        if self.mode == Mode::Naive {
+            return Quota::NONE;
+        }
+        Quota::new(self.quota, self.quota).with_first(Quota::FIRST)
     }
 }
 

@@ -7,6 +7,15 @@
 //!
 //! A large quota spreads the cost of a turn over more packets; a small one lets the others wait less. The paper
 //! found 7 to 8 best and 10 to 20 beginning to livelock; where a turn is a system call of its own, 64.
+//!
+//! What a turn forwards leaves at its end, so with a large quota the first packet of a burst waits for the others, as
+//! under interrupts (§4.3). A [ramp](Quota::with_first) avoids that: the first turn of a look is short, and each further
+//! turn takes as many packets as the look has found so far. In overload looks do not end, and every turn is a full one.
+//!
+//! ```text
+//!   burst of 16   ▓▓▓▓ leave  ▓▓▓▓ leave  ▓▓▓▓▓▓▓▓ leave      first 4
+//!                 ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ leave                      quota 64
+//! ```
 
 use super::Preset;
 
@@ -15,36 +24,62 @@ use super::Preset;
 /// ```
 /// use softtimers_core::poll::{Preset, Quota};
 ///
-/// assert_eq!(Quota::default(), Quota::new(64, 64));
+/// assert_eq!(Quota::default(), Quota::new(64, 64).with_first(4));
 /// assert_eq!(Quota::preset(Preset::Paper), Quota::new(8, 8));
 /// assert_eq!(Quota::new(0, 5).receive(), 1);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Quota {
+    first: u32,
     receive: u32,
     transmit: u32,
 }
 
 impl Quota {
     /// No limit: for comparison, since it livelocks.
-    pub const NONE: Quota = Quota { receive: u32::MAX, transmit: u32::MAX };
+    pub const NONE: Quota = Quota::new(u32::MAX, u32::MAX);
+
+    /// The default's first turn, in packets.
+    pub const FIRST: u32 = 4;
 
     /// So many packets received and so many transmissions finished in a turn; zero counts as one.
     pub const fn new(receive: u32, transmit: u32) -> Self {
-        Quota { receive: at_least_one(receive), transmit: at_least_one(transmit) }
+        let receive = at_least_one(receive);
+        Quota { first: receive, receive, transmit: at_least_one(transmit) }
+    }
+
+    /// The first turn of a look receives at most `packets`, the following ones as many as the look has found by then, up
+    /// to the quota. Zero counts as one.
+    ///
+    /// ```
+    /// use softtimers_core::poll::Quota;
+    ///
+    /// let quota = Quota::new(64, 64).with_first(4);
+    /// assert_eq!([0, 4, 8, 16, 32, 64, 128].map(|found| quota.receive_after(found)), [4, 4, 8, 16, 32, 64, 64]);
+    /// ```
+    #[must_use]
+    pub const fn with_first(self, packets: u32) -> Self {
+        let first = at_least_one(packets);
+        Quota { first: if first < self.receive { first } else { self.receive }, ..self }
     }
 
     /// The paper's best, or what a system call for each turn makes best.
     pub const fn preset(preset: Preset) -> Self {
         match preset {
             Preset::Paper => Quota::new(8, 8),
-            Preset::Measured => Quota::new(64, 64),
+            Preset::Measured => Quota::new(64, 64).with_first(Quota::FIRST),
         }
     }
 
     /// The most packets received in a turn.
     pub const fn receive(self) -> u32 {
         self.receive
+    }
+
+    /// The most packets received in a turn of a look that has found `found` so far.
+    pub const fn receive_after(self, found: u32) -> u32 {
+        let ramp = if found < self.first { self.first } else { found };
+        if ramp < self.receive { ramp } else { self.receive }
     }
 
     /// The most transmissions finished in a turn.

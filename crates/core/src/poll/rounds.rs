@@ -217,7 +217,8 @@ impl<P: Policy> Rounds<P> {
                     }
                     if open && source.is_due(now) {
                         source.begin(now);
-                        return Action::Receive { source: id, quota: source.quota.receive() };
+                        let quota = source.quota.receive_after(source.found);
+                        return Action::Receive { source: id, quota };
                     }
                 }
                 Step::Arm => {
