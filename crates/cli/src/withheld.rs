@@ -35,7 +35,9 @@ impl Withheld {
     pub fn row(&self, table: &mut Table) {
         let Withheld { answers, budget, rate, bytes } = *self;
         if answers > 0 {
-            let text = format!("{answers}: {budget} over the byte budget, {rate} over the prefix rate; {bytes} bytes");
+            let text = format!(
+                "{answers}: {budget} over the byte budget, {rate} over the prefix rate; {bytes} bytes"
+            );
             table.row("answers withheld", text);
         }
     }

@@ -301,8 +301,7 @@ fn echo() -> (SocketAddr, JoinHandle<()>) {
 fn clients_are_served_through_a_flood_of_sources() {
     let (upstream, server) = echo();
     let limits = ClientLimits { most: 64, ..ClientLimits::default() };
-    let relay =
-        start(RelayConfig { clients: limits, ..RelayConfig::to(upstream) }, perfect());
+    let relay = start(RelayConfig { clients: limits, ..RelayConfig::to(upstream) }, perfect());
     let ask = |client: &UdpSocket, text: &[u8]| {
         client.send_to(text, relay.address).unwrap();
         assert_eq!(receive(client).0, text);

@@ -6,10 +6,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use softtimers::Timestamp;
 use softtimers::poll::SourceId;
 use softtimers::poller::{Outputs, Packet, Poller};
 use softtimers::udp::UdpSocket;
-use softtimers::Timestamp;
 use softtimers_wan::live::is_same_socket;
 use softtimers_wan::udp::{RelayConfig, prepare};
 

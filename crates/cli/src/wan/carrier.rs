@@ -66,7 +66,8 @@ impl Carrier {
     pub fn start(ends: &Ends, path: WanBuilder) -> Result<Self, Failure> {
         Ok(match ends {
             Ends::Udp(config) => Carrier::Udp(Box::new(
-                udp::Relay::bind(config.clone(), path).map_err(|error| bind_failure(config.listen, &error))?,
+                udp::Relay::bind(config.clone(), path)
+                    .map_err(|error| bind_failure(config.listen, &error))?,
             )),
             Ends::Tcp(config) => Carrier::Tcp(Box::new(
                 tcp::Relay::bind(*config, path).map_err(|error| bind_failure(config.listen, &error))?,

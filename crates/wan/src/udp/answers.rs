@@ -225,7 +225,12 @@ mod tests {
         assert!(take("2001:db8:1:100::1"));
         assert!(!take("2001:db8:1:1ff::ffff"));
         // By one chance in 65,536 two that are no neighbours share a place, so several are asked.
-        assert!(["198.51.101.1", "203.0.113.1", "192.0.2.1"].into_iter().filter(|text| take(text)).count() >= 2);
-        assert!(["2001:db8:1:200::1", "2001:db8:2:100::1", "::1"].into_iter().filter(|text| take(text)).count() >= 2);
+        assert!(
+            ["198.51.101.1", "203.0.113.1", "192.0.2.1"].into_iter().filter(|text| take(text)).count() >= 2
+        );
+        assert!(
+            ["2001:db8:1:200::1", "2001:db8:2:100::1", "::1"].into_iter().filter(|text| take(text)).count()
+                >= 2
+        );
     }
 }

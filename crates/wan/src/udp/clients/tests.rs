@@ -159,12 +159,17 @@ fn a_victim_gets_no_more_than_three_times_what_was_sent_in_its_name_for_life() {
         }
     }
     let RelayStats { evicted, expired, withheld_budget, .. } = clients.stats;
-    assert!(got > sent && evicted > 1_000 && expired > 200 && withheld_budget > 10_000, "{:?}", clients.stats);
+    assert!(
+        got > sent && evicted > 1_000 && expired > 200 && withheld_budget > 10_000,
+        "{:?}",
+        clients.stats
+    );
 }
 
 #[test]
 fn answers_to_a_prefix_have_a_rate_together() {
-    let limits = ClientLimits { answers_per_prefix: Rate::per_second(10).unwrap(), ..ClientLimits::default() };
+    let limits =
+        ClientLimits { answers_per_prefix: Rate::per_second(10).unwrap(), ..ClientLimits::default() };
     let mut clients = Clients::new(limits);
     // 256 ports of each of four addresses of one /24, for ten seconds.
     let mut answers = 0;
