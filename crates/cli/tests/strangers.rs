@@ -334,6 +334,42 @@ fn a_new_client_is_served_when_descriptors_run_out() {
     }
 }
 
+/// What comes from the upstream's address would go round for ever.
+#[test]
+fn loops_are_refused() {
+    for (kind, counted) in RELAYS.into_iter().zip(["refused", "misdirected"]) {
+        let server = socket();
+        let relay = Relay::start(kind, "127.0.0.1", server.local_addr().unwrap(), "--json");
+        let to = SocketAddr::from((Ipv4Addr::LOCALHOST, relay.port));
+        server.send_to(b"round", to).unwrap();
+        let client = socket();
+        client.send_to(b"straight", to).unwrap();
+        assert_eq!(received(&server).0, b"straight");
+        let clients = relay.clients();
+        assert_eq!((&clients[counted], &clients["opened"]), (&1.into(), &1.into()), "{kind}: {clients}");
+    }
+}
+
+/// However much it is sent: when it has sent nothing for its time, nobody is there for its answers.
+#[test]
+fn a_client_that_has_vanished_is_forgotten() {
+    for kind in RELAYS {
+        let server = socket();
+        let flags = "--client-timeout 200ms --json";
+        let relay = Relay::start(kind, "127.0.0.1", server.local_addr().unwrap(), flags);
+        socket().send_to(b"hello", (Ipv4Addr::LOCALHOST, relay.port)).unwrap();
+        let (_, from) = received(&server);
+        server.connect(from).unwrap();
+        server.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        // An error of the one before says that its socket is closed.
+        while server.send(b"still there?").is_ok() {
+            let _ = server.recv(&mut [0; 64]);
+        }
+        let clients = relay.clients();
+        assert_eq!((&clients["expired"], &clients["now"]), (&1.into(), &0.into()), "{kind}: {clients}");
+    }
+}
+
 #[test]
 fn what_is_no_trust_is_refused() {
     for (flags, part) in [

@@ -346,3 +346,16 @@ const SHARE: usize = 16;
 const WAITING: usize = 4 * BATCH;
 /// No UDP datagram is longer, so none is cut off.
 const LONGEST: usize = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_256_datagrams_wait_to_be_sent() {
+        let mut output = Output::new();
+        let to = Hop { peer: Peer::Address(SocketAddr::from(([127, 0, 0, 1], 9))), arrived: None };
+        let taken = (0..1_000).take_while(|_| output.queue(b"datagram", Some(to))).count();
+        assert_eq!(taken, 256);
+    }
+}
