@@ -288,7 +288,7 @@ fn echo() -> (SocketAddr, JoinHandle<()>) {
     let thread = thread::spawn(move || {
         let mut buffer = [0; 2_048];
         // Who asked may be gone: that is said at the next call, and is no reason to stop.
-        while let Some((length @ 1.., from)) = server.recv_from(&mut buffer).ok() {
+        while let Ok((length @ 1.., from)) = server.recv_from(&mut buffer) {
             let _ = server.send_to(&buffer[..length], from);
         }
     });
