@@ -10,8 +10,8 @@ use crate::program::{self, Profile, cargo, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
 use crate::{
-    crates, dependencies, header, instructions, licences, links, messages, objects, site, sizes, stability,
-    stacks, testing, toolchains, words,
+    crates, dependencies, header, instructions, licences, links, messages, objects, sentences, site, sizes,
+    stability, stacks, testing, toolchains, words,
 };
 
 /// `cargo xtask ci`.
@@ -103,6 +103,10 @@ fn tests(workspace: &Workspace, report: &mut Report) {
         let features = Features::read(workspace.root())?;
         let (suites, results) = ran.as_ref().context("no test has run")?;
         claims::check(&features, workspace, suites, results)
+    });
+    report.step("promises of docs/", || {
+        let (_, results) = ran.as_ref().context("no test has run")?;
+        Ok(sentences::check(&workspace::text_files(workspace.root())?, &results.statuses))
     });
 }
 

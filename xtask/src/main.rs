@@ -32,6 +32,7 @@ mod program;
 mod release;
 mod report;
 mod rig;
+mod sentences;
 mod shipped;
 mod site;
 mod sizes;

@@ -7,6 +7,8 @@
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 
+use ipnet::IpNet;
+
 use crate::failure::Failure;
 
 /// The address that `text` names: `IP:PORT`, `[IP6]:PORT` or `NAME:PORT`; of a name, its first.
@@ -36,6 +38,28 @@ pub fn resolve(text: &str) -> Result<SocketAddr, Failure> {
         Ok(Some(address)) => Ok(address),
         Ok(None) | Err(_) => refuse("unknown host"),
     }
+}
+
+/// The network that `text` names: `ADDRESS/BITS`, or one address by itself.
+///
+/// # Errors
+/// What is wrong with it, and what is allowed.
+///
+/// ```
+/// let network = softtimers_cli::address::network("192.0.2.0/24").unwrap();
+/// assert!(network.contains(&"192.0.2.7".parse::<std::net::IpAddr>().unwrap()));
+/// assert!(softtimers_cli::address::network("192.0.2.7/24").is_err());
+/// ```
+pub fn network(text: &str) -> Result<IpNet, String> {
+    let one = text.parse().ok().map(|address: IpAddr| IpNet::from(address.to_canonical()));
+    let network = one.or_else(|| text.parse().ok()).ok_or_else(|| {
+        "a network such as 192.0.2.0/24 or 2001:db8::/32, or one address, is allowed".to_owned()
+    })?;
+    if network.trunc() != network {
+        let (network, bits) = (network.trunc(), network.prefix_len());
+        return Err(format!("has bits beyond the first {bits}, which are the network's; {network} has none"));
+    }
+    Ok(network)
 }
 
 /// Refuses what must not or cannot be sent to, as far as the address itself tells.
@@ -120,6 +144,23 @@ mod tests {
         assert_eq!(resolve("127.0.0.1:9").unwrap(), SocketAddr::from(([127, 0, 0, 1], 9)));
         assert_eq!(resolve("[::1]:9").unwrap().to_string(), "[::1]:9");
         assert!(resolve("localhost:9").unwrap().ip().is_loopback());
+    }
+
+    #[test]
+    fn networks_are_addresses_that_begin_alike() {
+        for (text, network) in [
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("192.0.2.7", "192.0.2.7/32"),
+            ("::ffff:192.0.2.7", "192.0.2.7/32"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("2001:db8::1", "2001:db8::1/128"),
+        ] {
+            assert_eq!(super::network(text).unwrap().to_string(), network);
+        }
+        for text in ["", "192.0.2", "192.0.2.0/33", "192.0.2.0/", "localhost", "::/129"] {
+            assert!(super::network(text).unwrap_err().contains("is allowed"), "{text}");
+        }
+        assert!(super::network("2001:db8::1/32").unwrap_err().ends_with("2001:db8::/32 has none"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod bench;
 mod capture;
+mod clients;
 mod doctor;
 mod driver;
 mod echo_client;
@@ -30,6 +31,7 @@ use crate::wire;
 
 pub use bench::{BenchArgs, Beside, TrialLength};
 pub use capture::CaptureArgs;
+pub use clients::ClientArgs;
 pub use doctor::DoctorArgs;
 pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use driver::{Driver, DriverArgs, MacAddress};

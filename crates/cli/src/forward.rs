@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   clients ─▶ --udp ─▶ [ rules ▸ clients ] ─▶ a socket for each client ─▶ --to          without root
-//!           ◀───────── [ no more than it sent, until it sent again ] ◀────
+//!           ◀───────── [ 3 × what it sent; answers a prefix ] ◀──────────
 //!
 //!   A ◀═▶ ring ─▶ [ cable, or router ▸ rules ] ─▶ output ◀═▶ B                           two interfaces
 //! ```
@@ -63,7 +63,7 @@ pub fn run(plan: &ForwardPlan) -> Result<(), Failure> {
     match &plan.between {
         Between::Addresses(config) => {
             let ender = ender(&interrupt)?;
-            let engine = relay::bind(plan, *config, interrupt)?;
+            let engine = relay::bind(plan, config.clone(), interrupt)?;
             let listen = relay::local_addr(&engine).to_string();
             let words = format!("listening on {listen}, relaying to {}", config.upstream);
             let config = ForwardConfig {
@@ -72,6 +72,8 @@ pub fn run(plan: &ForwardPlan) -> Result<(), Failure> {
                 to: config.upstream.to_string(),
                 clients: Some(config.clients.most),
                 client_timeout_s: Some(config.clients.idle.as_secs_f64()),
+                trust: config.clients.trust.iter().map(ToString::to_string).collect(),
+                answers_per_prefix_pps: Some(config.clients.answers_per_prefix.packets_per_second()),
                 ..ForwardConfig::of(plan, engine.metrics.as_ref())
             };
             carry(plan, engine, &config, &words, ender, |_, _| Ok(()))
@@ -154,6 +156,10 @@ pub struct ForwardConfig {
     pub clients: Option<u32>,
     /// When a silent client is forgotten; `null` of interfaces.
     pub client_timeout_s: Option<f64>,
+    /// Networks whose clients are answered with all, beside loopback.
+    pub trust: Vec<String>,
+    /// Answers a second to all others of a prefix; `null` of interfaces.
+    pub answers_per_prefix_pps: Option<f64>,
     /// The file of rules.
     pub rules: Option<String>,
     /// Where the metrics are, with the port in use.

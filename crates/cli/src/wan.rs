@@ -101,6 +101,10 @@ pub struct WanConfig {
     pub clients: u32,
     /// When a silent client is forgotten; `null` where there are none.
     pub client_timeout_s: Option<f64>,
+    /// Networks whose clients are answered with all, beside loopback; of datagrams.
+    pub trust: Vec<String>,
+    /// Answers a second to all others of a prefix; `null` unless it is of datagrams.
+    pub answers_per_prefix_pps: Option<f64>,
     /// The longest run; `null` for no bound.
     pub duration_s: Option<f64>,
 }

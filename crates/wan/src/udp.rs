@@ -15,26 +15,32 @@
 //!
 //! | what | bound |
 //! |---|---|
-//! | sources, spoofed ones too | [`ClientLimits::most`]; one that was never answered and has been silent gives way, the rest are refused |
+//! | clients, spoofed sources too | [`ClientLimits::most`]; beyond that who is new takes the place of who makes the least use of the relay |
+//! | bytes to a client | three times what it has sent, for life: [`Budget`] |
+//! | answers to a prefix | [`ClientLimits::answers_per_prefix`]: [`PrefixRates`] |
 //! | memory for packets | [`PathConfig::most_packets`](crate::PathConfig::most_packets) and bytes, each direction |
-//! | answers to a source that may be spoofed | as many bytes as it has sent, until it has sent again after an answer |
 //! | loops | what comes from the upstream's address or the relay's own is refused |
 //! | a client that has vanished | forgotten when it has sent nothing for [`ClientLimits::idle`], however much it is sent |
 //!
-//! All of it is counted: [`RelayStats`].
+//! Bytes and answers have no bound where addresses cannot be forged: on the loopback interface, and in the networks of
+//! [`ClientLimits::trust`]. A download through a relay for strangers needs that trust. All of it is counted:
+//! [`RelayStats`].
 //!
-//! A relay with another middle than a path takes the same bounds: [`Clients`], [`is_misdirected`], [`connected`].
+//! A relay with another middle than a path takes the same bounds: [`Sessions`] has the table, the sockets and the timers,
+//! [`is_misdirected`] finds loops.
 //!
 //! Marks of the queue are counted and not written into packets: a UDP socket does not pass them through.
 
+mod answers;
 mod clients;
 mod config;
 mod relay;
 mod sessions;
 
-pub use clients::{ClientId, Clients, Full};
+pub use answers::{BURST, Budget, HEADERS, PrefixRates};
+pub use clients::{ClientId, Clients, Expiry, NotSent};
 pub use config::{ClientLimits, RelayConfig, RelayStats};
 pub use relay::{Relay, is_misdirected};
-pub use sessions::{connected, prepare};
+pub use sessions::{Outlet, Sessions, prepare};
 
 pub use crate::live::{Carried, Ended};

@@ -3,14 +3,14 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use softtimers::{Clock, LoopStats, Monotonic};
-use softtimers_wan::udp::{Carried, ClientLimits, Ended, Relay, RelayConfig, RelayStats};
+use softtimers_wan::udp::{Carried, ClientLimits, Ended, NotSent, Relay, RelayConfig, RelayStats};
 use softtimers_wan::{Counters, PathConfig, Probability, Wan, WanBuilder, Way};
 
 /// A relay in a thread of its own, which ends with the test.
@@ -247,33 +247,90 @@ fn a_scan_from_many_ports_is_bounded() {
     let config = RelayConfig { clients: limits, ..RelayConfig::to(server.local_addr().unwrap()) };
     let relay = start(config, perfect());
     let honest = socket();
-    honest.send_to(b"honest", relay.address).unwrap();
-    let (_, from) = receive(&server);
-    server.send_to(b"answer", from).unwrap();
-    receive(&honest);
+    let upstream = [0, 1].map(|_| exchange(&honest, &server, relay.address, b"honest"));
+    assert_eq!(upstream[0], upstream[1]);
 
     let scan: Vec<_> = (0..200).map(|_| socket()).collect();
     for prober in &scan {
         prober.send_to(b"probe", relay.address).unwrap();
         thread::yield_now();
     }
-    // Behind the scan, and still served.
+    // Behind the scan, and still the same client.
     honest.send_to(b"last", relay.address).unwrap();
     let mut probes = 0;
     loop {
         match receive(&server) {
             (probe, _) if probe == b"probe" => probes += 1,
-            (last, again) => break assert_eq!((last, again), (b"last".into(), from)),
+            (last, again) => break assert_eq!((last, again), (b"last".into(), upstream[0])),
         }
     }
     let outcome = relay.finish();
-    let RelayStats { clients, evicted, refused, recv_drops, .. } = outcome.stats;
+    let RelayStats { clients, evicted, recv_drops, .. } = outcome.stats;
     assert_eq!(clients, 8);
-    assert_eq!(7 + evicted + refused + recv_drops, 200, "{:?}", outcome.stats);
+    assert_eq!(7 + evicted + recv_drops, 200, "{:?}", outcome.stats);
     assert_eq!(probes, 7 + evicted - outcome.stats.stray);
 }
 
-/// Without trust in loopback: not a byte more than was sent, copies included, until the client sends again.
+/// A question and its answer; where the question came from at the server.
+fn exchange(client: &UdpSocket, server: &UdpSocket, relay: SocketAddr, text: &[u8]) -> SocketAddr {
+    client.send_to(text, relay).unwrap();
+    let (question, from) = receive(server);
+    assert_eq!(question, text);
+    server.send_to(text, from).unwrap();
+    assert_eq!(receive(client).0, text);
+    from
+}
+
+/// A server that sends back what it gets, until it gets nothing.
+fn echo() -> (SocketAddr, JoinHandle<()>) {
+    let server = socket();
+    let address = server.local_addr().unwrap();
+    let thread = thread::spawn(move || {
+        let mut buffer = [0; 2_048];
+        // Who asked may be gone: that is said at the next call, and is no reason to stop.
+        while let Ok((length @ 1.., from)) = server.recv_from(&mut buffer) {
+            let _ = server.send_to(&buffer[..length], from);
+        }
+    });
+    (address, thread)
+}
+
+/// 5,000 sources, each with an address of its own, all answered: one client keeps its place among 64 through all of it, and
+/// each new one has as many answers as questions.
+#[test]
+fn clients_are_served_through_a_flood_of_sources() {
+    let (upstream, server) = echo();
+    let limits = ClientLimits { most: 64, ..ClientLimits::default() };
+    let relay = start(RelayConfig { clients: limits, ..RelayConfig::to(upstream) }, perfect());
+    let ask = |client: &UdpSocket, text: &[u8]| {
+        client.send_to(text, relay.address).unwrap();
+        assert_eq!(receive(client).0, text);
+    };
+    let honest = socket();
+    (0..2).for_each(|_| ask(&honest, b"honest"));
+    let mut opened = 1;
+    for round in 0..100u8 {
+        for number in 0..50u8 {
+            let spoofed = UdpSocket::bind((Ipv4Addr::new(127, 77, round, number + 1), 0)).unwrap();
+            spoofed.send_to(&[7; 1_000], relay.address).unwrap();
+            opened += 1;
+        }
+        ask(&honest, b"honest");
+        if round % 10 == 9 {
+            let new = socket();
+            (0..12u8).for_each(|question| ask(&new, &[question]));
+            opened += 1;
+        }
+    }
+    // Each source was a client once, and only once: who is evicted and sends again is one client more.
+    let RelayStats { clients, opened: clients_opened, recv_drops, .. } = relay.finish().stats;
+    assert_eq!((clients, clients_opened), (64, opened - recv_drops));
+    let stop = socket();
+    stop.send_to(&[], upstream).unwrap();
+    server.join().unwrap();
+}
+
+/// Without trust in loopback: three times what was sent and not a byte more, copies included, whenever it sends.
 #[test]
 fn nothing_is_amplified_for_a_source_that_may_be_spoofed() {
     let server = socket();
@@ -283,17 +340,80 @@ fn nothing_is_amplified_for_a_source_that_may_be_spoofed() {
     let client = socket();
     client.send_to(&[1; 100], relay.address).unwrap();
     let (_, from) = receive(&server);
-    // Too long; then one that may pass, though not twice.
-    server.send_to(&[2; 101], from).unwrap();
-    server.send_to(&[3; 100], from).unwrap();
-    assert_eq!(receive(&client).0, [3; 100]);
-    // It is there: now everything passes, and twice.
-    client.send_to(&[4], relay.address).unwrap();
+    // Too long; then one that may pass, though not twice; then one that may not pass any more.
+    server.send_to(&[2; 301], from).unwrap();
+    server.send_to(&[3; 200], from).unwrap();
+    assert_eq!(receive(&client).0, [3; 200]);
+    server.send_to(&[4; 101], from).unwrap();
+    // That it sends again shows nothing: three times what it sent then, and 100 were left.
+    client.send_to(&[5], relay.address).unwrap();
     let (_, from) = receive(&server);
-    server.send_to(&[5; 1_000], from).unwrap();
-    assert_eq!([receive(&client).0, receive(&client).0], [[5; 1_000], [5; 1_000]]);
+    server.send_to(&[6; 104], from).unwrap();
+    server.send_to(&[7; 51], from).unwrap();
+    assert_eq!([receive(&client).0, receive(&client).0], [[7; 51], [7; 51]]);
     let outcome = relay.finish();
-    assert_eq!((outcome.stats.withheld, outcome.down.delivered, outcome.down.duplicated), (3, 6, 3));
+    let RelayStats { withheld_budget, withheld_rate, withheld_bytes, .. } = outcome.stats;
+    assert_eq!((withheld_budget, withheld_rate), (7, 0));
+    assert_eq!(withheld_bytes, 2 * 301 + 200 + 2 * 101 + 2 * 104);
+    assert_eq!((outcome.down.delivered, outcome.down.duplicated), (10, 5));
+}
+
+/// Two packets in a victim's name, then thirty, and 12,000 bytes come for each. Nobody listens at the victim's socket until the
+/// end: what is there then is all that it was sent.
+#[test]
+fn a_victim_gets_no_more_than_three_times_what_was_sent_in_its_name() {
+    let server = socket();
+    let limits = ClientLimits { trust_loopback: false, ..ClientLimits::default() };
+    let config = RelayConfig { clients: limits, ..RelayConfig::to(server.local_addr().unwrap()) };
+    let relay = start(config, perfect());
+    let victim = socket();
+    for _ in 0..32 {
+        victim.send_to(&[1; 32], relay.address).unwrap();
+        let (_, from) = receive(&server);
+        for bytes in [1_200; 10].into_iter().chain([32]) {
+            server.send_to(&vec![2; bytes], from).unwrap();
+        }
+    }
+    // In order behind them all, so that nothing is on its way any more.
+    victim.send_to(&[1; 32], relay.address).unwrap();
+    let (_, from) = receive(&server);
+    server.send_to(b"last", from).unwrap();
+    let (mut got, mut datagrams) = (0, 0);
+    loop {
+        let (datagram, _) = receive(&victim);
+        (got, datagrams) = (got + datagram.len(), datagrams + 1);
+        if datagram == b"last" {
+            break;
+        }
+    }
+    let sent = 33 * 32;
+    assert!(got <= 3 * sent, "{got} bytes for {sent}");
+    let withheld = relay.finish().stats.withheld_budget;
+    assert_eq!(datagrams + withheld, 32 * 11 + 1);
+}
+
+/// The first answer that is withheld is told of, and no other.
+#[test]
+fn the_first_withheld_answer_is_told_of() {
+    static TOLD: Mutex<Vec<NotSent>> = Mutex::new(Vec::new());
+    let server = socket();
+    let limits = ClientLimits { trust_loopback: false, ..ClientLimits::default() };
+    let relay = start(
+        RelayConfig {
+            clients: limits,
+            on_first_withheld: Some(|why| TOLD.lock().unwrap().push(why)),
+            ..RelayConfig::to(server.local_addr().unwrap())
+        },
+        perfect(),
+    );
+    let client = socket();
+    client.send_to(&[1; 10], relay.address).unwrap();
+    let (_, from) = receive(&server);
+    (0..3).for_each(|_| assert_eq!(server.send_to(&[2; 31], from).unwrap(), 31));
+    server.send_to(&[3; 30], from).unwrap();
+    assert_eq!(receive(&client).0, [3; 30]);
+    assert_eq!(relay.finish().stats.withheld_budget, 3);
+    assert_eq!(*TOLD.lock().unwrap(), [NotSent::Budget(client.local_addr().unwrap())]);
 }
 
 /// What seems to come from the upstream would go round for ever.

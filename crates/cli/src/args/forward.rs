@@ -2,12 +2,11 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 
-use super::{EndArgs, MacAddress, ReceivingArgs, StreamArgs};
+use super::{ClientArgs, EndArgs, MacAddress, ReceivingArgs, StreamArgs};
 use crate::forward::frames::headers::Mac;
 use crate::units;
 
@@ -21,7 +20,7 @@ use crate::units;
 #[command(after_help = FORWARD_EXAMPLES)]
 pub struct ForwardArgs {
     /// Two Ethernet interfaces to forward between; needs CAP_NET_RAW
-    #[arg(value_name = "INTERFACE", num_args = 0..=2, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout"])]
+    #[arg(value_name = "INTERFACE", num_args = 0..=2, value_parser = NonEmptyStringValueParser::new(), conflicts_with_all = ["udp", "to", "public", "recv_buffer", "clients", "client_timeout", "trust", "answers_per_prefix"])]
     pub interfaces: Vec<String>,
 
     /// How what is forwarded is had [default: packet, or with --udp: udp]
@@ -74,7 +73,7 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "ADDR", requires = "udp")]
     pub to: Option<String>,
 
-    /// Listen where other machines can reach it
+    /// Listen where other machines can reach it; see --trust
     #[arg(long)]
     pub public: bool,
 
@@ -107,13 +106,9 @@ pub struct ForwardArgs {
     #[arg(long, requires = "metrics")]
     pub metrics_public: bool,
 
-    /// The most clients at once
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub clients: u32,
-
-    /// Forget a client that has sent nothing for so long
-    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = units::positive_duration)]
-    pub client_timeout: Duration,
+    /// Whom it serves.
+    #[command(flatten)]
+    pub clients: ClientArgs,
 
     /// When it ends; what is counted comes in at the first interface, or from clients.
     #[command(flatten)]
@@ -187,6 +182,7 @@ Examples:
       --address-a 192.0.2.1,2001:db8:1::1 --address-b 198.51.100.1,2001:db8:2::1
   softtimers forward --udp 127.0.0.1:5300 --to 127.0.0.1:53
   softtimers forward --udp 0.0.0.0:5300 --public --to 192.0.2.1:53 --rules screen.rules
+  softtimers forward --udp 0.0.0.0:4433 --public --to 127.0.0.1:443 --trust 192.0.2.0/24 --trust 2001:db8::/32
   softtimers forward --udp 127.0.0.1:5300 --to 127.0.0.1:53 --metrics 127.0.0.1:9100 --json-stream
   softtimers forward --udp 127.0.0.1:0 --to 127.0.0.1:9000 --max-delay 1ms --cpu-limit 50%
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use softtimers_wan::Way;
 
-use super::OutputArgs;
+use super::{ClientArgs, OutputArgs};
 use crate::units;
 use crate::wan::setting::{Change, SETTINGS};
 
@@ -25,11 +25,11 @@ pub struct WanArgs {
     /// What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption and marks are
     /// refused. A queue that is full stops the reading. For the rest, and for TCP's own answer to the path, see
     /// --ifaces.
-    #[arg(long, conflicts_with_all = ["self_test", "ifaces"])]
+    #[arg(long, conflicts_with_all = ["self_test", "ifaces", "trust", "answers_per_prefix"])]
     pub tcp: bool,
 
     /// Join these two Ethernet interfaces by the path, up from A to B; needs CAP_NET_RAW
-    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, conflicts_with_all = ["self_test", "listen", "to", "public"])]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, conflicts_with_all = ["self_test", "listen", "to", "public", "trust", "answers_per_prefix"])]
     pub ifaces: Option<Vec<String>>,
 
     /// Take interfaces that have an address, the default route or a bridge
@@ -50,7 +50,7 @@ pub struct WanArgs {
     #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
     pub self_test: bool,
 
-    /// Listen where other machines can reach it
+    /// Listen where other machines can reach it; of datagrams, see --trust
     #[arg(long)]
     pub public: bool,
 
@@ -66,13 +66,9 @@ pub struct WanArgs {
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
 
-    /// The most clients at once
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub clients: u32,
-
-    /// Forget a client that has sent nothing for so long
-    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = units::positive_duration)]
-    pub client_timeout: Duration,
+    /// Whom it serves.
+    #[command(flatten)]
+    pub clients: ClientArgs,
 
     /// Take changes at this Unix socket, which must not exist and only its owner may use
     ///
@@ -145,6 +141,7 @@ Examples:
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --rtt 100ms --rate 100Mbit --queue 20packets
   softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --delay 20ms --loss 1% --seed 7 --json
   softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --up-rate 10Mbit --down-trace LTE.down
+  softtimers wan --listen 0.0.0.0:5000 --public --trust 192.0.2.0/24 --to 127.0.0.1:4433 --rtt 100ms
   softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms --rate 20Mbit
   sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms --rate 100Mbit --queue 50ms --loss 0.1%
 

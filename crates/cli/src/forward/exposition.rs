@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::report::{Beside, Counts, DropCounts, ForwardReport};
+use crate::withheld::Withheld;
 
 /// Metrics in the text format, version 0.0.4.
 ///
@@ -112,7 +113,13 @@ impl Beside {
         match self {
             Beside::Relay { clients } => {
                 counter("clients_opened", "Clients there have been.", clients.opened);
-                counter("answers_withheld", "Answers kept back from unconfirmed clients.", clients.withheld);
+                let Withheld { budget, rate, bytes, .. } = clients.withheld;
+                counter("withheld_bytes", "Bytes of payload in answers that were withheld.", bytes);
+                let name = "softtimers_forward_answers_withheld_total";
+                text.metric(name, "counter", "Answers kept back from clients that are not trusted, by why.");
+                for (why, value) in [("budget", budget), ("rate", rate)] {
+                    text.sample(name, &[("why", why)], value as f64);
+                }
                 text.metric("softtimers_forward_clients", "gauge", "Clients there are.");
                 text.sample("softtimers_forward_clients", &[], clients.now.into());
             }

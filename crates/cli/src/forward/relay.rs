@@ -6,10 +6,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use softtimers::Timestamp;
 use softtimers::poll::SourceId;
 use softtimers::poller::{Outputs, Packet, Poller};
 use softtimers::udp::UdpSocket;
-use softtimers::{Timestamp, TriggerState};
 use softtimers_wan::live::is_same_socket;
 use softtimers_wan::udp::{RelayConfig, prepare};
 
@@ -19,7 +19,7 @@ use super::report::{Beside, ClientCounts, Findings, WayCounts};
 use super::rules::Filter;
 use super::screen::Screen;
 use super::side::{Hop, Side};
-use super::table::{Event, Table};
+use super::table::Table;
 use crate::address::bind_failure;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -42,6 +42,7 @@ pub fn bind(
         return Err(Failure::usage(format_args!("--to {}: is the relay itself", config.upstream)));
     }
     prepare(&socket, &config).map_err(broke_off)?;
+    let upstream = config.upstream;
     let table = Rc::new(RefCell::new(Table::new(config).map_err(broke_off)?));
     // Answers are not counted.
     let always = Ends { count: None, ..basis.ends.clone() };
@@ -53,7 +54,7 @@ pub fn bind(
         table,
         rules: basis.filter.take(),
         local,
-        upstream: config.upstream,
+        upstream,
         sides: [0, 1].map(SourceId::from_index),
         rejected: 0,
         misdirected: 0,
@@ -78,17 +79,14 @@ impl Handler for Screen {
     }
 
     fn fire(&mut self, now: Timestamp, _: &mut Poller<Side, Looks>) -> Option<Timestamp> {
-        let mut table = self.table.borrow_mut();
-        let turn = table.timers.trigger(TriggerState::HandlerExit, now);
-        while let Some(Event::Silent(client)) = table.timers.next(&turn).map(|fired| fired.event) {
-            table.expire(now, client);
-        }
-        table.timers.poll_at()
+        let sessions = &mut self.table.borrow_mut().sessions;
+        sessions.expire(now);
+        sessions.poll_at()
     }
 
     fn findings(&self, [clients, upstream]: [&Side; 2]) -> Findings {
         let refusals = clients.refusals() + upstream.refusals();
-        let stats = self.table.borrow().clients.stats();
+        let stats = self.table.borrow().sessions.clients.stats();
         Findings {
             up: WayCounts { received: clients.received(), sent: upstream.sent() },
             down: WayCounts { received: upstream.received(), sent: clients.sent() },

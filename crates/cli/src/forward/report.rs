@@ -8,6 +8,7 @@ use super::frames::reason::Reasons;
 use super::rules::Tally;
 use crate::distribution::Distribution;
 use crate::output::{Report, Table};
+use crate::withheld::Withheld;
 
 /// What is counted of datagrams, of both ways together. `in` is all that came to the relay's sockets, so it is `out` and
 /// the four of `dropped` together.
@@ -142,10 +143,11 @@ pub struct ClientCounts {
     pub expired: u64,
     /// Forgotten for want of room.
     pub evicted: u64,
-    /// Datagrams of new sources for which there was no room, or no socket.
+    /// Datagrams of new sources for which the system had no socket.
     pub refused: u64,
     /// Answers kept back from clients who might be somebody else's address.
-    pub withheld: u64,
+    #[serde(flatten)]
+    pub withheld: Withheld,
     /// Datagrams from --to, from the relay itself, or from port 0.
     pub misdirected: u64,
     /// Times that the other end, or a host on the way, said that it is not there.
@@ -250,8 +252,8 @@ impl ClientCounts {
             opened: stats.opened,
             expired: stats.expired,
             evicted: stats.evicted,
-            refused: stats.refused + stats.no_socket,
-            withheld: stats.withheld,
+            refused: stats.no_socket,
+            withheld: Withheld::from(stats),
             misdirected,
             upstream_refused,
         }
@@ -323,9 +325,10 @@ impl ClientCounts {
     fn rows(&self, table: &mut Table) {
         let ClientCounts { now, opened, refused, withheld, misdirected, upstream_refused, .. } = *self;
         table.row("clients", format!("{now} at the end of {opened}; {refused} datagrams refused"));
-        if withheld + misdirected + upstream_refused > 0 {
-            table.row("", format!("{withheld} answers withheld, {misdirected} misdirected, {upstream_refused} refused upstream"));
+        if misdirected + upstream_refused > 0 {
+            table.row("", format!("{misdirected} misdirected, {upstream_refused} refused upstream"));
         }
+        withheld.row(table);
     }
 }
 

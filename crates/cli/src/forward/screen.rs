@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   from a client:  no loop? ─▶ rules ─▶ a client, or room for one? ─▶ its socket
-//!   an answer:      may it have so much? ─────────────────────────────▶ the listening socket
+//!   an answer:      may its client have it? ──────────────────────────▶ the listening socket
 //! ```
 //!
 //! The cheapest question comes first, and whatever is refused costs no more than it.
@@ -47,8 +47,9 @@ impl Screen {
         let way = match packet.from.peer {
             Peer::Address(source) => self.up(source, packet.bytes.len(), at),
             Peer::Upstream(client) => {
-                let to = self.table.borrow_mut().clients.answer(client, packet.bytes.len());
-                to.map(|to| (self.sides[0], Peer::Address(to)))
+                // It counts as sent from here on: what waits leaves at the end of the turn, or is lost at the output.
+                let to = self.table.borrow_mut().sessions.answer(at, client, packet.bytes.len());
+                to.ok().map(|to| (self.sides[0], Peer::Address(to)))
             }
         };
         match way {

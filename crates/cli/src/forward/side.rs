@@ -134,7 +134,7 @@ impl Counted for Side {
         let ring = match &mut self.port {
             // A system that does not say so goes on not saying it.
             Port::Clients(device) => device.drops().map_or(self.ring, |drops| drops.ring),
-            Port::Upstream(answers) => answers.table.borrow_mut().dropped(),
+            Port::Upstream(answers) => answers.table.borrow().sessions.dropped(),
         };
         self.ring = ring;
     }
@@ -181,7 +181,7 @@ impl Device for Side {
             let outcome = match (&mut self.port, peer) {
                 (Port::Clients(device), _) => device.socket().send_at_most(batch, run),
                 (Port::Upstream(answers), Peer::Upstream(client)) => {
-                    match answers.table.borrow_mut().clients.outlet(client) {
+                    match answers.table.borrow_mut().sessions.clients.outlet(client) {
                         Some(outlet) => {
                             let outcome = outlet.socket.send_at_most(batch, run);
                             answers.refusals += outcome.retried as u64;
@@ -270,7 +270,7 @@ impl Answers {
     /// Receives from the socket in a slot; `None` if nothing is there, or nobody any more.
     fn receive(&mut self, slot: u32, most: usize) -> Option<(ClientId, usize)> {
         let mut table = self.table.borrow_mut();
-        let (client, outlet) = table.clients.in_slot(slot)?;
+        let (client, outlet) = table.sessions.clients.in_slot(slot)?;
         match outlet.socket.recv_at_most(&mut self.batch, most) {
             Ok(received) => Some((client, received)),
             Err(error) => {
@@ -346,3 +346,16 @@ const SHARE: usize = 16;
 const WAITING: usize = 4 * BATCH;
 /// No UDP datagram is longer, so none is cut off.
 const LONGEST: usize = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_256_datagrams_wait_to_be_sent() {
+        let mut output = Output::new();
+        let to = Hop { peer: Peer::Address(SocketAddr::from(([127, 0, 0, 1], 9))), arrived: None };
+        let taken = (0..1_000).take_while(|_| output.queue(b"datagram", Some(to))).count();
+        assert_eq!(taken, 256);
+    }
+}

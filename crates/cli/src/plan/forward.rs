@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use softtimers::Percent;
-use softtimers_wan::udp::{ClientLimits, RelayConfig};
+use softtimers_wan::udp::RelayConfig;
 
 use super::End;
 use super::receiving;
@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::forward::frames::headers::Mac;
 use crate::forward::mode::Looking;
 use crate::output::Output;
+use crate::withheld;
 
 /// A run of `forward`.
 #[derive(Clone, Debug)]
@@ -142,10 +143,10 @@ fn relay(args: &ForwardArgs, listen: &str, to: &str) -> Result<RelayConfig, Fail
     check_listen("--udp", listen, "--public", args.public)?;
     address::check_destination(upstream).map_err(|refused| refused.of("--to"))?;
     address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
-    let clients = ClientLimits { most: args.clients, idle: args.client_timeout, ..ClientLimits::default() };
     Ok(RelayConfig {
         listen,
-        clients,
+        clients: args.clients.limits(),
+        on_first_withheld: Some(withheld::tell),
         recv_buffer: receiving::recv_buffer(args.recv_buffer)?,
         ..RelayConfig::to(upstream)
     })

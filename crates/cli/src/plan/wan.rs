@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use softtimers_wan::interfaces::BridgeConfig;
 use softtimers_wan::tcp::{StreamConfig, StreamLimits};
-use softtimers_wan::udp::{ClientLimits, RelayConfig};
+use softtimers_wan::udp::RelayConfig;
 use softtimers_wan::{PathConfig, Way};
 
 use super::any_seed;
 use crate::address;
-use crate::args::WanArgs;
 use crate::args::wan::is_local;
+use crate::args::{ClientArgs, WanArgs};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::wan::carrier::Ends;
+use crate::withheld;
 
 /// A run of `wan`.
 #[derive(Clone, Debug)]
@@ -77,13 +78,15 @@ fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
     address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
     let network = if upstream.is_ipv4() { 20 } else { 40 };
     if args.tcp {
-        let limits =
-            StreamLimits { most: args.clients, idle: args.client_timeout, ..StreamLimits::default() };
+        let ClientArgs { clients: most, client_timeout: idle, .. } = args.clients;
+        let limits = StreamLimits { most, idle, ..StreamLimits::default() };
         // With time stamps, as nearly all of it.
         return Ok((Ends::Tcp(StreamConfig { listen, limits, ..StreamConfig::to(upstream) }), network + 32));
     }
-    let clients = ClientLimits { most: args.clients, idle: args.client_timeout, ..ClientLimits::default() };
-    Ok((Ends::Udp(RelayConfig { listen, clients, ..RelayConfig::to(upstream) }), network + 8))
+    let clients = args.clients.limits();
+    let on_first_withheld = Some(withheld::tell as fn(_));
+    let relay = RelayConfig { listen, clients, on_first_withheld, ..RelayConfig::to(upstream) };
+    Ok((Ends::Udp(relay), network + 8))
 }
 
 fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConfig, Failure> {

@@ -66,7 +66,8 @@ impl Carrier {
     pub fn start(ends: &Ends, path: WanBuilder) -> Result<Self, Failure> {
         Ok(match ends {
             Ends::Udp(config) => Carrier::Udp(Box::new(
-                udp::Relay::bind(*config, path).map_err(|error| bind_failure(config.listen, &error))?,
+                udp::Relay::bind(config.clone(), path)
+                    .map_err(|error| bind_failure(config.listen, &error))?,
             )),
             Ends::Tcp(config) => Carrier::Tcp(Box::new(
                 tcp::Relay::bind(*config, path).map_err(|error| bind_failure(config.listen, &error))?,
@@ -149,7 +150,7 @@ impl Carrier {
     pub fn config(&self, ends: &Ends) -> WanConfig {
         let (kind, listen, to, clients, timeout) = match (self, ends) {
             (Carrier::Udp(relay), Ends::Udp(config)) => {
-                let (limits, to) = (config.clients, config.upstream);
+                let (limits, to) = (&config.clients, config.upstream);
                 ("udp", relay.local_addr().to_string(), to.to_string(), limits.most, Some(limits.idle))
             }
             (Carrier::Tcp(relay), Ends::Tcp(config)) => {
@@ -162,8 +163,17 @@ impl Carrier {
             }
             _ => return WanConfig::default(),
         };
-        let client_timeout_s = timeout.map(|timeout| timeout.as_secs_f64());
-        WanConfig { kind, listen, to, clients, client_timeout_s, duration_s: None }
+        let believed = if let Ends::Udp(config) = ends { Some(&config.clients) } else { None };
+        WanConfig {
+            kind,
+            listen,
+            to,
+            clients,
+            client_timeout_s: timeout.map(|timeout| timeout.as_secs_f64()),
+            trust: believed.iter().flat_map(|limits| &limits.trust).map(ToString::to_string).collect(),
+            answers_per_prefix_pps: believed.map(|limits| limits.answers_per_prefix.packets_per_second()),
+            duration_s: None,
+        }
     }
 }
 

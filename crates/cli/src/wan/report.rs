@@ -11,6 +11,7 @@ use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability};
 use crate::distribution::Distribution;
 use crate::output::{Report, Table};
 use crate::units::show_duration;
+use crate::withheld::Withheld;
 
 /// The findings of a path emulator.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -116,10 +117,11 @@ pub struct ClientsReport {
     pub expired: u64,
     /// Forgotten for want of room.
     pub evicted: u64,
-    /// Packets of new sources for which there was no room.
+    /// Packets of new sources for which the system had no socket, or that came from where no client can be.
     pub refused: u64,
     /// Answers kept back from clients who might be somebody else's address.
-    pub withheld: u64,
+    #[serde(flatten)]
+    pub withheld: Withheld,
     /// Packets whose client was gone.
     pub stray: u64,
     /// Times that the other end, or a host on the way, said that it is not there.
@@ -209,8 +211,8 @@ impl From<RelayStats> for ClientsReport {
             reset: 0,
             expired: stats.expired,
             evicted: stats.evicted,
-            refused: stats.refused + stats.no_socket + stats.misdirected,
-            withheld: stats.withheld,
+            refused: stats.no_socket + stats.misdirected,
+            withheld: Withheld::from(&stats),
             stray: stats.stray,
             upstream_refused: stats.upstream_refused,
             recv_drops: stats.recv_drops,
@@ -291,7 +293,6 @@ impl Report for WanReport {
             ("dropped unsent", frames.send_drops),
             ("reset", self.clients.reset),
             ("refused", self.clients.refused),
-            ("answers withheld", self.clients.withheld),
             ("for clients that were gone", self.clients.stray),
             ("upstream not there", self.clients.upstream_refused),
             ("dropped unread", self.clients.recv_drops),
@@ -301,6 +302,7 @@ impl Report for WanReport {
                 table.row(what, count);
             }
         }
+        self.clients.withheld.row(&mut table);
         table.share("CPU", self.cpu_share);
         table
     }

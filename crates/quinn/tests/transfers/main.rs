@@ -9,4 +9,5 @@ mod even;
 mod harness;
 mod intact;
 mod many;
+mod public;
 mod shutdown;

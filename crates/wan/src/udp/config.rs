@@ -1,12 +1,15 @@
 //! How a relay is set up, and what it counts.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use softtimers::LoopConfig;
+use ipnet::IpNet;
+use softtimers::{LoopConfig, Rate};
+
+use super::clients::NotSent;
 
 /// How a [`Relay`](super::Relay) is set up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RelayConfig {
     /// Where clients send to; port 0 is any that is free.
     pub listen: SocketAddr,
@@ -18,6 +21,8 @@ pub struct RelayConfig {
     pub recv_buffer: usize,
     /// The loop that waits.
     pub events: LoopConfig,
+    /// Called when an answer is withheld for the first time, to say so while it happens; [`RelayStats`] counts all.
+    pub on_first_withheld: Option<fn(NotSent)>,
 }
 
 impl RelayConfig {
@@ -29,37 +34,50 @@ impl RelayConfig {
             clients: ClientLimits::default(),
             recv_buffer: 4 << 20,
             events: LoopConfig::default(),
+            on_first_withheld: None,
         }
     }
 }
 
-/// Who may be a client, and for how long.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Who may be a client, for how long, and how much it may be answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientLimits {
-    /// The most clients at once. Each takes a descriptor.
+    /// The most clients at once; at least one. Each takes a descriptor.
     pub most: u32,
     /// A client is forgotten when it has sent nothing for so long. What it is sent does not count (RFC 4787,
     /// REQ-6), or an upstream that streams would keep a vanished client for ever.
     pub idle: Duration,
-    /// When there is no room, one that was never answered gives way if it has sent nothing for so long.
-    pub grace: Duration,
-    /// Until a client is confirmed, by sending again after an answer, it is answered with at most so many
-    /// times the bytes that it has sent. Two packets sent blindly confirm as well: this bounds what one
-    /// spoofed packet does, not what a stream of them does.
-    pub unconfirmed_ratio: u32,
-    /// Clients on the loopback interface count as confirmed: nobody outside can send with such an address.
+    /// A client that is not trusted is sent at most so many times the bytes that it has sent, for life. Nothing that a
+    /// client sends over UDP shows that it receives, so no packet of its lifts this: see [`Budget`](super::Budget).
+    pub answer_ratio: u32,
+    /// Clients that are not trusted and have neighbouring addresses are sent no more answers than this together:
+    /// see [`PrefixRates`](super::PrefixRates).
+    pub answers_per_prefix: Rate,
+    /// Networks whose addresses nobody elsewhere can send with. Their clients are sent all that comes for them.
+    pub trust: Vec<IpNet>,
+    /// The same of the loopback interface: the kernel drops what comes from outside with such an address.
     pub trust_loopback: bool,
 }
 
+impl ClientLimits {
+    /// Whether `ip` is trusted not to be forged.
+    pub fn trusts(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        (self.trust_loopback && ip.is_loopback()) || self.trust.iter().any(|network| network.contains(&ip))
+    }
+}
+
 impl Default for ClientLimits {
-    /// 512 clients, which a common limit of 1,024 descriptors has room for; two minutes of silence, the least
-    /// that RFC 4787, REQ-5, asks for; no amplification.
+    /// 512 clients, which a common limit of 1,024 descriptors has room for; two minutes of silence, the least that RFC
+    /// 4787, REQ-5, asks for; three times the bytes, as RFC 9000, section 8.1, has it; 1,000 answers a second for a prefix,
+    /// a line of 11 Mbit/s at the most; trust in the loopback interface alone.
     fn default() -> Self {
         ClientLimits {
             most: 512,
             idle: Duration::from_secs(120),
-            grace: Duration::from_secs(1),
-            unconfirmed_ratio: 1,
+            answer_ratio: 3,
+            answers_per_prefix: Rate::per_second(1_000).expect("neither zero nor beyond one a nanosecond"),
+            trust: Vec::new(),
             trust_loopback: true,
         }
     }
@@ -77,15 +95,18 @@ pub struct RelayStats {
     pub expired: u64,
     /// Clients that had to give way.
     pub evicted: u64,
-    /// Packets of new sources for which there was no room.
-    pub refused: u64,
     /// Packets from the upstream's address, the relay's own, or port 0.
     pub misdirected: u64,
     /// New clients for which the system gave no socket.
     pub no_socket: u64,
-    /// Answers that were not sent because the client was not confirmed: see
-    /// [`ClientLimits::unconfirmed_ratio`].
-    pub withheld: u64,
+    /// Answers that were not sent because the client would have got too many bytes for those it sent: see
+    /// [`ClientLimits::answer_ratio`].
+    pub withheld_budget: u64,
+    /// Answers that were not sent because the client's prefix had got too many: see
+    /// [`ClientLimits::answers_per_prefix`].
+    pub withheld_rate: u64,
+    /// Bytes of payload in the answers of both kinds.
+    pub withheld_bytes: u64,
     /// Packets whose client was gone when they arrived.
     pub stray: u64,
     /// Errors by which the upstream, or a host on the way, said that it is not there. Each is about an earlier

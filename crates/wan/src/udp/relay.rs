@@ -1,5 +1,6 @@
 //! [`Relay`]: sockets on either side of a [`Wan`], and the loop between them.
 
+use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -9,8 +10,8 @@ use softtimers::{Interest, LoopStats, Timestamp, Token};
 
 use super::clients::ClientId;
 use super::config::{RelayConfig, RelayStats};
-use super::sessions::{Packet, Sessions, prepare};
-use crate::live::{Carried, Ended, Next, is_same_socket};
+use super::sessions::{Sessions, prepare};
+use crate::live::{Carried, Ended, Live, Next, is_same_socket};
 use crate::{Counters, Delivery, Measured, PathConfig, PathError, Wan, WanBuilder, Way};
 
 /// A UDP relay whose two sides are a [`Wan`] apart. See the [module documentation](super).
@@ -48,12 +49,26 @@ pub struct Relay {
     upstream: SocketAddr,
     listen: UdpSocket,
     local: SocketAddr,
+    live: Live<Packet, Infallible>,
     sessions: Sessions,
     incoming: RecvBatch,
     /// Apart, since the count of drops is one socket's.
     answers: RecvBatch,
     /// What the listening socket had dropped when it last said so, modulo 2³².
     drops_seen: u32,
+}
+
+/// A packet on the path.
+#[derive(Clone, Debug)]
+struct Packet {
+    client: ClientId,
+    payload: Box<[u8]>,
+}
+
+impl AsMut<[u8]> for Packet {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.payload
+    }
 }
 
 impl Relay {
@@ -70,13 +85,14 @@ impl Relay {
             return Err(io::Error::new(ErrorKind::InvalidInput, problem));
         }
         prepare(&listen, &config)?;
-        let sessions = Sessions::new(config, path)?;
-        sessions.live.events.register(&listen, LISTEN, Interest::Readable)?;
+        let live = Live::new(config.events, path)?;
+        live.events.register(&listen, LISTEN, Interest::Readable)?;
         Ok(Relay {
             upstream: config.upstream,
             listen,
             local,
-            sessions,
+            live,
+            sessions: Sessions::new(config),
             incoming: RecvBatch::new(BATCH, MAX_DATAGRAM),
             answers: RecvBatch::new(BATCH, MAX_DATAGRAM),
             drops_seen: 0,
@@ -89,7 +105,7 @@ impl Relay {
     /// # Errors
     /// As [`EventLoop::register`](softtimers::EventLoop::register).
     pub fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
-        self.sessions.live.watch(source, number)
+        self.live.watch(source, number)
     }
 
     /// Carries packets until this time, or for good, or until a [watched](Self::watch) descriptor can be
@@ -111,10 +127,9 @@ impl Relay {
         until: Option<Timestamp>,
         observe: impl FnMut(&Carried),
     ) -> io::Result<Ended> {
-        let live = &mut self.sessions.live;
-        let stop = until.map(|until| live.stop_at(until));
+        let stop = until.map(|until| self.live.stop_at(until));
         let ended = self.run_until_stopped(observe);
-        stop.map(|stop| self.sessions.live.timers.cancel(stop));
+        stop.map(|stop| self.live.timers.cancel(stop));
         ended
     }
 
@@ -123,7 +138,7 @@ impl Relay {
     /// # Errors
     /// [`PathError`], as [`PathConfig::check`]; then nothing changes.
     pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
-        self.sessions.live.wan.set(self.now(), way, path)
+        self.live.wan.set(self.live.now(), way, path)
     }
 
     /// Where clients send to.
@@ -133,22 +148,22 @@ impl Relay {
 
     /// The time, by the clock that packets are delayed by.
     pub fn now(&self) -> Timestamp {
-        self.sessions.live.now()
+        self.live.now()
     }
 
     /// What was set in one direction.
     pub fn path(&self, way: Way) -> &PathConfig {
-        self.sessions.live.wan.direction(way).path()
+        self.live.wan.direction(way).path()
     }
 
     /// What became of the packets in one direction.
     pub fn counters(&self, way: Way) -> Counters {
-        self.sessions.live.wan.direction(way).counters()
+        self.live.wan.direction(way).counters()
     }
 
     /// What was measured of those that came out.
     pub fn measured(&self, way: Way) -> &Measured {
-        self.sessions.live.wan.direction(way).measured()
+        self.live.wan.direction(way).measured()
     }
 
     /// What was done beside.
@@ -158,30 +173,31 @@ impl Relay {
 
     /// How often the loop has waited, and how long its handlers took.
     pub fn loop_stats(&self) -> LoopStats {
-        self.sessions.live.events.stats()
+        self.live.events.stats()
     }
 
     fn run_until_stopped(&mut self, mut observe: impl FnMut(&Carried)) -> io::Result<Ended> {
         loop {
-            match self.sessions.live.next(None)? {
+            match self.live.next(self.sessions.poll_at())? {
                 Next::Ended(ended) => return Ok(ended),
                 Next::Ready { token, .. } if token == LISTEN.0 => self.take_from_clients(),
                 Next::Ready { token: slot, .. } => self.take_answers(slot),
-                Next::Due(client) => self.sessions.expire(client),
+                Next::Due(never) => match never {},
                 Next::Path => {}
             }
+            self.sessions.expire(self.live.now());
             self.deliver(&mut observe);
         }
     }
 
     /// Takes a batch in. More is reported again.
     fn take_from_clients(&mut self) {
-        let Relay { sessions, incoming, local, upstream, .. } = self;
+        let Relay { live, sessions, incoming, local, upstream, .. } = self;
         // Not connected, so the system has nothing to report but that nothing is there.
         if self.listen.recv_batch(incoming).is_err() {
             return;
         }
-        let now = sessions.live.now();
+        let now = live.now();
         let drops = incoming.drops();
         sessions.clients.stats.recv_drops += u64::from(drops.wrapping_sub(self.drops_seen));
         self.drops_seen = drops;
@@ -189,52 +205,58 @@ impl Relay {
             let (source, length) = (datagram.from, datagram.payload.len());
             if is_misdirected(source, *upstream, *local) {
                 sessions.clients.stats.misdirected += 1;
-            } else if let Some(client) = sessions.client_of(now, source, length) {
-                offer(&mut sessions.live.wan, now, Way::Up, client, &datagram);
+                continue;
+            }
+            let register = |socket: &UdpSocket, slot: u32| {
+                live.events.register(socket, Token(slot.into()), Interest::Readable)
+            };
+            if let Some(client) = sessions.client_of(now, source, length, register) {
+                offer(&mut live.wan, now, Way::Up, client, &datagram);
             }
         }
     }
 
     fn take_answers(&mut self, slot: u64) {
-        let Relay { sessions, answers, .. } = self;
+        let Relay { live, sessions, answers, .. } = self;
         // A report of a slot whose client has just gone finds nothing, or another client with nothing.
         let Some((client, outlet)) = sessions.clients.in_slot(slot as u32) else { return };
         if let Err(error) = outlet.socket.recv_batch(answers) {
             sessions.clients.stats.upstream_refused += u64::from(is_about_an_earlier_datagram(&error));
             return;
         }
-        let now = sessions.live.now();
-        answers.iter().for_each(|datagram| offer(&mut sessions.live.wan, now, Way::Down, client, &datagram));
+        let now = live.now();
+        answers.iter().for_each(|datagram| offer(&mut live.wan, now, Way::Down, client, &datagram));
     }
 
     /// Sends what has arrived, at most a batch: the rest is due after another look at the sources.
     fn deliver(&mut self, observe: &mut impl FnMut(&Carried)) {
-        let Relay { sessions, listen, .. } = self;
+        let Relay { live, sessions, listen, .. } = self;
         for _ in 0..BATCH {
-            let now = sessions.live.now();
-            let Some((way, delivery)) = sessions.live.wan.pop_due(now) else { return };
+            let now = live.now();
+            let Some((way, delivery)) = live.wan.pop_due(now) else { return };
             let Delivery { bytes, offered, due, .. } = delivery;
             observe(&Carried { way, bytes, offered, due, left: now });
             let Packet { client, payload } = delivery.damaged();
-            let clients = &mut sessions.clients;
             let result = match way {
                 Way::Up => {
-                    let Some(outlet) = clients.outlet(client) else {
-                        clients.stats.stray += 1;
+                    let Some(outlet) = sessions.clients.outlet(client) else {
+                        sessions.clients.stats.stray += 1;
                         continue;
                     };
                     send_twice(|| outlet.socket.send(&payload))
                 }
                 Way::Down => {
-                    let Some(to) = clients.answer(client, payload.len()) else { continue };
+                    // Here, where each copy of an answer comes by.
+                    let Ok(to) = sessions.answer(now, client, payload.len()) else { continue };
                     send_twice(|| listen.send_to(&payload, to))
                 }
             };
-            clients.stats.upstream_refused += u64::from(result.refused);
+            let stats = &mut sessions.clients.stats;
+            stats.upstream_refused += u64::from(result.refused);
             match result.error.map(|error| error.kind()) {
                 None => {}
-                Some(ErrorKind::WouldBlock) => clients.stats.send_full += 1,
-                Some(_) => clients.stats.send_failed += 1,
+                Some(ErrorKind::WouldBlock) => stats.send_full += 1,
+                Some(_) => stats.send_failed += 1,
             }
         }
     }

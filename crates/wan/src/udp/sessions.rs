@@ -1,96 +1,140 @@
-//! The clients with what the system holds for each: a socket, a registration, a timer. [`Sessions`].
+//! The clients with what the system holds for each: a socket towards the upstream, and a timer. [`Sessions`], the same for
+//! each relay of datagrams; how it learns that a socket has something to be read is the relay's own affair.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use rustix::io::Errno;
 use softtimers::udp::UdpSocket;
-use softtimers::{Interest, Slack, TimerId, Timestamp, Token};
+use softtimers::{Config, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
 
-use super::clients::{ClientId, Clients};
+use super::clients::{ClientId, Clients, Expiry, NotSent};
 use super::config::RelayConfig;
-use crate::WanBuilder;
-use crate::live::Live;
 
-/// The clients there are, and the loop that serves them.
+/// The clients there are, and when each may be forgotten.
 #[derive(Debug)]
-pub(super) struct Sessions {
-    pub(super) clients: Clients<Outlet>,
-    /// Its own events are that a client may have been silent for its time.
-    pub(super) live: Live<Packet, ClientId>,
+pub struct Sessions {
+    /// Who they are.
+    pub clients: Clients<Outlet>,
+    timers: SoftTimers<ClientId>,
     config: RelayConfig,
+    /// What the receive buffers of sockets that were closed had no room for.
+    dropped: u64,
 }
 
-/// What a client's packets leave by. Closing the socket ends its registration.
+/// What a client's packets leave by.
 #[derive(Debug)]
-pub(super) struct Outlet {
-    pub(super) socket: UdpSocket,
+pub struct Outlet {
+    /// Its other end is the upstream. To close it must end what its readiness was registered for, as epoll does.
+    pub socket: UdpSocket,
     expiry: Option<TimerId>,
 }
 
-/// A packet on the path.
-#[derive(Clone, Debug)]
-pub(super) struct Packet {
-    pub(super) client: ClientId,
-    pub(super) payload: Box<[u8]>,
-}
-
-impl AsMut<[u8]> for Packet {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.payload
-    }
-}
-
 impl Sessions {
-    pub(super) fn new(config: RelayConfig, path: WanBuilder) -> io::Result<Self> {
-        Ok(Sessions { clients: Clients::new(config.clients), live: Live::new(config.events, path)?, config })
+    /// Nobody yet.
+    pub fn new(config: RelayConfig) -> Self {
+        let (clients, timers) = (Clients::new(config.clients.clone()), SoftTimers::new(Config::default()));
+        Sessions { clients, timers, config, dropped: 0 }
     }
 
-    /// The client that `source` is, from now on if it was none; `None` if there is no room, or no socket.
-    pub(super) fn client_of(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
+    /// The client that `source` is, from now on if it was none. A new one's socket is `register`ed under its slot. `None` if
+    /// the system has no socket for it, or does not register it.
+    pub fn client_of(
+        &mut self,
+        now: Timestamp,
+        source: SocketAddr,
+        bytes: usize,
+        register: impl FnOnce(&UdpSocket, u32) -> io::Result<()>,
+    ) -> Option<ClientId> {
         if let Some(known) = self.clients.heard(now, source, bytes) {
             return Some(known);
         }
-        if let Some(evicted) = self.clients.make_room(now).ok()? {
-            evicted.expiry.map(|expiry| self.live.timers.cancel(expiry));
-        }
-        let Ok(socket) = connected(&self.config) else {
+        let evicted = self.clients.make_room(now);
+        self.close(evicted);
+        let socket = connected(&self.config).or_else(|error| {
+            // The limit of descriptors is below that of clients: then it is the limit of clients.
+            if !matches!(Errno::from_io_error(&error), Some(Errno::MFILE | Errno::NFILE)) {
+                return Err(error);
+            }
+            let evicted = self.clients.evict(now);
+            self.close(evicted);
+            connected(&self.config)
+        });
+        let Ok(socket) = socket else {
             self.clients.no_socket();
             return None;
         };
         let client = self.clients.insert(now, source, bytes, Outlet { socket, expiry: None });
-        let outlet = self.clients.outlet(client)?;
-        if self.live.events.register(&outlet.socket, Token(client.slot.into()), Interest::Readable).is_err() {
-            self.clients.abandon(client);
+        if register(&self.clients.outlet(client)?.socket, client.slot()).is_err() {
+            let abandoned = self.clients.abandon(client);
+            self.close(abandoned);
             return None;
         }
-        self.look_again(client, now + self.config.clients.idle);
+        self.ask_again(now, client, now + self.config.clients.idle);
         Some(client)
     }
 
-    /// Forgets a client if it has been silent for its time.
-    pub(super) fn expire(&mut self, client: ClientId) {
-        let now = self.live.now();
-        if let Some(at) = self.clients.expire(now, client) {
-            self.look_again(client, at);
+    /// As [`Clients::answer`], and tells of the first one that is withheld.
+    ///
+    /// # Errors
+    /// As [`Clients::answer`].
+    pub fn answer(&mut self, now: Timestamp, client: ClientId, bytes: usize) -> Result<SocketAddr, NotSent> {
+        let verdict = self.clients.answer(now, client, bytes);
+        if let Err(why @ (NotSent::Budget(_) | NotSent::Rate(_))) = verdict {
+            self.config.on_first_withheld.take().into_iter().for_each(|tell| tell(why));
+        }
+        verdict
+    }
+
+    /// Forgets those that have been silent for their time.
+    pub fn expire(&mut self, now: Timestamp) {
+        let turn = self.timers.trigger(TriggerState::HandlerExit, now);
+        while let Some(client) = self.timers.next(&turn).map(|fired| fired.event) {
+            match self.clients.expire(now, client) {
+                Expiry::Later(at) => self.ask_again(now, client, at),
+                // Its timer has just fired.
+                Expiry::Forgotten(outlet) => self.close(Some(outlet)),
+                Expiry::None => {}
+            }
         }
     }
 
+    /// When [`expire`](Self::expire) is to be called next.
+    pub fn poll_at(&self) -> Option<Timestamp> {
+        self.timers.poll_at()
+    }
+
+    /// What the receive buffers of the clients' sockets had no room for. Of a socket it is counted modulo 2³².
+    ///
+    /// # Cost
+    /// A system call for each client.
+    pub fn dropped(&self) -> u64 {
+        self.dropped + self.clients.outlets().map(|outlet| drops(&outlet.socket)).sum::<u64>()
+    }
+
+    fn close(&mut self, outlet: Option<Outlet>) {
+        let Some(Outlet { socket, expiry }) = outlet else { return };
+        expiry.map(|expiry| self.timers.cancel(expiry));
+        self.dropped += drops(&socket);
+    }
+
     /// When exactly a client is forgotten does not matter, so the timer has slack.
-    fn look_again(&mut self, client: ClientId, at: Timestamp) {
+    fn ask_again(&mut self, now: Timestamp, client: ClientId, at: Timestamp) {
         let slack = Slack::within(self.config.clients.idle / 8);
-        let expiry = self.live.schedule(at, slack, client);
+        let expiry = self.timers.schedule_at(now, at, slack, client);
         if let Some(outlet) = self.clients.outlet(client) {
             outlet.expiry = Some(expiry);
         }
     }
 }
 
+fn drops(socket: &UdpSocket) -> u64 {
+    socket.drops().map_or(0, u64::from)
+}
+
 /// A socket whose other end is the upstream, set up as the [configuration](RelayConfig) says: non-blocking, with
 /// receive times and a count of drops.
-///
-/// # Errors
-/// What the system says.
-pub fn connected(config: &RelayConfig) -> io::Result<UdpSocket> {
+fn connected(config: &RelayConfig) -> io::Result<UdpSocket> {
     let any: SocketAddr = match config.upstream {
         SocketAddr::V4(to) if to.ip().is_loopback() => (Ipv4Addr::LOCALHOST, 0).into(),
         SocketAddr::V6(to) if to.ip().is_loopback() => (Ipv6Addr::LOCALHOST, 0).into(),

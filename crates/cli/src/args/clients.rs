@@ -1,0 +1,69 @@
+//! Whom a relay serves, and how far it believes in their addresses: `wan`, and `forward --udp`.
+
+use std::time::Duration;
+
+use clap::Args;
+use ipnet::IpNet;
+use softtimers::Rate;
+use softtimers_wan::udp::ClientLimits;
+
+use crate::address;
+use crate::units::{self, SendRate};
+
+/// Who may be a client, for how long, and how much it may be answered.
+#[derive(Args, Debug, Clone)]
+pub struct ClientArgs {
+    /// The most clients at once; of datagrams, a new one then takes the place of the one with the least use
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub clients: u32,
+
+    /// Forget a client that has sent nothing for so long
+    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = units::positive_duration)]
+    pub client_timeout: Duration,
+
+    /// Send clients in this network all that comes for them; may be repeated. Loopback is always trusted
+    ///
+    /// Anybody may send datagrams with somebody else's address. So a client is sent at most three times the bytes that it has
+    /// sent, for life, and its prefix at most --answers-per-prefix, unless it is trusted. Trust networks whose addresses
+    /// nobody elsewhere can send with. Downloads need it.
+    #[arg(long, value_name = "CIDR", value_parser = address::network)]
+    pub trust: Vec<IpNet>,
+
+    /// Answers a second to all clients of a prefix that is not trusted: an IPv4 /24, an IPv6 /56
+    #[arg(long, value_name = "RATE", default_value = "1kpps", value_parser = answers)]
+    pub answers_per_prefix: Rate,
+}
+
+impl ClientArgs {
+    /// The same as a relay of datagrams has it.
+    pub fn limits(&self) -> ClientLimits {
+        ClientLimits {
+            most: self.clients,
+            idle: self.client_timeout,
+            answers_per_prefix: self.answers_per_prefix,
+            trust: self.trust.clone(),
+            ..ClientLimits::default()
+        }
+    }
+}
+
+/// Answers a second.
+fn answers(text: &str) -> Result<Rate, String> {
+    match units::rate(text).map_err(|error| error.to_string())? {
+        SendRate::PacketsPerSecond(packets) => Rate::per_second(packets).map_err(|error| error.to_string()),
+        SendRate::BitsPerSecond(_) => Err("answers a second are allowed, such as 1kpps".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_come_by_number() {
+        assert_eq!(answers("2kpps"), Ok(Rate::per_second(2_000).unwrap()));
+        for text in ["0pps", "2Mbit", "2", "2000000000pps"] {
+            assert!(answers(text).is_err(), "{text}");
+        }
+    }
+}

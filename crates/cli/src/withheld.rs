@@ -1,0 +1,57 @@
+//! What relays keep back from clients who are not trusted: how it is said when it begins, and counted at the end. The same
+//! for `wan` and `forward --udp`.
+
+use serde::Serialize;
+use softtimers_wan::udp::{NotSent, RelayStats};
+
+use crate::output::{Table, say};
+
+/// Answers that were kept back from clients who may be somebody else's address, by why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Withheld {
+    /// All of them.
+    #[serde(rename = "withheld")]
+    pub answers: u64,
+    /// Those beyond three times the bytes that the client had sent.
+    #[serde(rename = "withheld_budget")]
+    pub budget: u64,
+    /// Those beyond --answers-per-prefix.
+    #[serde(rename = "withheld_rate")]
+    pub rate: u64,
+    /// Bytes of payload in all of them.
+    #[serde(rename = "withheld_bytes")]
+    pub bytes: u64,
+}
+
+impl From<&RelayStats> for Withheld {
+    fn from(stats: &RelayStats) -> Self {
+        let RelayStats { withheld_budget: budget, withheld_rate: rate, withheld_bytes: bytes, .. } = *stats;
+        Withheld { answers: budget + rate, budget, rate, bytes }
+    }
+}
+
+impl Withheld {
+    /// Adds a line if there is anything to say.
+    pub fn row(&self, table: &mut Table) {
+        let Withheld { answers, budget, rate, bytes } = *self;
+        if answers > 0 {
+            let text = format!(
+                "{answers}: {budget} over the byte budget, {rate} over the prefix rate; {bytes} bytes"
+            );
+            table.row("answers withheld", text);
+        }
+    }
+}
+
+/// Says that an answer was withheld; once a run.
+pub fn tell(why: NotSent) {
+    let (client, bound) = match why {
+        NotSent::Budget(client) => (client, "3 times the bytes that it sent"),
+        NotSent::Rate(client) => (client, "--answers-per-prefix"),
+        NotSent::Gone => return,
+    };
+    say(format_args!(
+        "withholding answers to {client}: more than {bound}; downloads through a public relay need --trust CIDR (the \
+         summary counts all)"
+    ));
+}
