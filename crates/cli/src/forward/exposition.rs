@@ -124,8 +124,8 @@ impl Beside {
                 );
                 counter(
                     "outages",
-                    "Times that an interface was found switched off.",
-                    interfaces.outages.iter().flatten().sum(),
+                    "Times that an interface was switched off, or lost its carrier.",
+                    interfaces.outages.iter().sum(),
                 );
                 counter("loops", "Times that a loop was found.", interfaces.loops);
                 let name = "softtimers_forward_refused_total";

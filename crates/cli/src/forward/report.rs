@@ -103,8 +103,8 @@ pub struct InterfacesReport {
     pub refused: Reasons,
     /// Frames that the forwarder made itself, which are not in `in` and `out`.
     pub made: MadeCounts,
-    /// Times that each interface was found switched off; `null` where that is not known.
-    pub outages: [Option<u64>; 2],
+    /// Times that each interface was switched off, or lost its carrier.
+    pub outages: [u64; 2],
     /// Times that a loop was found.
     pub loops: u64,
 }
@@ -354,7 +354,7 @@ impl InterfacesReport {
         if lost > 0 {
             table.row("made here", format!("{sent} sent, {lost} lost"));
         }
-        let [a, b] = self.outages.map(Option::unwrap_or_default);
+        let [a, b] = self.outages;
         if a + b + self.loops > 0 {
             table.row("outages", format!("{a} at a, {b} at b; {} loops", self.loops));
         }

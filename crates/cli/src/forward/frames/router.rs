@@ -22,6 +22,7 @@ use super::headers::{Headers, Ip, Mac};
 use super::icmp::{Complaint, Complaints, DUMMY, Voice, link_local};
 use super::reason::Reason;
 use super::resolution;
+use crate::forward::interfaces::links::Link;
 use crate::forward::rules::EtherType;
 
 /// One interface of a router.
@@ -36,6 +37,8 @@ pub struct Leg {
     /// The router's own addresses there: it answers when it is asked who has them, and speaks as the first of each
     /// family.
     pub addresses: Vec<IpAddr>,
+    /// What addresses this machine has there beside: packets for them are its own affair.
+    pub machine: Vec<IpAddr>,
 }
 
 /// What a router does with a frame.
@@ -63,6 +66,14 @@ impl Router {
     pub fn new(legs: [Leg; 2]) -> Self {
         let voices = [0, 1].map(|leg| legs[leg].voice());
         Router { legs, voices, complaints: Complaints::new() }
+    }
+
+    /// The interface of a leg is like this from now on.
+    pub fn adopt(&mut self, at: usize, link: &Link) {
+        let leg = &mut self.legs[at];
+        (leg.mac, leg.mtu) = (link.station, link.mtu);
+        leg.machine.clone_from(&link.addresses);
+        self.voices[at] = leg.voice();
     }
 
     /// Looks at a frame that has come in at a leg, before any rule does.
@@ -104,7 +115,7 @@ impl Router {
         {
             return Step::Drop(Reason::Unroutable);
         }
-        if self.legs.iter().any(|leg| leg.addresses.contains(&ip.to)) {
+        if self.legs.iter().any(|leg| leg.addresses.contains(&ip.to) || leg.machine.contains(&ip.to)) {
             return Step::Drop(Reason::NotForUs);
         }
         Step::Forward(ip)
@@ -139,8 +150,9 @@ impl Router {
 
 impl Leg {
     fn voice(&self) -> Voice {
-        let v4 = self.addresses.iter().find_map(|ip| if let IpAddr::V4(v4) = ip { Some(*v4) } else { None });
-        let v6 = self.addresses.iter().find_map(|ip| if let IpAddr::V6(v6) = ip { Some(*v6) } else { None });
+        let all = || self.addresses.iter().chain(&self.machine);
+        let v4 = all().find_map(|ip| if let IpAddr::V4(v4) = ip { Some(*v4) } else { None });
+        let v6 = all().find_map(|ip| if let IpAddr::V6(v6) = ip { Some(*v6) } else { None });
         Voice { mac: self.mac, v4: v4.unwrap_or(DUMMY), v6: v6.unwrap_or_else(|| link_local(self.mac)) }
     }
 }
@@ -225,6 +237,7 @@ mod tests {
             next_hop,
             mtu,
             addresses: addresses.map(|address| address.parse().unwrap()).to_vec(),
+            machine: Vec::new(),
         };
         let mut forwarder = Forwarder::new([1_500, 1_280]);
         let legs = [

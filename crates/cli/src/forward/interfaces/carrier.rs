@@ -10,6 +10,7 @@ use softtimers::poll::SourceId;
 use softtimers::poller::{FrameInfo, Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
 
+use super::links::LinkFollower;
 use super::port::{Departure, Ledger, Port, Wire};
 use crate::forward::engine::{Counted, Handler};
 use crate::forward::frames::loops::Loops;
@@ -27,6 +28,7 @@ pub struct Carrier<D> {
     names: [String; 2],
     sides: [SourceId; 2],
     ledgers: [Rc<RefCell<Ledger>>; 2],
+    links: LinkFollower,
     /// When the next probe for loops goes out, if one is wanted.
     next_probe: Timestamp,
     loops: u64,
@@ -35,7 +37,13 @@ pub struct Carrier<D> {
 
 impl<D: Wire> Carrier<D> {
     /// Between these two, of these names.
-    pub fn new(mut forwarder: Forwarder, names: &[String; 2], ports: &[Port<D>; 2], loops: Loops) -> Self {
+    pub fn new(
+        mut forwarder: Forwarder,
+        names: &[String; 2],
+        ports: &[Port<D>; 2],
+        loops: Loops,
+        links: LinkFollower,
+    ) -> Self {
         let now = Monotonic.now();
         // A router's packets end by their hop limit, and both interfaces may well be in one network.
         forwarder.loops = forwarder.router.is_none().then_some(loops);
@@ -44,6 +52,7 @@ impl<D: Wire> Carrier<D> {
             names: names.clone(),
             sides: [0, 1].map(SourceId::from_index),
             ledgers: [0, 1].map(|side: usize| Rc::clone(ports[side].ledger())),
+            links,
             next_probe: now,
             loops: 0,
             driver: PhantomData,
@@ -78,6 +87,9 @@ impl<D: Wire> Handler for Carrier<D> {
         if truncated {
             self.forwarder.refuse(entrance, Reason::Malformed);
             return outputs.drop_by_rule();
+        }
+        if let Some(links) = self.links.changed() {
+            (0..).zip(&links).for_each(|(at, link)| self.forwarder.adopt(at, link));
         }
         let segment = match from.offload.segments {
             Some(Segments::Tcp(size) | Segments::Udp(size)) => Some(size),
@@ -143,7 +155,7 @@ impl<D: Wire> Handler for Carrier<D> {
                     told: complaints.map_or(0, |complaints| complaints.told),
                     suppressed: complaints.map_or(0, |complaints| complaints.suppressed),
                 },
-                outages: [a.outages(), b.outages()],
+                outages: self.links.outages(),
                 loops: self.loops,
             }),
             rejected: refused.rejected,

@@ -20,8 +20,8 @@ pub trait Wire: Device<Address = FrameInfo> + AsFd {
     /// Frames that its output took and then dropped.
     fn lost(&mut self) -> u64;
 
-    /// Times that the interface was found switched off, if it knows.
-    fn outages(&self) -> Option<u64>;
+    /// The longest frame that its rings have room for, if that is bounded.
+    fn room(&self) -> Option<usize>;
 
     /// Whether nobody may be woken up when the interface is removed, so that it must be [asked](Counted::ask) for.
     fn goes_silently(&self) -> bool;
@@ -32,8 +32,9 @@ impl Wire for PacketDevice {
         self.transmitter().dropped()
     }
 
-    fn outages(&self) -> Option<u64> {
-        Some(PacketDevice::outages(self))
+    /// What is too long for a slot comes by a system call.
+    fn room(&self) -> Option<usize> {
+        None
     }
 
     /// It is woken up when the interface goes down, which is before it is removed.
@@ -47,9 +48,8 @@ impl Wire for XdpDevice {
         self.transmitter().dropped()
     }
 
-    /// Frames stay away, and come again.
-    fn outages(&self) -> Option<u64> {
-        None
+    fn room(&self) -> Option<usize> {
+        Some(self.longest())
     }
 
     fn goes_silently(&self) -> bool {
@@ -125,11 +125,6 @@ impl<D: Wire> Port<D> {
     /// What waits at its output.
     pub fn ledger(&self) -> &Rc<RefCell<Ledger>> {
         &self.ledger
-    }
-
-    /// Times that the interface was found switched off, if the device knows.
-    pub fn outages(&self) -> Option<u64> {
-        self.device.outages()
     }
 
     /// Whether it must be asked now and then whether the interface is still there.
