@@ -74,7 +74,8 @@ impl Share {
 
     /// As it is told, of a run of this length so far in which the rules' file was wrong so often.
     pub fn report(self, span: Duration, refused: u64) -> ForwardReport {
-        let Share { total, findings: Findings { up, down, beside, rejected }, cpu_limited, rules } = self;
+        let Share { total, findings, cpu_limited, rules } = self;
+        let Findings { up, down, ends, beside, rejected } = findings;
         ForwardReport {
             counts: total.counts,
             packets_per_poll: total.counts.packets_per_poll(),
@@ -84,6 +85,7 @@ impl Share {
             span_s: span.as_secs_f64(),
             up,
             down,
+            ends,
             beside,
             rules: rules.map(|tally| RulesReport::of(&tally, rejected, refused)),
         }

@@ -710,6 +710,9 @@ fn metrics_tell_why_frames_went_no_further() {
             "softtimers_forward_refused_total{why=\"hop_limit\"} 1\n",
             "softtimers_forward_told_total 1\n",
             "softtimers_forward_dropped_total{stage=\"output\"} 0\n",
+            "softtimers_forward_dropped_packets_total{interface=\"wb\",stage=\"output\"} 0\n",
+            "softtimers_forward_received_bytes_total{interface=\"wa\"} ",
+            "softtimers_forward_sent_packets_total{interface=\"wb\"} ",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }

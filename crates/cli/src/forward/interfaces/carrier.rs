@@ -19,6 +19,7 @@ use crate::forward::frames::{Arrival, Forwarder, Verdict};
 use crate::forward::mode::Looks;
 use crate::forward::report::{Beside, Findings, InterfacesReport, MadeCounts, WayCounts};
 use crate::forward::rules::{Entrance, Filter};
+use crate::forward::volume::{EndCounts, Volume};
 use crate::output::say;
 
 /// Decides about frames, and where they go.
@@ -29,6 +30,10 @@ pub struct Carrier<D> {
     sides: [SourceId; 2],
     ledgers: [Rc<RefCell<Ledger>>; 2],
     links: LinkFollower,
+    /// What came in there and went no further.
+    refused: [Volume; 2],
+    /// What found no room there to leave.
+    unsent: [Volume; 2],
     /// When the next probe for loops goes out, if one is wanted.
     next_probe: Timestamp,
     loops: u64,
@@ -53,6 +58,8 @@ impl<D: Wire> Carrier<D> {
             sides: [0, 1].map(SourceId::from_index),
             ledgers: [0, 1].map(|side: usize| Rc::clone(ports[side].ledger())),
             links,
+            refused: Default::default(),
+            unsent: Default::default(),
             next_probe: now,
             loops: 0,
             driver: PhantomData,
@@ -84,7 +91,9 @@ impl<D: Wire> Handler for Carrier<D> {
         let Packet { bytes, from, arrived, truncated } = packet;
         let own = outputs.from();
         let (entrance, out) = if own.index() == 0 { (Entrance::A, 1) } else { (Entrance::B, 0) };
+        let length = bytes.len();
         if truncated {
+            self.refused[1 - out].count(length);
             self.forwarder.refuse(entrance, Reason::Malformed);
             return outputs.drop_by_rule();
         }
@@ -100,15 +109,21 @@ impl<D: Wire> Handler for Carrier<D> {
             Verdict::Forward => {
                 // If there is no room, it is counted there.
                 if outputs.pass(self.sides[out], bytes, Some(from)) {
-                    self.ledgers[out].borrow_mut().waits(Departure::Forwarded(at));
+                    self.ledgers[out].borrow_mut().waits(Departure::Forwarded { arrived: at, length });
+                } else {
+                    self.unsent[out].count(length);
                 }
             }
             Verdict::Answer(_) => {
+                self.refused[1 - out].count(length);
                 outputs.drop_by_rule();
                 let taken = outputs.send(own, self.forwarder.answer(), None);
                 self.ledgers[1 - out].borrow_mut().takes_made(taken);
             }
-            Verdict::Drop(_) => outputs.drop_by_rule(),
+            Verdict::Drop(_) => {
+                self.refused[1 - out].count(length);
+                outputs.drop_by_rule();
+            }
         }
     }
 
@@ -147,6 +162,12 @@ impl<D: Wire> Handler for Carrier<D> {
         Findings {
             up: WayCounts { received: a.received(), sent: b.sent() },
             down: WayCounts { received: b.received(), sent: a.sent() },
+            ends: [(0, a), (1, b)].map(|(at, port): (usize, &Port<D>)| {
+                let mut end = EndCounts { name: self.names[at].clone(), ..port.carried() };
+                end.dropped.rule = self.refused[at];
+                end.dropped.output += self.unsent[at];
+                end
+            }),
             beside: Beside::Interfaces(InterfacesReport {
                 refused,
                 made: MadeCounts {
