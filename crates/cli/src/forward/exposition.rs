@@ -187,6 +187,7 @@ impl Beside {
     }
 }
 
-/// The two units of a volume.
-const UNITS: [(&str, fn(Volume) -> u64); 2] =
-    [("packets", |volume| volume.packets), ("bytes", |volume| volume.bytes)];
+/// What is told of a volume.
+type Unit = fn(Volume) -> u64;
+
+const UNITS: [(&str, Unit); 2] = [("packets", |volume| volume.packets), ("bytes", |volume| volume.bytes)];

@@ -41,8 +41,9 @@ fn idle_connections_delay_nobody() {
     last.set_nonblocking(true).unwrap();
     let open = (&*last).read(&mut [0; 1]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
     assert!(open, "the scrapes waited until idle connections ended");
-    // They are, after their time, too.
-    assert!(matches!(slow.read_to_end(&mut Vec::new()), Ok(_)));
+    // Each ends by itself after its time.
+    let ended = slow.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
+    assert!(matches!(ended, Ok(_) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
     relay.finish();
 }
 

@@ -334,6 +334,39 @@ mod tests {
         assert_eq!(forwarder.handle(&mut v4(9, 9_000), &arrival), Verdict::Answer(Reason::TooLong));
     }
 
+    /// The way out is shorter from now on, the way back has another station, and the machine an address there.
+    #[test]
+    fn interfaces_that_change_are_gone_by() {
+        let mut forwarder = forwarder();
+        let link = |mtu, station, addresses: &[&str]| Link {
+            mtu,
+            station,
+            addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
+            is_on: true,
+            outages: 0,
+        };
+        assert_eq!(came(&mut forwarder, &mut v4(9, 1_252)), Verdict::Forward);
+        forwarder.adopt(1, &link(1_000, [2, 0, 0, 0, 0, 0xc], &["10.0.2.9"]));
+        assert_eq!(
+            came(&mut forwarder, &mut v4(9, 100)),
+            Verdict::Drop(Reason::NotForUs),
+            "the machine's own"
+        );
+        forwarder.adopt(1, &link(1_000, [2, 0, 0, 0, 0, 0xc], &[]));
+        let mut frame = v4(9, 972);
+        assert_eq!(came(&mut forwarder, &mut frame), Verdict::Forward);
+        assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 0xc]);
+        assert_eq!(came(&mut forwarder, &mut v4(9, 973)), Verdict::Answer(Reason::TooLong));
+        let answer = forwarder.answer().to_vec();
+        let packet = SlicedPacket::from_ethernet(&answer).unwrap();
+        let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!() };
+        let needed = DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: 1_000 };
+        assert_eq!(icmp.icmp_type(), Icmpv4Type::DestinationUnreachable(needed));
+        // What came to the old station is for nobody here any more.
+        forwarder.adopt(0, &link(1_500, [2, 0, 0, 0, 0, 0xd], &[]));
+        assert_eq!(came(&mut forwarder, &mut v4(9, 100)), Verdict::Drop(Reason::NotForUs));
+    }
+
     #[test]
     fn nothing_is_said_about_errors_later_fragments_and_groups() {
         let mut forwarder = forwarder();
