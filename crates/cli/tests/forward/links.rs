@@ -118,6 +118,34 @@ fn a_cable_counts_what_is_too_long_for_an_mtu_that_was_lowered() {
     });
 }
 
+/// Longer frames go through as soon as both ends send them; where the driver's memory has no room, that is said.
+#[test]
+fn an_mtu_that_is_raised_holds_or_its_bound_is_said() {
+    with_router("raised", |hosts| {
+        let set = |mtu: &str| {
+            let ends = [("near", "eth"), ("far", "eth"), ("middle", "wa"), ("middle", "wb")];
+            for (host, end) in ends {
+                ip(&["-n", &hosts.host(host), "link", "set", end, "mtu", mtu]).unwrap();
+            }
+        };
+        for driver in drivers(hosts) {
+            let mut forwarder = Forwarder::start(hosts, &format!("{driver} {}", routing()));
+            set("3000");
+            let bound_by = match driver.ends_with("xdp") {
+                true => "; longer frames than 1792 bytes are lost until a restart",
+                false => "",
+            };
+            for end in ["wa", "wb"] {
+                assert_eq!(forwarder.says(), format!("{end}: an MTU of 3000, 1500 before{bound_by}"));
+            }
+            let (near, far) = (bound(hosts, "near", "10.98.1.9:0"), bound(hosts, "far", "10.98.2.9:0"));
+            echoed(&near, &far, &vec![7; if bound_by.is_empty() { 2_900 } else { 1_700 }]);
+            forwarder.finish();
+            set("1500");
+        }
+    });
+}
+
 /// Who asks for the router's address is told the new station, which is where the interface listens.
 #[test]
 fn a_station_that_changes_is_followed() {
