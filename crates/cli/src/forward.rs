@@ -15,7 +15,7 @@
 //! - [`rules`]: which packets it takes; [`rule_file`] and [`rulebook`]: that they may change meanwhile;
 //! - [`relay`], [`side`], [`screen`], [`table`]: datagrams between sockets;
 //! - [`interfaces`]: frames between interfaces; [`frames`]: what becomes of each;
-//! - [`report`], [`second`], [`exposition`] and [`metrics`]: what it tells;
+//! - [`report`], [`second`], [`exposition`] and [`metrics`]: what it tells; [`volume`]: packets and bytes;
 //! - [`wake`]: how threads beside reach one that sleeps.
 
 pub mod crew;
@@ -34,6 +34,7 @@ pub mod screen;
 pub mod second;
 pub mod side;
 pub mod table;
+pub mod volume;
 pub mod wake;
 
 use serde::Serialize;

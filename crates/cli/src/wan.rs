@@ -16,6 +16,7 @@ pub mod self_test;
 pub mod setting;
 
 use std::io;
+use std::time::Duration;
 
 use serde::Serialize;
 use softtimers::Timestamp;
@@ -115,6 +116,8 @@ struct Session {
     carrier: Carrier,
     interrupt: Interrupt,
     control: Option<Control>,
+    /// When who wants to connect is listened to again, after that has failed.
+    deaf_until: Option<Timestamp>,
     start: Timestamp,
 }
 
@@ -132,7 +135,7 @@ impl Session {
             carrier.watch(control, CONTROL).map_err(broke_off)?;
         }
         let start = carrier.now();
-        Ok(Session { ends: plan.ends.clone(), carrier, interrupt, control, start })
+        Ok(Session { ends: plan.ends.clone(), carrier, interrupt, control, deaf_until: None, start })
     }
 
     /// Runs until the end, a signal, or until `each_second` says that nobody reads any more.
@@ -144,17 +147,20 @@ impl Session {
         let end = plan.duration.map(|duration| self.start + duration);
         let mut next_line = plan.output.stream.then(|| self.start + SECOND);
         loop {
-            let until = [end, next_line].into_iter().flatten().min();
+            let until = [end, next_line, self.deaf_until].into_iter().flatten().min();
             let ended = self.carrier.run(until)?;
             let now = self.carrier.now();
             match ended {
                 Ended::Time => {}
                 Ended::Watched(SIGNAL) => return Ok(()),
-                Ended::Watched(CONTROL) => self.accept(),
+                Ended::Watched(CONTROL) => self.accept(now),
                 Ended::Watched(number) => self.serve((number - FIRST_CONNECTION) as usize),
             }
             if self.interrupt.arrived() || end.is_some_and(|end| now >= end) {
                 return Ok(());
+            }
+            if self.deaf_until.is_some_and(|until| now >= until) {
+                self.listen_again(now);
             }
             if let Some(line) = next_line.filter(|&line| now >= line) {
                 if !each_second(&self.report())? {
@@ -166,12 +172,27 @@ impl Session {
         }
     }
 
-    fn accept(&mut self) {
+    /// Somebody wants to connect. Without a descriptor for that they stay, and would be reported for ever.
+    fn accept(&mut self, now: Timestamp) {
         let Some(control) = &mut self.control else { return };
-        if let Some((number, stream)) = control.accept() {
-            // Without a descriptor in the loop it is never served, and its client sees nothing.
-            let _ = self.carrier.watch(&stream, FIRST_CONNECTION + number as u32);
+        match control.accept() {
+            Ok(None) => {}
+            Ok(Some((number, stream))) => {
+                if self.carrier.watch(&stream, FIRST_CONNECTION + number as u32).is_err() {
+                    control.close(number);
+                }
+            }
+            Err(_) => {
+                let deaf = self.carrier.unwatch(control).is_ok();
+                self.deaf_until = deaf.then(|| now + DEAF);
+            }
         }
+    }
+
+    fn listen_again(&mut self, now: Timestamp) {
+        let Some(control) = &self.control else { return };
+        let heard = self.carrier.watch(control, CONTROL).is_ok();
+        self.deaf_until = (!heard).then(|| now + DEAF);
     }
 
     fn serve(&mut self, number: usize) {
@@ -222,7 +243,9 @@ impl Session {
     }
 }
 
-const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// Without a descriptor for another connection: one may be free later.
+const DEAF: Duration = Duration::from_millis(100);
 /// What the relay's watched descriptors are called.
 const SIGNAL: u32 = 0;
 const CONTROL: u32 = 1;

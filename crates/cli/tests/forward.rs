@@ -4,6 +4,8 @@
 mod common;
 #[path = "forward/interfaces.rs"]
 mod interfaces;
+#[path = "forward/metrics.rs"]
+mod metrics;
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -70,6 +72,15 @@ fn adds_up(report: &Value) {
     assert_eq!(count("/in"), count("/up/received") + count("/down/received") + dropped[0], "{report}");
     assert_eq!(count("/out"), count("/up/sent") + count("/down/sent"), "{report}");
     assert_eq!(count("/latency_ns/count"), count("/out"), "{report}");
+    // Both ends together, in packets and in bytes.
+    let both = |of: &str| count(&format!("/ends/0/{of}")) + count(&format!("/ends/1/{of}"));
+    assert_eq!(count("/ends/0/received/packets"), count("/up/received"), "{report}");
+    assert_eq!(count("/ends/0/sent/packets"), count("/down/sent"), "{report}");
+    assert_eq!((both("received/packets"), both("sent/packets")), (count("/in") - dropped[0], count("/out")));
+    let stages = ["ring", "rule/packets", "output/packets"].map(|stage| both(&format!("dropped/{stage}")));
+    assert_eq!(stages, [dropped[0], dropped[1], dropped[3]], "{report}");
+    let lost = both("dropped/rule/bytes") + both("dropped/output/bytes");
+    assert_eq!(both("received/bytes"), both("sent/bytes") + lost, "{report}");
 }
 
 /// A socket that gives up rather than hang.
@@ -404,6 +415,8 @@ fn counts_and_assertions_end_it() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let wrong = Scratch::new("wrong.rules", "accept\n\nreject\n");
+    let contradicts =
+        Scratch::new("contradicts.rules", "from 10.0.0.1 accept\ntype arp port 53 accept\nreject\n");
     let base = "forward --udp 127.0.0.1:0 --to 127.0.0.1:9";
     let routed = |hop: &str, more: &str| {
         format!("forward a b --routed --next-hop-a {hop} --next-hop-b 02:00:00:00:00:02 {more}")
@@ -456,6 +469,10 @@ fn what_makes_no_sense_is_refused() {
         (format!("{base} --cpu-limit 101%"), "--cpu-limit"),
         (format!("{base} --rules /nowhere/rules"), "--rules /nowhere/rules: No such file"),
         (format!("{base} --rules {}", wrong.0.display()), "wrong.rules:3: never reached"),
+        (
+            format!("{base} --rules {}", contradicts.0.display()),
+            "contradicts.rules:2: 'type arp' and 'port 53' never hold together: only packets of IPv4 and IPv6",
+        ),
         (format!("{base} --assert dropped.rings>0"), "rings"),
     ] {
         let message = refusal(&run(&line), 2);

@@ -13,7 +13,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use common::{command, refusal, run};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use serde_json::Value;
 
 /// A `wan` that runs.
@@ -33,10 +33,13 @@ impl Emulator {
         Emulator { child, address: address.unwrap_or_else(|| panic!("{first}")) }
     }
 
+    fn id(&self) -> Pid {
+        Pid::from_raw(self.child.id() as i32).unwrap()
+    }
+
     /// Ends it as a service manager does.
     fn finish(mut self) -> Value {
-        let id = Pid::from_raw(self.child.id() as i32).unwrap();
-        kill_process(id, Signal::TERM).unwrap();
+        kill_process(self.id(), Signal::TERM).unwrap();
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
@@ -206,6 +209,105 @@ fn the_control_socket_changes_the_path() {
     assert_eq!(report["up"]["set"]["loss"], 0.02);
     assert_eq!(report["down"]["set"]["duplicate"], 0.01);
     assert!(!path.exists());
+}
+
+/// Where a run was killed, the next one listens; where one runs, or where there is something else, none does.
+#[test]
+fn a_socket_that_was_left_behind_is_replaced_and_nothing_else_is() {
+    let (server, path) = (socket(), scratch("left.sock"));
+    let to = server.local_addr().unwrap();
+    let flags = format!("--control {}", path.display());
+    let mut killed = Emulator::start(to, &flags);
+    let line = format!("wan --listen 127.0.0.1:0 --to {to} {flags}");
+    let message = refusal(&run(&line), 2);
+    assert!(message.contains("a program that runs listens there"), "{message}");
+    assert!(ask(&path, "show\n")[0].starts_with('{'), "it goes on");
+    kill_process(killed.id(), Signal::KILL).unwrap();
+    killed.child.wait().unwrap();
+    assert!(path.exists());
+
+    let next = Emulator::start(to, &flags);
+    assert!(ask(&path, "show\n")[0].starts_with('{'));
+    // Whatever is at its place by the end is not its own.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "kept").unwrap();
+    next.finish();
+    let message = refusal(&run(&line), 2);
+    assert!(message.contains("exists, and is no socket"), "{message}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
+    std::fs::remove_file(&path).unwrap();
+
+    // Nor is what a link leads to.
+    let (abandoned, link) = (scratch("abandoned.sock"), path);
+    drop(std::os::unix::net::UnixListener::bind(&abandoned).unwrap());
+    std::os::unix::fs::symlink(&abandoned, &link).unwrap();
+    assert!(refusal(&run(&line), 2).contains("exists, and is no socket"));
+    assert!(abandoned.exists() && link.is_symlink());
+    for path in [abandoned, link] {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// Without a descriptor for another connection it waits, rather than ask for one all the time; then it goes on.
+#[test]
+fn without_descriptors_the_control_socket_waits() {
+    let (server, path) = (socket(), scratch("few.sock"));
+    let emulator = Emulator::start(server.local_addr().unwrap(), &format!("--control {}", path.display()));
+    assert_eq!(ask(&path, "set both delay 1ms\n"), ["ok"]);
+    let id = Some(emulator.id());
+    let before = getrlimit(Resource::Nofile);
+    // None that is free is below this.
+    let none = Rlimit { current: Some(0), maximum: before.maximum };
+    prlimit(id, Resource::Nofile, none).unwrap();
+    let mut waits = UnixStream::connect(&path).unwrap();
+    waits.write_all(b"show\n").unwrap();
+    waits.set_read_timeout(Some(Duration::from_millis(700))).unwrap();
+    let mut text = String::new();
+    assert!(waits.read_to_string(&mut text).is_err() && text.is_empty(), "{text}");
+    prlimit(id, Resource::Nofile, before).unwrap();
+    waits.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    waits.shutdown(Shutdown::Write).unwrap();
+    waits.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with('{'), "{text}");
+    // Ten times a second, where a loop that does not wait makes as many rounds in a millisecond.
+    let report = emulator.finish();
+    assert!(report["wakeups"].as_u64().unwrap() < 1_000, "{report}");
+}
+
+/// A line without its end, and answers that nobody reads: all others are answered all the same.
+#[test]
+fn who_stalls_at_the_control_socket_holds_up_nobody() {
+    let (server, path) = (socket(), scratch("stalled.sock"));
+    let emulator = Emulator::start(server.local_addr().unwrap(), &format!("--control {}", path.display()));
+    let stalled: Vec<UnixStream> = (0..30)
+        .map(|_| {
+            let mut stream = UnixStream::connect(&path).unwrap();
+            stream.write_all(b"set up del").unwrap();
+            stream
+        })
+        .collect();
+    let mut deaf = UnixStream::connect(&path).unwrap();
+    // Until it is thrown out, its answers having no room any more.
+    while deaf.write_all("show\n".repeat(100).as_bytes()).is_ok() {}
+    assert_eq!(ask(&path, "set up delay 1ms\nset down delay 1ms\n"), ["ok", "ok"]);
+    // Those that were silent for longest have given way, and are told.
+    let mut first = stalled.first().unwrap();
+    first.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut text = String::new();
+    let _ = first.read_to_string(&mut text);
+    assert!(text.starts_with("error: 8 later connections"), "{text}");
+    emulator.finish();
+}
+
+#[test]
+fn the_last_line_at_the_control_socket_needs_no_newline() {
+    let (server, path) = (socket(), scratch("last.sock"));
+    let emulator = Emulator::start(server.local_addr().unwrap(), &format!("--control {}", path.display()));
+    assert_eq!(ask(&path, "set up delay 1ms\nset down delay 2ms"), ["ok", "ok"]);
+    assert!(ask(&path, "show me")[0].starts_with("error: "));
+    assert!(ask(&path, "").is_empty());
+    let report = emulator.finish();
+    assert_eq!(report["down"]["set"]["delay_ns"], 2_000_000, "{report}");
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod generator;
 mod interface;
 mod offload;
 mod receive;
+mod watch;
 mod wire;
 
 use std::io;
@@ -40,6 +41,7 @@ pub use generator::{Generated, Generator, GeneratorConfig};
 pub use interface::Interface;
 pub use offload::{Offload, Segments};
 pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};
+pub use watch::{InterfaceChange, InterfaceWatch};
 pub use wire::{Unsplit, complete_ipv4_checksum};
 
 use crate::sys::packet;

@@ -5,10 +5,13 @@
 //!                                                                       length u16 │ type u16 │ data
 //! ```
 
+mod notices;
+
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+pub(crate) use notices::{Notice, Notices};
 use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -23,6 +26,13 @@ pub(crate) fn set_up(interface: u32) -> Result<(), String> {
     // `struct ifinfomsg`: family and type, index, flags, which flags to change.
     let body = [0, interface, UP, UP];
     acknowledged(&message(libc::RTM_NEWLINK, ACKNOWLEDGE, &body, &[])).trying("switching loopback on")
+}
+
+/// Sets the longest packet of an interface.
+#[cfg(test)]
+pub(crate) fn set_mtu(interface: u32, mtu: u32) -> Result<(), Errno> {
+    let attributes = attribute(libc::IFLA_MTU, &mtu.to_ne_bytes());
+    acknowledged(&message(libc::RTM_NEWLINK, ACKNOWLEDGE, &[0, interface, 0, 0], &attributes))
 }
 
 /// Gives an interface a root queue of this kind.
@@ -62,6 +72,8 @@ pub(crate) struct Link {
     /// `ARPHRD_…`.
     pub(crate) kind: u16,
     pub(crate) is_up: bool,
+    /// Whether something is at the other end of its cable.
+    pub(crate) has_carrier: bool,
     pub(crate) mtu: u32,
     /// The bridge or bond that it belongs to.
     pub(crate) master: Option<u32>,
@@ -72,19 +84,27 @@ pub(crate) struct Link {
 
 /// An interface by its index.
 pub(crate) fn link(interface: u32) -> Result<Link, Errno> {
-    let answer = described(interface)?;
-    let word = |wanted| attribute_of(&answer, wanted).map(|data| number(data, 0));
-    Ok(Link {
-        kind: half(&answer, 2),
-        is_up: number(&answer, 8) & libc::IFF_UP as u32 != 0,
-        mtu: word(libc::IFLA_MTU).unwrap_or(0),
-        master: word(libc::IFLA_MASTER),
-        address: attribute_of(&answer, libc::IFLA_ADDRESS)
-            .and_then(|data| data.try_into().ok())
-            .unwrap_or_default(),
-        is_veth: attributes(attribute_of(&answer, libc::IFLA_LINKINFO).unwrap_or_default())
-            .any(|(kind, name)| kind == IFLA_INFO_KIND && name.starts_with(b"veth\0")),
-    })
+    described(interface).map(|described| Link::of(&described))
+}
+
+impl Link {
+    /// By what the kernel says of it: `struct ifinfomsg`, and attributes.
+    fn of(described: &[u8]) -> Self {
+        let word = |wanted| attribute_of(described, wanted).map(|data| number(data, 0));
+        let flag = |flag: i32| number(described, 8) & flag as u32 != 0;
+        Link {
+            kind: half(described, 2),
+            is_up: flag(libc::IFF_UP),
+            has_carrier: flag(IFF_LOWER_UP),
+            mtu: word(libc::IFLA_MTU).unwrap_or(0),
+            master: word(libc::IFLA_MASTER),
+            address: attribute_of(described, libc::IFLA_ADDRESS)
+                .and_then(|data| data.try_into().ok())
+                .unwrap_or_default(),
+            is_veth: attributes(attribute_of(described, libc::IFLA_LINKINFO).unwrap_or_default())
+                .any(|(kind, name)| kind == IFLA_INFO_KIND && name.starts_with(b"veth\0")),
+        }
+    }
 }
 
 /// Frames that an interface received, and then dropped or missed.
@@ -289,6 +309,8 @@ const TX_PACKETS: usize = 1;
 const RX_DROPPED: usize = 6;
 const TX_DROPPED: usize = 7;
 const RX_MISSED: usize = 15;
+/// The driver's carrier, which other flags follow a little later.
+const IFF_LOWER_UP: i32 = 1 << 16;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_XDP: u16 = 43;
 /// `IFLA_XDP_PROG_ID`, and where there are several `IFLA_XDP_DRV_PROG_ID`, `…SKB…`, `…HW…`.

@@ -90,6 +90,11 @@ impl<P: Clone, E> Live<P, E> {
         self.events.register(source, Token(WATCHED | u64::from(number)), Interest::Readable)
     }
 
+    /// Watches it no more.
+    pub(crate) fn unwatch(&self, source: &impl AsFd) -> io::Result<()> {
+        self.events.deregister(source)
+    }
+
     /// An event at a time that nobody minds to the nanosecond.
     pub(crate) fn schedule(&mut self, at: Timestamp, slack: Slack, event: E) -> TimerId {
         self.timers.schedule_at(self.events.now(), at, slack, Event::Own(event))

@@ -74,7 +74,8 @@ impl Share {
 
     /// As it is told, of a run of this length so far in which the rules' file was wrong so often.
     pub fn report(self, span: Duration, refused: u64) -> ForwardReport {
-        let Share { total, findings: Findings { up, down, beside, rejected }, cpu_limited, rules } = self;
+        let Share { total, findings, cpu_limited, rules } = self;
+        let Findings { up, down, ends, beside, rejected } = findings;
         ForwardReport {
             counts: total.counts,
             packets_per_poll: total.counts.packets_per_poll(),
@@ -84,6 +85,7 @@ impl Share {
             span_s: span.as_secs_f64(),
             up,
             down,
+            ends,
             beside,
             rules: rules.map(|tally| RulesReport::of(&tally, rejected, refused)),
         }
@@ -171,7 +173,7 @@ mod tests {
         share.total.stay.record(out);
         share.findings.up = WayCounts { received: out, sent: out };
         share.findings.beside =
-            Beside::Interfaces(InterfacesReport { outages: [Some(1), None], loops: 1, ..Default::default() });
+            Beside::Interfaces(InterfacesReport { outages: [1, 0], loops: 1, ..Default::default() });
         let mut filter = Filter::new(Arc::clone(rules));
         let local = std::net::SocketAddr::from(([127, 0, 0, 1], 9));
         for _ in 0..out {
@@ -193,11 +195,7 @@ mod tests {
         assert_eq!((rules.entries[0].matched, rules.entries[0].line), (7, 2));
         assert_eq!((rules.reloaded, rules.refused), (1, 5));
         let Beside::Interfaces(InterfacesReport { outages, loops, .. }) = report.beside else { panic!() };
-        assert_eq!(
-            (outages, loops),
-            ([Some(1), None], 2),
-            "each sees the same outage; a loop is told by one"
-        );
+        assert_eq!((outages, loops), ([1, 0], 2), "each sees the same outage; a loop is told by one");
     }
 
     #[test]

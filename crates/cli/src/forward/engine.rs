@@ -22,9 +22,11 @@ use super::crew::{Board, Crew, Share};
 use super::metrics::Metrics;
 use super::mode::Looks;
 use super::report::{Counts, DropCounts, Findings, ForwardReport};
+use super::rule_file::Purpose;
 use super::rulebook::{Follower, RuleWatch, Rulebook};
 use super::rules::Filter;
 use super::second::Second;
+use super::volume::EndCounts;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::{Between, ForwardPlan};
@@ -38,6 +40,9 @@ pub trait Counted: Device {
 
     /// What has left of that, on either side.
     fn sent(&self) -> u64;
+
+    /// The same with bytes, and what was lost on its way out.
+    fn carried(&self) -> EndCounts;
 
     /// Adds how long each that has left since the last call was here, in nanoseconds.
     fn take_latencies(&mut self, latencies: &mut Vec<u64>);
@@ -110,6 +115,8 @@ pub struct Engine<H: Handler> {
     /// Processor time of this thread when it began.
     cpu_before: Duration,
     total: Second,
+    /// What the rings of each side have dropped.
+    rings: [u64; 2],
     counter: Option<Counter<Second>>,
     /// Other pollers beside this one.
     pub crew: Crew,
@@ -140,11 +147,11 @@ impl Basis {
     /// # Errors
     /// A usage failure if the rules are wrong, or an address cannot be had.
     pub fn of(plan: &ForwardPlan, interrupt: Interrupt) -> Result<Self, Failure> {
-        let pollers = match &plan.between {
-            Between::Interfaces(between) => between.pollers,
-            Between::Addresses(_) => 1,
+        let purpose = match &plan.between {
+            Between::Interfaces(between) => Purpose { pollers: between.pollers, frames: true },
+            Between::Addresses(_) => Purpose { pollers: 1, frames: false },
         };
-        let rules = plan.rules.as_deref().map(|path| RuleWatch::open(path, pollers)).transpose();
+        let rules = plan.rules.as_deref().map(|path| RuleWatch::open(path, purpose)).transpose();
         let rules = rules.map_err(|problem| Failure::usage(format_args!("--rules {problem}")))?;
         let metrics = plan.metrics.map(|address| {
             let problem = |error: io::Error| Failure::usage(format_args!("--metrics {address}: {error}"));
@@ -207,6 +214,7 @@ impl<H: Handler> Engine<H> {
             start,
             cpu_before: cpu_time(),
             total: Second::default(),
+            rings: [0; 2],
             counter: None,
             crew: Crew::default(),
             board: None,
@@ -278,10 +286,11 @@ impl<H: Handler> Engine<H> {
 
     /// Its own.
     fn share(&self) -> Share {
-        let sides = self.sides.map(|side| self.poller.device(side));
+        let mut findings = self.handler.findings(self.sides.map(|side| self.poller.device(side)));
+        findings.ends.iter_mut().zip(self.rings).for_each(|(end, ring)| end.dropped.ring = ring);
         Share {
             total: self.total.clone(),
-            findings: self.handler.findings(sides),
+            findings,
             cpu_limited: self.poller.cpu_inhibited(),
             rules: self.handler.filter().map(|filter| filter.tally().clone()),
         }
@@ -344,8 +353,10 @@ impl<H: Handler> Engine<H> {
     fn counts(&mut self) -> io::Result<Counts> {
         let mut counts = Counts { wakeups: self.poller.stats().sleeps, ..Counts::default() };
         let mut drops = Drops::default();
-        for side in self.sides {
-            drops = drops.plus(&self.poller.drops(side)?);
+        for (at, side) in self.sides.into_iter().enumerate() {
+            let own = self.poller.drops(side)?;
+            self.rings[at] = own.ring + own.interface;
+            drops = drops.plus(&own);
             let (stats, device) = (self.poller.source_stats(side), self.poller.device(side));
             counts.came += device.received();
             counts.out += device.sent();

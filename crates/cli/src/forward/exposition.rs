@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::report::{Beside, Counts, DropCounts, ForwardReport};
+use super::volume::{EndCounts, EndDrops, Volume};
 use crate::withheld::Withheld;
 
 /// Metrics in the text format, version 0.0.4.
@@ -67,6 +68,7 @@ impl ForwardReport {
         for (stage, value) in [("ring", ring), ("rule", rule), ("queue", queue), ("output", output)] {
             text.sample(name, &[("stage", stage)], value as f64);
         }
+        self.expose_ends(&mut text);
         self.beside.expose(&mut text);
         text.metric("softtimers_forward_cpu_seconds_total", "counter", "Processor time of the relay.");
         text.sample("softtimers_forward_cpu_seconds_total", &[], cpu.as_secs_f64());
@@ -78,15 +80,62 @@ impl ForwardReport {
                 let line = entry.line.to_string();
                 text.sample(name, &[("line", &line), ("rule", &entry.rule)], entry.matched as f64);
             }
-            let name = "softtimers_forward_rule_retired_total";
-            text.metric(name, "counter", "Packets that rules decided about which are in the file no more.");
-            text.sample(name, &[], rules.retired as f64);
+            let name = "softtimers_forward_rule_bytes_total";
+            text.metric(name, "counter", "Bytes of the packets that a rule decided about.");
+            for entry in &rules.entries {
+                let line = entry.line.to_string();
+                text.sample(name, &[("line", &line), ("rule", &entry.rule)], entry.bytes as f64);
+            }
+            for (name, words, retired) in [
+                ("softtimers_forward_rule_retired_total", "Packets", rules.retired),
+                ("softtimers_forward_rule_retired_bytes_total", "Bytes of packets", rules.retired_bytes),
+            ] {
+                let help = format!("{words} that rules decided about which are in the file no more.");
+                text.metric(name, "counter", &help);
+                text.sample(name, &[], retired as f64);
+            }
             let name = "softtimers_forward_rules_changed_total";
             text.metric(name, "counter", "Changes of the rules, by what became of them.");
             text.sample(name, &[("result", "reloaded")], rules.reloaded as f64);
             text.sample(name, &[("result", "refused")], rules.refused as f64);
         }
         text.finish()
+    }
+
+    /// Packets and bytes, by interface or side.
+    fn expose_ends(&self, text: &mut Exposition) {
+        let label = match self.beside {
+            Beside::Interfaces(_) => "interface",
+            Beside::Relay { .. } => "side",
+        };
+        type Carried = fn(&EndCounts) -> Volume;
+        let carried: [(&str, &str, Carried); 2] = [
+            ("received", "came in there and found room", |end| end.received),
+            ("sent", "left there", |end| end.sent),
+        ];
+        for (what, words, volume) in carried {
+            for (unit, of) in UNITS {
+                let name = format!("softtimers_forward_{what}_{unit}_total");
+                text.metric(&name, "counter", &format!("How many {unit} {words}."));
+                for end in &self.ends {
+                    text.sample(&name, &[(label, &end.name)], of(volume(end)) as f64);
+                }
+            }
+        }
+        for (unit, of) in UNITS {
+            let name = format!("softtimers_forward_dropped_{unit}_total");
+            text.metric(&name, "counter", &format!("How many {unit} were dropped there, by stage."));
+            for end in &self.ends {
+                let EndDrops { ring, rule, output } = end.dropped;
+                // Of what found no room nobody knows the length.
+                if unit == "packets" {
+                    text.sample(&name, &[(label, &end.name), ("stage", "ring")], ring as f64);
+                }
+                for (stage, volume) in [("rule", rule), ("output", output)] {
+                    text.sample(&name, &[(label, &end.name), ("stage", stage)], of(volume) as f64);
+                }
+            }
+        }
     }
 
     fn expose_latency(&self, text: &mut Exposition) {
@@ -131,8 +180,8 @@ impl Beside {
                 );
                 counter(
                     "outages",
-                    "Times that an interface was found switched off.",
-                    interfaces.outages.iter().flatten().sum(),
+                    "Times that an interface was switched off, or lost its carrier.",
+                    interfaces.outages.iter().sum(),
                 );
                 counter("loops", "Times that a loop was found.", interfaces.loops);
                 let name = "softtimers_forward_refused_total";
@@ -144,3 +193,8 @@ impl Beside {
         }
     }
 }
+
+/// What is told of a volume.
+type Unit = fn(Volume) -> u64;
+
+const UNITS: [(&str, Unit); 2] = [("packets", |volume| volume.packets), ("bytes", |volume| volume.bytes)];

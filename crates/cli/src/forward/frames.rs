@@ -26,6 +26,7 @@ pub mod router;
 
 use softtimers_core::Timestamp;
 
+use super::interfaces::links::Link;
 use super::rules::{Action, Entrance, Filter, Protocol};
 use headers::{ETHERNET, Headers, Ip, TAG};
 use loops::Loops;
@@ -94,6 +95,12 @@ impl Forwarder {
             self.reasons[index(arrival.entrance)].count(reason);
         }
         verdict
+    }
+
+    /// The interface on one side is like this from now on.
+    pub fn adopt(&mut self, at: usize, link: &Link) {
+        self.mtus[at] = link.mtu;
+        self.router.iter_mut().for_each(|router| router.adopt(at, link));
     }
 
     /// What goes back after [`Verdict::Answer`].

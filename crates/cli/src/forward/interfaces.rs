@@ -4,8 +4,11 @@
 //!   A: ring ─▶ Carrier ─▶ Forwarder: as it is, routed, answered, or dropped
 //!                 └─▶ B: output, with a ledger of what waits there and since when
 //! ```
+//!
+//! How both interfaces are meanwhile is followed by [links].
 
 pub mod carrier;
+pub mod links;
 pub mod port;
 
 use std::io::{self, ErrorKind};
@@ -27,6 +30,7 @@ use crate::interrupt::Interrupt;
 use crate::plan::{ForwardPlan, InterfacesConfig};
 use crate::wan::carrier::failure;
 use carrier::Carrier;
+use links::{LinkWatch, Links};
 use port::{Port, Wire};
 
 /// Forwards between two interfaces until the plan's end or a signal.
@@ -80,8 +84,12 @@ fn start<D: Wire + Send + 'static>(
     devices: Vec<[D; 2]>,
 ) -> Result<(), Failure> {
     let ender = ender(&interrupt)?;
-    let setting =
-        Arc::new(Setting { plan: plan.clone(), between: between.clone(), interfaces, loops: Loops::new() });
+    let room = devices.first().and_then(|[a, _]| a.room());
+    let watch = LinkWatch::begin(&interfaces, room)?;
+    let links = Arc::clone(watch.links());
+    let (plan, between) = (plan.clone(), between.clone());
+    let setting = Arc::new(Setting { plan, between, interfaces, links, loops: Loops::new() });
+    let (plan, between) = (&setting.plan, &setting.between);
     let mut devices = devices.into_iter();
     let own = devices.next().ok_or_else(|| Failure::check("no devices to forward between"))?;
     let clash = |error| Failure::broke_off("listening for signals", &error);
@@ -122,12 +130,13 @@ struct Setting {
     plan: ForwardPlan,
     between: InterfacesConfig,
     interfaces: [Interface; 2],
+    links: Arc<Links>,
     loops: Loops,
 }
 
 impl Setting {
     fn engine<D: Wire>(&self, mut basis: Basis, [a, b]: [D; 2]) -> Result<Engine<Carrier<D>>, Failure> {
-        let Setting { plan, between, interfaces, loops } = self;
+        let Setting { plan, between, interfaces, links, loops } = self;
         let mut forwarder = Forwarder::new([0, 1].map(|side| interfaces[side].mtu()));
         forwarder.rules = basis.filter.take();
         forwarder.router = between.routed.as_ref().map(|legs| {
@@ -136,11 +145,12 @@ impl Setting {
                 next_hop: legs[side].next_hop,
                 mtu: interfaces[side].mtu(),
                 addresses: legs[side].addresses.clone(),
+                machine: Vec::new(),
             }))
         });
         let always = Ends { count: None, ..basis.ends.clone() };
         let ports = [Port::new(a, basis.ends.clone()), Port::new(b, always)];
-        let carrier = Carrier::new(forwarder, &between.names, &ports, loops.clone());
+        let carrier = Carrier::new(forwarder, &between.names, &ports, loops.clone(), Links::follow(links));
         let engine = Engine::new(plan, basis, carrier, ports);
         engine.map_err(|error: io::Error| Failure::broke_off("setting up the forwarder", &error))
     }

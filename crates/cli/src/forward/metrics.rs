@@ -1,21 +1,39 @@
 //! `--metrics`: the counters as text for Prometheus, over HTTP.
 //!
-//! A thread of its own speaks HTTP, so that no peer of it can hold the relay up. It asks the relay for the counts, which
-//! it takes between two rounds, and makes the text itself; nothing is counted twice, and nothing is done while nobody
-//! asks. One connection is served at a time, and each has a second.
+//! A thread of its own speaks HTTP, by hyper on a runtime that has this thread alone, so that no peer of it can hold
+//! packets up. It asks the forwarder for the counts, which that takes between two rounds, and makes the text itself;
+//! nothing is counted twice, and nothing is done while nobody asks.
 //!
 //! ```text
-//!   scraper ── GET /metrics ─▶ thread ── asks, a byte in a pipe ─▶ relay, between two rounds
-//!           ◀── text ────────        ◀── counts ─────────────────
+//!   scrapers ══ GET /metrics ═▶ thread ── asks, a byte in a pipe ─▶ forwarder, between two rounds
+//!            ◀═ text ══════════        ◀── counts ─────────────────
 //! ```
+//!
+//! Connections are served at once, each for a bounded time; those that ask for nothing give way to later ones when there
+//! are more than there is room for. Scrapers that wait at the same time have the same text, and the forwarder is asked a
+//! bounded number of times a second, however many there are.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use softtimers::{Clock, Monotonic};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use softtimers::{Clock, Monotonic, Timestamp};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
 
 use super::wake::{Waker, Woken, pair};
 
@@ -23,7 +41,7 @@ use super::wake::{Waker, Woken, pair};
 #[derive(Debug)]
 pub struct Metrics {
     address: SocketAddr,
-    asked: Receiver<Sender<Text>>,
+    asked: Receiver<oneshot::Sender<Text>>,
     woken: Woken,
 }
 
@@ -34,22 +52,21 @@ impl Metrics {
     /// Listens, and answers from then on.
     ///
     /// # Errors
-    /// What the system says of the address, or of another descriptor.
+    /// What the system says of the address, of another descriptor or of a thread.
     pub fn start(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+        let listener = std::net::TcpListener::bind(address)?;
         let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
         let (waker, woken) = pair()?;
         let (ask, asked) = mpsc::channel();
-        std::thread::spawn(move || {
-            loop {
-                match listener.accept() {
-                    // What a peer does wrong is its own affair.
-                    Ok((stream, _)) => drop(serve(stream, &ask, &waker)),
-                    // Out of descriptors: one may be free later.
-                    Err(_) => std::thread::park_timeout(PATIENCE),
-                }
-            }
-        });
+        let source = Arc::new(Source { ask, waker, latest: Mutex::new(None) });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            TcpListener::from_std(listener)?
+        };
+        let serve = move || runtime.block_on(serve(listener, source));
+        std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
         Ok(Metrics { address, asked, woken })
     }
 
@@ -75,58 +92,108 @@ impl AsFd for Metrics {
     }
 }
 
-fn serve(mut stream: TcpStream, ask: &Sender<Sender<Text>>, waker: &Waker) -> io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let head = read_head(&mut stream)?;
-    let words: Vec<&str> = head.lines().next().unwrap_or_default().split(' ').collect();
-    let text = |status: &str, body: &str| respond(status, body, "text/plain; charset=utf-8");
-    let response = match words[..] {
-        ["GET", path, version] if version.starts_with("HTTP/1.") => {
-            if !matches!(path.split('?').next(), Some("/" | "/metrics")) {
-                text("404 Not Found", "only /metrics is here\n")
-            } else {
-                let (reply, answer) = mpsc::channel();
-                let _ = ask.send(reply);
-                waker.wake();
-                match answer.recv_timeout(PATIENCE) {
-                    Ok(made) => respond("200 OK", &made(), "text/plain; version=0.0.4; charset=utf-8"),
-                    Err(_) => text("503 Service Unavailable", "the relay does not come to answer\n"),
-                }
-            }
-        }
-        [_, _, version] if version.starts_with("HTTP/1.") => text("405 Method Not Allowed", "GET only\n"),
-        _ => text("400 Bad Request", "this is HTTP/1.1\n"),
-    };
-    stream.write_all(response.as_bytes())
+/// Where texts come from.
+#[derive(Debug)]
+struct Source {
+    ask: Sender<oneshot::Sender<Text>>,
+    waker: Waker,
+    /// When the forwarder was asked last, and what it said.
+    latest: Mutex<Option<(Timestamp, Option<Bytes>)>>,
 }
 
-/// The request up to its empty line, as far as it is of a sane length and comes in time.
-fn read_head(stream: &mut TcpStream) -> io::Result<String> {
-    let until = Monotonic.now() + PATIENCE;
-    let mut head = Vec::new();
-    let mut buffer = [0; 1_024];
-    while head.len() < LONGEST_HEAD && !head.windows(4).any(|window| window == b"\r\n\r\n") {
-        let left = until.saturating_duration_since(Monotonic.now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+impl Source {
+    /// The counts, as they were later than now; `None` if the forwarder does not come to answer.
+    async fn text(&self) -> Option<Bytes> {
+        let came = Monotonic.now();
+        let mut latest = self.latest.lock().await;
+        if let Some((asked, text)) = &*latest {
+            // Whoever waited while another one asked has the same.
+            if *asked >= came {
+                return text.clone();
+            }
+            sleep((*asked + BETWEEN).saturating_duration_since(came)).await;
         }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut buffer)? {
-            0 => break,
-            read => head.extend_from_slice(&buffer[..read]),
+        let asked = Monotonic.now();
+        let (reply, answer) = oneshot::channel();
+        let _ = self.ask.send(reply);
+        self.waker.wake();
+        let made = timeout(PATIENCE, answer).await.ok().and_then(Result::ok);
+        let text = made.map(|made| Bytes::from(made()));
+        *latest = Some((asked, text.clone()));
+        text
+    }
+}
+
+async fn serve(listener: TcpListener, source: Arc<Source>) {
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                open.retain(|connection| !connection.is_finished());
+                while open.len() >= MOST_CONNECTIONS {
+                    open.pop_front().iter().for_each(AbortHandle::abort);
+                }
+                open.push_back(tokio::spawn(connection(stream, Arc::clone(&source))).abort_handle());
+            }
+            // Out of descriptors: one may be free later.
+            Err(_) => sleep(PAUSE).await,
         }
     }
-    Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-fn respond(status: &str, body: &str, kind: &str) -> String {
-    let length = body.len();
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
+/// One request, and its answer.
+async fn connection(stream: TcpStream, source: Arc<Source>) {
+    let answer = service_fn(move |request| {
+        let source = Arc::clone(&source);
+        async move { Ok::<_, Infallible>(respond(&request, &source).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_buf_size(LONGEST_HEAD)
+        .keep_alive(false)
+        // Who has said all may close that direction.
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), answer);
+    // What a peer does wrong is its own affair.
+    let _ = timeout(LONGEST, served).await;
 }
 
-/// What a peer, or the relay, may take.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Of a request: more than any scraper sends.
+async fn respond(request: &Request<Incoming>, source: &Source) -> Response<Full<Bytes>> {
+    if !matches!(request.uri().path(), "/" | "/metrics") {
+        return plain(StatusCode::NOT_FOUND, "only /metrics is here\n");
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refusal;
+    }
+    match source.text().await {
+        Some(text) => with_type(Response::new(Full::new(text)), "text/plain; version=0.0.4; charset=utf-8"),
+        None => plain(StatusCode::SERVICE_UNAVAILABLE, "the forwarder does not come to answer\n"),
+    }
+}
+
+fn plain(status: StatusCode, words: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(words.as_bytes())));
+    *response.status_mut() = status;
+    with_type(response, "text/plain; charset=utf-8")
+}
+
+fn with_type(mut response: Response<Full<Bytes>>, kind: &'static str) -> Response<Full<Bytes>> {
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// What a peer may take to ask, and the forwarder to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What a connection may take in all: as long as Prometheus waits unless it is told otherwise.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Between two times that the forwarder is asked.
+const BETWEEN: Duration = Duration::from_millis(20);
+/// After a connection could not be taken.
+const PAUSE: Duration = Duration::from_millis(100);
+/// At once; each has a descriptor and some kilobytes.
+const MOST_CONNECTIONS: usize = 64;
+/// Of a request: more than any scraper sends, and the least that hyper takes.
 const LONGEST_HEAD: usize = 8_192;

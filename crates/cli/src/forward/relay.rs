@@ -20,6 +20,7 @@ use super::rules::Filter;
 use super::screen::Screen;
 use super::side::{Hop, Side};
 use super::table::Table;
+use super::volume::EndCounts;
 use crate::address::bind_failure;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -56,6 +57,8 @@ pub fn bind(
         local,
         upstream,
         sides: [0, 1].map(SourceId::from_index),
+        refused: Default::default(),
+        unsent: Default::default(),
         rejected: 0,
         misdirected: 0,
     };
@@ -90,6 +93,13 @@ impl Handler for Screen {
         Findings {
             up: WayCounts { received: clients.received(), sent: upstream.sent() },
             down: WayCounts { received: upstream.received(), sent: clients.sent() },
+            ends: [("clients", clients), ("upstream", upstream)].map(|(name, side)| {
+                let mut end = EndCounts { name: name.to_owned(), ..side.carried() };
+                let at = usize::from(name == "upstream");
+                end.dropped.rule = self.refused[at];
+                end.dropped.output += self.unsent[at];
+                end
+            }),
             beside: Beside::Relay { clients: ClientCounts::of(&stats, self.misdirected, refusals) },
             rejected: self.rejected,
         }

@@ -6,6 +6,7 @@ use softtimers_wan::udp::RelayStats;
 
 use super::frames::reason::Reasons;
 use super::rules::Tally;
+use super::volume::{EndCounts, Volume};
 use crate::distribution::Distribution;
 use crate::output::{Report, Table};
 use crate::withheld::Withheld;
@@ -64,6 +65,8 @@ pub struct ForwardReport {
     pub up: WayCounts,
     /// Back to them.
     pub down: WayCounts,
+    /// Each interface, or each side of a relay.
+    pub ends: [EndCounts; 2],
     /// What only some have to tell.
     #[serde(flatten)]
     pub beside: Beside,
@@ -91,6 +94,8 @@ pub struct Findings {
     pub up: WayCounts,
     /// The other way.
     pub down: WayCounts,
+    /// Each end; what its ring dropped the engine knows.
+    pub ends: [EndCounts; 2],
     /// What only it has to tell.
     pub beside: Beside,
     /// What rules rejected.
@@ -104,8 +109,8 @@ pub struct InterfacesReport {
     pub refused: Reasons,
     /// Frames that the forwarder made itself, which are not in `in` and `out`.
     pub made: MadeCounts,
-    /// Times that each interface was found switched off; `null` where that is not known.
-    pub outages: [Option<u64>; 2],
+    /// Times that each interface was switched off, or lost its carrier.
+    pub outages: [u64; 2],
     /// Times that a loop was found.
     pub loops: u64,
 }
@@ -165,6 +170,8 @@ pub struct RulesReport {
     pub refused: u64,
     /// Packets that rules decided about which are in the file no more.
     pub retired: u64,
+    /// Their bytes.
+    pub retired_bytes: u64,
     /// The rules in use at the end.
     pub entries: Vec<RuleReport>,
 }
@@ -178,6 +185,8 @@ pub struct RuleReport {
     pub rule: String,
     /// Datagrams that it decided about.
     pub matched: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 impl Counts {
@@ -217,6 +226,7 @@ impl Findings {
     pub fn add(&mut self, other: &Findings) {
         self.up.add(other.up);
         self.down.add(other.down);
+        self.ends.iter_mut().zip(&other.ends).for_each(|(own, other)| own.add(other));
         self.rejected += other.rejected;
         if let (Beside::Interfaces(own), Beside::Interfaces(other)) = (&mut self.beside, &other.beside) {
             own.add(other);
@@ -263,13 +273,14 @@ impl ClientCounts {
 impl RulesReport {
     /// Of what all pollers have counted, and how often the file was wrong.
     pub fn of(tally: &Tally, rejected: u64, refused: u64) -> Self {
-        let told = tally.entries().map(|(entry, matched)| RuleReport {
+        let told = tally.entries().map(|(entry, Volume { packets, bytes })| RuleReport {
             line: entry.line,
             rule: entry.rule.to_string(),
-            matched,
+            matched: packets,
+            bytes,
         });
-        let (reloaded, retired) = (tally.revision().number(), tally.retired());
-        RulesReport { rejected, reloaded, refused, retired, entries: told.collect() }
+        let (reloaded, Volume { packets: retired, bytes }) = (tally.revision().number(), tally.retired());
+        RulesReport { rejected, reloaded, refused, retired, retired_bytes: bytes, entries: told.collect() }
     }
 }
 
@@ -298,7 +309,7 @@ impl Report for ForwardReport {
             table.row("limited", format!("{} periods of 10 ms", self.cpu_limited));
         }
         self.beside.rows(&mut table);
-        for RuleReport { line, rule, matched } in self.rules.iter().flat_map(|rules| &rules.entries) {
+        for RuleReport { line, rule, matched, .. } in self.rules.iter().flat_map(|rules| &rules.entries) {
             table.row(&format!("rule {line}"), format!("{matched}  {rule}"));
         }
         table
@@ -357,7 +368,7 @@ impl InterfacesReport {
         if lost > 0 {
             table.row("made here", format!("{sent} sent, {lost} lost"));
         }
-        let [a, b] = self.outages.map(Option::unwrap_or_default);
+        let [a, b] = self.outages;
         if a + b + self.loops > 0 {
             table.row("outages", format!("{a} at a, {b} at b; {} loops", self.loops));
         }

@@ -20,12 +20,21 @@ use super::rules::{Rules, parse};
 #[derive(Debug)]
 pub struct RuleFile {
     path: PathBuf,
-    /// Whether rules may have rates.
-    rates: bool,
+    purpose: Purpose,
     /// The state that was read last.
     read: Option<State>,
     /// The state at the last look.
     looked: Option<State>,
+}
+
+/// What rules are for, which decides what may be in them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Purpose {
+    /// Threads that go by them. Of several each has its own counts, so that a rate would be that of each: then none is
+    /// allowed.
+    pub pollers: u32,
+    /// Frames between interfaces, whose addresses are of one family; else datagrams of a relay.
+    pub frames: bool,
 }
 
 /// What changes when a file does.
@@ -41,15 +50,14 @@ impl RuleFile {
     /// Between two looks.
     pub const LOOK: Duration = Duration::from_millis(200);
 
-    /// Reads the rules. Of several pollers each has its own, so that a rate would be that of each: then none is allowed.
+    /// Reads the rules.
     ///
     /// # Errors
     /// `FILE:LINE: what is wrong`, or why it cannot be read.
-    pub fn open(path: &Path, pollers: u32) -> Result<(Self, Rules), String> {
-        let rates = pollers == 1;
-        let (rules, state) = read(path, rates)?;
+    pub fn open(path: &Path, purpose: Purpose) -> Result<(Self, Rules), String> {
+        let (rules, state) = read(path, purpose)?;
         let state = Some(state);
-        Ok((RuleFile { path: path.to_owned(), rates, read: state, looked: state }, rules))
+        Ok((RuleFile { path: path.to_owned(), purpose, read: state, looked: state }, rules))
     }
 
     /// Looks whether it has changed: its new rules, or why they cannot be used, once for each change.
@@ -60,7 +68,7 @@ impl RuleFile {
             return None;
         }
         self.read = state;
-        Some(read(&self.path, self.rates).map(|(rules, state)| {
+        Some(read(&self.path, self.purpose).map(|(rules, state)| {
             // What has changed since is another change.
             self.read = Some(state);
             rules
@@ -79,7 +87,7 @@ impl State {
     }
 }
 
-fn read(path: &Path, rates: bool) -> Result<(Rules, State), String> {
+fn read(path: &Path, purpose: Purpose) -> Result<(Rules, State), String> {
     let shown = path.display();
     let told = |error: std::io::Error| format!("{shown}: {error}");
     // A pipe must not keep the relay waiting for somebody to write.
@@ -95,8 +103,16 @@ fn read(path: &Path, rates: bool) -> Result<(Rules, State), String> {
         return Err(format!("{shown}: longer than {LONGEST} bytes"));
     }
     let rules = parse(&text).map_err(|problem| format!("{shown}:{problem}"))?;
-    if let Some(entry) = rules.entries().iter().find(|entry| !rates && entry.rule.rate.is_some()) {
-        return Err(format!("{shown}:{}: a rate, which --pollers 1 can count and more cannot", entry.line));
+    for entry in rules.entries() {
+        if let Some(contradiction) = entry.rule.contradiction(purpose.frames) {
+            return Err(format!("{shown}:{}: {contradiction}", entry.line));
+        }
+        if purpose.pollers > 1 && entry.rule.rate.is_some() {
+            return Err(format!(
+                "{shown}:{}: a rate, which --pollers 1 can count and more cannot",
+                entry.line
+            ));
+        }
     }
     Ok((rules, State::of(&metadata)))
 }
@@ -110,19 +126,27 @@ mod tests {
 
     use super::*;
 
+    const ONE: Purpose = Purpose { pollers: 1, frames: false };
+
     #[test]
     fn a_change_is_read_once_when_it_has_kept_still() {
         let path = std::env::temp_dir().join(format!("softtimers-{}-rules", std::process::id()));
         fs::write(&path, "accept").unwrap();
-        let (mut file, _) = RuleFile::open(&path, 1).unwrap();
+        let (mut file, _) = RuleFile::open(&path, ONE).unwrap();
         assert!(file.look().is_none() && file.look().is_none());
 
         fs::write(&path, "rate 9pps accept\nreject").unwrap();
         assert!(
-            RuleFile::open(&path, 2)
+            RuleFile::open(&path, Purpose { pollers: 2, ..ONE })
                 .unwrap_err()
                 .ends_with("-rules:1: a rate, which --pollers 1 can count and more cannot")
         );
+        // A relay may lead from one family to the other; a packet has one.
+        fs::write(&path, "from 10.0.0.1 to ::1 accept\nreject").unwrap();
+        assert!(RuleFile::open(&path, ONE).is_ok());
+        let problem = RuleFile::open(&path, Purpose { frames: true, ..ONE }).unwrap_err();
+        assert!(problem.contains("-rules:1: 'from 10.0.0.1/32' and 'to ::1/128' never hold"), "{problem}");
+
         fs::write(&path, "port 1 accept\nreject").unwrap();
         assert!(file.look().is_none(), "it may still be written");
         assert_eq!(file.look().unwrap().unwrap().entries().len(), 2);
@@ -144,10 +168,10 @@ mod tests {
 
     #[test]
     fn what_is_no_file_or_too_long_is_refused() {
-        assert!(RuleFile::open(Path::new("/dev/zero"), 1).unwrap_err().ends_with("not a regular file"));
+        assert!(RuleFile::open(Path::new("/dev/zero"), ONE).unwrap_err().ends_with("not a regular file"));
         let path = std::env::temp_dir().join(format!("softtimers-{}-long", std::process::id()));
         fs::write(&path, "#".repeat(LONGEST as usize + 1)).unwrap();
-        assert!(RuleFile::open(&path, 1).unwrap_err().ends_with("longer than 2097152 bytes"));
+        assert!(RuleFile::open(&path, ONE).unwrap_err().ends_with("longer than 2097152 bytes"));
         fs::remove_file(&path).unwrap();
     }
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 
-use super::rule_file::RuleFile;
+use super::rule_file::{Purpose, RuleFile};
 use super::rules::{Filter, Revision, Rules};
 use super::wake::{Waker, Woken, pair};
 use crate::failure::{Failure, one_line};
@@ -100,13 +100,13 @@ impl Rulebook {
 }
 
 impl RuleWatch {
-    /// Reads the rules for so many pollers.
+    /// Reads the rules.
     ///
     /// # Errors
     /// `FILE:LINE: what is wrong`, or why it cannot be read.
-    pub fn open(path: &Path, pollers: u32) -> Result<Self, String> {
-        let (file, rules) = RuleFile::open(path, pollers)?;
-        Ok(RuleWatch { book: Arc::new(Rulebook::new(rules, pollers)), file: Some(file) })
+    pub fn open(path: &Path, purpose: Purpose) -> Result<Self, String> {
+        let (file, rules) = RuleFile::open(path, purpose)?;
+        Ok(RuleWatch { book: Arc::new(Rulebook::new(rules, purpose.pollers)), file: Some(file) })
     }
 
     /// The rulebook.
@@ -200,7 +200,7 @@ mod tests {
     fn a_thread_looks_while_somebody_wants_it() {
         let path = std::env::temp_dir().join(format!("softtimers-{}-rulebook", std::process::id()));
         std::fs::write(&path, "accept").unwrap();
-        let mut watch = RuleWatch::open(&path, 1).unwrap();
+        let mut watch = RuleWatch::open(&path, Purpose { pollers: 1, frames: false }).unwrap();
         let (follower, mut filter) = watch.book().follow().unwrap();
         watch.begin().unwrap();
         watch.begin().unwrap();

@@ -26,6 +26,8 @@
 //! than the first no port, a header that is cut short no part that is missing. So what a rule accepts it has seen, and
 //! what nobody could see falls through to the last rule.
 //!
+//! **Clauses that never hold together** are refused, and it is said which, and why.
+//!
 //! What exceeds a rate is not rejected by that: the rules below decide. Answers through a relay are not looked at; they
 //! go only to those whose datagrams were accepted, within the bounds of the relay. Between interfaces both ways are.
 //!
@@ -33,6 +35,7 @@
 //! rule has decided about. When the file changes, the [`Revision`] in use says which one follows.
 
 mod clauses;
+mod contradiction;
 mod filter;
 mod parse;
 mod revision;

@@ -19,6 +19,7 @@ use softtimers_wan::udp::is_misdirected;
 use super::rules::{Action, Filter, Seen};
 use super::side::{Hop, Peer, Side};
 use super::table::Table;
+use super::volume::Volume;
 
 /// Decides about datagrams, and where they go.
 #[derive(Debug)]
@@ -33,6 +34,10 @@ pub struct Screen {
     pub upstream: SocketAddr,
     /// The two sides.
     pub sides: [SourceId; 2],
+    /// What came in at each and went no further.
+    pub refused: [Volume; 2],
+    /// What found no room to leave at each.
+    pub unsent: [Volume; 2],
     /// Datagrams that a rule rejected.
     pub rejected: u64,
     /// Datagrams that would have made a loop, or could not be answered.
@@ -54,8 +59,15 @@ impl Screen {
         };
         match way {
             // If there is no room, it is counted there.
-            Some((side, peer)) => drop(outputs.send(side, packet.bytes, Some(Hop { peer, arrived }))),
-            None => outputs.drop_by_rule(),
+            Some((side, peer)) => {
+                if !outputs.send(side, packet.bytes, Some(Hop { peer, arrived })) {
+                    self.unsent[side.index()].count(packet.bytes.len());
+                }
+            }
+            None => {
+                self.refused[outputs.from().index()].count(packet.bytes.len());
+                outputs.drop_by_rule();
+            }
         }
     }
 

@@ -23,6 +23,7 @@ use softtimers_wan::udp::ClientId;
 
 use super::engine::{Counted, Ends};
 use super::table::Table;
+use super::volume::{EndCounts, EndDrops, Volume};
 
 /// One end of a datagram's way through the relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +49,7 @@ pub struct Side {
     port: Port,
     output: Output,
     ends: Ends,
-    received: u64,
+    received: Volume,
     /// What receive buffers had no room for, when they were asked last.
     ring: u64,
 }
@@ -74,12 +75,12 @@ struct Answers {
 #[derive(Debug)]
 pub struct Output {
     batch: SendBatch,
-    /// Where those of the batch go.
-    hops: VecDeque<Hop>,
+    /// Where those of the batch go, and how long they are.
+    hops: VecDeque<(Hop, usize)>,
     /// From arrival to departure, of those that have left since they were last asked for; in nanoseconds.
     latencies: Vec<u64>,
-    sent: u64,
-    failed: u64,
+    sent: Volume,
+    failed: Volume,
 }
 
 impl Side {
@@ -89,7 +90,7 @@ impl Side {
     /// What the system says.
     pub fn clients(socket: UdpSocket, ends: Ends) -> io::Result<Self> {
         let port = Port::Clients(UdpDevice::with_room(socket, BATCH, LONGEST)?);
-        Ok(Side { port, output: Output::new(), ends, received: 0, ring: 0 })
+        Ok(Side { port, output: Output::new(), ends, received: Volume::default(), ring: 0 })
     }
 
     /// The side of the upstream.
@@ -104,7 +105,8 @@ impl Side {
             ready: VecDeque::new(),
             refusals: 0,
         };
-        Ok(Side { port: Port::Upstream(answers), output: Output::new(), ends, received: 0, ring: 0 })
+        let port = Port::Upstream(answers);
+        Ok(Side { port, output: Output::new(), ends, received: Volume::default(), ring: 0 })
     }
 
     /// Times that the other end, or a host on the way, said that it is not there.
@@ -118,11 +120,16 @@ impl Side {
 
 impl Counted for Side {
     fn received(&self) -> u64 {
-        self.received
+        self.received.packets
     }
 
     fn sent(&self) -> u64 {
-        self.output.sent
+        self.output.sent.packets
+    }
+
+    fn carried(&self) -> EndCounts {
+        let dropped = EndDrops { output: self.output.failed, ..EndDrops::default() };
+        EndCounts { received: self.received, sent: self.output.sent, dropped, ..EndCounts::default() }
     }
 
     fn take_latencies(&mut self, latencies: &mut Vec<u64>) {
@@ -157,18 +164,21 @@ impl Device for Side {
         let mut done = 0;
         loop {
             let some = (quota - done).min(BATCH);
-            let output = &mut self.output;
+            let (output, received) = (&mut self.output, &mut self.received);
             let turn = match &mut self.port {
                 Port::Clients(device) => device.poll_rx(some, |packet, _| {
                     let Packet { bytes, from, arrived, truncated } = packet;
                     let from = Hop { peer: Peer::Address(from), arrived };
+                    received.count(bytes.len());
                     sink(Packet { bytes, from, arrived, truncated }, output);
                 }),
-                Port::Upstream(answers) => answers.poll_rx(some, |packet| sink(packet, output)),
+                Port::Upstream(answers) => answers.poll_rx(some, |packet| {
+                    received.count(packet.bytes.len());
+                    sink(packet, output);
+                }),
             }?;
             done += turn.done;
-            self.received += turn.done as u64;
-            if !turn.more || done >= quota || self.ends.are_reached(self.received) {
+            if !turn.more || done >= quota || self.ends.are_reached(self.received.packets) {
                 return Ok(Turn { done, more: turn.more });
             }
         }
@@ -224,7 +234,7 @@ impl Device for Side {
 
     /// Those of the ring as they were when [asked](Counted::ask) for.
     fn drops(&mut self) -> io::Result<Drops> {
-        Ok(Drops { ring: self.ring, output: self.output.failed, ..Drops::default() })
+        Ok(Drops { ring: self.ring, output: self.output.failed.packets, ..Drops::default() })
     }
 }
 
@@ -287,18 +297,18 @@ impl Output {
             batch: SendBatch::new(WAITING, LONGEST),
             hops: VecDeque::with_capacity(WAITING),
             latencies: Vec::with_capacity(WAITING),
-            sent: 0,
-            failed: 0,
+            sent: Volume::default(),
+            failed: Volume::default(),
         }
     }
 
     /// How many of the first datagrams, at most `most`, leave by one socket, and whose it is; `None` if none may.
     fn run(&self, most: usize) -> Option<(Peer, usize)> {
-        let first = self.hops.front().filter(|_| most > 0)?.peer;
+        let first = self.hops.front().filter(|_| most > 0)?.0.peer;
         let run = match first {
             // All by the one that listens.
             Peer::Address(_) => self.hops.len(),
-            Peer::Upstream(_) => self.hops.iter().take_while(|hop| hop.peer == first).count(),
+            Peer::Upstream(_) => self.hops.iter().take_while(|(hop, _)| hop.peer == first).count(),
         };
         Some((first, run.min(most)))
     }
@@ -306,18 +316,20 @@ impl Output {
     /// So many of the first have left the batch.
     fn have_left(&mut self, sent: usize) {
         let now = Monotonic.now();
-        for hop in self.hops.drain(..sent.min(self.hops.len())) {
+        for (hop, length) in self.hops.drain(..sent.min(self.hops.len())) {
+            self.sent.count(length);
             let latency = hop.arrived.map(|arrived| now.saturating_duration_since(arrived));
             self.latencies.extend(latency.map(|latency| latency.as_nanos() as u64));
         }
-        self.sent += sent as u64;
     }
 
     /// Drops the first one, if there is any.
     fn discard(&mut self) -> bool {
-        let any = self.hops.pop_front().is_some() && self.batch.discard_first();
-        self.failed += u64::from(any);
-        any
+        let Some((_, length)) = self.hops.pop_front().filter(|_| self.batch.discard_first()) else {
+            return false;
+        };
+        self.failed.count(length);
+        true
     }
 }
 
@@ -332,7 +344,7 @@ impl Transmit for Output {
         };
         let taken = self.batch.push(bytes, address).is_ok();
         if taken {
-            self.hops.push_back(hop);
+            self.hops.push_back((hop, bytes.len()));
         }
         taken
     }

@@ -86,6 +86,14 @@ impl Carrier {
         each!(self, it => it.watch(source, number))
     }
 
+    /// Watches it no more.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
+        each!(self, it => it.unwatch(source))
+    }
+
     /// Carries until then, or until a watched descriptor can be read.
     ///
     /// # Errors

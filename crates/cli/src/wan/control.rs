@@ -6,17 +6,23 @@
 //!   {"up":{…},"down":{…}}
 //! ```
 //!
-//! Whoever may open it may change the path, so only its owner may. It must not exist, and it is taken away
-//! at the end. Lines and connections are bounded, and nobody who is slow holds up a packet: an answer that
-//! finds no room ends its connection.
+//! Whoever may open it may change the path, so only its owner may. One that a killed run left behind is replaced, when
+//! connecting says that nobody is there; whatever else is at its place stays. It is taken away at the end.
+//!
+//! Lines and connections are bounded, and nobody who is slow holds up a packet, or anybody else: an answer that finds no
+//! room ends its connection, and where there are more than there is room for, the one that was silent for longest gives
+//! way.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use softtimers_wan::Way;
 
 use super::setting::{Change, Setting};
@@ -26,13 +32,19 @@ use super::setting::{Change, Setting};
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
+    /// Which file it is: another may be at its place by the end.
+    file: Option<(u64, u64)>,
     connections: [Option<Connection>; MOST_CONNECTIONS],
+    /// Counts what connections do, to know which has done nothing for longest.
+    clock: u64,
 }
 
 #[derive(Debug)]
 struct Connection {
     stream: UnixStream,
     line: Vec<u8>,
+    /// When it last did something.
+    active: u64,
 }
 
 /// What a line asks for.
@@ -45,38 +57,99 @@ pub enum Request {
 }
 
 impl Control {
-    /// Listens at a path that does not exist.
+    /// Listens at a path where there is nothing, or a socket at which nobody listens any more.
     ///
     /// # Errors
-    /// `AddrInUse` if it does; what else the system says of it.
+    /// `AddrInUse` if something else is there; what else the system says of it.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        // There must be no moment in which others could connect.
-        let mask = rustix::process::umask(Mode::from(0o177));
-        let listener = UnixListener::bind(path);
-        rustix::process::umask(mask);
-        let listener = listener?;
-        let control = Control { listener, path: path.to_owned(), connections: Default::default() };
+        let listener = match listen(path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                remove_abandoned(path)?;
+                listen(path)
+            }
+            outcome => outcome,
+        }?;
+        let file = fs::symlink_metadata(path).ok().map(|metadata| identity(&metadata));
+        let control =
+            Control { listener, path: path.to_owned(), file, connections: Default::default(), clock: 0 };
         control.listener.set_nonblocking(true)?;
         Ok(control)
     }
 
-    /// Takes a connection, if there is one and room for it: its number and its descriptor.
-    pub fn accept(&mut self) -> Option<(usize, BorrowedFd<'_>)> {
-        let (stream, _) = self.listener.accept().ok()?;
-        stream.set_nonblocking(true).ok()?;
-        let free = self.connections.iter().position(Option::is_none)?;
-        let connection = self.connections[free].insert(Connection { stream, line: Vec::new() });
-        Some((free, connection.stream.as_fd()))
+    /// Takes a connection, if there is one: its number and its descriptor. If there is no room, another gives way.
+    ///
+    /// # Errors
+    /// If it stays where it is, as without a free descriptor: it is to be tried again later, not at once.
+    pub fn accept(&mut self) -> io::Result<Option<(usize, BorrowedFd<'_>)>> {
+        let stream = match self.listener.accept() {
+            Ok((stream, _)) => stream,
+            // Whoever it was is gone.
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {
+                return Ok(None);
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        stream.set_nonblocking(true)?;
+        self.clock += 1;
+        let active = |slot: &Option<Connection>| slot.as_ref().map(|connection| connection.active);
+        // An empty place is before all others.
+        let place = (0..MOST_CONNECTIONS).min_by_key(|&place| active(&self.connections[place])).unwrap_or(0);
+        if let Some(Connection { mut stream, .. }) = self.connections[place].take() {
+            let _ = writeln!(stream, "error: {MOST_CONNECTIONS} later connections have taken its place");
+        }
+        let connection = Connection { stream, line: Vec::new(), active: self.clock };
+        Ok(Some((place, self.connections[place].insert(connection).stream.as_fd())))
+    }
+
+    /// Ends a connection.
+    pub fn close(&mut self, number: usize) {
+        self.connections.iter_mut().skip(number).take(1).for_each(|slot| *slot = None);
     }
 
     /// Takes what a connection has sent, and answers each whole line.
     pub fn serve(&mut self, number: usize, mut answer: impl FnMut(Result<Request, String>) -> String) {
-        let Some(slot) = self.connections.get_mut(number) else { return };
-        let Some(connection) = slot else { return };
+        let Some(Some(connection)) = self.connections.get_mut(number) else { return };
+        self.clock += 1;
+        connection.active = self.clock;
         if !connection.serve(&mut answer) {
-            *slot = None;
+            self.close(number);
         }
     }
+}
+
+/// A socket at this path, which only this user may open.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    // There must be no moment in which others could connect.
+    let mask = rustix::process::umask(Mode::from(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(mask);
+    listener
+}
+
+/// Removes a socket at which nobody listens, and nothing else.
+fn remove_abandoned(path: &Path) -> io::Result<()> {
+    let in_use = |why: &str| Err(io::Error::new(ErrorKind::AddrInUse, why));
+    let metadata = fs::symlink_metadata(path)?;
+    if !metadata.file_type().is_socket() {
+        return in_use("exists, and is no socket");
+    }
+    // A connection that would have to wait is none to nobody.
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match connect(&socket, &SocketAddrUnix::new(path)?) {
+        Err(Errno::CONNREFUSED) => {}
+        Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => {
+            return in_use("a program that runs listens there");
+        }
+        Err(error) => return Err(error.into()),
+    }
+    // Somebody else may have found the same, and be there by now.
+    if identity(&fs::symlink_metadata(path)?) == identity(&metadata) { fs::remove_file(path) } else { Ok(()) }
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 impl Connection {
@@ -84,29 +157,37 @@ impl Connection {
     fn serve(&mut self, answer: &mut impl FnMut(Result<Request, String>) -> String) -> bool {
         let mut buffer = [0; LONGEST_LINE];
         let read = match self.stream.read(&mut buffer) {
-            Ok(0) => return false,
+            // The last line may have no newline.
+            Ok(0) => {
+                if !self.line.is_empty() {
+                    self.answer(answer);
+                }
+                return false;
+            }
             Ok(read) => read,
             Err(error) => return matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
         };
-        for &byte in &buffer[..read] {
-            if byte != b'\n' {
-                // One byte more than allowed is kept, as the sign that there were.
-                if self.line.len() <= LONGEST_LINE {
-                    self.line.push(byte);
-                }
-                continue;
+        buffer[..read].iter().all(|&byte| {
+            if byte == b'\n' {
+                return self.answer(answer);
             }
-            let text = if self.line.len() > LONGEST_LINE {
-                format!("error: a line has at most {LONGEST_LINE} bytes")
-            } else {
-                answer(request(&String::from_utf8_lossy(&self.line)))
-            };
-            self.line.clear();
-            if self.stream.write_all(format!("{text}\n").as_bytes()).is_err() {
-                return false;
+            // One byte more than allowed is kept, as the sign that there were.
+            if self.line.len() <= LONGEST_LINE {
+                self.line.push(byte);
             }
-        }
-        true
+            true
+        })
+    }
+
+    /// Answers the line that is there; whether the connection goes on.
+    fn answer(&mut self, answer: &mut impl FnMut(Result<Request, String>) -> String) -> bool {
+        let text = if self.line.len() > LONGEST_LINE {
+            format!("error: a line has at most {LONGEST_LINE} bytes")
+        } else {
+            answer(request(&String::from_utf8_lossy(&self.line)))
+        };
+        self.line.clear();
+        self.stream.write_all(format!("{text}\n").as_bytes()).is_ok()
     }
 }
 
@@ -118,8 +199,11 @@ impl AsFd for Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // Nobody is left to tell.
-        let _ = fs::remove_file(&self.path);
+        let now = fs::symlink_metadata(&self.path).ok().map(|metadata| identity(&metadata));
+        if now.is_some() && now == self.file {
+            // Nobody is left to tell.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -68,6 +68,23 @@ impl Interface {
         self.link.is_up
     }
 
+    /// Whether something is at the other end of its cable, as far as its driver knows.
+    pub fn has_carrier(&self) -> bool {
+        self.link.has_carrier
+    }
+
+    /// The same interface as it is now. An [`InterfaceWatch`](super::InterfaceWatch) says when that is worth a look.
+    ///
+    /// # Errors
+    /// `ENODEV` if it was removed; what else the system says.
+    pub fn looked_up_again(&self) -> io::Result<Self> {
+        Ok(Interface { link: rtnetlink::link(self.index)?, ..self.clone() })
+    }
+
+    pub(super) fn with(&self, link: Link) -> Self {
+        Interface { link, ..self.clone() }
+    }
+
     /// Whether it is the loopback interface.
     pub fn is_loopback(&self) -> bool {
         self.link.kind == libc::ARPHRD_LOOPBACK

@@ -247,6 +247,11 @@ impl XdpDevice {
         self.queues.len()
     }
 
+    /// The longest frame that there is room for; the kernel drops longer ones, which come when an MTU was raised since.
+    pub fn longest(&self) -> usize {
+        self.umem.chunk_size() - HEADROOM
+    }
+
     /// Whether the interface was removed: the device is of no more use.
     pub fn is_gone(&self) -> bool {
         self.gone

@@ -133,6 +133,14 @@ impl Bridge {
         self.live.watch(source, number)
     }
 
+    /// Watches it no more.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not watched.
+    pub fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
+        self.live.unwatch(source)
+    }
+
     /// Carries frames until this time, or for good, or until a [watched](Self::watch) descriptor can be read.
     ///
     /// # Errors

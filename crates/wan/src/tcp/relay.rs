@@ -125,6 +125,14 @@ impl Relay {
         self.live.watch(source, number)
     }
 
+    /// Watches it no more.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not watched.
+    pub fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
+        self.live.unwatch(source)
+    }
+
     /// Carries bytes until this time, or for good, or until a [watched](Self::watch) descriptor can be read. What is
     /// on the path then stays there until it runs again.
     ///

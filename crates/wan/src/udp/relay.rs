@@ -108,6 +108,14 @@ impl Relay {
         self.live.watch(source, number)
     }
 
+    /// Watches it no more.
+    ///
+    /// # Errors
+    /// `NotFound` if it is not watched.
+    pub fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
+        self.sessions.live.unwatch(source)
+    }
+
     /// Carries packets until this time, or for good, or until a [watched](Self::watch) descriptor can be
     /// read. What is on the path then stays there until it runs again.
     ///

@@ -104,7 +104,7 @@ impl Headers {
         let length = payload.or(ip.map(|ip| ip.length)).unwrap_or(bytes - packet);
         let protocol = ip.and_then(|ip| ip.protocol);
         let (addresses, ports) = (ip.map(|ip| [ip.from, ip.to]), ip.and_then(|ip| ip.ports));
-        Seen { entrance, kind, protocol, addresses, ports, length, at }
+        Seen { entrance, kind, protocol, addresses, ports, length, bytes, at }
     }
 }
 

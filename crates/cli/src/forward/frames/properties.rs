@@ -49,7 +49,7 @@ fn forwarder(routes: bool, has_rules: bool) -> Forwarder {
         let addresses = [["10.0.1.1", "2001:db8::1"], ["10.0.2.1", "fd00::2"]]
             .map(|both| both.map(|address| address.parse().unwrap_or_else(|_| unreachable!())).to_vec());
         let [a, b] = addresses;
-        let leg = |mac, addresses, mtu| Leg { mac, next_hop: [9; 6], mtu, addresses };
+        let leg = |mac, addresses, mtu| Leg { mac, next_hop: [9; 6], mtu, addresses, machine: vec![] };
         forwarder.router = Some(Router::new([leg(OURS[0], a, 1_500), leg(OURS[1], b, 1_400)]));
     }
     if has_rules {

@@ -22,6 +22,7 @@ use super::headers::{Headers, Ip, Mac};
 use super::icmp::{Complaint, Complaints, DUMMY, Voice, link_local};
 use super::reason::Reason;
 use super::resolution;
+use crate::forward::interfaces::links::Link;
 use crate::forward::rules::EtherType;
 
 /// One interface of a router.
@@ -36,6 +37,8 @@ pub struct Leg {
     /// The router's own addresses there: it answers when it is asked who has them, and speaks as the first of each
     /// family.
     pub addresses: Vec<IpAddr>,
+    /// What addresses this machine has there beside: packets for them are its own affair.
+    pub machine: Vec<IpAddr>,
 }
 
 /// What a router does with a frame.
@@ -63,6 +66,14 @@ impl Router {
     pub fn new(legs: [Leg; 2]) -> Self {
         let voices = [0, 1].map(|leg| legs[leg].voice());
         Router { legs, voices, complaints: Complaints::new() }
+    }
+
+    /// The interface of a leg is like this from now on.
+    pub fn adopt(&mut self, at: usize, link: &Link) {
+        let leg = &mut self.legs[at];
+        (leg.mac, leg.mtu) = (link.station, link.mtu);
+        leg.machine.clone_from(&link.addresses);
+        self.voices[at] = leg.voice();
     }
 
     /// Looks at a frame that has come in at a leg, before any rule does.
@@ -104,7 +115,7 @@ impl Router {
         {
             return Step::Drop(Reason::Unroutable);
         }
-        if self.legs.iter().any(|leg| leg.addresses.contains(&ip.to)) {
+        if self.legs.iter().any(|leg| leg.addresses.contains(&ip.to) || leg.machine.contains(&ip.to)) {
             return Step::Drop(Reason::NotForUs);
         }
         Step::Forward(ip)
@@ -139,8 +150,9 @@ impl Router {
 
 impl Leg {
     fn voice(&self) -> Voice {
-        let v4 = self.addresses.iter().find_map(|ip| if let IpAddr::V4(v4) = ip { Some(*v4) } else { None });
-        let v6 = self.addresses.iter().find_map(|ip| if let IpAddr::V6(v6) = ip { Some(*v6) } else { None });
+        let all = || self.addresses.iter().chain(&self.machine);
+        let v4 = all().find_map(|ip| if let IpAddr::V4(v4) = ip { Some(*v4) } else { None });
+        let v6 = all().find_map(|ip| if let IpAddr::V6(v6) = ip { Some(*v6) } else { None });
         Voice { mac: self.mac, v4: v4.unwrap_or(DUMMY), v6: v6.unwrap_or_else(|| link_local(self.mac)) }
     }
 }
@@ -225,6 +237,7 @@ mod tests {
             next_hop,
             mtu,
             addresses: addresses.map(|address| address.parse().unwrap()).to_vec(),
+            machine: Vec::new(),
         };
         let mut forwarder = Forwarder::new([1_500, 1_280]);
         let legs = [
@@ -319,6 +332,39 @@ mod tests {
         assert_eq!(forwarder.handle(&mut v4(9, 9_000), &arrival), Verdict::Forward);
         let arrival = Arrival { segment: Some(1_253), ..arrival };
         assert_eq!(forwarder.handle(&mut v4(9, 9_000), &arrival), Verdict::Answer(Reason::TooLong));
+    }
+
+    /// The way out is shorter from now on, the way back has another station, and the machine an address there.
+    #[test]
+    fn interfaces_that_change_are_gone_by() {
+        let mut forwarder = forwarder();
+        let link = |mtu, station, addresses: &[&str]| Link {
+            mtu,
+            station,
+            addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
+            is_on: true,
+            outages: 0,
+        };
+        assert_eq!(came(&mut forwarder, &mut v4(9, 1_252)), Verdict::Forward);
+        forwarder.adopt(1, &link(1_000, [2, 0, 0, 0, 0, 0xc], &["10.0.2.9"]));
+        assert_eq!(
+            came(&mut forwarder, &mut v4(9, 100)),
+            Verdict::Drop(Reason::NotForUs),
+            "the machine's own"
+        );
+        forwarder.adopt(1, &link(1_000, [2, 0, 0, 0, 0, 0xc], &[]));
+        let mut frame = v4(9, 972);
+        assert_eq!(came(&mut forwarder, &mut frame), Verdict::Forward);
+        assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 0xc]);
+        assert_eq!(came(&mut forwarder, &mut v4(9, 973)), Verdict::Answer(Reason::TooLong));
+        let answer = forwarder.answer().to_vec();
+        let packet = SlicedPacket::from_ethernet(&answer).unwrap();
+        let Some(TransportSlice::Icmpv4(icmp)) = &packet.transport else { panic!() };
+        let needed = DestUnreachableHeader::FragmentationNeeded { next_hop_mtu: 1_000 };
+        assert_eq!(icmp.icmp_type(), Icmpv4Type::DestinationUnreachable(needed));
+        // What came to the old station is for nobody here any more.
+        forwarder.adopt(0, &link(1_500, [2, 0, 0, 0, 0, 0xd], &[]));
+        assert_eq!(came(&mut forwarder, &mut v4(9, 100)), Verdict::Drop(Reason::NotForUs));
     }
 
     #[test]

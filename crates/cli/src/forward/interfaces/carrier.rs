@@ -10,6 +10,7 @@ use softtimers::poll::SourceId;
 use softtimers::poller::{FrameInfo, Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
 
+use super::links::LinkFollower;
 use super::port::{Departure, Ledger, Port, Wire};
 use crate::forward::engine::{Counted, Handler};
 use crate::forward::frames::loops::Loops;
@@ -18,6 +19,7 @@ use crate::forward::frames::{Arrival, Forwarder, Verdict};
 use crate::forward::mode::Looks;
 use crate::forward::report::{Beside, Findings, InterfacesReport, MadeCounts, WayCounts};
 use crate::forward::rules::{Entrance, Filter};
+use crate::forward::volume::{EndCounts, Volume};
 use crate::output::say;
 
 /// Decides about frames, and where they go.
@@ -27,6 +29,11 @@ pub struct Carrier<D> {
     names: [String; 2],
     sides: [SourceId; 2],
     ledgers: [Rc<RefCell<Ledger>>; 2],
+    links: LinkFollower,
+    /// What came in there and went no further.
+    refused: [Volume; 2],
+    /// What found no room there to leave.
+    unsent: [Volume; 2],
     /// When the next probe for loops goes out, if one is wanted.
     next_probe: Timestamp,
     loops: u64,
@@ -35,7 +42,13 @@ pub struct Carrier<D> {
 
 impl<D: Wire> Carrier<D> {
     /// Between these two, of these names.
-    pub fn new(mut forwarder: Forwarder, names: &[String; 2], ports: &[Port<D>; 2], loops: Loops) -> Self {
+    pub fn new(
+        mut forwarder: Forwarder,
+        names: &[String; 2],
+        ports: &[Port<D>; 2],
+        loops: Loops,
+        links: LinkFollower,
+    ) -> Self {
         let now = Monotonic.now();
         // A router's packets end by their hop limit, and both interfaces may well be in one network.
         forwarder.loops = forwarder.router.is_none().then_some(loops);
@@ -44,6 +57,9 @@ impl<D: Wire> Carrier<D> {
             names: names.clone(),
             sides: [0, 1].map(SourceId::from_index),
             ledgers: [0, 1].map(|side: usize| Rc::clone(ports[side].ledger())),
+            links,
+            refused: Default::default(),
+            unsent: Default::default(),
             next_probe: now,
             loops: 0,
             driver: PhantomData,
@@ -75,9 +91,14 @@ impl<D: Wire> Handler for Carrier<D> {
         let Packet { bytes, from, arrived, truncated } = packet;
         let own = outputs.from();
         let (entrance, out) = if own.index() == 0 { (Entrance::A, 1) } else { (Entrance::B, 0) };
+        let length = bytes.len();
         if truncated {
+            self.refused[1 - out].count(length);
             self.forwarder.refuse(entrance, Reason::Malformed);
             return outputs.drop_by_rule();
+        }
+        if let Some(links) = self.links.changed() {
+            (0..).zip(&links).for_each(|(at, link)| self.forwarder.adopt(at, link));
         }
         let segment = match from.offload.segments {
             Some(Segments::Tcp(size) | Segments::Udp(size)) => Some(size),
@@ -88,15 +109,21 @@ impl<D: Wire> Handler for Carrier<D> {
             Verdict::Forward => {
                 // If there is no room, it is counted there.
                 if outputs.pass(self.sides[out], bytes, Some(from)) {
-                    self.ledgers[out].borrow_mut().waits(Departure::Forwarded(at));
+                    self.ledgers[out].borrow_mut().waits(Departure::Forwarded { arrived: at, length });
+                } else {
+                    self.unsent[out].count(length);
                 }
             }
             Verdict::Answer(_) => {
+                self.refused[1 - out].count(length);
                 outputs.drop_by_rule();
                 let taken = outputs.send(own, self.forwarder.answer(), None);
                 self.ledgers[1 - out].borrow_mut().takes_made(taken);
             }
-            Verdict::Drop(_) => outputs.drop_by_rule(),
+            Verdict::Drop(_) => {
+                self.refused[1 - out].count(length);
+                outputs.drop_by_rule();
+            }
         }
     }
 
@@ -135,6 +162,12 @@ impl<D: Wire> Handler for Carrier<D> {
         Findings {
             up: WayCounts { received: a.received(), sent: b.sent() },
             down: WayCounts { received: b.received(), sent: a.sent() },
+            ends: [(0, a), (1, b)].map(|(at, port): (usize, &Port<D>)| {
+                let mut end = EndCounts { name: self.names[at].clone(), ..port.carried() };
+                end.dropped.rule = self.refused[at];
+                end.dropped.output += self.unsent[at];
+                end
+            }),
             beside: Beside::Interfaces(InterfacesReport {
                 refused,
                 made: MadeCounts {
@@ -143,7 +176,7 @@ impl<D: Wire> Handler for Carrier<D> {
                     told: complaints.map_or(0, |complaints| complaints.told),
                     suppressed: complaints.map_or(0, |complaints| complaints.suppressed),
                 },
-                outages: [a.outages(), b.outages()],
+                outages: self.links.outages(),
                 loops: self.loops,
             }),
             rejected: refused.rejected,

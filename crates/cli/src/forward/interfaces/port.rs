@@ -14,14 +14,15 @@ use softtimers::poller::{
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use crate::forward::engine::{Counted, Ends};
+use crate::forward::volume::{EndCounts, EndDrops, Volume};
 
 /// What drives an interface.
 pub trait Wire: Device<Address = FrameInfo> + AsFd {
     /// Frames that its output took and then dropped.
     fn lost(&mut self) -> u64;
 
-    /// Times that the interface was found switched off, if it knows.
-    fn outages(&self) -> Option<u64>;
+    /// The longest frame that its rings have room for, if that is bounded.
+    fn room(&self) -> Option<usize>;
 
     /// Whether nobody may be woken up when the interface is removed, so that it must be [asked](Counted::ask) for.
     fn goes_silently(&self) -> bool;
@@ -32,8 +33,9 @@ impl Wire for PacketDevice {
         self.transmitter().dropped()
     }
 
-    fn outages(&self) -> Option<u64> {
-        Some(PacketDevice::outages(self))
+    /// What is too long for a slot comes by a system call.
+    fn room(&self) -> Option<usize> {
+        None
     }
 
     /// It is woken up when the interface goes down, which is before it is removed.
@@ -47,9 +49,8 @@ impl Wire for XdpDevice {
         self.transmitter().dropped()
     }
 
-    /// Frames stay away, and come again.
-    fn outages(&self) -> Option<u64> {
-        None
+    fn room(&self) -> Option<usize> {
+        Some(self.longest())
     }
 
     fn goes_silently(&self) -> bool {
@@ -63,7 +64,7 @@ pub struct Port<D> {
     device: D,
     ledger: Rc<RefCell<Ledger>>,
     ends: Ends,
-    received: u64,
+    received: Volume,
     /// What its output had dropped when it was asked last.
     lost: u64,
     /// What was dropped before the ring, or in it, when that was asked for last.
@@ -87,7 +88,9 @@ pub struct Ledger {
     pub turn: Timestamp,
     waiting: VecDeque<Departure>,
     /// Frames that came in at the other interface.
-    pub forwarded: u64,
+    pub forwarded: Volume,
+    /// Of those, what was lost here.
+    lost: Volume,
     /// Frames that were made here.
     pub made: u64,
     /// Of those, what was lost.
@@ -102,8 +105,13 @@ pub struct Ledger {
 /// A frame that waits to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departure {
-    /// It came in at the other interface, then.
-    Forwarded(Timestamp),
+    /// It came in at the other interface.
+    Forwarded {
+        /// Then.
+        arrived: Timestamp,
+        /// In bytes.
+        length: usize,
+    },
     /// It was made here.
     Made,
 }
@@ -115,7 +123,7 @@ impl<D: Wire> Port<D> {
             device,
             ledger: Rc::default(),
             ends,
-            received: 0,
+            received: Volume::default(),
             lost: 0,
             drops: Drops::default(),
             removal: Removal::None,
@@ -125,11 +133,6 @@ impl<D: Wire> Port<D> {
     /// What waits at its output.
     pub fn ledger(&self) -> &Rc<RefCell<Ledger>> {
         &self.ledger
-    }
-
-    /// Times that the interface was found switched off, if the device knows.
-    pub fn outages(&self) -> Option<u64> {
-        self.device.outages()
     }
 
     /// Whether it must be asked now and then whether the interface is still there.
@@ -160,11 +163,17 @@ impl<D: Wire> Port<D> {
 
 impl<D: Wire> Counted for Port<D> {
     fn received(&self) -> u64 {
-        self.received
+        self.received.packets
     }
 
     fn sent(&self) -> u64 {
-        self.ledger.borrow().forwarded
+        self.ledger.borrow().forwarded.packets
+    }
+
+    fn carried(&self) -> EndCounts {
+        let ledger = self.ledger.borrow();
+        let dropped = EndDrops { output: ledger.lost, ..EndDrops::default() };
+        EndCounts { received: self.received, sent: ledger.forwarded, dropped, ..EndCounts::default() }
     }
 
     fn take_latencies(&mut self, latencies: &mut Vec<u64>) {
@@ -203,10 +212,13 @@ impl<D: Wire> Device for Port<D> {
         let mut done = 0;
         loop {
             self.ledger.borrow_mut().turn = Monotonic.now();
-            let turn = self.device.poll_rx((quota - done).min(BATCH), &mut sink)?;
+            let received = &mut self.received;
+            let turn = self.device.poll_rx((quota - done).min(BATCH), |packet, output| {
+                received.count(packet.bytes.len());
+                sink(packet, output);
+            })?;
             done += turn.done;
-            self.received += turn.done as u64;
-            if !turn.more || done >= quota || self.ends.are_reached(self.received) {
+            if !turn.more || done >= quota || self.ends.are_reached(self.received.packets) {
                 return Ok(Turn { done, more: turn.more });
             }
         }
@@ -285,23 +297,30 @@ impl Ledger {
         let now = Monotonic.now();
         for departure in self.waiting.drain(..sent.min(self.waiting.len())) {
             match departure {
-                Departure::Forwarded(arrived) => {
-                    self.forwarded += 1;
+                Departure::Forwarded { arrived, length } => {
+                    self.forwarded.count(length);
                     self.latencies.push(now.saturating_duration_since(arrived).as_nanos() as u64);
                 }
                 Departure::Made => self.made += 1,
             }
         }
         let lost = usize::try_from(lost).unwrap_or(usize::MAX).min(self.waiting.len());
-        let made = self.waiting.drain(..lost).filter(|&departure| departure == Departure::Made).count();
-        self.made_lost += made as u64;
+        self.lose(lost);
+    }
+
+    /// So many of the first were lost.
+    fn lose(&mut self, number: usize) {
+        for departure in self.waiting.drain(..number) {
+            match departure {
+                Departure::Forwarded { length, .. } => self.lost.count(length),
+                Departure::Made => self.made_lost += 1,
+            }
+        }
     }
 
     fn abandon(&mut self) {
-        let made = self.waiting.iter().filter(|&&departure| departure == Departure::Made).count();
-        self.made_lost += made as u64;
         self.abandoned += self.waiting.len() as u64;
-        self.waiting.clear();
+        self.lose(self.waiting.len());
     }
 }
 

@@ -11,7 +11,7 @@ use crate::units::{SendRate, show_duration};
 /// Addresses that begin alike.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Network {
-    address: IpAddr,
+    pub(super) address: IpAddr,
     bits: u8,
 }
 
@@ -124,8 +124,10 @@ impl Network {
         (number & tail == 0).then_some(Network { address, bits })
     }
 
+    /// An address of IPv4 in the form of IPv6 is none: what a socket of both families says has to be made one before, and
+    /// in a packet of IPv6 anybody can write it.
     pub(super) fn contains(&self, ip: IpAddr) -> bool {
-        let ((all, own), (others, number)) = (number(self.address), number(ip.to_canonical()));
+        let ((all, own), (others, number)) = (number(self.address), number(ip));
         // A shift by all bits leaves none.
         let head = |number: u128| number.checked_shr((all - self.bits).into()).unwrap_or(0);
         all == others && head(own) == head(number)

@@ -34,6 +34,8 @@ pub struct Seen {
     pub ports: Option<[u16; 2]>,
     /// Of UDP its payload, of all else the packet; in bytes.
     pub length: usize,
+    /// All of it, as it is counted.
+    pub bytes: usize,
     /// When it came.
     pub at: Timestamp,
 }
@@ -49,6 +51,7 @@ impl Seen {
             addresses: Some([from_ip, to.ip().to_canonical()]),
             ports: Some([from.port(), to.port()]),
             length,
+            bytes: length,
             at,
         }
     }
@@ -72,7 +75,7 @@ impl Filter {
         // The last rule holds for everything.
         let Some(index) = found else { return Action::Reject };
         let action = rules[index].rule.action;
-        self.tally.count(index);
+        self.tally.count(index, seen.bytes);
         action
     }
 
@@ -102,7 +105,7 @@ impl From<Rules> for Filter {
 
 impl Rule {
     /// Whether it holds for a packet; `earned` is the memory of its rate.
-    fn holds(&self, seen: &Seen, earned: &mut Timestamp) -> bool {
+    pub(super) fn holds(&self, seen: &Seen, earned: &mut Timestamp) -> bool {
         let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, .. } = self;
         let length = u16::try_from(seen.length).unwrap_or(u16::MAX);
         let address = |network: &Option<Network>, end: usize| {
@@ -133,7 +136,7 @@ mod tests {
     }
 
     fn matched(filter: &Filter) -> Vec<u64> {
-        filter.tally().entries().map(|(_, matched)| matched).collect()
+        filter.tally().entries().map(|(_, matched)| matched.packets).collect()
     }
 
     fn seen(from: &str, length: usize, micros: u64) -> Seen {
@@ -166,6 +169,16 @@ mod tests {
         assert_eq!(matched(&rules), [1, 2, 1, 0, 4]);
         let lines = rules.tally().entries().map(|(entry, _)| entry.line);
         assert_eq!(lines.collect::<Vec<_>>(), [1, 2, 4, 5, 6]);
+    }
+
+    /// In a packet anybody can write an address of IPv4 in the form of IPv6, and get past a rule with it.
+    #[test]
+    fn a_network_of_ipv4_holds_for_no_packet_of_ipv6() {
+        let mut rules = rules("from 10.0.0.0/8 accept\nfrom ::/0 reject\naccept");
+        let addresses = Some(["::ffff:10.1.2.3", "::1"].map(|ip| ip.parse::<IpAddr>().unwrap()));
+        let seen = Seen { kind: EtherType::IPV6, addresses, ..seen("[::1]:9", 100, 0) };
+        assert_eq!(rules.decide(&seen), Action::Reject);
+        assert!(accepted(&mut rules, "10.1.2.3:9", 100) && accepted(&mut rules, "[::ffff:10.1.2.3]:9", 100));
     }
 
     #[test]

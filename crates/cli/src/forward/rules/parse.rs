@@ -66,7 +66,12 @@ pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
         if entries.len() == MOST_RULES {
             return Err(problem(format!("more than {MOST_RULES} rules")));
         }
-        entries.push(Entry { line, rule: rule(words).map_err(problem)? });
+        let rule = rule(words).map_err(problem)?;
+        // What holds for a relay at least may stay; who knows what is forwarded may ask for more.
+        if let Some(contradiction) = rule.contradiction(false) {
+            return Err(problem(contradiction));
+        }
+        entries.push(Entry { line, rule });
     }
     if entries.last().is_some_and(|entry| entry.rule.is_for_all()) {
         return Ok(Rules { entries });
@@ -94,7 +99,7 @@ impl Rule {
     }
 }
 
-fn rule(text: &str) -> Result<Rule, String> {
+pub(super) fn rule(text: &str) -> Result<Rule, String> {
     let mut words = text.split_whitespace();
     let mut rule = Rule::FOR_ALL;
     let mut burst = None;

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::{Entry, Rule, Rules};
+use crate::forward::volume::Volume;
 
 /// The rules of a file as it was between two changes, shared by all who go by them.
 #[derive(Debug)]
@@ -46,8 +47,8 @@ struct Next {
 #[derive(Clone, Debug)]
 pub struct Tally {
     revision: Arc<Revision>,
-    matched: Vec<u64>,
-    retired: u64,
+    matched: Vec<Volume>,
+    retired: Volume,
 }
 
 impl Revision {
@@ -102,8 +103,8 @@ impl Revision {
 impl Tally {
     /// Nothing yet, by these rules.
     pub fn new(revision: Arc<Revision>) -> Self {
-        let matched = vec![0; revision.rules.entries().len()];
-        Tally { revision, matched, retired: 0 }
+        let matched = vec![Volume::default(); revision.rules.entries().len()];
+        Tally { revision, matched, retired: Volume::default() }
     }
 
     /// The rules that are counted.
@@ -112,19 +113,19 @@ impl Tally {
     }
 
     /// The rules, each with the packets it has decided about.
-    pub fn entries(&self) -> impl Iterator<Item = (&Entry, u64)> {
+    pub fn entries(&self) -> impl Iterator<Item = (&Entry, Volume)> {
         self.revision.rules.entries().iter().zip(self.matched.iter().copied())
     }
 
     /// Packets that rules have decided about which are in the file no more.
-    pub fn retired(&self) -> u64 {
+    pub fn retired(&self) -> Volume {
         self.retired
     }
 
-    /// Counts a packet that the rule at `index` has decided about.
+    /// Counts a packet of so many bytes that the rule at `index` has decided about.
     #[inline]
-    pub(super) fn count(&mut self, index: usize) {
-        self.matched[index] += 1;
+    pub(super) fn count(&mut self, index: usize, bytes: usize) {
+        self.matched[index].count(bytes);
     }
 
     /// Goes on with the revision that follows, if one does. What rules had that are not in it is [retired](Self::retired).
@@ -133,7 +134,7 @@ impl Tally {
     /// O(rules), of both; an atomic load while none follows.
     pub fn advance(&mut self) -> bool {
         let Some((revision, carried)) = self.revision.carried(&self.matched) else { return false };
-        let sum = |counts: &[u64]| counts.iter().sum::<u64>();
+        let sum = |counts: &[Volume]| counts.iter().copied().sum::<Volume>();
         self.retired += sum(&self.matched) - sum(&carried);
         (self.revision, self.matched) = (revision, carried);
         true
@@ -147,7 +148,7 @@ impl Tally {
         let mut other = Cow::Borrowed(other);
         while self.revision.number < other.revision.number && self.advance() {}
         while other.revision.number < self.revision.number && other.to_mut().advance() {}
-        self.matched.iter_mut().zip(&other.matched).for_each(|(own, other)| *own += other);
+        self.matched.iter_mut().zip(&other.matched).for_each(|(own, other)| *own += *other);
         self.retired += other.retired;
     }
 }
@@ -193,7 +194,7 @@ mod tests {
     }
 
     fn counted(tally: &Tally) -> Vec<(usize, u64)> {
-        tally.entries().map(|(entry, matched)| (entry.line, matched)).collect()
+        tally.entries().map(|(entry, matched)| (entry.line, matched.packets)).collect()
     }
 
     #[test]
@@ -202,20 +203,20 @@ mod tests {
         let first = Revision::new(rules(&[a, b]));
         let [mut early, mut late] = [(); 2].map(|()| Tally::new(Arc::clone(&first)));
         for index in 0..3 {
-            (0..=index).for_each(|_| early.count(index));
-            late.count(index);
+            (0..=index).for_each(|_| early.count(index, 100));
+            late.count(index, 100);
         }
         let second = first.change(rules(&[a]));
         assert!(early.advance() && !early.advance());
-        assert_eq!((counted(&early), early.retired()), (vec![(1, 1), (2, 3)], 2));
+        assert_eq!((counted(&early), early.retired().packets), (vec![(1, 1), (2, 3)], 2));
         second.change(rules(&[b, c, a]));
         // Nobody need have gone by the last one.
         early.add(&late);
-        assert_eq!((counted(&early), early.retired()), (vec![(1, 2), (2, 4)], 3));
+        assert_eq!((counted(&early), early.retired().packets), (vec![(1, 2), (2, 4)], 3));
         assert!(early.advance());
-        assert_eq!((counted(&early), early.retired()), (vec![(1, 0), (2, 0), (3, 2), (4, 4)], 3));
+        assert_eq!((counted(&early), early.retired().packets), (vec![(1, 0), (2, 0), (3, 2), (4, 4)], 3));
         late.add(&early);
-        assert_eq!((counted(&late), late.retired()), (vec![(1, 0), (2, 0), (3, 3), (4, 5)], 4));
+        assert_eq!((counted(&late), late.retired().packets), (vec![(1, 0), (2, 0), (3, 3), (4, 5)], 4));
     }
 
     #[test]
@@ -223,14 +224,14 @@ mod tests {
         let one = Some(1);
         let first = Revision::new(rules(&[one, None, one]));
         let mut tally = Tally::new(Arc::clone(&first));
-        tally.count(0);
-        (0..5).for_each(|_| tally.count(1));
+        tally.count(0, 100);
+        (0..5).for_each(|_| tally.count(1, 100));
         let second = first.change(rules(&[None, None, one, one]));
         assert!(tally.advance());
         assert_eq!(counted(&tally), [(3, 5), (4, 1), (5, 0)]);
         second.change(rules(&[None, one, None, None, one]));
         assert!(tally.advance());
-        assert_eq!((counted(&tally), tally.retired()), (vec![(2, 5), (5, 1), (6, 0)], 0));
+        assert_eq!((counted(&tally), tally.retired().packets), (vec![(2, 5), (5, 1), (6, 0)], 0));
     }
 
     #[test]
@@ -350,7 +351,7 @@ mod tests {
                         let tally = &mut tallies[poller];
                         let lives_of = &lives.of[tally.revision().number() as usize];
                         if let Some(&life) = lives_of.get(index) {
-                            tally.count(index);
+                            tally.count(index, 100);
                             lives.matched[poller][life] += 1;
                         }
                     }
@@ -363,10 +364,11 @@ mod tests {
                             expected.iter_mut().zip(matched).for_each(|(own, other)| *own += other);
                         }
                         let current = &lives.of[sum.revision().number() as usize];
-                        prop_assert!(sum.entries().map(|(_, matched)| matched).eq(current.iter().map(|&life| expected[life])));
+                        prop_assert!(sum.entries().map(|(_, matched)| matched.packets).eq(current.iter().map(|&life| expected[life])));
                         let retired: u64 = expected.iter().sum::<u64>() - current.iter().map(|&life| expected[life]).sum::<u64>();
-                        prop_assert_eq!(sum.retired(), retired);
+                        prop_assert_eq!(sum.retired(), Volume { packets: retired, bytes: retired * 100 });
                         for (&life, (_, matched)) in current.iter().zip(sum.entries()) {
+                            let matched = matched.packets;
                             let before = scraped.insert(life, matched);
                             prop_assert!(before <= Some(matched), "{before:?}, then {matched}");
                         }

@@ -1,0 +1,96 @@
+//! What the kernel tells of interfaces without being asked: [`Notices`].
+//!
+//! The same messages as in the answers to requests, so they are read by the same functions. A socket has room for some
+//! hundred of them; what does not fit is lost, and the kernel says that something was.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{RecvFlags, bind, recvfrom};
+
+use super::{HEADER, Link, half, number, socket, split};
+
+/// A socket that is told.
+#[derive(Debug)]
+pub(crate) struct Notices {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+/// What was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Notice {
+    /// The interface of this number is so now.
+    Link(u32, Link),
+    /// It was removed.
+    Removed(u32),
+    /// It has another address, or one less.
+    Addresses(u32),
+    /// More was told than there was room for.
+    Lost,
+}
+
+impl Notices {
+    /// From now on.
+    pub(crate) fn new() -> Result<Self, Errno> {
+        let socket = socket()?;
+        bind(&socket, &SocketAddrNetlink::new(0, GROUPS))?;
+        Ok(Notices { socket, buffer: vec![0; LONGEST] })
+    }
+
+    /// What has come, of one message of the kernel; `false` when nothing is there.
+    pub(crate) fn next(&mut self, mut each: impl FnMut(Notice)) -> Result<bool, Errno> {
+        let (length, whole, from) = match recvfrom(&self.socket, &mut self.buffer[..], FLAGS) {
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(Errno::NOBUFS) => {
+                each(Notice::Lost);
+                return Ok(true);
+            }
+            outcome => outcome?,
+        };
+        // Another program may write to this socket, and is not believed.
+        let kernel = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
+        if kernel.is_none_or(|kernel| kernel.pid() != 0) {
+            return Ok(true);
+        }
+        if whole > length {
+            each(Notice::Lost);
+            return Ok(true);
+        }
+        let mut rest = &self.buffer[..length];
+        while let Some((message, after)) = split(rest, number(rest, 0) as usize, HEADER) {
+            Notice::of(half(message, 4), &message[HEADER..]).into_iter().for_each(&mut each);
+            rest = after;
+        }
+        Ok(true)
+    }
+}
+
+impl Notice {
+    fn of(kind: u16, body: &[u8]) -> Option<Self> {
+        // `struct ifinfomsg` and `struct ifaddrmsg` both have the interface's number here.
+        let index = number(body, 4);
+        match kind {
+            libc::RTM_NEWLINK if body.first() == Some(&(libc::AF_UNSPEC as u8)) => {
+                Some(Notice::Link(index, Link::of(body)))
+            }
+            libc::RTM_DELLINK if body.first() == Some(&(libc::AF_UNSPEC as u8)) => {
+                Some(Notice::Removed(index))
+            }
+            libc::RTM_NEWADDR | libc::RTM_DELADDR => Some(Notice::Addresses(index)),
+            _ => None,
+        }
+    }
+}
+
+impl AsFd for Notices {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+const GROUPS: u32 = (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
+const FLAGS: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::TRUNC);
+/// Longer than any the kernel makes of itself (`NLMSG_GOODSIZE`, one page at the most).
+const LONGEST: usize = 32 << 10;
