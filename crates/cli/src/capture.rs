@@ -55,7 +55,7 @@ use stage::Stage;
 /// assertion does not hold.
 pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let listening = |error: io::Error| Failure::broke_off("listening for signals", &error);
-    let interrupt = Interrupt::listen_to_hang_up().map_err(listening)?;
+    let interrupt = Interrupt::listen().map_err(listening)?;
     let (machine, config) = (Machine::read(), CaptureConfig::of(plan));
     let example = CaptureReport {
         cpu_share: Some(0.0),
@@ -76,9 +76,16 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let device = open(plan)?;
     let until = plan.end.duration.map(|duration| Monotonic.now() + duration);
     let patience = Patience::new(interrupt.share().map_err(listening)?, until);
-    let sink = Sink::open(plan.sink.clone(), head(plan), plan.user, patience)?;
-    // From here on nothing is opened but the files of --rotate.
-    privileges::drop_to(plan.user)?;
+    let sink = if plan.sink.rotate.is_some() {
+        // All by the same user: who may not open the later ones may not open the first.
+        privileges::drop_to(plan.user)?;
+        sink::check_directory(&plan.sink)?;
+        Sink::open(plan.sink.clone(), head(plan), patience)?
+    } else {
+        let sink = Sink::open(plan.sink.clone(), head(plan), patience)?;
+        privileges::drop_to(plan.user)?;
+        sink
+    };
     let shown = sink.shown();
 
     let neighbours = Neighbours::watch();

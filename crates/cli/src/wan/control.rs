@@ -20,6 +20,7 @@ use rustix::fs::Mode;
 use softtimers_wan::Way;
 
 use super::setting::{Change, Setting};
+use crate::user::as_caller;
 
 /// A Unix socket that takes commands.
 #[derive(Debug)]
@@ -52,7 +53,7 @@ impl Control {
     pub fn bind(path: &Path) -> io::Result<Self> {
         // There must be no moment in which others could connect.
         let mask = rustix::process::umask(Mode::from(0o177));
-        let listener = UnixListener::bind(path);
+        let listener = as_caller(|| UnixListener::bind(path));
         rustix::process::umask(mask);
         let listener = listener?;
         let control = Control { listener, path: path.to_owned(), connections: Default::default() };
@@ -119,7 +120,7 @@ impl AsFd for Control {
 impl Drop for Control {
     fn drop(&mut self) {
         // Nobody is left to tell.
-        let _ = fs::remove_file(&self.path);
+        let _ = as_caller(|| fs::remove_file(&self.path));
     }
 }
 
