@@ -73,7 +73,10 @@ impl OutputFile {
     pub fn create(path: &Path, flag: &str, force: bool) -> Result<Self, Failure> {
         let opened = as_caller(|| {
             let mut options = OpenOptions::new();
-            options.write(true).mode(PRIVATE).custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
+            options
+                .write(true)
+                .mode(PRIVATE)
+                .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
             match options.clone().create_new(true).open(path) {
                 Ok(file) => Ok((file, true)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && force => {
@@ -90,9 +93,13 @@ impl OutputFile {
                 _ if looked_at(path, |path| fs::metadata(path)).is_some_and(|found| found.is_dir()) => {
                     Failure::usage(format_args!("{flag} '{shown}': a directory, not a file"))
                 }
-                _ if looked_at(path, |path| fs::symlink_metadata(path)).is_some_and(|found| found.is_symlink()) => Failure::usage(format_args!(
-                    "{flag} '{shown}': is a symbolic link; give the path it leads to"
-                )),
+                _ if looked_at(path, |path| fs::symlink_metadata(path))
+                    .is_some_and(|found| found.is_symlink()) =>
+                {
+                    Failure::usage(format_args!(
+                        "{flag} '{shown}': is a symbolic link; give the path it leads to"
+                    ))
+                }
                 io::ErrorKind::AlreadyExists => {
                     Failure::usage(format_args!("{flag} '{shown}': exists; --force overwrites it"))
                 }
@@ -201,13 +208,23 @@ fn make_private(file: &File) -> io::Result<()> {
         return Ok(());
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other(format!("belongs to user {}, who could read it; remove it first", found.uid())));
+        return Err(io::Error::other(format!(
+            "belongs to user {}, who could read it; remove it first",
+            found.uid()
+        )));
     }
-    if found.mode() & 0o777 == PRIVATE { Ok(()) } else { file.set_permissions(fs::Permissions::from_mode(PRIVATE)) }
+    if found.mode() & 0o777 == PRIVATE {
+        Ok(())
+    } else {
+        file.set_permissions(fs::Permissions::from_mode(PRIVATE))
+    }
 }
 
 /// What who asked for the run is told of a path.
-fn looked_at(path: &Path, look: impl FnOnce(&Path) -> io::Result<fs::Metadata> + Send) -> Option<fs::Metadata> {
+fn looked_at(
+    path: &Path,
+    look: impl FnOnce(&Path) -> io::Result<fs::Metadata> + Send,
+) -> Option<fs::Metadata> {
     as_caller(|| look(path)).ok()
 }
 

@@ -114,9 +114,10 @@ struct Caller {
 /// What is found the first time holds: a process that gives up rights has the same caller.
 fn caller() -> io::Result<&'static Caller> {
     static CALLER: OnceLock<Result<Caller, String>> = OnceLock::new();
-    CALLER.get_or_init(|| Caller::find(|name| Some(std::env::var_os(name)?.to_string_lossy().into_owned()))).as_ref().map_err(
-        |why| io::Error::new(io::ErrorKind::InvalidInput, why.clone()),
-    )
+    CALLER
+        .get_or_init(|| Caller::find(|name| Some(std::env::var_os(name)?.to_string_lossy().into_owned())))
+        .as_ref()
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why.clone()))
 }
 
 impl Caller {
@@ -143,7 +144,10 @@ impl Caller {
     fn become_for_good(&self) -> io::Result<()> {
         let (uid, gid) = (Uid::from_raw(self.user.uid), Gid::from_raw(self.user.gid));
         let refused = |error: Errno| {
-            io::Error::other(format!("the rights of user {uid} cannot be taken on: {}", io::Error::from(error)))
+            io::Error::other(format!(
+                "the rights of user {uid} cannot be taken on: {}",
+                io::Error::from(error)
+            ))
         };
         if let Some(groups) = &self.groups {
             set_thread_groups(groups).map_err(refused)?;
@@ -228,7 +232,9 @@ mod tests {
         assert_eq!((sudo(None, None), sudo(None, Some("5"))), (Ok(None), Ok(None)));
         assert_eq!(sudo(Some("0"), Some("0")), Ok(None));
         assert_eq!(sudo(Some("7"), Some("8")), Ok(Some(User { uid: 7, gid: 8 })));
-        for (uid, gid) in [(Some("x"), Some("8")), (Some(""), Some("8")), (Some("7"), None), (Some("-1"), Some("8"))] {
+        for (uid, gid) in
+            [(Some("x"), Some("8")), (Some(""), Some("8")), (Some("7"), None), (Some("-1"), Some("8"))]
+        {
             assert!(sudo(uid, gid).unwrap_err().contains("is no number"), "{uid:?} {gid:?}");
         }
         assert!(sudo(Some("4294967295"), Some("8")).is_err());

@@ -79,9 +79,9 @@ pub fn of_file(path: &Path) -> Result<Filter, Failure> {
 fn of_decimal(text: &str) -> Result<Filter, String> {
     let mut lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
     let count: usize = match lines.next() {
-        Some((_, line)) => {
-            line.parse().map_err(|_| format!("line 1: '{}', not how many instructions follow", quoted(line)))?
-        }
+        Some((_, line)) => line
+            .parse()
+            .map_err(|_| format!("line 1: '{}', not how many instructions follow", quoted(line)))?,
         None => return Err("it is empty; 'tcpdump -ddd EXPRESSION' prints one".to_owned()),
     };
     let instructions: Vec<_> = lines

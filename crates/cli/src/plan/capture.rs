@@ -12,8 +12,8 @@ use crate::capture::privileges::to_become;
 use crate::capture::sink::SinkConfig;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::user::User;
 use crate::units::show_duration;
+use crate::user::User;
 
 /// A run of `capture`.
 #[derive(Clone, Debug)]

@@ -34,8 +34,8 @@ fn packet(text: &str) -> Result<Packet, String> {
     };
     let nanos = lines::nanos(time, 1_000_000_000)
         .ok_or_else(|| format!("'{}' is no time in seconds, such as 12 or 12.003056", quoted(time)))?;
-    let length =
-        units::scaled(length, 1).ok_or_else(|| format!("'{}' is no length in bytes, such as 64", quoted(length)))?;
+    let length = units::scaled(length, 1)
+        .ok_or_else(|| format!("'{}' is no length in bytes, such as 64", quoted(length)))?;
     Ok(Packet { time: Timestamp::from_nanos(nanos), length, link: None })
 }
 

@@ -47,8 +47,8 @@ fn packet(text: &str) -> Result<Packet, String> {
     let (time, length) = (time.trim(), length.trim());
     let nanos = lines::nanos(time, 1_000)
         .ok_or_else(|| format!("'{}' is no time in microseconds, such as 12 or 12.5", quoted(time)))?;
-    let length =
-        units::scaled(length, 1).ok_or_else(|| format!("'{}' is no length in bytes, such as 1200", quoted(length)))?;
+    let length = units::scaled(length, 1)
+        .ok_or_else(|| format!("'{}' is no length in bytes, such as 1200", quoted(length)))?;
     Ok(Packet { time: Timestamp::from_nanos(nanos), length, link: None })
 }
 

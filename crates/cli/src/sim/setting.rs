@@ -1,6 +1,5 @@
 //! Values of an experiment's parameters, as they are typed.
 
-
 use std::path::Path;
 
 use softtimers_sim::{Kind, Setting};

@@ -251,7 +251,8 @@ fn share(text: &str) -> Result<Probability, String> {
     Probability::per_billion(parts).map_err(|error| error.to_string())
 }
 
-const TRACE_LINES: &str = "each is a whole number of milliseconds, not below the one before, the last above zero";
+const TRACE_LINES: &str =
+    "each is a whole number of milliseconds, not below the one before, the last above zero";
 /// A day of one packet a millisecond has less than a gigabyte; recordings have minutes.
 const MOST_OF_A_TRACE: u64 = 64 << 20;
 

@@ -116,7 +116,8 @@ fn rule(text: &str) -> Result<Rule, String> {
             }
             "burst" => {
                 let text = value(word, &mut words)?;
-                let time = units::duration(text).map_err(|error| format!("burst '{}': {error}", quoted(text)))?;
+                let time =
+                    units::duration(text).map_err(|error| format!("burst '{}': {error}", quoted(text)))?;
                 rule.rate.as_mut().ok_or("'burst' belongs after a 'rate'")?.burst = time;
                 once(word, &mut burst, time)?;
             }
@@ -158,8 +159,9 @@ fn kind(text: &str) -> Result<EtherType, String> {
 }
 
 fn protocol(text: &str) -> Result<Protocol, String> {
-    Protocol::named(text)
-        .ok_or_else(|| format!("protocol '{}': tcp, udp, icmp, icmpv6, or a number from 0 to 255", quoted(text)))
+    Protocol::named(text).ok_or_else(|| {
+        format!("protocol '{}': tcp, udp, icmp, icmpv6, or a number from 0 to 255", quoted(text))
+    })
 }
 
 fn network(word: &str, text: &str) -> Result<Network, String> {
