@@ -15,6 +15,7 @@
 //!
 //! `SUDO_UID` is believed of root alone, so that it can only take rights away.
 
+use std::cell::Cell;
 use std::ffi::CString;
 use std::io;
 use std::panic::resume_unwind;
@@ -133,7 +134,7 @@ impl Caller {
     /// Whether this thread may do more.
     fn is_exceeded(&self) -> io::Result<bool> {
         let User { uid, gid } = self.user;
-        if uid == 0 {
+        if uid == 0 || IS_CALLER.get() {
             return Ok(false);
         }
         let other = geteuid().as_raw() != uid || getegid().as_raw() != gid;
@@ -161,10 +162,17 @@ impl Caller {
         let held = capabilities(None).map_err(refused)?.effective;
         match without_capabilities() {
             // A service that may not change them (systemd's @privileged) keeps those that it was given.
-            Err(Errno::PERM) if OF_A_SERVICE.contains(held) => Ok(()),
-            done => done.map_err(refused),
+            Err(Errno::PERM) if OF_A_SERVICE.contains(held) => {}
+            done => done.map_err(refused)?,
         }
+        IS_CALLER.set(true);
+        Ok(())
     }
+}
+
+thread_local! {
+    /// Whether this thread has taken the caller's rights on.
+    static IS_CALLER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Gives up all capabilities of this thread.

@@ -328,6 +328,68 @@ fn the_callers_other_groups_count() {
     assert_eq!(owner_and_mode(&path), (CALLER, CALLER, 0o600));
 }
 
+/// Sources that open a path by themselves: those that take rights on, and readers of the kernel's own files.
+const OPEN_BY_THEMSELVES: [&str; 9] = [
+    "file.rs",
+    "user.rs",
+    "class.rs",
+    "interrupt.rs",
+    "machine.rs",
+    "ticks.rs",
+    "usage.rs",
+    "noise/account.rs",
+    "noise/rates/power.rs",
+];
+
+/// A path that is opened otherwise than as the caller would be opened by root.
+#[test]
+fn no_source_opens_a_path_with_other_rights() {
+    const WAYS: [&str; 14] = [
+        "File::open(",
+        "File::create(",
+        "OpenOptions::new(",
+        "Listener::bind(path",
+        "Datagram::bind(path",
+        "fs::read",
+        "fs::write(",
+        "fs::metadata(",
+        "fs::symlink_metadata(",
+        "fs::canonicalize(",
+        "fs::create_dir",
+        "fs::remove_",
+        "fs::rename(",
+        "fs::copy(",
+    ];
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut left, mut read) = (vec![sources.clone()], 0);
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                left.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(&sources).unwrap().to_str().unwrap();
+            let is_test = name.ends_with("tests.rs");
+            if is_test || OPEN_BY_THEMSELVES.contains(&name) {
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            let text = text.replace("OutputFile::create(", "").replace("RuleFile::open(", "");
+            for (line, number) in text.lines().zip(1..) {
+                let is_code = !line.trim_start().starts_with("//") && !line.trim_start().starts_with("use ");
+                let opens = is_code && WAYS.iter().any(|way| line.contains(way));
+                let allowed =
+                    line.contains("as_caller(") || line.contains("/proc/") || line.contains("unix::fs::");
+                assert!(!opens || allowed, "{name}:{number}: {line}");
+            }
+            read += 1;
+        }
+    }
+    assert!(read > 100, "{read} sources");
+}
+
 #[test]
 fn the_control_socket_is_its_users_alone() {
     let Some(place) = Place::new("control") else { return };
