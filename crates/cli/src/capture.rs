@@ -76,16 +76,7 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let device = open(plan)?;
     let until = plan.end.duration.map(|duration| Monotonic.now() + duration);
     let patience = Patience::new(interrupt.share().map_err(listening)?, until);
-    let sink = if plan.sink.rotate.is_some() {
-        // All by the same user: who may not open the later ones may not open the first.
-        privileges::drop_to(plan.user)?;
-        sink::check_directory(&plan.sink)?;
-        Sink::open(plan.sink.clone(), head(plan), patience)?
-    } else {
-        let sink = Sink::open(plan.sink.clone(), head(plan), patience)?;
-        privileges::drop_to(plan.user)?;
-        sink
-    };
+    let sink = open_and_drop(plan, patience)?;
     let shown = sink.shown();
 
     let neighbours = Neighbours::watch();
@@ -125,6 +116,20 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
         },
     );
     captured.and(streamed).and(told)
+}
+
+/// Opens the file, and gives all privileges up: from then on nothing is opened but the files of `--rotate`.
+fn open_and_drop(plan: &CapturePlan, patience: Patience) -> Result<Sink, Failure> {
+    let open = || Sink::open(plan.sink.clone(), head(plan), patience);
+    if plan.sink.rotate.is_some() {
+        // All by the same user: who may not open the later ones may not open the first.
+        privileges::drop_to(plan.user)?;
+        sink::check_directory(&plan.sink)?;
+        return open();
+    }
+    let sink = open()?;
+    privileges::drop_to(plan.user)?;
+    Ok(sink)
 }
 
 /// Holds a short slice until it is dropped; what is to be told where the kernel grants none.
