@@ -55,7 +55,7 @@ use stage::Stage;
 /// assertion does not hold.
 pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let listening = |error: io::Error| Failure::broke_off("listening for signals", &error);
-    let interrupt = Interrupt::listen_to_hang_up().map_err(listening)?;
+    let interrupt = Interrupt::listen().map_err(listening)?;
     let (machine, config) = (Machine::read(), CaptureConfig::of(plan));
     let example = CaptureReport {
         cpu_share: Some(0.0),
@@ -76,9 +76,7 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let device = open(plan)?;
     let until = plan.end.duration.map(|duration| Monotonic.now() + duration);
     let patience = Patience::new(interrupt.share().map_err(listening)?, until);
-    let sink = Sink::open(plan.sink.clone(), head(plan), plan.user, patience)?;
-    // From here on nothing is opened but the files of --rotate.
-    privileges::drop_to(plan.user)?;
+    let sink = open_and_drop(plan, patience)?;
     let shown = sink.shown();
 
     let neighbours = Neighbours::watch();
@@ -118,6 +116,20 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
         },
     );
     captured.and(streamed).and(told)
+}
+
+/// Opens the file, and gives all privileges up: from then on nothing is opened but the files of `--rotate`.
+fn open_and_drop(plan: &CapturePlan, patience: Patience) -> Result<Sink, Failure> {
+    let open = || Sink::open(plan.sink.clone(), head(plan), patience);
+    if plan.sink.rotate.is_some() {
+        // All by the same user: who may not open the later ones may not open the first.
+        privileges::drop_to(plan.user)?;
+        sink::check_directory(&plan.sink)?;
+        return open();
+    }
+    let sink = open()?;
+    privileges::drop_to(plan.user)?;
+    Ok(sink)
 }
 
 /// Holds a short slice until it is dropped; what is to be told where the kernel grants none.

@@ -1,20 +1,49 @@
-//! Files that a command writes: none of somebody else's is overwritten by a slip of the hand.
+//! Files that a command reads and writes, each opened with the rights of [who asked for it](crate::user) and no more.
+//!
+//! What is written is nobody else's to read, and overwrites nothing by accident: a capture has what others said, and a
+//! path in a directory that all may write to can have been prepared by anybody.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
 use crate::failure::Failure;
+use crate::user::{as_caller, exceeds_caller};
+
+/// Opens a file to read it.
+///
+/// # Errors
+/// Those of the system, for who asked for it.
+pub fn open(path: &Path) -> io::Result<File> {
+    as_caller(|| File::open(path))
+}
+
+/// Part of a file's content, for a message; `…` in a process that [may do more](exceeds_caller) than who reads the message.
+pub fn quoted<T: fmt::Display>(content: T) -> Quoted<T> {
+    Quoted(content)
+}
+
+/// See [`quoted`].
+#[derive(Clone, Copy, Debug)]
+pub struct Quoted<T>(T);
+
+impl<T: fmt::Display> fmt::Display for Quoted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if exceeds_caller() { f.write_str("…") } else { self.0.fmt(f) }
+    }
+}
 
 /// A file that is opened before a run and written at its end, so that a path that cannot be written is
 /// refused before anything was measured.
 ///
 /// One that exists is refused, a dangling link included, unless overwriting was asked for; a link at the
-/// path's end is never followed. What a run that breaks off has made and not written is removed.
+/// path's end is never followed. It belongs to who asked for it, who alone may read and write it. What a run that breaks
+/// off has made and not written is removed.
 ///
 /// ```
 /// use softtimers_cli::file::OutputFile;
@@ -42,24 +71,35 @@ impl OutputFile {
     /// # Errors
     /// A usage failure if it exists and `force` is not given, or cannot be written.
     pub fn create(path: &Path, flag: &str, force: bool) -> Result<Self, Failure> {
-        let mut options = OpenOptions::new();
-        options.write(true).custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
-        let opened = match options.clone().create_new(true).open(path) {
-            Ok(file) => Ok((file, true)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && force => {
-                options.open(path).map(|file| (file, false))
+        let opened = as_caller(|| {
+            let mut options = OpenOptions::new();
+            options
+                .write(true)
+                .mode(PRIVATE)
+                .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
+            match options.clone().create_new(true).open(path) {
+                Ok(file) => Ok((file, true)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && force => {
+                    let file = options.open(path)?;
+                    make_private(&file)?;
+                    Ok((file, false))
+                }
+                Err(error) => Err(error),
             }
-            Err(error) => Err(error),
-        };
+        });
         let (file, fresh) = opened.map_err(|error| {
             let shown = path.display();
             match error.kind() {
-                _ if path.is_dir() => {
+                _ if looked_at(path, |path| fs::metadata(path)).is_some_and(|found| found.is_dir()) => {
                     Failure::usage(format_args!("{flag} '{shown}': a directory, not a file"))
                 }
-                _ if path.is_symlink() => Failure::usage(format_args!(
-                    "{flag} '{shown}': is a symbolic link; give the path it leads to"
-                )),
+                _ if looked_at(path, |path| fs::symlink_metadata(path))
+                    .is_some_and(|found| found.is_symlink()) =>
+                {
+                    Failure::usage(format_args!(
+                        "{flag} '{shown}': is a symbolic link; give the path it leads to"
+                    ))
+                }
                 io::ErrorKind::AlreadyExists => {
                     Failure::usage(format_args!("{flag} '{shown}': exists; --force overwrites it"))
                 }
@@ -116,14 +156,6 @@ impl OutputFile {
         Ok(())
     }
 
-    /// Gives a file that was made here to this user.
-    pub fn hand_to(&self, uid: u32, gid: u32) {
-        if self.fresh {
-            // If it cannot be, it is still open, and readable for who asked for it.
-            let _ = std::os::unix::fs::fchown(&self.file, Some(uid), Some(gid));
-        }
-    }
-
     /// Whether it has a length, and keeps what is written: no pipe, no device.
     pub fn is_regular(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.is_file())
@@ -164,10 +196,40 @@ impl Drop for OutputFile {
     fn drop(&mut self) {
         if self.fresh {
             // An empty file would only be in the way of the next run.
-            let _ = fs::remove_file(&self.path);
+            let _ = as_caller(|| fs::remove_file(&self.path));
         }
     }
 }
+
+/// Lets nobody but its owner read a file that exists, who must be who overwrites it: another would keep the right to.
+fn make_private(file: &File) -> io::Result<()> {
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Ok(());
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!(
+            "belongs to user {}, who could read it; remove it first",
+            found.uid()
+        )));
+    }
+    if found.mode() & 0o777 == PRIVATE {
+        Ok(())
+    } else {
+        file.set_permissions(fs::Permissions::from_mode(PRIVATE))
+    }
+}
+
+/// What who asked for the run is told of a path.
+fn looked_at(
+    path: &Path,
+    look: impl FnOnce(&Path) -> io::Result<fs::Metadata> + Send,
+) -> Option<fs::Metadata> {
+    as_caller(|| look(path)).ok()
+}
+
+/// For the owner alone.
+const PRIVATE: u32 = 0o600;
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,7 @@
-//! Ctrl-C ends a run with its summary; a second one ends it at once.
+//! Ctrl-C, SIGTERM and SIGHUP end a run with its summary; a second one of them ends it at once.
+//!
+//! All three, in every command: whoever closes a terminal, or stops a service, wants the figures that there are as much as
+//! who presses Ctrl-C. Where SIGHUP is ignored from the start, as under `nohup`, it stays ignored.
 //!
 //! A signal can arrive between looking at a flag and falling asleep, and the sleep then lasts. So
 //! there are two views of the same thing: a flag, cheap enough for a busy loop, and a descriptor
@@ -15,7 +18,7 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use softtimers::HeldSignals;
 
-/// Whether SIGINT or SIGTERM has arrived since [`Interrupt::listen`].
+/// Whether SIGINT, SIGTERM or SIGHUP has arrived since [`Interrupt::listen`].
 #[derive(Debug)]
 pub struct Interrupt {
     arrived: Arc<AtomicBool>,
@@ -44,12 +47,12 @@ impl Ender {
 }
 
 impl Interrupt {
-    /// Takes both signals over for the rest of the process's life.
+    /// Takes the signals over for the rest of the process's life.
     ///
     /// # Errors
     /// If the system has no descriptors left or refuses the handler.
     pub fn listen() -> io::Result<Self> {
-        Interrupt::listen_for(&[SIGINT, SIGTERM], true)
+        Interrupt::listen_for(signals(), true)
     }
 
     /// As [`listen`](Self::listen), but a second signal does nothing by itself until [`end_at_next`](Self::end_at_next):
@@ -58,18 +61,7 @@ impl Interrupt {
     /// # Errors
     /// As [`listen`](Self::listen).
     pub fn listen_each() -> io::Result<Self> {
-        Interrupt::listen_for(&[SIGINT, SIGTERM], false)
-    }
-
-    /// Takes SIGHUP over as well, for a run whose files must be ended when its terminal goes away. Where that signal is
-    /// ignored, as under `nohup`, it stays so.
-    ///
-    /// # Errors
-    /// As [`listen`](Self::listen).
-    pub fn listen_to_hang_up() -> io::Result<Self> {
-        let ignored = is_ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP);
-        let signals = [SIGINT, SIGTERM, SIGHUP];
-        Interrupt::listen_for(if ignored { &signals[..2] } else { &signals }, true)
+        Interrupt::listen_for(signals(), false)
     }
 
     fn listen_for(signals: &[i32], second_kills: bool) -> io::Result<Self> {
@@ -167,6 +159,14 @@ impl AsFd for Interrupt {
         self.readable.as_fd()
     }
 }
+
+/// Those that end a run.
+fn signals() -> &'static [i32] {
+    let ignored = is_ignored(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), SIGHUP);
+    if ignored { &SIGNALS[..2] } else { &SIGNALS }
+}
+
+const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Whether a process of this `/proc/PID/status` ignores a signal.
 fn is_ignored(status: &str, signal: i32) -> bool {

@@ -13,7 +13,7 @@
 //!   [`echo`], [`mod@probe`], [`sim`], [`noise`], [`report`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
-//! - what is reported: [`distribution`], [`gaps`], [`withheld`], [`machine`], [`ticks`], [`output`], [`stream`], [`mod@file`], [`failure`].
+//! - what is reported: [`distribution`], [`gaps`], [`withheld`], [`machine`], [`ticks`], [`output`], [`stream`], [`mod@file`], with the rights of the [`user`] who asked, [`failure`].
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
@@ -55,6 +55,7 @@ pub mod stream;
 pub mod ticks;
 pub mod units;
 mod usage;
+pub mod user;
 pub mod wan;
 pub mod wire;
 pub mod withheld;

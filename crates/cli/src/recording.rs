@@ -25,6 +25,9 @@ use std::io::{self, Cursor, Read};
 use serde::Serialize;
 use softtimers_core::{Timestamp, Trace, TraceBuilder};
 
+use crate::file::quoted;
+use crate::user::exceeds_caller;
+
 pub use fit::Fit;
 
 /// What was read, ready to be replayed.
@@ -94,8 +97,8 @@ pub fn read(mut input: impl Read, fit: &Fit) -> Result<Recording, RecordingError
     let input = Cursor::new(head).chain(input);
     let mut collector = Collector { fit: *fit, trace: TraceBuilder::default(), changed: Changed::default() };
     let end = match format {
-        Format::Pcap => capture::pcap(input, &mut collector)?,
-        Format::Pcapng => capture::pcapng(input, &mut collector)?,
+        Format::Pcap => capture::pcap(input, &mut collector).map_err(RecordingError::unquoting)?,
+        Format::Pcapng => capture::pcapng(input, &mut collector).map_err(RecordingError::unquoting)?,
         Format::Csv => csv::read(input, &mut collector)?,
         Format::Ita => archive::read(input, &mut collector)?,
     };
@@ -121,7 +124,7 @@ fn sniff(head: &[u8]) -> Result<Format, String> {
         _ if is_text(head) => Ok(if begins_with(head, archive::is_line) { Format::Ita } else { Format::Csv }),
         _ => {
             let first: Vec<String> = head.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-            Err(format!("the file begins with {}; {allowed}", first.join(" ")))
+            Err(format!("the file begins with {}; {allowed}", quoted(first.join(" "))))
         }
     }
 }
@@ -183,6 +186,12 @@ impl RecordingError {
 
     fn in_line(line: u64, byte: u64, problem: impl fmt::Display) -> Self {
         RecordingError { line: Some(line), ..RecordingError::at(byte, problem) }
+    }
+
+    /// The same, without the numbers of a capture's headers where nothing may be [`quoted`].
+    fn unquoting(self) -> Self {
+        let problem = "not as in a capture, or cut off, or not to be read";
+        if exceeds_caller() { RecordingError { problem: problem.to_owned(), ..self } } else { self }
     }
 
     /// Where the record begins that is wrong: bytes from the beginning of the file.

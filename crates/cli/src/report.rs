@@ -37,6 +37,7 @@ use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
 use crate::output::{Output, Report, Run, Table, say};
 use crate::progress::Progress;
+use crate::user::as_caller;
 use catalogue::{Part, SECTIONS, Section};
 use figure::Drawn;
 use saved::{INCONCLUSIVE, Made, Runs};
@@ -185,7 +186,7 @@ impl ReportPlan {
         let of_source = object.file_stem().and_then(|stem| stem.to_str()).and_then(source::find).is_some();
         let parent = object.parent().filter(|parent| !parent.as_os_str().is_empty());
         // What cannot be found yet has no runs in it, unless it will be made under the same name.
-        let place = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let place = |path: &Path| as_caller(|| fs::canonicalize(path)).unwrap_or_else(|_| path.to_owned());
         if of_source && place(parent.unwrap_or(Path::new("."))) == place(runs) {
             let (out, name) = (self.out.display(), object.file_name().unwrap_or_default().display());
             return Err(Failure::usage(format_args!(
@@ -212,7 +213,7 @@ impl ReportPlan {
         let mut kept = vec![];
         if let Some(directory) = &self.run {
             let refused = |error| Failure::usage(format_args!("--run '{}': {error}", directory.display()));
-            fs::create_dir_all(directory).map_err(refused)?;
+            as_caller(|| fs::create_dir_all(directory)).map_err(refused)?;
             for source in &sources {
                 let path = directory.join(format!("{}.json", source.name));
                 kept.push(OutputFile::create(&path, "--run", self.force)?);

@@ -56,12 +56,23 @@ struct Capture {
 impl Capture {
     /// In the middle, of the cable to near.
     fn start(hosts: &Hosts, file: &Path, flags: &str) -> Self {
+        Capture::start_by(hosts, file, flags, None)
+    }
+
+    /// Likewise, as sudo starts it for this user, or as root.
+    fn start_by(hosts: &Hosts, file: &Path, flags: &str, user: Option<&str>) -> Self {
         let udp = file.with_file_name("udp.code");
         let _ = fs::write(&udp, UDP);
         let flags = flags.replace("--filter udp", &format!("--filter-code {}", udp.display()));
         let file = file.display();
-        let mut child =
-            hosts.command(&format!("capture wa -w {file} --duration 60s {flags}")).spawn().unwrap();
+        let mut command = hosts.command(&format!("capture wa -w {file} --duration 60s {flags}"));
+        for variable in ["SUDO_UID", "SUDO_GID"] {
+            match user {
+                Some(user) => command.env(variable, user),
+                None => command.env_remove(variable),
+            };
+        }
+        let mut child = command.spawn().unwrap();
         let mut words = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         words.read_line(&mut line).unwrap();
@@ -159,7 +170,7 @@ fn frames_are_in_the_file_while_it_runs_and_privileges_are_gone() {
     hosts::with("clive", |hosts| {
         let place = Place::new("live");
         let file = place.file("t.pcapng");
-        let capture = Capture::start(hosts, &file, "--json --filter udp --max-delay 5ms");
+        let capture = Capture::start_by(hosts, &file, "--json --filter udp --max-delay 5ms", Some("12345"));
         send(hosts, [100; 3]);
         wait_for(&file, 3 * (32 + 144));
         for task in fs::read_dir(format!("/proc/{}/task", capture.id())).unwrap() {
@@ -172,7 +183,7 @@ fn frames_are_in_the_file_while_it_runs_and_privileges_are_gone() {
             );
         }
         let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(&file).unwrap());
-        assert_ne!(owner, 0, "the file is the user's");
+        assert_eq!(owner, 12_345, "the file is the user's");
         let (code, report, words) = capture.end(Signal::TERM);
         assert_eq!((code, of_datagrams(&report)), (Some(0), 3), "{words}");
     });

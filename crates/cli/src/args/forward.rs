@@ -195,7 +195,7 @@ Rules, in a file:
 Presets: the defaults are those that measurements chose; the papers' are `Preset::Paper` of the library.
 
 Exit codes:
-   0  done, also by Ctrl-C or SIGTERM; every --assert held
+   0  done, also by Ctrl-C, SIGTERM or SIGHUP; every --assert held
    1  an --assert did not hold, or the run broke off
    2  bad usage or input; nothing was forwarded
   77  not possible on this machine; the message says what is missing";

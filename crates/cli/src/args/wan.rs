@@ -152,7 +152,7 @@ Values:
   LOSS   1%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
 
 Exit codes:
-   0  done, also by Ctrl-C or SIGTERM; every --assert held
+   0  done, also by Ctrl-C, SIGTERM or SIGHUP; every --assert held
    1  an --assert did not hold, or the run broke off
    2  bad usage or input; nothing was carried
   77  not possible on this machine; the message says what is missing";

@@ -12,7 +12,6 @@
 //! nothing; those in Rust that were held against it did so for expressions as plain as `udp or icmp`. Linking it would ask who
 //! installs this command for a library in C and its headers. So its own program is asked, once, before anything is opened.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -20,8 +19,9 @@ use std::process::{Command, Stdio};
 
 use softtimers::packet::Filter;
 
-use super::privileges::User;
 use crate::failure::Failure;
+use crate::file::{self, quoted};
+use crate::user::User;
 
 /// The filter of an expression, compiled by a process of this user.
 ///
@@ -70,7 +70,7 @@ pub fn of_file(path: &Path) -> Result<Filter, Failure> {
         Failure::usage(format_args!("--filter-code '{}': {why}", path.display()))
     };
     let mut text = String::new();
-    let opened = File::open(path).map_err(|error| refused(&error))?;
+    let opened = file::open(path).map_err(|error| refused(&error))?;
     opened.take(LONGEST_FILE).read_to_string(&mut text).map_err(|error| refused(&error))?;
     of_decimal(&text).map_err(|problem| refused(&problem))
 }
@@ -79,17 +79,17 @@ pub fn of_file(path: &Path) -> Result<Filter, Failure> {
 fn of_decimal(text: &str) -> Result<Filter, String> {
     let mut lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
     let count: usize = match lines.next() {
-        Some((_, line)) => {
-            line.parse().map_err(|_| format!("line 1: '{line}', not how many instructions follow"))?
-        }
+        Some((_, line)) => line
+            .parse()
+            .map_err(|_| format!("line 1: '{}', not how many instructions follow", quoted(line)))?,
         None => return Err("it is empty; 'tcpdump -ddd EXPRESSION' prints one".to_owned()),
     };
     let instructions: Vec<_> = lines
         .map(|(at, line)| instruction(line).ok_or((at, line)))
         .collect::<Result<_, _>>()
-        .map_err(|(at, line)| format!("line {}: '{line}', not four numbers", at + 1))?;
+        .map_err(|(at, line)| format!("line {}: '{}', not four numbers", at + 1, quoted(line)))?;
     if instructions.len() != count {
-        return Err(format!("{} instructions, where line 1 says {count}", instructions.len()));
+        return Err(format!("{} instructions, where line 1 says {}", instructions.len(), quoted(count)));
     }
     Filter::new(instructions).map_err(|error| error.to_string())
 }

@@ -5,18 +5,19 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::{Access, access};
+use rustix::process::getuid;
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::pcapng;
 use super::pipe::{GRACE, Patience, Pipe, Trouble};
-use super::privileges::User;
 use crate::failure::Failure;
 use crate::file::OutputFile;
 use crate::units::show_duration;
+use crate::user::{User, as_caller};
 
 /// When another file is begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,17 +80,11 @@ enum Output {
 }
 
 impl Sink {
-    /// Opens the first file, which then is this user's, and begins with `head`. Who reads a pipe is waited for with
-    /// `patience`.
+    /// Opens the first file, which begins with `head`. Who reads a pipe is waited for with `patience`.
     ///
     /// # Errors
     /// A usage failure if it exists or cannot be written.
-    pub fn open(
-        config: SinkConfig,
-        head: Vec<u8>,
-        owner: Option<User>,
-        patience: Patience,
-    ) -> Result<Self, Failure> {
+    pub fn open(config: SinkConfig, head: Vec<u8>, patience: Patience) -> Result<Self, Failure> {
         let pipe = |to: BorrowedFd<'_>| {
             let opened = to.try_clone_to_owned().and_then(|to| Pipe::new(to, patience));
             opened.map(Output::Pipe).map_err(|error| Failure::broke_off("opening the output", &error))
@@ -98,9 +93,6 @@ impl Sink {
             pipe(io::stdout().as_fd())?
         } else {
             let mut file = create(&config, 1)?;
-            if let Some(User { uid, gid }) = owner {
-                file.hand_to(uid, gid);
-            }
             if file.is_regular() { Output::File(file) } else { pipe(file.stream())? }
         };
         let begun = Monotonic.now();
@@ -184,33 +176,39 @@ impl Sink {
     }
 }
 
-/// Whether the files after the first can be made by `user`, or by who this process is.
+/// Whether all files of `--rotate` can be made by `user`, whom the capture becomes: those after the first are opened when it
+/// has, and by then it can become nobody else.
+///
+/// # Errors
+/// A usage failure where somebody who called `sudo` wants them to be another user's.
+pub fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Failure> {
+    let caller = User::caller().map_err(Failure::usage)?;
+    match user {
+        Some(user) if config.rotate.is_some() && !caller.is_root() && user.uid != caller.uid => {
+            let (uid, caller) = (user.uid, caller.uid);
+            Err(Failure::usage(format_args!(
+                "--rotate: files are opened with the rights of user {caller}, and user {uid} has others; leave --user out"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether this process, as it is now, can make files beside the first.
 ///
 /// # Errors
 /// A usage failure if not.
-pub fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Failure> {
+pub fn check_directory(config: &SinkConfig) -> Result<(), Failure> {
     let directory = match config.path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    // One that is not there is refused when the first file is opened.
-    let (Some(user), Some(_), Ok(found)) = (user, config.rotate, directory.metadata()) else { return Ok(()) };
-    let shift = if found.uid() == user.uid {
-        6
-    } else if found.gid() == user.gid {
-        3
-    } else {
-        0
-    };
-    let may = user.uid == 0 || found.mode() >> shift & WRITE_AND_SEARCH == WRITE_AND_SEARCH;
-    if may {
-        return Ok(());
-    }
-    Err(Failure::usage(format_args!(
-        "--rotate: files after the first are made by user {}, who may not in '{}'; --user names another",
-        user.uid,
-        directory.display()
-    )))
+    as_caller(|| Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)).map_err(|error| {
+        let (user, directory) = (getuid().as_raw(), directory.display());
+        Failure::usage(format_args!(
+            "--rotate: files are made by user {user}, who may not in '{directory}' ({error}); --user names another"
+        ))
+    })
 }
 
 fn why(trouble: Trouble, path: &Path) -> Why {
@@ -248,8 +246,6 @@ fn name(config: &SinkConfig, number: u64) -> PathBuf {
     config.path.with_file_name(name)
 }
 
-/// Of a directory's mode, for the last of its three kinds of users.
-const WRITE_AND_SEARCH: u32 = 0o3;
 /// What a file's last blocks need at most.
 const ENDING: usize = 128;
 
@@ -267,21 +263,5 @@ mod tests {
         assert_eq!(named("/tmp/a.b.pcapng", rotate), "/tmp/a.b-00012.pcapng");
         assert_eq!(named("trace", rotate), "trace-00012");
         assert_eq!(named("trace.pcapng", None), "trace.pcapng");
-    }
-
-    #[test]
-    fn later_files_need_a_directory_that_their_user_may_write_to() {
-        let path = std::env::temp_dir().join(format!("softtimers-rotation-{}", std::process::id()));
-        std::fs::create_dir(&path).unwrap();
-        let mut config = SinkConfig { path: path.join("t.pcapng"), force: false, rotate: None };
-        let stranger = Some(User { uid: 4_000_000_001, gid: 4_000_000_001 });
-        let unlimited = check_rotation(&config, stranger);
-        config.rotate = Some(Rotate::Bytes(1 << 20));
-        let refused = check_rotation(&config, stranger);
-        let own =
-            check_rotation(&config, Some(User { uid: path.metadata().unwrap().uid(), gid: 4_000_000_001 }));
-        std::fs::remove_dir(&path).unwrap();
-        assert_eq!((unlimited, own), (Ok(()), Ok(())));
-        assert!(refused.unwrap_err().to_string().contains("--user names another"));
     }
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 
 use super::rules::{Rules, parse};
+use crate::user::as_caller;
 
 /// A file, and which state of it was read.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl RuleFile {
 
     /// Looks whether it has changed: its new rules, or why they cannot be used, once for each change.
     pub fn look(&mut self) -> Option<Result<Rules, String>> {
-        let state = std::fs::metadata(&self.path).ok().map(|metadata| State::of(&metadata));
+        let state = as_caller(|| std::fs::metadata(&self.path)).ok().map(|metadata| State::of(&metadata));
         let still = std::mem::replace(&mut self.looked, state) == state;
         if state == self.read || !still {
             return None;
@@ -92,7 +93,8 @@ fn read(path: &Path, purpose: Purpose) -> Result<(Rules, State), String> {
     let told = |error: std::io::Error| format!("{shown}: {error}");
     // A pipe must not keep the relay waiting for somebody to write.
     let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
-    let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(told)?;
+    let opened = as_caller(|| OpenOptions::new().read(true).custom_flags(flags).open(path));
+    let file: File = opened.map_err(told)?;
     let metadata = file.metadata().map_err(told)?;
     if !metadata.is_file() {
         return Err(format!("{shown}: not a regular file"));

@@ -22,6 +22,7 @@ use super::rules::{Filter, Revision, Rules};
 use super::wake::{Waker, Woken, pair};
 use crate::failure::{Failure, one_line};
 use crate::output::say;
+use crate::user::stay_caller;
 
 /// The rules in use, for all pollers.
 #[derive(Debug)]
@@ -122,6 +123,8 @@ impl RuleWatch {
         let Some(mut file) = self.file.take() else { return Ok(()) };
         let book = Arc::downgrade(&self.book);
         let watch = move || {
+            // Each look takes them on again if that fails, and says why a file cannot be read then.
+            let _ = stay_caller();
             loop {
                 thread::park_timeout(RuleFile::LOOK);
                 let Some(book) = Weak::upgrade(&book) else { return };

@@ -8,11 +8,12 @@ use softtimers::packet::Filter;
 use super::End;
 use crate::args::CaptureArgs;
 use crate::capture::filter;
-use crate::capture::privileges::User;
+use crate::capture::privileges::to_become;
 use crate::capture::sink::SinkConfig;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::units::show_duration;
+use crate::user::User;
 
 /// A run of `capture`.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ impl CapturePlan {
         }
         let output = Output::from(&args.output);
         check_file(args, &output)?;
-        let user = User::to_become(args.user.as_deref())?;
+        let user = to_become(args.user.as_deref())?;
         let filter = match (&args.filter, &args.filter_code) {
             (Some(expression), _) => Some(filter::of_expression(expression, user)?),
             (None, Some(path)) => Some(filter::of_file(path)?),

@@ -1,6 +1,5 @@
 //! What `replay` will do: its recording read, and what is left of it.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -9,6 +8,7 @@ use softtimers_core::PaceConfig;
 
 use crate::args::{ReplayArgs, Timer};
 use crate::failure::Failure;
+use crate::file;
 use crate::pattern::SendPattern;
 use crate::recording::{self, Changed, Fit};
 use crate::replay::Summary;
@@ -113,7 +113,7 @@ pub struct ReplayConfig {
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn Read>> {
-    if path.as_os_str() == "-" { Ok(Box::new(io::stdin().lock())) } else { Ok(Box::new(File::open(path)?)) }
+    if path.as_os_str() == "-" { Ok(Box::new(io::stdin().lock())) } else { Ok(Box::new(file::open(path)?)) }
 }
 
 #[cfg(test)]

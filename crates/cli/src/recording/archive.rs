@@ -11,6 +11,7 @@ use std::io::Read;
 
 use softtimers_core::Timestamp;
 
+use crate::file::quoted;
 use crate::units;
 
 use super::{Collector, Packet, RecordingError, lines};
@@ -29,12 +30,12 @@ fn packet(text: &str) -> Result<Packet, String> {
     let fields: Vec<&str> = text.split_whitespace().collect();
     let (time, length) = match fields[..] {
         [time, length] | [time, _, _, _, _, length] => (time, length),
-        _ => return Err(format!("'{text}': {EXPECTED} is expected")),
+        _ => return Err(format!("'{}': {EXPECTED} is expected", quoted(text))),
     };
     let nanos = lines::nanos(time, 1_000_000_000)
-        .ok_or_else(|| format!("'{time}' is no time in seconds, such as 12 or 12.003056"))?;
-    let length =
-        units::scaled(length, 1).ok_or_else(|| format!("'{length}' is no length in bytes, such as 64"))?;
+        .ok_or_else(|| format!("'{}' is no time in seconds, such as 12 or 12.003056", quoted(time)))?;
+    let length = units::scaled(length, 1)
+        .ok_or_else(|| format!("'{}' is no length in bytes, such as 64", quoted(length)))?;
     Ok(Packet { time: Timestamp::from_nanos(nanos), length, link: None })
 }
 

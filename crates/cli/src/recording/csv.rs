@@ -11,6 +11,7 @@ use std::io::Read;
 
 use softtimers_core::Timestamp;
 
+use crate::file::quoted;
 use crate::units;
 
 use super::{Collector, Packet, RecordingError, lines};
@@ -35,19 +36,19 @@ fn is_head(text: &str) -> Result<bool, String> {
     let names = text.split_once(',').map(|(time, length)| (time.trim(), length.trim()));
     match names {
         Some(("t_us", "len" | "len_bytes")) => Ok(true),
-        _ => Err(format!("a head of '{text}': the columns are t_us,len")),
+        _ => Err(format!("a head of '{}': the columns are t_us,len", quoted(text))),
     }
 }
 
 fn packet(text: &str) -> Result<Packet, String> {
     let (time, length) = text
         .split_once(',')
-        .ok_or_else(|| format!("'{text}': a time and a length are expected, t_us,len"))?;
+        .ok_or_else(|| format!("'{}': a time and a length are expected, t_us,len", quoted(text)))?;
     let (time, length) = (time.trim(), length.trim());
     let nanos = lines::nanos(time, 1_000)
-        .ok_or_else(|| format!("'{time}' is no time in microseconds, such as 12 or 12.5"))?;
-    let length =
-        units::scaled(length, 1).ok_or_else(|| format!("'{length}' is no length in bytes, such as 1200"))?;
+        .ok_or_else(|| format!("'{}' is no time in microseconds, such as 12 or 12.5", quoted(time)))?;
+    let length = units::scaled(length, 1)
+        .ok_or_else(|| format!("'{}' is no length in bytes, such as 1200", quoted(length)))?;
     Ok(Packet { time: Timestamp::from_nanos(nanos), length, link: None })
 }
 

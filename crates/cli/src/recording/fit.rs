@@ -11,6 +11,7 @@
 
 use std::net::IpAddr;
 
+use crate::file::quoted;
 use crate::wire::{MAX_SIZE, MIN_SIZE};
 
 use super::Changed;
@@ -50,7 +51,10 @@ impl Fit {
             (None, None) => 0,
             (None, Some(link)) => {
                 let before_ip = link_header(link).ok_or_else(|| {
-                    format!("a packet of link type {link}: how long its headers are is not known; say it with --headers")
+                    format!(
+                        "a packet of link type {}: how long its headers are is not known; say it with --headers",
+                        quoted(link)
+                    )
                 })?;
                 before_ip + self.added
             }
@@ -59,14 +63,15 @@ impl Fit {
         let most = MAX_SIZE as u64;
         if payload > most && !self.clamp {
             return Err(format!(
-                "a packet of {length} bytes, {payload} without headers: a datagram carries at most {most}; \
-                 --clamp sends as much of it"
+                "a packet of {} bytes, {} without headers: a datagram carries at most {most}; --clamp sends as much of it",
+                quoted(length),
+                quoted(payload)
             ));
         }
         changed.lengthened += u64::from(payload < u64::from(self.least));
         changed.cut += u64::from(payload > most);
         let fitting = payload.clamp(self.least.into(), most);
-        u16::try_from(fitting).map_err(|_| format!("a packet of {length} bytes: too long"))
+        u16::try_from(fitting).map_err(|_| format!("a packet of {} bytes: too long", quoted(length)))
     }
 }
 

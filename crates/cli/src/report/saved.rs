@@ -18,8 +18,10 @@ use serde_json::{Value, json};
 
 use super::source::{SOURCES, Source};
 use crate::failure::{Failure, one_line};
+use crate::file::{self, quoted};
 use crate::output::Report;
 use crate::sim::report::SimReport;
+use crate::user::as_caller;
 
 /// What was saved, by source.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -49,13 +51,13 @@ impl Runs {
     /// A usage failure if it cannot be read, or has no such file.
     pub fn read(directory: &Path) -> Result<Self, Failure> {
         let shown = directory.display();
-        if let Err(error) = fs::read_dir(directory) {
+        if let Err(error) = as_caller(|| fs::read_dir(directory)) {
             return Err(Failure::usage(format_args!("--from '{shown}': {error}")));
         }
         let mut runs = Runs::default();
         for source in SOURCES {
             let path = directory.join(format!("{}.json", source.name));
-            match fs::File::open(&path) {
+            match file::open(&path) {
                 Ok(file) => runs.keep(source, parsed(file)),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => runs.keep(source, Err(format!("cannot be read: {error}"))),
@@ -98,6 +100,7 @@ impl Runs {
         let schema = text(output, "schema");
         if schema.starts_with(SIM) && schema != SimReport::SCHEMA {
             let (found, read) = (tamed(schema), SimReport::SCHEMA);
+            let found = quoted(found);
             return Err(format!(
                 "{source}: {found}, which other versions print; this one reads {read}: run it again"
             ));

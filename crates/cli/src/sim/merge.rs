@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs;
+use std::io::read_to_string;
 use std::path::Path;
 
 use crate::args::sim::SimMergeArgs;
 use crate::failure::Failure;
+use crate::file;
 use crate::output::print;
 
 use super::csv::HEAD;
@@ -17,10 +18,11 @@ use super::csv::HEAD;
 /// A usage failure that names the file and the line that is wrong or of another sweep, or the points that are missing.
 pub fn run(args: &SimMergeArgs) -> Result<(), Failure> {
     let mut whole = Whole::default();
-    for file in &args.files {
-        let text = fs::read_to_string(file)
-            .map_err(|error| Failure::usage(format_args!("file '{}': {error}", file.display())))?;
-        whole.add(file, &text)?;
+    for path in &args.files {
+        let text = file::open(path)
+            .and_then(read_to_string)
+            .map_err(|error| Failure::usage(format_args!("file '{}': {error}", path.display())))?;
+        whole.add(path, &text)?;
     }
     print(&whole.finish()?)
 }

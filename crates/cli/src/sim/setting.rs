@@ -1,9 +1,10 @@
 //! Values of an experiment's parameters, as they are typed.
 
-use std::fs::File;
+use std::path::Path;
 
 use softtimers_sim::{Kind, Setting};
 
+use crate::file;
 use crate::recording::{self, Fit};
 use crate::units;
 
@@ -34,7 +35,7 @@ pub fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
         }
         Kind::Trace if text == NONE => Ok(Setting::Trace(None)),
         Kind::Trace => {
-            let file = File::open(text).map_err(|error| error.to_string())?;
+            let file = file::open(Path::new(text)).map_err(|error| error.to_string())?;
             let read = recording::read(file, &Fit::AS_RECORDED).map_err(|error| error.to_string())?;
             Ok(Setting::Trace(Some(read.trace)))
         }

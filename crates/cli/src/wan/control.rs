@@ -26,6 +26,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use softtimers_wan::Way;
 
 use super::setting::{Change, Setting};
+use crate::user::as_caller;
 
 /// A Unix socket that takes commands.
 #[derive(Debug)]
@@ -62,14 +63,17 @@ impl Control {
     /// # Errors
     /// `AddrInUse` if something else is there; what else the system says of it.
     pub fn bind(path: &Path) -> io::Result<Self> {
-        let listener = match listen(path) {
+        let listen = || match listen(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 remove_abandoned(path)?;
                 listen(path)
             }
             outcome => outcome,
-        }?;
-        let file = fs::symlink_metadata(path).ok().map(|metadata| identity(&metadata));
+        };
+        let (listener, file) = as_caller(|| {
+            let listener = listen()?;
+            Ok((listener, fs::symlink_metadata(path).ok().map(|metadata| identity(&metadata))))
+        })?;
         let control =
             Control { listener, path: path.to_owned(), file, connections: Default::default(), clock: 0 };
         control.listener.set_nonblocking(true)?;
@@ -199,11 +203,11 @@ impl AsFd for Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        let now = fs::symlink_metadata(&self.path).ok().map(|metadata| identity(&metadata));
-        if now.is_some() && now == self.file {
-            // Nobody is left to tell.
-            let _ = fs::remove_file(&self.path);
-        }
+        // Nobody is left to tell of an error.
+        let _ = as_caller(|| {
+            let now = fs::symlink_metadata(&self.path).ok().map(|metadata| identity(&metadata));
+            if now.is_some() && now == self.file { fs::remove_file(&self.path) } else { Ok(()) }
+        });
     }
 }
 

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::child::Process;
 use crate::distribution::Distribution;
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
 use crate::output::{Output, Report, Run, Table, say};
 use crate::units::show_duration;
@@ -78,10 +79,22 @@ pub fn run(output: &Output) -> Result<(), Failure> {
     };
     output.check_keys(&run)?;
     let neighbours = Neighbours::watch();
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
     let mut report = SelfTestReport::default();
+    let mut fallbacks = vec![];
     for megabits in RATES {
         say(format_args!("{megabits} Mbit/s for {}", show_duration(LENGTH)));
-        let rate = one_rate(megabits * 1_000_000)?;
+        let rate = one_rate(megabits * 1_000_000, &interrupt);
+        if interrupt.arrived() {
+            fallbacks.push(format!(
+                "ended by a signal after {} of {} rates",
+                report.rates.len(),
+                RATES.len()
+            ));
+            break;
+        }
+        let Some(rate) = rate? else { break };
         let (held, reached) = (rate.own_loss == 0, rate.sent_bps >= 0.99 * rate.target_bps as f64);
         if held && reached {
             report.limit_bps = Some(rate.target_bps);
@@ -94,13 +107,15 @@ pub fn run(output: &Output) -> Result<(), Failure> {
     let interference = neighbours.so_far();
     output.finish(&Run {
         machine: &machine.clone().during(interference),
+        fallbacks: &fallbacks,
         inconclusive: interference.inconclusive(),
         report: &report,
         ..run
     })
 }
 
-fn one_rate(target_bps: u64) -> Result<RateReport, Failure> {
+/// `None` if a signal came first.
+fn one_rate(target_bps: u64, interrupt: &Interrupt) -> Result<Option<RateReport>, Failure> {
     let longest = show_duration(LENGTH + MARGIN);
     let receive = ["recv", "127.0.0.1:0", "--once", "--json", "--duration", &longest];
     let (receiver, to) = start("recv", &receive)?.announced("listening on ")?;
@@ -112,10 +127,14 @@ fn one_rate(target_bps: u64) -> Result<RateReport, Failure> {
     let (rate, size, length) = (format!("{target_bps}bit"), SIZE.to_string(), show_duration(LENGTH));
     let send =
         ["send", at, "--rate", &rate, "--size", &size, "--duration", &length, "--json", "--catch-up", "1ms"];
-    let sent: Sent = start("send", &send)?.finish()?;
+    let sender = start("send", &send)?;
+    if !sender.speaks_within(LENGTH + MARGIN, Some(interrupt))? {
+        return Ok(None);
+    }
+    let sent: Sent = sender.finish()?;
     let relayed: Relayed = relay.finish()?;
     drop(receiver);
-    Ok(RateReport {
+    Ok(Some(RateReport {
         target_bps,
         sent_bps: sent.achieved_pps * f64::from(SIZE) * 8.0,
         sent: sent.sent,
@@ -123,7 +142,7 @@ fn one_rate(target_bps: u64) -> Result<RateReport, Failure> {
         own_loss: relayed.clients.recv_drops + relayed.clients.send_drops + relayed.up.measured.overflowed,
         lateness_ns: relayed.up.measured.lateness_ns,
         cpu_share: relayed.cpu_share,
-    })
+    }))
 }
 
 fn start(what: &str, words: &[&str]) -> Result<Process, Failure> {

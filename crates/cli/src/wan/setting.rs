@@ -1,15 +1,17 @@
 //! What can be set of a path, and what the values mean: the same on the command line and at the control
 //! socket.
 
-use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use softtimers_wan::{
     Bottleneck, DeliveryTrace, GilbertElliott, Jitter, Late, Limit, Loss, PathConfig, Probability, Spread,
 };
 
+use crate::file;
 use crate::units::{self, SendRate};
+use crate::user::exceeds_caller;
 
 /// One thing that can be set.
 #[derive(Debug)]
@@ -175,12 +177,15 @@ fn rate(text: &str) -> Result<Change, String> {
 
 fn trace(path: &str) -> Result<Change, String> {
     let mut text = Vec::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
+    let file = file::open(Path::new(path)).map_err(|error| error.to_string())?;
     let read = file.take(MOST_OF_A_TRACE + 1).read_to_end(&mut text).map_err(|error| error.to_string())?;
     if read as u64 > MOST_OF_A_TRACE {
         return Err(format!("longer than {MOST_OF_A_TRACE} bytes"));
     }
-    let trace = DeliveryTrace::parse(&text).map_err(|error| error.to_string())?;
+    let trace = DeliveryTrace::parse(&text).map_err(|error| {
+        // It may quote the line.
+        if exceeds_caller() { format!("line {}: {TRACE_LINES}", error.line()) } else { error.to_string() }
+    })?;
     Ok(Change::Bottleneck(Bottleneck::trace(trace)))
 }
 
@@ -246,6 +251,8 @@ fn share(text: &str) -> Result<Probability, String> {
     Probability::per_billion(parts).map_err(|error| error.to_string())
 }
 
+const TRACE_LINES: &str =
+    "each is a whole number of milliseconds, not below the one before, the last above zero";
 /// A day of one packet a millisecond has less than a gigabyte; recordings have minutes.
 const MOST_OF_A_TRACE: u64 = 64 << 20;
 

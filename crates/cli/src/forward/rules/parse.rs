@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Action, Entrance, Entry, EtherType, Limit, Network, Protocol, Rule, Rules, Span};
 use crate::failure::one_line;
+use crate::file::quoted;
 use crate::units;
 
 /// Why some text is no rules.
@@ -115,12 +116,13 @@ pub(super) fn rule(text: &str) -> Result<Rule, String> {
             "length" => once(word, &mut rule.lengths, span(word, value(word, &mut words)?)?)?,
             "rate" => {
                 let text = value(word, &mut words)?;
-                let rate = units::rate(text).map_err(|error| format!("rate '{text}': {error}"))?;
+                let rate = units::rate(text).map_err(|error| format!("rate '{}': {error}", quoted(text)))?;
                 once(word, &mut rule.rate, Limit { rate, burst: DEFAULT_BURST })?;
             }
             "burst" => {
                 let text = value(word, &mut words)?;
-                let time = units::duration(text).map_err(|error| format!("burst '{text}': {error}"))?;
+                let time =
+                    units::duration(text).map_err(|error| format!("burst '{}': {error}", quoted(text)))?;
                 rule.rate.as_mut().ok_or("'burst' belongs after a 'rate'")?.burst = time;
                 once(word, &mut burst, time)?;
             }
@@ -128,10 +130,10 @@ pub(super) fn rule(text: &str) -> Result<Rule, String> {
                 rule.action = if word == "accept" { Action::Accept } else { Action::Reject };
                 return match words.next() {
                     None => Ok(rule),
-                    Some(more) => Err(format!("'{more}' after '{word}': a rule ends there")),
+                    Some(more) => Err(format!("'{}' after '{word}': a rule ends there", quoted(more))),
                 };
             }
-            _ => return Err(format!("'{word}': {WORDS}")),
+            _ => return Err(format!("'{}': {WORDS}", quoted(word))),
         }
     }
     Err("neither 'accept' nor 'reject' at its end".into())
@@ -152,22 +154,23 @@ fn entrance(text: &str) -> Result<Entrance, String> {
     match text {
         "a" => Ok(Entrance::A),
         "b" => Ok(Entrance::B),
-        _ => Err(format!("on '{text}': a, the first interface, or b, the second")),
+        _ => Err(format!("on '{}': a, the first interface, or b, the second", quoted(text))),
     }
 }
 
 fn kind(text: &str) -> Result<EtherType, String> {
     EtherType::named(text)
-        .ok_or_else(|| format!("type '{text}': arp, ipv4, ipv6, or a number from 0x0600 to 0xffff"))
+        .ok_or_else(|| format!("type '{}': arp, ipv4, ipv6, or a number from 0x0600 to 0xffff", quoted(text)))
 }
 
 fn protocol(text: &str) -> Result<Protocol, String> {
-    Protocol::named(text)
-        .ok_or_else(|| format!("protocol '{text}': tcp, udp, icmp, icmpv6, or a number from 0 to 255"))
+    Protocol::named(text).ok_or_else(|| {
+        format!("protocol '{}': tcp, udp, icmp, icmpv6, or a number from 0 to 255", quoted(text))
+    })
 }
 
 fn network(word: &str, text: &str) -> Result<Network, String> {
-    let refuse = |why: String| format!("{word} '{text}': {why}");
+    let refuse = |why: String| format!("{word} '{}': {why}", quoted(text));
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address
         .parse()
@@ -183,22 +186,22 @@ fn network(word: &str, text: &str) -> Result<Network, String> {
     if address != address.to_canonical() && bits >= MAPPED {
         return Err(refuse(format!(
             "an address of IPv4, to be written {}/{}",
-            address.to_canonical(),
-            bits - MAPPED
+            quoted(address.to_canonical()),
+            quoted(bits - MAPPED)
         )));
     }
     Network::new(address, bits)
-        .ok_or_else(|| refuse(format!("has bits beyond the first {bits}, which are the network's")))
+        .ok_or_else(|| refuse(format!("has bits beyond the first {}, which are the network's", quoted(bits))))
 }
 
 fn span(word: &str, text: &str) -> Result<Span, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (number(first), number(last));
     let (Some(first), Some(last)) = (first, last) else {
-        return Err(format!("{word} '{text}': not a number from 0 to 65535, or FIRST-LAST"));
+        return Err(format!("{word} '{}': not a number from 0 to 65535, or FIRST-LAST", quoted(text)));
     };
     if first > last {
-        return Err(format!("{word} '{text}': the first is above the last"));
+        return Err(format!("{word} '{}': the first is above the last", quoted(text)));
     }
     Ok(Span { first, last })
 }

@@ -1,0 +1,266 @@
+//! With whose rights the paths are opened that somebody names: with theirs, whoever this process is.
+//!
+//! `sudo softtimers capture … -w FILE` is root because an interface needs that. The file does not: opened by root, it could be
+//! put where the caller may not write, or another's could be read. So each path of the command line is opened by a
+//! thread that has become the caller for good, and that ends with the descriptor opened. The kernel then decides about the
+//! whole path, its links included, as it does for every program of theirs; nothing is checked here first.
+//!
+//! ```text
+//!   real user                     the caller                        its rights are taken on
+//!   root, SUDO_UID set            SUDO_UID, SUDO_GID, their groups  in a thread of its own
+//!   root, without                 root                              as it is
+//!   anybody, more by the file     the real user                     in a thread of its own
+//!   anybody                       the real user                     as it is
+//! ```
+//!
+//! `SUDO_UID` is believed of root alone, so that it can only take rights away.
+
+use std::cell::Cell;
+use std::ffi::CString;
+use std::io;
+use std::panic::resume_unwind;
+use std::sync::OnceLock;
+use std::thread;
+
+use nix::unistd;
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid, getegid, geteuid, getgid, getuid};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
+
+/// A user, and the group that goes with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct User {
+    /// The user's number.
+    pub uid: u32,
+    /// The group's.
+    pub gid: u32,
+}
+
+impl User {
+    /// Who has no files.
+    pub const NOBODY: User = User { uid: 65_534, gid: 65_534 };
+
+    /// The user of this name or number; `None` for a name that nobody is known by.
+    pub fn named(name: &str) -> Option<User> {
+        let number: Option<u32> = name.parse().ok().filter(|&number| number != u32::MAX);
+        let known = match number {
+            Some(number) => unistd::User::from_uid(number.into()),
+            None => unistd::User::from_name(name),
+        };
+        let known = known.ok().flatten().map(|user| User { uid: user.uid.as_raw(), gid: user.gid.as_raw() });
+        known.or(number.map(|uid| User { uid, gid: uid }))
+    }
+
+    /// Who asked for this run.
+    ///
+    /// # Errors
+    /// For root with a `SUDO_UID` or `SUDO_GID` that is no number.
+    pub fn caller() -> io::Result<User> {
+        caller().map(|caller| caller.user)
+    }
+
+    /// Whether this is the system's own user.
+    pub fn is_root(self) -> bool {
+        self.uid == 0
+    }
+}
+
+/// Does something, such as opening a path, with the rights of [who asked for this run](User::caller) and no more.
+///
+/// # Errors
+/// Those of `act`; if these rights cannot be taken on, and then `act` is not done.
+///
+/// # Cost
+/// Nothing, where this process has no more rights; else a thread.
+pub fn as_caller<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let caller = caller()?;
+    if !caller.is_exceeded()? {
+        return act();
+    }
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("as the caller".to_owned());
+        let thread = thread.spawn_scoped(scope, || caller.become_for_good().and_then(|()| act()))?;
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// Takes the rights of [who asked for this run](User::caller) on for as long as this thread lives, which opens paths again and
+/// again. Threads that it starts have them, too.
+///
+/// # Errors
+/// What the system refuses.
+pub fn stay_caller() -> io::Result<()> {
+    let caller = caller()?;
+    if caller.is_exceeded()? { caller.become_for_good() } else { Ok(()) }
+}
+
+/// Whether this process began with more rights than who asked for the run. Then no message quotes from a file.
+pub fn exceeds_caller() -> bool {
+    caller().map_or(true, |caller| caller.exceeded)
+}
+
+/// Who asked for the run.
+#[derive(Debug)]
+struct Caller {
+    user: User,
+    /// All groups, where this process has others.
+    groups: Option<Vec<Gid>>,
+    /// Whether the process had more rights when it began.
+    exceeded: bool,
+}
+
+/// What is found the first time holds: a process that gives up rights has the same caller.
+fn caller() -> io::Result<&'static Caller> {
+    static CALLER: OnceLock<Result<Caller, String>> = OnceLock::new();
+    CALLER
+        .get_or_init(|| Caller::find(|name| Some(std::env::var_os(name)?.to_string_lossy().into_owned())))
+        .as_ref()
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why.clone()))
+}
+
+impl Caller {
+    fn find(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let real = User { uid: getuid().as_raw(), gid: getgid().as_raw() };
+        let sudo = if real.is_root() { sudo(variable)? } else { None };
+        let user = sudo.unwrap_or(real);
+        let mut caller = Caller { user, groups: sudo.map(groups), exceeded: true };
+        caller.exceeded = caller.is_exceeded().unwrap_or(true);
+        Ok(caller)
+    }
+
+    /// Whether this thread may do more.
+    fn is_exceeded(&self) -> io::Result<bool> {
+        let User { uid, gid } = self.user;
+        if uid == 0 || IS_CALLER.get() {
+            return Ok(false);
+        }
+        let other = geteuid().as_raw() != uid || getegid().as_raw() != gid;
+        Ok(other || !capabilities(None)?.effective.is_empty())
+    }
+
+    /// Changes this thread alone, as these calls of the kernel do; the C library's would change all threads.
+    fn become_for_good(&self) -> io::Result<()> {
+        let (uid, gid) = (Uid::from_raw(self.user.uid), Gid::from_raw(self.user.gid));
+        let refused = |error: Errno| {
+            io::Error::other(format!(
+                "the rights of user {uid} cannot be taken on: {}",
+                io::Error::from(error)
+            ))
+        };
+        if let Some(groups) = &self.groups {
+            set_thread_groups(groups).map_err(refused)?;
+        }
+        if getegid() != gid || getgid() != gid {
+            set_thread_res_gid(gid, gid, gid).map_err(refused)?;
+        }
+        if geteuid() != uid || getuid() != uid {
+            set_thread_res_uid(uid, uid, uid).map_err(refused)?;
+        }
+        let held = capabilities(None).map_err(refused)?.effective;
+        match without_capabilities() {
+            // A service that may not change them (systemd's @privileged) keeps those that it was given.
+            Err(Errno::PERM) if OF_A_SERVICE.contains(held) => {}
+            done => done.map_err(refused)?,
+        }
+        IS_CALLER.set(true);
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// Whether this thread has taken the caller's rights on.
+    static IS_CALLER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Gives up all capabilities of this thread.
+///
+/// # Errors
+/// What the system refuses.
+pub(crate) fn without_capabilities() -> Result<(), Errno> {
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+}
+
+/// Who called `sudo`; `None` if nobody did, or root.
+fn sudo(variable: impl Fn(&str) -> Option<String>) -> Result<Option<User>, String> {
+    if variable("SUDO_UID").is_none() {
+        return Ok(None);
+    }
+    let number = |name: &str| {
+        let number = variable(name).and_then(|text| text.parse().ok()).filter(|&number| number != u32::MAX);
+        number.ok_or_else(|| format!("{name} is no number, so it is not known whose file this is to be"))
+    };
+    let user = User { uid: number("SUDO_UID")?, gid: number("SUDO_GID")? };
+    Ok((!user.is_root()).then_some(user))
+}
+
+/// All groups of a user; of one that the system does not know, the one that is known.
+fn groups(user: User) -> Vec<Gid> {
+    let known = unistd::User::from_uid(user.uid.into()).ok().flatten();
+    let name = known.and_then(|known| CString::new(known.name).ok());
+    let groups = name.and_then(|name| unistd::getgrouplist(&name, user.gid.into()).ok());
+    groups.map_or_else(
+        || vec![Gid::from_raw(user.gid)],
+        |groups| groups.into_iter().map(|group| Gid::from_raw(group.as_raw())).collect(),
+    )
+}
+
+/// What a service of this command is given, none of which opens a file of somebody else.
+const OF_A_SERVICE: CapabilitySet = CapabilitySet::NET_RAW
+    .union(CapabilitySet::NET_ADMIN)
+    .union(CapabilitySet::NET_BIND_SERVICE)
+    .union(CapabilitySet::BPF)
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::IPC_LOCK)
+    .union(CapabilitySet::SYS_NICE);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_name_or_number() {
+        let named = User::named;
+        assert_eq!(named("root"), Some(User { uid: 0, gid: 0 }));
+        assert_eq!(named("0"), Some(User { uid: 0, gid: 0 }));
+        assert_eq!(named("4000000001"), Some(User { uid: 4_000_000_001, gid: 4_000_000_001 }));
+        for nobody in ["", "no such user", "-1", "4294967295"] {
+            assert_eq!(named(nobody), None, "{nobody}");
+        }
+    }
+
+    #[test]
+    fn sudo_names_both_numbers_or_is_refused() {
+        let sudo = |uid: Option<&'static str>, gid: Option<&'static str>| {
+            sudo(|name| if name == "SUDO_UID" { uid } else { gid }.map(str::to_owned))
+        };
+        assert_eq!((sudo(None, None), sudo(None, Some("5"))), (Ok(None), Ok(None)));
+        assert_eq!(sudo(Some("0"), Some("0")), Ok(None));
+        assert_eq!(sudo(Some("7"), Some("8")), Ok(Some(User { uid: 7, gid: 8 })));
+        for (uid, gid) in
+            [(Some("x"), Some("8")), (Some(""), Some("8")), (Some("7"), None), (Some("-1"), Some("8"))]
+        {
+            assert!(sudo(uid, gid).unwrap_err().contains("is no number"), "{uid:?} {gid:?}");
+        }
+        assert!(sudo(Some("4294967295"), Some("8")).is_err());
+    }
+
+    #[test]
+    fn variables_are_read_for_root_alone() {
+        let caller = Caller::find(|_| Some("12345".to_owned())).unwrap();
+        let real = getuid().as_raw();
+        assert_eq!(caller.user.uid, if real == 0 { 12_345 } else { real });
+    }
+
+    #[test]
+    fn what_is_done_as_the_caller_leaves_this_thread_as_it_was() {
+        let before = geteuid();
+        assert_eq!(as_caller(|| Ok(geteuid().as_raw())).unwrap(), User::caller().unwrap().uid);
+        assert_eq!(geteuid(), before);
+        let kind = as_caller(|| Err::<(), _>(io::ErrorKind::NotFound.into())).unwrap_err().kind();
+        assert_eq!(kind, io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,214 @@
+//! SIGINT, SIGTERM and SIGHUP end each command that runs on, with its summary and exit code 0.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use common::hosts::{self, Hosts};
+use common::{Receiver, skipped, stderr, watch};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// The command with SIGHUP as it is for a program that a shell starts, or ignored, whatever these tests run under.
+fn command(hangs_up: &str, words: &str) -> Command {
+    watch();
+    let mut command = Command::new("env");
+    command.arg(format!("--{hangs_up}-signal=HUP"));
+    command.args(words.split(' ').filter(|word| !word.is_empty()));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn here(words: &str) -> Command {
+    command("default", &format!("{} {words}", env!("CARGO_BIN_EXE_softtimers")))
+}
+
+/// Whether `env` can do that; else these tests cannot.
+fn knows_signals() -> bool {
+    let known = command("default", "true").output().is_ok_and(|output| output.status.success());
+    if !known {
+        skipped("no env with --default-signal (coreutils 8.31)");
+    }
+    known
+}
+
+/// The bits of a line of `/proc/PID/status`.
+fn mask(child: &Child, line: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let bits = status.lines().find_map(|status| status.strip_prefix(line)).unwrap_or("0");
+    u64::from_str_radix(bits.trim(), 16).unwrap_or(0)
+}
+
+fn has(mask: u64, signal: Signal) -> bool {
+    mask >> (signal.as_raw() - 1) & 1 == 1
+}
+
+/// Starts it, waits until it catches signals and `is_ready`, and ends it by this one. `None`: it is not possible here.
+fn ended(mut command: Command, signals: &[Signal], mut is_ready: impl FnMut() -> bool) -> Option<Output> {
+    let mut child = command.spawn().unwrap();
+    while !has(mask(&child, "SigCgt:"), Signal::INT) || !is_ready() {
+        if child.try_wait().unwrap().is_some() {
+            let output = child.wait_with_output().unwrap();
+            assert_eq!(output.status.code(), Some(77), "{command:?}: {}", stderr(&output));
+            skipped(&stderr(&output));
+            return None;
+        }
+        std::thread::yield_now();
+    }
+    for &signal in signals {
+        kill_process(Pid::from_child(&child), signal).unwrap();
+    }
+    Some(child.wait_with_output().unwrap())
+}
+
+/// By each of the signals: the object of this schema, and 0.
+fn is_ended_by_each(schema: &str, start: impl Fn() -> Command) {
+    for signal in SIGNALS {
+        let command = start();
+        let words = format!("{command:?}");
+        let Some(output) = ended(command, &[signal], || true) else { return };
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{words}, {signal:?}: {:?}: {said}", output.status);
+        let report: Value = serde_json::from_slice(&output.stdout).expect(&said);
+        assert_eq!(report["schema"], format!("softtimers.{schema}/1"), "{words}");
+    }
+}
+
+/// A file of this process.
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("softtimers-signals-{}-{name}", std::process::id()))
+}
+
+#[test]
+fn receivers_relays_and_forwarders() {
+    if !knows_signals() {
+        return;
+    }
+    for (schema, words) in [
+        ("recv", "recv 127.0.0.1:0 --json"),
+        ("wan", "wan --listen 127.0.0.1:0 --to 127.0.0.1:9 --json"),
+        ("wan", "wan --tcp --listen 127.0.0.1:0 --to 127.0.0.1:9 --json"),
+        ("forward", "forward --udp 127.0.0.1:0 --to 127.0.0.1:9 --json"),
+    ] {
+        is_ended_by_each(schema, || here(words));
+    }
+}
+
+#[test]
+fn senders() {
+    if !knows_signals() {
+        return;
+    }
+    let receiver = Receiver::start("");
+    let to = receiver.address;
+    for timer in ["soft", "pwait2", "timerfd", "signal", "tick", "thread"] {
+        let words = format!("send {to} --rate 1kpps --duration 60s --timer {timer} --json");
+        is_ended_by_each("send", || here(&words));
+    }
+    let recording = path("long.csv");
+    fs::write(&recording, "0,100\n60000000,100\n").unwrap();
+    let words = format!("replay {} {to} --json", recording.display());
+    is_ended_by_each("replay", || here(&words));
+    fs::remove_file(recording).unwrap();
+    kill_process(Pid::from_raw(receiver.id() as i32).unwrap(), Signal::TERM).unwrap();
+    assert_eq!(receiver.finish().0, Some(0));
+}
+
+#[test]
+fn what_measures() {
+    if !knows_signals() {
+        return;
+    }
+    for (schema, words) in [
+        ("wan-self-test", "wan --self-test --json"),
+        ("doctor", "doctor --quick --json"),
+        ("bench", "bench --json"),
+        ("noise", "noise --phases 60000 --json"),
+        ("noise_rates", "noise --rates --json"),
+        ("probe", "probe --json"),
+    ] {
+        is_ended_by_each(schema, || here(words));
+    }
+    let (page, words) =
+        (path("r.html"), format!("report --quick --only costs --json --out {}", path("r.html").display()));
+    is_ended_by_each("report", || here(&format!("{words} --force")));
+    assert!(fs::read_to_string(&page).unwrap().starts_with("<!"), "it is written");
+    for extension in ["html", "md", "json"] {
+        fs::remove_file(page.with_extension(extension)).unwrap();
+    }
+}
+
+#[test]
+fn a_simulation_keeps_what_it_found() {
+    if !knows_signals() {
+        return;
+    }
+    let file = path("points.csv");
+    let words = format!(
+        "sim livelock --kernel polled --rate 14000 --threads 1 --sweep duration=10ms,1000s --json --force --out {}",
+        file.display()
+    );
+    for signal in SIGNALS {
+        let _ = fs::remove_file(&file);
+        let first = || fs::read_to_string(&file).is_ok_and(|lines| lines.lines().count() == 2);
+        let output = ended(here(&words), &[signal], first).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{signal:?}: {output:?}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["rows"].as_array().unwrap().len(), 1, "{report}");
+    }
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn between_interfaces() {
+    if !knows_signals() {
+        return;
+    }
+    hosts::with("sig", |hosts: &Hosts| {
+        let at = |host: &str, words: &str| {
+            let (host, binary) = (hosts.host(host), env!("CARGO_BIN_EXE_softtimers"));
+            command("default", &format!("ip netns exec {host} {binary} {words}"))
+        };
+        for (schema, words) in [
+            ("capture", "capture wa -w /dev/null --force --json"),
+            ("forward", "forward wa wb --json"),
+            ("forward", "forward wa wb --driver xdp --json"),
+            ("wan", "wan --ifaces wa,wb --json"),
+        ] {
+            is_ended_by_each(schema, || at("middle", words));
+        }
+        let words = "send 192.0.2.1:9 --driver xdp --iface eth --to-mac 02:00:00:00:01:01 --rate 1kpps --duration 60s --json";
+        is_ended_by_each("send", || at("near", words));
+    });
+}
+
+/// Then SIGTERM is the first that counts, which it would not be if SIGHUP had been taken for one.
+#[test]
+fn under_nohup_a_hang_up_is_nothing() {
+    if !knows_signals() {
+        return;
+    }
+    let words = format!("{} recv 127.0.0.1:0 --json", env!("CARGO_BIN_EXE_softtimers"));
+    for (disposition, code) in [("ignore", Some(0)), ("default", None)] {
+        let mut held = command(disposition, &words).spawn().unwrap();
+        while !has(mask(&held, "SigCgt:"), Signal::INT) {
+            assert_eq!(held.try_wait().unwrap(), None);
+            std::thread::yield_now();
+        }
+        assert_eq!(has(mask(&held, "SigIgn:"), Signal::HUP), disposition == "ignore");
+        // Stopped, it meets both at once.
+        common::stop(held.id());
+        for signal in [Signal::HUP, Signal::TERM, Signal::CONT] {
+            kill_process(Pid::from_child(&held), signal).unwrap();
+        }
+        let status = held.wait_with_output().unwrap().status;
+        match code {
+            Some(code) => assert_eq!(status.code(), Some(code), "{status}"),
+            None => assert!(matches!(status.code(), Some(129 | 143)), "the second ends it at once: {status}"),
+        }
+    }
+}
