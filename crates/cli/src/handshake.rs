@@ -130,13 +130,8 @@ pub fn ask(
     interval: Duration,
     patience: Patience,
 ) -> Result<Agreement, Refusal> {
-    let hello = Hello {
-        nonce: random(),
-        flow: random() as u32,
-        flows,
-        interval_ns: stated(interval),
-        token: None,
-    };
+    let hello =
+        Hello { nonce: random(), flow: random() as u32, flows, interval_ns: stated(interval), token: None };
     let mut asking = Asking { hello, closed: false, busy: false, version: None };
     for attempt in 0..patience.tries {
         let deadline = Monotonic.now() + FIRST_WAIT * 2u32.saturating_pow(attempt);
@@ -365,7 +360,9 @@ mod tests {
             let receiver = thread::spawn(move || {
                 let mut bytes = [0; 64];
                 let (length, peer) = socket.recv_from(&mut bytes).unwrap();
-                let Ok(Datagram::Hello(Hello { nonce, .. })) = Datagram::parse(&bytes[..length]) else { panic!() };
+                let Ok(Datagram::Hello(Hello { nonce, .. })) = Datagram::parse(&bytes[..length]) else {
+                    panic!()
+                };
                 let mut busy = Datagram::Busy { nonce }.encode();
                 busy[4] = version;
                 socket.send_to(&busy, peer).unwrap();

@@ -136,7 +136,8 @@ impl Receiver {
         Ok(Receiver {
             socket,
             batch: RecvBatch::new(BATCH, LONGEST),
-            ledger: Ledger::new(plan.expect_interval, plan.any).with_strip(plan.strip_after.map(Strip::after)),
+            ledger: Ledger::new(plan.expect_interval, plan.any)
+                .with_strip(plan.strip_after.map(Strip::after)),
             config: RecvConfig { address, recv_buffer_bytes, ..RecvConfig::default() },
             fallbacks,
             nap: LONGEST_NAP,

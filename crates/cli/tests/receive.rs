@@ -191,7 +191,8 @@ fn a_signal_ends_the_run_with_its_summary() {
 
 #[test]
 fn assertions_decide_the_exit_code() {
-    let receiver = Receiver::start("--any --count 2 --assert lost==0 --assert received<2 --assert gap_ns.p50<0");
+    let receiver =
+        Receiver::start("--any --count 2 --assert lost==0 --assert received<2 --assert gap_ns.p50<0");
     let sender = Sender::to(&receiver);
     (0..2).for_each(|sequence| sender.data(sequence));
     let (exit, report, words) = receiver.finish();

@@ -59,7 +59,10 @@ fn pair(file: &str, flags: &str) -> (Value, Value) {
 fn places(file: &str, flags: &str, count: usize) -> (Vec<(Duration, usize)>, Value) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let words = format!("replay {file} {} --no-handshake --json --catch-up all {flags}", socket.local_addr().unwrap());
+    let words = format!(
+        "replay {file} {} --no-handshake --json --catch-up all {flags}",
+        socket.local_addr().unwrap()
+    );
     let sender = command(&words).output().unwrap();
     assert_eq!(sender.status.code(), Some(0), "{words}: {}", stderr(&sender));
     let mut packet = [0; 2048];
@@ -173,7 +176,11 @@ fn bounds_and_forfeits() {
     let rush: Vec<Packet> = (0..1_000).map(|number| (number * 1_000, 100)).collect();
     let file = Recording::of("rush.csv", &captures::csv(&rush));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let words = format!("replay {} {} --no-handshake --json --catch-up none", file.path(), socket.local_addr().unwrap());
+    let words = format!(
+        "replay {} {} --no-handshake --json --catch-up none",
+        file.path(),
+        socket.local_addr().unwrap()
+    );
     let sent: Value = serde_json::from_slice(&run(&words).stdout).unwrap();
     assert_eq!(sent["sent"].as_u64().unwrap() + sent["forfeited"].as_u64().unwrap(), 1_000, "{sent}");
 }

@@ -103,7 +103,8 @@ fn forged_goodbyes_end_no_run() {
                 std::thread::yield_now();
             }
         });
-        let sent = run(&format!("send {} --interval 2ms --count 300 --catch-up all --json", receiver.address));
+        let sent =
+            run(&format!("send {} --interval 2ms --count 300 --catch-up all --json", receiver.address));
         over.store(true, Ordering::Relaxed);
         sent
     });
@@ -134,7 +135,9 @@ fn a_second_sender_waits_for_one_that_is_silent_and_not_for_long() {
     let mut first = { first }.stdout(Stdio::piped()).spawn().unwrap();
     // The second one may not be the first that asks.
     let asking = connected(receiver.address);
-    while ask(&asking, 1, Duration::ZERO, softtimers_cli::handshake::Patience { tries: 1, ..PATIENCE }).is_ok() {}
+    while ask(&asking, 1, Duration::ZERO, softtimers_cli::handshake::Patience { tries: 1, ..PATIENCE })
+        .is_ok()
+    {}
     let second = run(&format!("send {} --interval 1ms --count 50 --json", receiver.address));
     let message = refusal(&second, 2);
     assert!(message.contains("listens to another sender") && message.contains("--any"), "{message}");

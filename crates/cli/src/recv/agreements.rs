@@ -206,7 +206,9 @@ mod tests {
 
     /// Asks, and comes back with the token; the token if the run is bound to it then.
     fn agree(agreements: &mut Agreements, port: u16, now: Timestamp) -> Option<Token> {
-        let Datagram::Welcome { token, nonce: 7 } = agreements.hear(peer(port), &HELLO, now) else { return None };
+        let Datagram::Welcome { token, nonce: 7 } = agreements.hear(peer(port), &HELLO, now) else {
+            return None;
+        };
         let hello = Hello { token: Some(token), ..HELLO };
         assert_eq!(agreements.hear(peer(port), &hello, now), Datagram::Welcome { nonce: 7, token });
         Some(token)
@@ -216,7 +218,9 @@ mod tests {
     fn who_has_only_asked_is_not_believed_and_stands_in_nobodys_way() {
         let mut agreements = Agreements::new(1);
         for port in 1..100 {
-            let Datagram::Welcome { token, .. } = agreements.hear(peer(port), &HELLO, at(0)) else { panic!() };
+            let Datagram::Welcome { token, .. } = agreements.hear(peer(port), &HELLO, at(0)) else {
+                panic!()
+            };
             assert!(agreements.believe(peer(port), token, u32::MAX, at(0)).is_none());
             // Nor with a token that was made up.
             let forged = Hello { token: Token::new(u64::from(port)), ..HELLO };
@@ -231,8 +235,9 @@ mod tests {
     fn only_its_address_its_token_and_its_flows_are_believed() {
         let mut agreements = Agreements::new(1);
         let token = agree(&mut agreements, 1, at(0)).unwrap();
-        let mut places =
-            |port, token, flow| agreements.believe(peer(port), token, flow, at(0)).map(|believed| believed.place);
+        let mut places = |port, token, flow| {
+            agreements.believe(peer(port), token, flow, at(0)).map(|believed| believed.place)
+        };
         assert_eq!((places(1, token, u32::MAX), places(1, token, 0)), (Some(0), Some(1)), "two in a row");
         assert_eq!((places(1, token, 1), places(1, token, u32::MAX - 1)), (None, None));
         assert_eq!((places(2, token, 0), places(1, Token::new(5).unwrap(), 0)), (None, None));
@@ -243,7 +248,8 @@ mod tests {
     fn consent_is_renewed_a_few_times_a_second() {
         let mut agreements = Agreements::new(1);
         let token = agree(&mut agreements, 1, at(0)).unwrap();
-        let answers = (0..3_000).filter_map(|millis| agreements.believe(peer(1), token, 0, at(millis))?.answer);
+        let answers =
+            (0..3_000).filter_map(|millis| agreements.believe(peer(1), token, 0, at(millis))?.answer);
         let answers: Vec<_> = answers.collect();
         assert_eq!(answers.len(), 14);
         assert!(answers.iter().all(|&answer| answer == Datagram::Welcome { nonce: 7, token }));

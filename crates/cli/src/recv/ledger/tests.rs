@@ -102,10 +102,7 @@ fn the_worst_of_many_flows_are_told() {
     let report = ledger.report();
     let worst: Vec<u32> = report.worst_flows.iter().map(|flow| flow.flow).collect();
     assert_eq!((worst.len(), &worst[..2]), (WORST_SHOWN, &[800, 900][..]));
-    assert_eq!(
-        (report.worst_flows[0].lost, report.worst_flows[0].one_way_variation_ns.max),
-        (3, Some(0))
-    );
+    assert_eq!((report.worst_flows[0].lost, report.worst_flows[0].one_way_variation_ns.max), (3, Some(0)));
     let held_up = report.worst_flows[1].one_way_variation_ns;
     assert_eq!((held_up.mean, held_up.max, held_up.p50), (Some(2_000_000.0), Some(10_000_000), None));
     assert_eq!(report.per_flow[5].one_way_variation_ns.p99, Some(0), "each flow has its own least");
