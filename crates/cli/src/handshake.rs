@@ -134,8 +134,8 @@ pub fn ask(
         Hello { nonce: random(), flow: random() as u32, flows, interval_ns: stated(interval), token: None };
     let mut asking = Asking { hello, closed: false, busy: false, version: None };
     for attempt in 0..patience.tries {
-        let deadline = Monotonic.now() + FIRST_WAIT * 2u32.saturating_pow(attempt);
-        if let Some(agreement) = asking.attempt(socket, deadline)? {
+        let wait = (FIRST_WAIT * 2u32.saturating_pow(attempt.min(8))).min(LONGEST_WAIT);
+        if let Some(agreement) = asking.attempt(socket, Monotonic.now() + wait)? {
             return Ok(agreement);
         }
         if asking.closed && attempt + 1 >= patience.tries_if_closed {
@@ -150,7 +150,7 @@ pub fn ask(
     })
 }
 
-/// How often to ask, each time twice as long as the time before, from 0.1 s on.
+/// How often to ask, waiting 0.1, 0.2, and then 0.4 s for an answer each time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
     /// Where nobody answers.
@@ -264,12 +264,13 @@ fn random() -> u64 {
 /// What anybody may send to anybody: DNS queries and pings come as fast.
 const UNASKED_PACKETS_PER_SECOND: f64 = 1_000.0;
 
-/// Waits of 0.1, 0.2, 0.4, 0.8 and 1.6 s: 3.1 s, longer than ARP or a lost Hello take, and than it takes a receiver to
-/// give up a sender that has gone.
-pub const PATIENCE: Patience = Patience { tries: 5, tries_if_closed: 5 };
+/// 3.1 s: longer than ARP or a lost Hello take, and than it takes a receiver to give up a sender that has gone.
+pub const PATIENCE: Patience = Patience { tries: 9, tries_if_closed: 9 };
 /// Who may send in any case waits 0.7 s for a receiver that was started at the same time.
 const UNASKED_PATIENCE: Patience = Patience { tries_if_closed: 3, ..PATIENCE };
 const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// So short that a receiver that was busy is asked again soon.
+const LONGEST_WAIT: Duration = Duration::from_millis(400);
 
 #[cfg(test)]
 mod tests {
