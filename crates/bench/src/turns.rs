@@ -74,7 +74,7 @@ pub fn contest<const N: usize>(
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     // The clients of an echo server need the other one.
     let cpu = Processor::two().map_or(String::new(), |[here, _]| format!(" --cpu {here}"));
-    let line = format!("softtimers send {}{cpu} {flags}", sink.local_addr()?);
+    let line = format!("softtimers send {}{cpu} --no-handshake {flags}", sink.local_addr()?);
     let Command::Send(arguments) = Cli::parse_from(line.split(' ')).command else {
         return Err("the line is one of send".into());
     };

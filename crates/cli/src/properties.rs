@@ -13,7 +13,7 @@ use crate::pattern::SendPattern;
 use crate::recording::{self, Fit};
 use crate::recv::ledger::Ledger;
 use crate::units;
-use crate::wire::{Datagram, MAX_SIZE, MIN_SIZE, Token};
+use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
 
 /// Each parser of quantities accepts or refuses `text`, and what it accepts as a duration is shown
 /// as something it reads again.
@@ -114,10 +114,12 @@ impl Read for Portions<'_> {
 }
 
 /// A receiver's account of any datagrams adds up. Each eight bytes of `script` are one datagram: its
-/// kind, its sender and flow, how far the clock and the sequence number move.
+/// kind, its sender and flow, how far the clock and the sequence number move. The first byte says whom it believes.
 pub fn ledger(script: &[u8]) {
-    let mut ledger = Ledger::new(None);
+    let mut ledger = Ledger::new(None, script.first().is_some_and(|first| first & 8 != 0));
     let (mut time, mut number, mut taken) = (Timestamp::ZERO, 0u64, 0u64);
+    // Some know the last token that was given, whoever got it.
+    let mut given = None;
     for step in script.chunks_exact(8) {
         let peer = SocketAddr::from(([127, 0, 0, 1], u16::from(step[1] & 3)));
         let flow = u32::from(step[2] & 3);
@@ -129,28 +131,32 @@ pub fn ledger(script: &[u8]) {
             _ => u64::from_be_bytes([step[5], step[6], step[7], step[5], step[6], step[7], step[5], step[6]]),
         };
         let interval = Duration::from_micros(u64::from(step[7]));
+        let token = if step[0] & 16 == 0 { given } else { Token::new(number) };
+        let interval_ns = u32::from(step[7]) * 1_000;
+        let hello = Hello { nonce: u64::from(step[3] & 1), flow: 0, flows: 3, interval_ns, token };
+        let data = |scheduled, token| Datagram::Data { flow, sequence: number, scheduled, interval, token };
         let datagram = match step[0] % 8 {
-            0 => Datagram::Hello { nonce: number },
+            0 => Datagram::Hello(Hello { token: None, ..hello }),
             1 => Datagram::Bye { flow, sent: number, token: None },
-            2 => Datagram::Bye { flow, sent: number, token: Token::new(number) },
-            3 => Datagram::Welcome {
-                nonce: number,
-                token: Token::new(number | 1).unwrap_or_else(|| unreachable!()),
-            },
+            2 => Datagram::Bye { flow, sent: number, token },
+            3 if step[0] & 32 == 0 => Datagram::Hello(hello),
+            3 => Datagram::Welcome { nonce: number, token: Token::new(1).unwrap_or_else(|| unreachable!()) },
             // Due whenever a sender says.
-            5 => {
-                Datagram::Data { flow, sequence: number, scheduled: Timestamp::from_nanos(number), interval }
-            }
-            _ => Datagram::Data { flow, sequence: number, scheduled: time, interval },
+            5 => data(Timestamp::from_nanos(number), None),
+            6 => data(time, token),
+            _ => data(time, None),
         };
         let mut bytes = datagram.encode();
         bytes[usize::from(step[6]) % 8] ^= u8::from(step[7] == 255);
         let answer = ledger.take(peer, &bytes, time);
         assert!(answer.is_none_or(|answer| answer.encode().len() <= bytes.len()));
+        if let Some(Datagram::Welcome { token, .. }) = answer {
+            given = Some(token);
+        }
         taken += 1;
     }
     let report = ledger.report();
-    assert!(report.received + report.foreign + report.unsorted + report.hellos <= taken);
+    assert!(report.received + report.foreign + report.unsorted + report.hellos + report.strangers <= taken);
     assert!(report.reordered + report.duplicated + report.too_late <= report.received);
     let delays = report.one_way_variation_ns;
     assert!(delays.count + report.duplicated + report.too_late == report.received);

@@ -11,6 +11,7 @@
 //!         0 CPU           shorter if the buffer filled by a quarter
 //! ```
 
+pub mod agreements;
 mod flow;
 pub mod ledger;
 pub mod report;
@@ -39,6 +40,7 @@ use crate::processor::Processor;
 use crate::progress::Progress;
 use crate::stream::Stream;
 use crate::units::show_duration;
+use crate::wire::VERSION;
 use ledger::Ledger;
 use report::RecvReport;
 use second::Second;
@@ -104,6 +106,8 @@ pub struct RecvConfig {
     pub once: bool,
     /// The interval that gaps were judged by; `null` if nobody said.
     pub interval_ns: Option<u64>,
+    /// Whether every sender is believed, agreed or not.
+    pub any: bool,
     /// The processor the receiver is kept on; `null` for any.
     pub cpu: Option<usize>,
     /// The receive buffer that was granted.
@@ -132,7 +136,8 @@ impl Receiver {
         Ok(Receiver {
             socket,
             batch: RecvBatch::new(BATCH, LONGEST),
-            ledger: Ledger::new(plan.expect_interval).with_strip(plan.strip_after.map(Strip::after)),
+            ledger: Ledger::new(plan.expect_interval, plan.any)
+                .with_strip(plan.strip_after.map(Strip::after)),
             config: RecvConfig { address, recv_buffer_bytes, ..RecvConfig::default() },
             fallbacks,
             nap: LONGEST_NAP,
@@ -146,6 +151,7 @@ impl Receiver {
             duration_s: plan.end.duration.map(|duration| duration.as_secs_f64()),
             count: plan.end.count,
             once: plan.once,
+            any: plan.any,
             cpu: plan.cpu.map(Processor::number),
             interval_ns: self.ledger.target().and_then(|target| u64::try_from(target.as_nanos()).ok()),
             ..self.config.clone()
@@ -180,6 +186,11 @@ impl Receiver {
                 self.fallbacks.push(format!("some flow never said goodbye; ended by {silence} of silence"));
                 break;
             }
+        }
+        if let Some(version) = self.ledger.other_version() {
+            self.fallbacks.push(format!(
+                "a sender speaks format {version}, this program format {VERSION}: use the same version at both ends"
+            ));
         }
         if self.unstamped {
             self.fallbacks.push("no kernel receive timestamps; gaps are those of reading".to_owned());

@@ -35,6 +35,7 @@ mod computation;
 mod flow;
 mod flows;
 pub mod generate;
+mod header;
 mod kernel;
 mod looks;
 mod order;
@@ -48,6 +49,7 @@ mod soft;
 mod tally;
 mod triggers;
 mod turns;
+mod watch;
 mod work;
 mod work_loop;
 
@@ -154,13 +156,15 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     if plan.timer == Timer::Spin && !class.may_spin() {
         return Err(Failure::not_possible(format_args!("--timer spin: {class}, so it must not spin")));
     }
-    // Without a timer nothing is sent: no question, no goodbye.
-    let permit = (plan.timer != Timer::Off).then(|| Permit::obtain(plan)).transpose()?;
     if plan.timer == Timer::Kernel {
         kernel::check(plan)?;
     }
+    let socket = session::connect(plan.destination)?;
+    // Without a timer nothing is sent: no question, no goodbye.
+    let sends = plan.timer != Timer::Off;
+    let permit = if sends { Permit::obtain(plan, &socket)? } else { Permit::Insisted };
     let progress = Progress::start("sending", plan.expected());
-    let mut session = Session::begin(plan)?;
+    let mut session = Session::begin(plan, socket, &permit)?;
     let before = Usage::now();
     let driven = match &tsc {
         Some(clock) => session.drive(plan.timer, plan, clock),
@@ -168,8 +172,9 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
     };
     let usage = Usage::now().since(&before).and(&session.beside);
     drop(progress);
-    if let Some(permit) = permit {
-        session.say_goodbye(permit);
+    let watched = session.unwatch(plan.destination);
+    if sends {
+        session.say_goodbye();
     }
     session.fallbacks.extend(session.work.stop());
     session.fallbacks.extend(session.flow.fallback());
@@ -186,6 +191,7 @@ pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
         fallbacks: session.fallbacks,
         broke_off: driven
             .map_err(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error))
+            .and(watched)
             .and(streamed)
             .err(),
     })

@@ -98,7 +98,8 @@ fn an_interrupt_ends_a_run_with_its_summary() {
         "--timer off",
     ] {
         let (receiver, address) = listen();
-        let sender = start(&format!("send {address} --interval 30s --duration 60s --json {words}"));
+        let sender =
+            start(&format!("send {address} --no-handshake --interval 30s --duration 60s --json {words}"));
         let sends = !words.contains("off");
         if sends {
             assert!(matches!(next(&receiver), Some(Datagram::Data { sequence: 0, .. })), "{words}");
@@ -154,7 +155,8 @@ fn await_listening(sender: &Child) {
 #[test]
 fn clients_that_end_early_are_noticed() {
     let (receiver, address) = listen();
-    let sender = start(&format!("send {address} --interval 1ms --duration 3s --busy echo --json"));
+    let sender =
+        start(&format!("send {address} --no-handshake --interval 1ms --duration 3s --busy echo --json"));
     let mut clients = String::new();
     while clients.is_empty() {
         pause(5);

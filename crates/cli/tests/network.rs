@@ -218,8 +218,11 @@ fn a_full_queue_loses_nothing_of_several_flows() {
 #[test]
 fn a_destination_that_goes_out_of_reach_ends_the_run_with_its_summary() {
     with_cable("pulled", |cable| {
-        let mut receiver = cable.receiver("recv 10.98.0.2:9000 --count 5 --duration 60s --json");
-        let sender = Cable::command(&cable.near, "send 10.98.0.2:9000 --rate 100pps --duration 60s --json");
+        let mut receiver = cable.receiver("recv 10.98.0.2:9000 --any --count 5 --duration 60s --json");
+        let sender = Cable::command(
+            &cable.near,
+            "send 10.98.0.2:9000 --no-handshake --rate 100pps --duration 60s --json",
+        );
         let sender = { sender }.spawn().unwrap();
         assert!(receiver.wait().unwrap().success());
         ip(&["-n", &cable.near, "link", "set", "eth", "down"]).unwrap();

@@ -21,7 +21,8 @@ fn both_accounts_agree_whatever_the_timer() {
         assert!(variation["max"].as_u64() < Some(60_000_000_000), "{timer}: {variation}");
         // The receiver judges by what the sender states.
         assert_eq!(received["config"]["interval_ns"], 200_000);
-        assert_eq!((&received["received_bytes"], &received["hellos"]), (&(300 * 64).into(), &0.into()));
+        assert_eq!((&received["received_bytes"], &received["strangers"]), (&(300 * 64).into(), &0.into()));
+        assert!(received["hellos"].as_u64() >= Some(2), "{timer}");
         // Whoever noticed the due times, all departures are accounted for.
         let fired = sent["fired"].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
         assert_eq!(fired, 300, "{timer}: {}", sent["fired"]);

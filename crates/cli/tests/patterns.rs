@@ -21,7 +21,8 @@ fn places(flags: &str, count: usize) -> (Vec<Duration>, Value) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let address = socket.local_addr().unwrap();
-    let words = format!("send {address} --json --catch-up all --count {count} --size 64 {flags}");
+    let words =
+        format!("send {address} --no-handshake --json --catch-up all --count {count} --size 64 {flags}");
     let sender = command(&words).output().unwrap();
     assert_eq!(sender.status.code(), Some(0), "{flags}: {}", stderr(&sender));
     let mut packet = [0; 64];

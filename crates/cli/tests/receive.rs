@@ -10,10 +10,10 @@ use std::time::Duration;
 use common::{Receiver, command, refusal, run, stderr, streamed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use softtimers_cli::handshake::{self, Refusal};
-use softtimers_cli::wire::{Datagram, MIN_SIZE, Token};
+use softtimers_cli::wire::{Datagram, MIN_SIZE};
 use softtimers_core::Timestamp;
 
+/// One that does not ask, as other programs do not: `recv --any` takes it.
 struct Sender {
     socket: UdpSocket,
 }
@@ -31,11 +31,12 @@ impl Sender {
 
     fn data(&self, sequence: u64) {
         let interval = Duration::from_secs(1);
-        self.send(Datagram::Data { flow: 0, sequence, scheduled: Timestamp::ZERO, interval });
+        let scheduled = Timestamp::ZERO;
+        self.send(Datagram::Data { flow: 0, sequence, scheduled, interval, token: None });
     }
 
-    fn bye(&self, sent: u64, token: Option<Token>) {
-        self.send(Datagram::Bye { flow: 0, sent, token });
+    fn bye(&self, sent: u64) {
+        self.send(Datagram::Bye { flow: 0, sent, token: None });
     }
 
     fn send(&self, datagram: Datagram) {
@@ -56,12 +57,12 @@ fn interrupt(receiver: &Receiver) {
 
 #[test]
 fn loss_order_and_duplicates_are_counted() {
-    let receiver = Receiver::start("--once");
+    let receiver = Receiver::start("--any --once");
     let sender = Sender::to(&receiver);
     for sequence in [0, 1, 3, 2, 2, 6] {
         sender.data(sequence);
     }
-    sender.bye(9, None);
+    sender.bye(9);
     let (exit, report, _) = receiver.finish();
     assert_eq!(exit, Some(0));
     assert_eq!(report["received"], 6);
@@ -81,7 +82,7 @@ fn loss_order_and_duplicates_are_counted() {
 
 #[test]
 fn the_object_has_the_keys_of_the_contract() {
-    let receiver = Receiver::start("--count 1");
+    let receiver = Receiver::start("--any --count 1");
     Sender::to(&receiver).data(0);
     let (exit, report, _) = receiver.finish();
     assert_eq!((exit, &report["schema"]), (Some(0), &"softtimers.recv/1".into()));
@@ -98,7 +99,7 @@ fn the_object_has_the_keys_of_the_contract() {
 
 #[test]
 fn a_count_ends_the_run_exactly() {
-    let receiver = Receiver::start("--count 5");
+    let receiver = Receiver::start("--any --count 5");
     let sender = Sender::to(&receiver);
     (0..50).for_each(|sequence| sender.data(sequence));
     let (exit, report, _) = receiver.finish();
@@ -108,11 +109,11 @@ fn a_count_ends_the_run_exactly() {
 /// The goodbyes of one flow of two are lost, so only silence can end the run before its duration.
 #[test]
 fn silence_ends_a_run_whose_goodbyes_were_lost() {
-    let receiver = Receiver::start("--once");
+    let receiver = Receiver::start("--any --once");
     let (polite, lost) = (Sender::to(&receiver), Sender::to(&receiver));
     polite.data(0);
     lost.data(0);
-    polite.bye(1, None);
+    polite.bye(1);
     let (exit, report, _) = receiver.finish();
     assert_eq!((exit, &report["received"]), (Some(0), &2.into()));
     let note = report["fallbacks"].as_array().unwrap().last().unwrap().as_str().unwrap();
@@ -124,7 +125,7 @@ fn silence_ends_a_run_whose_goodbyes_were_lost() {
 /// Loss is told when it shows, and taken back when a datagram was only late; all of stdout is lines.
 #[test]
 fn the_seconds_of_a_stream_add_up() {
-    let mut receiver = command("recv 127.0.0.1:0 --duration 60s --count 6 --json-stream")
+    let mut receiver = command("recv 127.0.0.1:0 --any --duration 60s --count 6 --json-stream")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -175,7 +176,7 @@ fn is_waiting(address: SocketAddr) -> bool {
 
 #[test]
 fn a_signal_ends_the_run_with_its_summary() {
-    let receiver = Receiver::start("");
+    let receiver = Receiver::start("--any");
     // It cannot read while it is stopped, and only what is in its buffer has arrived.
     common::stop(receiver.id());
     Sender::to(&receiver).data(0);
@@ -190,7 +191,8 @@ fn a_signal_ends_the_run_with_its_summary() {
 
 #[test]
 fn assertions_decide_the_exit_code() {
-    let receiver = Receiver::start("--count 2 --assert lost==0 --assert received<2 --assert gap_ns.p50<0");
+    let receiver =
+        Receiver::start("--any --count 2 --assert lost==0 --assert received<2 --assert gap_ns.p50<0");
     let sender = Sender::to(&receiver);
     (0..2).for_each(|sequence| sender.data(sequence));
     let (exit, report, words) = receiver.finish();
@@ -204,7 +206,7 @@ fn assertions_decide_the_exit_code() {
 
 #[test]
 fn what_was_not_measured_holds_no_assertion() {
-    let receiver = Receiver::start("--count 1 --assert back_to_back<1");
+    let receiver = Receiver::start("--any --count 1 --assert back_to_back<1");
     Sender::to(&receiver).data(0);
     let (exit, _, words) = receiver.finish();
     assert_eq!(exit, Some(1));
@@ -212,20 +214,8 @@ fn what_was_not_measured_holds_no_assertion() {
 }
 
 #[test]
-fn a_receiver_consents_and_believes_only_its_own_token() {
-    let receiver = Receiver::start("--once");
-    let token = handshake::ask(receiver.address, 5).unwrap();
-    let sender = Sender::to(&receiver);
-    sender.data(0);
-    sender.bye(5, Token::new(1));
-    sender.bye(1, Some(token));
-    let (_, report, _) = receiver.finish();
-    assert_eq!((&report["hellos"], &report["lost"]), (&1.into(), &0.into()));
-}
-
-#[test]
 fn rubbish_is_counted_and_not_answered() {
-    let receiver = Receiver::start("--count 1");
+    let receiver = Receiver::start("--any --count 1");
     let sender = Sender::to(&receiver);
     for rubbish in [&b""[..], b"SOFT", b"GET / HTTP/1.1\r\n\r\n", &[0xff; 1_000]] {
         sender.socket.send(rubbish).unwrap();
@@ -263,12 +253,12 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn one_way_variation_needs_no_common_clock() {
     let hour = 3_600_000_000_000u64;
-    let receiver = Receiver::start("--once");
+    let receiver = Receiver::start("--any --once");
     let sender = Sender::to(&receiver);
     let interval = Duration::from_secs(1);
     for sequence in [0, 1, 2, 2, 4] {
         let scheduled = Timestamp::from_nanos(17 + sequence * hour);
-        sender.send(Datagram::Data { flow: 9, sequence, scheduled, interval });
+        sender.send(Datagram::Data { flow: 9, sequence, scheduled, interval, token: None });
     }
     sender.send(Datagram::Bye { flow: 9, sent: 5, token: None });
     let (exit, report, _) = receiver.finish();
@@ -308,11 +298,4 @@ fn a_full_disk_is_an_error() {
         let output = command(words).stdout(full().unwrap()).output().unwrap();
         assert!(refusal(&output, 1).contains("softtimers: writing to stdout: No space left"), "{words}");
     }
-}
-
-#[test]
-fn nobody_consents_on_a_closed_port() {
-    // Where no other test looks for a port, so that nobody takes this one meanwhile.
-    let closed = UdpSocket::bind("127.0.87.2:0").unwrap().local_addr().unwrap();
-    assert!(matches!(handshake::ask(closed, 2), Err(Refusal::Closed)));
 }

@@ -59,7 +59,10 @@ fn pair(file: &str, flags: &str) -> (Value, Value) {
 fn places(file: &str, flags: &str, count: usize) -> (Vec<(Duration, usize)>, Value) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let words = format!("replay {file} {} --json --catch-up all {flags}", socket.local_addr().unwrap());
+    let words = format!(
+        "replay {file} {} --no-handshake --json --catch-up all {flags}",
+        socket.local_addr().unwrap()
+    );
     let sender = command(&words).output().unwrap();
     assert_eq!(sender.status.code(), Some(0), "{words}: {}", stderr(&sender));
     let mut packet = [0; 2048];
@@ -173,7 +176,11 @@ fn bounds_and_forfeits() {
     let rush: Vec<Packet> = (0..1_000).map(|number| (number * 1_000, 100)).collect();
     let file = Recording::of("rush.csv", &captures::csv(&rush));
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let words = format!("replay {} {} --json --catch-up none", file.path(), socket.local_addr().unwrap());
+    let words = format!(
+        "replay {} {} --no-handshake --json --catch-up none",
+        file.path(),
+        socket.local_addr().unwrap()
+    );
     let sent: Value = serde_json::from_slice(&run(&words).stdout).unwrap();
     assert_eq!(sent["sent"].as_u64().unwrap() + sent["forfeited"].as_u64().unwrap(), 1_000, "{sent}");
 }
@@ -182,7 +189,7 @@ fn bounds_and_forfeits() {
 fn a_pipe_is_a_file() {
     let packets = packets();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let words = format!("replay - {} --speed 100x --json", socket.local_addr().unwrap());
+    let words = format!("replay - {} --no-handshake --speed 100x --json", socket.local_addr().unwrap());
     let mut sender = command(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let bytes = captures::pcapng(BIG, &[MICROSECONDS], 1_000_000, &packets);
     sender.stdin.take().unwrap().write_all(&bytes).unwrap();
@@ -196,7 +203,7 @@ fn a_pipe_is_a_file() {
 fn changes_are_told() {
     let file = Recording::of("changes.csv", b"0,20\n5,70000\n4,100\n");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let words = format!("replay {} {} --clamp", file.path(), socket.local_addr().unwrap());
+    let words = format!("replay {} {} --no-handshake --clamp", file.path(), socket.local_addr().unwrap());
     let sent: Value = serde_json::from_slice(&run(&format!("{words} --json")).stdout).unwrap();
     let changed = &sent["recording"];
     assert_eq!([&changed["lengthened"], &changed["cut"], &changed["out_of_order"]], [1, 1, 1], "{changed}");

@@ -55,7 +55,8 @@ fn a_run_that_sigterm_ends_leaves_the_thread_as_it_was() {
     let before = Attributes::read();
     let one = (0..CpuSet::MAX_CPU).find(|&number| before.processors.is_set(number)).unwrap().to_string();
     // Longer than this test is allowed to take.
-    let words = ["softtimers", "send", "127.0.0.1:9", "--interval", "200us", "--duration", "100s"];
+    let words =
+        ["softtimers", "send", "127.0.0.1:9", "--no-handshake", "--interval", "200us", "--duration", "100s"];
     let more = ["--cpu", &one, "--sched-slice", "300us", "--idle", "hybrid", "--cpu-budget", "20%"];
     let Command::Send(args) = Cli::parse_from(words.into_iter().chain(more)).command else {
         unreachable!("it says send")

@@ -13,7 +13,8 @@ use softtimers_core::{PaceConfig, Rate, TriggerState};
 /// Two rounds of turns of 20 ms.
 fn turns<const N: usize>(work: &str, contenders: [Contender; N]) -> Result<Turns<N>, Failure> {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let line = format!("softtimers send {} --interval 500us {work}", sink.local_addr().unwrap());
+    let line =
+        format!("softtimers send {} --no-handshake --interval 500us {work}", sink.local_addr().unwrap());
     let Command::Send(args) = Cli::parse_from(line.split(' ')).command else { panic!("{line}") };
     take_turns(&SendPlan::new(&args).unwrap(), contenders, Duration::from_millis(20), 2)
 }

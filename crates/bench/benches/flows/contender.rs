@@ -71,7 +71,8 @@ impl Contender {
 fn receiver(load: &Load, processors: Option<[usize; 2]>) -> Result<(Process, SocketAddr)> {
     // If the sender never says goodbye, somebody must notice.
     let most = load.time.as_secs() + 20;
-    let mut words = format!("recv 127.0.0.1:0 --once --json --duration {most}s");
+    // The peers do not ask.
+    let mut words = format!("recv 127.0.0.1:0 --any --once --json --duration {most}s");
     words += &processors.map_or(String::new(), |[_, there]| format!(" --cpu {there}"));
     let words: Vec<String> = words.split(' ').map(ToOwned::to_owned).collect();
     let started = Process::start("the receiver".into(), &words);

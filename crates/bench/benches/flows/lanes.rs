@@ -38,7 +38,8 @@ impl Lanes {
     /// Makes `packet` the next datagram of a flow, which belongs at `scheduled`.
     pub(crate) fn number(&mut self, flow: u32, scheduled: Timestamp, packet: &mut [u8]) {
         let sequence = &mut self.numbered[flow as usize];
-        Datagram::Data { flow, sequence: *sequence, scheduled, interval: self.interval }.write(packet);
+        let interval = self.interval;
+        Datagram::Data { flow, sequence: *sequence, scheduled, interval, token: None }.write(packet);
         *sequence += 1;
     }
 

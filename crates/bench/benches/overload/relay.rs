@@ -142,7 +142,7 @@ impl Drop for Running {
 
 fn sender(to: SocketAddr, cpu: usize, time: Duration) -> Result<Process, Box<dyn Error>> {
     let line = format!(
-        "send {to} --rate {FLOOD} --quantum 4 --size {BYTES} --timer spin --catch-up all --cpu {cpu} --json --duration {}ms",
+        "send {to} --no-handshake --rate {FLOOD} --quantum 4 --size {BYTES} --timer spin --catch-up all --cpu {cpu} --json --duration {}ms",
         time.as_millis()
     );
     Ok(Process::start("the sender".to_owned(), &line.split(' ').map(str::to_owned).collect::<Vec<_>>())?)

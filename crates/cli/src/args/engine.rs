@@ -68,9 +68,10 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N")]
     pub cpu: Option<usize>,
 
-    /// Send fast to another machine without asking a `softtimers recv` there
+    /// Send without asking a `softtimers recv`, and go on whether or not anybody is there
     ///
-    /// Type this only for a network and a host of your own.
+    /// A receiver then counts the traffic only with `recv --any`. To another machine at more than 1,000 packets/s type
+    /// this only for a network and a host of your own.
     #[arg(long)]
     pub no_handshake: bool,
 }

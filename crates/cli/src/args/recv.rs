@@ -24,12 +24,20 @@ pub struct RecvArgs {
     #[command(flatten)]
     pub end: EndArgs,
 
-    /// End when every sender that was heard has said that it is done
+    /// End when every sender that was believed has said that it is done
     ///
     /// Goodbyes can be lost: it also ends when nothing has come for 10 s, or for three intervals if that
     /// is longer. A sender states at most 4.29 s; --expect-interval may be longer.
     #[arg(long)]
     pub once: bool,
+
+    /// Believe every sender: without an agreement, and several at a time
+    ///
+    /// Without it only the first sender that agrees is counted, from its address and with its token; all else is counted
+    /// as strangers. Needed for `send --no-handshake`, `send --driver xdp`, other programs, and several senders at a
+    /// time. Anybody who reaches the port can then change what is counted.
+    #[arg(long)]
+    pub any: bool,
 
     /// The interval to judge gaps by [default: the one the first sender states]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
@@ -52,6 +60,7 @@ const RECV_EXAMPLES: &str = "\
 Examples:
   softtimers recv 0.0.0.0:9000
   softtimers recv 127.0.0.1:0 --once --json > run.json
+  softtimers recv 0.0.0.0:9000 --any   # several senders, or such as do not ask
   softtimers recv 127.0.0.1:9000 --duration 10s --expect-interval 40us --assert 'lost==0'
 
 Exit codes:

@@ -74,7 +74,8 @@ pub(super) fn send(
         pause(offer.length).map_err(|error| Failure::broke_off("idling", &error))?;
         return Ok(Offered { sent: 0, pps: 0.0 });
     }
-    let mut words = vec!["send".to_owned(), address.to_string(), "--json".to_owned()];
+    // The receivers that are measured answer nothing.
+    let mut words = ["send", &address.to_string(), "--no-handshake", "--json"].map(str::to_owned).to_vec();
     let mut flag = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
     flag("--rate", format!("{rate}pps"));
     flag("--quantum", offer.burst.to_string());

@@ -212,7 +212,7 @@ fn frame(
     frame.extend([0, 0]);
     frame.resize(HEADERS + size, 0);
     let scheduled = softtimers_core::Timestamp::ZERO;
-    Datagram::Data { flow: 0, sequence: 0, scheduled, interval }.write(&mut frame[HEADERS..]);
+    Datagram::Data { flow: 0, sequence: 0, scheduled, interval, token: None }.write(&mut frame[HEADERS..]);
     frame
 }
 

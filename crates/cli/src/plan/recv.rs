@@ -19,6 +19,8 @@ pub struct RecvPlan {
     pub end: End,
     /// Whether it also ends when every sender heard has said goodbye.
     pub once: bool,
+    /// Whether every sender is believed, agreed or not, and several at a time.
+    pub any: bool,
     /// The interval to judge gaps by, if the senders are not to be believed.
     pub expect_interval: Option<Duration>,
     /// How long after the first datagram a stretch of gaps is kept, if one is asked for.
@@ -41,6 +43,7 @@ impl RecvPlan {
             local,
             end: End::from(&args.end),
             once: args.once,
+            any: args.any,
             expect_interval: args.expect_interval,
             strip_after: args.strip_after,
             cpu: args.cpu.map(Processor::new).transpose()?,

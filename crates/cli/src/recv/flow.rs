@@ -16,6 +16,10 @@ use crate::gaps::Train;
 pub(super) struct Flow {
     pub(super) peer: SocketAddr,
     pub(super) number: u32,
+    /// The number that its sender knows it by.
+    shown: u32,
+    /// Its datagrams carry the token of an agreement.
+    pub(super) agreed: bool,
     sequence: Sequence,
     pub(super) train: Train,
     pub(super) gaps: Moments,
@@ -29,10 +33,13 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(peer: SocketAddr, number: u32, variation: Variation) -> Self {
+    /// The flow `number` of `peer`; `place` is the one among its sender's, if those have agreed.
+    pub(super) fn new(peer: SocketAddr, number: u32, place: Option<u32>, variation: Variation) -> Self {
         Flow {
             peer,
             number,
+            shown: place.unwrap_or(number),
+            agreed: place.is_some(),
             sequence: Sequence::default(),
             train: Train::default(),
             gaps: Moments::default(),
@@ -66,12 +73,16 @@ impl Flow {
         self.last = self.last.max(time);
     }
 
-    /// Its sender says how many it has sent, and that they are all: how many more are lost now.
-    pub(super) fn end(&mut self, sent: u64) -> i64 {
+    /// Its sender says how many it has sent, and that they are all: how many more are lost now. `None`, and nothing is
+    /// counted, if it says more than `most` beyond what is known; then only who agreed is believed that it has ended.
+    pub(super) fn end(&mut self, sent: u64, most: u64) -> Option<i64> {
         let lost = self.lost();
-        self.sequence.ended(sent);
-        self.ended = true;
-        more(lost, self.lost())
+        let plausible = sent <= self.sequence.next().saturating_add(most);
+        self.ended |= plausible || self.agreed;
+        plausible.then(|| {
+            self.sequence.ended(sent);
+            more(lost, self.lost())
+        })
     }
 
     /// Datagrams that are missing so far.
@@ -89,7 +100,7 @@ impl Flow {
     pub(super) fn report(&self) -> FlowReport {
         FlowReport {
             peer: self.peer.to_string(),
-            flow: self.number,
+            flow: self.shown,
             received: self.received,
             lost: self.lost(),
             reordered: self.reordered,

@@ -4,8 +4,8 @@
 //! machine, which tests and a fuzzer feed with every order, loss and forgery they can think of; times come with the datagrams.
 //!
 //! ```text
-//!   datagram, its peer and time ─▶ which flow? ─▶ Flow: sequence, gaps, delays ─▶ totals; the same of a second
-//!                                       └▶ no room, or no datagram of ours: counted as that, and nothing else
+//!   datagram, its peer and time ─▶ agreed? ─▶ which flow? ─▶ Flow: sequence, gaps, delays ─▶ totals; the same of a second
+//!                                     └▶ a stranger's, no room, or no datagram of ours: counted as that, and nothing else
 //! ```
 
 use std::cmp::Reverse;
@@ -17,7 +17,7 @@ use softtimers_core::{Histogram, Timestamp};
 
 use crate::distribution::Recorder;
 use crate::gaps::Gaps;
-use crate::handshake::Consent;
+use crate::recv::agreements::Agreements;
 use crate::recv::flow::Flow;
 use crate::recv::report::{FlowsReport, RateReport, RecvReport};
 use crate::recv::second::Second;
@@ -25,18 +25,19 @@ use crate::recv::sequence::Arrival;
 use crate::recv::strip::Strip;
 use crate::recv::variation::{self, Variation, delay};
 use crate::stream::Counter;
-use crate::wire::Datagram;
+use crate::wire::{Datagram, ParseError, Token};
 
 /// Takes datagrams, counts them, and says what to answer.
 ///
 /// ```
 /// use softtimers_cli::recv::ledger::Ledger;
-/// use softtimers_cli::wire::Datagram;
+/// use softtimers_cli::wire::{Datagram, Hello};
 /// use softtimers_core::Timestamp;
 ///
-/// let mut ledger = Ledger::new(None);
+/// let mut ledger = Ledger::new(None, false);
 /// let peer = "127.0.0.1:5000".parse().unwrap();
-/// let hello = Datagram::Hello { nonce: 1 }.encode();
+/// let hello = Hello { nonce: 1, flow: 9, flows: 1, interval_ns: 40_000, token: None };
+/// let hello = Datagram::Hello(hello).encode();
 /// assert!(matches!(ledger.take(peer, &hello, Timestamp::ZERO), Some(Datagram::Welcome { nonce: 1, .. })));
 /// ```
 ///
@@ -52,7 +53,13 @@ pub struct Ledger {
     gaps: Gaps,
     variation: Histogram,
     together: Together,
-    consent: Consent,
+    agreements: Agreements,
+    /// Whether traffic without an agreement is believed.
+    any: bool,
+    /// When anything came first.
+    begun: Option<Timestamp>,
+    /// Another version of the format that somebody spoke.
+    other_version: Option<u8>,
     /// All but the gaps and what the flows know themselves.
     totals: RecvReport,
     first: Option<Timestamp>,
@@ -66,8 +73,8 @@ pub struct Ledger {
 
 impl Ledger {
     /// An empty account. Gaps are judged by `expect_interval`, or else by the interval that the
-    /// first sender states.
-    pub fn new(expect_interval: Option<Duration>) -> Self {
+    /// first sender states. With `any`, senders are believed without an agreement, and several at a time.
+    pub fn new(expect_interval: Option<Duration>, any: bool) -> Self {
         Ledger {
             flows: Vec::new(),
             places: HashMap::new(),
@@ -75,7 +82,10 @@ impl Ledger {
             gaps: Gaps::new(expect_interval),
             variation: Histogram::new(),
             together: Together::default(),
-            consent: Consent::new(),
+            agreements: Agreements::new(if any { MOST_SENDERS } else { 1 }),
+            any,
+            begun: None,
+            other_version: None,
             totals: RecvReport::default(),
             first: None,
             last: Timestamp::ZERO,
@@ -97,32 +107,81 @@ impl Ledger {
 
     /// A datagram from `peer` that the kernel received at `time`; returns the answer, if one is due.
     pub fn take(&mut self, peer: SocketAddr, payload: &[u8], time: Timestamp) -> Option<Datagram> {
+        let begun = *self.begun.get_or_insert(time);
         match Datagram::parse(payload) {
-            Ok(Datagram::Data { flow, sequence, scheduled, interval }) => {
-                let arrival = Came { time, scheduled, sequence, interval, bytes: payload.len() as u64 };
-                self.data(peer, flow, &arrival);
-                None
+            Ok(Datagram::Data { flow, sequence, scheduled, interval, token }) => {
+                let bytes = payload.len() as u64;
+                let came = Came { time, scheduled, sequence, interval, bytes };
+                let Some(token) = token else {
+                    self.unless_stranger(self.any, |ledger| ledger.data(peer, flow, None, &came));
+                    return None;
+                };
+                let believed = self.agreements.believe(peer, token, flow, time);
+                let (place, interval) = believed.map(|found| (found.place, found.interval)).unzip();
+                let came = Came { interval: interval.unwrap_or_default(), ..came };
+                self.unless_stranger(believed.is_some(), |ledger| ledger.data(peer, flow, place, &came));
+                believed?.answer
             }
-            Ok(Datagram::Hello { nonce }) => {
-                self.totals.hellos += 1;
-                Some(self.consent.welcome(peer.ip(), nonce))
+            Ok(Datagram::Hello(hello)) => {
+                let answer = self.agreements.hear(peer, &hello, time);
+                let busy = matches!(answer, Datagram::Busy { .. });
+                self.unless_stranger(!busy, |ledger| {
+                    ledger.totals.hellos += 1;
+                    true
+                });
+                Some(answer)
             }
             Ok(Datagram::Bye { flow, sent, token }) => {
-                // A token that is not ours belongs to somebody else's conversation.
-                let ours = token.is_none_or(|token| self.consent.gave(peer.ip(), token));
-                if ours && let Some(at) = self.place(peer, flow) {
-                    let flow = &mut self.flows[at];
-                    self.ended += usize::from(!flow.ended);
-                    let lost = flow.end(sent);
-                    self.count(|second| second.counts.lost += lost);
-                }
+                let said = Said { sent, time, begun };
+                self.bye(peer, flow, token, &said);
                 None
             }
-            Ok(Datagram::Welcome { .. }) | Err(_) => {
+            Err(ParseError::Version { version, asks }) => {
+                self.other_version.get_or_insert(version);
+                self.foreign();
+                asks.map(|nonce| Datagram::Busy { nonce })
+            }
+            Ok(Datagram::Welcome { .. } | Datagram::Busy { .. }) | Err(_) => {
                 self.foreign();
                 None
             }
         }
+    }
+
+    /// Takes what is `believed`, and counts as a stranger's what is not, or turns out not to be.
+    fn unless_stranger(&mut self, believed: bool, take: impl FnOnce(&mut Self) -> bool) {
+        if !believed || !take(self) {
+            self.totals.strangers += 1;
+            self.count(|second| second.counts.strangers += 1);
+        }
+    }
+
+    fn bye(&mut self, peer: SocketAddr, flow: u32, token: Option<Token>, said: &Said) {
+        let believed = token.map(|token| self.agreements.believe(peer, token, flow, said.time));
+        let (place, interval, since) = match believed {
+            // Without a token it is nobody's.
+            None => (None, Duration::ZERO, said.begun),
+            Some(Some(found)) => (Some(found.place), found.interval, found.since),
+            Some(None) => return self.unless_stranger(false, |_| true),
+        };
+        let most = most_sent(said.time.saturating_duration_since(since), interval);
+        self.unless_stranger(self.any || place.is_some(), |ledger| {
+            let Some(at) = ledger.place(peer, flow, place) else { return true };
+            let flow = &mut ledger.flows[at];
+            if flow.agreed != place.is_some() {
+                return false;
+            }
+            let before = flow.ended;
+            let lost = flow.end(said.sent, most);
+            if flow.ended && !before {
+                ledger.ended += 1;
+                if place.is_some() {
+                    ledger.agreements.one_ended();
+                }
+            }
+            ledger.count(|second| second.counts.lost += lost.unwrap_or(0));
+            lost.is_some()
+        });
     }
 
     /// Datagrams of traffic counted so far.
@@ -191,22 +250,32 @@ impl Ledger {
         }
     }
 
+    /// Another version of the format, if somebody spoke it.
+    pub fn other_version(&self) -> Option<u8> {
+        self.other_version
+    }
+
     /// The interval that gaps are judged by.
     pub fn target(&self) -> Option<Duration> {
         self.gaps.target()
     }
 
-    fn data(&mut self, peer: SocketAddr, flow: u32, came: &Came) {
-        let Some(at) = self.place(peer, flow) else {
+    /// A datagram of traffic; `place` is that of its flow among those of a sender that has agreed. Whether it belongs to
+    /// its flow.
+    fn data(&mut self, peer: SocketAddr, flow: u32, place: Option<u32>, came: &Came) -> bool {
+        let Some(at) = self.place(peer, flow, place) else {
             self.totals.unsorted += 1;
-            return;
+            return true;
         };
         let flows = self.flows.len();
         let flow = &mut self.flows[at];
+        if flow.agreed != place.is_some() {
+            return false;
+        }
         let (arrival, lost) = flow.arrive(came.sequence);
         if arrival == Arrival::Unlikely {
             self.foreign();
-            return;
+            return true;
         }
         if !came.interval.is_zero() {
             self.gaps.adopt_target(came.interval);
@@ -231,6 +300,7 @@ impl Ledger {
         if let Some(second) = &self.second {
             second.count(|second| second.arrived(came, arrival, lost, (&flow.train, gap), variation));
         }
+        true
     }
 
     fn foreign(&mut self) {
@@ -245,7 +315,7 @@ impl Ledger {
     }
 
     /// The place of a flow, new ones included as long as there is room.
-    fn place(&mut self, peer: SocketAddr, number: u32) -> Option<usize> {
+    fn place(&mut self, peer: SocketAddr, number: u32, place: Option<u32>) -> Option<usize> {
         let latest = self.flows.get(self.latest);
         if latest.is_some_and(|flow| flow.number == number && flow.peer == peer) {
             return Some(self.latest);
@@ -258,7 +328,7 @@ impl Ledger {
                     0..MOST_FLOWS_SHOWN => Variation::default(),
                     _ => Variation::without_percentiles(),
                 };
-                self.flows.push(Flow::new(peer, number, variation));
+                self.flows.push(Flow::new(peer, number, place, variation));
                 self.count(|second| second.counts.flows += 1);
                 self.flows.len() - 1
             }
@@ -306,6 +376,29 @@ pub(super) struct Came {
     pub(super) bytes: u64,
 }
 
+/// What a goodbye says, when, and when anything came first.
+struct Said {
+    sent: u64,
+    time: Timestamp,
+    begun: Timestamp,
+}
+
+/// How many datagrams a flow with this interval can have sent at the most within `time`: four times what fits, for it may
+/// have caught up or followed a recording, and as many as a loop may send at once. Without an interval, as many as any
+/// machine sends.
+fn most_sent(time: Duration, interval: Duration) -> u64 {
+    let interval = if interval.is_zero() { ANY_INTERVAL } else { interval };
+    let fit = time.as_nanos().saturating_mul(4) / interval.as_nanos();
+    u64::try_from(fit).unwrap_or(u64::MAX).saturating_add(AT_ONCE)
+}
+
+/// 5 million a second, and with the factor of four 20.
+const ANY_INTERVAL: Duration = Duration::from_nanos(200);
+const AT_ONCE: u64 = 1 << 16;
+
+/// With `--any`, so many senders may have an agreement at a time.
+const MOST_SENDERS: usize = 256;
+
 /// Forged addresses could make any number of flows; this many, and so all of one `send`, fit in 17 megabytes.
 pub(super) const MOST_FLOWS: usize = 16_384;
 
@@ -316,174 +409,4 @@ pub(super) const MOST_FLOWS_SHOWN: usize = 64;
 pub(super) const WORST_SHOWN: usize = 5;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::properties;
-    use crate::wire::{MIN_SIZE, Token};
-    use proptest::prelude::*;
-
-    fn peer(port: u16) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], port))
-    }
-
-    fn data(flow: u32, sequence: u64) -> [u8; MIN_SIZE] {
-        let interval = Duration::from_micros(40);
-        Datagram::Data { flow, sequence, scheduled: Timestamp::ZERO, interval }.encode()
-    }
-
-    fn bye(sent: u64, token: Option<Token>) -> [u8; MIN_SIZE] {
-        Datagram::Bye { flow: 0, sent, token }.encode()
-    }
-
-    #[test]
-    fn an_even_flow_is_accounted_for() {
-        let mut ledger = Ledger::new(None);
-        for turn in 0..=1_000 {
-            ledger.take(peer(1), &data(0, turn), Timestamp::from_micros(turn * 40));
-        }
-        let report = ledger.report();
-        assert_eq!((report.received, report.lost, report.flows), (1_001, 0, 1));
-        assert_eq!(report.gaps.back_to_back, Some(0.0));
-        assert_eq!(report.received_pps, Some(25_000.0));
-        assert_eq!(ledger.target(), Some(Duration::from_micros(40)));
-    }
-
-    #[test]
-    fn flows_of_one_peer_and_of_several_are_kept_apart() {
-        let mut ledger = Ledger::new(None);
-        for (port, flow) in [(1, 0), (1, 1), (2, 0)] {
-            for sequence in [0, 2] {
-                ledger.take(peer(port), &data(flow, sequence), Timestamp::ZERO);
-            }
-        }
-        let report = ledger.report();
-        assert_eq!((report.flows, report.lost, report.duplicated), (3, 3, 0));
-        assert_eq!(report.per_flow[2].peer, "127.0.0.1:2");
-        let FlowsReport { count, ended, received, lost, gap_stddev_ns, .. } = report.over_flows;
-        assert_eq!((count, ended, received.min, received.max), (3, 0, Some(2), Some(2)));
-        assert_eq!((lost.max, gap_stddev_ns.max), (Some(1), Some(0)));
-    }
-
-    #[test]
-    fn what_went_wrong_is_told_of_the_flow_it_happened_to() {
-        let mut ledger = Ledger::new(None);
-        for (turn, (flow, sequence)) in
-            [(0, 0), (1, 0), (0, 2), (1, 1), (0, 1), (1, 1), (1, 3)].into_iter().enumerate()
-        {
-            ledger.take(peer(1), &data(flow, sequence), Timestamp::from_micros(turn as u64 * 10));
-        }
-        let per_flow = ledger.report().per_flow;
-        let counts = |at: usize| (per_flow[at].lost, per_flow[at].reordered, per_flow[at].duplicated);
-        assert_eq!((counts(0), counts(1)), ((0, 1, 0), (1, 0, 1)));
-        // Gaps of 20, 20; and of 20, 20, 10.
-        assert_eq!((per_flow[0].gap_mean_ns, per_flow[0].gap_stddev_ns), (Some(20_000.0), Some(0.0)));
-        assert!((per_flow[1].gap_stddev_ns.unwrap() - 4_714.0).abs() < 1.0, "{per_flow:?}");
-    }
-
-    /// A thousand flows: one lost some, one was held up now and then, and both are found.
-    #[test]
-    fn the_worst_of_many_flows_are_told() {
-        let mut ledger = Ledger::new(None);
-        for turn in 0..20 {
-            for flow in (0..1_000).filter(|&flow| flow != 800 || turn % 7 != 3) {
-                let scheduled = Timestamp::from_micros(1_000_000 + turn * 40);
-                let interval = Duration::from_micros(40);
-                let held_up = if flow == 900 && turn % 5 == 4 { 10_000 } else { 0 };
-                let time = scheduled + Duration::from_micros(7 + u64::from(flow) + held_up);
-                ledger.take(
-                    peer(1),
-                    &Datagram::Data { flow, sequence: turn, scheduled, interval }.encode(),
-                    time,
-                );
-            }
-        }
-        let report = ledger.report();
-        let worst: Vec<u32> = report.worst_flows.iter().map(|flow| flow.flow).collect();
-        assert_eq!((worst.len(), &worst[..2]), (WORST_SHOWN, &[800, 900][..]));
-        assert_eq!(
-            (report.worst_flows[0].lost, report.worst_flows[0].one_way_variation_ns.max),
-            (3, Some(0))
-        );
-        let held_up = report.worst_flows[1].one_way_variation_ns;
-        assert_eq!((held_up.mean, held_up.max, held_up.p50), (Some(2_000_000.0), Some(10_000_000), None));
-        assert_eq!(report.per_flow[5].one_way_variation_ns.p99, Some(0), "each flow has its own least");
-        let all = report.one_way_variation_ns;
-        assert_eq!((all.count, all.p50, all.p999, all.max), (20_000 - 3, Some(0), Some(0), Some(10_000_000)));
-        assert_eq!(report.over_flows.one_way_variation_mean_ns.max, Some(2_000_000));
-    }
-
-    /// Four flows 10 µs apart, once all have been heard; then one pause that makes five of them late.
-    #[test]
-    fn trains_and_rates_are_those_of_all_flows() {
-        let mut ledger = Ledger::new(None);
-        let mut take = |flow: u32, turn: u64, micros| {
-            ledger.take(peer(1), &data(flow, turn), Timestamp::from_micros(micros));
-        };
-        for turn in 0..100 {
-            for flow in 0..4 {
-                // The first of the flows come close behind each other, as if they were one.
-                let at = if turn == 0 { u64::from(flow) } else { turn * 40 + u64::from(flow) * 10 };
-                take(flow, turn, if (2_000..2_050).contains(&at) { 2_040 + (at - 2_000) / 10 } else { at });
-            }
-        }
-        let FlowsReport { longest_train, rate_pps: RateReport { min, max }, .. } = ledger.report().over_flows;
-        assert_eq!(longest_train, Some(5));
-        // 99 intervals, from 0 to 3,960 µs; and from 3 to 3,990.
-        assert_eq!((min.map(f64::round), max.map(f64::round)), (Some(24_831.0), Some(25_000.0)));
-    }
-
-    #[test]
-    fn an_expected_interval_overrules_the_sender() {
-        let mut ledger = Ledger::new(Some(Duration::from_millis(1)));
-        for turn in 0..3 {
-            ledger.take(peer(1), &data(0, turn), Timestamp::from_micros(turn * 40));
-        }
-        assert_eq!(ledger.report().gaps.back_to_back, Some(1.0));
-    }
-
-    #[test]
-    fn goodbyes_end_flows_unless_the_token_is_wrong() {
-        let mut ledger = Ledger::new(None);
-        assert!(!ledger.all_ended());
-        ledger.take(peer(1), &data(0, 0), Timestamp::ZERO);
-        ledger.take(peer(1), &bye(9, Token::new(1)), Timestamp::ZERO);
-        assert!(!ledger.all_ended());
-        let welcome = ledger.take(peer(1), &Datagram::Hello { nonce: 3 }.encode(), Timestamp::ZERO);
-        let Some(Datagram::Welcome { token, .. }) = welcome else { panic!("{welcome:?}") };
-        ledger.take(peer(1), &bye(9, Some(token)), Timestamp::ZERO);
-        assert!(ledger.all_ended());
-        assert_eq!(ledger.report().lost, 8);
-    }
-
-    #[test]
-    fn what_is_not_ours_is_counted_and_not_answered() {
-        let mut ledger = Ledger::new(None);
-        let welcome = Datagram::Welcome { nonce: 1, token: Token::new(1).unwrap() }.encode();
-        for payload in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &welcome] {
-            assert_eq!(ledger.take(peer(1), payload, Timestamp::ZERO), None);
-        }
-        let report = ledger.report();
-        assert_eq!((report.foreign, report.received, report.flows), (3, 0, 0));
-        assert_eq!((report.received_pps, report.gaps.back_to_back), (None, None));
-    }
-
-    #[test]
-    fn memory_is_bounded_whoever_sends() {
-        let mut ledger = Ledger::new(None);
-        for flow in 0..2 * MOST_FLOWS as u32 {
-            ledger.take(peer(1), &data(flow, 0), Timestamp::ZERO);
-        }
-        let report = ledger.report();
-        assert_eq!((report.flows, report.unsorted), (MOST_FLOWS as u64, MOST_FLOWS as u64));
-        assert_eq!((report.received, report.per_flow.len()), (MOST_FLOWS as u64, MOST_FLOWS_SHOWN));
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn any_datagrams_add_up(script in prop::collection::vec(any::<u8>(), 0..1_600)) {
-            properties::ledger(&script);
-        }
-    }
-}
+mod tests;

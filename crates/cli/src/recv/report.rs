@@ -44,6 +44,9 @@ pub struct RecvReport {
     pub socket_drops: Option<u64>,
     /// Not softtimers traffic; in no other count.
     pub foreign: u64,
+    /// Softtimers traffic of senders that did not agree, and goodbyes that claim more than can have been sent; in no
+    /// other count. None with `--any`, but such goodbyes.
+    pub strangers: u64,
     /// Of flows beyond the 16,384 that are told apart; in no other count.
     pub unsorted: u64,
     /// Questions for consent that were answered.
@@ -67,7 +70,7 @@ pub struct RecvReport {
 pub struct FlowReport {
     /// The sender's address and port.
     pub peer: String,
-    /// The flow's number there.
+    /// The flow's number there; of a sender that agreed, its place among that sender's flows.
     pub flow: u32,
     /// Traffic that came.
     pub received: u64,
@@ -186,6 +189,7 @@ impl Report for RecvReport {
             ("too late", self.too_late),
             ("dropped by this socket", self.socket_drops.unwrap_or(0)),
             ("not softtimers traffic", self.foreign),
+            ("strangers", self.strangers),
             ("beyond 16384 flows", self.unsorted),
         ] {
             if count > 0 {

@@ -31,6 +31,7 @@ pub struct Counts {
     duplicated: u64,
     too_late: u64,
     pub(super) foreign: u64,
+    pub(super) strangers: u64,
     /// Flows that were new.
     pub(super) flows: u64,
 }
@@ -101,6 +102,7 @@ impl Account for Second {
         counts.duplicated += next.counts.duplicated;
         counts.too_late += next.counts.too_late;
         counts.foreign += next.counts.foreign;
+        counts.strangers += next.counts.strangers;
         counts.flows += next.counts.flows;
         self.gaps.add(&next.gaps);
         self.variation.add(&next.variation);

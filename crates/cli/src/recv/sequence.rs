@@ -91,6 +91,11 @@ impl Sequence {
         }
     }
 
+    /// One more than the greatest number so far.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Datagrams that were sent, as far as is known, and have not come in time.
     pub fn lost(&self) -> u64 {
         (self.next - self.first).saturating_sub(self.unique)

@@ -11,11 +11,13 @@ use crate::args::Timer;
 use crate::distribution::Moments;
 use crate::failure::Failure;
 use crate::gaps::Train;
+use crate::handshake::Agreement;
 use crate::plan::SendPlan;
 use crate::stream::Counter;
-use crate::wire::{self, Datagram, Token};
+use crate::wire;
 
 use super::flows::Flows;
+use super::header::Header;
 use super::kernel::HandOver;
 use super::outlet::{HandedOver, Outlet};
 use super::report::SocketReport;
@@ -39,9 +41,9 @@ use super::tally::{Tally, Trouble};
 pub(super) struct Flow {
     outlet: Outlet,
     clock: RateClock,
+    header: Header,
     /// As long as the longest datagram.
     packet: Vec<u8>,
-    interval: Duration,
     limit: u64,
     due: Timestamp,
     train: Train,
@@ -63,12 +65,18 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// A flow whose first datagram is due at `start`.
-    pub(super) fn new(plan: &SendPlan, socket: UdpSocket, start: Timestamp) -> Result<Self, Failure> {
+    /// A flow whose first datagram is due at `start`, and whose datagrams carry what a receiver has agreed to.
+    pub(super) fn new(
+        plan: &SendPlan,
+        socket: UdpSocket,
+        agreement: Option<Agreement>,
+        start: Timestamp,
+    ) -> Result<Self, Failure> {
         let mut clock = plan.clock()?;
         let interval = plan.pace.rate.interval();
+        let header = Header::new(interval, agreement);
         let ahead = plan.timer == Timer::Kernel;
-        let flows = (ahead || plan.flows > 1 || plan.quantum > 1).then(|| Flows::new(plan, start));
+        let flows = (ahead || plan.flows > 1 || plan.quantum > 1).then(|| Flows::new(plan, header, start));
         let mut outlet = Outlet::new(socket);
         let mut tally = Tally::new(interval, start);
         if ahead {
@@ -85,8 +93,8 @@ impl Flow {
             outlet,
             due: clock.start(start),
             clock,
+            header,
             packet: vec![0; plan.size],
-            interval,
             limit: plan.end.count.unwrap_or(u64::MAX),
             train: Train::default(),
             tally,
@@ -197,9 +205,7 @@ impl Flow {
             (None, _) => {}
         }
         let place = self.clock.place();
-        let sequence = self.tally.sent();
-        let header = Datagram::Data { flow: 0, sequence, scheduled: place, interval: self.interval };
-        header.write(&mut self.packet);
+        self.header.data(0, self.tally.sent(), place).write(&mut self.packet);
         let length = self.clock.length().map_or(self.packet.len(), usize::from);
         if !self.outlet.transmit(&self.packet[..length], now)? {
             self.due = now + Retries::after(self.clock.burst_interval());
@@ -238,8 +244,7 @@ impl Flow {
             silent: self.muted,
             ..Course::new(self.due, end)
         };
-        let header = Datagram::Data { flow: 0, sequence: 0, scheduled: self.due, interval: self.interval };
-        header.write(&mut self.packet);
+        self.header.data(0, 0, self.due).write(&mut self.packet);
         let stamps = Stamps { sequence: wire::SEQUENCE_AT, place: wire::SCHEDULED_AT };
         SignalPacer::start(self.outlet.socket(), self.packet.clone(), stamps, self.clock.clone(), course)
     }
@@ -275,14 +280,14 @@ impl Flow {
     }
 
     /// Sends each flow's goodbye a few times. Whether any has left.
-    pub(super) fn say_goodbye(&mut self, token: Option<Token>) -> bool {
-        let Flow { outlet, tally, flows, hand_over, .. } = self;
+    pub(super) fn say_goodbye(&mut self) -> bool {
+        let Flow { outlet, header, tally, flows, hand_over, .. } = self;
         if let Some(hand_over) = hand_over {
             hand_over.settle();
         }
         match flows {
-            Some(flows) => outlet.say_goodbye(flows.count(), |flow| flows.bye(flow, token)),
-            None => outlet.say_goodbye(1, |flow| Datagram::Bye { flow, sent: tally.sent(), token }),
+            Some(flows) => outlet.say_goodbye(flows.count(), |flow| header.bye(flow, flows.sent(flow))),
+            None => outlet.say_goodbye(1, |flow| header.bye(flow, tally.sent())),
         }
     }
 

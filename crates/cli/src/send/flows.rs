@@ -31,8 +31,8 @@ use softtimers::{Clock, Monotonic, PaceConfig, PaceError, Pattern, Timestamp, Tr
 use crate::args::Timer;
 use crate::gaps::{GapReport, Gaps, Train};
 use crate::plan::SendPlan;
-use crate::wire::{Datagram, Token};
 
+use super::header::Header;
 use super::kernel::HandOver;
 use super::order::{Due, Order};
 use super::outlet::Outlet;
@@ -47,6 +47,7 @@ pub(super) struct Flows {
     batch: SendBatch,
     staged: VecDeque<(Due, Timestamp)>,
     packet: Vec<u8>,
+    header: Header,
     pace: PaceConfig,
     /// Places that are given up, as far as the datagrams that were due since have told.
     forfeited: u64,
@@ -81,7 +82,7 @@ pub struct ShareReport {
 
 impl Flows {
     /// Flows that begin at `start`, or within an interval from there.
-    pub(super) fn new(plan: &SendPlan, start: Timestamp) -> Result<Self, PaceError> {
+    pub(super) fn new(plan: &SendPlan, header: Header, start: Timestamp) -> Result<Self, PaceError> {
         let (pace, interval) = (plan.pace, plan.pace.rate.interval());
         let mut order = match (plan.timer, &plan.trace) {
             (Timer::Soft, None) => Order::queue(plan.size as u32, plan.quantum),
@@ -102,6 +103,7 @@ impl Flows {
             batch,
             staged: VecDeque::with_capacity(MOST_IN_ONE_TURN),
             packet: vec![0; plan.size],
+            header,
             pace,
             forfeited: 0,
             limit: plan.train_limit(),
@@ -190,10 +192,9 @@ impl Flows {
         self.staged.is_empty() && self.next_due() == Timestamp::MAX
     }
 
-    /// What a flow says at its end.
-    pub(super) fn bye(&self, flow: u32, token: Option<Token>) -> Datagram {
-        let sent = self.lanes.get(flow as usize).map_or(0, |lane| lane.sent);
-        Datagram::Bye { flow, sent, token }
+    /// Datagrams of a flow that have left.
+    pub(super) fn sent(&self, flow: u32) -> u64 {
+        self.lanes.get(flow as usize).map_or(0, |lane| lane.sent)
     }
 
     /// Places in the schedules that were given up.
@@ -231,13 +232,12 @@ impl Flows {
         let before = self.staged.len();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
-        let Flows { order, lanes, batch, staged, packet, pace, limit, forfeited, .. } = self;
-        let (interval, earliest) = (pace.rate.interval(), limit.earliest());
+        let Flows { order, lanes, batch, staged, packet, header, limit, forfeited, .. } = self;
+        let earliest = limit.earliest();
         let mut pushed = Ok(());
         order.take(time, most, |due| {
             let lane = &mut lanes[due.flow as usize];
-            let (flow, sequence, scheduled) = (due.flow, lane.numbered, due.place);
-            Datagram::Data { flow, sequence, scheduled, interval }.write(packet);
+            header.data(due.flow, lane.numbered, due.place).write(packet);
             let packet = &packet[..due.length.map_or(packet.len(), usize::from)];
             pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| outlet.put(batch, packet, time));
             lane.numbered += 1;

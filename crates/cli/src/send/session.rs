@@ -21,6 +21,7 @@ use crate::stream::Stream;
 use super::flow::Flow;
 use super::second::Second;
 use super::triggers::Triggers;
+use super::watch::Watch;
 use super::work::Workload;
 use super::work_loop::{self, Descriptors};
 use super::{beside, own_loop, soft};
@@ -50,6 +51,8 @@ pub(super) struct Session {
     pub(super) handlers: Option<LoopStats>,
     /// What did not work as asked and what was done instead.
     pub(super) fallbacks: Vec<String>,
+    /// Sees whether the receiver that has agreed is still there.
+    pub(super) watch: Option<Watch>,
     /// A line a second, if asked for.
     pub(super) stream: Option<Stream<Second>>,
     /// What this thread is asked to be; it is let go as it was.
@@ -58,8 +61,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn begin(plan: &SendPlan) -> Result<Self, Failure> {
-        let socket = connect(plan.destination)?;
+    /// Begins a run that sends to the other end of a socket as it is permitted to.
+    pub(super) fn begin(plan: &SendPlan, socket: UdpSocket, permit: &Permit) -> Result<Self, Failure> {
+        // Without it the kernel reports a datagram that a full device queue dropped as sent.
+        let opened = socket.set_nonblocking(true).and_then(|()| socket.report_queue_drops(true));
+        opened.map_err(|error| Failure::usage(format_args!("address {}: {error}", plan.destination)))?;
         let interrupt =
             Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
         // While this thread may run anywhere, for the other one inherits that.
@@ -69,6 +75,12 @@ impl Session {
             .then(|| stream(plan, &interrupt))
             .transpose()
             .map_err(|error| Failure::broke_off("beginning the stream", &error))?;
+        // From here on it is kept up, also while the work's clients start.
+        let watch = permit
+            .agreement()
+            .map(|agreement| Watch::start(agreement, &socket, interrupt.ender()?))
+            .transpose()
+            .map_err(|error| Failure::broke_off("watching the receiver", &error))?;
         let work = Workload::start(plan.work, plan.cpu, &interrupt)
             .map_err(|error| Failure::broke_off("starting the work", &error))?;
         let anywhere =
@@ -82,7 +94,7 @@ impl Session {
         let slice = plan.sched_slice.map(Slice::hold).transpose();
         let no_slice = slice.as_ref().err().map(|error| format!("no --sched-slice: {error}"));
         let start = Monotonic.now();
-        let mut flow = Flow::new(plan, socket, start)?;
+        let mut flow = Flow::new(plan, socket, permit.agreement(), start)?;
         if let Some(stream) = &stream {
             flow.count_in(stream.counter());
         }
@@ -99,7 +111,8 @@ impl Session {
             without_each: false,
             triggers: None,
             handlers: None,
-            fallbacks: no_slice.into_iter().collect(),
+            fallbacks: unheard(permit).into_iter().chain(no_slice).collect(),
+            watch,
             stream,
             _kept: kept,
             _slice: slice.unwrap_or_default(),
@@ -138,8 +151,21 @@ impl Session {
         }
     }
 
-    pub(super) fn say_goodbye(&mut self, permit: Permit) {
-        if !self.flow.say_goodbye(permit.token()) {
+    /// Ends the watch over the receiver, and says what it found.
+    ///
+    /// # Errors
+    /// A check failure if the receiver has gone.
+    pub(super) fn unwatch(&mut self, destination: SocketAddr) -> Result<(), Failure> {
+        if !self.watch.take().is_some_and(Watch::finish) {
+            return Ok(());
+        }
+        Err(Failure::check(format_args!(
+            "the receiver at {destination} has not renewed its consent for 2 s: it has ended, or is out of reach"
+        )))
+    }
+
+    pub(super) fn say_goodbye(&mut self) {
+        if !self.flow.say_goodbye() {
             self.fallbacks.push("no goodbye could be sent; a receiver does not know of the end".to_owned());
         }
     }
@@ -151,16 +177,19 @@ fn stream(plan: &SendPlan, interrupt: &Interrupt) -> io::Result<Stream<Second>> 
     Ok(Stream::start(schema, plan.seed(), second, interrupt.ender()?))
 }
 
+/// Nobody agreed, and the run goes on: a note for the report.
+fn unheard(permit: &Permit) -> Option<String> {
+    let Permit::Unheard(why) = permit else { return None };
+    Some(format!("{why}; sent without an agreement, which a receiver counts only with --any"))
+}
+
 /// A socket of any free port, connected so that the kernel looks the route up once.
-fn connect(destination: SocketAddr) -> Result<UdpSocket, Failure> {
+pub(super) fn connect(destination: SocketAddr) -> Result<UdpSocket, Failure> {
     let local: SocketAddr =
         if destination.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
     let open = || -> io::Result<UdpSocket> {
         let socket = UdpSocket::bind(local)?;
         socket.connect(destination)?;
-        socket.set_nonblocking(true)?;
-        // Without it the kernel reports a datagram that a full device queue dropped as sent.
-        socket.report_queue_drops(true)?;
         Ok(socket)
     };
     open().map_err(|error| Failure::usage(format_args!("address {destination}: {error}")))

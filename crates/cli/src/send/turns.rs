@@ -22,7 +22,7 @@ use crate::plan::{SendPlan, ticking};
 
 use super::triggers::Triggers;
 use super::work_loop::{self, Descriptors};
-use super::{Session, soft};
+use super::{Session, session, soft};
 
 /// Who takes turns.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -116,8 +116,9 @@ pub fn take_turns<const N: usize>(
             )));
         }
     }
-    let permit = Permit::obtain(plan)?;
-    let mut session = Session::begin(plan)?;
+    let socket = session::connect(plan.destination)?;
+    let permit = Permit::obtain(plan, &socket)?;
+    let mut session = Session::begin(plan, socket, &permit)?;
     let mut turns = Turns { rounds: Vec::with_capacity(rounds), interrupted: false };
     'rounds: for round in 0..rounds {
         let mut shares = std::array::from_fn(|_| Share::default());
@@ -132,9 +133,10 @@ pub fn take_turns<const N: usize>(
         turns.rounds.push(shares);
     }
     session.flow.mute(false);
-    session.say_goodbye(permit);
+    let watched = session.unwatch(plan.destination);
+    session.say_goodbye();
     session.work.stop();
-    Ok(turns)
+    watched.map(|()| turns)
 }
 
 impl Contender {

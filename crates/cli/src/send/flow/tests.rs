@@ -8,6 +8,7 @@ use softtimers::TriggerState;
 use super::super::{outlet, report::LateReport};
 use super::*;
 use crate::args::{Cli, Command};
+use crate::wire::Datagram;
 
 /// A flow on loopback, driven by hand, and where it arrives.
 fn flow(flags: &str, start: Timestamp) -> (Flow, UdpSocket) {
@@ -17,7 +18,7 @@ fn flow(flags: &str, start: Timestamp) -> (Flow, UdpSocket) {
     let Command::Send(args) = Cli::parse_from(words).command else { panic!("{flags}") };
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.local_addr().unwrap()).unwrap();
-    (Flow::new(&SendPlan::new(&args).unwrap(), socket, start).unwrap(), receiver)
+    (Flow::new(&SendPlan::new(&args).unwrap(), socket, None, start).unwrap(), receiver)
 }
 
 /// For several flows, which look at the clock after they have sent: none of these times has come yet.
@@ -96,7 +97,7 @@ fn places_given_up_do_not_count_as_late() {
 #[test]
 fn goodbyes_are_a_few() {
     let (mut flow, receiver) = flow("--interval 1ms --count 1", Timestamp::ZERO);
-    assert!(flow.say_goodbye(None));
+    assert!(flow.say_goodbye());
     receiver.set_nonblocking(true).unwrap();
     let mut packet = [0; 2048];
     let came = std::iter::from_fn(|| receiver.recv(&mut packet).ok()).count();
@@ -273,6 +274,7 @@ fn a_quantum_leaves_in_one_call_and_takes_its_places() {
                     sequence: number.into(),
                     scheduled: start + number / 4 * micros(400),
                     interval: micros(100),
+                    token: None,
                 };
                 assert_eq!((length, Datagram::parse(&packet[..length])), (100, Ok(expected)));
             }

@@ -1,0 +1,271 @@
+//! What is counted, of whom, and what is not.
+
+use super::*;
+use crate::properties;
+use crate::wire::{Hello, MIN_SIZE};
+use proptest::prelude::*;
+
+fn peer(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+fn data(flow: u32, sequence: u64) -> [u8; MIN_SIZE] {
+    let interval = Duration::from_micros(40);
+    Datagram::Data { flow, sequence, scheduled: Timestamp::ZERO, interval, token: None }.encode()
+}
+
+fn bye(flow: u32, sent: u64, token: Option<Token>) -> [u8; MIN_SIZE] {
+    Datagram::Bye { flow, sent, token }.encode()
+}
+
+/// The traffic of a sender that has agreed.
+fn agreed(flow: u32, sequence: u64, token: Token) -> [u8; MIN_SIZE] {
+    let scheduled = Timestamp::ZERO;
+    Datagram::Data { flow, sequence, scheduled, interval: Duration::ZERO, token: Some(token) }.encode()
+}
+
+/// Of flows 100 and 101, 40 µs apart.
+const HELLO: Hello = Hello { nonce: 3, flow: 100, flows: 2, interval_ns: 40_000, token: None };
+
+/// The token of a sender that asks and comes back.
+fn agree(ledger: &mut Ledger, port: u16, time: Timestamp) -> Token {
+    let hello = Datagram::Hello(HELLO).encode();
+    let welcome = ledger.take(peer(port), &hello, time);
+    let Some(Datagram::Welcome { token, .. }) = welcome else { panic!("{welcome:?}") };
+    let hello = Datagram::Hello(Hello { token: Some(token), ..HELLO }).encode();
+    assert_eq!(ledger.take(peer(port), &hello, time), welcome);
+    token
+}
+
+#[test]
+fn an_even_flow_is_accounted_for() {
+    let mut ledger = Ledger::new(None, true);
+    for turn in 0..=1_000 {
+        ledger.take(peer(1), &data(0, turn), Timestamp::from_micros(turn * 40));
+    }
+    let report = ledger.report();
+    assert_eq!((report.received, report.lost, report.flows), (1_001, 0, 1));
+    assert_eq!(report.gaps.back_to_back, Some(0.0));
+    assert_eq!(report.received_pps, Some(25_000.0));
+    assert_eq!(ledger.target(), Some(Duration::from_micros(40)));
+}
+
+#[test]
+fn flows_of_one_peer_and_of_several_are_kept_apart() {
+    let mut ledger = Ledger::new(None, true);
+    for (port, flow) in [(1, 0), (1, 1), (2, 0)] {
+        for sequence in [0, 2] {
+            ledger.take(peer(port), &data(flow, sequence), Timestamp::ZERO);
+        }
+    }
+    let report = ledger.report();
+    assert_eq!((report.flows, report.lost, report.duplicated), (3, 3, 0));
+    assert_eq!(report.per_flow[2].peer, "127.0.0.1:2");
+    let FlowsReport { count, ended, received, lost, gap_stddev_ns, .. } = report.over_flows;
+    assert_eq!((count, ended, received.min, received.max), (3, 0, Some(2), Some(2)));
+    assert_eq!((lost.max, gap_stddev_ns.max), (Some(1), Some(0)));
+}
+
+#[test]
+fn what_went_wrong_is_told_of_the_flow_it_happened_to() {
+    let mut ledger = Ledger::new(None, true);
+    for (turn, (flow, sequence)) in
+        [(0, 0), (1, 0), (0, 2), (1, 1), (0, 1), (1, 1), (1, 3)].into_iter().enumerate()
+    {
+        ledger.take(peer(1), &data(flow, sequence), Timestamp::from_micros(turn as u64 * 10));
+    }
+    let per_flow = ledger.report().per_flow;
+    let counts = |at: usize| (per_flow[at].lost, per_flow[at].reordered, per_flow[at].duplicated);
+    assert_eq!((counts(0), counts(1)), ((0, 1, 0), (1, 0, 1)));
+    // Gaps of 20, 20; and of 20, 20, 10.
+    assert_eq!((per_flow[0].gap_mean_ns, per_flow[0].gap_stddev_ns), (Some(20_000.0), Some(0.0)));
+    assert!((per_flow[1].gap_stddev_ns.unwrap() - 4_714.0).abs() < 1.0, "{per_flow:?}");
+}
+
+/// A thousand flows: one lost some, one was held up now and then, and both are found.
+#[test]
+fn the_worst_of_many_flows_are_told() {
+    let mut ledger = Ledger::new(None, true);
+    for turn in 0..20 {
+        for flow in (0..1_000).filter(|&flow| flow != 800 || turn % 7 != 3) {
+            let scheduled = Timestamp::from_micros(1_000_000 + turn * 40);
+            let interval = Duration::from_micros(40);
+            let held_up = if flow == 900 && turn % 5 == 4 { 10_000 } else { 0 };
+            let time = scheduled + Duration::from_micros(7 + u64::from(flow) + held_up);
+            ledger.take(
+                peer(1),
+                &Datagram::Data { flow, sequence: turn, scheduled, interval, token: None }.encode(),
+                time,
+            );
+        }
+    }
+    let report = ledger.report();
+    let worst: Vec<u32> = report.worst_flows.iter().map(|flow| flow.flow).collect();
+    assert_eq!((worst.len(), &worst[..2]), (WORST_SHOWN, &[800, 900][..]));
+    assert_eq!((report.worst_flows[0].lost, report.worst_flows[0].one_way_variation_ns.max), (3, Some(0)));
+    let held_up = report.worst_flows[1].one_way_variation_ns;
+    assert_eq!((held_up.mean, held_up.max, held_up.p50), (Some(2_000_000.0), Some(10_000_000), None));
+    assert_eq!(report.per_flow[5].one_way_variation_ns.p99, Some(0), "each flow has its own least");
+    let all = report.one_way_variation_ns;
+    assert_eq!((all.count, all.p50, all.p999, all.max), (20_000 - 3, Some(0), Some(0), Some(10_000_000)));
+    assert_eq!(report.over_flows.one_way_variation_mean_ns.max, Some(2_000_000));
+}
+
+/// Four flows 10 µs apart, once all have been heard; then one pause that makes five of them late.
+#[test]
+fn trains_and_rates_are_those_of_all_flows() {
+    let mut ledger = Ledger::new(None, true);
+    let mut take = |flow: u32, turn: u64, micros| {
+        ledger.take(peer(1), &data(flow, turn), Timestamp::from_micros(micros));
+    };
+    for turn in 0..100 {
+        for flow in 0..4 {
+            // The first of the flows come close behind each other, as if they were one.
+            let at = if turn == 0 { u64::from(flow) } else { turn * 40 + u64::from(flow) * 10 };
+            take(flow, turn, if (2_000..2_050).contains(&at) { 2_040 + (at - 2_000) / 10 } else { at });
+        }
+    }
+    let FlowsReport { longest_train, rate_pps: RateReport { min, max }, .. } = ledger.report().over_flows;
+    assert_eq!(longest_train, Some(5));
+    // 99 intervals, from 0 to 3,960 µs; and from 3 to 3,990.
+    assert_eq!((min.map(f64::round), max.map(f64::round)), (Some(24_831.0), Some(25_000.0)));
+}
+
+#[test]
+fn an_expected_interval_overrules_the_sender() {
+    let mut ledger = Ledger::new(Some(Duration::from_millis(1)), true);
+    for turn in 0..3 {
+        ledger.take(peer(1), &data(0, turn), Timestamp::from_micros(turn * 40));
+    }
+    assert_eq!(ledger.report().gaps.back_to_back, Some(1.0));
+}
+
+/// Whatever strangers say before, during and after a run is counted as theirs: from other addresses, with other tokens,
+/// and from the sender's own address without its token.
+#[test]
+fn strangers_change_nothing_but_their_own_count() {
+    let at = |micros| Timestamp::from_micros(1_000_000 + micros);
+    let run = |disturbed: bool| {
+        let mut ledger = Ledger::new(None, false);
+        let mut strange = 0;
+        let mut disturb = |ledger: &mut Ledger, micros| {
+            let wrong = Token::new(12_345).unwrap();
+            let forged = [
+                data(0, 1_000_000_000),
+                data(100, 7),
+                agreed(100, 1_000_000_000, wrong),
+                bye(0, 999_999_999, None),
+                bye(100, 999_999_999, None),
+                bye(100, 999_999_999, Some(wrong)),
+            ];
+            for (port, forged) in [1, 2].into_iter().flat_map(|port| forged.map(|forged| (port, forged))) {
+                if disturbed {
+                    assert_eq!(ledger.take(peer(port), &forged, at(micros)), None);
+                    strange += 1;
+                }
+            }
+        };
+        disturb(&mut ledger, 0);
+        assert!(!ledger.all_ended());
+        let token = agree(&mut ledger, 1, at(10));
+        for turn in 0..100 {
+            disturb(&mut ledger, turn * 40 + 15);
+            for flow in [100, 101] {
+                ledger.take(peer(1), &agreed(flow, turn, token), at(turn * 40 + 20));
+            }
+        }
+        assert!(!ledger.all_ended());
+        for flow in [100, 101] {
+            ledger.take(peer(1), &bye(flow, 101, Some(token)), at(5_000));
+        }
+        disturb(&mut ledger, 6_000);
+        assert!(ledger.all_ended());
+        let report = ledger.report();
+        assert_eq!(report.strangers, strange);
+        RecvReport { strangers: 0, ..report }
+    };
+    let report = run(false);
+    assert_eq!((report.received, report.lost, report.flows, report.hellos), (200, 2, 2, 2));
+    assert_eq!(report.per_flow.iter().map(|flow| flow.flow).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(run(true), report);
+}
+
+/// An agreed sender, too, cannot have sent more than there was time for; that it has ended is believed.
+#[test]
+fn a_goodbye_that_claims_too_much_counts_nothing_as_lost() {
+    let at = |micros| Timestamp::from_micros(1_000_000 + micros);
+    let mut ledger = Ledger::new(None, false);
+    let token = agree(&mut ledger, 1, at(0));
+    for turn in 0..1_000 {
+        ledger.take(peer(1), &agreed(100, turn, token), at(turn * 40));
+    }
+    ledger.take(peer(1), &bye(100, 1_000_000_497, Some(token)), at(40_000));
+    let report = ledger.report();
+    assert_eq!((report.lost, report.strangers, ledger.all_ended()), (0, 1, true));
+    // With `any`, and nobody behind it, not even that.
+    let mut ledger = Ledger::new(None, true);
+    ledger.take(peer(1), &data(0, 0), at(0));
+    ledger.take(peer(1), &bye(0, 1_000_000_497, None), at(40));
+    assert!(!ledger.all_ended());
+    ledger.take(peer(1), &bye(0, 50_000, None), at(40));
+    assert_eq!((ledger.report().lost, ledger.all_ended()), (49_999, true), "a burst of loss is believed");
+}
+
+/// With `any`, those that agreed are still asked for their token.
+#[test]
+fn who_has_agreed_is_not_replaced_by_who_has_not() {
+    let mut ledger = Ledger::new(None, true);
+    let token = agree(&mut ledger, 1, Timestamp::ZERO);
+    ledger.take(peer(1), &agreed(100, 0, token), Timestamp::ZERO);
+    for forged in [data(100, 1), bye(100, 9, None), bye(100, 9, Token::new(5))] {
+        ledger.take(peer(1), &forged, Timestamp::ZERO);
+    }
+    ledger.take(peer(2), &data(100, 0), Timestamp::ZERO);
+    let report = ledger.report();
+    assert_eq!((report.received, report.lost, report.strangers), (2, 0, 3));
+}
+
+/// A sender of another version is told so, with no more than it said.
+#[test]
+fn another_version_is_answered_and_remembered() {
+    let mut ledger = Ledger::new(None, false);
+    let mut hello = Datagram::Hello(HELLO).encode();
+    hello[4] = 1;
+    assert_eq!(ledger.take(peer(1), &hello, Timestamp::ZERO), Some(Datagram::Busy { nonce: 3 }));
+    let mut old = data(0, 0);
+    old[4] = 1;
+    assert_eq!(ledger.take(peer(1), &old, Timestamp::ZERO), None);
+    assert_eq!((ledger.other_version(), ledger.report().foreign), (Some(1), 2));
+}
+
+#[test]
+fn what_is_not_ours_is_counted_and_not_answered() {
+    let mut ledger = Ledger::new(None, true);
+    let welcome = Datagram::Welcome { nonce: 1, token: Token::new(1).unwrap() }.encode();
+    for payload in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &welcome] {
+        assert_eq!(ledger.take(peer(1), payload, Timestamp::ZERO), None);
+    }
+    let report = ledger.report();
+    assert_eq!((report.foreign, report.received, report.flows), (3, 0, 0));
+    assert_eq!((report.received_pps, report.gaps.back_to_back), (None, None));
+}
+
+#[test]
+fn memory_is_bounded_whoever_sends() {
+    let mut ledger = Ledger::new(None, true);
+    for flow in 0..2 * MOST_FLOWS as u32 {
+        ledger.take(peer(1), &data(flow, 0), Timestamp::ZERO);
+    }
+    let report = ledger.report();
+    assert_eq!((report.flows, report.unsorted), (MOST_FLOWS as u64, MOST_FLOWS as u64));
+    assert_eq!((report.received, report.per_flow.len()), (MOST_FLOWS as u64, MOST_FLOWS_SHOWN));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_datagrams_add_up(script in prop::collection::vec(any::<u8>(), 0..1_600)) {
+        properties::ledger(&script);
+    }
+}
