@@ -122,9 +122,9 @@ impl Slack {
                 }
                 slack
             }
-            Kind::Deferrable => return Window { due, effective, last: NEVER },
+            Kind::Deferrable => return Window { due, effective, last: due, deferrable: true },
         };
-        Window { due, effective, last: due.saturating_add(slack) }
+        Window { due, effective, last: due.saturating_add(slack), deferrable: false }
     }
 }
 
@@ -136,23 +136,22 @@ pub(crate) struct Window {
     pub(crate) due: u64,
     /// The order it comes out in: `due` on the tick, after rounding.
     pub(crate) effective: u64,
-    /// Due + slack; [`NEVER`] for a deferrable event.
+    /// Due + slack; of a deferrable event, which has no deadline that would make up for being late, due.
     last: u64,
+    deferrable: bool,
 }
 
 impl Window {
-    /// From the effective due time to the time when the backup must look; `None` is never.
+    /// From the effective due time to the time when the backup must look; `None` is never, as is the end of time.
     #[inline]
     pub(crate) fn late(&self) -> Option<u64> {
-        (self.last != NEVER).then(|| self.last.saturating_sub(self.effective))
+        (!self.deferrable && self.last != NEVER).then(|| self.last.saturating_sub(self.effective))
     }
 
-    /// Whether an event that is filed at `filed` already need not move. A deferrable one must, since
-    /// it has no deadline that would make up for being late.
+    /// Whether an event that is filed at `filed` already need not move.
     #[inline]
     pub(crate) fn contains(&self, filed: u64) -> bool {
-        let last = if self.last == NEVER { self.due } else { self.last };
-        self.due <= filed && filed <= last
+        self.due <= filed && filed <= self.last
     }
 }
 

@@ -14,9 +14,10 @@
 //! 5. **Bounded work.** [`next`](SoftTimers::next) hands out one event; [`step`](SoftTimers::step)
 //!    does at most a few microseconds of work.
 //! 6. **No tick.** [`poll_at`](SoftTimers::poll_at) is the only time at which hardware is wanted, and
-//!    it is `None` when nothing needs it. It is never too late. It is exact up to 64 events; once there have been
-//!    more, until only 16 are left, it may be too early: by one that was cancelled or put off, or by what one look
-//!    does not get through.
+//!    it is `None` when nothing needs it. It is never too late. Up to 64 events it is the earliest deadline, exactly
+//!    for slack up to a millisecond; of more slack it leaves out up to two millionths, and all beyond six days. Once
+//!    there have been more events, until only 16 are left, it may be earlier: by one that was cancelled or put off,
+//!    or by what one look does not get through.
 //!
 //! ```text
 //!   schedule(now, 40 µs, slack)                 trigger(now) ──▶ Turn { limit = (now, sequence) }
@@ -381,10 +382,10 @@ impl<E> SoftTimers<E> {
     /// The earliest deadline: the time at which a backup must look even if no trigger state is met.
     /// `None` when nothing pending needs that.
     ///
-    /// Looking earlier is harmless, looking later is late. Up to 64 events this is the deadline exactly. Once there
-    /// have been more, and until a turn ends with 16 or fewer, it may be a time before it: that of an event that was
-    /// cancelled or put off, or the time up to which a bounded look came. A slack above a millisecond counts to two
-    /// millionths of it, rounded down, and none for more than six days.
+    /// Looking earlier is harmless, looking later is late. Slack up to a millisecond counts exactly. Longer slack is
+    /// rounded down, by two millionths at the most, and counts for six days at the most. Up to 64 events this is the
+    /// earliest deadline, so rounded. Once there have been more, and until a turn ends with 16 or fewer, it may be a
+    /// time before it: that of an event that was cancelled or put off, or the time up to which a bounded look came.
     ///
     /// # Cost
     /// One load while there is a wheel; else, if the one that had it is gone, a look at those due before it.

@@ -21,6 +21,7 @@ fn slacks() -> impl Strategy<Value = ModelSlack> {
     prop_oneof![
         Just(ModelSlack::Exact),
         (0u64..5_000).prop_map(ModelSlack::Within),
+        (0u64..50).prop_flat_map(|bits| 0..2u64 << bits).prop_map(ModelSlack::Within),
         (0u64..20_000).prop_map(ModelSlack::Rounded),
         Just(ModelSlack::Default),
         Just(ModelSlack::Deferrable),
@@ -61,7 +62,7 @@ proptest! {
     })]
 
     /// Never early, in order, FIFO among equal ones, exactly once, turns that end, handles that never
-    /// alias, panics that lose nothing, and the exact `poll_at`, after every operation.
+    /// alias, panics that lose nothing, and `poll_at` as exact as it says, after every operation.
     #[test]
     fn every_invariant_holds_against_the_model(
         tick in prop_oneof![Just(1u64), Just(1_000), 1u64..5_000],
@@ -71,6 +72,27 @@ proptest! {
         program in prop::collection::vec(ops(), 1..80),
     ) {
         Pair::new(tick, clock_step, first_generation, few).run(&program);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: if cfg!(miri) { 3 } else { 1_000 },
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// The same where time ends: programs that begin at its last nanosecond, or up to 13 days before it, so that most due
+    /// times and deadlines are at its end, or would be beyond.
+    #[test]
+    fn every_invariant_holds_at_the_end_of_time(
+        tick in prop_oneof![Just(1u64), Just(1_000), 1u64..5_000],
+        clock_step in prop_oneof![Just(0u64), Just(1_000)],
+        few in prop_oneof![Just(64usize), 0usize..12],
+        left in prop_oneof![Just(0u64), 0u64..20, 0u64..20_000, 0u64..20_000_000, 0u64..1 << 50],
+        program in prop::collection::vec(ops(), 1..80),
+    ) {
+        Pair::new(tick, clock_step, 1, few).beginning_at(u64::MAX - left).run(&program);
     }
 }
 

@@ -84,6 +84,11 @@ impl Pair {
         }
     }
 
+    /// The same, from another time on.
+    pub(crate) fn beginning_at(self, now: u64) -> Self {
+        Pair { now: Timestamp::from_nanos(now), ..self }
+    }
+
     /// Runs the program, comparing after every operation, and then drains what is left.
     pub(crate) fn run(&mut self, program: &[Op]) {
         for op in program {

@@ -38,7 +38,9 @@ impl Spans {
         let mut random = Random { choices: choices.iter().copied().collect(), state: seed };
         let few = [0, 16, 64][random.below(3) as usize];
         let config = Config::default().few(few).first_generation(NonZeroU32::new(first_generation).unwrap());
-        let now = [0, 1, 1 << 33, 1 << 45, u64::MAX >> 1][random.below(5) as usize];
+        let end = u64::MAX;
+        let begins = [0, 1, 1 << 33, 1 << 45, end >> 1, end - (1 << 43), end - (1 << 25), end - (1 << 12)];
+        let now = begins[random.below(begins.len() as u64) as usize];
         Spans {
             random,
             timers: SoftTimers::new(config),
@@ -80,6 +82,8 @@ impl Spans {
     fn due(&mut self, span: u64) -> u64 {
         // Most anywhere, some at round times that many share, some at once.
         let ticks = match self.random.below(8) {
+            // Near the end of time many are for its end, or just before.
+            3 | 4 if self.now > u64::MAX >> 1 => return u64::MAX - self.random.below(3),
             0 => (1 + self.random.below(4)) * span / 4,
             1 => self.random.below(3),
             _ => self.random.below(span),
@@ -102,7 +106,7 @@ impl Spans {
         let (due, slack) = (self.due(span), self.slack());
         let (now, at) = (Timestamp::from_nanos(self.now), Timestamp::from_nanos(due));
         let id = self.timers.schedule_at(now, at, Slack::within(Duration::from_nanos(slack)), index as u32);
-        self.keyed.set(now, index as u32, at);
+        self.keyed.set(now, index as u32, at_tick(at, self.now));
         self.enter(index, id, due, slack);
     }
 
@@ -116,11 +120,11 @@ impl Spans {
             }
             return;
         };
-        let (now, at) = (Timestamp::from_nanos(self.now), Timestamp::from_nanos(due));
+        let now = Timestamp::from_nanos(self.now);
         // A timer that may stay where it is keeps its place; for the keys, and the model, it has to move.
         let slack = if (due..=due.saturating_add(slack)).contains(&before.effective) { 0 } else { slack };
-        let due = if due == before.effective { due + 1 } else { due };
-        let at = at.max(Timestamp::from_nanos(due));
+        let due = if due == before.effective { due.checked_add(1).unwrap_or(due - 1) } else { due };
+        let at = Timestamp::from_nanos(due);
         let slack_of = Slack::within(Duration::from_nanos(slack));
         self.timers.reschedule_at(now, before.id, at, slack_of).unwrap();
         self.keyed.set(now, index as u32, at_tick(at, self.now));
@@ -179,7 +183,8 @@ impl Spans {
 
     fn compare(&self) {
         assert_eq!((self.timers.len(), self.keyed.len()), (self.order.len(), self.order.len()));
-        let deadline = self.deadlines.first_key_value().map(|(&(at, _), ())| at);
+        // Nobody has to look at the end of time.
+        let deadline = self.deadlines.first_key_value().map(|(&(at, _), ())| at).filter(|&at| at < u64::MAX);
         let due = self.order.first_key_value().map(|(&(at, _), _)| at);
         let no_later = |ours: Option<Timestamp>, model: Option<u64>| match (ours, model) {
             (Some(ours), Some(model)) => ours.as_nanos() <= model,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use softtimers_core::{Clock, Config, Slack, Step, TimerId, Timestamp, TriggerState};
 
 use crate::Monotonic;
-use crate::shared::{Helper, Remote, Shared};
+use crate::shared::{Entry, Helper, Remote, Shared, Timer};
 
 const EACH: u64 = 2_000;
 /// Far more than any of this takes.
@@ -74,6 +74,42 @@ fn everything_happens_once() {
     }
     assert_eq!(seen.len() as u64, 3 * EACH);
     assert!(seen.values().all(|&times| times == 1));
+}
+
+/// What is for the end of time, or would be beyond it, comes then, and in its order.
+#[test]
+fn the_end_of_time_is_a_time_like_any_other() {
+    for already in [0, 100] {
+        let timers = timers();
+        let (remote, end) = (timers.remote(), Timestamp::MAX);
+        let before = |nanos| Timestamp::from_nanos(u64::MAX - nanos);
+        let start = before(10_000_000);
+        let mut put_off = Timer::new();
+        let set = |timer: &mut Timer<u64>, due, event| {
+            timer.set(&remote, start, due, Slack::EXACT, event);
+        };
+        set(&mut put_off, before(5_000_000), 900);
+        let mut all: Vec<_> = (0..already + 20).map(|_| Timer::new()).collect();
+        for (event, timer) in (0..).zip(&mut all) {
+            set(timer, if event % 2 == 0 { end } else { before(1_000_000) }, event);
+        }
+        put_off.reset(&remote, || start, end).unwrap();
+        // It keeps its place and its turn: the end of time is within its new slack.
+        all[0].set(&remote, start, before(3), Slack::millis(1), 0);
+        let come = |now| {
+            let mut come = Vec::new();
+            while let Some(turn) = remote.trigger(TriggerState::Idle, now) {
+                let Some(fired) = remote.next(&turn) else { break };
+                come.extend(Entry::claim(fired, &remote, now).map(|fired| fired.event));
+            }
+            come
+        };
+        let of = |odd: u64| (0..already + 20).filter(move |event| event % 2 == odd);
+        assert_eq!(come(before(2_000_000)), []);
+        assert_eq!(come(before(1)), of(1).collect::<Vec<_>>());
+        assert_eq!(timers.poll_at(), None, "nobody has to look at the end of time");
+        assert_eq!(come(end), of(0).chain([900]).collect::<Vec<_>>());
+    }
 }
 
 /// However many timers fall due together, the lock is held for one step at a time, which hands out one event or
