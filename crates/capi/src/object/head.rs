@@ -6,8 +6,8 @@
 //!      └────────────────────────────────── after FREED_KEPT others, for an object of any kind ◀───────────┘
 //! ```
 //!
-//! A freed head says so until it is taken again. Memory is 64 bytes for each object that lives and for [`FREED_KEPT`] that
-//! do not. Each head is an allocation of its own, so that a leak checker still finds an object that nobody freed: the only
+//! A freed head says so until it is taken again. Memory is 64 bytes for each object of the time at which most lived, and for
+//! [`FREED_KEPT`] more. Each head is an allocation of its own, so that a leak checker still finds an object that nobody freed: the only
 //! pointer to it was C's.
 
 use std::any::Any;
