@@ -1,4 +1,4 @@
 //! `--assert` expressions.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| softtimers_cli::properties::assertion(text));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_corpora::run("assert_expr", input));

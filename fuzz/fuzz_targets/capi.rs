@@ -1,6 +1,4 @@
 //! Any sequence of calls of the C interface, under AddressSanitizer.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| softtimers_capi::sequences::run(bytes));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_corpora::run("capi", input));

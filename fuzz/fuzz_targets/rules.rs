@@ -1,4 +1,4 @@
 //! Files of rules for `forward`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &[u8]| softtimers_cli::properties::rules(text));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_corpora::run("rules", input));

@@ -1,13 +1,4 @@
-//! Many timers, with handles and with keys, against the map that the property tests use.
+//! Many timers, with handles and with keys, against a map.
 #![no_main]
 
-#[path = "../../crates/core/tests/model/spans.rs"]
-mod spans;
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    let [span, most, operations, choices @ ..] = input else { return };
-    let first_generation = if span % 2 == 0 { 1 } else { u32::MAX - 3 };
-    let operations = 1 + u64::from(*operations) * 4;
-    let mut timers = spans::Spans::new(choices, input.len() as u64, first_generation);
-    timers.run(operations, 1 + u64::from(*most), 50 << (span % 35));
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_corpora::run("spans", input));

@@ -1,7 +1,4 @@
-//! Quantities and patterns as people type them.
+//! Quantities, patterns, parts and parameters as people type them.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| {
-    softtimers_cli::properties::units(text);
-    softtimers_cli::properties::pattern(text);
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_corpora::run("units", input));

@@ -1,4 +1,4 @@
 //! One datagram from anybody.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| softtimers_cli::properties::wire(bytes));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| softtimers_corpora::run("wire", input));

@@ -7,7 +7,8 @@
 //!      core ◄── sim, bpf ◄── cli
 //! ```
 //!
-//! bench may depend on anything, and nothing on it. Only bench depends on the command, for it drives the same engines; it is never published.
+//! bench may depend on anything, and nothing on it. Only bench and corpora depend on the command: the one drives the same
+//! engines, the other tries every reader there is. Neither is ever published.
 //!
 //! The simulator never sees `softtimers`, so it cannot read a real clock by accident; core sees no
 //! crate at all, so it can be used where nothing else can. Dev-dependencies count: a test that needs
@@ -31,6 +32,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-bpf", &[CORE]),
     ("softtimers-sim", &[CORE]),
     ("softtimers-cli", &[CORE, LINUX, "softtimers-wan", "softtimers-bpf", "softtimers-sim"]),
+    ("softtimers-corpora", &[CORE, "softtimers-wan", "softtimers-capi", "softtimers-cli"]),
     (
         "softtimers-bench",
         &[

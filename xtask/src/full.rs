@@ -142,7 +142,10 @@ fn fuzz(root: &Path) -> Result<Outcome> {
     for target in &targets {
         let limit = format!("-max_total_time={FUZZ_SECONDS}");
         let mut cargo = cargo_of(&nightly, root);
-        let outcome = program::check(cargo.args(["fuzz", "run", target, "--", &limit]))?;
+        // What it finds goes to the first directory; the other one is kept by hand.
+        let (grown, kept) = (format!("fuzz/grown/{target}"), format!("fuzz/corpus/{target}"));
+        std::fs::create_dir_all(root.join(&grown))?;
+        let outcome = program::check(cargo.args(["fuzz", "run", target, &grown, &kept, "--", &limit]))?;
         if let Outcome::Failed(found) = outcome {
             problems.extend(found);
         }

@@ -8,7 +8,7 @@
 //!     /// Frees a set.                                        /** Frees a set. */
 //!     #[unsafe(no_mangle)]                             ──▶    int softtimers_timers_free(softtimers_timers *timers);
 //!     pub extern "C" fn softtimers_timers_free(
-//!         timers: Option<Box<softtimers_timers>>,
+//!         timers: Option<&'static softtimers_timers>,
 //!     ) -> c_int {
 //! ```
 
@@ -196,7 +196,7 @@ pub extern "C" fn softtimers_do(
 
 /// Frees it.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_free(thing: Option<Box<softtimers_thing>>) {}
+pub extern "C" fn softtimers_free(thing: Option<&'static softtimers_thing>) {}
 
 pub(crate) fn inside() {}
 "#;

@@ -14,7 +14,7 @@ use softtimers::{
     Config, Histogram, PaceConfig, Rate, RateClock, Slack, SoftTimers, Timestamp, TriggerState,
 };
 use softtimers_capi::border::{clock::*, histogram::*, pace::*, timers::*};
-use softtimers_capi::object::Object;
+use softtimers_capi::object::{Kind, Object};
 
 const ROUNDS: usize = 41;
 const OPERATIONS: u32 = 20_000;
@@ -39,9 +39,9 @@ fn main() {
         },
         |i| {
             let mut handle = MaybeUninit::new(0);
-            schedule(Some(&other), i * 1_000, 200_000_000, 0, call, Some(&mut handle));
+            schedule(Some(other), i * 1_000, 200_000_000, 0, call, Some(&mut handle));
             // SAFETY: it was zero before.
-            cancel(Some(&other), unsafe { handle.assume_init() }, None);
+            cancel(Some(other), unsafe { handle.assume_init() }, None);
         },
     );
     let trigger = black_box(softtimers_timers_trigger as Trigger);
@@ -52,7 +52,7 @@ fn main() {
             let _ = black_box(timers.trigger(TriggerState::Send, at(i)));
         },
         |i| {
-            black_box(trigger(Some(&other), SOFTTIMERS_SEND, i));
+            black_box(trigger(Some(other), SOFTTIMERS_SEND, i));
         },
     );
     let config = PaceConfig::new(Rate::every(Duration::from_micros(40)).expect("a rate"));
@@ -67,7 +67,7 @@ fn main() {
             black_box(pace.departed_together(Timestamp::from_nanos(i * 40_000), 1, 1));
         },
         |i| {
-            black_box(departed(Some(&other), i * 40_000, 1, 1));
+            black_box(departed(Some(other), i * 40_000, 1, 1));
         },
     );
     let mut histogram = Histogram::new();
@@ -78,7 +78,7 @@ fn main() {
         1,
         |i| histogram.record_many(black_box(i), black_box(1)),
         |i| {
-            black_box(record(Some(&other), i, 1));
+            black_box(record(Some(other), i, 1));
         },
     );
 }
@@ -97,13 +97,13 @@ type Trigger = extern "C" fn(Option<&softtimers_timers>, u32, u64) -> i32;
 type Departed = extern "C" fn(Option<&softtimers_pace>, u64, u32, u32) -> u64;
 type Record = extern "C" fn(Option<&softtimers_histogram>, u64, u64) -> i32;
 
-fn object<T>(make: impl FnOnce(Option<&mut MaybeUninit<*mut Object<T>>>) -> i32) -> Box<Object<T>> {
+fn object<T: Kind>(make: impl FnOnce(Option<&mut MaybeUninit<*mut Object<T>>>) -> i32) -> &'static Object<T> {
     let mut out = MaybeUninit::new(null_mut());
     assert_eq!(make(Some(&mut out)), 0);
     // SAFETY: it was null before.
     let object = unsafe { out.assume_init() };
-    // SAFETY: the library made it with a `Box`, and says so by its answer.
-    unsafe { Box::from_raw(object) }
+    // SAFETY: the library made it, and says so by its answer; what it begins with is never unmapped.
+    unsafe { object.as_ref() }.expect("an object")
 }
 
 /// Both do `calls` calls for each operation.

@@ -8,10 +8,14 @@
  *
  * Functions that return an int return 0 or a positive answer, or a negative errno: -EINVAL for a missing or wrong
  * argument, and then nothing has changed; -ENOTRECOVERABLE if the library failed, now or in an earlier call with this
- * object, which can only be freed then; -EPERM for another thread's object, in builds with debug assertions. A NULL
- * object is -EINVAL, and never undefined. Only running out of memory ends the process.
+ * object, which can only be freed then.
  *
- * An object belongs to one thread, the one that made it, until softtimers_adopt. Handles are numbers that are neither 0
+ * An object belongs to one thread, the one that made it, until softtimers_adopt. Every function looks at its object before
+ * it uses it, and ends the process by abort() with a line on standard error, which names function and object, where the
+ * object is NULL (but for the functions that free), was freed, is of another type, or is another thread's. Else only
+ * running out of memory ends the process.
+ *
+ * A function that is called from here may free the object that called it: its loop ends, and answers as ever. Handles are numbers that are neither 0
  * nor 2^64 - 1; one that is stale, of another object, or made up names nothing. MIT or Apache-2.0.
  */
 #ifndef SOFTTIMERS_H
@@ -103,12 +107,24 @@ uint64_t softtimers_measure_resolution(void);
  */
 uint64_t softtimers_measure_time(void);
 
-/** Hands an object over: from now on it belongs to the calling thread. No other thread may be using it. Objects of all
- *  types may be given, and no other pointers. -EINVAL for NULL.
- *  Builds of the library with debug assertions answer -EPERM, or with nothing, where an object is used by a thread that
- *  it does not belong to; other builds do not look, and two threads in one object at a time are undefined.
+/** Hands an object over: from now on it belongs to the calling thread. No other thread may be using it, and a lock or
+ *  another order between the two threads is the program's. Objects of all types may be given, and no other pointers.
+ *  Always 0.
+ *  Thread: any.
  */
 int softtimers_adopt(void *object);
+
+/** The number of an object's life, which no other object has before or after it. With `softtimers_lives` a loop over what
+ *  is due finds out that a call has freed the object; `softtimers_timers_run` and `softtimers_softclock` do so.
+ *  Thread: any.
+ */
+uint64_t softtimers_life(void *object);
+
+/** 1 if the object that had this life still has it, 0 if it was freed: also where another object is in its place. The one
+ *  function that may be given a freed object.
+ *  Thread: any.
+ */
+int softtimers_lives(void *object, uint64_t life);
 
 /* ---------------------------------------------------------------------------------------
  * Soft timers: events with due times, found at the points where a program looks at the clock.
@@ -198,7 +214,7 @@ int softtimers_timers_free(softtimers_timers *timers);
 
 /** Schedules a call for at least `delay_ns` after `now`, at most `slack_ns` later than that. Its handle is written to
  *  `handle`, which may be NULL. O(1).
- *  -EINVAL: no timers, or a slack of 2^63 or more that is none of the constants.
+ *  -EINVAL: a slack of 2^63 or more that is none of the constants.
  *  Thread: its own.
  */
 int softtimers_timers_schedule(
@@ -222,7 +238,7 @@ int softtimers_timers_schedule_at(
     uint64_t *handle);
 
 /** Moves a pending event to `delay_ns` after `now`. O(1).
- *  -EINVAL: no timers, a slack that is none, or a handle that names nothing: called, cancelled, of another set, made up.
+ *  -EINVAL: a slack that is none, or a handle that names nothing: called, cancelled, of another set, made up.
  *  Thread: its own.
  */
 int softtimers_timers_reschedule(
@@ -243,20 +259,19 @@ int softtimers_timers_reschedule_at(
     uint64_t slack_ns);
 
 /** Cancels a pending event. What was scheduled is written to `call`, which may be NULL. O(1).
- *  -EINVAL: no timers, or a handle that names nothing.
+ *  -EINVAL: a handle that names nothing.
  *  Thread: its own.
  */
 int softtimers_timers_cancel(softtimers_timers *timers, uint64_t handle, softtimers_call *call);
 
 /** Whether an event is pending: 1 or 0. 0 also for a handle that names nothing.
- *  -EINVAL: no timers.
  *  Thread: its own.
  */
 int softtimers_timers_is_pending(softtimers_timers *timers, uint64_t handle);
 
 /** The paper's operation 3: has `function(argument)` called at least `ticks` ticks of the measurement clock from now,
  *  which is read here. Its handle is written to `handle`, which may be NULL. It asks for the hardware timer at that time.
- *  -EINVAL: no timers, or no function.
+ *  -EINVAL: no function.
  *  Thread: its own.
  */
 int softtimers_schedule_soft_event(
@@ -269,36 +284,35 @@ int softtimers_schedule_soft_event(
 /** Visits a trigger state. 1 if something may be due, and then `softtimers_timers_next` hands out what was due at `now`;
  *  0 if nothing is. What is scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
  *  A compare when nothing is due.
- *  -EINVAL: no timers, or a `source` that is none of the constants.
+ *  -EINVAL: a `source` that is none of the constants.
  *  Thread: its own.
  */
 int softtimers_timers_trigger(softtimers_timers *timers, uint32_t source, uint64_t now);
 
 /** The next event of the last visit: 1 and it is written to `fired`, or 0 when there is none left.
- *  -EINVAL: no timers, or no `fired`.
+ *  -EINVAL: no `fired`.
  *  Thread: its own.
  */
 int softtimers_timers_next(softtimers_timers *timers, softtimers_fired *fired);
 
 /** The earliest time at which a hardware timer must look even if no trigger state is met, for `softtimers_backup_arm` or
- *  a wait's time-out. SOFTTIMERS_NEVER if nothing needs that, or there are no timers. Sooner is harmless, later is late.
+ *  a wait's time-out. SOFTTIMERS_NEVER if nothing needs that. Sooner is harmless, later is late.
  *  Thread: its own.
  */
 uint64_t softtimers_timers_poll_at(softtimers_timers *timers);
 
-/** Events waiting; 0 if there are no timers.
+/** Events waiting.
  *  Thread: its own.
  */
 size_t softtimers_timers_len(softtimers_timers *timers);
 
 /** Counters since the beginning.
- *  -EINVAL: no timers, or no `stats`.
+ *  -EINVAL: no `stats`.
  *  Thread: its own.
  */
 int softtimers_timers_stats(softtimers_timers *timers, softtimers_stats *stats);
 
 /** Adds the lateness of all events handed out so far, in nanoseconds, to a histogram.
- *  -EINVAL: no timers, or no histogram.
  *  Thread: that of both.
  */
 int softtimers_timers_lateness(softtimers_timers *timers, softtimers_histogram *histogram);
@@ -340,33 +354,30 @@ int softtimers_backup_new_tick(uint32_t hz, uint64_t now, softtimers_backup **ou
 int softtimers_backup_free(softtimers_backup *backup);
 
 /** Its descriptor, to be watched for reading and neither read nor closed.
- *  -EINVAL: no backup.
  *  Thread: its own.
  */
 int softtimers_backup_fd(softtimers_backup *backup);
 
 /** Has the descriptor readable at `poll_at` at the latest; never, for SOFTTIMERS_NEVER. A tick is left as it is. No
  *  system call while what is armed is early enough, else one.
- *  -EINVAL: no backup.
  *  Thread: its own.
  */
 int softtimers_backup_arm(softtimers_backup *backup, uint64_t now, uint64_t poll_at);
 
 /** To be called when the descriptor was reported readable. How often the timer has gone off since the last call is
  *  written to `count`, which may be NULL; 0 if the report was stale.
- *  -EINVAL: no backup.
  *  Thread: its own.
  */
 int softtimers_backup_expired(softtimers_backup *backup, uint64_t *count);
 
 /** The paper's operation 4: how often a second the backup interrupts, the least resolution to expect: the rate of a
- *  tick, and of a one-shot timer the kernel's resolution. 0 if there is no backup.
+ *  tick, and of a one-shot timer the kernel's resolution.
  *  Thread: its own.
  */
 uint64_t softtimers_interrupt_clock_resolution(softtimers_backup *backup);
 
 /** Counters since the beginning.
- *  -EINVAL: no backup, or no `stats`.
+ *  -EINVAL: no `stats`.
  *  Thread: its own.
  */
 int softtimers_backup_stats_of(softtimers_backup *backup, softtimers_backup_stats *stats);
@@ -420,13 +431,13 @@ int softtimers_pace_new(const softtimers_pace_config *config, softtimers_pace **
 int softtimers_pace_free(softtimers_pace *pace);
 
 /** Begins a train: the first packet may leave at `now`, which is returned, and nothing before counts. To be called at the
- *  start and after an idle time. SOFTTIMERS_NEVER if there is no flow.
+ *  start and after an idle time.
  *  Thread: its own.
  */
 uint64_t softtimers_pace_start(softtimers_pace *pace, uint64_t now);
 
 /** So many packets have left together at `now`, with so many bytes in all: returns the earliest time for the next one.
- *  SOFTTIMERS_NEVER if there is no flow. Times must not go backwards.
+ *  Times must not go backwards.
  *  Thread: its own.
  */
 uint64_t softtimers_pace_departed(softtimers_pace *pace, uint64_t now, uint32_t packets, uint32_t bytes);
@@ -442,22 +453,22 @@ int softtimers_pace_set_rate(
     const softtimers_pace_config *config,
     uint64_t *next);
 
-/** The intended time of the next departure, against which lateness is measured. SOFTTIMERS_NEVER if there is no flow.
+/** The intended time of the next departure, against which lateness is measured.
  *  Thread: its own.
  */
 uint64_t softtimers_pace_place(softtimers_pace *pace);
 
-/** Packets that have left; 0 if there is no flow.
+/** Packets that have left.
  *  Thread: its own.
  */
 uint64_t softtimers_pace_departures(softtimers_pace *pace);
 
-/** Places given up because the flow fell too far behind; 0 if there is no flow.
+/** Places given up because the flow fell too far behind.
  *  Thread: its own.
  */
 uint64_t softtimers_pace_forfeited(softtimers_pace *pace);
 
-/** Places that have passed unused and may still be made up; 0 if there is no flow.
+/** Places that have passed unused and may still be made up.
  *  Thread: its own.
  */
 uint64_t softtimers_pace_behind(softtimers_pace *pace, uint64_t now);
@@ -507,7 +518,7 @@ int softtimers_flows_add(
     uint64_t *flow);
 
 /** Removes a flow and forgets what it had waiting: how many packets that was.
- *  -EINVAL: no queue, or a handle that names nothing.
+ *  -EINVAL: a handle that names nothing.
  *  Thread: its own.
  */
 int softtimers_flows_remove(softtimers_flows *flows, uint64_t flow);
@@ -523,7 +534,7 @@ int softtimers_flows_set_rate(
     const softtimers_pace_config *pace);
 
 /** Enqueues a packet of so many bytes that may leave from `now` on. O(1).
- *  -EINVAL: no queue, or a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
+ *  -EINVAL: a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
  *  Thread: its own.
  */
 int softtimers_flows_enqueue(
@@ -534,24 +545,23 @@ int softtimers_flows_enqueue(
     uint64_t packet);
 
 /** Begins a turn: `softtimers_flows_pop` hands out what may leave at `now`. A compare when nothing may.
- *  -EINVAL: no queue.
  *  Thread: its own.
  */
 int softtimers_flows_turn(softtimers_flows *flows, uint64_t now);
 
 /** The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. One that cannot
  *  be sent for want of room is to be kept, and nothing more taken until there is some: its time has been counted.
- *  -EINVAL: no queue, or no `departure`.
+ *  -EINVAL: no `departure`.
  *  Thread: its own.
  */
 int softtimers_flows_pop(softtimers_flows *flows, softtimers_departure *departure);
 
-/** The earliest release time; SOFTTIMERS_NEVER if nothing waits, or there is no queue.
+/** The earliest release time; SOFTTIMERS_NEVER if nothing waits.
  *  Thread: its own.
  */
 uint64_t softtimers_flows_poll_at(softtimers_flows *flows);
 
-/** Packets waiting; 0 if there is no queue.
+/** Packets waiting.
  *  Thread: its own.
  */
 size_t softtimers_flows_len(softtimers_flows *flows);
@@ -629,13 +639,12 @@ int softtimers_policy_new(const softtimers_policy_config *config, softtimers_pol
 int softtimers_policy_free(softtimers_policy *policy);
 
 /** A packet arrived at `at`: to be called for each, in order, before `softtimers_policy_looked`.
- *  -EINVAL: no policy.
  *  Thread: its own.
  */
 int softtimers_policy_arrived(softtimers_policy *policy, uint64_t at);
 
 /** A look that began and ended then has found so many packets. When to look next is written to `next`, which may be NULL.
- *  -EINVAL: no policy, or it ended before it began.
+ *  -EINVAL: it ended before it began.
  *  Thread: its own.
  */
 int softtimers_policy_looked(
@@ -646,7 +655,6 @@ int softtimers_policy_looked(
     softtimers_next *next);
 
 /** The program is about to sleep. When to look next is written to `next`, which may be NULL.
- *  -EINVAL: no policy.
  *  Thread: its own.
  */
 int softtimers_policy_idle(softtimers_policy *policy, uint64_t now, softtimers_next *next);
@@ -670,18 +678,17 @@ int softtimers_feedback_new(uint32_t capacity, softtimers_feedback **out);
  */
 int softtimers_feedback_free(softtimers_feedback *feedback);
 
-/** Packets were put into the queue, or dropped because it was full: now so many wait. SOFTTIMERS_NEVER if there is no
- *  feedback.
+/** Packets were put into the queue, or dropped because it was full: now so many wait.
  *  Thread: its own.
  */
 uint64_t softtimers_feedback_offered(softtimers_feedback *feedback, uint64_t now, uint32_t depth);
 
-/** The consumer took some: now so many wait. SOFTTIMERS_NEVER if there is no feedback.
+/** The consumer took some: now so many wait.
  *  Thread: its own.
  */
 uint64_t softtimers_feedback_drained(softtimers_feedback *feedback, uint64_t now, uint32_t depth);
 
-/** From when input is open. SOFTTIMERS_NEVER if there is no feedback.
+/** From when input is open.
  *  Thread: its own.
  */
 uint64_t softtimers_feedback_input(softtimers_feedback *feedback, uint64_t now);
@@ -698,17 +705,16 @@ int softtimers_cpu_limit_new(uint32_t percent, uint64_t period_ns, softtimers_cp
 int softtimers_cpu_limit_free(softtimers_cpu_limit *limit);
 
 /** The handling of packets begins; the thread's count of CPU time stands at `cpu_ns`.
- *  -EINVAL: no limit.
  *  Thread: its own.
  */
 int softtimers_cpu_limit_begin(softtimers_cpu_limit *limit, uint64_t cpu_ns);
 
-/** It is over; the count stands at `cpu_ns`. SOFTTIMERS_NEVER if there is no limit.
+/** It is over; the count stands at `cpu_ns`.
  *  Thread: its own.
  */
 uint64_t softtimers_cpu_limit_end(softtimers_cpu_limit *limit, uint64_t now, uint64_t cpu_ns);
 
-/** From when input is open. SOFTTIMERS_NEVER if there is no limit.
+/** From when input is open.
  *  Thread: its own.
  */
 uint64_t softtimers_cpu_limit_input(softtimers_cpu_limit *limit, uint64_t now);
@@ -729,24 +735,23 @@ int softtimers_histogram_new(softtimers_histogram **out);
 int softtimers_histogram_free(softtimers_histogram *histogram);
 
 /** Counts `value` so many times.
- *  -EINVAL: no histogram. -EOVERFLOW: more than 2^63 counts in all.
+ *  -EOVERFLOW: more than 2^63 counts in all.
  *  Thread: its own.
  */
 int softtimers_histogram_record(softtimers_histogram *histogram, uint64_t value, uint64_t times);
 
 /** Adds all that `other` has counted, which is left as it is.
- *  -EINVAL: one of them is missing, or they are the same. -EOVERFLOW: more than 2^63 counts in all.
+ *  -EINVAL: they are the same. -EOVERFLOW: more than 2^63 counts in all.
  *  Thread: that of both.
  */
 int softtimers_histogram_merge(softtimers_histogram *histogram, softtimers_histogram *other);
 
 /** Forgets everything.
- *  -EINVAL: no histogram.
  *  Thread: its own.
  */
 int softtimers_histogram_clear(softtimers_histogram *histogram);
 
-/** Values counted; 0 if there is no histogram.
+/** Values counted.
  *  Thread: its own.
  */
 uint64_t softtimers_histogram_count(softtimers_histogram *histogram);
@@ -814,7 +819,7 @@ int softtimers_callouts_free(softtimers_callouts *callouts);
 
 /** Has `function(argument)` called after so many ticks; zero is taken as one. The same may be asked for several times.
  *  O(1) on average.
- *  -EINVAL: no callouts, or no function.
+ *  -EINVAL: no function.
  *  Thread: its own.
  */
 int softtimers_timeout(
@@ -825,13 +830,13 @@ int softtimers_timeout(
 
 /** Cancels one callout with this function and argument, the one asked for last: 1, or 0 if there is none, which costs the
  *  same. Those with a handle are not looked at.
- *  -EINVAL: no callouts, or no function.
+ *  -EINVAL: no function.
  *  Thread: its own.
  */
 int softtimers_untimeout(softtimers_callouts *callouts, softtimers_function function, void *argument);
 
 /** As `softtimers_timeout`, to be cancelled by the handle that is written to `handle`. O(1).
- *  -EINVAL: no callouts, no function, or no `handle`.
+ *  -EINVAL: no function, or no `handle`.
  *  Thread: its own.
  */
 int softtimers_setcallout(
@@ -842,47 +847,44 @@ int softtimers_setcallout(
     uint64_t *handle);
 
 /** Cancels the callout of a handle. O(1).
- *  -EINVAL: no callouts, or a handle that names nothing: called, cancelled, of another set, made up.
+ *  -EINVAL: a handle that names nothing: called, cancelled, of another set, made up.
  *  Thread: its own.
  */
 int softtimers_unsetcallout(softtimers_callouts *callouts, uint64_t handle);
 
 /** A tick of the clock: 1 if softclock is wanted, because something is due or was left from before, else 0. A compare
  *  while nothing is near.
- *  -EINVAL: no callouts.
  *  Thread: its own.
  */
 int softtimers_tick(softtimers_callouts *callouts);
 
 /** The next call that is due: 1 and it is written to `call`, or 0 when all have been handed out. It is no longer set
  *  then, and may be set again by what it does.
- *  -EINVAL: no callouts, or no `call`.
+ *  -EINVAL: no `call`.
  *  Thread: its own.
  */
 int softtimers_softclock_next(softtimers_callouts *callouts, softtimers_call *call);
 
 /** As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be let go between two: 1 and
  *  the call is written to `call`, 2 if there may be more to do, 0 when all have been handed out.
- *  -EINVAL: no callouts, or no `call`.
+ *  -EINVAL: no `call`.
  *  Thread: its own.
  */
 int softtimers_softclock_step(softtimers_callouts *callouts, softtimers_call *call);
 
 /** From here to `softtimers_release` ticks only count: `softtimers_hardclock` calls nothing. May be nested. 1 if something
  *  was held before, else 0.
- *  -EINVAL: no callouts.
  *  Thread: its own.
  */
 int softtimers_hold(softtimers_callouts *callouts);
 
 /** The end of a `softtimers_hold`: 1 if softclock is to be run now, because it is wanted and nothing else is held.
- *  -EINVAL: no callouts.
  *  Thread: its own.
  */
 int softtimers_release(softtimers_callouts *callouts);
 
 /** Counters since the beginning.
- *  -EINVAL: no callouts, or no `stats`.
+ *  -EINVAL: no `stats`.
  *  Thread: its own.
  */
 int softtimers_callouts_stats(softtimers_callouts *callouts, softtimers_callout_stats *stats);
@@ -940,13 +942,13 @@ int softtimers_itimers_new_signal(uint32_t most, int signal, softtimers_itimers 
 int softtimers_itimers_free(softtimers_itimers *itimers);
 
 /** Its descriptor, to be watched for reading and neither read nor closed.
- *  -EINVAL: no set, or one with a signal.
+ *  -EINVAL: one with a signal.
  *  Thread: its own.
  */
 int softtimers_itimers_fd(softtimers_itimers *itimers);
 
 /** Creates a timer; its handle is written to `handle`.
- *  -EINVAL: something is missing, or a value of 0. -EAGAIN: there are as many timers as the set may have.
+ *  -EINVAL: no `handle`, or a value of 0. -EAGAIN: there are as many timers as the set may have.
  *  Thread: its own.
  */
 int softtimers_itimer_create(
@@ -958,7 +960,7 @@ int softtimers_itimer_create(
 
 /** Sets a timer anew, with another label, whether it runs or has expired. What it was set to is written to `former`,
  *  which may be NULL.
- *  -EINVAL: no set, a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
+ *  -EINVAL: a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
  *  Thread: its own.
  */
 int softtimers_itimer_reset(
@@ -970,25 +972,25 @@ int softtimers_itimer_reset(
     softtimers_setting *former);
 
 /** Ends a timer, whether it runs or has expired. What it was set to is written to `last`, which may be NULL.
- *  -EINVAL: no set, or a handle that names nothing.
+ *  -EINVAL: a handle that names nothing.
  *  Thread: its own.
  */
 int softtimers_itimer_cancel(softtimers_itimers *itimers, uint64_t handle, softtimers_setting *last);
 
 /** What a timer is set to.
- *  -EINVAL: no set, no `setting`, or a handle that names nothing; then `setting` is left as it is.
+ *  -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it is.
  *  Thread: its own.
  */
 int softtimers_itimer_query(softtimers_itimers *itimers, uint64_t handle, softtimers_setting *setting);
 
 /** The timer that expired first, out of the queue. If it has an interval it runs again, from its expiry, however late
  *  this is.
- *  -EAGAIN: none has expired. -EINVAL: no set, or no `expired`.
+ *  -EAGAIN: none has expired. -EINVAL: no `expired`.
  *  Thread: its own.
  */
 int softtimers_itimer_reap(softtimers_itimers *itimers, softtimers_expired *expired);
 
-/** Timers that exist, running or expired; 0 if there is no set.
+/** Timers that exist, running or expired.
  *  Thread: its own.
  */
 size_t softtimers_itimers_len(softtimers_itimers *itimers);
@@ -1116,24 +1118,24 @@ int softtimers_wan_free(softtimers_wan *wan);
 
 /** A packet of `bytes` comes in at `now`: SOFTTIMERS_ACCEPTED, SOFTTIMERS_QUEUE_FULL or SOFTTIMERS_OVERFLOW. What is
  *  accepted may still be lost.
- *  -EINVAL: no path, or no such way.
+ *  -EINVAL: no such way.
  *  Thread: its own.
  */
 int softtimers_wan_offer(softtimers_wan *wan, uint64_t now, uint32_t way, uint32_t bytes, uint64_t packet);
 
-/** When to look next: SOFTTIMERS_NEVER if nothing is held, or there is no path.
+/** When to look next: SOFTTIMERS_NEVER if nothing is held.
  *  Thread: its own.
  */
 uint64_t softtimers_wan_poll_at(softtimers_wan *wan);
 
 /** The next packet that has arrived by `now`, in order of arrival: 1 and it is written to `delivery`, or 0.
- *  -EINVAL: no path, or no `delivery`.
+ *  -EINVAL: no `delivery`.
  *  Thread: its own.
  */
 int softtimers_wan_pop_due(softtimers_wan *wan, uint64_t now, softtimers_delivery *delivery);
 
 /** What became of the packets of one direction.
- *  -EINVAL: no path, no such way, or no `counters`.
+ *  -EINVAL: no such way, or no `counters`.
  *  Thread: its own.
  */
 int softtimers_wan_count(softtimers_wan *wan, uint32_t way, softtimers_wan_counters *counters);
@@ -1143,12 +1145,17 @@ int softtimers_wan_count(softtimers_wan *wan, uint32_t way, softtimers_wan_count
  */
 
 /** Visits a trigger state and calls all that is due, each function with its argument; events without a function are
- *  dropped. How many there were, or a negative errno.
+ *  dropped. How many there were, or a negative errno. A call may free `timers`: it is the last one then.
  */
 static inline int softtimers_timers_run(softtimers_timers *timers, uint32_t source, uint64_t now) {
     softtimers_fired fired;
+    uint64_t life;
     int found = softtimers_timers_trigger(timers, source, now), count = 0;
-    while (found > 0 && (found = softtimers_timers_next(timers, &fired)) > 0) {
+    if (found <= 0) {
+        return found;
+    }
+    life = softtimers_life(timers);
+    while (softtimers_lives(timers, life) && (found = softtimers_timers_next(timers, &fired)) > 0) {
         if (fired.call.function) {
             fired.call.function(fired.call.argument);
         }
@@ -1158,19 +1165,23 @@ static inline int softtimers_timers_run(softtimers_timers *timers, uint32_t sour
 }
 
 /** Calls all callouts that are due. While it does, something is held. How many there were, or a negative errno. A call
- *  that leaves by longjmp has to call softtimers_release.
+ *  that leaves by longjmp has to call softtimers_release. A call may free `callouts`: it is the last one then.
  */
 static inline int softtimers_softclock(softtimers_callouts *callouts) {
     softtimers_call call;
+    uint64_t life;
     int found = softtimers_hold(callouts), count = 0;
     if (found < 0) {
         return found;
     }
-    while ((found = softtimers_softclock_next(callouts, &call)) > 0) {
+    life = softtimers_life(callouts);
+    while (softtimers_lives(callouts, life) && (found = softtimers_softclock_next(callouts, &call)) > 0) {
         call.function(call.argument);
         count++;
     }
-    (void)softtimers_release(callouts);
+    if (softtimers_lives(callouts, life)) {
+        (void)softtimers_release(callouts);
+    }
     return found < 0 ? found : count;
 }
 

@@ -3,22 +3,26 @@
 //!
 //! ```text
 //!     C program ──▶ softtimers.h ──▶ border/*.rs ──▶ core, softtimers, wan
-//!                                     null? wrong thread? panic?   ── each an error, none undefined
+//!                                     freed? wrong thread?    ── the end, with a line that says so
+//!                                     wrong argument? panic?  ── an error, and nothing has changed
 //!         ▲                                  │
 //!         └──────── due calls, by value ─────┘     never a callback: what is due is pulled
 //! ```
 //!
 //! Rules of the border:
 //!
-//! - **A pointer is a reference that may be missing.** `Option<&T>` and `Option<Box<T>>` have the representation of a
-//!   pointer in C, so a null is a `None` and the rest is ordinary Rust: there is no `unsafe` block. What C promises, that
-//!   a pointer is to what its type says, stands in the header. Arguments that may be the same place are cells.
+//! - **A pointer is a reference that may be missing.** `Option<&T>` has the representation of a pointer in C, so a null is a
+//!   `None` and the rest is ordinary Rust: there is no `unsafe` block. That holds of objects whatever C did with them:
+//!   what stands at an object's address is never unmapped, the same for all kinds, and says whether it may be used
+//!   ([`object`]; the one `unsafe` item, in `object/head.rs`, is that threads may look at it). Of other arguments C
+//!   promises that a pointer is to what its type says. Arguments that may be the same place are cells.
 //! - **Errors are negative `errno`s.** A value that is wrong is `-EINVAL`, and then nothing has changed.
 //! - **No panic crosses.** One that happens all the same makes its object useless: from then on it answers
 //!   `-ENOTRECOVERABLE`. With `panic = "abort"` it ends the process.
 //! - **No callback.** A C function that is due is returned with its argument, and the header calls it from C: no frame of
 //!   Rust is on the stack when it does what C functions do, such as `longjmp`.
-//! - **An object belongs to a thread.** Builds with debug assertions check it; `softtimers_adopt` hands one over.
+//! - **An object belongs to a thread** until `softtimers_adopt`, and every function looks at its object first. Misuse is not
+//!   answered but ends the process, in every build.
 #![deny(unsafe_code)]
 #![cfg(target_os = "linux")]
 

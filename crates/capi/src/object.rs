@@ -1,13 +1,27 @@
 //! What C holds a pointer to: [`Object`].
 //!
 //! ```text
-//!     softtimers_timers *  ──▶  │ owner │ value, or the sign that a panic left it half done │
-//!                                  └─ the thread's number, in builds with debug assertions
+//!   softtimers_timers *  ──▶  head │ magic: which kind, and whether it lives │ owner │ life │ ──▶ value
+//!                             └ never unmapped: a pointer that was an object once may be looked at for ever
 //! ```
+//!
+//! C promises that a pointer is to what its type says, and breaks the promise by mistake: it uses an object after it was
+//! freed, frees it twice, or takes it to another thread. So a pointer is believed only when its head says that it may be,
+//! in every build, and each function of the border begins with that: [`Object::with`], [`Object::ask`], [`Object::free`].
+//! What cannot be answered with an `errno`, because the program is wrong and goes on with a wrong idea of its objects,
+//! ends it by `abort`, with a line that names function and object ([`misuse`]).
 
-use std::cell::{Cell, RefCell};
+mod head;
+mod kinds;
+mod misuse;
+
 use std::ffi::c_int;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use head::Head;
+pub use kinds::Kind;
 
 /// An `errno`, positive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,8 +30,6 @@ pub struct Errno(pub c_int);
 impl Errno {
     /// An argument that is wrong.
     pub const INVALID: Errno = Errno(libc::EINVAL);
-    /// Another thread's object.
-    pub const WRONG_THREAD: Errno = Errno(libc::EPERM);
     /// A panic, now or before.
     pub const PANICKED: Errno = Errno(libc::ENOTRECOVERABLE);
 }
@@ -34,92 +46,62 @@ impl From<std::io::Error> for Errno {
 }
 
 /// An argument that is read, and may be the same place as another one.
-pub type In<T> = Cell<T>;
+pub type In<T> = std::cell::Cell<T>;
 /// An argument that is read and written, and may be the same place as another one.
-pub type InOut<T> = Cell<T>;
+pub type InOut<T> = std::cell::Cell<T>;
 
-/// A value that C has a pointer to.
-#[repr(C)]
+/// A value that C has a pointer to: a [`Head`], whatever the value is.
+#[repr(transparent)]
 #[derive(Debug)]
 pub struct Object<T> {
-    /// First, so that whatever an object holds, this is where its pointer points.
-    owner: Owner,
-    /// Borrowed for ever once a panic has left it half done.
-    value: RefCell<T>,
+    any: AnyObject,
+    kind: PhantomData<fn() -> T>,
 }
 
-/// The thread that an object belongs to. Without debug assertions nobody asks.
-#[repr(C)]
+/// An object of any kind.
+#[repr(transparent)]
 #[derive(Debug)]
-pub struct Owner {
-    #[cfg(debug_assertions)]
-    thread: std::sync::atomic::AtomicU64,
+pub struct AnyObject {
+    head: Head,
 }
 
-impl Owner {
-    fn here() -> Self {
-        Owner {
-            #[cfg(debug_assertions)]
-            thread: thread_number().into(),
-        }
-    }
-
-    #[inline]
-    fn is_here(&self) -> bool {
-        #[cfg(debug_assertions)]
-        return self.thread.load(std::sync::atomic::Ordering::Relaxed) == thread_number();
-        #[cfg(not(debug_assertions))]
-        true
-    }
-
-    /// It belongs to this thread from now on.
-    pub fn adopt(&self) {
-        #[cfg(debug_assertions)]
-        self.thread.store(thread_number(), std::sync::atomic::Ordering::Relaxed);
-    }
-}
-
-/// Threads in the order in which they first asked.
-#[cfg(debug_assertions)]
-fn thread_number() -> u64 {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static THREADS: AtomicU64 = AtomicU64::new(1);
-    thread_local!(static NUMBER: u64 = THREADS.fetch_add(1, Ordering::Relaxed));
-    // While a thread ends it has no number any more: its destructors may free what is its own.
-    NUMBER.try_with(|number| *number).unwrap_or(0)
-}
-
-impl<T> Object<T> {
+impl<T: Kind> Object<T> {
     /// Makes an object and writes its address to `out`.
     pub(crate) fn make(
-        out: Option<&mut std::mem::MaybeUninit<*mut Object<T>>>,
+        out: Option<&mut MaybeUninit<*mut Object<T>>>,
         value: impl FnOnce() -> Result<T, Errno>,
     ) -> c_int {
         let Some(out) = out else { return -Errno::INVALID.0 };
         plain(|| {
-            let object = Object { owner: Owner::here(), value: RefCell::new(value()?) };
-            out.write(Box::into_raw(Box::new(object)));
+            let head = Head::take(T::MAGIC, Box::new(value()?));
+            // A head is what an object is.
+            out.write(std::ptr::from_ref(head).cast_mut().cast());
             Ok(0)
         })
     }
 
     /// Frees an object; no object is no error.
-    pub(crate) fn free(object: Option<Box<Self>>) -> c_int {
-        let Some(object) = object else { return 0 };
-        if !object.owner.is_here() {
-            // Another thread may be using it: better to lose it than to take it away.
-            std::mem::forget(object);
-            return -Errno::WRONG_THREAD.0;
+    ///
+    /// The value goes at once, within a call of C's that was handed out as well: the library is not on the stack then, and
+    /// the loop that made the call sees that the object's life is over ([`AnyObject::lives`]).
+    pub(crate) fn free(object: Option<&'static Self>) -> c_int {
+        let Some(Object { any: AnyObject { head }, .. }) = object else { return 0 };
+        if let Err(wrong) = head.check_of(T::NAME) {
+            wrong.at_free().end(&format_args!("{}_free", T::NAME))
         }
+        let value = head.retire();
         plain(|| {
-            drop(object);
+            drop(value);
             Ok(0)
         })
     }
 
     /// Does something with an object's value: the answer, or a negative `errno`.
     #[inline]
-    pub(crate) fn with(object: Option<&Self>, body: impl FnOnce(&mut T) -> Result<c_int, Errno>) -> c_int {
+    pub(crate) fn with<F>(object: Option<&Self>, body: F) -> c_int
+    where
+        F: FnOnce(&mut T) -> Result<c_int, Errno>,
+    {
         match Self::value(object, body) {
             Ok(Ok(answer)) => answer,
             Ok(Err(errno)) | Err(errno) => -errno.0,
@@ -128,26 +110,61 @@ impl<T> Object<T> {
 
     /// Asks something of an object's value; `nothing` where there is no answer.
     #[inline]
-    pub(crate) fn ask<R>(object: Option<&Self>, nothing: R, body: impl FnOnce(&mut T) -> R) -> R {
+    pub(crate) fn ask<R, F>(object: Option<&Self>, nothing: R, body: F) -> R
+    where
+        F: FnOnce(&mut T) -> R,
+    {
         Self::value(object, body).unwrap_or(nothing)
     }
 
     #[inline]
-    fn value<R>(object: Option<&Self>, body: impl FnOnce(&mut T) -> R) -> Result<R, Errno> {
-        let object = object.ok_or(Errno::INVALID)?;
-        if !object.owner.is_here() {
-            return Err(Errno::WRONG_THREAD);
+    fn value<R, F>(object: Option<&Self>, body: F) -> Result<R, Errno>
+    where
+        F: FnOnce(&mut T) -> R,
+    {
+        let head = match object {
+            Some(Object { any: AnyObject { head }, .. }) if head.is_mine(T::MAGIC) => head,
+            // The name of a closure says in which function it stands.
+            _ => return Err(unbelieved::<T>(object, std::any::type_name::<F>())),
+        };
+        head.with(|value: &mut T| catch_unwind(AssertUnwindSafe(|| body(value))).map_err(std::mem::forget))
+    }
+}
+
+/// Why an object is not used: a panic before. All other reasons end the process.
+#[cold]
+fn unbelieved<T: Kind>(object: Option<&Object<T>>, closure: &'static str) -> Errno {
+    match object.map(|object| object.any.head.check_of(T::NAME)) {
+        Some(Ok(())) => Errno::PANICKED,
+        Some(Err(wrong)) => wrong.end(&misuse::function(closure)),
+        None => misuse::Wrong::null(T::NAME).end(&misuse::function(closure)),
+    }
+}
+
+impl AnyObject {
+    /// It belongs to this thread from now on.
+    pub(crate) fn adopt(object: Option<&Self>) {
+        const FUNCTION: &str = "softtimers_adopt";
+        let Some(AnyObject { head }) = object else { misuse::Wrong::null("object").end(&FUNCTION) };
+        if let Err(wrong) = head.adopt() {
+            wrong.end(&FUNCTION);
         }
-        let mut value = object.value.try_borrow_mut().map_err(|_| Errno::PANICKED)?;
-        match catch_unwind(AssertUnwindSafe(|| body(&mut value))) {
-            Ok(result) => Ok(result),
-            Err(panic) => {
-                std::mem::forget(value);
-                // What it carries may panic as it is dropped.
-                std::mem::forget(panic);
-                Err(Errno::PANICKED)
-            }
+    }
+
+    /// The number of an object's life, which no other object has before or after it.
+    pub(crate) fn life(object: Option<&Self>) -> u64 {
+        const FUNCTION: &str = "softtimers_life";
+        let Some(AnyObject { head }) = object else { misuse::Wrong::null("object").end(&FUNCTION) };
+        if let Err(wrong) = head.kind() {
+            wrong.end(&FUNCTION);
         }
+        head.life()
+    }
+
+    /// Whether it still lives this life.
+    #[inline]
+    pub(crate) fn lives(object: Option<&Self>, life: u64) -> bool {
+        object.is_some_and(|object| object.head.life() == life)
     }
 }
 
@@ -157,6 +174,7 @@ pub(crate) fn plain(body: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
         Ok(Ok(answer)) => answer,
         Ok(Err(errno)) => -errno.0,
         Err(panic) => {
+            // What it carries may panic as it is dropped.
             std::mem::forget(panic);
             -Errno::PANICKED.0
         }
@@ -165,7 +183,7 @@ pub(crate) fn plain(body: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
 
 /// Writes to `out`, if there is one.
 #[inline]
-pub(crate) fn write<T>(out: Option<&mut std::mem::MaybeUninit<T>>, value: T) {
+pub(crate) fn write<T>(out: Option<&mut MaybeUninit<T>>, value: T) {
     if let Some(out) = out {
         out.write(value);
     }
@@ -174,49 +192,88 @@ pub(crate) fn write<T>(out: Option<&mut std::mem::MaybeUninit<T>>, value: T) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softtimers::Histogram;
 
-    fn object() -> Box<Object<u32>> {
-        Box::new(Object { owner: Owner::here(), value: RefCell::new(7) })
+    fn object() -> &'static Object<Histogram> {
+        let mut out = MaybeUninit::new(std::ptr::null_mut());
+        assert_eq!(Object::make(Some(&mut out), || Ok(Histogram::new())), 0);
+        from_c(out)
+    }
+
+    #[expect(unsafe_code, reason = "this is C's side of the border")]
+    fn from_c<T>(out: MaybeUninit<*mut Object<T>>) -> &'static Object<T> {
+        // SAFETY: the caller has set it to null, and the library at most overwritten it.
+        let object = unsafe { out.assume_init() };
+        // SAFETY: null, or an object, whose head stays for ever.
+        unsafe { object.as_ref() }.unwrap()
     }
 
     #[test]
     fn a_panic_is_an_error_and_the_object_is_useless_from_then_on() {
-        let object = object();
-        let object = Some(&*object);
-        assert_eq!(Object::with(object, |value| Ok(*value as c_int)), 7);
+        let object = Some(object());
+        assert_eq!(Object::with(object, |_| Ok(7)), 7);
         assert_eq!(Object::with(object, |_| panic!("as asked for")), -libc::ENOTRECOVERABLE);
-        assert_eq!(Object::with(object, |value| Ok(*value as c_int)), -libc::ENOTRECOVERABLE);
-        assert_eq!(Object::ask(object, 99, |value| *value), 99);
+        assert_eq!(Object::with(object, |_| Ok(7)), -libc::ENOTRECOVERABLE);
+        assert_eq!(Object::ask(object, 99, |_| 7), 99);
+        assert_eq!(Object::free(object), 0);
         assert_eq!(plain(|| panic!("as asked for")), -libc::ENOTRECOVERABLE);
     }
 
     #[test]
-    fn nothing_is_an_error_and_no_place_to_write_to_is() {
-        assert_eq!(Object::<u32>::with(None, |_| Ok(0)), -libc::EINVAL);
-        assert_eq!(Object::make(None, || Ok(7)), -libc::EINVAL);
-        assert_eq!(Object::<u32>::free(None), 0);
+    fn no_place_to_write_to_is_an_error_and_nothing_to_free_is_none() {
+        assert_eq!(Object::make(None, || Ok(Histogram::new())), -libc::EINVAL);
+        assert_eq!(Object::<Histogram>::free(None), 0);
     }
 
     #[test]
-    #[cfg(debug_assertions)]
-    fn another_thread_is_refused_until_it_adopts() {
-        struct Anywhere(Box<Object<u32>>);
-        impl Anywhere {
-            fn get(&self) -> Option<&Object<u32>> {
-                Some(&self.0)
+    fn a_failure_to_make_is_told_and_makes_nothing() {
+        let mut out = MaybeUninit::new(std::ptr::null_mut());
+        assert_eq!(Object::<Histogram>::make(Some(&mut out), || Err(Errno(libc::EMFILE))), -libc::EMFILE);
+        assert_eq!(
+            Object::<Histogram>::make(Some(&mut out), || panic!("as asked for")),
+            -libc::ENOTRECOVERABLE
+        );
+    }
+
+    #[test]
+    fn another_thread_may_use_it_once_it_has_adopted_it() {
+        let object = object();
+        let moved = std::thread::spawn(move || {
+            AnyObject::adopt(Some(&object.any));
+            Object::with(Some(object), |_| Ok(1))
+        });
+        assert_eq!(moved.join().unwrap(), 1);
+        AnyObject::adopt(Some(&object.any));
+        assert_eq!(Object::free(Some(object)), 0);
+    }
+
+    #[test]
+    fn a_place_of_another_kind_is_told() {
+        let object = object();
+        let wrong = object.any.head.check_of("softtimers_timers").unwrap_err().to_string();
+        assert!(wrong.ends_with(" is a softtimers_histogram, not a softtimers_timers"), "{wrong}");
+        assert_eq!(Object::free(Some(object)), 0);
+    }
+
+    /// A freed object's place is taken by another only after many, and never for the same life. The other tests here free a
+    /// few as well.
+    #[test]
+    fn a_freed_place_says_so_until_many_others_are_freed() {
+        let first = object();
+        let life = AnyObject::life(Some(&first.any));
+        assert!(life != 0 && AnyObject::lives(Some(&first.any), life));
+        assert_eq!(Object::free(Some(first)), 0);
+        let mut again = 0;
+        for freed in 0..3_000 {
+            if freed < 1_000 {
+                let wrong = first.any.head.check_of(Histogram::NAME).unwrap_err().to_string();
+                assert!(wrong.ends_with(" was freed"), "{wrong}");
             }
+            let other = object();
+            again += u32::from(std::ptr::eq(other, first));
+            assert!(!AnyObject::lives(Some(&first.any), life));
+            assert_eq!(Object::free(Some(other)), 0);
         }
-        // Asked of the owner alone, which is shared soundly; the value is looked at by one thread at a time.
-        let object = Anywhere(object());
-        let owner = &object.0.owner;
-        std::thread::scope(|scope| {
-            scope.spawn(|| assert!(!owner.is_here()));
-        });
-        std::thread::scope(|scope| {
-            scope.spawn(|| owner.adopt());
-        });
-        assert_eq!(Object::with(object.get(), |_| Ok(0)), -libc::EPERM);
-        owner.adopt();
-        assert_eq!(Object::with(object.get(), |_| Ok(0)), 0);
+        assert!(again > 0, "nothing is used again");
     }
 }

@@ -1,105 +1,14 @@
 //! C programs against the header and the static library: compiled with every warning an error, run plain, under
-//! AddressSanitizer and under valgrind. What a machine lacks is said and skipped.
+//! AddressSanitizer and UndefinedBehaviorSanitizer, and under valgrind. What a machine lacks is said and skipped.
+
+mod compiled;
 
 use std::ffi::OsStr;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::process::Command;
 
-const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
-/// Far more than any of them takes.
-const PATIENCE: Duration = Duration::from_secs(240);
-
-fn skipped(reason: &str) {
-    let line = format!("skipped: {}: {reason}\n", std::thread::current().name().unwrap_or("?"));
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
-}
-
-fn here() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The library that was built with these tests lies beside them.
-fn library() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let library = tests.parent().unwrap().join("libsofttimers_capi.a");
-    assert!(library.is_file(), "{} is not there", library.display());
-    library
-}
-
-/// A place for what a test builds.
-fn built(name: &str) -> PathBuf {
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    std::fs::create_dir_all(&directory).unwrap();
-    directory.join(name)
-}
-
-/// The first of these programs that there is.
-fn first_of(names: &[&'static str]) -> Option<&'static str> {
-    let works = |name: &&&str| {
-        let version =
-            Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        version.is_ok_and(|status| status.success())
-    };
-    names.iter().find(works).copied()
-}
-
-fn c_compiler() -> Option<&'static str> {
-    first_of(&["cc", "gcc", "clang"])
-}
-
-/// Compiles, and fails the test with what the compiler said.
-fn compile(compiler: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) {
-    let done = Command::new(compiler).arg("-I").arg(here().join("include")).args(arguments).output().unwrap();
-    assert!(done.status.success(), "{compiler}: {}", String::from_utf8_lossy(&done.stderr));
-}
-
-/// Compiles a program of `tests/c` in C99 and links it with the library.
-fn program(compiler: &str, source: &str, name: &str, flags: &[&str]) -> PathBuf {
-    let out = built(name);
-    let source = here().join("tests/c").join(source);
-    let fixed = ["-std=c99", "-g", "-O1", "-o"].map(OsStr::new);
-    let libraries = ["-lpthread", "-lm", "-ldl"].map(OsStr::new);
-    let (library, flags) = (library(), flags.iter().chain(&WARNINGS).map(OsStr::new));
-    let arguments = flags.chain(fixed).chain([out.as_os_str(), source.as_os_str(), library.as_os_str()]);
-    compile(compiler, arguments.chain(libraries));
-    out
-}
-
-/// Runs a program to its end, or ends it.
-fn run(command: &mut Command) -> Output {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let (done, ended) = mpsc::channel();
-    let mut streams = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-    let reader = std::thread::spawn(move || {
-        let (mut out, mut err) = (vec![], vec![]);
-        let errors = std::thread::spawn(move || {
-            streams.1.read_to_end(&mut err).unwrap();
-            err
-        });
-        streams.0.read_to_end(&mut out).unwrap();
-        let err = errors.join().unwrap();
-        let _ = done.send(());
-        (out, err)
-    });
-    let hung = ended.recv_timeout(PATIENCE).is_err();
-    if hung {
-        child.kill().unwrap();
-    }
-    let status = child.wait().unwrap();
-    let (stdout, stderr) = reader.join().unwrap();
-    assert!(!hung, "{command:?} hung: {}", String::from_utf8_lossy(&stderr));
-    Output { status, stdout, stderr }
-}
-
-/// Runs a program that says `ok` when all was well.
-fn passes(command: &mut Command) {
-    let Output { status, stdout, stderr } = run(command);
-    let (said, complained) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success() && said.trim() == "ok", "{command:?}: {status}\n{said}{complained}");
-}
+use compiled::{
+    WARNINGS, built, c_compiler, compile, first_of, here, library, passes, program, run, sanitizers, skipped,
+};
 
 #[test]
 fn the_header_compiles_as_c99_and_as_c_plus_plus_17() {
@@ -159,7 +68,7 @@ fn structs_are_laid_out_as_the_header_says() {
 #[test]
 fn every_function_is_called_from_c() {
     let header = std::fs::read_to_string(here().join("include/softtimers.h")).unwrap();
-    let sources = ["objects.c", "bsd.c", "random_calls.c"]
+    let sources = ["objects.c", "bsd.c", "random_calls.c", "freed.c"]
         .map(|name| std::fs::read_to_string(here().join("tests/c").join(name)).unwrap());
     let calls = |text: &str, name: &str| {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -189,20 +98,25 @@ fn the_interfaces_of_bsd_do_from_c_what_the_figures_say() {
 }
 
 #[test]
-fn address_sanitizer_finds_nothing() {
-    let Some(compiler) = first_of(&["gcc", "clang"]) else { return skipped("there is no gcc and no clang") };
-    let empty = built("empty.c");
-    std::fs::write(&empty, "int main(void) { return 0; }\n").unwrap();
-    let sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
-    let linked =
-        Command::new(compiler).args(sanitize).arg(&empty).arg("-o").arg(built("empty")).output().unwrap();
-    if !linked.status.success() {
-        return skipped("the compiler has no AddressSanitizer");
+fn sanitizers_find_nothing() {
+    let sanitizers = sanitizers();
+    if sanitizers.is_empty() {
+        return skipped("there is no gcc and no clang with AddressSanitizer and UndefinedBehaviorSanitizer");
     }
-    for source in ["objects", "bsd", "random_calls"] {
-        let program = program(compiler, &format!("{source}.c"), &format!("{source}_asan"), &sanitize);
-        passes(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0"));
+    for (compiler, flags) in sanitizers {
+        for source in ["objects", "bsd", "random_calls", "freed"] {
+            let name = format!("{source}_sanitized_by_{compiler}");
+            let program = program(compiler, &format!("{source}.c"), &name, &flags);
+            passes(Command::new(program).env("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0"));
+        }
     }
+}
+
+/// A function that is due frees the object that calls it; under the sanitizers above as well.
+#[test]
+fn a_call_may_free_its_object() {
+    let Some(compiler) = c_compiler() else { return skipped("there is no compiler for C") };
+    passes(&mut Command::new(program(compiler, "freed.c", "freed", &[])));
 }
 
 #[test]
@@ -211,7 +125,7 @@ fn valgrind_finds_nothing() {
         return skipped("there is no compiler for C, or no valgrind");
     };
     let calls = ["-DRANDOM_CALLS=3000"];
-    for source in ["objects", "random_calls"] {
+    for source in ["objects", "random_calls", "freed"] {
         let program = program(compiler, &format!("{source}.c"), &format!("{source}_valgrind"), &calls);
         let leaks =
             ["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"];

@@ -1,18 +1,26 @@
 //! What must hold for any input at all: one body each, called by the property tests and the fuzzer.
 
-use std::io::{self, Read};
-use std::net::SocketAddr;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
+use softtimers_sim::{Kind, Part, experiment};
+use softtimers_wan::PathConfig;
 
+use crate::args::MacAddress;
 use crate::assertion::Assertion;
-use crate::capture::pcapng;
-use crate::forward::rules;
+use crate::capture::{filter, pcapng};
+use crate::failure::Failure;
+use crate::forward::{metrics::Metrics, rules};
 use crate::pattern::SendPattern;
+use crate::quantum::SendQuantum;
 use crate::recording::{self, Fit};
 use crate::recv::ledger::Ledger;
+use crate::sim::{merge, setting};
 use crate::units;
+use crate::wan::control::{self, Request};
 use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
 
 /// Each parser of quantities accepts or refuses `text`, and what it accepts as a duration is shown
@@ -35,6 +43,99 @@ pub fn units(text: &str) {
     for problem in [units::bytes(text).err(), units::positive_duration(text).err()].into_iter().flatten() {
         assert!(!problem.to_string().contains('\n'));
     }
+}
+
+/// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, hardware addresses,
+/// speeds and the parameters of experiments. Those that name a file are left out: a file may be anything, a terminal too.
+pub fn typed(text: &str) {
+    if let Ok(quantum) = SendQuantum::parse(text) {
+        assert_eq!(SendQuantum::parse(&quantum.to_string()), Ok(quantum));
+    }
+    if let Ok(part) = text.parse::<Part>() {
+        assert!(part.of(100).all(|point| point < 100));
+    }
+    let _ = text.parse::<MacAddress>();
+    let _ = units::speed(text);
+    for parameter in experiment::ALL.iter().flat_map(|experiment| experiment.parameters) {
+        if matches!(parameter.kind, Kind::Trace) {
+            continue;
+        }
+        match setting::parse(parameter.kind, text) {
+            Ok(setting) => assert_eq!(setting::parse(parameter.kind, &setting.to_string()), Ok(setting)),
+            Err(problem) => assert!(!problem.contains('\n')),
+        }
+    }
+}
+
+/// Any line is a request of the control socket or is refused in one line, and a path takes whatever is accepted. A line
+/// that names a file is left out.
+pub fn control(line: &str) {
+    if line.split_ascii_whitespace().any(|word| word == "trace") {
+        return;
+    }
+    match control::request(line) {
+        Ok(Request::Show) => assert_eq!(line.split_ascii_whitespace().collect::<Vec<_>>(), ["show"]),
+        Ok(Request::Set(_, changes)) => {
+            let mut path = PathConfig::default();
+            changes.iter().for_each(|change| change.apply(&mut path));
+            if let Err(problem) = path.check() {
+                assert!(!problem.to_string().contains('\n'));
+            }
+        }
+        Err(problem) => assert!(!problem.contains('\n'), "{problem}"),
+    }
+}
+
+/// Any bytes that a scraper sends are answered as HTTP answers, or not at all, and the connection ends.
+pub fn metrics(request: &[u8]) {
+    static METRICS: OnceLock<std::sync::Mutex<Metrics>> = OnceLock::new();
+    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let start = || Metrics::start(anywhere).map(std::sync::Mutex::new);
+    let metrics = METRICS.get_or_init(|| start().expect("a port of loopback"));
+    let metrics = metrics.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let exchange = || -> io::Result<Vec<u8>> {
+        let mut scraper = TcpStream::connect(metrics.address())?;
+        scraper.set_read_timeout(Some(Duration::from_millis(1)))?;
+        scraper.write_all(request)?;
+        scraper.shutdown(Shutdown::Write)?;
+        let (mut answer, mut buffer) = (Vec::new(), [0; 4_096]);
+        loop {
+            metrics.answer(|| Box::new(|| "counted 1\n".to_owned()));
+            match scraper.read(&mut buffer) {
+                Ok(0) => return Ok(answer),
+                Ok(read) => answer.extend_from_slice(&buffer[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    // Where it ends before it has read all, the rest of the request resets the connection.
+    if let Ok(answer) = exchange() {
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "{}", answer.escape_ascii());
+    }
+}
+
+/// Any texts, cut apart at zeros, are parts of a sweep or are refused, and what they make together is a part that is whole.
+pub fn sim_parts(texts: &str) {
+    let texts: Vec<&str> = texts.split('\0').collect();
+    if let Ok(whole) = merge::texts(&texts) {
+        assert_eq!(merge::texts(&[&whole]).ok(), Some(whole));
+    }
+}
+
+/// Any text is a program of instructions or is refused at a line of it.
+pub fn filter_code(text: &str) {
+    if let Err(problem) = filter::of_decimal(text) {
+        // As it is shown.
+        let shown = Failure::usage(problem).to_string();
+        assert!(!shown.contains(char::is_control), "{shown:?}");
+    }
+}
+
+/// Any text in the place of any saved run makes a report: see [`any_run`](crate::report::any_run).
+pub fn saved_run(script: &[u8]) {
+    let [source, run @ ..] = script else { return };
+    crate::report::any_run((*source).into(), &String::from_utf8_lossy(run));
 }
 
 /// Any text is a pattern or is refused, and what is accepted is shown as the same pattern.

@@ -170,6 +170,19 @@ pub fn run(plan: &ReportPlan) -> Result<(), Failure> {
     plan.output.finish(&run)
 }
 
+/// Makes a report of one saved run, whatever its text: it is drawn, or the report says what it lacks, and no text of the
+/// file's reaches the page as markup.
+pub fn any_run(source: usize, text: &str) {
+    let mut runs = Runs::default();
+    runs.keep(&SOURCES[source % SOURCES.len()], saved::understood(text));
+    let names: Vec<&str> = SECTIONS.iter().map(|section| section.name).collect();
+    let findings = Findings::of(&names, &runs);
+    assert_eq!(findings.sections.len(), names.len());
+    let (html, markdown) = (page::page(&findings), markdown::markdown(&findings));
+    assert!(html.ends_with("</html>\n") && !html.contains("<script"));
+    assert!(!markdown.is_empty() && findings.doubts().is_none_or(|doubt| !doubt.contains('\n')));
+}
+
 impl ReportPlan {
     fn run_of<'a>(
         &'a self,

@@ -172,7 +172,7 @@ fn what_is_wrong_with_a_pcapng_is_named() {
         file
     };
     refused(&with(start + 32, &[37]), "byte 52: a block of 36 bytes whose lengths contradict each other");
-    refused(&with(start + 4, &[8]), "byte 52: a block of 8 bytes whose lengths contradict each other");
+    refused(&with(start + 4, &[8]), "byte 52: a block of 8 bytes; the shortest has 12");
     refused(
         &with(start + 4, &[0xff; 4]),
         "byte 52: the file ends after 36 of the 4294967295 bytes of a block",
@@ -183,6 +183,28 @@ fn what_is_wrong_with_a_pcapng_is_named() {
     for exponent in [20, 127, 0x80 | 64, 0xff] {
         let file = [captures::section(order), captures::described(order, resolution(exponent))].concat();
         refused(&file, &format!("byte 28: if_tsresol {exponent}: at the finest"));
+    }
+}
+
+/// The parser takes the frame of a block off the length that the block claims: where that is shorter than a frame there is
+/// nothing to take it from. 64 bytes of a file, and the same of every type of block, in both byte orders.
+#[test]
+fn a_block_that_claims_less_than_its_frame_is_refused() {
+    // Process information first: of the rest the parser asks for more than a frame itself.
+    let types = [0x8000_0001, 1, 2, 3, 4, 5, 6, 9, 10, 0x0bad, 0x4000_0bad, 0x7777_7777];
+    for order in [LITTLE, BIG] {
+        let head = [captures::section(order), captures::described(order, MICROSECONDS)].concat();
+        for kind in types {
+            for claimed in (0..12u32).rev() {
+                let frame = captures::block(order, kind, &[]);
+                let mut file = [&head[..], &frame[..]].concat();
+                assert_eq!(file.len(), 64);
+                let length = if order == BIG { claimed.to_be_bytes() } else { claimed.to_le_bytes() };
+                file[56..60].copy_from_slice(&length);
+                refused(&file, &format!("byte 52: a block of {claimed} bytes; the shortest has 12"));
+                properties::recording(&file);
+            }
+        }
     }
 }
 

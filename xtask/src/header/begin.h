@@ -8,10 +8,14 @@
  *
  * Functions that return an int return 0 or a positive answer, or a negative errno: -EINVAL for a missing or wrong
  * argument, and then nothing has changed; -ENOTRECOVERABLE if the library failed, now or in an earlier call with this
- * object, which can only be freed then; -EPERM for another thread's object, in builds with debug assertions. A NULL
- * object is -EINVAL, and never undefined. Only running out of memory ends the process.
+ * object, which can only be freed then.
  *
- * An object belongs to one thread, the one that made it, until softtimers_adopt. Handles are numbers that are neither 0
+ * An object belongs to one thread, the one that made it, until softtimers_adopt. Every function looks at its object before
+ * it uses it, and ends the process by abort() with a line on standard error, which names function and object, where the
+ * object is NULL (but for the functions that free), was freed, is of another type, or is another thread's. Else only
+ * running out of memory ends the process.
+ *
+ * A function that is called from here may free the object that called it: its loop ends, and answers as ever. Handles are numbers that are neither 0
  * nor 2^64 - 1; one that is stale, of another object, or made up names nothing. MIT or Apache-2.0.
  */
 #ifndef SOFTTIMERS_H

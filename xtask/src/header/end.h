@@ -3,12 +3,17 @@
  */
 
 /** Visits a trigger state and calls all that is due, each function with its argument; events without a function are
- *  dropped. How many there were, or a negative errno.
+ *  dropped. How many there were, or a negative errno. A call may free `timers`: it is the last one then.
  */
 static inline int softtimers_timers_run(softtimers_timers *timers, uint32_t source, uint64_t now) {
     softtimers_fired fired;
+    uint64_t life;
     int found = softtimers_timers_trigger(timers, source, now), count = 0;
-    while (found > 0 && (found = softtimers_timers_next(timers, &fired)) > 0) {
+    if (found <= 0) {
+        return found;
+    }
+    life = softtimers_life(timers);
+    while (softtimers_lives(timers, life) && (found = softtimers_timers_next(timers, &fired)) > 0) {
         if (fired.call.function) {
             fired.call.function(fired.call.argument);
         }
@@ -18,19 +23,23 @@ static inline int softtimers_timers_run(softtimers_timers *timers, uint32_t sour
 }
 
 /** Calls all callouts that are due. While it does, something is held. How many there were, or a negative errno. A call
- *  that leaves by longjmp has to call softtimers_release.
+ *  that leaves by longjmp has to call softtimers_release. A call may free `callouts`: it is the last one then.
  */
 static inline int softtimers_softclock(softtimers_callouts *callouts) {
     softtimers_call call;
+    uint64_t life;
     int found = softtimers_hold(callouts), count = 0;
     if (found < 0) {
         return found;
     }
-    while ((found = softtimers_softclock_next(callouts, &call)) > 0) {
+    life = softtimers_life(callouts);
+    while (softtimers_lives(callouts, life) && (found = softtimers_softclock_next(callouts, &call)) > 0) {
         call.function(call.argument);
         count++;
     }
-    (void)softtimers_release(callouts);
+    if (softtimers_lives(callouts, life)) {
+        (void)softtimers_release(callouts);
+    }
     return found < 0 ? found : count;
 }
 

@@ -17,7 +17,7 @@ fn c_type(kind: &str, opaque: &[&str]) -> Result<String> {
     if let Some(inner) = inside("Option<&mut MaybeUninit<").and_then(|inner| inner.strip_suffix('>')) {
         return Ok(pointer(&c_type(inner, opaque)?));
     }
-    if let Some(inner) = inside("Option<&mut ").or_else(|| inside("Option<Box<")?.strip_suffix('>')) {
+    if let Some(inner) = inside("Option<&mut ").or_else(|| inside("Option<&'static ")) {
         return Ok(pointer(&c_type(inner, opaque)?));
     }
     if let Some(inner) = inside("Option<&InOut<").and_then(|inner| inner.strip_suffix('>')) {
@@ -27,7 +27,7 @@ fn c_type(kind: &str, opaque: &[&str]) -> Result<String> {
         return Ok(pointer(&format!("const {}", c_type(inner, opaque)?)));
     }
     // Of any object.
-    if kind == "Option<&Owner>" {
+    if kind == "Option<&AnyObject>" {
         return Ok("void *".into());
     }
     if let Some(inner) = inside("Option<&") {

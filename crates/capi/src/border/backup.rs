@@ -56,12 +56,11 @@ pub extern "C" fn softtimers_backup_new_tick(
 /// Frees a backup and closes its descriptor. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_backup_free(backup: Option<Box<softtimers_backup>>) -> c_int {
+pub extern "C" fn softtimers_backup_free(backup: Option<&'static softtimers_backup>) -> c_int {
     Object::free(backup)
 }
 
 /// Its descriptor, to be watched for reading and neither read nor closed.
-/// -EINVAL: no backup.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_backup_fd(backup: Option<&softtimers_backup>) -> c_int {
@@ -70,7 +69,6 @@ pub extern "C" fn softtimers_backup_fd(backup: Option<&softtimers_backup>) -> c_
 
 /// Has the descriptor readable at `poll_at` at the latest; never, for SOFTTIMERS_NEVER. A tick is left as it is. No
 /// system call while what is armed is early enough, else one.
-/// -EINVAL: no backup.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_backup_arm(backup: Option<&softtimers_backup>, now: u64, poll_at: u64) -> c_int {
@@ -83,7 +81,6 @@ pub extern "C" fn softtimers_backup_arm(backup: Option<&softtimers_backup>, now:
 
 /// To be called when the descriptor was reported readable. How often the timer has gone off since the last call is
 /// written to `count`, which may be NULL; 0 if the report was stale.
-/// -EINVAL: no backup.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_backup_expired(
@@ -97,7 +94,7 @@ pub extern "C" fn softtimers_backup_expired(
 }
 
 /// The paper's operation 4: how often a second the backup interrupts, the least resolution to expect: the rate of a
-/// tick, and of a one-shot timer the kernel's resolution. 0 if there is no backup.
+/// tick, and of a one-shot timer the kernel's resolution.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_interrupt_clock_resolution(backup: Option<&softtimers_backup>) -> u64 {
@@ -107,15 +104,15 @@ pub extern "C" fn softtimers_interrupt_clock_resolution(backup: Option<&softtime
 }
 
 /// Counters since the beginning.
-/// -EINVAL: no backup, or no `stats`.
+/// -EINVAL: no `stats`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_backup_stats_of(
     backup: Option<&softtimers_backup>,
     stats: Option<&mut MaybeUninit<softtimers_backup_stats>>,
 ) -> c_int {
-    let Some(out) = stats else { return -Errno::INVALID.0 };
     Object::with(backup, |backup| {
+        let out = stats.ok_or(Errno::INVALID)?;
         let stats = backup.stats();
         out.write(softtimers_backup_stats {
             asked: stats.asked,

@@ -51,13 +51,13 @@ pub extern "C" fn softtimers_callouts_new(out: Option<&mut MaybeUninit<*mut soft
 /// Frees a set of callouts; what is set is not called. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_callouts_free(callouts: Option<Box<softtimers_callouts>>) -> c_int {
+pub extern "C" fn softtimers_callouts_free(callouts: Option<&'static softtimers_callouts>) -> c_int {
     Object::free(callouts)
 }
 
 /// Has `function(argument)` called after so many ticks; zero is taken as one. The same may be asked for several times.
 /// O(1) on average.
-/// -EINVAL: no callouts, or no function.
+/// -EINVAL: no function.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timeout(
@@ -74,7 +74,7 @@ pub extern "C" fn softtimers_timeout(
 
 /// Cancels one callout with this function and argument, the one asked for last: 1, or 0 if there is none, which costs the
 /// same. Those with a handle are not looked at.
-/// -EINVAL: no callouts, or no function.
+/// -EINVAL: no function.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_untimeout(
@@ -89,7 +89,7 @@ pub extern "C" fn softtimers_untimeout(
 }
 
 /// As `softtimers_timeout`, to be cancelled by the handle that is written to `handle`. O(1).
-/// -EINVAL: no callouts, no function, or no `handle`.
+/// -EINVAL: no function, or no `handle`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_setcallout(
@@ -99,8 +99,8 @@ pub extern "C" fn softtimers_setcallout(
     ticks: u64,
     handle: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    let Some(out) = handle else { return -Errno::INVALID.0 };
     Object::with(callouts, |callouts| {
+        let out = handle.ok_or(Errno::INVALID)?;
         let handle = callouts.setcallout(callout(function, argument)?, ticks);
         out.write(handle.to_bits());
         Ok(0)
@@ -108,7 +108,7 @@ pub extern "C" fn softtimers_setcallout(
 }
 
 /// Cancels the callout of a handle. O(1).
-/// -EINVAL: no callouts, or a handle that names nothing: called, cancelled, of another set, made up.
+/// -EINVAL: a handle that names nothing: called, cancelled, of another set, made up.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_unsetcallout(callouts: Option<&softtimers_callouts>, handle: u64) -> c_int {
@@ -120,7 +120,6 @@ pub extern "C" fn softtimers_unsetcallout(callouts: Option<&softtimers_callouts>
 
 /// A tick of the clock: 1 if softclock is wanted, because something is due or was left from before, else 0. A compare
 /// while nothing is near.
-/// -EINVAL: no callouts.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_tick(callouts: Option<&softtimers_callouts>) -> c_int {
@@ -129,15 +128,15 @@ pub extern "C" fn softtimers_tick(callouts: Option<&softtimers_callouts>) -> c_i
 
 /// The next call that is due: 1 and it is written to `call`, or 0 when all have been handed out. It is no longer set
 /// then, and may be set again by what it does.
-/// -EINVAL: no callouts, or no `call`.
+/// -EINVAL: no `call`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_softclock_next(
     callouts: Option<&softtimers_callouts>,
     call: Option<&mut MaybeUninit<softtimers_call>>,
 ) -> c_int {
-    let Some(out) = call else { return -Errno::INVALID.0 };
     Object::with(callouts, |callouts| {
+        let out = call.ok_or(Errno::INVALID)?;
         let call = callouts.softclock();
         Ok(call
             .is_some_and(|call| {
@@ -150,15 +149,15 @@ pub extern "C" fn softtimers_softclock_next(
 
 /// As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be let go between two: 1 and
 /// the call is written to `call`, 2 if there may be more to do, 0 when all have been handed out.
-/// -EINVAL: no callouts, or no `call`.
+/// -EINVAL: no `call`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_softclock_step(
     callouts: Option<&softtimers_callouts>,
     call: Option<&mut MaybeUninit<softtimers_call>>,
 ) -> c_int {
-    let Some(out) = call else { return -Errno::INVALID.0 };
     Object::with(callouts, |callouts| {
+        let out = call.ok_or(Errno::INVALID)?;
         Ok(match callouts.step() {
             CalloutStep::Call(call) => {
                 out.write(call);
@@ -172,7 +171,6 @@ pub extern "C" fn softtimers_softclock_step(
 
 /// From here to `softtimers_release` ticks only count: `softtimers_hardclock` calls nothing. May be nested. 1 if something
 /// was held before, else 0.
-/// -EINVAL: no callouts.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_hold(callouts: Option<&softtimers_callouts>) -> c_int {
@@ -184,7 +182,6 @@ pub extern "C" fn softtimers_hold(callouts: Option<&softtimers_callouts>) -> c_i
 }
 
 /// The end of a `softtimers_hold`: 1 if softclock is to be run now, because it is wanted and nothing else is held.
-/// -EINVAL: no callouts.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_release(callouts: Option<&softtimers_callouts>) -> c_int {
@@ -192,15 +189,15 @@ pub extern "C" fn softtimers_release(callouts: Option<&softtimers_callouts>) -> 
 }
 
 /// Counters since the beginning.
-/// -EINVAL: no callouts, or no `stats`.
+/// -EINVAL: no `stats`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_callouts_stats(
     callouts: Option<&softtimers_callouts>,
     stats: Option<&mut MaybeUninit<softtimers_callout_stats>>,
 ) -> c_int {
-    let Some(out) = stats else { return -Errno::INVALID.0 };
     Object::with(callouts, |callouts| {
+        let out = stats.ok_or(Errno::INVALID)?;
         let stats = callouts.stats();
         out.write(softtimers_callout_stats {
             ticks: stats.ticks,

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use softtimers::{Clock, Monotonic};
 
-use crate::object::{Errno, Owner};
+use crate::object::AnyObject;
 
 /// The version that this header was written for: major, minor and patch, each in a byte.
 pub const SOFTTIMERS_VERSION: u32 = 0x000100;
@@ -57,15 +57,30 @@ pub extern "C" fn softtimers_measure_time() -> u64 {
     ticks(Monotonic.now().as_nanos())
 }
 
-/// Hands an object over: from now on it belongs to the calling thread. No other thread may be using it. Objects of all
-/// types may be given, and no other pointers. -EINVAL for NULL.
-/// Builds of the library with debug assertions answer -EPERM, or with nothing, where an object is used by a thread that
-/// it does not belong to; other builds do not look, and two threads in one object at a time are undefined.
+/// Hands an object over: from now on it belongs to the calling thread. No other thread may be using it, and a lock or
+/// another order between the two threads is the program's. Objects of all types may be given, and no other pointers.
+/// Always 0.
+/// Thread: any.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_adopt(object: Option<&Owner>) -> c_int {
-    let Some(owner) = object else { return -Errno::INVALID.0 };
-    owner.adopt();
+pub extern "C" fn softtimers_adopt(object: Option<&AnyObject>) -> c_int {
+    AnyObject::adopt(object);
     0
+}
+
+/// The number of an object's life, which no other object has before or after it. With `softtimers_lives` a loop over what
+/// is due finds out that a call has freed the object; `softtimers_timers_run` and `softtimers_softclock` do so.
+/// Thread: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_life(object: Option<&AnyObject>) -> u64 {
+    AnyObject::life(object)
+}
+
+/// 1 if the object that had this life still has it, 0 if it was freed: also where another object is in its place. The one
+/// function that may be given a freed object.
+/// Thread: any.
+#[unsafe(no_mangle)]
+pub extern "C" fn softtimers_lives(object: Option<&AnyObject>, life: u64) -> c_int {
+    AnyObject::lives(object, life).into()
 }
 
 /// A time in ticks of the measurement clock.

@@ -61,7 +61,7 @@ pub extern "C" fn softtimers_flows_new(
 /// Frees a queue and forgets what is in it. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_flows_free(flows: Option<Box<softtimers_flows>>) -> c_int {
+pub extern "C" fn softtimers_flows_free(flows: Option<&'static softtimers_flows>) -> c_int {
     Object::free(flows)
 }
 
@@ -75,8 +75,8 @@ pub extern "C" fn softtimers_flows_add(
     packets: u32,
     flow: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    let Some(out) = flow else { return -Errno::INVALID.0 };
     Object::with(flows, |Flows { queue, seal, .. }| {
+        let out = flow.ok_or(Errno::INVALID)?;
         let mut config = FlowConfig::new(pace.ok_or(Errno::INVALID)?.read()?);
         config.limits.packets = if packets == 0 { Limits::default().packets } else { packets };
         let id = queue.add_flow(config).map_err(|_| Errno::INVALID)?;
@@ -86,7 +86,7 @@ pub extern "C" fn softtimers_flows_add(
 }
 
 /// Removes a flow and forgets what it had waiting: how many packets that was.
-/// -EINVAL: no queue, or a handle that names nothing.
+/// -EINVAL: a handle that names nothing.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_remove(flows: Option<&softtimers_flows>, flow: u64) -> c_int {
@@ -116,7 +116,7 @@ pub extern "C" fn softtimers_flows_set_rate(
 }
 
 /// Enqueues a packet of so many bytes that may leave from `now` on. O(1).
-/// -EINVAL: no queue, or a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
+/// -EINVAL: a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_enqueue(
@@ -138,7 +138,6 @@ pub extern "C" fn softtimers_flows_enqueue(
 }
 
 /// Begins a turn: `softtimers_flows_pop` hands out what may leave at `now`. A compare when nothing may.
-/// -EINVAL: no queue.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_turn(flows: Option<&softtimers_flows>, now: u64) -> c_int {
@@ -150,15 +149,15 @@ pub extern "C" fn softtimers_flows_turn(flows: Option<&softtimers_flows>, now: u
 
 /// The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. One that cannot
 /// be sent for want of room is to be kept, and nothing more taken until there is some: its time has been counted.
-/// -EINVAL: no queue, or no `departure`.
+/// -EINVAL: no `departure`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_pop(
     flows: Option<&softtimers_flows>,
     departure: Option<&mut MaybeUninit<softtimers_departure>>,
 ) -> c_int {
-    let Some(out) = departure else { return -Errno::INVALID.0 };
     Object::with(flows, |Flows { queue, seal, turn }| {
+        let out = departure.ok_or(Errno::INVALID)?;
         let popped = turn.as_ref().and_then(|turn| queue.pop_due(turn));
         // No flow here has a limit on its delay, so nothing expires.
         let Some(Popped::Departure(packet)) = popped else {
@@ -177,7 +176,7 @@ pub extern "C" fn softtimers_flows_pop(
     })
 }
 
-/// The earliest release time; SOFTTIMERS_NEVER if nothing waits, or there is no queue.
+/// The earliest release time; SOFTTIMERS_NEVER if nothing waits.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_poll_at(flows: Option<&softtimers_flows>) -> u64 {
@@ -186,7 +185,7 @@ pub extern "C" fn softtimers_flows_poll_at(flows: Option<&softtimers_flows>) -> 
     })
 }
 
-/// Packets waiting; 0 if there is no queue.
+/// Packets waiting.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_flows_len(flows: Option<&softtimers_flows>) -> usize {

@@ -23,12 +23,12 @@ pub extern "C" fn softtimers_histogram_new(
 /// Frees a histogram. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_histogram_free(histogram: Option<Box<softtimers_histogram>>) -> c_int {
+pub extern "C" fn softtimers_histogram_free(histogram: Option<&'static softtimers_histogram>) -> c_int {
     Object::free(histogram)
 }
 
 /// Counts `value` so many times.
-/// -EINVAL: no histogram. -EOVERFLOW: more than 2^63 counts in all.
+/// -EOVERFLOW: more than 2^63 counts in all.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_histogram_record(
@@ -44,18 +44,13 @@ pub extern "C" fn softtimers_histogram_record(
 }
 
 /// Adds all that `other` has counted, which is left as it is.
-/// -EINVAL: one of them is missing, or they are the same. -EOVERFLOW: more than 2^63 counts in all.
+/// -EINVAL: they are the same. -EOVERFLOW: more than 2^63 counts in all.
 /// Thread: that of both.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_histogram_merge(
     histogram: Option<&softtimers_histogram>,
     other: Option<&softtimers_histogram>,
 ) -> c_int {
-    if let (Some(histogram), Some(other)) = (histogram, other) {
-        if std::ptr::eq(histogram, other) {
-            return -Errno::INVALID.0;
-        }
-    }
     Object::with(histogram, |histogram| {
         let merged = Object::with(other, |other| {
             room(histogram.count(), other.count())?;
@@ -67,7 +62,6 @@ pub extern "C" fn softtimers_histogram_merge(
 }
 
 /// Forgets everything.
-/// -EINVAL: no histogram.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_histogram_clear(histogram: Option<&softtimers_histogram>) -> c_int {
@@ -77,7 +71,7 @@ pub extern "C" fn softtimers_histogram_clear(histogram: Option<&softtimers_histo
     })
 }
 
-/// Values counted; 0 if there is no histogram.
+/// Values counted.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_histogram_count(histogram: Option<&softtimers_histogram>) -> u64 {

@@ -73,12 +73,12 @@ pub extern "C" fn softtimers_itimers_new_signal(
 /// Frees a set and all its timers. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_itimers_free(itimers: Option<Box<softtimers_itimers>>) -> c_int {
+pub extern "C" fn softtimers_itimers_free(itimers: Option<&'static softtimers_itimers>) -> c_int {
     Object::free(itimers)
 }
 
 /// Its descriptor, to be watched for reading and neither read nor closed.
-/// -EINVAL: no set, or one with a signal.
+/// -EINVAL: one with a signal.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimers_fd(itimers: Option<&softtimers_itimers>) -> c_int {
@@ -86,7 +86,7 @@ pub extern "C" fn softtimers_itimers_fd(itimers: Option<&softtimers_itimers>) ->
 }
 
 /// Creates a timer; its handle is written to `handle`.
-/// -EINVAL: something is missing, or a value of 0. -EAGAIN: there are as many timers as the set may have.
+/// -EINVAL: no `handle`, or a value of 0. -EAGAIN: there are as many timers as the set may have.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_create(
@@ -96,8 +96,8 @@ pub extern "C" fn softtimers_itimer_create(
     label: u64,
     handle: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    let Some(out) = handle else { return -Errno::INVALID.0 };
     Object::with(itimers, |itimers| {
+        let out = handle.ok_or(Errno::INVALID)?;
         let handle = itimers.create(setting(value_ns, interval_ns), to_label(label))?;
         out.write(handle.to_bits());
         Ok(0)
@@ -106,7 +106,7 @@ pub extern "C" fn softtimers_itimer_create(
 
 /// Sets a timer anew, with another label, whether it runs or has expired. What it was set to is written to `former`,
 /// which may be NULL.
-/// -EINVAL: no set, a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
+/// -EINVAL: a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_reset(
@@ -125,7 +125,7 @@ pub extern "C" fn softtimers_itimer_reset(
 }
 
 /// Ends a timer, whether it runs or has expired. What it was set to is written to `last`, which may be NULL.
-/// -EINVAL: no set, or a handle that names nothing.
+/// -EINVAL: a handle that names nothing.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_cancel(
@@ -140,7 +140,7 @@ pub extern "C" fn softtimers_itimer_cancel(
 }
 
 /// What a timer is set to.
-/// -EINVAL: no set, no `setting`, or a handle that names nothing; then `setting` is left as it is.
+/// -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it is.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_query(
@@ -148,8 +148,8 @@ pub extern "C" fn softtimers_itimer_query(
     handle: u64,
     setting: Option<&mut MaybeUninit<softtimers_setting>>,
 ) -> c_int {
-    let Some(out) = setting else { return -Errno::INVALID.0 };
     Object::with(itimers, |itimers| {
+        let out = setting.ok_or(Errno::INVALID)?;
         out.write(itimers.query(Handle::from_bits(handle))?.into());
         Ok(0)
     })
@@ -157,15 +157,15 @@ pub extern "C" fn softtimers_itimer_query(
 
 /// The timer that expired first, out of the queue. If it has an interval it runs again, from its expiry, however late
 /// this is.
-/// -EAGAIN: none has expired. -EINVAL: no set, or no `expired`.
+/// -EAGAIN: none has expired. -EINVAL: no `expired`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimer_reap(
     itimers: Option<&softtimers_itimers>,
     expired: Option<&mut MaybeUninit<softtimers_expired>>,
 ) -> c_int {
-    let Some(out) = expired else { return -Errno::INVALID.0 };
     Object::with(itimers, |itimers| {
+        let out = expired.ok_or(Errno::INVALID)?;
         let expired = itimers.reap()?;
         out.write(softtimers_expired {
             handle: expired.handle.to_bits(),
@@ -178,7 +178,7 @@ pub extern "C" fn softtimers_itimer_reap(
     })
 }
 
-/// Timers that exist, running or expired; 0 if there is no set.
+/// Timers that exist, running or expired.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_itimers_len(itimers: Option<&softtimers_itimers>) -> usize {
@@ -198,8 +198,8 @@ pub extern "C" fn softtimers_multi_setitimer(
     value: Option<&In<libc::itimerval>>,
     ovalue: Option<&InOut<libc::itimerval>>,
 ) -> c_int {
-    let (Some(value), Some(ovalue)) = (value, ovalue) else { return -Errno::INVALID.0 };
     Object::with(itimers, |itimers| {
+        let (value, ovalue) = (value.ok_or(Errno::INVALID)?, ovalue.ok_or(Errno::INVALID)?);
         let mut argument = read(ovalue.get());
         itimers.setitimer(&read(value.get()), Some(&mut argument))?;
         ovalue.set(written(argument));
@@ -217,8 +217,8 @@ pub extern "C" fn softtimers_multi_getitimer(
     itimers: Option<&softtimers_itimers>,
     value: Option<&InOut<libc::itimerval>>,
 ) -> c_int {
-    let Some(value) = value else { return -Errno::INVALID.0 };
     Object::with(itimers, |itimers| {
+        let value = value.ok_or(Errno::INVALID)?;
         let mut argument = read(value.get());
         itimers.getitimer(Some(&mut argument))?;
         value.set(written(argument));

@@ -37,12 +37,11 @@ pub extern "C" fn softtimers_feedback_new(
 /// Frees a feedback. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_feedback_free(feedback: Option<Box<softtimers_feedback>>) -> c_int {
+pub extern "C" fn softtimers_feedback_free(feedback: Option<&'static softtimers_feedback>) -> c_int {
     Object::free(feedback)
 }
 
-/// Packets were put into the queue, or dropped because it was full: now so many wait. SOFTTIMERS_NEVER if there is no
-/// feedback.
+/// Packets were put into the queue, or dropped because it was full: now so many wait.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_feedback_offered(
@@ -55,7 +54,7 @@ pub extern "C" fn softtimers_feedback_offered(
     })
 }
 
-/// The consumer took some: now so many wait. SOFTTIMERS_NEVER if there is no feedback.
+/// The consumer took some: now so many wait.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_feedback_drained(
@@ -68,7 +67,7 @@ pub extern "C" fn softtimers_feedback_drained(
     })
 }
 
-/// From when input is open. SOFTTIMERS_NEVER if there is no feedback.
+/// From when input is open.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_feedback_input(feedback: Option<&softtimers_feedback>, now: u64) -> u64 {
@@ -97,12 +96,11 @@ pub extern "C" fn softtimers_cpu_limit_new(
 /// Frees a limit. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_cpu_limit_free(limit: Option<Box<softtimers_cpu_limit>>) -> c_int {
+pub extern "C" fn softtimers_cpu_limit_free(limit: Option<&'static softtimers_cpu_limit>) -> c_int {
     Object::free(limit)
 }
 
 /// The handling of packets begins; the thread's count of CPU time stands at `cpu_ns`.
-/// -EINVAL: no limit.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_cpu_limit_begin(limit: Option<&softtimers_cpu_limit>, cpu_ns: u64) -> c_int {
@@ -112,7 +110,7 @@ pub extern "C" fn softtimers_cpu_limit_begin(limit: Option<&softtimers_cpu_limit
     })
 }
 
-/// It is over; the count stands at `cpu_ns`. SOFTTIMERS_NEVER if there is no limit.
+/// It is over; the count stands at `cpu_ns`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_cpu_limit_end(
@@ -125,7 +123,7 @@ pub extern "C" fn softtimers_cpu_limit_end(
     })
 }
 
-/// From when input is open. SOFTTIMERS_NEVER if there is no limit.
+/// From when input is open.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_cpu_limit_input(limit: Option<&softtimers_cpu_limit>, now: u64) -> u64 {

@@ -61,12 +61,12 @@ pub extern "C" fn softtimers_pace_new(
 /// Frees a flow. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_pace_free(pace: Option<Box<softtimers_pace>>) -> c_int {
+pub extern "C" fn softtimers_pace_free(pace: Option<&'static softtimers_pace>) -> c_int {
     Object::free(pace)
 }
 
 /// Begins a train: the first packet may leave at `now`, which is returned, and nothing before counts. To be called at the
-/// start and after an idle time. SOFTTIMERS_NEVER if there is no flow.
+/// start and after an idle time.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_start(pace: Option<&softtimers_pace>, now: u64) -> u64 {
@@ -74,7 +74,7 @@ pub extern "C" fn softtimers_pace_start(pace: Option<&softtimers_pace>, now: u64
 }
 
 /// So many packets have left together at `now`, with so many bytes in all: returns the earliest time for the next one.
-/// SOFTTIMERS_NEVER if there is no flow. Times must not go backwards.
+/// Times must not go backwards.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_departed(
@@ -110,28 +110,28 @@ pub extern "C" fn softtimers_pace_set_rate(
     })
 }
 
-/// The intended time of the next departure, against which lateness is measured. SOFTTIMERS_NEVER if there is no flow.
+/// The intended time of the next departure, against which lateness is measured.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_place(pace: Option<&softtimers_pace>) -> u64 {
     Object::ask(pace, SOFTTIMERS_NEVER, |pace| pace.place().as_nanos())
 }
 
-/// Packets that have left; 0 if there is no flow.
+/// Packets that have left.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_departures(pace: Option<&softtimers_pace>) -> u64 {
     Object::ask(pace, 0, |pace| pace.departures())
 }
 
-/// Places given up because the flow fell too far behind; 0 if there is no flow.
+/// Places given up because the flow fell too far behind.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_forfeited(pace: Option<&softtimers_pace>) -> u64 {
     Object::ask(pace, 0, |pace| pace.forfeited())
 }
 
-/// Places that have passed unused and may still be made up; 0 if there is no flow.
+/// Places that have passed unused and may still be made up.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_pace_behind(pace: Option<&softtimers_pace>, now: u64) -> u64 {

@@ -20,7 +20,7 @@ use crate::object::{Errno, Object, write};
 pub type softtimers_policy = Object<AnyPolicy>;
 
 /// What is behind a `softtimers_policy`.
-pub struct AnyPolicy(Box<dyn Policy>);
+pub struct AnyPolicy(Box<dyn Policy + Send>);
 
 impl std::fmt::Debug for AnyPolicy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -90,12 +90,11 @@ pub extern "C" fn softtimers_policy_new(
 /// Frees a policy. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_policy_free(policy: Option<Box<softtimers_policy>>) -> c_int {
+pub extern "C" fn softtimers_policy_free(policy: Option<&'static softtimers_policy>) -> c_int {
     Object::free(policy)
 }
 
 /// A packet arrived at `at`: to be called for each, in order, before `softtimers_policy_looked`.
-/// -EINVAL: no policy.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_policy_arrived(policy: Option<&softtimers_policy>, at: u64) -> c_int {
@@ -106,7 +105,7 @@ pub extern "C" fn softtimers_policy_arrived(policy: Option<&softtimers_policy>, 
 }
 
 /// A look that began and ended then has found so many packets. When to look next is written to `next`, which may be NULL.
-/// -EINVAL: no policy, or it ended before it began.
+/// -EINVAL: it ended before it began.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_policy_looked(
@@ -116,18 +115,17 @@ pub extern "C" fn softtimers_policy_looked(
     found: u32,
     next: Option<&mut MaybeUninit<softtimers_next>>,
 ) -> c_int {
-    if ended < began {
-        return -Errno::INVALID.0;
-    }
-    let look = Look { began: Timestamp::from_nanos(began), ended: Timestamp::from_nanos(ended), found };
     Object::with(policy, |policy| {
+        if ended < began {
+            return Err(Errno::INVALID);
+        }
+        let look = Look { began: Timestamp::from_nanos(began), ended: Timestamp::from_nanos(ended), found };
         write(next, policy.0.looked(&look).into());
         Ok(0)
     })
 }
 
 /// The program is about to sleep. When to look next is written to `next`, which may be NULL.
-/// -EINVAL: no policy.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_policy_idle(
@@ -156,7 +154,7 @@ impl From<Next> for softtimers_next {
 }
 
 impl softtimers_policy_config {
-    fn read(&self) -> Result<Box<dyn Policy>, Errno> {
+    fn read(&self) -> Result<Box<dyn Policy + Send>, Errno> {
         let time = Duration::from_nanos(self.time_ns);
         let given = (self.time_ns != 0).then_some(time);
         Ok(match self.kind {

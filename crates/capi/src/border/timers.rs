@@ -116,13 +116,13 @@ pub extern "C" fn softtimers_timers_new(
 /// Frees a set of timers and all that is pending in it, which is not called. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_timers_free(timers: Option<Box<softtimers_timers>>) -> c_int {
+pub extern "C" fn softtimers_timers_free(timers: Option<&'static softtimers_timers>) -> c_int {
     Object::free(timers)
 }
 
 /// Schedules a call for at least `delay_ns` after `now`, at most `slack_ns` later than that. Its handle is written to
 /// `handle`, which may be NULL. O(1).
-/// -EINVAL: no timers, or a slack of 2^63 or more that is none of the constants.
+/// -EINVAL: a slack of 2^63 or more that is none of the constants.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_schedule(
@@ -133,12 +133,8 @@ pub extern "C" fn softtimers_timers_schedule(
     call: softtimers_call,
     handle: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    Object::with(timers, |Timers { timers, seal, clock_step_ns, .. }| {
-        // A delay would be taken apart into seconds and nanoseconds, and put together again.
-        let due = now.saturating_add(delay_ns.saturating_add(*clock_step_ns));
-        let (now, due) = (Timestamp::from_nanos(now), Timestamp::from_nanos(due));
-        let id = timers.schedule_at(now, due, slack(slack_ns)?, call);
-        write(handle, seal.close(id.to_bits()));
+    Object::with(timers, |timers| {
+        write(handle, timers.schedule(now, delay_ns, slack_ns, call)?);
         Ok(0)
     })
 }
@@ -164,7 +160,7 @@ pub extern "C" fn softtimers_timers_schedule_at(
 }
 
 /// Moves a pending event to `delay_ns` after `now`. O(1).
-/// -EINVAL: no timers, a slack that is none, or a handle that names nothing: called, cancelled, of another set, made up.
+/// -EINVAL: a slack that is none, or a handle that names nothing: called, cancelled, of another set, made up.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_reschedule(
@@ -202,7 +198,7 @@ pub extern "C" fn softtimers_timers_reschedule_at(
 }
 
 /// Cancels a pending event. What was scheduled is written to `call`, which may be NULL. O(1).
-/// -EINVAL: no timers, or a handle that names nothing.
+/// -EINVAL: a handle that names nothing.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_cancel(
@@ -218,7 +214,6 @@ pub extern "C" fn softtimers_timers_cancel(
 }
 
 /// Whether an event is pending: 1 or 0. 0 also for a handle that names nothing.
-/// -EINVAL: no timers.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_is_pending(timers: Option<&softtimers_timers>, handle: u64) -> c_int {
@@ -230,7 +225,7 @@ pub extern "C" fn softtimers_timers_is_pending(timers: Option<&softtimers_timers
 
 /// The paper's operation 3: has `function(argument)` called at least `ticks` ticks of the measurement clock from now,
 /// which is read here. Its handle is written to `handle`, which may be NULL. It asks for the hardware timer at that time.
-/// -EINVAL: no timers, or no function.
+/// -EINVAL: no function.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_schedule_soft_event(
@@ -240,18 +235,18 @@ pub extern "C" fn softtimers_schedule_soft_event(
     argument: *mut c_void,
     handle: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    if function.is_none() {
-        return -Errno::INVALID.0;
-    }
-    let call = softtimers_call { function, argument };
-    // At least T + 1 ticks, for the clock may be up to one tick further than it reads.
-    softtimers_timers_schedule(timers, softtimers_now(), nanos(ticks.saturating_add(1)), 0, call, handle)
+    Object::with(timers, |timers| {
+        let call = softtimers_call { function: Some(function.ok_or(Errno::INVALID)?), argument };
+        // At least T + 1 ticks, for the clock may be up to one tick further than it reads.
+        write(handle, timers.schedule(softtimers_now(), nanos(ticks.saturating_add(1)), 0, call)?);
+        Ok(0)
+    })
 }
 
 /// Visits a trigger state. 1 if something may be due, and then `softtimers_timers_next` hands out what was due at `now`;
 /// 0 if nothing is. What is scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
 /// A compare when nothing is due.
-/// -EINVAL: no timers, or a `source` that is none of the constants.
+/// -EINVAL: a `source` that is none of the constants.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_trigger(
@@ -268,15 +263,15 @@ pub extern "C" fn softtimers_timers_trigger(
 }
 
 /// The next event of the last visit: 1 and it is written to `fired`, or 0 when there is none left.
-/// -EINVAL: no timers, or no `fired`.
+/// -EINVAL: no `fired`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_next(
     timers: Option<&softtimers_timers>,
     fired: Option<&mut MaybeUninit<softtimers_fired>>,
 ) -> c_int {
-    let Some(fired) = fired else { return -Errno::INVALID.0 };
     Object::with(timers, |Timers { timers, seal, turn, .. }| {
+        let fired = fired.ok_or(Errno::INVALID)?;
         let Some(next) = turn.as_ref().and_then(|turn| timers.next(turn)) else {
             *turn = None;
             return Ok(0);
@@ -292,7 +287,7 @@ pub extern "C" fn softtimers_timers_next(
 }
 
 /// The earliest time at which a hardware timer must look even if no trigger state is met, for `softtimers_backup_arm` or
-/// a wait's time-out. SOFTTIMERS_NEVER if nothing needs that, or there are no timers. Sooner is harmless, later is late.
+/// a wait's time-out. SOFTTIMERS_NEVER if nothing needs that. Sooner is harmless, later is late.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_poll_at(timers: Option<&softtimers_timers>) -> u64 {
@@ -301,7 +296,7 @@ pub extern "C" fn softtimers_timers_poll_at(timers: Option<&softtimers_timers>) 
     })
 }
 
-/// Events waiting; 0 if there are no timers.
+/// Events waiting.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_len(timers: Option<&softtimers_timers>) -> usize {
@@ -309,15 +304,15 @@ pub extern "C" fn softtimers_timers_len(timers: Option<&softtimers_timers>) -> u
 }
 
 /// Counters since the beginning.
-/// -EINVAL: no timers, or no `stats`.
+/// -EINVAL: no `stats`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_stats(
     timers: Option<&softtimers_timers>,
     stats: Option<&mut MaybeUninit<softtimers_stats>>,
 ) -> c_int {
-    let Some(out) = stats else { return -Errno::INVALID.0 };
     Object::with(timers, |timers| {
+        let out = stats.ok_or(Errno::INVALID)?;
         let stats = timers.timers.stats();
         out.write(softtimers_stats {
             scheduled: stats.scheduled,
@@ -332,7 +327,6 @@ pub extern "C" fn softtimers_timers_stats(
 }
 
 /// Adds the lateness of all events handed out so far, in nanoseconds, to a histogram.
-/// -EINVAL: no timers, or no histogram.
 /// Thread: that of both.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_timers_lateness(
@@ -349,6 +343,15 @@ pub extern "C" fn softtimers_timers_lateness(
 }
 
 impl Timers {
+    #[inline]
+    fn schedule(&mut self, now: u64, delay: u64, slack_ns: u64, call: softtimers_call) -> Result<u64, Errno> {
+        // A delay would be taken apart into seconds and nanoseconds, and put together again.
+        let due = now.saturating_add(delay.saturating_add(self.clock_step_ns));
+        let (now, due) = (Timestamp::from_nanos(now), Timestamp::from_nanos(due));
+        let id = self.timers.schedule_at(now, due, slack(slack_ns)?, call);
+        Ok(self.seal.close(id.to_bits()))
+    }
+
     #[inline]
     fn open(&self, handle: u64) -> Result<TimerId, Errno> {
         self.timers.id_of(self.seal.open(handle)).ok_or(Errno::INVALID)

@@ -118,13 +118,13 @@ pub extern "C" fn softtimers_wan_new(
 /// Frees a path and what is under way. NULL is no error.
 /// Thread: its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn softtimers_wan_free(wan: Option<Box<softtimers_wan>>) -> c_int {
+pub extern "C" fn softtimers_wan_free(wan: Option<&'static softtimers_wan>) -> c_int {
     Object::free(wan)
 }
 
 /// A packet of `bytes` comes in at `now`: SOFTTIMERS_ACCEPTED, SOFTTIMERS_QUEUE_FULL or SOFTTIMERS_OVERFLOW. What is
 /// accepted may still be lost.
-/// -EINVAL: no path, or no such way.
+/// -EINVAL: no such way.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_offer(
@@ -143,7 +143,7 @@ pub extern "C" fn softtimers_wan_offer(
     })
 }
 
-/// When to look next: SOFTTIMERS_NEVER if nothing is held, or there is no path.
+/// When to look next: SOFTTIMERS_NEVER if nothing is held.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_poll_at(wan: Option<&softtimers_wan>) -> u64 {
@@ -151,7 +151,7 @@ pub extern "C" fn softtimers_wan_poll_at(wan: Option<&softtimers_wan>) -> u64 {
 }
 
 /// The next packet that has arrived by `now`, in order of arrival: 1 and it is written to `delivery`, or 0.
-/// -EINVAL: no path, or no `delivery`.
+/// -EINVAL: no `delivery`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_pop_due(
@@ -159,8 +159,8 @@ pub extern "C" fn softtimers_wan_pop_due(
     now: u64,
     delivery: Option<&mut MaybeUninit<softtimers_delivery>>,
 ) -> c_int {
-    let Some(out) = delivery else { return -Errno::INVALID.0 };
     Object::with(wan, |wan| {
+        let out = delivery.ok_or(Errno::INVALID)?;
         let Some((way, delivery)) = wan.pop_due(Timestamp::from_nanos(now)) else { return Ok(0) };
         out.write(softtimers_delivery {
             packet: delivery.packet,
@@ -177,7 +177,7 @@ pub extern "C" fn softtimers_wan_pop_due(
 }
 
 /// What became of the packets of one direction.
-/// -EINVAL: no path, no such way, or no `counters`.
+/// -EINVAL: no such way, or no `counters`.
 /// Thread: its own.
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_wan_count(
@@ -185,8 +185,8 @@ pub extern "C" fn softtimers_wan_count(
     way: u32,
     counters: Option<&mut MaybeUninit<softtimers_wan_counters>>,
 ) -> c_int {
-    let Some(out) = counters else { return -Errno::INVALID.0 };
     Object::with(wan, |wan| {
+        let out = counters.ok_or(Errno::INVALID)?;
         let counters = wan.direction(read_way(way)?).counters();
         out.write(softtimers_wan_counters {
             offered: counters.offered,

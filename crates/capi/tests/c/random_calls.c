@@ -34,8 +34,9 @@ static void nothing(void *argument) {
     (void)argument;
 }
 
-static void *maybe(void *object) {
-    return draw() % 16 ? object : NULL;
+/* An argument that may be missing. An object may not: misuse.c has those. */
+static void *maybe(void *argument) {
+    return draw() % 16 ? argument : NULL;
 }
 
 static softtimers_pace *pace;
@@ -87,29 +88,29 @@ static int pacing_and_receiving(uint64_t now) {
     int done = 0;
     switch (draw() % 16) {
     case 0: return anew();
-    case 1: (void)softtimers_pace_start(maybe(pace), now); break;
-    case 2: (void)softtimers_pace_departed(maybe(pace), now, (uint32_t)duration(), (uint32_t)duration()); break;
-    case 3: return softtimers_pace_set_rate(maybe(pace), now, maybe(&config), maybe(&time));
-    case 4: (void)softtimers_pace_behind(maybe(pace), now), (void)softtimers_pace_forfeited(maybe(pace)); break;
-    case 5: keep(done = softtimers_flows_add(maybe(flows), maybe(&config), (uint32_t)(draw() % 9), &flow), flow); break;
-    case 6: return softtimers_flows_remove(maybe(flows), any_handle());
-    case 7: return softtimers_flows_set_rate(maybe(flows), now, any_handle(), maybe(&config));
-    case 8: case 9: done = softtimers_flows_enqueue(maybe(flows), now, any_handle(), (uint32_t)duration(), draw()); break;
-    case 10: return softtimers_flows_turn(maybe(flows), now);
-    case 11: return softtimers_flows_pop(maybe(flows), maybe(&departure));
+    case 1: (void)softtimers_pace_start(pace, now); break;
+    case 2: (void)softtimers_pace_departed(pace, now, (uint32_t)duration(), (uint32_t)duration()); break;
+    case 3: return softtimers_pace_set_rate(pace, now, maybe(&config), maybe(&time));
+    case 4: (void)softtimers_pace_behind(pace, now), (void)softtimers_pace_forfeited(pace); break;
+    case 5: keep(done = softtimers_flows_add(flows, maybe(&config), (uint32_t)(draw() % 9), &flow), flow); break;
+    case 6: return softtimers_flows_remove(flows, any_handle());
+    case 7: return softtimers_flows_set_rate(flows, now, any_handle(), maybe(&config));
+    case 8: case 9: done = softtimers_flows_enqueue(flows, now, any_handle(), (uint32_t)duration(), draw()); break;
+    case 10: return softtimers_flows_turn(flows, now);
+    case 11: return softtimers_flows_pop(flows, maybe(&departure));
     case 12:
-        done = softtimers_policy_arrived(maybe(policy), draw() % 8 ? now : duration());
-        return done == 0 ? softtimers_policy_looked(maybe(policy), now, now + draw() % 9, (uint32_t)draw(), maybe(&next)) : done;
-    case 13: return softtimers_policy_idle(maybe(policy), now, maybe(&next));
+        done = softtimers_policy_arrived(policy, draw() % 8 ? now : duration());
+        return done == 0 ? softtimers_policy_looked(policy, now, now + draw() % 9, (uint32_t)draw(), maybe(&next)) : done;
+    case 13: return softtimers_policy_idle(policy, now, maybe(&next));
     case 14:
-        (void)softtimers_feedback_offered(maybe(feedback), now, (uint32_t)duration());
-        (void)softtimers_feedback_drained(maybe(feedback), now, (uint32_t)duration());
-        (void)softtimers_feedback_input(maybe(feedback), duration());
+        (void)softtimers_feedback_offered(feedback, now, (uint32_t)duration());
+        (void)softtimers_feedback_drained(feedback, now, (uint32_t)duration());
+        (void)softtimers_feedback_input(feedback, duration());
         break;
     default:
-        done = softtimers_cpu_limit_begin(maybe(limit), duration());
-        (void)softtimers_cpu_limit_end(maybe(limit), now, duration());
-        (void)softtimers_cpu_limit_input(maybe(limit), duration());
+        done = softtimers_cpu_limit_begin(limit, duration());
+        (void)softtimers_cpu_limit_end(limit, now, duration());
+        (void)softtimers_cpu_limit_input(limit, duration());
     }
     /* A queue that has no room is no mistake. */
     return done == -ENOBUFS ? 0 : done;
@@ -122,12 +123,18 @@ int main(void) {
     softtimers_backup *backup;
     softtimers_histogram *histogram;
     softtimers_call call = {nothing, NULL};
+    softtimers_policy_config by_default;
+    softtimers_pace_config even;
     uint64_t now = 0, handle = 0;
     int round, done = 0;
     CHECK(softtimers_timers_new(NULL, &timers) == 0 && softtimers_callouts_new(&callouts) == 0);
     CHECK(softtimers_itimers_new(40, &itimers) == 0 && softtimers_backup_new(&backup) == 0);
     CHECK(softtimers_histogram_new(&histogram) == 0 && softtimers_flows_new(0, &flows) == 0);
     CHECK(softtimers_feedback_new(32, &feedback) == 0 && softtimers_cpu_limit_new(25, 0, &limit) == 0);
+    memset(&by_default, 0, sizeof by_default);
+    memset(&even, 0, sizeof even);
+    even.interval_ns = 40000;
+    CHECK(softtimers_policy_new(&by_default, &policy) == 0 && softtimers_pace_new(&even, &pace) == 0);
     for (round = 0; round < RANDOM_CALLS; round++) {
         struct itimerval value = {{(long)duration(), 3}, {(long)(draw() % 3) - 1, (long)(draw() % 3) - 1}}, other = value;
         softtimers_path path;
@@ -139,28 +146,28 @@ int main(void) {
         call.argument = (void *)(size_t)(draw() % 32 * 64);
         switch (draw() % 26) {
         case 0: case 1: case 2:
-            done = softtimers_timers_schedule(maybe(timers), now, duration(), duration(), call, maybe(&handle));
+            done = softtimers_timers_schedule(timers, now, duration(), duration(), call, maybe(&handle));
             keep(done, handle);
             break;
-        case 3: done = softtimers_timers_cancel(maybe(timers), any_handle(), maybe(&call)); break;
-        case 4: done = softtimers_timers_reschedule(maybe(timers), now, any_handle(), duration(), duration()); break;
-        case 5: done = softtimers_timers_run(maybe(timers), (uint32_t)(draw() % 8), now); break;
-        case 6: done = softtimers_timers_next(maybe(timers), maybe(&fired)); break;
-        case 7: done = softtimers_timeout(maybe(callouts), nothing, call.argument, duration()); break;
-        case 8: done = softtimers_untimeout(maybe(callouts), draw() % 8 ? nothing : NULL, call.argument); break;
+        case 3: done = softtimers_timers_cancel(timers, any_handle(), maybe(&call)); break;
+        case 4: done = softtimers_timers_reschedule(timers, now, any_handle(), duration(), duration()); break;
+        case 5: done = softtimers_timers_run(timers, (uint32_t)(draw() % 8), now); break;
+        case 6: done = softtimers_timers_next(timers, maybe(&fired)); break;
+        case 7: done = softtimers_timeout(callouts, nothing, call.argument, duration()); break;
+        case 8: done = softtimers_untimeout(callouts, draw() % 8 ? nothing : NULL, call.argument); break;
         case 9: keep(done = softtimers_setcallout(callouts, nothing, NULL, duration(), &handle), handle); break;
-        case 10: done = softtimers_unsetcallout(maybe(callouts), any_handle()); break;
-        case 11: done = softtimers_hardclock(maybe(callouts)); break;
+        case 10: done = softtimers_unsetcallout(callouts, any_handle()); break;
+        case 11: done = softtimers_hardclock(callouts); break;
         case 12: keep(done = softtimers_itimer_create(itimers, duration(), duration(), draw(), &handle), handle); break;
-        case 13: done = softtimers_itimer_reset(maybe(itimers), any_handle(), duration(), duration(), 1, NULL); break;
-        case 14: done = softtimers_itimer_cancel(maybe(itimers), any_handle(), NULL); break;
-        case 15: done = softtimers_itimer_reap(maybe(itimers), maybe(&expired)); break;
+        case 13: done = softtimers_itimer_reset(itimers, any_handle(), duration(), duration(), 1, NULL); break;
+        case 14: done = softtimers_itimer_cancel(itimers, any_handle(), NULL); break;
+        case 15: done = softtimers_itimer_reap(itimers, maybe(&expired)); break;
         case 16:
-            done = softtimers_multi_setitimer(maybe(itimers), maybe(&value), draw() % 2 ? &value : maybe(&other));
-            done = done == 0 ? softtimers_multi_getitimer(maybe(itimers), maybe(&other)) : done;
+            done = softtimers_multi_setitimer(itimers, maybe(&value), draw() % 2 ? &value : maybe(&other));
+            done = done == 0 ? softtimers_multi_getitimer(itimers, maybe(&other)) : done;
             break;
-        case 17: done = softtimers_histogram_record(maybe(histogram), duration(), duration()); break;
-        case 18: done = softtimers_backup_arm(maybe(backup), now, draw() % 4 ? duration() : SOFTTIMERS_NEVER); break;
+        case 17: done = softtimers_histogram_record(histogram, duration(), duration()); break;
+        case 18: done = softtimers_backup_arm(backup, now, draw() % 4 ? duration() : SOFTTIMERS_NEVER); break;
         case 19:
             path.bits_per_second = duration();
             path.delay_ns = duration();

@@ -76,7 +76,10 @@ pub fn of_file(path: &Path) -> Result<Filter, Failure> {
 }
 
 /// The filter that `tcpdump -ddd` has printed: how many instructions, then one in each line.
-fn of_decimal(text: &str) -> Result<Filter, String> {
+///
+/// # Errors
+/// The line that is wrong, and what is allowed there.
+pub fn of_decimal(text: &str) -> Result<Filter, String> {
     let mut lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
     let count: usize = match lines.next() {
         Some((_, line)) => line

@@ -3,7 +3,8 @@
 //! The crate cuts the file into records and knows both byte orders. What it does not do stands here: say
 //! where and why a record is wrong, keep its buffer within bounds, and make times of numbers. The byte
 //! order of a time's offset, and resolutions that are powers of two, it gets wrong (0.17), so both are
-//! taken from the bytes of the options.
+//! taken from the bytes of the options. And it subtracts a block's frame from the length that the block
+//! claims, without asking whether it is that long: so no block that claims less reaches it.
 //!
 //! ```text
 //!   pcap      header │ record │ record │ …            one link type, micro- or nanoseconds
@@ -68,6 +69,7 @@ fn walk(
     loop {
         let at = reader.consumed() as u64;
         let wrong = |problem: String| RecordingError::at(at, problem);
+        state.frame(reader.data()).has_room_for_a_frame().map_err(wrong)?;
         let step = match reader.next() {
             Ok((length, record)) => Step::Take(length, state.packet(&record).map_err(wrong)?),
             Err(PcapError::Eof) => Step::End,
@@ -269,6 +271,14 @@ impl Record {
         }
     }
 
+    /// A type and twice the length: what every block has, and what the parser takes off its length.
+    fn has_room_for_a_frame(&self) -> Result<(), String> {
+        match self.length {
+            Some(length @ ..FRAME) => Err(format!("a block of {length} bytes; the shortest has {FRAME}")),
+            _ => Ok(()),
+        }
+    }
+
     fn is_within(&self, data: &[u8]) -> bool {
         self.length.is_some_and(|length| length as usize <= data.len())
     }
@@ -332,6 +342,8 @@ impl Trouble {
 /// The first bytes of a section header, in either byte order.
 const SECTION: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 const BYTE_ORDER_BIG: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
+/// The length of a block with nothing in it.
+const FRAME: u32 = 12;
 /// The block that enhanced packets replaced in 2004.
 const OBSOLETE_PACKET: u32 = 2;
 /// Much longer than any packet; what a buffer may grow to for secrets, comments and the like.

@@ -27,6 +27,18 @@ pub fn run(args: &SimMergeArgs) -> Result<(), Failure> {
     print(&whole.finish()?)
 }
 
+/// As files with these texts, which are called by their numbers.
+///
+/// # Errors
+/// As [`run`].
+pub fn texts(texts: &[&str]) -> Result<String, Failure> {
+    let mut whole = Whole::default();
+    for (number, text) in texts.iter().enumerate() {
+        whole.add(Path::new(&format!("{number}.csv")), text)?;
+    }
+    whole.finish()
+}
+
 /// The parts so far.
 #[derive(Debug, Default)]
 struct Whole {
@@ -75,9 +87,11 @@ impl Whole {
 
     fn finish(self) -> Result<String, Failure> {
         let points = self.sweep.map_or(0, |(_, points)| points);
-        let missing: Vec<_> = (1..=points).filter(|point| !self.points.contains_key(point)).collect();
-        if let Some(first) = missing.first() {
-            let count = missing.len();
+        // A file may claim any number of points: only those that are there are walked.
+        let count = points - self.points.len();
+        if count > 0 {
+            let first =
+                (1..).zip(self.points.keys()).take_while(|(wanted, point)| wanted == *point).count() + 1;
             return Err(Failure::usage(format_args!(
                 "{count} of {points} points are missing, the first is {first}"
             )));
@@ -102,11 +116,7 @@ mod tests {
     use super::*;
 
     fn merged(files: &[&str]) -> Result<String, String> {
-        let mut whole = Whole::default();
-        for (number, text) in files.iter().enumerate() {
-            whole.add(Path::new(&format!("{number}.csv")), text).map_err(|failure| failure.to_string())?;
-        }
-        whole.finish().map_err(|failure| failure.to_string())
+        texts(files).map_err(|failure| failure.to_string())
     }
 
     #[test]
@@ -125,6 +135,11 @@ mod tests {
             (vec!["a,b\n"], "0.csv', line 1: no part of a sweep"),
             (vec![""], "0.csv', line 1: no part of a sweep"),
             (vec!["sweep,point,x\nab,1/2,5\n"], "1 of 2 points are missing, the first is 2"),
+            (vec!["sweep,point,x\nab,1/4,5\nab,3/4,5\n"], "2 of 4 points are missing, the first is 2"),
+            (
+                vec!["sweep,point,x\nab,1/18446744073709551615,5\n"],
+                "18446744073709551614 of 18446744073709551615 points are missing, the first is 2",
+            ),
             (vec!["sweep,point,x\nab,1/1,5\n", "sweep,point,y\n"], "1.csv', line 1: other columns"),
             (
                 vec!["sweep,point,x\nab,1/2,5\n", "sweep,point,x\ncd,2/2,5\n"],

@@ -1,0 +1,165 @@
+//! What stands where C's pointer points: [`Head`], which is never unmapped.
+//!
+//! ```text
+//!     take ──▶ magic of the kind, owner, life ──▶ retire: FREED, no owner, life 0 ──▶ queue of the freed ─┐
+//!      ▲                                                                                                  │
+//!      └────────────────────────────────── after FREED_KEPT others, for an object of any kind ◀───────────┘
+//! ```
+//!
+//! A freed head says so until it is taken again. Memory is 64 bytes for each object of the time at which most lived, and for
+//! [`FREED_KEPT`] more. Each head is an allocation of its own, so that a leak checker still finds an object that nobody freed: the only
+//! pointer to it was C's.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::Errno;
+use super::kinds::{KINDS, magic};
+use super::misuse::{Found, Wrong};
+
+/// On a cache line of its own, for each belongs to a thread.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct Head {
+    /// Of the kind that lives here, [`FREED`], or of a kind that a panic has left half done ([`POISON`]).
+    magic: AtomicU64,
+    /// The thread that may use it; 0 for none.
+    owner: AtomicU64,
+    /// 0 while nothing lives here.
+    life: AtomicU64,
+    /// Only touched by the owner.
+    value: RefCell<Option<Box<dyn Any>>>,
+}
+
+// SAFETY: `magic`, `owner` and `life` are atomic. `value` is touched in `with`, `retire` and `take` alone: in the first two
+// after the calling thread has found its own number in `owner`, which only that thread ever writes there; in the third
+// while the head is in nobody's hands: new, or out of the queue of the freed, whose lock orders it behind the last use. To
+// `adopt` an object is C's word that the thread before is done with it, and has said so in a way that orders memory. All
+// kinds may go to another thread then: they are plain data, descriptors, and pointers that only C follows.
+#[allow(unsafe_code)]
+unsafe impl Sync for Head {}
+
+impl Head {
+    /// A head for a value, which belongs to this thread.
+    pub(super) fn take(magic: u64, value: Box<dyn Any>) -> &'static Self {
+        static LIVES: AtomicU64 = AtomicU64::new(1);
+        let mut freed = FREED_HEADS.lock().unwrap_or_else(PoisonError::into_inner);
+        let again = if freed.len() > FREED_KEPT { freed.pop_front() } else { None };
+        drop(freed);
+        let head = again.unwrap_or_else(|| {
+            Box::leak(Box::new(Head {
+                magic: AtomicU64::new(FREED),
+                owner: AtomicU64::new(0),
+                life: AtomicU64::new(0),
+                value: RefCell::new(None),
+            }))
+        });
+        *head.value.borrow_mut() = Some(value);
+        head.life.store(LIVES.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        head.owner.store(thread(), Ordering::Relaxed);
+        // Who sees the kind sees the owner.
+        head.magic.store(magic, Ordering::Release);
+        head
+    }
+
+    /// Whether an object of this kind lives here, whole, and belongs to this thread: what every call asks.
+    #[inline]
+    pub(super) fn is_mine(&self, magic: u64) -> bool {
+        self.magic.load(Ordering::Acquire) == magic && self.owner.load(Ordering::Relaxed) == thread()
+    }
+
+    /// Does something with the value, after [`is_mine`](Self::is_mine); a panic is the end of it.
+    #[inline]
+    pub(super) fn with<T: 'static, R>(&self, body: impl FnOnce(&mut T) -> Result<R, ()>) -> Result<R, Errno> {
+        let mut value = self.value.try_borrow_mut().map_err(|_| Errno::INVALID)?;
+        let value = value.as_mut().and_then(|value| value.downcast_mut()).ok_or(Errno::PANICKED)?;
+        body(value).map_err(|()| {
+            self.magic.fetch_xor(POISON, Ordering::Relaxed);
+            Errno::PANICKED
+        })
+    }
+
+    /// Ends the object's life, after [`check_of`](Self::check_of): what it held.
+    pub(super) fn retire(&'static self) -> Option<Box<dyn Any>> {
+        self.magic.store(FREED, Ordering::Relaxed);
+        self.owner.store(0, Ordering::Relaxed);
+        self.life.store(0, Ordering::Relaxed);
+        let value = self.value.take();
+        FREED_HEADS.lock().unwrap_or_else(PoisonError::into_inner).push_back(self);
+        value
+    }
+
+    /// What is wrong with using it as this kind, here and now; a value that a panic left half done is not.
+    pub(super) fn check_of(&self, wanted: &'static str) -> Result<(), Wrong> {
+        let wrong = |found| Err(Wrong { wanted, at: std::ptr::from_ref(self).cast(), found });
+        let here = self.magic.load(Ordering::Acquire);
+        let owner = self.owner.load(Ordering::Relaxed);
+        match KINDS.iter().find(|kind| [magic(kind), magic(kind) ^ POISON].contains(&here)) {
+            None if here == FREED => wrong(Found::Freed),
+            None => wrong(Found::Nothing),
+            Some(kind) if *kind != wanted => wrong(Found::Kind(kind)),
+            Some(_) if owner != thread() => {
+                wrong(Found::Thread { owner: owner & MOST_THREAD, here: thread() & MOST_THREAD })
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// The kind that lives here.
+    pub(super) fn kind(&self) -> Result<&'static str, Wrong> {
+        let here = self.magic.load(Ordering::Acquire);
+        let found = if here == FREED { Found::Freed } else { Found::Nothing };
+        let kind = KINDS.iter().find(|kind| [magic(kind), magic(kind) ^ POISON].contains(&here));
+        kind.copied().ok_or(Wrong { wanted: "object", at: std::ptr::from_ref(self).cast(), found })
+    }
+
+    /// Gives it to this thread.
+    pub(super) fn adopt(&self) -> Result<(), Wrong> {
+        self.kind()?;
+        self.owner.store(thread(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The number of its life; 0 while nothing lives here.
+    #[inline]
+    pub(super) fn life(&self) -> u64 {
+        self.life.load(Ordering::Relaxed)
+    }
+}
+
+/// This thread, as no other ever: the order in which it first asked, above what the kernel calls it, for people.
+#[inline]
+fn thread() -> u64 {
+    // Without a destructor, it is there until the thread is gone: what its own destructors free is still its own.
+    thread_local!(static NUMBER: Cell<u64> = const { Cell::new(0) });
+    match NUMBER.get() {
+        0 => {
+            let number = number();
+            NUMBER.set(number);
+            number
+        }
+        number => number,
+    }
+}
+
+#[cold]
+fn number() -> u64 {
+    static THREADS: AtomicU64 = AtomicU64::new(1);
+    let kernels = rustix::thread::gettid().as_raw_nonzero().get();
+    THREADS.fetch_add(1, Ordering::Relaxed) << MOST_THREAD.count_ones() | (kernels as u64 & MOST_THREAD)
+}
+
+/// Heads without an object, in the order in which they were freed.
+static FREED_HEADS: Mutex<VecDeque<&'static Head>> = Mutex::new(VecDeque::new());
+
+/// So many others are freed before a head is taken again, and so long every use of a freed object is found out.
+const FREED_KEPT: usize = 1_024;
+/// The magic word of a head without an object.
+const FREED: u64 = u64::from_be_bytes(*b"st-freed");
+/// What a panic does to the magic word of its object.
+const POISON: u64 = 1;
+/// No thread has a higher number in Linux (`PID_MAX_LIMIT`).
+const MOST_THREAD: u64 = (1 << 22) - 1;

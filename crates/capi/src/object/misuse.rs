@@ -1,0 +1,84 @@
+//! The end of a program that uses an object as it must not: one line on standard error, and `abort`.
+//!
+//! ```text
+//!   softtimers: softtimers_timers_cancel: softtimers_timers 0x55d0c8a3f2c0 was freed
+//! ```
+//!
+//! An `errno` would not do: who frees an object and uses it again does not look at the answer either, and the next call may
+//! meet another object in its place.
+
+use std::fmt;
+use std::io::Write;
+
+/// What is wrong with an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wrong {
+    /// What the function takes.
+    pub(super) wanted: &'static str,
+    /// Where it was said to be.
+    pub(super) at: *const (),
+    pub(super) found: Found,
+}
+
+/// What is there instead.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Found {
+    Null,
+    Freed,
+    /// Freed, where it is to be freed.
+    FreedTwice,
+    /// An object of another kind.
+    Kind(&'static str),
+    /// Another thread's, by the kernel's numbers.
+    Thread {
+        owner: u64,
+        here: u64,
+    },
+    /// No object, now or ever.
+    Nothing,
+}
+
+impl Wrong {
+    pub(super) fn null(wanted: &'static str) -> Self {
+        Wrong { wanted, at: std::ptr::null(), found: Found::Null }
+    }
+
+    pub(super) fn at_free(self) -> Self {
+        match self.found {
+            Found::Freed => Wrong { found: Found::FreedTwice, ..self },
+            _ => self,
+        }
+    }
+
+    /// Says so, and ends the process.
+    pub(super) fn end(self, function: &dyn fmt::Display) -> ! {
+        let line = format!("softtimers: {function}: {self}\n");
+        // Nothing is left to be done about a closed standard error.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        std::process::abort()
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Wrong { wanted, at, found } = *self;
+        match found {
+            Found::Null => write!(f, "the {wanted} is NULL"),
+            Found::Freed => write!(f, "{wanted} {at:p} was freed"),
+            Found::FreedTwice => write!(f, "{wanted} {at:p} is freed twice"),
+            Found::Kind(kind) => write!(f, "{at:p} is a {kind}, not a {wanted}"),
+            Found::Thread { owner, here } => write!(
+                f,
+                "{wanted} {at:p} belongs to thread {owner} and is used by thread {here}; softtimers_adopt hands it over"
+            ),
+            Found::Nothing => write!(f, "{at:p} is no object of softtimers, where a {wanted} belongs"),
+        }
+    }
+}
+
+/// The function of the border in which a closure stands, by the closure's type:
+/// `softtimers_capi::border::timers::softtimers_timers_cancel::{{closure}}`.
+pub(super) fn function(closure: &'static str) -> &'static str {
+    let mut names = closure.split("::").skip(1);
+    names.find(|name| name.starts_with("softtimers_")).unwrap_or(closure)
+}

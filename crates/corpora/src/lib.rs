@@ -1,0 +1,86 @@
+//! Everything that reads what others wrote, as functions of bytes: [`TARGETS`].
+//!
+//! ```text
+//!   properties of cli, wan, capi,   ──▶ TARGETS ──▶ fuzz/fuzz_targets/NAME.rs   new inputs, under cargo fuzz
+//!   the models of core's tests                 └──▶ tests/replay.rs             fuzz/corpus/NAME/*, under cargo test
+//! ```
+//!
+//! The fuzz targets are a workspace of their own, since they need a nightly compiler. What they call stands here, so that
+//! an input that was ever found is tried by every `cargo test`. `fuzz/README.md` says which reader is in which target.
+#![forbid(unsafe_code)]
+
+mod spans;
+mod timers;
+
+/// A reader, or several with the same kind of input.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name of the fuzz target and of its corpus.
+    pub name: &'static str,
+    body: fn(&[u8]),
+}
+
+impl Target {
+    /// Reads `input`.
+    ///
+    /// # Panics
+    /// If something does not hold that must hold of any input.
+    pub fn run(&self, input: &[u8]) {
+        (self.body)(input);
+    }
+}
+
+/// All of them, by name.
+pub const TARGETS: &[Target] = &[
+    Target { name: "assert_expr", body: |input| text(input, softtimers_cli::properties::assertion) },
+    Target { name: "capi", body: softtimers_capi::sequences::run },
+    Target { name: "captured", body: softtimers_cli::properties::captured },
+    Target { name: "control", body: |input| text(input, softtimers_cli::properties::control) },
+    Target { name: "delivery_trace", body: softtimers_wan::properties::trace },
+    Target { name: "filter_code", body: |input| text(input, softtimers_cli::properties::filter_code) },
+    Target { name: "frames", body: softtimers_cli::properties::frame },
+    Target { name: "ledger", body: softtimers_cli::properties::ledger },
+    Target { name: "metrics", body: softtimers_cli::properties::metrics },
+    Target { name: "path", body: path },
+    Target { name: "rules", body: softtimers_cli::properties::rules },
+    Target { name: "saved_run", body: softtimers_cli::properties::saved_run },
+    Target { name: "sim_parts", body: |input| text(input, softtimers_cli::properties::sim_parts) },
+    Target { name: "spans", body: spans::many },
+    Target { name: "timers", body: timers::few },
+    Target { name: "trace", body: softtimers_cli::properties::recording },
+    Target { name: "units", body: |input| text(input, units) },
+    Target { name: "wire", body: softtimers_cli::properties::wire },
+];
+
+/// Runs the target of this name.
+///
+/// # Panics
+/// If there is none, or something does not hold that must hold of any input.
+pub fn run(name: &str, input: &[u8]) {
+    let target = find(name).unwrap_or_else(|| panic!("no target {name}"));
+    target.run(input);
+}
+
+/// The target of this name.
+pub fn find(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+/// What is no text does not reach a reader of text: `str` has refused it.
+fn text(input: &[u8], body: fn(&str)) {
+    if let Ok(text) = std::str::from_utf8(input) {
+        body(text);
+    }
+}
+
+fn units(text: &str) {
+    softtimers_cli::properties::units(text);
+    softtimers_cli::properties::pattern(text);
+    softtimers_cli::properties::typed(text);
+}
+
+/// A path that is offered and set anything: it adds up, however often one looks.
+fn path(input: &[u8]) {
+    let (seed, script) = input.split_first().map_or((0, input), |(seed, script)| (u64::from(*seed), script));
+    softtimers_wan::properties::direction(seed, &script[..script.len().min(4_000)]);
+}
