@@ -24,6 +24,7 @@ mod header;
 mod instructions;
 mod licences;
 mod links;
+mod locks;
 mod measure;
 mod messages;
 mod mutants;
