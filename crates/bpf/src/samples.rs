@@ -147,12 +147,12 @@ mod tests {
         let [short, long] = medians();
         let quartiles = |medians: &[u32]| [medians[medians.len() / 4], medians[medians.len() * 3 / 4]];
         let spread = |medians: &[u32]| quartiles(medians)[1] - quartiles(medians)[0];
-        println!("{:?} {:?}", quartiles(&short), quartiles(&long));
         assert!(spread(&long) * 2 < spread(&short), "{:?} of {:?}", quartiles(&long), quartiles(&short));
         let share = |medians: &[u32], within: std::ops::Range<u32>| {
             medians.iter().filter(|median| within.contains(median)).count() as f64 / medians.len() as f64
         };
-        println!("{} {} {}", share(&short, 14_000..26_000), share(&short, 40_000..u32::MAX), share(&long, 17_000..19_000));
+        assert!(share(&short, 14_000..26_000) > 0.9 && share(&short, 40_000..u32::MAX) < 0.0113);
+        assert!(share(&long, 17_000..19_000) > 0.6, "{:?}", quartiles(&long));
     }
 
     #[test]
