@@ -60,10 +60,16 @@ fn head<'a>(text: &'a str, command: &str) -> Result<&'a str, String> {
     if !is_date || !is_commit {
         return Err(format!("its second line is to be `YYYY-MM-DD, commit ID; machine`, not `{second}`"));
     }
-    if lines.all(|line| line.trim().is_empty()) {
-        return Err("has no output below its head".into());
+    match lines.find(|line| !line.trim().is_empty()) {
+        None => Err("has no output below its head".into()),
+        Some(line) if is_skip(line) => Err(format!("says `{line}`, which shows nothing")),
+        Some(_) => Ok(date),
     }
-    Ok(date)
+}
+
+/// Whether a command says with this line that it did nothing.
+fn is_skip(line: &str) -> bool {
+    line.starts_with("skipped:")
 }
 
 /// Outputs that are missing, not of their command, or of no row.
@@ -141,10 +147,13 @@ fn keep(line: &str, workspace: &Workspace) -> Result<Outcome> {
     if !output.status.success() {
         return Ok(Outcome::failed(format!("`{line}` ended with {}", output.status)));
     }
-    let date = program::output(command("date", root).arg("+%F"))?;
-    let commit = program::output(command("git", root).args(["rev-parse", "--short=8", "HEAD"]))?;
     let printed = String::from_utf8(output.stdout)
         .with_context(|| format!("`{line}` prints something that is not text"))?;
+    if let Some(says) = printed.lines().find(|line| is_skip(line)) {
+        return Ok(Outcome::skipped(format!("`{line}`: {says}")));
+    }
+    let date = program::output(command("date", root).arg("+%F"))?;
+    let commit = program::output(command("git", root).args(["rev-parse", "--short=8", "HEAD"]))?;
     let text = format!("$ {line}\n{}, commit {}; {}\n\n{printed}", date.trim(), commit.trim(), machine());
     let file = root.join(path(line));
     fs::create_dir_all(root.join(DIRECTORY))?;
@@ -193,6 +202,8 @@ mod tests {
         assert!(other.contains("not with the command `cargo bench`"), "{other}");
         let empty = format!("$ {COMMAND}\n2026-11-23, commit 9be92601\n\n");
         assert_eq!(head(&empty, COMMAND), Err("has no output below its head".into()));
+        let skipped = empty + "skipped: no root\n";
+        assert_eq!(head(&skipped, COMMAND), Err("says `skipped: no root`, which shows nothing".into()));
     }
 
     #[test]
