@@ -161,16 +161,17 @@ fn keep(line: &str, workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::passed(""))
 }
 
-/// The processor, how many, the kernel, and how much else ran when the command had ended.
+/// How many of which processor, the kernel, and how much ran when the command had ended.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");
     let models: Vec<_> = cpus.lines().filter_map(|line| line.strip_prefix("model name")).collect();
     let model = models.first().map_or("unknown", |model| model.trim_start_matches([' ', '\t', ':']));
-    let kernel = read("/proc/sys/kernel/osrelease");
+    let release = read("/proc/sys/kernel/osrelease");
+    let kernel = release.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
     let load = read("/proc/loadavg");
     let load = load.split(' ').next().unwrap_or_default();
-    format!("{} x {model}, Linux {}, load {load}", models.len().max(1), kernel.trim())
+    format!("{} x {model}, Linux {kernel}, load {load}", models.len().max(1))
 }
 
 #[cfg(test)]
