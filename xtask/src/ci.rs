@@ -6,11 +6,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::debian::trial;
 use crate::features::{self, Features, claims};
-use crate::program::{self, Profile, cargo, program as command};
+use crate::program::{self, Profile, cargo};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
 use crate::{
-    crates, dependencies, header, instructions, licences, links, messages, objects, sentences, site, sizes,
+    crates, dependencies, header, instructions, licences, links, locks, messages, objects, sentences, site, sizes,
     stability, stacks, testing, toolchains, words,
 };
 
@@ -70,12 +70,7 @@ fn without_building(workspace: &Workspace, report: &mut Report) -> Result<()> {
     report.step("BPF objects", || objects::check(root));
     report.step("oldest Rust stated", || toolchains::msrv_stated(workspace));
     report.step("no_std stated", || Ok(toolchains::no_std_stated(workspace, &files)));
-    report.step("Cargo.lock", || {
-        let tracked = ["ls-files", "--error-unmatch", "Cargo.lock"];
-        let tracked = program::works(command("git", root).args(tracked));
-        let problem = (!tracked).then(|| "Cargo.lock is not in git".to_owned());
-        Ok(Outcome::of(problem.into_iter().collect(), ""))
-    });
+    report.step("lock files", || Ok(locks::check(root)));
     Ok(())
 }
 

@@ -1,11 +1,13 @@
 //! `docs/features.toml`: every row of the papers, and what became of it.
 //!
-//! A row is a claim. `shown` names what shows it, `documented` names the sentence, `refused` the reason; the first two are held
-//! against the real thing: [`claims`] against the tests that ran, [`anchors`] against the headings that
-//! exist. [`page`] is the same table for readers.
+//! A row is a claim. `shown` names what shows it and how ([`Level`]), `documented` names the sentence, `refused` the
+//! reason; the first two are held against the real thing: [`claims`] against the tests that ran, [`outputs`] against
+//! what commands printed when they were last run, [`anchors`] against the headings that exist. [`page`] is the same
+//! table for readers.
 
 pub(crate) mod claims;
 mod commands;
+pub(crate) mod outputs;
 mod page;
 
 use std::collections::BTreeMap;
@@ -31,6 +33,8 @@ pub(crate) struct Row {
     kind: Option<Kind>,
     mark: Option<Mark>,
     state: State,
+    level: Option<Level>,
+    was: Option<Was>,
     #[serde(default)]
     shown_by: Vec<String>,
     documented_in: Option<String>,
@@ -67,6 +71,27 @@ enum State {
     Shown,
     Documented,
     Refused,
+}
+
+/// How a row is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    /// It emerges from running the code, on time and input that a test gives it.
+    Mechanism,
+    /// A test saw it on the kernel that ran the test.
+    Live,
+    /// A command printed it; what it printed is kept ([`outputs`]).
+    Command,
+    /// It agrees because a constant was fitted to it, which shows nothing.
+    Calibrated,
+}
+
+/// What became documented or refused and was to be something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+enum Was {
+    #[serde(rename = "to build")]
+    ToBuild,
 }
 
 /// Rows that stand together, from `first` on. The first part of a paper names it.
@@ -141,31 +166,7 @@ impl Features {
 
 impl Row {
     fn problems(&self, root: &Path) -> Vec<String> {
-        let mut problems = vec![];
-        let may_be_documented = self.mark == Some(Mark::Doc) || self.kind == Some(Kind::L);
-        match self.state {
-            State::Planned if !self.shown_by.is_empty() || self.documented_in.is_some() => {
-                problems.push("is planned, and yet names what shows or documents it".into());
-            }
-            State::Shown if self.shown_by.is_empty() => {
-                problems.push("is shown, but shown_by is empty".into());
-            }
-            State::Documented if self.documented_in.is_none() => {
-                problems.push("is documented, but documented_in is missing".into());
-            }
-            State::Documented if !may_be_documented => {
-                problems.push("must be shown; only limitations and rows marked doc may be documented".into());
-            }
-            State::Refused if !self.shown_by.is_empty() || self.documented_in.is_some() => {
-                problems.push("is refused, and yet names what shows or documents it".into());
-            }
-            State::Planned | State::Shown | State::Documented | State::Refused => {}
-        }
-        if (self.state == State::Refused)
-            != self.reason.as_ref().is_some_and(|reason| !reason.trim().is_empty())
-        {
-            problems.push("a row that is refused has a reason, and no other has one".into());
-        }
+        let mut problems: Vec<_> = self.problems_of_state().into_iter().map(str::to_owned).collect();
         problems.extend(self.shown_by.iter().filter_map(|claim| claims::malformed(claim)));
         if let Some(address) = &self.documented_in {
             problems.extend(anchors::problem(root, address));
@@ -174,6 +175,62 @@ impl Row {
             problems.push("what and section must say something".into());
         }
         problems
+    }
+
+    fn problems_of_state(&self) -> Vec<&'static str> {
+        let may_be_documented = self.mark == Some(Mark::Doc) || self.kind == Some(Kind::L);
+        let has_reason = self.reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
+        let mut problems = vec![];
+        match self.state {
+            State::Planned if !self.shown_by.is_empty() || self.documented_in.is_some() => {
+                problems.push("is planned, and yet names what shows or documents it");
+            }
+            State::Shown if self.shown_by.is_empty() => problems.push("is shown, but shown_by is empty"),
+            State::Shown => problems.extend(self.problem_of_level(has_reason)),
+            State::Documented if self.documented_in.is_none() => {
+                problems.push("is documented, but documented_in is missing");
+            }
+            State::Documented if !may_be_documented => {
+                problems.push("must be shown; only limitations and rows marked doc may be documented");
+            }
+            State::Refused if !self.shown_by.is_empty() || self.documented_in.is_some() => {
+                problems.push("is refused, and yet names what shows or documents it");
+            }
+            State::Refused if !has_reason => problems.push("is refused, and no reason says why"),
+            State::Planned | State::Documented | State::Refused => {}
+        }
+        if self.state == State::Planned && has_reason {
+            problems.push("is planned, and yet has a reason");
+        }
+        if self.state != State::Shown && self.level.is_some() {
+            problems.push("is not shown, and yet has a level");
+        }
+        if matches!(self.state, State::Shown | State::Planned) && self.was.is_some() {
+            problems.push("only what is documented or refused was to be built");
+        }
+        problems
+    }
+
+    fn problem_of_level(&self, has_reason: bool) -> Option<&'static str> {
+        let (commands, tests): (Vec<_>, Vec<_>) =
+            self.shown_by.iter().partition(|claim| claims::is_command(claim));
+        match self.level {
+            None => Some("is shown, but its level is missing: mechanism, live, command or calibrated"),
+            Some(Level::Mechanism | Level::Live) if tests.is_empty() => {
+                Some("no test shows it: what only a command shows is at level command")
+            }
+            Some(Level::Command) if commands.is_empty() => Some("is at level command, and names none"),
+            Some(Level::Calibrated) if !has_reason => {
+                Some("is calibrated, and no reason says which constant was fitted to it")
+            }
+            Some(_) => None,
+        }
+    }
+
+    /// The commands whose output shows the row.
+    fn kept(&self) -> impl Iterator<Item = &str> {
+        let is_kept = self.state == State::Shown && self.level == Some(Level::Command);
+        self.shown_by.iter().filter(move |_| is_kept).filter_map(|claim| claims::command(claim))
     }
 }
 
@@ -188,22 +245,16 @@ fn is_id(id: &str) -> bool {
     is(paper, 2, char::is_ascii_uppercase) && is(number, 3, char::is_ascii_digit)
 }
 
-/// `cargo xtask features [--check]`.
+/// `cargo xtask features [--check|--store [ROW …]]`.
 ///
 /// # Errors
 /// If a file cannot be read or written, or an argument is unknown.
 pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     let workspace = Workspace::load()?;
     let outcome = match arguments {
-        [] => {
-            let features = Features::read(workspace.root())?;
-            let problems = features.problems(workspace.root());
-            if problems.is_empty() {
-                fs::write(workspace.root().join(PAGE), page::render(&features, workspace.root()))?;
-            }
-            Outcome::of(problems, format!("{PAGE} is written"))
-        }
+        [] => write_page(workspace.root())?,
         [check] if check == "--check" => check_page(workspace.root())?,
+        [store, rows @ ..] if store == "--store" => outputs::store(&workspace, rows)?,
         [other, ..] => bail!("no argument `{other}`; {}", crate::usage_of("features")),
     };
     match &outcome {
@@ -213,6 +264,16 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     Ok(!matches!(outcome, Outcome::Failed(_)))
 }
 
+/// Writes the page, if the table is valid.
+fn write_page(root: &Path) -> Result<Outcome> {
+    let features = Features::read(root)?;
+    let problems = features.problems(root);
+    if problems.is_empty() {
+        fs::write(root.join(PAGE), page::render(&features, root))?;
+    }
+    Ok(Outcome::of(problems, format!("{PAGE} is written")))
+}
+
 /// Whether the table is valid and the page written from it is current.
 ///
 /// # Errors
@@ -220,6 +281,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
 pub(crate) fn check_page(root: &Path) -> Result<Outcome> {
     let features = Features::read(root)?;
     let mut problems = features.problems(root);
+    problems.extend(outputs::problems(&features, root));
     if fs::read_to_string(root.join(PAGE)).unwrap_or_default() != page::render(&features, root) {
         problems.push(format!("{PAGE} is not what {SOURCE} says; run `cargo xtask features`"));
     }
@@ -245,8 +307,9 @@ mod tests {
         for lines in [
             "state = \"planned\"\nissue = 2",
             "state = \"refused\"\nreason = \"nobody can see it\"",
-            "state = \"shown\"\nkind = \"Q\"\nshown_by = [\"softtimers-core::lib::time::tests::x\"]",
-            "state = \"shown\"\nmark = \"derived\"\nshown_by = [\"$ softtimers send 127.0.0.1:9\"]",
+            "state = \"refused\"\nreason = \"nobody can see it\"\nwas = \"to build\"",
+            "state = \"shown\"\nlevel = \"live\"\nkind = \"Q\"\nshown_by = [\"softtimers-core::lib::time::tests::x\"]",
+            "state = \"shown\"\nlevel = \"command\"\nmark = \"derived\"\nshown_by = [\"$ softtimers send 127.0.0.1:9\"]",
         ] {
             assert!(problems(lines).is_empty(), "{lines}: {:?}", problems(lines));
         }
@@ -259,10 +322,32 @@ mod tests {
         assert_eq!(found, ["ST-001: is documented, but documented_in is missing"]);
         let found = problems("state = \"planned\"\nshown_by = [\"a::lib::b\"]");
         assert_eq!(found, ["ST-001: is planned, and yet names what shows or documents it"]);
-        assert_eq!(problems("state = \"shown\"\nshown_by = [\"some test\"]").len(), 1);
-        let unfounded = ["ST-001: a row that is refused has a reason, and no other has one"];
-        assert_eq!(problems("state = \"refused\""), unfounded);
-        assert_eq!(problems("state = \"planned\"\nreason = \"too slow\""), unfounded);
+        let found = problems("state = \"shown\"\nlevel = \"live\"\nshown_by = [\"some test\"]");
+        assert_eq!(found.len(), 1);
+        assert_eq!(problems("state = \"refused\""), ["ST-001: is refused, and no reason says why"]);
+        let found = problems("state = \"planned\"\nreason = \"too slow\"");
+        assert_eq!(found, ["ST-001: is planned, and yet has a reason"]);
+        let found = problems("state = \"planned\"\nwas = \"to build\"");
+        assert_eq!(found, ["ST-001: only what is documented or refused was to be built"]);
+    }
+
+    #[test]
+    fn what_is_shown_has_a_level_and_what_the_level_needs() {
+        let shown = |lines: &str| problems(&format!("state = \"shown\"\n{lines}"));
+        let test = "shown_by = [\"a::lib::b\"]";
+        let command = "shown_by = [\"$ softtimers sim livelock\"]";
+        let missing = "ST-001: is shown, but its level is missing: mechanism, live, command or calibrated";
+        assert_eq!(shown(test), [missing]);
+        let untested = ["ST-001: no test shows it: what only a command shows is at level command"];
+        assert_eq!(shown(&format!("level = \"mechanism\"\n{command}")), untested);
+        assert_eq!(shown(&format!("level = \"live\"\n{command}")), untested);
+        let unnamed = ["ST-001: is at level command, and names none"];
+        assert_eq!(shown(&format!("level = \"command\"\n{test}")), unnamed);
+        let unsaid = ["ST-001: is calibrated, and no reason says which constant was fitted to it"];
+        assert_eq!(shown(&format!("level = \"calibrated\"\n{test}")), unsaid);
+        assert!(shown(&format!("level = \"calibrated\"\nreason = \"its cost\"\n{test}")).is_empty());
+        let found = problems("state = \"planned\"\nlevel = \"live\"");
+        assert_eq!(found, ["ST-001: is not shown, and yet has a level"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Result, bail, ensure};
 
 use crate::ci;
+use crate::features::outputs;
 use crate::mutants;
 use crate::program::{self, cargo, cargo_of};
 use crate::report::{Outcome, Report};
@@ -50,6 +51,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     report.step("mutation", || mutants::check(&workspace, mutants));
     report.step("measurement", measurement);
     report.step("rig", rig::quick);
+    report.step("docs/outputs", || outputs::store(&workspace, &[]));
     Ok(report.close())
 }
 

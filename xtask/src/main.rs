@@ -24,6 +24,7 @@ mod header;
 mod instructions;
 mod licences;
 mod links;
+mod locks;
 mod measure;
 mod messages;
 mod mutants;
@@ -154,8 +155,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "features",
-        about: "write docs/features.md from docs/features.toml; --check: say if it is out of date",
-        takes: "[--check]",
+        about: "write docs/features.md from docs/features.toml; --check: say if it is out of date; --store: run commands that show rows",
+        takes: "[--check] [--store] [ROW …]",
         sections: none,
         run: features::run,
     },

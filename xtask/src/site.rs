@@ -87,7 +87,7 @@ pub(crate) fn built(workspace: &Workspace, sources: Option<&str>) -> Result<Outc
     Ok(Outcome::of(built::problems(&site)?, format!("it begins at {}", begin.display())))
 }
 
-/// Copies the pages to `to`, which is made anew, with the links that lead out of them rewritten.
+/// Copies the pages to `to`, which is made anew, with the links that lead out of them rewritten; directories have none.
 fn copied(pages: &Path, to: &Path, sources: Option<&str>) -> Result<()> {
     if to.exists() {
         fs::remove_dir_all(to).with_context(|| format!("cannot remove {}", to.display()))?;
@@ -97,7 +97,9 @@ fn copied(pages: &Path, to: &Path, sources: Option<&str>) -> Result<()> {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let place = to.join(&name);
-        if name.ends_with(".md") {
+        if entry.file_type()?.is_dir() {
+            copied(&entry.path(), &place, sources)?;
+        } else if name.ends_with(".md") {
             let text = fs::read_to_string(entry.path()).with_context(|| format!("cannot read {name}"))?;
             fs::write(&place, inward::page(&format!("{PAGES}/{name}"), &text, sources))?;
         } else {
@@ -167,13 +169,15 @@ mod tests {
     fn pages_are_copied_and_the_rest_as_it_is() {
         let here = std::env::temp_dir().join(format!("softtimers-site-{}", std::process::id()));
         let (from, to) = (here.join("docs"), here.join("copy"));
-        fs::create_dir_all(&from).unwrap();
+        fs::create_dir_all(from.join("outputs")).unwrap();
+        fs::write(from.join("outputs/one.txt"), "$ one\n").unwrap();
         fs::write(from.join("a.md"), "[x](../x.rs) [y](y.md)\n").unwrap();
         fs::write(from.join("book.toml"), "[x](../x.rs)\n").unwrap();
         for _ in 0..2 {
             copied(&from, &to, None).unwrap();
             assert_eq!(fs::read_to_string(to.join("a.md")).unwrap(), "x (`x.rs`) [y](y.md)\n");
             assert_eq!(fs::read_to_string(to.join("book.toml")).unwrap(), "[x](../x.rs)\n");
+            assert_eq!(fs::read_to_string(to.join("outputs/one.txt")).unwrap(), "$ one\n");
             fs::write(to.join("old.md"), "gone the next time").unwrap();
         }
         copied(&from, &to, None).unwrap();

@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// What builds BoringSSL, and how each says that it is there.
 const BUILD_TOOLS: [&str; 2] = ["cmake", "c++"];
 
-/// Whether the workspace is there, is formatted, has its lock file in git, and finds what it takes from here.
+/// Whether the workspace is there, is formatted, and finds what it takes from here; its lock file is [`crate::locks`]'.
 /// Nothing is built or fetched.
 ///
 /// # Errors
@@ -28,10 +28,6 @@ pub(crate) fn fits(root: &Path) -> Result<Outcome> {
     }
     let members = Members::load(&directory)?;
     let mut problems = missing(&members);
-    let tracked = ["ls-files", "--error-unmatch", "examples/Cargo.lock"];
-    if !program::works(command("git", root).args(tracked)) {
-        problems.push("examples/Cargo.lock is not in git".into());
-    }
     if let Outcome::Failed(found) = program::check(cargo(&directory).args(["fmt", "--all", "--check"]))? {
         problems.extend(found);
     }

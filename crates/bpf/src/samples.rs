@@ -83,6 +83,10 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use softtimers_core::WebServer;
+
     use super::*;
 
     fn gap(gap_ns: u32, ended_by: Option<Source>) -> Sample {
@@ -113,23 +117,42 @@ mod tests {
         assert!(Windows::of(&[], 1).medians_ns.is_empty());
     }
 
-    /// Soft timers §5.3: medians of ten times as many intervals vary less.
-    #[test]
-    fn medians_of_longer_windows_lie_closer_together() {
-        let mut random = 1u64;
-        let samples: Vec<Sample> = (0..200_000)
-            .map(|_| {
-                random =
-                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                gap(1_000 + (random >> 40) as u32 % 60_000, CALL)
-            })
-            .collect();
-        let [short, long] = [1_000_000, 10_000_000].map(|length_ns| {
+    /// Ten seconds of intervals as the paper's web server has them, by windows of 1 and 10 ms, sorted.
+    fn medians() -> [Vec<u32>; 2] {
+        let mut left = Duration::from_secs(10).as_nanos() as u64;
+        let intervals = WebServer::new(1).map_while(|interval| {
+            left = left.checked_sub(interval.as_nanos() as u64)?;
+            Some(gap(interval.as_nanos() as u32, CALL))
+        });
+        let samples: Vec<Sample> = intervals.collect();
+        [1_000_000, 10_000_000].map(|length_ns| {
             let mut medians = Windows::of(&samples, length_ns).medians_ns;
             medians.sort_unstable();
-            medians[medians.len() * 3 / 4] - medians[medians.len() / 4]
-        });
-        assert!(long * 2 < short, "{long} of {short} ns");
+            medians
+        })
+    }
+
+    /// Soft timers §5.3: a median for each window of 10 s.
+    #[test]
+    fn ten_seconds_are_a_series_of_ten_thousand_and_one_of_a_thousand() {
+        let [short, long] = medians();
+        // An interval may be longer than a window, and the last window is not full.
+        assert!((9_900..=10_000).contains(&short.len()) && (990..=1_000).contains(&long.len()));
+    }
+
+    /// Soft timers §5.3: medians of ten times as many intervals vary less. Those of 1 ms are 14 to 26 µs for the most part, few
+    /// above 40, and those of 10 ms 17 to 19.
+    #[test]
+    fn medians_of_longer_windows_lie_closer_together() {
+        let [short, long] = medians();
+        let quartiles = |medians: &[u32]| [medians[medians.len() / 4], medians[medians.len() * 3 / 4]];
+        let spread = |medians: &[u32]| quartiles(medians)[1] - quartiles(medians)[0];
+        assert!(spread(&long) * 2 < spread(&short), "{:?} of {:?}", quartiles(&long), quartiles(&short));
+        let share = |medians: &[u32], within: std::ops::Range<u32>| {
+            medians.iter().filter(|median| within.contains(median)).count() as f64 / medians.len() as f64
+        };
+        assert!(share(&short, 14_000..26_000) > 0.9 && share(&short, 40_000..u32::MAX) < 0.0113);
+        assert!(share(&long, 17_000..19_000) > 0.6, "{:?}", quartiles(&long));
     }
 
     #[test]

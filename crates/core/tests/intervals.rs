@@ -33,6 +33,19 @@ fn trigger_states_in_the_send_loop_shorten_the_intervals() {
     let ((with, timers), (without, _)) = (intervals(true), intervals(false));
     assert!(with.mean().unwrap() * 3.0 < without.mean().unwrap());
     assert!(with.max() < without.max());
+    // Longer as a distribution, and not on average alone: an event that comes at any time meets a longer interval, at
+    // each length more often.
+    let within = |all: &Histogram, longest: u64| {
+        let time = |(length, count): (u64, u64)| (if length > longest { length * count } else { 0 }) as f64;
+        all.iter().map(time).sum::<f64>()
+            / all.iter().map(|(length, count)| length * count).sum::<u64>() as f64
+    };
+    for longest in [1_000, 2_500, 5_000, 10_000, 20_500, 40_000] {
+        let [with, without] = [&with, &without].map(|all| within(all, longest));
+        // A bucket of the histogram is a hundredth wide.
+        assert!(with <= without + 0.01, "longer than {longest} ns: {with}, and {without}");
+    }
+    assert!(within(&with, 40_000) == 0.0 && within(&without, 40_000) > 0.6);
     let seen = timers.stats().triggers;
     assert_eq!((seen[TriggerState::Send], seen[TriggerState::ProtocolTimer]), (1_500, 100));
 }

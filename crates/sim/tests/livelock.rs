@@ -211,8 +211,7 @@ fn a_quota_of_seven_or_eight_is_best() {
     };
     let (rates, highest) = ([4_600, 4_800, 5_000, 5_200, 6_000], [10_700]);
     let best = |rates: &[u64]| (2..=20).max_by_key(|&quota| most(rates, quota)).unwrap();
-    assert!((7..=8).contains(&best(&rates)), "peak: {}", best(&rates));
-    assert!((7..=8).contains(&best(&highest)), "asymptote: {}", best(&highest));
+    assert_eq!((best(&rates), best(&highest)), (8, 8), "peak and asymptote");
     let of_best = |quota: u32| most(&highest, quota) as f64 / most(&highest, 8) as f64;
     assert!(of_best(5) > 0.97 && of_best(7) > 0.99 && of_best(10) < 0.9 && of_best(20) < 0.5);
 }
@@ -294,6 +293,23 @@ fn the_user_keeps_the_papers_share() {
     assert!((100.0 * idle.share(idle.user) - 94.0).abs() < 0.5);
 }
 
+/// Figure 10: the same share whatever comes, from where the limit is reached on; and at 75% the share falls
+/// below that before it.
+#[test]
+fn beyond_the_limit_the_users_share_is_level() {
+    let share = |percent, rate| {
+        let found = run(limited(percent, rate));
+        100.0 * found.share(found.user)
+    };
+    for percent in [25, 50, 75, 100] {
+        let level = [5_000, 6_000, 7_000, 8_000, 9_000, 10_000].map(|rate| share(percent, rate));
+        assert!(level.iter().all(|share| (share - level[0]).abs() < 0.5), "{percent}%: {level:?}");
+    }
+    let plateaus = [25, 50, 75, 100].map(|percent| share(percent, 8_000));
+    assert!(plateaus.is_sorted_by(|low, high| low > high), "{plateaus:?}");
+    assert!(share(50, 2_000) < share(50, 1_000) && share(75, 2_500) < share(75, 3_000));
+}
+
 #[test]
 fn a_burst_delays_its_first_packet_by_interrupts_only() {
     let first = |kernel: &'static str, burst: u64| {
@@ -316,6 +332,25 @@ fn a_burst_delays_its_first_packet_by_interrupts_only() {
     let [legacy, polled, eager] = ["no-polling", "polled", "eager"].map(|kernel| first(kernel, 3));
     assert!(polled[0] < legacy[0] && polled[1] > legacy[1], "{polled:?} {legacy:?}");
     assert!(eager[1] < legacy[1] && eager[2] < legacy[2], "{eager:?} {legacy:?}");
+}
+
+/// §4.3: by interrupts the first packet waits longer the more come with it; polled it is the same microsecond.
+#[test]
+fn a_polled_burst_begins_at_once_whatever_its_size() {
+    let experiment = experiment::find("livelock-burst").unwrap();
+    let first = |kernel: &'static str| {
+        [1, 2, 3, 4, 8, 16].map(|burst| {
+            let parameters = Parameters::new(experiment.parameters)
+                .with("kernel", Setting::Choice(kernel))
+                .with("burst", Setting::Count(burst));
+            number(&(experiment.run)(&parameters, Streams::new(1), &Steps::unwatched()).unwrap()[0][2])
+        })
+    };
+    let [ultrix, legacy, polled, eager] = ["ultrix", "no-polling", "polled", "eager"].map(first);
+    assert!(polled == [polled[0]; 6] && eager == polled, "{polled:?} {eager:?}");
+    for first in [ultrix, legacy] {
+        assert!(first.is_sorted() && first[4] > 2.0 * first[0], "{first:?}");
+    }
 }
 
 /// Livelock by definition, noticed by core's detector, and over when the load drops (§4.2).
@@ -496,6 +531,12 @@ fn eager_transmission_starts_the_device_more_often() {
     };
     let ((late, _), (eager, output)) = (starts(false, 9_000), starts(true, 9_000));
     assert!(eager > 2.0 * late && output > 4_000.0, "{late} {eager} {output}");
+    // Below saturation, too, where all of them leave in either way: once packets wait for each other at all.
+    for (rate, more) in [(1_000, 1.0), (2_000, 1.0), (3_000, 1.001), (4_000, 2.0)] {
+        let ((late, passed), (eager, output)) = (starts(false, rate), starts(true, rate));
+        assert!(eager >= more * late, "{rate}: {late} and {eager} starts a packet");
+        assert!(passed.min(output) > 0.99 * rate as f64, "{rate}: {passed} and {output} packets/s");
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! `shown_by`: each test named there exists, ran and passed; each command exists with its flags and sections.
 //!
 //! A claimed test that was skipped is no evidence on this machine, so the step is skipped then, and
-//! says for which rows. Commands are not run, they are asked for their help: a row that only a command
-//! shows is shown to whoever runs it.
+//! says for which rows; it fails if a row that a test shows is left without one that ran. Commands are not run,
+//! they are asked for their help; [`super::outputs`] has what they printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::commands::{self, Program};
-use super::{Features, State};
+use super::{Features, Level, State};
 use crate::program;
 use crate::report::Outcome;
 use crate::testing::{self, Results, Status, Suites};
@@ -19,11 +19,20 @@ use crate::workspace::Workspace;
 /// A claim that begins so is a command.
 const PROMPT: &str = "$ ";
 
+/// The command of a claim that is one.
+pub(crate) fn command(claim: &str) -> Option<&str> {
+    claim.strip_prefix(PROMPT)
+}
+
+pub(crate) fn is_command(claim: &str) -> bool {
+    command(claim).is_some()
+}
+
 /// What is wrong with the form of a claim, if anything.
 pub(crate) fn malformed(claim: &str) -> Option<String> {
     let form_of_a_test = claim.split("::").filter(|part| !part.is_empty()).count() >= 3;
     let is_test = form_of_a_test && !claim.contains(' ');
-    let is_command = claim.strip_prefix(PROMPT).is_some_and(|command| !command.trim().is_empty());
+    let is_command = command(claim).is_some_and(|command| !command.trim().is_empty());
     let good = is_test || is_command;
     (!good).then(|| format!("`{claim}` is neither package::target::test nor a command after `{PROMPT}`"))
 }
@@ -54,7 +63,7 @@ pub(crate) fn check(
 
 fn commands_of(features: &Features) -> impl Iterator<Item = &str> {
     let shown = features.rows.values().filter(|row| row.state == State::Shown);
-    shown.flat_map(|row| &row.shown_by).filter_map(|claim| claim.strip_prefix(PROMPT))
+    shown.flat_map(|row| &row.shown_by).filter_map(|claim| command(claim))
 }
 
 fn ask(path: &PathBuf, names: &[&str], root: &Path) -> Result<String, String> {
@@ -70,19 +79,23 @@ fn judge(
     let (mut problems, mut skipped, mut rows, mut claims) = (vec![], vec![], 0, 0);
     for (id, row) in features.rows.iter().filter(|(_, row)| row.state == State::Shown) {
         rows += 1;
+        let mut ran = false;
         for claim in &row.shown_by {
             claims += 1;
-            if let Some(command) = claim.strip_prefix(PROMPT) {
+            if let Some(command) = command(claim) {
                 let problem = command_problem(command);
                 problems.extend(problem.map(|problem| format!("{id}: `{claim}`: {problem}")));
                 continue;
             }
             match statuses.get(claim) {
-                Some(Status::Passed) => {}
+                Some(Status::Passed) => ran = true,
                 Some(Status::Skipped(reason)) => skipped.push(format!("{id} by {claim} ({reason})")),
                 Some(Status::Failed) => problems.push(format!("{id}: {claim} failed")),
                 None => problems.push(format!("{id}: {claim} {}", not_there(claim, statuses))),
             }
+        }
+        if !ran && matches!(row.level, Some(Level::Mechanism | Level::Live)) {
+            problems.push(format!("{id}: no test that shows it ran and passed"));
         }
     }
     if problems.is_empty() && !skipped.is_empty() {
@@ -106,7 +119,7 @@ mod tests {
     use super::*;
 
     fn features(claims: &str) -> Features {
-        let row = "what = \"x\"\nsection = \"3\"\nstate = \"shown\"";
+        let row = "what = \"x\"\nsection = \"3\"\nstate = \"shown\"\nlevel = \"live\"";
         Features::parse(&format!("[ST-001]\n{row}\nshown_by = [{claims}]\n")).unwrap()
     }
 
@@ -130,12 +143,13 @@ mod tests {
 
     #[test]
     fn a_failed_or_missing_test_fails_the_claim() {
-        let failed = judged("\"core::contract::bad\"");
+        let beside = |claim: &str| judged(&format!("\"core::contract::good\", \"{claim}\""));
+        let failed = beside("core::contract::bad");
         assert_eq!(failed, Outcome::failed("ST-001: core::contract::bad failed"));
-        let missing = judged("\"core::contract::none\"");
+        let missing = beside("core::contract::none");
         assert_eq!(missing, Outcome::failed("ST-001: core::contract::none is no test that ran"));
         let moved = "ST-001: core::lib::good is no test that ran; there is core::contract::good";
-        assert_eq!(judged("\"core::lib::good\""), Outcome::failed(moved));
+        assert_eq!(beside("core::lib::good"), Outcome::failed(moved));
     }
 
     #[test]
@@ -148,10 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn a_row_that_no_test_shows_any_more_fails() {
+        let all_skipped = judged("\"core::contract::rootless\"");
+        assert_eq!(all_skipped, Outcome::failed("ST-001: no test that shows it ran and passed"));
+        let command_only = judged("\"$ softtimers send\"");
+        assert_eq!(command_only, Outcome::failed("ST-001: no test that shows it ran and passed"));
+    }
+
+    #[test]
     fn a_command_with_a_problem_fails_the_claim() {
-        assert!(matches!(judged("\"$ softtimers send\""), Outcome::Passed(_)));
+        let beside = |command: &str| judged(&format!("\"core::contract::good\", \"$ {command}\""));
+        assert!(matches!(beside("softtimers send"), Outcome::Passed(_)));
         let says = "ST-001: `$ softtimers fly`: it has no word for it";
-        assert_eq!(judged("\"$ softtimers fly\""), Outcome::failed(says));
+        assert_eq!(beside("softtimers fly"), Outcome::failed(says));
     }
 
     #[test]

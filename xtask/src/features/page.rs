@@ -3,17 +3,24 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::{Features, Kind, Mark, Part, Row, State, paper_of};
+use super::{Features, Kind, Level, Mark, Part, Row, State, Was, claims, outputs, paper_of};
 
 const HEAD: &str = "\
 <!-- Written by `cargo xtask features` from features.toml. -->
 # Features, row by row
 
 Every mechanism, parameter, figure, experiment and limitation of five papers on timers and polling, and
-what became of it here. **Shown**: the tests or commands named show it; CI checks that each of these
-tests exists, ran, passed and was not skipped, and that each command exists with its flags and sections.
-**Documented**: there is nothing to build, and the link leads to what we say about it. **Refused**: not
-claimed, for the reason given. **Planned**: not yet.
+what became of it here. The state of a row says how it is shown:
+
+- **mechanism**: it emerges from running the code, on time and input that a test gives it.
+- **live**: a test saw it on the kernel that ran the test. CI fails if no test of a row at one of these two levels ran and passed.
+- **command**: a command printed it. `cargo xtask full` runs the command and keeps what it printed, with its
+  date; CI checks that it is kept, and that the command exists with its flags and sections.
+- calibrated: it agrees because a constant was fitted to it, and the row says which. That shows nothing, so it is not counted as shown.
+- documented: there is nothing to build, and the link leads to what we say about it.
+- refused: not claimed, for the reason given. Planned: not yet.
+
+A row that was to be built and became documented or refused says so. Below the tests stands what they do not assert of the row's figures, and why not.
 
 The papers' absolute times are of their day; a row that claims a figure (Q) is shown by its shape
 (order, ratio, trend). P is a parameter, X an experiment, L a limitation; *sim* is shown in the simulator
@@ -45,17 +52,28 @@ fn write_line(page: &mut String, line: std::fmt::Arguments<'_>) {
 /// One line a paper, and their sum.
 fn summary(features: &Features) -> String {
     let mut text = String::from(
-        "\n| paper | rows | shown | documented | refused | planned |\n|---|--:|--:|--:|--:|--:|\n",
+        "\n| paper | rows | mechanism | live | command | shown, of these three | calibrated | documented | refused | planned |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     let mut add = |name: &str, is_in: &dyn Fn(&str) -> bool| {
-        let states =
-            [None, Some(State::Shown), Some(State::Documented), Some(State::Refused), Some(State::Planned)];
-        let counts = states.map(|state| {
-            let counted = |(id, row): &(&String, &Row)| is_in(id) && state.is_none_or(|s| s == row.state);
-            features.rows.iter().filter(counted).count()
-        });
-        let counts = counts.map(|count| count.to_string()).join(" | ");
-        write_line(&mut text, format_args!("| {name} | {counts} |"));
+        let count = |is: &dyn Fn(&Row) -> bool| {
+            features.rows.iter().filter(|(id, row)| is_in(id) && is(row)).count().to_string()
+        };
+        let at = |level: Level| count(&|row: &Row| row.level == Some(level));
+        let state = |state: State| count(&|row: &Row| row.state == state);
+        let shown = |row: &Row| row.state == State::Shown && row.level != Some(Level::Calibrated);
+        let counts = [
+            count(&|_| true),
+            at(Level::Mechanism),
+            at(Level::Live),
+            at(Level::Command),
+            format!("**{}**", count(&shown)),
+            at(Level::Calibrated),
+            state(State::Documented),
+            state(State::Refused),
+            state(State::Planned),
+        ];
+        write_line(&mut text, format_args!("| {name} | {} |", counts.join(" | ")));
     };
     for part in &features.parts {
         if let Some(paper) = &part.paper {
@@ -63,6 +81,14 @@ fn summary(features: &Features) -> String {
         }
     }
     add("together", &|_| true);
+    let was = features.rows.iter().filter(|(_, row)| row.was.is_some()).map(|(id, _)| id.as_str());
+    let was: Vec<_> = was.collect();
+    if !was.is_empty() {
+        write_line(
+            &mut text,
+            format_args!("\nTo be built once, documented or refused now: {}.", was.join(", ")),
+        );
+    }
     text
 }
 
@@ -85,21 +111,30 @@ fn line(id: &str, row: &Row, root: &Path) -> String {
         Some(Mark::Sim) => " *(sim)*",
         Some(Mark::Derived) => " *(derived)*",
     };
-    let state = match row.state {
-        State::Planned => "planned",
-        State::Shown => "**shown**",
-        State::Documented => "documented",
-        State::Refused => "refused",
+    let state = match (row.state, row.level) {
+        (State::Planned, _) => "planned",
+        (State::Shown, Some(Level::Mechanism)) => "**mechanism**",
+        (State::Shown, Some(Level::Live)) => "**live**",
+        (State::Shown, Some(Level::Command)) => "**command**",
+        (State::Shown, Some(Level::Calibrated)) => "calibrated",
+        (State::Shown, None) => "shown",
+        (State::Documented, _) => "documented",
+        (State::Refused, _) => "refused",
     };
+    let was = row.was.map_or("", |Was::ToBuild| ", was to be built");
     let issue = row.issue.filter(|_| row.state == State::Planned).map(|issue| format!(", issue {issue}"));
-    let shown = row.shown_by.iter().map(|claim| claimed(claim, root));
+    let kept: Vec<_> = row.kept().collect();
+    let shown = row.shown_by.iter().map(|claim| match claims::command(claim) {
+        Some(command) if kept.contains(&command) => printed(command, root),
+        _ => claimed(claim, root),
+    });
     let documented = row.documented_in.iter().map(|address| format!("[{address}]({})", from_docs(address)));
     let by: Vec<_> = shown.chain(documented).chain(row.reason.clone()).collect();
     let cells = [
         format!("{id}{kind}"),
         row.section.clone(),
         row.what.clone() + mark,
-        state.to_owned() + &issue.unwrap_or_default(),
+        state.to_owned() + was + &issue.unwrap_or_default(),
         by.join("<br>"),
     ];
     format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "))
@@ -119,6 +154,12 @@ fn claimed(claim: &str, root: &Path) -> String {
     linked.unwrap_or_else(|| format!("`{claim}`"))
 }
 
+/// A command whose output is kept, with the date of it.
+fn printed(command: &str, root: &Path) -> String {
+    let date = outputs::date(command, root).unwrap_or_else(|| "not yet run".into());
+    format!("`$ {command}`: [{date}]({})", from_docs(&outputs::path(command)))
+}
+
 /// A path from the root, as a link in a page in `docs/`.
 fn from_docs(path: &str) -> String {
     path.strip_prefix("docs/").map_or_else(|| format!("../{path}"), str::to_owned)
@@ -134,7 +175,7 @@ mod tests {
             r#"
             [[part]]
             first = "ST-001"
-            rows = 3
+            rows = 5
             paper = "Soft timers"
             source = "Somebody, 2000"
             title = "Facility"
@@ -154,16 +195,38 @@ mod tests {
             section = "3"
             state = "refused"
             reason = "nobody can see it"
+            was = "to build"
+            [ST-004]
+            what = "e"
+            section = "3"
+            state = "shown"
+            level = "calibrated"
+            reason = "its cost is fitted to it"
+            shown_by = ["a::lib::b"]
+            [ST-005]
+            what = "f"
+            section = "3"
+            state = "shown"
+            level = "command"
+            shown_by = ["$ softtimers doctor"]
             "#,
         )
         .unwrap();
         let page = render(&features, Path::new("."));
-        assert!(page.contains("\n| together | 3 | 0 | 1 | 1 | 1 |\n"), "{page}");
-        assert!(page.contains("\n### Facility (ST-001 to ST-003)\n"), "{page}");
+        assert!(page.contains("\n| together | 5 | 0 | 0 | 1 | **1** | 1 | 1 | 1 | 1 |\n"), "{page}");
+        assert!(page.contains("\nTo be built once, documented or refused now: ST-003.\n"), "{page}");
+        assert!(page.contains("\n### Facility (ST-001 to ST-005)\n"), "{page}");
         let row = "\n| ST-001 L | 3 | a \\| b | documented | [docs/limits.md#tlb](limits.md#tlb) |\n";
         assert!(page.contains(row), "{page}");
         assert!(page.contains("\n| ST-002 | 3 | c | planned, issue 2 |  |\n"), "{page}");
-        assert!(page.contains("\n| ST-003 | 3 | d | refused | nobody can see it |\n"), "{page}");
+        assert!(
+            page.contains("\n| ST-003 | 3 | d | refused, was to be built | nobody can see it |\n"),
+            "{page}"
+        );
+        let fitted = "\n| ST-004 | 3 | e | calibrated | `a::lib::b`<br>its cost is fitted to it |\n";
+        assert!(page.contains(fitted), "{page}");
+        let kept = "`$ softtimers doctor`: [not yet run](outputs/softtimers-doctor.txt)";
+        assert!(page.contains(&format!("\n| ST-005 | 3 | f | **command** | {kept} |\n")), "{page}");
     }
 
     #[test]

@@ -165,36 +165,54 @@ const FIRST: u64 = 50_000;
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
     use crate::Random;
 
-    /// What was found a poll, at so many packets a second at random, after the interval has settled.
-    fn found_per_poll(quota: u32, mean_gap: u64) -> u64 {
-        let mut policy = Aggregation::new(AggregationConfig { quota, ..AggregationConfig::default() });
-        let mut random = Random::stream(5, quota.into());
-        let (mut now, mut arrival) = (Timestamp::ZERO, 0u64);
-        let (mut polls, mut packets) = (0u64, 0u64);
-        for poll in 0..8_000 {
-            let mut found = 0;
-            while arrival <= now.as_nanos() {
-                found += 1;
-                arrival += (u128::from(random.exponential()) * u128::from(mean_gap) / u128::from(Random::ONE))
-                    as u64;
+    /// What 7,000 polls found once the interval had settled, of packets that come at random.
+    #[derive(Debug)]
+    struct Found {
+        /// Thousandths of a packet a poll.
+        per_poll: u64,
+        /// How long each packet waited, in nanoseconds, sorted.
+        waits: Vec<u64>,
+    }
+
+    impl Found {
+        fn of(quota: u32, mean_gap: u64) -> Self {
+            let mut policy = Aggregation::new(AggregationConfig { quota, ..AggregationConfig::default() });
+            let mut random = Random::stream(5, quota.into());
+            let (mut now, mut arrival) = (Timestamp::ZERO, 0u64);
+            let mut waits = Vec::new();
+            for poll in 0..8_001 {
+                if poll <= 1_000 {
+                    waits.clear();
+                }
+                let mut found = 0;
+                while arrival <= now.as_nanos() {
+                    found += 1;
+                    waits.push(now.as_nanos() - arrival);
+                    arrival += (u128::from(random.exponential()) * u128::from(mean_gap)
+                        / u128::from(Random::ONE)) as u64;
+                }
+                let Next::At(time) = policy.looked(&Look { began: now, ended: now, found }) else { panic!() };
+                now = time;
             }
-            if poll > 1_000 {
-                (polls, packets) = (polls + 1, packets + u64::from(found));
-            }
-            let Next::At(time) = policy.looked(&Look { began: now, ended: now, found }) else { panic!() };
-            now = time;
+            waits.sort_unstable();
+            Found { per_poll: waits.len() as u64 * 1_000 / 7_000, waits }
         }
-        packets * 1_000 / polls
+
+        fn quantile(&self, percent: usize) -> u64 {
+            self.waits[(self.waits.len() - 1) * percent / 100]
+        }
     }
 
     #[test]
     fn what_is_found_is_within_15_percent_of_the_quota() {
         for quota in [1, 2, 5, 10, 15] {
             for mean_gap in [15_000, 30_000, 60_000] {
-                let found = found_per_poll(quota, mean_gap);
+                let found = Found::of(quota, mean_gap).per_poll;
                 let wanted = u64::from(quota) * 1_000;
                 assert!(
                     found.abs_diff(wanted) * 100 <= wanted * 15,
@@ -202,6 +220,27 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// §5.8: what aggregation costs. A packet waits for those that are to be found with it, and what a poll finds is
+    /// answered at once: as many acknowledgements as the quota leave together.
+    #[test]
+    fn a_packet_waits_the_longer_and_leaves_with_more_others_the_larger_the_quota() {
+        const GAP: u64 = 30_000;
+        let found = [1u32, 2, 5, 10, 15].map(|quota| (quota, Found::of(quota, GAP)));
+        for (quota, found) in &found {
+            let (wanted, half) = (u64::from(*quota) * GAP, u64::from(*quota) * GAP / 2);
+            assert!(found.quantile(50).abs_diff(half) * 4 <= half, "{quota}: {} ns", found.quantile(50));
+            assert!(
+                (wanted * 3 / 4..wanted * 3).contains(&found.quantile(99)),
+                "{quota}: {} ns",
+                found.quantile(99)
+            );
+        }
+        for percent in [50, 99] {
+            assert!(found.is_sorted_by(|(_, one), (_, more)| one.quantile(percent) < more.quantile(percent)));
+        }
+        assert!(found.is_sorted_by(|(_, one), (_, more)| one.per_poll < more.per_poll));
     }
 
     #[test]

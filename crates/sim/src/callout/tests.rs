@@ -123,6 +123,24 @@ fn a_tick_looks_through_as_many_timers_as_there_are_by_buckets() {
     assert_eq!(find(&full)("scan_us"), 12.0 * 100.0 * 0.06);
 }
 
+//= CV-012 (BSD timers, figure 5)
+#[test]
+fn a_hundred_thousand_timers_in_one_bucket_hold_interrupts_off_no_longer_than_a_thousand() {
+    let longest = |outstanding, steps| {
+        find(&[
+            ("outstanding", Setting::Count(outstanding)),
+            ("buckets", Setting::Limit(Some(1))),
+            ("steps", Setting::Limit(Some(steps))),
+            ("rate", Setting::Limit(Some(100))),
+            ("iterations", Setting::Count(10)),
+        ])("scan_us")
+    };
+    for steps in [10, 100, 1_000] {
+        assert_eq!(longest(1_000, steps), longest(100_000, steps), "{steps} steps");
+    }
+    assert!(longest(100_000, 100) * 10.0 == longest(100_000, 1_000), "it is the steps that decide");
+}
+
 #[test]
 fn a_timer_is_cancelled_or_expires() {
     for kernel in ["old", "hash", "handles"] {

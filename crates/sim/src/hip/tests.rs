@@ -76,7 +76,11 @@ fn polling_costs_more_the_less_there_is_to_poll() {
             .map(|index| run(Scheme::Polling, &Settings::PAPER, &trace(index, seed)).overhead_us())
             .collect();
         let [high, medium, low] = [0, 2, 4].map(|class| (found[class] + found[class + 1]) / 2.0);
-        assert!(high < medium && medium < low && low > 3.0 * 5.0, "{found:?}");
+        assert!(high < medium && medium < low, "{found:?}");
+        for index in [4, 5] {
+            let interrupts = run(Scheme::Interrupts, &Settings::PAPER, &trace(index, seed)).overhead_us();
+            assert!(found[index] > 3.0 * interrupts, "{found:?} by polls, {interrupts} by interrupts");
+        }
         means.iter_mut().zip(found).for_each(|(mean, found)| *mean += found / SEEDS.count() as f64);
     }
     for (row, mean) in TRACES.iter().zip(means) {
@@ -143,7 +147,8 @@ fn the_mix_of_interrupts_and_polls_is_the_papers() {
         }
         for account in accounts {
             let share = account.unsuccessful_share();
-            assert!((0.37..0.80).contains(&share), "{}: {share} of polls in vain", row.name);
+            // 40 to 77% in the paper.
+            assert!((0.39..0.79).contains(&share), "{}: {share} of polls in vain", row.name);
             assert!((account.packets_per_poll() - row.found.packets_per_poll).abs() < 0.25, "{}", row.name);
         }
     }

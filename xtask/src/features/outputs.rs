@@ -1,0 +1,224 @@
+//! What commands printed, for the rows that nothing but a command shows.
+//!
+//! A figure that takes a quiet machine, or minutes, or hardware, cannot be asserted by a test. What can be checked is
+//! that somebody ran the command and kept what it said:
+//!
+//! ```text
+//!   row at level command ──▶ docs/outputs/softtimers-sim-livelock.txt      $ softtimers sim livelock
+//!         │                                                                2026-11-23, commit 9be92601; AMD EPYC, …
+//!         ▼                                                                <what it printed>
+//!   docs/features.md: its date, beside the command
+//! ```
+//!
+//! `full` runs the commands and writes the files anew; `ci` holds each file against its row.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Features, Row, claims, write_page};
+use crate::program::{self, program as command};
+use crate::report::Outcome;
+use crate::workspace::Workspace;
+
+const DIRECTORY: &str = "docs/outputs";
+
+/// What says that a command cannot run on this machine.
+const NOT_POSSIBLE: i32 = 77;
+
+/// Where the output of a command is kept, from the root.
+pub(crate) fn path(command: &str) -> String {
+    let needless = ["-p", "--bench", "--release", "--", "softtimers-bench", "--example"];
+    let words = command.split_whitespace().filter(|word| !needless.contains(word));
+    let name: Vec<_> = words.map(|word| word.replace(|c: char| !c.is_ascii_alphanumeric(), "-")).collect();
+    let name = name.join("-");
+    let words: Vec<_> = name.split('-').filter(|word| !word.is_empty()).collect();
+    format!("{DIRECTORY}/{}.txt", words.join("-"))
+}
+
+/// The date on which what is kept of a command was printed.
+pub(crate) fn date(command: &str, root: &Path) -> Option<String> {
+    let text = fs::read_to_string(root.join(path(command))).ok()?;
+    head(&text, command).ok().map(str::to_owned)
+}
+
+/// The date in the head of a file, or what is wrong with the head.
+fn head<'a>(text: &'a str, command: &str) -> Result<&'a str, String> {
+    let mut lines = text.lines();
+    let first = lines.next().unwrap_or_default();
+    if claims::command(first) != Some(command) {
+        return Err(format!("begins with `{first}`, not with the command `{command}`"));
+    }
+    let second = lines.next().unwrap_or_default();
+    let (date, commit) = second.split_once(", commit ").unwrap_or((second, ""));
+    let is_date = date.len() == 10
+        && date.char_indices().all(|(at, c)| if at == 4 || at == 7 { c == '-' } else { c.is_ascii_digit() });
+    let commit = commit.split(';').next().unwrap_or_default();
+    let is_commit = commit.len() >= 8 && commit.chars().all(|c| c.is_ascii_hexdigit());
+    if !is_date || !is_commit {
+        return Err(format!("its second line is to be `YYYY-MM-DD, commit ID; machine`, not `{second}`"));
+    }
+    match lines.find(|line| !line.trim().is_empty()) {
+        None => Err("has no output below its head".into()),
+        Some(line) if is_skip(line) => Err(format!("says `{line}`, which shows nothing")),
+        Some(_) => Ok(date),
+    }
+}
+
+/// Whether a command says with this line that it did nothing.
+fn is_skip(line: &str) -> bool {
+    line.starts_with("skipped:")
+}
+
+/// Outputs that are missing, not of their command, or of no row.
+pub(crate) fn problems(features: &Features, root: &Path) -> Vec<String> {
+    let (mut problems, mut known) = (vec![], BTreeSet::new());
+    for (id, row) in &features.rows {
+        for command in row.kept() {
+            let path = path(command);
+            match fs::read_to_string(root.join(&path)) {
+                Ok(text) => problems.extend(head(&text, command).err().map(|says| format!("{id}: {path}: {says}"))),
+                Err(_) => problems.push(format!(
+                    "{id}: there is no {path}; `cargo xtask features --store {id}` runs the command and writes it"
+                )),
+            }
+            known.insert(path);
+        }
+    }
+    for entry in fs::read_dir(root.join(DIRECTORY)).into_iter().flatten().flatten() {
+        let path = format!("{DIRECTORY}/{}", entry.file_name().to_string_lossy());
+        if !known.contains(&path) {
+            problems.push(format!("{path} is of no row at level command"));
+        }
+    }
+    problems
+}
+
+/// Runs the commands of these rows at level command, or of all, keeps what they print, and writes the page.
+///
+/// # Errors
+/// If a row is not there or needs none, or a file cannot be written.
+pub(crate) fn store(workspace: &Workspace, ids: &[String]) -> Result<Outcome> {
+    let root = workspace.root();
+    let features = Features::read(root)?;
+    for id in ids {
+        let kept = features.rows.get(id).is_some_and(|row| row.kept().next().is_some());
+        ensure!(kept, "{id} is no row at level command");
+    }
+    let wanted = |id: &&String| ids.is_empty() || ids.contains(id);
+    let rows = features.rows.keys().filter(wanted).map(|id| &features.rows[id]);
+    let commands: BTreeSet<&str> = rows.flat_map(Row::kept).collect();
+    let (mut problems, mut impossible) = (vec![], vec![]);
+    for command in &commands {
+        match keep(command, workspace)? {
+            Outcome::Passed(_) => {}
+            Outcome::Failed(found) => problems.extend(found),
+            Outcome::Skipped(reason) => impossible.push(reason),
+        }
+    }
+    if let Outcome::Failed(found) = write_page(root)? {
+        problems.extend(found);
+    }
+    if problems.is_empty() && !impossible.is_empty() {
+        return Ok(Outcome::skipped(impossible.join("; ")));
+    }
+    Ok(Outcome::of(problems, format!("{} outputs", commands.len())))
+}
+
+/// Runs a command and writes its file, unless it fails.
+fn keep(line: &str, workspace: &Workspace) -> Result<Outcome> {
+    let root = workspace.root();
+    println!("$ {line}");
+    // As a user types it, except for where the program lies.
+    let typed = match line.strip_prefix("softtimers ") {
+        Some(rest) => format!("cargo run --quiet --release -p softtimers-cli -- {rest}"),
+        None => line.to_owned(),
+    };
+    let words: Vec<_> = typed.split_whitespace().collect();
+    let (name, arguments) = words.split_first().context("the command is empty")?;
+    let mut run = if *name == "cargo" { program::cargo(root) } else { command(name, root) };
+    let output = run.args(arguments).output().with_context(|| format!("cannot start `{line}`"))?;
+    if output.status.code() == Some(NOT_POSSIBLE) {
+        let why = String::from_utf8_lossy(&output.stderr);
+        return Ok(Outcome::skipped(format!("`{line}`: {}", why.lines().last().unwrap_or_default())));
+    }
+    if !output.status.success() {
+        return Ok(Outcome::failed(format!("`{line}` ended with {}", output.status)));
+    }
+    let printed = String::from_utf8(output.stdout)
+        .with_context(|| format!("`{line}` prints something that is not text"))?;
+    if let Some(says) = printed.lines().find(|line| is_skip(line)) {
+        return Ok(Outcome::skipped(format!("`{line}`: {says}")));
+    }
+    let date = program::output(command("date", root).arg("+%F"))?;
+    let commit = program::output(command("git", root).args(["rev-parse", "--short=8", "HEAD"]))?;
+    let text = format!("$ {line}\n{}, commit {}; {}\n\n{printed}", date.trim(), commit.trim(), machine());
+    let file = root.join(path(line));
+    fs::create_dir_all(root.join(DIRECTORY))?;
+    fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(Outcome::passed(""))
+}
+
+/// How many of which processor, the kernel, and how much ran when the command had ended.
+fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let cpus = read("/proc/cpuinfo");
+    let models: Vec<_> = cpus.lines().filter_map(|line| line.strip_prefix("model name")).collect();
+    let model = models.first().map_or("unknown", |model| model.trim_start_matches([' ', '\t', ':']));
+    let release = read("/proc/sys/kernel/osrelease");
+    let kernel = release.splitn(3, '.').take(2).collect::<Vec<_>>().join(".");
+    let load = read("/proc/loadavg");
+    let load = load.split(' ').next().unwrap_or_default();
+    format!("{} x {model}, Linux {kernel}, load {load}", models.len().max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMAND: &str = "cargo bench -p softtimers-bench --bench kernel -- workloads";
+
+    #[test]
+    fn a_command_has_a_file() {
+        assert_eq!(path(COMMAND), "docs/outputs/cargo-bench-kernel-workloads.txt");
+        let doctor = "softtimers doctor --quick --assert costs.soft_event_of_signal<0.05";
+        assert_eq!(
+            path(doctor),
+            "docs/outputs/softtimers-doctor-quick-assert-costs-soft-event-of-signal-0-05.txt"
+        );
+    }
+
+    #[test]
+    fn a_file_says_of_what_when_and_which() {
+        let text = |head: &str| format!("$ {COMMAND}\n{head}\n\n| mean |\n");
+        assert_eq!(head(&text("2026-11-23, commit 9be92601; 2 x CPU"), COMMAND), Ok("2026-11-23"));
+        for bad in
+            ["2026-11-23", "today, commit 9be92601", "2026-11-23, commit", "2026-11-23, commit main; CPU"]
+        {
+            assert!(head(&text(bad), COMMAND).unwrap_err().contains("second line"), "{bad}");
+        }
+        let other = head(&text("2026-11-23, commit 9be92601"), "cargo bench").unwrap_err();
+        assert!(other.contains("not with the command `cargo bench`"), "{other}");
+        let empty = format!("$ {COMMAND}\n2026-11-23, commit 9be92601\n\n");
+        assert_eq!(head(&empty, COMMAND), Err("has no output below its head".into()));
+        let skipped = empty + "skipped: no root\n";
+        assert_eq!(head(&skipped, COMMAND), Err("says `skipped: no root`, which shows nothing".into()));
+    }
+
+    #[test]
+    fn a_row_at_level_command_without_an_output_is_a_problem() {
+        let row = |level: &str| {
+            let text = format!(
+                "[ST-001]\nwhat = \"x\"\nsection = \"3\"\nstate = \"shown\"\nlevel = \"{level}\"\n\
+                 shown_by = [\"a::lib::b\", \"$ {COMMAND}\"]\n"
+            );
+            problems(&Features::parse(&text).unwrap(), Path::new("nowhere"))
+        };
+        let missing = "ST-001: there is no docs/outputs/cargo-bench-kernel-workloads.txt; \
+                       `cargo xtask features --store ST-001` runs the command and writes it";
+        assert_eq!(row("command"), [missing]);
+        assert!(row("live").is_empty());
+    }
+}
