@@ -72,6 +72,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     time("transfer", "V(B) for 1500 bytes, to which it is proportional (Table 2)", Costs::HIP.transfer),
     time("switch", "V_S: enabling or disabling interrupts (Table 2)", Costs::HIP.switch),
     time("soft-t-min", "shortest period of hip-soft", Settings::PAPER.soft_shortest),
+    choice(
+        "soft-reading",
+        "the reading of hip-soft: its event is moved at each arrival, or set at a poll and left alone",
+        &["event", "counter"],
+    ),
     time(
         "period",
         "of constant and clocked; the paper names 250us to 2ms (section 5)",
@@ -169,6 +174,7 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
     Ok(Settings {
         hip,
         soft_shortest: parameters.time("soft-t-min"),
+        soft_reading: reading(parameters, "soft-reading"),
         costs: costs(parameters),
         period: parameters.time("period"),
         watchdog: parameters.time("watchdog"),
