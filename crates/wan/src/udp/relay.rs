@@ -113,7 +113,7 @@ impl Relay {
     /// # Errors
     /// `NotFound` if it is not watched.
     pub fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
-        self.sessions.live.unwatch(source)
+        self.live.unwatch(source)
     }
 
     /// Carries packets until this time, or for good, or until a [watched](Self::watch) descriptor can be
