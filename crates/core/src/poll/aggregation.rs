@@ -225,6 +225,7 @@ mod tests {
     /// §5.8: what aggregation costs. A packet waits for those that are to be found with it, and what a poll finds is
     /// answered at once: as many acknowledgements as the quota leave together.
     #[test]
+    #[cfg_attr(miri, ignore = "a quarter of a million packets")]
     fn a_packet_waits_the_longer_and_leaves_with_more_others_the_larger_the_quota() {
         const GAP: u64 = 30_000;
         let found = [1u32, 2, 5, 10, 15].map(|quota| (quota, Found::of(quota, GAP)));
