@@ -14,7 +14,7 @@
 //! - **A pointer is a reference that may be missing.** `Option<&T>` has the representation of a pointer in C, so a null is a
 //!   `None` and the rest is ordinary Rust: there is no `unsafe` block. That holds of objects whatever C did with them:
 //!   what stands at an object's address is never unmapped, the same for all kinds, and says whether it may be used
-//!   ([`object`]; the one `unsafe` item, in `object/head.rs`, is that threads may look at it). Of other arguments C
+//!   ([`object`]; `unsafe` is in `object/head.rs`: that threads may look at it, and what its magic word proves). Of other arguments C
 //!   promises that a pointer is to what its type says. Arguments that may be the same place are cells.
 //! - **Errors are negative `errno`s.** A value that is wrong is `-EINVAL`, and then nothing has changed.
 //! - **No panic crosses.** One that happens all the same makes its object useless: from then on it answers

@@ -73,7 +73,7 @@ impl<T: Kind> Object<T> {
     ) -> c_int {
         let Some(out) = out else { return -Errno::INVALID.0 };
         plain(|| {
-            let head = Head::take(T::MAGIC, Box::new(value()?));
+            let head = Head::take(value()?);
             // A head is what an object is.
             out.write(std::ptr::from_ref(head).cast_mut().cast());
             Ok(0)
@@ -122,12 +122,12 @@ impl<T: Kind> Object<T> {
     where
         F: FnOnce(&mut T) -> R,
     {
-        let head = match object {
-            Some(Object { any: AnyObject { head }, .. }) if head.is_mine(T::MAGIC) => head,
+        let caught = |value: &mut T| catch_unwind(AssertUnwindSafe(|| body(value))).map_err(std::mem::forget);
+        match object.and_then(|object| object.any.head.with(caught)) {
+            Some(answer) => answer,
             // The name of a closure says in which function it stands.
-            _ => return Err(unbelieved::<T>(object, std::any::type_name::<F>())),
-        };
-        head.with(|value: &mut T| catch_unwind(AssertUnwindSafe(|| body(value))).map_err(std::mem::forget))
+            None => Err(unbelieved::<T>(object, std::any::type_name::<F>())),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::Errno;
-use super::kinds::{KINDS, magic};
+use super::kinds::{KINDS, Kind, magic};
 use super::misuse::{Found, Wrong};
 
 /// On a cache line of its own, for each belongs to a thread.
@@ -30,7 +30,7 @@ pub(super) struct Head {
     owner: AtomicU64,
     /// 0 while nothing lives here.
     life: AtomicU64,
-    /// Only touched by the owner.
+    /// Only touched by the owner; of the type that `magic` says.
     value: RefCell<Option<Box<dyn Any>>>,
 }
 
@@ -44,7 +44,7 @@ unsafe impl Sync for Head {}
 
 impl Head {
     /// A head for a value, which belongs to this thread.
-    pub(super) fn take(magic: u64, value: Box<dyn Any>) -> &'static Self {
+    pub(super) fn take<T: Kind>(value: T) -> &'static Self {
         static LIVES: AtomicU64 = AtomicU64::new(1);
         let mut freed = FREED_HEADS.lock().unwrap_or_else(PoisonError::into_inner);
         let again = if freed.len() > FREED_KEPT { freed.pop_front() } else { None };
@@ -57,29 +57,36 @@ impl Head {
                 value: RefCell::new(None),
             }))
         });
-        *head.value.borrow_mut() = Some(value);
+        *head.value.borrow_mut() = Some(Box::new(value));
         head.life.store(LIVES.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         head.owner.store(thread(), Ordering::Relaxed);
         // Who sees the kind sees the owner.
-        head.magic.store(magic, Ordering::Release);
+        head.magic.store(T::MAGIC, Ordering::Release);
         head
     }
 
-    /// Whether an object of this kind lives here, whole, and belongs to this thread: what every call asks.
+    /// Does something with the value if it is of this kind, whole, and this thread's: what every call begins with. `None` if
+    /// not. A panic is the end of it.
     #[inline]
-    pub(super) fn is_mine(&self, magic: u64) -> bool {
-        self.magic.load(Ordering::Acquire) == magic && self.owner.load(Ordering::Relaxed) == thread()
-    }
-
-    /// Does something with the value, after [`is_mine`](Self::is_mine); a panic is the end of it.
-    #[inline]
-    pub(super) fn with<T: 'static, R>(&self, body: impl FnOnce(&mut T) -> Result<R, ()>) -> Result<R, Errno> {
-        let mut value = self.value.try_borrow_mut().map_err(|_| Errno::INVALID)?;
-        let value = value.as_mut().and_then(|value| value.downcast_mut()).ok_or(Errno::PANICKED)?;
-        body(value).map_err(|()| {
+    pub(super) fn with<T: Kind, R>(
+        &self,
+        body: impl FnOnce(&mut T) -> Result<R, ()>,
+    ) -> Option<Result<R, Errno>> {
+        if self.magic.load(Ordering::Acquire) != T::MAGIC || self.owner.load(Ordering::Relaxed) != thread() {
+            return None;
+        }
+        // Twice in one call it is an argument that is wrong.
+        let Ok(mut value) = self.value.try_borrow_mut() else { return Some(Err(Errno::INVALID)) };
+        let value = value.as_deref_mut()?;
+        debug_assert!(value.is::<T>());
+        // SAFETY: under a kind's magic word there is a value of that kind: `take` is the only one to put either there, and
+        // `retire` takes the word first. (To ask `Any` costs as much as all the rest.)
+        #[allow(unsafe_code)]
+        let value = unsafe { &mut *std::ptr::from_mut(value).cast::<T>() };
+        Some(body(value).map_err(|()| {
             self.magic.fetch_xor(POISON, Ordering::Relaxed);
             Errno::PANICKED
-        })
+        }))
     }
 
     /// Ends the object's life, after [`check_of`](Self::check_of): what it held.
