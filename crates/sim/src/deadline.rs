@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use softtimers_core::{Alarm, Config, Histogram, Slack, SoftTimers, Timestamp, TriggerState};
 
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{Experiment, Need, RunError};
 use crate::host::{Hardware, Host, States};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
@@ -101,8 +101,28 @@ pub static DEADLINE: Experiment = Experiment {
         Column::new("longest_us", "the longest").digits(1),
     ],
     sweep: &[("hardware", "each,lazy"), ("deadline", "10us,20us,50us,100us,200us,500us,1000us")],
+    needs: NEEDS,
+    check: |parameters| States::chosen(parameters, Streams::new(0)).map(drop),
     run,
 };
+
+const NEEDS: &[Need] = &[
+    Need {
+        of: &["mean"],
+        with: "the model's trigger states, not with a recording or idle yes,",
+        met: States::are_modelled,
+    },
+    Need {
+        of: &["states", "after-interrupt"],
+        with: "idle no",
+        met: |parameters| parameters.choice("idle") == "no",
+    },
+    Need {
+        of: &["set-cost"],
+        with: "hardware each or lazy",
+        met: |parameters| parameters.choice("hardware") != "tick",
+    },
+];
 
 const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_millis(1) };
 

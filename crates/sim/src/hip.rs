@@ -18,6 +18,7 @@
 mod account;
 mod experiment;
 pub mod fit;
+mod needs;
 pub mod paper;
 mod parameters;
 mod receiver;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use softtimers_core::{Histogram, Random, Trace};
 
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{Experiment, Need, RunError};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
@@ -80,6 +80,8 @@ pub static NOISE: Experiment = Experiment {
         Column::new("undelayed_wanted", "share of phases held up on none with that p").digits(4),
     ],
     sweep: &[("nodes", "1,10,32,100,320,1000")],
+    needs: NEEDS,
+    check: check,
     run,
 };
 
@@ -240,7 +242,27 @@ fn power(base: f64, exponent: u64) -> f64 {
     result
 }
 
+const NEEDS: &[Need] = &[Need {
+    of: &["phase", "p", "held-up", "p-long"],
+    with: "the model, not with stamps,",
+    met: |parameters| parameters.trace("stamps").is_none(),
+}];
+
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));
+    if nodes.saturating_mul(count) > MOST_DRAWN {
+        return Err(RunError::new(format_args!(
+            "nodes {nodes} times phases {count}: more than {MOST_DRAWN} are not drawn in a run"
+        )));
+    }
+    match parameters.trace("stamps") {
+        Some(stamps) if stamps.packets() < 2 => Err(RunError::new("stamps: one time alone is no phase")),
+        _ => Ok(()),
+    }
+}
+
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    check(parameters)?;
     let phases = match parameters.trace("stamps") {
         Some(stamps) => {
             Phases::of_stamps(stamps).ok_or_else(|| RunError::new("stamps: one time alone is no phase"))?
@@ -248,11 +270,6 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         None => model(parameters),
     };
     let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));
-    if nodes.saturating_mul(count) > MOST_DRAWN {
-        return Err(RunError::new(format_args!(
-            "nodes {nodes} times phases {count}: more than {MOST_DRAWN} are not drawn in a run"
-        )));
-    }
     let median = phases.median().max(1);
     let threshold = (median as f64 * parameters.real("threshold")) as u64;
     let Longest { mean, undelayed: none } =

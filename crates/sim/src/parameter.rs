@@ -31,6 +31,13 @@ pub enum Kind {
         /// The most.
         most: u64,
     },
+    /// So many a second, with or without a unit: `5kpps`.
+    PerSecond {
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
     /// A whole number, or `none` for no limit.
     Limit {
         /// The least.
@@ -61,7 +68,7 @@ pub enum Kind {
 /// What a parameter is set to.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Setting {
-    /// Of [`Kind::Count`].
+    /// Of [`Kind::Count`] and [`Kind::PerSecond`].
     Count(u64),
     /// Of [`Kind::Limit`].
     Limit(Option<u64>),
@@ -126,7 +133,7 @@ impl Parameters {
         self.settings.iter().map(|(name, setting)| (*name, setting))
     }
 
-    /// A [`Kind::Count`].
+    /// A [`Kind::Count`] or a [`Kind::PerSecond`].
     ///
     /// # Panics
     /// If it is none.

@@ -23,7 +23,7 @@ use softtimers_core::poll::{Aggregation, AggregationConfig, Interrupts, Policy, 
 use softtimers_core::{Rate, RateError};
 
 use crate::arrivals;
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{ALWAYS, Experiment, RunError};
 use crate::hip::{Account, Receiver, Timing};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
@@ -60,19 +60,19 @@ pub static POLLING: Experiment = Experiment {
         Parameter {
             name: "interrupt",
             about: "an interrupt with an empty handler (section 5.1)",
-            kind: TIME,
+            kind: COST,
             default: Setting::Time(Duration::from_nanos(4_450)),
         },
         Parameter {
             name: "poll",
             about: "reading the status of the interfaces",
-            kind: TIME,
+            kind: COST,
             default: Setting::Time(Duration::from_nanos(500)),
         },
         Parameter {
             name: "shift",
             about: "coming to packet processing with a cold cache, for each interrupt or poll that finds any",
-            kind: TIME,
+            kind: COST,
             default: Setting::Time(Duration::from_micros(2)),
         },
         Parameter {
@@ -101,9 +101,12 @@ pub static POLLING: Experiment = Experiment {
         Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
     ],
     sweep: &[("server", "apache,flash"), ("protocol", "http,p-http"), ("quota", "1,2,5,10,15")],
+    needs: &[],
+    check: ALWAYS,
     run,
 };
 
+const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) };
 const TIME: Kind = Kind::Time { least: Duration::from_nanos(1), most: Duration::from_secs(1) };
 
 /// A server, as far as packets concern it.

@@ -10,6 +10,8 @@
 //!     3  quota 5  rate 4000  …                          point k of part i of n: k ≡ i (mod n)
 //! ```
 
+mod fingerprint;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -20,7 +22,7 @@ use std::thread;
 
 use crate::experiment::{Experiment, RunError};
 use crate::parameter::{Parameters, Setting};
-use crate::streams::{Streams, digest};
+use crate::streams::Streams;
 use crate::table::Row;
 use crate::watch::{Steps, Watch};
 
@@ -40,6 +42,7 @@ pub struct Sweep {
     base: Parameters,
     axes: Vec<Axis>,
     seed: u64,
+    fingerprint: u64,
 }
 
 /// What one point found.
@@ -63,7 +66,8 @@ impl Sweep {
             assert!(!axis.values.is_empty(), "{} takes no value", axis.name);
             assert!(base.iter().any(|(name, _)| name == axis.name), "no parameter {}", axis.name);
         }
-        Sweep { experiment, base, axes, seed }
+        let fingerprint = fingerprint::fingerprint(experiment.name, &base, &axes, seed);
+        Sweep { experiment, base, axes, seed, fingerprint }
     }
 
     /// The experiment.
@@ -86,11 +90,43 @@ impl Sweep {
         self.axes.iter().map(|axis| axis.values.len()).fold(1, usize::saturating_mul)
     }
 
-    /// The same for the same sweep by the same version, so that parts of different ones are not mixed.
+    /// The same for the same sweep by the same version, so that parts of different ones are not mixed. A recording counts
+    /// by its packets.
     pub fn fingerprint(&self) -> u64 {
-        let Sweep { experiment, base, axes, seed } = self;
-        let name = experiment.name;
-        digest(format!("{} {name} {seed} {base:?} {axes:?}", env!("CARGO_PKG_VERSION")).as_bytes())
+        self.fingerprint
+    }
+
+    /// Whether each point can be run, and uses at some point each of the parameters that were `given` by name.
+    ///
+    /// # Errors
+    /// The first point that cannot be run, and how many more; or the first parameter that would change nothing.
+    ///
+    /// # Cost
+    /// Some hundred nanoseconds for each point: nothing is simulated.
+    pub fn check(&self, given: &[&str]) -> Result<(), PointError> {
+        let mut unused =
+            self.experiment.needs.iter().flat_map(|need| need.of.iter().map(move |name| (name, need)));
+        let mut unused: Vec<_> = unused.by_ref().filter(|(name, _)| given.contains(*name)).collect();
+        let mut first = None;
+        let mut others = 0u64;
+        for point in 0..self.points() {
+            let (parameters, at) = self.parameters(point);
+            match ((self.experiment.check)(&parameters), &first) {
+                (Ok(()), _) => unused.retain(|(_, need)| !(need.met)(&parameters)),
+                (Err(error), None) => first = Some(self.error(&at, error)),
+                (Err(_), Some(_)) => others += 1,
+            }
+        }
+        if let Some(first) = first {
+            return Err(PointError { others, ..first });
+        }
+        match unused.first() {
+            Some((name, need)) => {
+                let why = format!("{name}: used with {} only; it would change nothing here", need.with);
+                Err(PointError { at: vec![], error: RunError::new(why), others: 0 })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Runs the points of a part on so many threads, and hands their rows to `each` in order, for somebody who watches.
@@ -145,7 +181,8 @@ impl Sweep {
         })
     }
 
-    fn point(&self, point: usize, steps: &Steps) -> Result<PointRows, PointError> {
+    /// Of a point, and the values of the axes there.
+    fn parameters(&self, point: usize) -> (Parameters, Vec<String>) {
         let mut rest = point;
         let mut at = vec![];
         let mut parameters = self.base.clone();
@@ -156,12 +193,18 @@ impl Sweep {
             parameters = parameters.with(axis.name, setting.clone());
         }
         at.reverse();
+        (parameters, at)
+    }
+
+    fn error(&self, at: &[String], error: RunError) -> PointError {
+        let axes = self.axes.iter().zip(at).map(|(axis, text)| format!("{}={text}", axis.name));
+        PointError { at: axes.collect(), error, others: 0 }
+    }
+
+    fn point(&self, point: usize, steps: &Steps) -> Result<PointRows, PointError> {
+        let (parameters, at) = self.parameters(point);
         let found = (self.experiment.run)(&parameters, Streams::new(self.seed), steps);
-        let named = |error| {
-            let axes = self.axes.iter().zip(&at).map(|(axis, text)| format!("{}={text}", axis.name));
-            PointError { at: axes.collect(), error }
-        };
-        let rows = found.map_err(named)?;
+        let rows = found.map_err(|error| self.error(&at, error))?;
         let (name, columns) = (self.experiment.name, self.experiment.columns.len());
         assert!(
             !rows.is_empty() && rows.iter().all(|row| row.len() == columns),
@@ -176,6 +219,8 @@ impl Sweep {
 pub struct PointError {
     at: Vec<String>,
     error: RunError,
+    /// Points that cannot be run either.
+    others: u64,
 }
 
 impl fmt::Display for PointError {
@@ -183,7 +228,12 @@ impl fmt::Display for PointError {
         if !self.at.is_empty() {
             write!(f, "at {}: ", self.at.join(" "))?;
         }
-        self.error.fmt(f)
+        self.error.fmt(f)?;
+        match self.others {
+            0 => Ok(()),
+            1 => f.write_str("; one more point cannot be run"),
+            others => write!(f, "; {others} more points cannot be run"),
+        }
     }
 }
 
@@ -237,8 +287,10 @@ impl FromStr for Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Need;
     use crate::parameter::{Kind, Parameter};
     use crate::table::{Column, Value};
+    use softtimers_core::{Timestamp, TraceBuilder};
 
     static SQUARE: Experiment = Experiment {
         name: "square",
@@ -250,6 +302,8 @@ mod tests {
         ],
         columns: &[Column::new("sum", ""), Column::new("drawn", "")],
         sweep: &[],
+        needs: &[Need { of: &["y"], with: "an x below 50", met: |parameters| parameters.count("x") < 50 }],
+        check: lucky,
         run: square,
     };
     const ANY: Kind = Kind::Count { least: 0, most: 100 };
@@ -260,6 +314,11 @@ mod tests {
             return Err(RunError::new("x 13: brings bad luck"));
         }
         Ok(vec![vec![(x * x + y).into(), streams.of("drawn").below(1_000).into()]])
+    }
+
+    /// Seen without running.
+    fn lucky(parameters: &Parameters) -> Result<(), RunError> {
+        if parameters.count("x") == 17 { Err(RunError::new("x 17: a bad number")) } else { Ok(()) }
     }
 
     fn sweep(x: &[u64], y: &[u64]) -> Sweep {
@@ -318,7 +377,11 @@ mod tests {
         let mut taken = 0;
         let result = sweep.run(Part::default(), NonZeroUsize::MIN, &Watch::new(), |_| {
             taken += 1;
-            if taken == 2 { Err(PointError { at: vec![], error: RunError::new("full") }) } else { Ok(()) }
+            if taken == 2 {
+                Err(PointError { at: vec![], error: RunError::new("full"), others: 0 })
+            } else {
+                Ok(())
+            }
         });
         assert_eq!((taken, result.unwrap_err().to_string()), (2, "full".to_owned()));
     }
@@ -328,6 +391,38 @@ mod tests {
         let one = sweep(&[1, 2], &[0]);
         assert_eq!(one.fingerprint(), sweep(&[1, 2], &[0]).fingerprint());
         assert_ne!(one.fingerprint(), sweep(&[1, 3], &[0]).fingerprint());
-        assert_ne!(one.fingerprint(), Sweep { seed: 8, ..one.clone() }.fingerprint());
+        let other_seed = Sweep::new(&SQUARE, one.base.clone(), one.axes.clone(), 8);
+        assert_ne!(one.fingerprint(), other_seed.fingerprint());
+    }
+
+    /// Of the same length, in packets and in time, and not the same.
+    #[test]
+    fn recordings_are_told_apart_by_their_packets() {
+        let of = |micros: [u64; 3], last: u16| {
+            let mut builder = TraceBuilder::default();
+            for at in micros {
+                builder.push(Timestamp::from_micros(at), 100 + last * u16::from(at > 0));
+            }
+            let base =
+                Parameters::new(crate::hip::HIP.parameters).with("trace", Setting::Trace(builder.finish()));
+            Sweep::new(&crate::hip::HIP, base, vec![], 1).fingerprint()
+        };
+        assert_eq!(of([0, 10, 100], 0), of([0, 10, 100], 0));
+        assert_ne!(of([0, 10, 100], 0), of([0, 90, 100], 0), "other times");
+        assert_ne!(of([0, 10, 100], 0), of([0, 10, 100], 1), "other lengths");
+    }
+
+    #[test]
+    fn impossible_points_are_found_before_any_is_run() {
+        assert_eq!(sweep(&[1, 13], &[0]).check(&[]), Ok(()));
+        let refused = |x: &[u64], given: &[&str]| sweep(x, &[0, 1]).check(given).unwrap_err().to_string();
+        assert_eq!(refused(&[1, 17], &[]), "at x=17 y=0: x 17: a bad number; one more point cannot be run");
+        // What no point uses; one that does is enough.
+        assert_eq!(
+            refused(&[50, 51], &["x", "y"]),
+            "y: used with an x below 50 only; it would change nothing here"
+        );
+        assert_eq!(sweep(&[50, 51], &[0, 1]).check(&["x"]), Ok(()));
+        assert_eq!(sweep(&[49, 51], &[0, 1]).check(&["x", "y"]), Ok(()));
     }
 }

@@ -4,7 +4,7 @@
 use softtimers_core::Trace;
 
 use crate::arrivals::Bursts;
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{ALWAYS, Experiment, RunError};
 use crate::parameter::Parameters;
 use crate::streams::Streams;
 use crate::table::{Column, Row, Value};
@@ -48,6 +48,8 @@ pub static HIP_TRACES: Experiment = Experiment {
         Column::new("error", "sum of squared relative errors over seven figures of Table 3").digits(4),
     ],
     sweep: &[("synthetic", "t-high-1,t-high-2,t-med-1,t-med-2,t-low-1,t-low-2")],
+    needs: &[],
+    check: ALWAYS,
     run,
 };
 

@@ -20,6 +20,11 @@ impl States {
         default: Setting::Trace(None),
     };
 
+    /// Whether those are the model's.
+    pub(crate) fn are_modelled(parameters: &Parameters) -> bool {
+        parameters.choice("idle") == "no" && parameters.trace("states").is_none()
+    }
+
     /// Those that the parameters `idle`, `states` and `mean` ask for.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ use softtimers_core::Timestamp;
 use super::config::{Config, Consumer, Kernel};
 use super::costs::{Costs, WIRE};
 use super::router::Router;
+use crate::experiment::Need;
 use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
 /// One row for a burst.
@@ -53,8 +54,13 @@ pub static BURST: Experiment = Experiment {
         Column::new("last_us", "likewise"),
     ],
     sweep: &[("kernel", "ultrix,no-polling,polled,eager"), ("burst", "1,2,3,4,8,16")],
+    needs: NEEDS,
+    check: |parameters| run(parameters, Streams::new(0), &Steps::unwatched()).map(drop),
     run,
 };
+
+const NEEDS: &[Need] =
+    &[Need { of: &["gap"], with: "a burst of two or more", met: |parameters| parameters.count("burst") > 1 }];
 
 fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
     let kernel = parameters.choice("kernel");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::closed::Closed;
 use super::config::{Config, Consumer, Kernel, TransmitPriority};
 use super::generator::Spacing;
+use super::needs;
 use super::router::Router;
 use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
@@ -22,6 +23,8 @@ pub static LIVELOCK: Experiment = Experiment {
         ("kernel", "unmodified,no-polling,polled,high-ipl"),
         ("rate", "1000,2000,3000,4000,5000,6000,7000,8000,9000,10000,11000,12000"),
     ],
+    needs: needs::LIVELOCK,
+    check: |parameters| config(parameters).map(drop),
     run,
 };
 
@@ -89,7 +92,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "rate",
         about: "Packets a second that arrive",
-        kind: Kind::Count { least: 0, most: 14_880 },
+        kind: Kind::PerSecond { least: 0, most: 14_880 },
         default: Setting::Count(8_000),
     },
     Parameter {
@@ -180,7 +183,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "cost",
         about: "% of the paper's machine that each step costs (5.4)",
-        kind: Kind::Count { least: 1, most: 10_000 },
+        kind: Kind::Count { least: 0, most: 10_000 },
         default: Setting::Count(100),
     },
     Parameter {

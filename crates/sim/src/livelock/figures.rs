@@ -7,6 +7,7 @@ use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
 
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;
+use crate::experiment::ALWAYS;
 use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
 /// Figures 2, 5, 6, 7, 9 and 10, whose numbers in the earlier version of the paper, 6-1 to 7-1, are used here.
@@ -39,6 +40,8 @@ pub static FIGURES: Experiment = Experiment {
         Column::share("user_share", "what the model has"),
     ],
     sweep: &[("figure", "6-1,6-3,6-4,6-5,6-6,7-1")],
+    needs: &[],
+    check: ALWAYS,
     run,
 };
 

@@ -5,6 +5,7 @@ use softtimers_core::poll::{Behaviour, Curve, LossFree, Point};
 use super::closed::Closed;
 use super::config::Config;
 use super::experiment::{PARAMETERS, config};
+use super::needs;
 use super::router::Router;
 use crate::{Column, Experiment, Parameters, Row, RunError, Steps, Streams};
 
@@ -13,7 +14,7 @@ pub static MLFRR: Experiment = Experiment {
     name: "livelock-mlfrr",
     about: "The loss-free rate of each kernel and its behaviour beyond (livelock paper, 3.1, 4.2, 6.6.2)",
     details: "The loss-free rate is searched for by doubling and halving, the curve has thirty rates up to what the wire \
-              carries. --rate is not used.",
+              carries; --rate is for livelock alone.",
     parameters: PARAMETERS,
     columns: &[
         Column::new("kernel", "which kernel"),
@@ -26,6 +27,8 @@ pub static MLFRR: Experiment = Experiment {
         Column::new("livelock_pps", "from which rate on nothing comes through, by the closed form"),
     ],
     sweep: &[("kernel", "unmodified,no-polling,polled,high-ipl,clocked")],
+    needs: needs::MLFRR,
+    check: |parameters| config(parameters).map(drop),
     run,
 };
 

@@ -9,6 +9,7 @@ use softtimers_core::poll::{FeedbackConfig, Quota};
 
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;
+use crate::experiment::Need;
 use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
 
 /// Packets captured by packets sent.
@@ -21,7 +22,7 @@ pub static MONITOR: Experiment = Experiment {
         Parameter {
             name: "rate",
             about: "Packets a second on the network",
-            kind: Kind::Count { least: 0, most: 14_880 },
+            kind: Kind::PerSecond { least: 0, most: 14_880 },
             default: Setting::Count(9_000),
         },
         Parameter {
@@ -74,22 +75,28 @@ pub static MONITOR: Experiment = Experiment {
         ("feedback", "no,yes"),
         ("rate", "2000,4000,5000,6000,7000,8000,9000,10000,11000,12000"),
     ],
+    needs: NEEDS,
+    check: |parameters| feedback(parameters).map(drop),
     run,
 };
 
-fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+const NEEDS: &[Need] =
+    &[Need { of: &["room"], with: "feedback yes", met: |parameters| parameters.choice("feedback") == "yes" }];
+
+fn feedback(parameters: &Parameters) -> Result<Option<FeedbackConfig>, RunError> {
     let (queue, room) = (parameters.count_u32("queue"), parameters.count_u32("room"));
-    let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
     let wanted = parameters.choice("feedback") == "yes";
-    let feedback = wanted
-        .then(|| FeedbackConfig::monitor(queue, room))
-        .transpose()
-        .map_err(|_| RunError::new(format_args!("room {room}: a queue of {queue} has at most {queue}")))?;
+    let refused = |_| RunError::new(format_args!("room {room}: a queue of {queue} has at most {queue}"));
+    wanted.then(|| FeedbackConfig::monitor(queue, room)).transpose().map_err(refused)
+}
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
     let config = Config {
         consumer: Consumer::Monitor,
         quota: Quota::new(quota, quota),
-        feedback,
-        queue,
+        feedback: feedback(parameters)?,
+        queue: parameters.count_u32("queue"),
         process: Some((FILTER, if parameters.choice("file") == "disk" { DISK } else { NULL })),
         duration: parameters.time("duration"),
         ..Config::new(Kernel::Polled, parameters.count("rate"))
