@@ -208,7 +208,7 @@ fn what_cannot_be_is_refused() {
     for (words, parts) in [
         ("sim livelock --rate 14881", &["'14881'", "from 0 to 14880"][..]),
         ("sim livelock --quota 0", &["'0'", "or none"]),
-        ("sim livelock --cost 1%", &["'1%'", "from 1 to 10000"]),
+        ("sim livelock --cost 1%", &["'1%'", "from 0 to 10000"]),
         ("sim livelock --sweep quota", &["'quota'", "NAME=A,B"]),
         ("sim livelock --sweep nosuch=1", &["nosuch", "no such parameter", "kernel, rate"]),
         ("sim livelock --sweep quota=5,x", &["quota=x", "from 1"]),

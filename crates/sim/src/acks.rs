@@ -76,13 +76,13 @@ pub static ACKS: Experiment = Experiment {
             name: "protocol",
             about: "What a packet costs the receiver's kernel, before anybody reads",
             kind: COST,
-            default: Setting::Time(Duration::from_micros(20)),
+            default: Setting::Time(PAPERS.protocol),
         },
         Parameter {
             name: "read",
             about: "and its application",
             kind: COST,
-            default: Setting::Time(Duration::from_micros(40)),
+            default: Setting::Time(PAPERS.read),
         },
         Parameter {
             name: "duration",
@@ -106,11 +106,13 @@ pub static ACKS: Experiment = Experiment {
 };
 
 pub(crate) const MBIT: Kind = Kind::Count { least: 1, most: 100_000 };
+const PAPERS: crate::constants::Acks = crate::Machine::PAPERS.acks;
 const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) };
 
-/// The link's rate, for packets of 1,500 bytes.
+/// The link's rate, in packets.
 pub(crate) fn capacity(parameters: &Parameters) -> Result<Rate, RunError> {
-    Rate::of_bits(parameters.count("mbit") * 1_000_000, 1_500).map_err(RunError::new)
+    Rate::of_bits(parameters.count("mbit") * 1_000_000, parameters.machine().path.segment)
+        .map_err(RunError::new)
 }
 
 const NEEDS: &[Need] = &[
@@ -148,6 +150,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
         ..Receiver::new(parameters.time("protocol"), parameters.time("read"))
     };
     let path = Path {
+        access_link: parameters.machine().path.access_link,
         answer,
         window: parameters.count("window"),
         link,

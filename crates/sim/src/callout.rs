@@ -63,6 +63,7 @@ pub static CALLOUT: Experiment = Experiment {
     run,
 };
 
+const PAPERS: crate::constants::Callout = crate::Machine::PAPERS.callout;
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "kernel",
@@ -80,7 +81,7 @@ const PARAMETERS: &[Parameter] = &[
         name: "kernel-timers",
         about: "Others, of the kernel: \"only five or six\"",
         kind: Kind::Count { least: 0, most: 1_000 },
-        default: Setting::Count(5),
+        default: Setting::Count(PAPERS.kernel_timers),
     },
     Parameter {
         name: "iterations",
@@ -140,13 +141,13 @@ const PARAMETERS: &[Parameter] = &[
         name: "instruction",
         about: "Of 22 for each timer passed by, the old list's 1.324 us a timer are 60 ns each",
         kind: Kind::Time { least: Duration::ZERO, most: Duration::from_micros(10) },
-        default: Setting::Time(Duration::from_nanos(60)),
+        default: Setting::Time(PAPERS.instruction),
     },
     Parameter {
         name: "call",
         about: "setitimer around it: what is left of the old list's 136.7 us without others",
         kind: Kind::Time { least: Duration::ZERO, most: Duration::from_millis(100) },
-        default: Setting::Time(Duration::from_nanos(124_600)),
+        default: Setting::Time(PAPERS.call),
     },
 ];
 
@@ -217,7 +218,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         buckets.into(),
         per_tick(machine.occupancy.looks()).into(),
         per_tick(found.outstanding).map(|sum| sum / buckets as f64).into(),
-        micros((12 * scanned * machine.instruction) as f64).into(),
+        micros((parameters.machine().callout.wheel_traversed * scanned * machine.instruction) as f64).into(),
         (cancels as f64 / iterations as f64).into(),
         found.expired.into(),
         (found.busy as f64 / machine.now.max(1) as f64).into(),

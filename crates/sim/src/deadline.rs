@@ -58,7 +58,7 @@ pub static DEADLINE: Experiment = Experiment {
             name: "mean",
             about: "Mean time between trigger states (5.2: Flash, 500 MHz)",
             kind: States::MEANS,
-            default: Setting::Time(Duration::from_nanos(12_450)),
+            default: Setting::Time(PAPERS.mean),
         },
         States::RECORDING,
         Parameter {
@@ -71,13 +71,13 @@ pub static DEADLINE: Experiment = Experiment {
             name: "set-cost",
             about: "To set the timer or take it back: a register",
             kind: COST,
-            default: Setting::Time(Duration::from_nanos(125)),
+            default: Setting::Time(PAPERS.set),
         },
         Parameter {
             name: "interrupt-cost",
             about: "Of an interrupt, with what it does to the cache",
             kind: COST,
-            default: Setting::Time(Duration::from_nanos(1_700)),
+            default: Setting::Time(PAPERS.interrupt),
         },
         Parameter {
             name: "duration",
@@ -124,6 +124,7 @@ const NEEDS: &[Need] = &[
     },
 ];
 
+const PAPERS: crate::constants::Deadline = crate::Machine::PAPERS.deadline;
 const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_millis(1) };
 
 /// What the text says of Table XIII, whose body is lost: deadline in microseconds, the share of events that

@@ -66,7 +66,7 @@ pub static FRAMERATE: Experiment = Experiment {
             name: "work",
             about: "To decode and show a frame",
             kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
-            default: Setting::Time(Duration::from_millis(1)),
+            default: Setting::Time(crate::Machine::PAPERS.framerate.work),
         },
     ],
     columns: &[
@@ -138,8 +138,9 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
 struct Player {
     rate: Rate,
     work: Duration,
-    /// The next frame, of so many.
+    /// The next frame.
     next: u64,
+    /// Of the film.
     frames: u64,
     /// Of the frames shown, in nanoseconds.
     lateness: Histogram,
@@ -160,7 +161,8 @@ impl Player {
     /// than it is ready.
     fn play(&mut self, now: Timestamp) -> Sleep {
         let mut now = now;
-        while self.next < self.frames {
+        let end = self.due(self.frames);
+        while now <= end {
             while self.due(self.next + 1) <= now {
                 self.next += 1;
             }

@@ -33,6 +33,7 @@ pub use experiment::HIP;
 pub use receiver::{Event, Receiver};
 pub use scheme::{Scheme, Settings};
 pub use table_1::HIP_TRACES;
+pub(crate) use table_1::traces_of;
 pub use timing::{Passing, Soft, Timing};
 
 #[cfg(test)]

@@ -48,19 +48,19 @@ pub static NOISE: Experiment = Experiment {
             name: "p",
             about: "share of phases that are held up (section 2.2, figure 3)",
             kind: SHARE,
-            default: Setting::Real(0.01),
+            default: Setting::Real(PAPERS.p),
         },
         Parameter {
             name: "held-up",
             about: "such a phase, as a multiple of others (section 2.2)",
             kind: TIMES,
-            default: Setting::Real(1.6),
+            default: Setting::Real(PAPERS.held_up),
         },
         Parameter {
             name: "p-long",
             about: "share of those that take twice as long as others: rare, and what a large machine waits for",
             kind: SHARE,
-            default: Setting::Real(0.05),
+            default: Setting::Real(PAPERS.p_long),
         },
         Parameter {
             name: "threshold",
@@ -85,6 +85,7 @@ pub static NOISE: Experiment = Experiment {
     run,
 };
 
+const PAPERS: crate::constants::Noise = crate::Machine::PAPERS.noise;
 const COUNT: Kind = Kind::Count { least: 1, most: 1_000_000 };
 const TIME: Kind = Kind::Time { least: Duration::from_nanos(1_000), most: Duration::from_secs(3_600) };
 const SHARE: Kind = Kind::Real { least: 0.0, most: 1.0 };

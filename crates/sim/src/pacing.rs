@@ -76,7 +76,7 @@ const PARAMETERS: &[Parameter] = &[
         name: "mean",
         about: "Mean time between trigger states (5.2: Apache, 300 MHz)",
         kind: States::MEANS,
-        default: Setting::Time(States::MEAN),
+        default: Setting::Time(PAPERS.mean),
     },
     States::RECORDING,
     Parameter {
@@ -89,13 +89,13 @@ const PARAMETERS: &[Parameter] = &[
         name: "disabled",
         about: "Of --strategy interrupts: the longest time that interrupts are disabled; each up to it",
         kind: GAP,
-        default: Setting::Time(Duration::from_micros(245)),
+        default: Setting::Time(PAPERS.disabled),
     },
     Parameter {
         name: "disabled-every",
         about: "and on average so often",
         kind: GAP,
-        default: Setting::Time(Duration::from_micros(1_225)),
+        default: Setting::Time(PAPERS.disabled_every),
     },
     Parameter {
         name: "duration",
@@ -104,6 +104,7 @@ const PARAMETERS: &[Parameter] = &[
         default: Setting::Time(Duration::from_secs(4)),
     },
 ];
+const PAPERS: crate::constants::Pacing = crate::Machine::PAPERS.pacing;
 const GAP: Kind = Kind::Time { least: Duration::from_micros(1), most: Duration::from_secs(1) };
 
 const COLUMNS: &[Column] = &[

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use softtimers_core::Trace;
 
+use crate::constants::Machine;
+
 /// One thing that can be set.
 #[derive(Clone, Debug)]
 pub struct Parameter {
@@ -108,13 +110,14 @@ impl fmt::Display for Setting {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameters {
     settings: Vec<(&'static str, Setting)>,
+    machine: Machine,
 }
 
 impl Parameters {
-    /// The defaults.
+    /// The defaults, on the papers' machines.
     pub fn new(parameters: &[Parameter]) -> Self {
         let settings = parameters.iter().map(|parameter| (parameter.name, parameter.default.clone()));
-        Parameters { settings: settings.collect() }
+        Parameters { settings: settings.collect(), machine: Machine::PAPERS }
     }
 
     /// With `name` set to this.
@@ -126,6 +129,17 @@ impl Parameters {
         let found = self.settings.iter_mut().find(|(known, _)| *known == name);
         found.unwrap_or_else(|| panic!("no parameter {name}")).1 = setting;
         self
+    }
+
+    /// On another machine. [`Parameters::on`] has the defaults that come with it, too.
+    #[must_use]
+    pub(crate) fn with_machine(self, machine: Machine) -> Self {
+        Parameters { machine, ..self }
+    }
+
+    /// What the experiment's machine is made of: the only numbers that it has beside its parameters.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// All, in the order of the experiment.

@@ -61,19 +61,19 @@ pub static POLLING: Experiment = Experiment {
             name: "interrupt",
             about: "an interrupt with an empty handler (section 5.1)",
             kind: COST,
-            default: Setting::Time(Duration::from_nanos(4_450)),
+            default: Setting::Time(PAPERS.interrupt),
         },
         Parameter {
             name: "poll",
             about: "reading the status of the interfaces",
             kind: COST,
-            default: Setting::Time(Duration::from_nanos(500)),
+            default: Setting::Time(PAPERS.poll),
         },
         Parameter {
             name: "shift",
             about: "coming to packet processing with a cold cache, for each interrupt or poll that finds any",
             kind: COST,
-            default: Setting::Time(Duration::from_micros(2)),
+            default: Setting::Time(PAPERS.shift),
         },
         Parameter {
             name: "longest",
@@ -106,6 +106,7 @@ pub static POLLING: Experiment = Experiment {
     run,
 };
 
+const PAPERS: crate::constants::Polling = crate::Machine::PAPERS.polling;
 const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) };
 const TIME: Kind = Kind::Time { least: Duration::from_nanos(1), most: Duration::from_secs(1) };
 
@@ -122,14 +123,15 @@ struct Server {
 
 impl Server {
     fn of(parameters: &Parameters) -> Self {
+        let of = &parameters.machine().polling;
         let (request, pollution) = match parameters.choice("server") {
-            "flash" => (Duration::from_micros(600), Duration::from_nanos(1_600)),
-            _ => (Duration::from_micros(1_200), Duration::from_nanos(800)),
+            "flash" => (of.flash_request, of.flash_pollution),
+            _ => (of.apache_request, of.apache_pollution),
         };
         match parameters.choice("protocol") {
             // Neither set-up nor end of a connection: a request, five segments, the ACKs of every second one.
-            "p-http" => Server { request: request / 2, packets: 9, pollution },
-            _ => Server { request, packets: 16, pollution },
+            "p-http" => Server { request: request / 2, packets: of.p_http_packets, pollution },
+            _ => Server { request, packets: of.http_packets, pollution },
         }
     }
 

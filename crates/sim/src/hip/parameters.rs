@@ -67,10 +67,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         "those below, or of the CM-5, of EARTH-MANNA (section 5), of a UDP socket on Linux",
         &["table-2", "cm5", "manna", "udp"],
     ),
-    cost("interrupt", "V_I: an interrupt (Table 2)", Costs::HIP.interrupt),
-    cost("poll", "V_P: a poll (Table 2)", Costs::HIP.poll),
-    cost("transfer", "V(B) for 1500 bytes, to which it is proportional (Table 2)", Costs::HIP.transfer),
-    cost("switch", "V_S: enabling or disabling interrupts (Table 2)", Costs::HIP.switch),
+    cost("interrupt", "V_I: an interrupt (Table 2)", PAPERS.interrupt),
+    cost("poll", "V_P: a poll (Table 2)", PAPERS.poll),
+    cost("transfer", "V(B) for 1500 bytes, to which it is proportional (Table 2)", PAPERS.transfer),
+    cost("switch", "V_S: enabling or disabling interrupts (Table 2)", PAPERS.switch),
     time("soft-t-min", "shortest period of hip-soft", Settings::PAPER.soft_shortest),
     time(
         "period",
@@ -97,6 +97,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         2.0,
     ),
 ];
+
+const PAPERS: crate::constants::Hip = crate::Machine::PAPERS.hip;
 
 /// Of the text: section 3's, section 6's.
 pub(super) const READINGS: &[&str] = &["counter", "event"];

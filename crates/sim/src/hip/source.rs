@@ -56,9 +56,13 @@ pub(super) fn check(parameters: &Parameters) -> Result<(), RunError> {
 
 fn of_paper(index: usize, parameters: &Parameters, streams: Streams) -> Result<Source, RunError> {
     let paper = &TRACES[index];
-    let trace = traces::lan(paper, traces::fitted(reading(parameters, "fitted"))[index])
-        .trace(streams)
-        .map_err(RunError::new)?;
+    let trace = traces::lan(
+        &parameters.machine().hip_traces,
+        paper,
+        traces::fitted(&parameters.machine().hip_traces, reading(parameters, "fitted"))[index],
+    )
+    .trace(streams)
+    .map_err(RunError::new)?;
     Ok(Source { name: paper.name, packets: arrivals::of_trace(&trace).collect(), paper: Some(paper) })
 }
 

@@ -35,7 +35,11 @@ impl States {
             Some(trace) => States::recorded(trace).ok_or_else(|| {
                 RunError::new("states: a recording in which no time passes has no trigger states")
             }),
-            None => Ok(States::model(parameters.time("mean"), &mut streams.of("states"))),
+            None => Ok(States::model(
+                &parameters.machine().pacing,
+                parameters.time("mean"),
+                &mut streams.of("states"),
+            )),
         }
     }
 }

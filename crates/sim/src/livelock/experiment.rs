@@ -125,7 +125,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         kind: YES_NO,
         default: Setting::Choice("no"),
     },
-    Parameter { name: "queue", about: "Room in that", kind: QUEUE, default: Setting::Count(32) },
+    Parameter {
+        name: "queue",
+        about: "Room in that",
+        kind: QUEUE,
+        default: Setting::Count(PAPERS.process_queue as u64),
+    },
     Parameter {
         name: "high",
         about: "% at which it shuts input",
@@ -196,7 +201,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         name: "ring",
         about: "Packets that the interface holds",
         kind: QUEUE,
-        default: Setting::Count(32),
+        default: Setting::Count(PAPERS.ring as u64),
     },
     Parameter {
         name: "duration",
@@ -205,6 +210,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         default: Setting::Time(Duration::from_secs(2)),
     },
 ];
+const PAPERS: crate::constants::Livelock = crate::Machine::PAPERS.livelock;
 const YES_NO: Kind = Kind::Choice(&["no", "yes"]);
 const QUEUE: Kind = Kind::Count { least: 1, most: 65_536 };
 const PERCENT: Kind = Kind::Count { least: 0, most: 100 };
@@ -256,7 +262,7 @@ pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
         ring: parameters.count_u32("ring"),
         queue: parameters.count_u32("queue"),
         duration: parameters.time("duration"),
-        ..Config::new(kernel, parameters.count("rate"))
+        ..Config::new(kernel, parameters.count("rate")).on(parameters.machine().livelock)
     };
     Ok(config)
 }

@@ -50,7 +50,11 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let wanted = || points().filter(|point| point.figure == figure);
     let all = wanted().count() as u64;
     let rows = wanted().zip(0..).map(|(point, number)| {
-        let config = Config { duration, rate: point.input.round() as u64, ..series(point.series) };
+        let config = Config {
+            duration,
+            rate: point.input.round() as u64,
+            ..series(point.series).on(parameters.machine().livelock)
+        };
         let found = Router::new(config, streams).run_in(steps, number, all);
         let (rates, shares) = if config.user {
             ([None; 2], [Some(point.output / 100.0), Some(found.share(found.user))])
@@ -119,7 +123,7 @@ pub fn series(name: &str) -> Config {
 }
 
 fn paper_feedback() -> Option<FeedbackConfig> {
-    FeedbackConfig::preset(Preset::Paper, super::costs::SCREEN_QUEUE).ok()
+    FeedbackConfig::preset(Preset::Paper, crate::Machine::PAPERS.livelock.process_queue).ok()
 }
 
 const DIGITISED: &str = include_str!("figures.csv");

@@ -35,7 +35,8 @@ pub static MLFRR: Experiment = Experiment {
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let config = config(parameters)?;
     let at = |rate, run| Router::new(Config { rate, ..config }, streams).run_in(steps, run, SEARCH + RATES);
-    let mut search = LossFree::new(100, WIRE_PPS);
+    let wire = (1_000_000_000 / config.machine.wire.as_nanos().max(1)) as u64;
+    let mut search = LossFree::new(100, wire);
     let mut runs = 0;
     while let Some(rate) = search.rate() {
         let drops = at(rate, runs.min(SEARCH - 1)).drops;
@@ -44,7 +45,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     }
     let points: Vec<_> = (1..=RATES)
         .map(|step| {
-            let offered = WIRE_PPS * step / RATES;
+            let offered = wire * step / RATES;
             let found = at(offered, SEARCH + step - 1);
             Point { offered: found.rate(found.arrived) as u64, delivered: found.rate(found.delivered) as u64 }
         })
@@ -69,8 +70,6 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     ]])
 }
 
-/// What the wire carries.
-const WIRE_PPS: u64 = 14_880;
 const RATES: u64 = 30;
 /// Runs that the search takes, nearly: for whoever watches.
 const SEARCH: u64 = 20;

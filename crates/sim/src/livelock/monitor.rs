@@ -9,6 +9,7 @@ use softtimers_core::poll::{FeedbackConfig, Quota};
 
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;
+use crate::constants::Monitor;
 use crate::experiment::Need;
 use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
 
@@ -41,7 +42,7 @@ pub static MONITOR: Experiment = Experiment {
             name: "queue",
             about: "Room in the queue to tcpdump",
             kind: Kind::Count { least: 1, most: 65_536 },
-            default: Setting::Count(32),
+            default: Setting::Count(crate::Machine::PAPERS.livelock.process_queue as u64),
         },
         Parameter {
             name: "room",
@@ -92,14 +93,15 @@ fn feedback(parameters: &Parameters) -> Result<Option<FeedbackConfig>, RunError>
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
+    let Monitor { filter, disk, null } = parameters.machine().monitor;
     let config = Config {
         consumer: Consumer::Monitor,
         quota: Quota::new(quota, quota),
         feedback: feedback(parameters)?,
         queue: parameters.count_u32("queue"),
-        process: Some((FILTER, if parameters.choice("file") == "disk" { DISK } else { NULL })),
+        process: Some((filter, if parameters.choice("file") == "disk" { disk } else { null })),
         duration: parameters.time("duration"),
-        ..Config::new(Kernel::Polled, parameters.count("rate"))
+        ..Config::new(Kernel::Polled, parameters.count("rate")).on(parameters.machine().livelock)
     };
     let found = Router::new(config, streams).run_in(steps, 0, 1);
     let share = |count: u64| count as f64 / found.arrived.max(1) as f64;
@@ -112,10 +114,3 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         share(found.drops.process).into(),
     ]])
 }
-
-/// The packet filter, and its queue: with the driver's work little enough that nearly nothing is dropped by the interface.
-const FILTER: Duration = Duration::from_micros(20);
-/// So that 7,700 packets/s are captured of 9,000.
-const DISK: Duration = Duration::from_micros(75);
-/// Little enough that the fastest generator, some 11,000 packets/s, does not quite saturate it.
-const NULL: Duration = Duration::from_micros(22);
