@@ -46,7 +46,7 @@ impl Intervals {
     }
 
     /// The share that is longer, in percent.
-    fn over(&self, micros: u32) -> f64 {
+    pub(crate) fn over(&self, micros: u32) -> f64 {
         let most = self.sorted.partition_point(|&gap| gap <= micros * 1_000);
         (self.sorted.len() - most) as f64 / self.sorted.len() as f64 * 100.0
     }

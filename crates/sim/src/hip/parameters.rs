@@ -72,6 +72,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     cost("transfer", "V(B) for 1500 bytes, to which it is proportional (Table 2)", PAPERS.transfer),
     cost("switch", "V_S: enabling or disabling interrupts (Table 2)", PAPERS.switch),
     time("soft-t-min", "shortest period of hip-soft", Settings::PAPER.soft_shortest),
+    choice(
+        "soft-reading",
+        "the reading of hip-soft: its event is moved at each arrival, or set at a poll and left alone",
+        &["event", "counter"],
+    ),
     time(
         "period",
         "of constant and clocked; the paper names 250us to 2ms (section 5)",
@@ -171,6 +176,7 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
     Ok(Settings {
         hip,
         soft_shortest: parameters.time("soft-t-min"),
+        soft_reading: reading(parameters, "soft-reading"),
         costs: costs(parameters),
         period: parameters.time("period"),
         watchdog: parameters.time("watchdog"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::hip::{Costs, HipConfig, Rounding};
+use softtimers_core::poll::hip::{Costs, HipConfig, Reading, Rounding};
 use softtimers_core::poll::{
     BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, Policy, Preset, SpinThenBlock,
     Watchdog,
@@ -86,6 +86,8 @@ pub struct Settings {
     pub hip: HipConfig,
     /// The shortest period of HIP on soft timers.
     pub soft_shortest: Duration,
+    /// When a period takes effect there: a soft event can be moved at any time, where the clock's counter runs out first.
+    pub soft_reading: Reading,
     /// Of looking.
     pub costs: Costs,
     /// Of constant polling and of clocked interrupts.
@@ -105,6 +107,7 @@ impl Settings {
     pub const PAPER: Settings = Settings {
         hip: HipConfig::preset(Preset::Paper),
         soft_shortest: Duration::from_micros(100),
+        soft_reading: Reading::Event,
         costs: Costs::HIP,
         period: Duration::from_millis(1),
         watchdog: Duration::from_micros(50),
@@ -160,7 +163,8 @@ impl Settings {
             Scheme::Hip => Box::new(Hip::new(self.hip)),
             Scheme::HipSoft => {
                 let shortest = self.soft_shortest.min(self.hip.longest);
-                Box::new(Hip::new(HipConfig { shortest, rounding: Rounding::None, ..self.hip }))
+                let reading = self.soft_reading;
+                Box::new(Hip::new(HipConfig { shortest, reading, rounding: Rounding::None, ..self.hip }))
             }
             Scheme::Constant | Scheme::Clocked => Box::new(ConstantPeriod::new(self.period)),
             Scheme::BusyWait => Box::new(BusyWait),

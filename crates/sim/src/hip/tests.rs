@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::hip::{Costs, Deviation, HipConfig, Rounding};
+use softtimers_core::poll::hip::{Costs, Deviation, HipConfig, Reading, Rounding};
 use softtimers_core::poll::{Factor, Preset};
 use softtimers_core::{Timestamp, Trace, TraceBuilder};
 
@@ -85,22 +85,39 @@ fn polling_costs_more_the_less_there_is_to_poll() {
     }
 }
 
+/// Overheads by [`Scheme::TABLE_3`], each the mean of the [`DRAWINGS`] of a trace: the paper's is of one recording, of
+/// which a drawing is only as much as chance left of it.
+fn mean_overheads(settings: &Settings, fitted: &[arrivals::Bursts; 6]) -> [[f64; 3]; 6] {
+    std::array::from_fn(|index| {
+        let mut means = [0.0; 3];
+        for seed in DRAWINGS {
+            let trace = traces::lan(&TRACES[index], fitted[index]).trace(Streams::new(seed)).unwrap();
+            let found = Scheme::TABLE_3.map(|scheme| run(scheme, settings, &trace).overhead_us());
+            means.iter_mut().zip(found).for_each(|(mean, found)| *mean += found / DRAWINGS.count() as f64);
+        }
+        means
+    })
+}
+
+const DRAWINGS: std::ops::Range<u64> = 1..9;
+
+/// Table 3: "for lower input rates it consistently introduces a lower overhead than the interrupt-based and
+/// polling-based schemes", and at high ones that of polling, 0.9, almost six times below interrupts (§6).
 #[test]
 fn the_hybrid_costs_least_and_a_sixth_at_high_rates() {
-    for config in READINGS {
-        let settings = with(config);
-        for seed in SEEDS {
-            for (row, trace) in table_1(seed) {
-                let [interrupts, polling, hip] =
-                    Scheme::TABLE_3.map(|scheme| run(scheme, &settings, &trace).overhead_us());
-                let name = row.name;
-                if name.starts_with("t-high") {
-                    // No more than polling, but for a few interrupts: the paper prints 0.9 for both.
-                    assert!(hip < polling + 0.15, "{name}: {hip} and {polling}");
-                    assert!((5.0..7.0).contains(&(interrupts / hip)), "{name}: {hip} of {interrupts}");
-                } else {
-                    assert!(hip < interrupts && hip < polling, "{name}: {interrupts} {polling} {hip}");
-                }
+    for (config, fitted) in READINGS.into_iter().zip([&traces::FITTED, &traces::FITTED_EVENT]) {
+        let means = mean_overheads(&with(config), fitted);
+        for (row, [interrupts, polling, hip]) in TRACES.iter().zip(means) {
+            let name = row.name;
+            assert!(hip < interrupts, "{name}: {hip} and {interrupts}");
+            if name.starts_with("t-high") {
+                assert!((hip - row.found.overhead).abs() < 0.05, "{name}: {hip}");
+                assert!((5.5..6.2).contains(&(interrupts / hip)), "{name}: {hip} of {interrupts}");
+                // The paper prints the same for both. By the event reading polls alone cost a tenth less on T-High-1.
+                let most = if config == READINGS[0] { polling } else { polling + 0.12 };
+                assert!(hip < most, "{name}: {hip} and {polling}");
+            } else {
+                assert!(hip < polling, "{name}: {hip} and {polling}");
             }
         }
     }
@@ -247,19 +264,42 @@ fn the_papers_figures_stand_beside_the_papers_parameters_only() {
     assert_eq!(papers("reading", Setting::Choice("event")), 6);
 }
 
+/// As it is set unless told otherwise: against the clock in either reading, on the traffic of either and on recordings.
 #[test]
 fn on_soft_timers_it_decides_alike_and_delays_less() {
-    for (paper::PaperTrace { name, .. }, trace) in table_1(1) {
-        let [clock, soft] =
-            [Scheme::Hip, Scheme::HipSoft].map(|scheme| run(scheme, &with(READINGS[1]), &trace));
-        assert!(soft.delay_us() < clock.delay_us(), "{name}: {} {}", soft.delay_us(), clock.delay_us());
-        assert!(soft.overhead_us() < clock.overhead_us() * 1.03, "{name}");
-        let share = |account: &Account| account.by_poll as f64 / account.packets() as f64;
-        assert!((share(&soft) - share(&clock)).abs() < 0.05, "{name}: {} {}", share(&soft), share(&clock));
+    let event = TRACES.iter().zip(traces::FITTED_EVENT);
+    let event = event.map(|(row, bursts)| traces::lan(row, bursts).trace(Streams::new(1)).unwrap());
+    for trace in table_1(1).map(|(_, trace)| trace).chain(event).chain(recordings()) {
+        let soft = run(Scheme::HipSoft, &Settings::PAPER, &trace);
+        for config in READINGS {
+            let clock = run(Scheme::Hip, &with(config), &trace);
+            assert!(soft.delay_us() < clock.delay_us(), "{} {}", soft.delay_us(), clock.delay_us());
+            let most = if config == READINGS[1] { 1.06 } else { 1.1 };
+            assert!(soft.overhead_us() < clock.overhead_us() * most, "{soft:?} {clock:?}");
+            let share = |account: &Account| account.by_poll as f64 / account.packets() as f64;
+            assert!((share(&soft) - share(&clock)).abs() < 0.05, "{} {}", share(&soft), share(&clock));
+        }
         // A trigger state comes within a millisecond.
         let bound = READINGS[1].longest + Duration::from_millis(1) + Duration::from_micros(50);
-        assert!(soft.longest_delay <= bound, "{name}: {:?}", soft.longest_delay);
+        assert!(soft.longest_delay <= bound, "{:?}", soft.longest_delay);
     }
+}
+
+/// The other reading of section 5: the event is set at a poll and left alone. What no tick cuts off makes periods longer.
+#[test]
+fn on_soft_timers_a_period_that_is_left_alone_saves_polls_and_not_time() {
+    let left_alone = Settings { soft_reading: Reading::Counter, ..Settings::PAPER };
+    for (row, trace) in table_1(1) {
+        let [clock, soft] = [Scheme::Hip, Scheme::HipSoft].map(|scheme| run(scheme, &left_alone, &trace));
+        assert!(soft.delay_us() > clock.delay_us() && soft.polls < clock.polls, "{}", row.name);
+    }
+    // Where a period would be shorter than a tick, a finer one is worth time in this reading too.
+    let often = || {
+        (1..=20_000).map(|packet| arrivals::Arrival { at: Timestamp::from_micros(200 * packet), bytes: 900 })
+    };
+    let [clock, soft] =
+        [Scheme::Hip, Scheme::HipSoft].map(|scheme| left_alone.run(scheme, often(), 1, |_, _| ()));
+    assert!(soft.delay_us() < 0.5 * clock.delay_us(), "{} {}", soft.delay_us(), clock.delay_us());
 }
 
 #[test]
