@@ -28,6 +28,7 @@ mod measure;
 mod messages;
 mod mutants;
 mod objects;
+mod papers;
 mod program;
 mod release;
 mod report;
@@ -157,6 +158,13 @@ const COMMANDS: &[Command] = &[
         takes: "[--check]",
         sections: none,
         run: features::run,
+    },
+    Command {
+        name: "papers",
+        about: "write the marks, residuals and constants of docs/papers.md; --check: say if they are out of date",
+        takes: "[--check]",
+        sections: none,
+        run: papers::run,
     },
     Command {
         name: "site",

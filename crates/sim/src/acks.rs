@@ -147,6 +147,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
     let link = capacity(parameters)?.interval();
     let receiver = Receiver {
         away: (period, away),
+        delayed_acks: parameters.machine().path.delayed_acks,
         ..Receiver::new(parameters.time("protocol"), parameters.time("read"))
     };
     let path = Path {

@@ -98,7 +98,8 @@ fn run(parameters: &Parameters, _: Streams, _: &Steps) -> Result<Vec<Row>, RunEr
     let held = u64::try_from(rtt.as_nanos() / link.as_nanos()).unwrap_or(u64::MAX).saturating_add(4);
     let packets = parameters.count("packets");
     let seconds = |sender, every| {
-        let receiver = Receiver { every, ..Receiver::new(Duration::ZERO, Duration::ZERO) };
+        let delayed_acks = parameters.machine().path.delayed_acks;
+        let receiver = Receiver { every, delayed_acks, ..Receiver::new(Duration::ZERO, Duration::ZERO) };
         let set_up = parameters.choice("set-up") == "yes";
         Transfer { sender, packets, link, delay: rtt / 2, set_up, receiver }.time().as_secs_f64()
     };

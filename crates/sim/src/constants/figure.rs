@@ -256,7 +256,7 @@ impl Figure {
             }
             Pacing => (&pacing::PACING, vec![short(vec![])]),
             PacingHardware => (&pacing::PACING, vec![short(vec![choice("strategy", "interrupts")])]),
-            SlowStart => (&slowstart::SLOWSTART, vec![vec![]]),
+            SlowStart => (&slowstart::SLOWSTART, vec![vec![], vec![count("packets", 5)]]),
             BigAcks => (
                 &acks::ACKS,
                 ["self-clocked", "paced", "maxburst", "window-cut"]

@@ -161,6 +161,7 @@ constants! {
     /// The path to a receiver.
     path: Path {
         segment: u32 = 1_500, "bytes", Paper("soft timers §5.7"), moves &[SlowStart, BigAcks];
+        delayed_acks: Duration = Duration::from_millis(200), "µs", Standard("4.4BSD: the fast timer of TCP"), moves &[SlowStart, BigAcks];
         access_link: Duration = Duration::from_micros(12), "µs a packet", Standard("1,500 bytes at 1 Gbit/s"), moves &[BigAcks];
     }
 

@@ -91,7 +91,8 @@ fn mean_overheads(settings: &Settings, fitted: &[arrivals::Bursts; 6]) -> [[f64;
     std::array::from_fn(|index| {
         let mut means = [0.0; 3];
         for seed in DRAWINGS {
-            let trace = traces::lan(&TRACES[index], fitted[index]).trace(Streams::new(seed)).unwrap();
+            let trace =
+                traces::lan(&HIP_TRACES_OF, &TRACES[index], fitted[index]).trace(Streams::new(seed)).unwrap();
             let found = Scheme::TABLE_3.map(|scheme| run(scheme, settings, &trace).overhead_us());
             means.iter_mut().zip(found).for_each(|(mean, found)| *mean += found / DRAWINGS.count() as f64);
         }
@@ -268,7 +269,8 @@ fn the_papers_figures_stand_beside_the_papers_parameters_only() {
 #[test]
 fn on_soft_timers_it_decides_alike_and_delays_less() {
     let event = TRACES.iter().zip(traces::FITTED_EVENT);
-    let event = event.map(|(row, bursts)| traces::lan(row, bursts).trace(Streams::new(1)).unwrap());
+    let event =
+        event.map(|(row, bursts)| traces::lan(&HIP_TRACES_OF, row, bursts).trace(Streams::new(1)).unwrap());
     for trace in table_1(1).map(|(_, trace)| trace).chain(event).chain(recordings()) {
         let soft = run(Scheme::HipSoft, &Settings::PAPER, &trace);
         for config in READINGS {
