@@ -82,6 +82,7 @@ fn constants() -> String {
         let Constant { section, name, unit, .. } = constant;
         let value = (constant.value)(&Machine::PAPERS);
         let moves = match constant.moves {
+            [] => "no figure".to_owned(),
             [only] => only.about().to_owned(),
             several => format!("{} figures", several.len()),
         };
@@ -149,7 +150,7 @@ fn residuals() -> String {
         let [bias, rms, paper, ours] = [series.bias, series.rms, *paper, *ours].map(digits);
         let _ = writeln!(
             table,
-            "| {name}{mark} | {points} | {bias} {unit} | {rms} {unit} | {:.0}% | {miss} | {at}: {paper}, {ours} |",
+            "| {name}{mark} | {points} | {bias}{unit} | {rms}{unit} | {:.0}% | {miss} | {at}: {paper}, {ours} |",
             100.0 * series.relative(),
         );
     }
@@ -158,19 +159,15 @@ fn residuals() -> String {
 
 /// Three of them.
 fn digits(number: f64) -> String {
-    let places = if number.abs() >= 100.0 {
-        0
-    } else if number.abs() >= 10.0 {
-        1
-    } else {
-        2
+    let places = match number.abs() {
+        large if large >= 100.0 => 0,
+        tens if tens >= 10.0 => 1,
+        ones if ones >= 1.0 => 2,
+        _ => 3,
     };
     let text = format!("{number:.places$}");
-    if text.trim_start_matches('-').chars().all(|digit| "0.".contains(digit)) {
-        "0".to_owned()
-    } else {
-        text.replace('-', "−")
-    }
+    let nothing = text.trim_start_matches('-').chars().all(|digit| "0.".contains(digit));
+    if nothing { "0".to_owned() } else { text.replace('-', "−") }
 }
 
 fn kept(name: &str) -> String {
@@ -198,7 +195,7 @@ fn of_livelock() -> Vec<Series> {
             // In another figure, too.
             _ => continue,
         };
-        let unit = if of == Figure::User { "%" } else { "packets/s" };
+        let unit = if of == Figure::User { "%" } else { " packets/s" };
         all.push(Series {
             name: format!("livelock figure {number}, {}", series.trim()),
             figure: of,
@@ -223,8 +220,8 @@ fn of_tables() -> Vec<Series> {
             let name = format!("HIP Table 3, {scheme}, {what}");
             column("hip-table-3.csv", &name, figure, unit, ("scheme", scheme), "source", (ours, paper))
         };
-        all.push(of("µs", "overhead", "overhead_us", "paper_overhead_us"));
-        all.push(of("µs", "delay", "delay_us", "paper_delay_us"));
+        all.push(of(" µs", "overhead", "overhead_us", "paper_overhead_us"));
+        all.push(of(" µs", "delay", "delay_us", "paper_delay_us"));
         if figure == Figure::Hip {
             all.push(of("", "interrupts", "interrupts", "paper_interrupts"));
             all.push(of("", "polls", "polls", "paper_polls"));
@@ -237,17 +234,17 @@ fn of_tables() -> Vec<Series> {
     {
         let name = format!("callouts Table I, {kernel}");
         let columns = ("set_cancel_us", "paper_us");
-        all.push(column("callout.csv", &name, figure, "µs", ("kernel", kernel), "outstanding", columns));
+        all.push(column("callout.csv", &name, figure, " µs", ("kernel", kernel), "outstanding", columns));
     }
     for (strategy, figure, name) in [
         ("two-speed", Figure::Pacing, "soft timers Tables VIII and IX, mean gap"),
         ("interrupts", Figure::PacingHardware, "soft timers §5.6, hardware timer"),
     ] {
         let columns = ("mean_us", "paper_us");
-        all.push(column("pacing.csv", name, figure, "µs", ("strategy", strategy), "target", columns));
+        all.push(column("pacing.csv", name, figure, " µs", ("strategy", strategy), "target", columns));
     }
     let share =
-        |file, name: &str, figure, by, at, columns| column(file, name, figure, "of 1", by, at, columns);
+        |file, name: &str, figure, by, at, columns| column(file, name, figure, " of 1", by, at, columns);
     let each = ("hardware", "each");
     let columns = ("expired", "paper_expired");
     all.push(share(
@@ -310,5 +307,5 @@ fn of_bursts() -> Series {
             .and_then(|(at, paper, first)| Some((at, paper?, first?)))
     });
     let points: Vec<_> = points.collect();
-    Series::of("livelock §4.3, first of a burst", Figure::FirstOfBurst, "µs", &points)
+    Series::of("livelock §4.3, first of a burst", Figure::FirstOfBurst, " µs", &points)
 }
