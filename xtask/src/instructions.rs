@@ -168,6 +168,8 @@ const RELATIONS: &[Relation] = &[
     Relation("keyed w1/1000", 1.05, "keyed w1/0"),
     Relation("keyed w1/100000", 1.05, "keyed w1/1000"),
     Relation("keyed miss/100000", 1.0, "keyed hit/100000"),
+    // The livelock paper's §6.5: code that could poll and does not takes longer than code that could not.
+    Relation("input original/1", 1.0, "input unpolled/1"),
 ];
 
 /// At most so many.

@@ -23,14 +23,18 @@
 //! | w4 step/F, w4 leap/F | F flows at intervals of 10 µs to 1 ms | one departs and is set again |
 //! | w5 due/N, w5 next/N | N timers 60 s ahead | "anything due?", and when to look |
 //! | slot/N | N timers due in the same microsecond | one of them expires |
+//! | input original/1 | a loop that takes what its ring has | a wake-up for one packet |
+//! | input unpolled/1 | the rounds that poll, told at run time not to | the same |
 //!
 //! Small sizes do: what grows with the number of timers shows between a thousand and a hundred thousand.
 #![forbid(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use softtimers_core::poll::{Action, BusyWait, Interrupts, Policy, Rounds, SourceConfig};
 use softtimers_core::{Config, KeyedTimers, Random, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
 
 fn main() -> ExitCode {
@@ -89,6 +93,8 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("keyed w4 step/10000", || w4::<Keyed>(10_000, false)),
     ("keyed w5 due/100000", || w5::<Keyed>(100_000, false)),
     ("keyed slot/20000", || slot::<Keyed>(20_000)),
+    ("input original/1", original),
+    ("input unpolled/1", unpolled),
 ];
 
 /// What lies between the marks. callgrind finds it by its name, and counts while it runs.
@@ -392,6 +398,59 @@ fn slot<T: Timers>(count: usize) -> usize {
     measured(|| timers.expire(SECOND + 100, &mut fired));
     assert!(fired.iter().copied().eq(0..count as u32), "not in the order they were set");
     count
+}
+
+/// The livelock paper's unmodified system (§6.5), as far as it is a loop: each wake-up takes all there is.
+fn original() -> usize {
+    let mut ring = VecDeque::with_capacity(1);
+    let handled = measured(|| {
+        let mut handled = 0;
+        for packet in 0..OPERATIONS {
+            black_box(&mut ring).push_back(packet);
+            while let Some(packet) = ring.pop_front() {
+                handled += usize::from(black_box(packet) == packet);
+            }
+        }
+        handled
+    });
+    assert_eq!(handled, OPERATIONS, "a packet was lost");
+    OPERATIONS
+}
+
+/// Its modified one, "configured to act as if it were an unmodified system": the policy is chosen at run time.
+fn unpolled() -> usize {
+    let polls = black_box(false);
+    let policy: Box<dyn Policy> = if polls { Box::new(BusyWait) } else { Box::new(Interrupts) };
+    let mut rounds = Rounds::new();
+    let source = rounds.add(SourceConfig::new(policy));
+    let mut ring = VecDeque::with_capacity(1);
+    let handled = measured(|| {
+        let mut handled = 0;
+        for packet in 0..OPERATIONS {
+            let now = Timestamp::from_micros(packet as u64);
+            black_box(&mut ring).push_back(packet);
+            rounds.woken(source, now);
+            loop {
+                match rounds.action(now) {
+                    Action::Receive { source, quota } => {
+                        let mut taken = 0;
+                        while taken < quota {
+                            let Some(packet) = ring.pop_front() else { break };
+                            handled += usize::from(black_box(packet) == packet);
+                            taken += 1;
+                        }
+                        rounds.received(source, now, taken, !ring.is_empty());
+                    }
+                    Action::Arm { source } => rounds.armed(source, now, ring.is_empty()),
+                    Action::Rest(_) => break,
+                    Action::Transmit { .. } | Action::Disarm { .. } => {}
+                }
+            }
+        }
+        handled
+    });
+    assert_eq!(handled, OPERATIONS, "a packet was lost");
+    OPERATIONS
 }
 
 const OPERATIONS: usize = 10_000;

@@ -265,16 +265,42 @@ fn a_curve_has_its_rate_and_its_name() {
     assert!(polled >= unmodified && kept >= 0.95, "{unmodified} {polled} {kept}");
 }
 
-/// Input is shut, interrupts with it, and the loss-free rate rises (§6.6.1).
+/// Of a kernel, with screend: the loss-free rate, and how it behaves beyond.
+fn loss_free(kernel: &'static str, feedback: &'static str) -> (f64, String) {
+    let experiment = experiment::find("livelock-mlfrr").unwrap();
+    let parameters = Parameters::new(experiment.parameters)
+        .with("kernel", Setting::Choice(kernel))
+        .with("consumer", Setting::Choice("screend"))
+        .with("quota", Setting::Limit(Some(10)))
+        .with("feedback", Setting::Choice(feedback))
+        .with("duration", Setting::Time(SHORT));
+    let row = (experiment.run)(&parameters, Streams::new(1), &Steps::unwatched()).unwrap().remove(0);
+    (number(&row[1]), if let Value::Text(word) = &row[6] { word.clone() } else { String::new() })
+}
+
+/// Input is shut, interrupts with it, and what was livelock is figure 6's plateau, 2,830 packets/s within 60 (§6.6.1).
 #[test]
 fn feedback_raises_the_loss_free_rate() {
-    let (with, without) = (run(with_feedback(polled(10, 2_800))), run(screend(polled(10, 2_800))));
-    assert!(with.drops.process == 0 && with.rate(with.delivered) > 2_750.0);
-    assert!(without.drops.process > 0 && without.rate(without.delivered) < 2_300.0);
+    let ((with, plateau), (without, livelock)) = (loss_free("polled", "yes"), loss_free("polled", "no"));
+    assert_eq!((plateau.as_str(), livelock.as_str()), ("realisable", "livelock"));
+    assert!(with > 2_800.0 && with > 1.1 * without, "{with} {without}");
+    for rate in [3_000, 4_000, 6_000, 9_000, 12_000, 14_880] {
+        let found = output(with_feedback(polled(10, rate)));
+        assert!((found - 2_830.0).abs() <= 60.0, "{rate}: {found}");
+    }
     let found = run(with_feedback(polled(10, 9_000)));
     assert!(found.polling.shut > 0 && found.share(found.polling.shut_time) > 0.5, "{:?}", found.polling);
     // The receive interrupt is enabled again only when the ring was seen empty, which it never is.
     assert_eq!((found.polling.armed, found.polling.woken), (0, 0), "{:?}", found.polling);
+}
+
+/// The paper's is below 2,000 and rises with feedback by half (figure 6). This one is no lower than with feedback: what the
+/// figures of the others leave for its steps takes two thirds of the 500 µs that 2,000 packets/s are apart.
+#[test]
+fn the_unmodified_kernel_loses_nothing_up_to_more_than_the_papers() {
+    let (unmodified, behaviour) = loss_free("unmodified", "no");
+    assert_eq!(behaviour, "livelock");
+    assert!((2_800.0..3_100.0).contains(&unmodified), "{unmodified}");
 }
 
 #[test]
@@ -323,6 +349,11 @@ fn a_burst_delays_its_first_packet_by_interrupts_only() {
     let [legacy, polled, eager] = ["no-polling", "polled", "eager"].map(|kernel| first(kernel, 3));
     assert!(polled[0] < legacy[0] && polled[1] > legacy[1], "{polled:?} {legacy:?}");
     assert!(eager[1] < legacy[1] && eager[2] < legacy[2], "{eager:?} {legacy:?}");
+    // The rule delays the third as well, but not beyond the other kernel's: the paper has 978 against 949 µs.
+    assert!(
+        polled[2] > eager[2] + 150.0 && (-60.0..0.0).contains(&(polled[2] - legacy[2])),
+        "{polled:?} {legacy:?}"
+    );
 }
 
 /// Livelock by definition, noticed by core's detector, and over when the load drops (§4.2).

@@ -24,6 +24,7 @@ pub enum Figure {
     Feedback,
     User,
     FirstOfBurst,
+    BurstOfThree,
     Starvation,
     Captures,
     HipTraces,
@@ -46,7 +47,7 @@ pub enum Figure {
 }
 
 use Figure::{
-    BestQuota, BigAcks, ByHandle, ByHash, Captures, Deadlines, Feedback, FirstOfBurst, FramesByTick,
+    BestQuota, BigAcks, BurstOfThree, ByHandle, ByHash, Captures, Deadlines, Feedback, FirstOfBurst, FramesByTick,
     FramesSmart, Hip, HipInterrupts, HipPolling, HipTraces, HipTradeOffs, NoPolling, Noise, OldList, Pacing,
     PacingHardware, Polling, Quota5, Quotas, SlowStart, Starvation, Unmodified, UnmodifiedScreend, User,
 };
@@ -56,7 +57,7 @@ type Runs = (&'static Experiment, Vec<Vec<(&'static str, Setting)>>);
 
 impl Figure {
     /// In the order of `docs/papers.md`.
-    pub const ALL: [Figure; 28] = [
+    pub const ALL: [Figure; 29] = [
         Pacing,
         PacingHardware,
         SlowStart,
@@ -72,6 +73,7 @@ impl Figure {
         Feedback,
         User,
         FirstOfBurst,
+        BurstOfThree,
         Starvation,
         Captures,
         HipTraces,
@@ -99,6 +101,7 @@ impl Figure {
             Feedback => "livelock figures 6 and 9",
             User => "livelock figure 10",
             FirstOfBurst => "livelock §4.3",
+            BurstOfThree => "livelock §8.2",
             Starvation => "livelock §4.4",
             Captures => "livelock figure 15",
             HipTraces => "HIP Table 1",
@@ -130,9 +133,13 @@ impl Figure {
             Quota5 => &["Figure 5: polled, quota of 5"],
             Quotas => &["Figure 7: quota of 10 / 20 / 100 / none"],
             BestQuota => &["§6.6.2: the best quota"],
-            Feedback => &["Figure 6: screend with feedback"],
+            Feedback => &[
+                "Figure 6: screend with feedback",
+                "§6.6.1: loss-free with screend: unmodified / polled / with feedback",
+            ],
             User => &["Figure 10: user's share at limits of 25 / 50 / 75 / 100%"],
             FirstOfBurst => &["§4.3: first packet of a burst, for each other one"],
+            BurstOfThree => &["§8.2: packets of a burst of three, polled against not"],
             Starvation => &["§4.4: transmit starvation by priority"],
             Captures => &["§9: captures to disk go flat at"],
             HipTraces => &["Table 1: the traces"],
@@ -212,6 +219,10 @@ impl Figure {
                 router(vec![vec![choice("user", "yes")], vec![choice("user", "yes"), limit("cpu-limit", 50)]])
             }
             FirstOfBurst => (&livelock::BURST, vec![vec![count("burst", 4)]]),
+            BurstOfThree => {
+                let kernels = ["no-polling", "polled", "eager"].map(|kernel| vec![choice("kernel", kernel)]);
+                (&livelock::BURST, kernels.to_vec())
+            }
             Starvation => router(vec![vec![
                 choice("kernel", "unmodified"),
                 choice("ip", "interrupt"),
