@@ -47,9 +47,10 @@ pub enum Figure {
 }
 
 use Figure::{
-    BestQuota, BigAcks, BurstOfThree, ByHandle, ByHash, Captures, Deadlines, Feedback, FirstOfBurst, FramesByTick,
-    FramesSmart, Hip, HipInterrupts, HipPolling, HipTraces, HipTradeOffs, NoPolling, Noise, OldList, Pacing,
-    PacingHardware, Polling, Quota5, Quotas, SlowStart, Starvation, Unmodified, UnmodifiedScreend, User,
+    BestQuota, BigAcks, BurstOfThree, ByHandle, ByHash, Captures, Deadlines, Feedback, FirstOfBurst,
+    FramesByTick, FramesSmart, Hip, HipInterrupts, HipPolling, HipTraces, HipTradeOffs, NoPolling, Noise,
+    OldList, Pacing, PacingHardware, Polling, Quota5, Quotas, SlowStart, Starvation, Unmodified,
+    UnmodifiedScreend, User,
 };
 
 /// What is run of it, with which settings: as little as shows whether it moves.

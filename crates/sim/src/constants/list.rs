@@ -6,9 +6,9 @@ use std::time::Duration;
 use softtimers_core::poll::hip::Costs;
 
 use super::figure::Figure::{
-    self, BestQuota, BigAcks, ByHandle, ByHash, Captures, Deadlines, Feedback, FirstOfBurst, HipInterrupts,
-    HipPolling, HipTradeOffs, NoPolling, OldList, PacingHardware, Quota5, Quotas, SlowStart, Starvation,
-    Unmodified, UnmodifiedScreend, User,
+    self, BestQuota, BigAcks, BurstOfThree, ByHandle, ByHash, Captures, Deadlines, Feedback, FirstOfBurst,
+    HipInterrupts, HipPolling, HipTradeOffs, NoPolling, OldList, PacingHardware, Quota5, Quotas, SlowStart,
+    Starvation, Unmodified, UnmodifiedScreend, User,
 };
 use super::quantity::Quantity;
 use super::table::constants;
@@ -54,22 +54,22 @@ constants! {
         screend: Duration = Duration::from_micros(14), "µs",
             Fitted(&[Feedback], "2,830 packets/s with feedback: 350 µs for a packet, of which 270 are spent elsewhere"),
             moves &[UnmodifiedScreend, Feedback];
-        tick: Duration = Duration::from_micros(10), "µs", Guess("one percent of the processor, with `ticks`"), moves ROUTER_1;
-        ticks: Duration = Duration::from_nanos(1_000_000_000 / 1_024), "µs", Standard("Digital UNIX on an Alpha: 1,024 Hz"), moves ROUTER_1;
+        tick: Duration = Duration::from_micros(10), "µs", Guess("one percent of the processor, with `ticks`"), moves ROUTER_9;
+        ticks: Duration = Duration::from_nanos(1_000_000_000 / 1_024), "µs", Standard("Digital UNIX on an Alpha: 1,024 Hz"), moves ROUTER_9;
         background: Duration = Duration::from_micros(500), "µs of each `background_period`",
             Fitted(&[User], "a process alone gets 94% (§7), 1% is the clock's"),
             moves &[User];
         background_period: Duration = Duration::from_millis(10), "µs", Guess("as often as the paper's limit counts (§7)"), moves &[User];
-        wire: Duration = Duration::from_nanos(67_200), "µs", Standard("84 bytes on 10 Mbit/s Ethernet: 14,880 packets/s"), moves ROUTER_9;
+        wire: Duration = Duration::from_nanos(67_200), "µs", Standard("84 bytes on 10 Mbit/s Ethernet: 14,880 packets/s"), moves ROUTER_10;
         descriptors: u32 = 8, "packets loaded at once",
             Fitted(&[Quotas], "of turns of 10 and 20 packets 8.5 and 8.9 leave"),
             moves &[Quotas];
-        ifq: u32 = 50, "packets", Standard("4.3BSD: IFQ_MAXLEN, of ipintrq and output queues"), moves ROUTER_10;
-        ring: u32 = 32, "packets", Guess("as a LANCE driver of the time"), flag "livelock" "ring", moves ROUTER_3;
-        process_queue: u32 = 32, "packets", Paper("livelock §6.6.1, §9"), flag "livelock" "queue", flag "livelock-monitor" "queue", moves ROUTER_11;
+        ifq: u32 = 50, "packets", Standard("4.3BSD: IFQ_MAXLEN, of ipintrq and output queues"), moves ROUTER_11;
+        ring: u32 = 32, "packets", Guess("as a LANCE driver of the time"), flag "livelock" "ring", moves ROUTER_12;
+        process_queue: u32 = 32, "packets", Paper("livelock §6.6.1, §9"), flag "livelock" "queue", flag "livelock-monitor" "queue", moves ROUTER_13;
         spread: u64 = 4, "th of a gap, either way",
             Fitted(&[User], "the generator's gaps vary, but the user's loss says that packets hardly came in groups"),
-            moves ROUTER_1;
+            moves ROUTER_9;
     }
 
     /// ULTRIX on a DECstation 3100, which copies each packet at device priority.
@@ -223,21 +223,45 @@ const ROUTER_1: &[Figure] = &[
     BestQuota,
     Feedback,
     User,
+    BurstOfThree,
     Starvation,
     Captures,
 ];
-const ROUTER_2: &[Figure] = &[Quota5, Quotas, BestQuota, Feedback, User, Captures];
-const ROUTER_3: &[Figure] = &[Quota5, Quotas, BestQuota, Feedback, User];
-const ROUTER_4: &[Figure] = &[Feedback, User, Captures];
-const ROUTER_5: &[Figure] = &[Unmodified, NoPolling, UnmodifiedScreend, Starvation];
-const ROUTER_6: &[Figure] = &[Unmodified, NoPolling, UnmodifiedScreend];
+const ROUTER_2: &[Figure] = &[Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree, Captures];
+const ROUTER_3: &[Figure] = &[Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree];
+const ROUTER_4: &[Figure] = &[Feedback, User, BurstOfThree, Captures];
+const ROUTER_5: &[Figure] = &[Unmodified, NoPolling, UnmodifiedScreend, BurstOfThree, Starvation];
+const ROUTER_6: &[Figure] = &[Unmodified, NoPolling, UnmodifiedScreend, BurstOfThree];
 const ROUTER_7: &[Figure] = &[Unmodified, UnmodifiedScreend, Starvation];
-const ROUTER_8: &[Figure] =
-    &[Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User, Captures];
-const ROUTER_9: &[Figure] =
-    &[Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User];
-const ROUTER_10: &[Figure] = &[Unmodified, NoPolling, Quotas];
-const ROUTER_11: &[Figure] = &[UnmodifiedScreend, Feedback, Captures];
+const ROUTER_8: &[Figure] = &[
+    Unmodified,
+    NoPolling,
+    UnmodifiedScreend,
+    Quota5,
+    Quotas,
+    BestQuota,
+    Feedback,
+    User,
+    BurstOfThree,
+    Captures,
+];
+const ROUTER_9: &[Figure] = &[
+    Unmodified,
+    NoPolling,
+    UnmodifiedScreend,
+    Quota5,
+    Quotas,
+    BestQuota,
+    Feedback,
+    User,
+    Starvation,
+    Captures,
+];
+const ROUTER_10: &[Figure] =
+    &[Unmodified, NoPolling, UnmodifiedScreend, Quota5, Quotas, BestQuota, Feedback, User, BurstOfThree];
+const ROUTER_11: &[Figure] = &[Unmodified, NoPolling, Quotas];
+const ROUTER_12: &[Figure] = &[Quota5, Quotas, BestQuota, Feedback, User];
+const ROUTER_13: &[Figure] = &[UnmodifiedScreend, Feedback, Captures];
 const HIP_1: &[Figure] = &[HipInterrupts, Figure::Hip, HipTradeOffs];
 const HIP_2: &[Figure] = &[HipPolling, Figure::Hip, HipTradeOffs];
 const HIP_3: &[Figure] = &[HipInterrupts, HipPolling, Figure::Hip, HipTradeOffs];
