@@ -29,6 +29,7 @@ mod measure;
 mod messages;
 mod mutants;
 mod objects;
+mod papers;
 mod program;
 mod release;
 mod report;
@@ -159,6 +160,13 @@ const COMMANDS: &[Command] = &[
         takes: "[--check] [--store] [ROW …]",
         sections: none,
         run: features::run,
+    },
+    Command {
+        name: "papers",
+        about: "write the marks, residuals and constants of docs/papers.md; --check: say if they are out of date",
+        takes: "[--check]",
+        sections: none,
+        run: papers::run,
     },
     Command {
         name: "site",

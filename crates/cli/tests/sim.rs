@@ -208,7 +208,7 @@ fn what_cannot_be_is_refused() {
     for (words, parts) in [
         ("sim livelock --rate 14881", &["'14881'", "from 0 to 14880"][..]),
         ("sim livelock --quota 0", &["'0'", "or none"]),
-        ("sim livelock --cost 1%", &["'1%'", "from 1 to 10000"]),
+        ("sim livelock --cost 1%", &["'1%'", "from 0 to 10000"]),
         ("sim livelock --sweep quota", &["'quota'", "NAME=A,B"]),
         ("sim livelock --sweep nosuch=1", &["nosuch", "no such parameter", "kernel, rate"]),
         ("sim livelock --sweep quota=5,x", &["quota=x", "from 1"]),
@@ -237,21 +237,112 @@ fn what_cannot_be_is_refused() {
     }
 }
 
+/// All points are looked at before the first one is run: nothing is printed, no file is made.
 #[test]
-fn what_was_found_before_an_impossible_point_is_kept() {
+fn a_point_that_cannot_be_is_told_before_anything_is_printed() {
+    let file = path("never");
+    for (words, message) in [
+        (
+            "sim livelock --duration 10ms --rate 1000 --consumer screend --feedback yes --sweep kernel=polled,unmodified",
+            "at kernel=unmodified: feedback: kernel unmodified has none",
+        ),
+        ("sim pacing --sweep target=40us,60us --sweep burst=12us,50us", "at target=40us burst=50us: "),
+        ("sim hip --sweep alpha=0.5,0.9996,0.9997", "at alpha=0.9996: alpha 0.9996: at most three digits"),
+        ("sim hip --sweep t-min=1ms,20ms,30ms", "is shorter than t-min 20ms; one more point cannot be run"),
+    ] {
+        let refused = refusal(&run(&format!("{words} --csv --out {}", file.display())), 2);
+        assert!(refused.contains(message), "{words}: {refused}");
+        assert!(!file.exists(), "{words}");
+    }
+}
+
+#[test]
+fn a_file_of_rows_is_not_overwritten_by_accident() {
     let file = path("kept");
-    let words = "sim livelock --duration 10ms --rate 1000 --consumer screend --feedback yes --sweep kernel=polled,unmodified";
-    let output = run(&format!("{words} --out {}", file.display()));
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("at kernel=unmodified: feedback"), "{}", stderr(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("\npolled"));
+    let words = format!("sim livelock --duration 10ms --kernel polled --rate 1kpps --out {}", file.display());
+    assert!(stdout(&words).contains("\npolled"));
     let kept = fs::read_to_string(&file).unwrap();
-    assert!(kept.lines().count() == 2 && kept.ends_with('\n') && kept.contains(",1/2,polled,"), "{kept}");
-    // And not overwritten by a slip of the hand.
-    let again = run(&format!("{words} --out {}", file.display()));
-    assert!(refusal(&again, 2).contains("exists; --force"));
+    assert!(kept.lines().count() == 2 && kept.ends_with('\n') && kept.contains(",1/1,polled,"), "{kept}");
+    assert!(refusal(&run(&words), 2).contains("exists; --force"));
     assert_eq!(fs::read_to_string(&file).unwrap(), kept);
     fs::remove_file(file).unwrap();
+}
+
+/// What no run would use is no setting, even where it is the default.
+#[test]
+fn parameters_that_would_change_nothing_are_refused() {
+    for (words, message) in [
+        ("livelock --kernel unmodified --quota 5", "quota: used with a kernel that polls"),
+        ("livelock --kernel unmodified --sweep quota=5,10", "quota: used with a kernel that polls"),
+        ("livelock --kernel polled --batching no", "batching: used with kernel unmodified or no-polling"),
+        ("livelock --kernel polled --rate 1 --high 50", "high: used with feedback yes"),
+        ("livelock --kernel polled --rate 1 --period 2ms", "period: used with kernel clocked"),
+        ("livelock-mlfrr --rate 1000", "rate: used with livelock"),
+        ("livelock-monitor --feedback no --room 4", "room: used with feedback yes"),
+        ("hip --scheme interrupts --gamma 2", "gamma: used with scheme"),
+        ("hip --costs cm5 --interrupt 3us", "interrupt: used with costs table-2"),
+        ("hip --packets 100", "packets: used with synthetic constant"),
+        ("pacing --strategy relative --burst 20us", "burst: used with strategy two-speed"),
+        ("pacing --disabled 100us", "disabled: used with strategy interrupts"),
+        ("pacing-acks --answer paced --maxburst 3", "maxburst: used with answer maxburst"),
+        ("deadline --idle yes --mean 20us", "mean: used with the model's trigger states"),
+        ("framerate --hz 100 --slack 1ms", "slack: used with smart timers"),
+    ] {
+        let refused = refusal(&run(&format!("sim {words}")), 2);
+        assert!(
+            refused.contains(message) && refused.contains("it would change nothing here"),
+            "{words}: {refused}"
+        );
+    }
+    // One point that uses it is enough, and who sweeps by default has not asked for it.
+    let both = "sim livelock --duration 10ms --quota 8 --sweep kernel=unmodified,polled --rate 1kpps --csv";
+    assert_eq!(stdout(both).lines().count(), 3);
+    stdout("sim pacing --duration 1ms --strategy relative");
+}
+
+#[test]
+fn costs_may_be_nothing_and_time_must_pass() {
+    let free = "--interrupt 0ns --poll 0ns --transfer 0ns --switch 0ns";
+    let table = stdout(&format!("sim hip --synthetic t-high-1 --csv {free}"));
+    assert!(table.lines().skip(1).all(|line| line.split(',').nth(5) == Some("0.00")), "{table}");
+    for scheme in ["busy-wait", "spin", "all"] {
+        let refused = refusal(&run(&format!("sim hip --scheme {scheme} --poll 0ns")), 2);
+        assert!(refused.contains("poll 0ns: ") && refused.contains("above zero"), "{refused}");
+    }
+    stdout(
+        "sim polling --packets 1000 --quota 5 --interrupt 0ns --poll 0ns --shift 0ns --server flash --protocol http",
+    );
+    stdout("sim callout --iterations 100 --kernel hash --outstanding 10 --instruction 0ns --call 0ns");
+    for kernel in ["unmodified", "no-polling", "polled", "high-ipl", "clocked"] {
+        stdout(&format!("sim livelock --duration 10ms --kernel {kernel} --rate 8kpps --cost 0"));
+    }
+}
+
+/// Two of as many packets in as much time are two.
+#[test]
+fn parts_of_different_recordings_are_not_merged() {
+    let [one, other] =
+        [("one.csv", "0,60\n10,60\n100,60\n"), ("other.csv", "0,60\n90,60\n100,60\n")].map(|(name, text)| {
+            let file = path(name);
+            fs::write(&file, text).unwrap();
+            file
+        });
+    let parts: Vec<_> = [(&one, "1/2"), (&other, "2/2"), (&one, "2/2")]
+        .into_iter()
+        .enumerate()
+        .map(|(number, (trace, part))| {
+            let words = format!("sim hip --sweep phi=1,2 --part {part} --trace {}", trace.display());
+            let file = path(&format!("of-{number}"));
+            fs::write(&file, stdout(&words)).unwrap();
+            file
+        })
+        .collect();
+    let merge = |with: usize| run(&format!("sim merge {} {}", parts[0].display(), parts[with].display()));
+    assert!(refusal(&merge(1), 2).contains("of another sweep"));
+    assert_eq!(merge(2).status.code(), Some(0));
+    for file in parts.into_iter().chain([one, other]) {
+        fs::remove_file(file).unwrap();
+    }
 }
 
 #[test]
@@ -310,6 +401,13 @@ fn a_recording_that_is_wrong_is_refused_with_byte_and_line() {
     fs::write(&file, "0.003056     64\n0.003064   1518\nx 64\n").unwrap();
     let refused = refusal(&run(&format!("sim hip --trace {}", file.display())), 2);
     assert!(refused.contains("byte 32, line 3: 'x' is no time in seconds"), "{refused}");
+    // Sorted, there would be an interrupt more: what is simulated is the file, or nothing.
+    fs::write(&file, "0,60\n100,60\n50,60\n200,60\n").unwrap();
+    let refused = refusal(&run(&format!("sim hip --trace {}", file.display())), 2);
+    assert!(refused.contains("1 of its packets are earlier than one before them"), "{refused}");
+    fs::write(&file, "0,60\n100,65508\n").unwrap();
+    let refused = refusal(&run(&format!("sim hip --trace {}", file.display())), 2);
+    assert!(refused.contains("1 of its packets are longer than 65507 bytes"), "{refused}");
     fs::remove_file(&file).unwrap();
     let refused = refusal(&run("sim hip --t-min 20ms"), 2);
     assert!(refused.contains("t-max 10ms is shorter than t-min 20ms"), "{refused}");

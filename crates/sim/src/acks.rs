@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use softtimers_core::{AckConfig, AckPacer, Rate, Timestamp};
 
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{Experiment, Need, RunError};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::path::receiver::Receiver;
 use crate::path::{Answer, Path};
@@ -76,13 +76,13 @@ pub static ACKS: Experiment = Experiment {
             name: "protocol",
             about: "What a packet costs the receiver's kernel, before anybody reads",
             kind: COST,
-            default: Setting::Time(Duration::from_micros(20)),
+            default: Setting::Time(PAPERS.protocol),
         },
         Parameter {
             name: "read",
             about: "and its application",
             kind: COST,
-            default: Setting::Time(Duration::from_micros(40)),
+            default: Setting::Time(PAPERS.read),
         },
         Parameter {
             name: "duration",
@@ -100,15 +100,36 @@ pub static ACKS: Experiment = Experiment {
         Column::new("packets_per_ack", "packets that an ACK acknowledges").digits(1),
     ],
     sweep: &[("answer", "self-clocked,paced,maxburst,window-cut")],
+    needs: NEEDS,
+    check: check,
     run,
 };
 
 pub(crate) const MBIT: Kind = Kind::Count { least: 1, most: 100_000 };
+const PAPERS: crate::constants::Acks = crate::Machine::PAPERS.acks;
 const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) };
 
-/// The link's rate, for packets of 1,500 bytes.
+/// The link's rate, in packets.
 pub(crate) fn capacity(parameters: &Parameters) -> Result<Rate, RunError> {
-    Rate::of_bits(parameters.count("mbit") * 1_000_000, 1_500).map_err(RunError::new)
+    Rate::of_bits(parameters.count("mbit") * 1_000_000, parameters.machine().path.segment)
+        .map_err(RunError::new)
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        of: &["maxburst"],
+        with: "answer maxburst",
+        met: |parameters| parameters.choice("answer") == "maxburst",
+    },
+    Need { of: &["burst"], with: "answer paced", met: |parameters| parameters.choice("answer") == "paced" },
+];
+
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    let (away, period) = (parameters.time("away"), parameters.time("period"));
+    if away >= period {
+        return Err(RunError::new(format_args!("away {away:?}: less than the period, {period:?}")));
+    }
+    capacity(parameters).map(drop)
 }
 
 fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
@@ -122,15 +143,15 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
         }
     };
     let (away, period) = (parameters.time("away"), parameters.time("period"));
-    if away >= period {
-        return Err(RunError::new(format_args!("away {away:?}: less than the period, {period:?}")));
-    }
+    check(parameters)?;
     let link = capacity(parameters)?.interval();
     let receiver = Receiver {
         away: (period, away),
+        delayed_acks: parameters.machine().path.delayed_acks,
         ..Receiver::new(parameters.time("protocol"), parameters.time("read"))
     };
     let path = Path {
+        access_link: parameters.machine().path.access_link,
         answer,
         window: parameters.count("window"),
         link,

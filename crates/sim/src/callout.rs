@@ -58,9 +58,12 @@ pub static CALLOUT: Experiment = Experiment {
         Column::share("cpu_share", "of the processor for timers and the call"),
     ],
     sweep: &[("kernel", "old,hash,handles"), ("outstanding", "0,200,400,600,800,1000")],
+    needs: &[],
+    check: check,
     run,
 };
 
+const PAPERS: crate::constants::Callout = crate::Machine::PAPERS.callout;
 const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "kernel",
@@ -78,7 +81,7 @@ const PARAMETERS: &[Parameter] = &[
         name: "kernel-timers",
         about: "Others, of the kernel: \"only five or six\"",
         kind: Kind::Count { least: 0, most: 1_000 },
-        default: Setting::Count(5),
+        default: Setting::Count(PAPERS.kernel_timers),
     },
     Parameter {
         name: "iterations",
@@ -137,14 +140,14 @@ const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "instruction",
         about: "Of 22 for each timer passed by, the old list's 1.324 us a timer are 60 ns each",
-        kind: Kind::Time { least: Duration::from_nanos(1), most: Duration::from_micros(10) },
-        default: Setting::Time(Duration::from_nanos(60)),
+        kind: Kind::Time { least: Duration::ZERO, most: Duration::from_micros(10) },
+        default: Setting::Time(PAPERS.instruction),
     },
     Parameter {
         name: "call",
         about: "setitimer around it: what is left of the old list's 136.7 us without others",
         kind: Kind::Time { least: Duration::ZERO, most: Duration::from_millis(100) },
-        default: Setting::Time(Duration::from_nanos(124_600)),
+        default: Setting::Time(PAPERS.call),
     },
 ];
 
@@ -158,20 +161,33 @@ const PAPER: [(u64, [f64; 3]); 6] = [
     (1_000, [14.608, 1.364, 1.329]),
 ];
 
-fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+fn check(parameters: &Parameters) -> Result<(), RunError> {
     let (kernel, outstanding) = (parameters.choice("kernel"), parameters.count("outstanding"));
-    let (timers, iterations) =
-        (outstanding + parameters.count("kernel-timers"), parameters.count("iterations"));
+    let (timers, iterations) = (timers(parameters), parameters.count("iterations"));
     if kernel == "old" && timers * iterations > MOST_PASSED {
         return Err(RunError::new(format_args!(
             "kernel old with outstanding {outstanding} passes them {iterations} times; outstanding times iterations is at \
              most {MOST_PASSED}"
         )));
     }
-    let buckets = parameters.limit("buckets").unwrap_or_else(|| timers.next_power_of_two());
-    if !buckets.is_power_of_two() {
-        return Err(RunError::new(format_args!("buckets {buckets}: a wheel has a power of two of them")));
+    match parameters.limit("buckets").filter(|buckets| !buckets.is_power_of_two()) {
+        Some(buckets) => {
+            Err(RunError::new(format_args!("buckets {buckets}: a wheel has a power of two of them")))
+        }
+        None => Ok(()),
     }
+}
+
+/// Those that are outstanding all the time, with the kernel's own.
+fn timers(parameters: &Parameters) -> u64 {
+    parameters.count("outstanding") + parameters.count("kernel-timers")
+}
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    check(parameters)?;
+    let (kernel, outstanding) = (parameters.choice("kernel"), parameters.count("outstanding"));
+    let (timers, iterations) = (timers(parameters), parameters.count("iterations"));
+    let buckets = parameters.limit("buckets").unwrap_or_else(|| timers.next_power_of_two());
     let mut machine = Machine::new(parameters, buckets);
     machine.fill(parameters, timers, streams);
     let passed = machine.facility.passed();
@@ -202,7 +218,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         buckets.into(),
         per_tick(machine.occupancy.looks()).into(),
         per_tick(found.outstanding).map(|sum| sum / buckets as f64).into(),
-        micros((12 * scanned * machine.instruction) as f64).into(),
+        micros((parameters.machine().callout.wheel_traversed * scanned * machine.instruction) as f64).into(),
         (cancels as f64 / iterations as f64).into(),
         found.expired.into(),
         (found.busy as f64 / machine.now.max(1) as f64).into(),

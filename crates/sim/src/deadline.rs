@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use softtimers_core::{Alarm, Config, Histogram, Slack, SoftTimers, Timestamp, TriggerState};
 
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{Experiment, Need, RunError};
 use crate::host::{Hardware, Host, States};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
@@ -58,7 +58,7 @@ pub static DEADLINE: Experiment = Experiment {
             name: "mean",
             about: "Mean time between trigger states (5.2: Flash, 500 MHz)",
             kind: States::MEANS,
-            default: Setting::Time(Duration::from_nanos(12_450)),
+            default: Setting::Time(PAPERS.mean),
         },
         States::RECORDING,
         Parameter {
@@ -71,13 +71,13 @@ pub static DEADLINE: Experiment = Experiment {
             name: "set-cost",
             about: "To set the timer or take it back: a register",
             kind: COST,
-            default: Setting::Time(Duration::from_nanos(125)),
+            default: Setting::Time(PAPERS.set),
         },
         Parameter {
             name: "interrupt-cost",
             about: "Of an interrupt, with what it does to the cache",
             kind: COST,
-            default: Setting::Time(Duration::from_nanos(1_700)),
+            default: Setting::Time(PAPERS.interrupt),
         },
         Parameter {
             name: "duration",
@@ -101,9 +101,30 @@ pub static DEADLINE: Experiment = Experiment {
         Column::new("longest_us", "the longest").digits(1),
     ],
     sweep: &[("hardware", "each,lazy"), ("deadline", "10us,20us,50us,100us,200us,500us,1000us")],
+    needs: NEEDS,
+    check: |parameters| States::chosen(parameters, Streams::new(0)).map(drop),
     run,
 };
 
+const NEEDS: &[Need] = &[
+    Need {
+        of: &["mean"],
+        with: "the model's trigger states, not with a recording or idle yes,",
+        met: States::are_modelled,
+    },
+    Need {
+        of: &["states", "after-interrupt"],
+        with: "idle no",
+        met: |parameters| parameters.choice("idle") == "no",
+    },
+    Need {
+        of: &["set-cost"],
+        with: "hardware each or lazy",
+        met: |parameters| parameters.choice("hardware") != "tick",
+    },
+];
+
+const PAPERS: crate::constants::Deadline = crate::Machine::PAPERS.deadline;
 const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_millis(1) };
 
 /// What the text says of Table XIII, whose body is lost: deadline in microseconds, the share of events that

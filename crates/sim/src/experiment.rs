@@ -26,10 +26,29 @@ pub struct Experiment {
     pub columns: &'static [Column],
     /// What is swept if nothing else is asked for: a parameter and its values. They make the paper's table.
     pub sweep: &'static [(&'static str, &'static str)],
+    /// When parameters mean anything, for those that do not always.
+    pub needs: &'static [Need],
+    /// Whether there is such a run, without making it: the same answer as from `run`, before anything is printed.
+    pub check: fn(&Parameters) -> Result<(), RunError>,
     /// One run: at least one row, each with a value for each column. The same parameters and seed, the same rows.
     /// What may take longer than a second asks [`Steps`] whether to go on.
     pub run: fn(&Parameters, Streams, &Steps) -> Result<Vec<Row>, RunError>,
 }
+
+/// Parameters that only some runs use. [`Sweep::check`](crate::Sweep::check) refuses one that was set for runs that do not
+/// use it: its value would change nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// The parameters.
+    pub of: &'static [&'static str],
+    /// When they are used, as in "used with …".
+    pub with: &'static str,
+    /// The same of a run.
+    pub met: fn(&Parameters) -> bool,
+}
+
+/// Of an experiment whose parameters are possible in every combination.
+pub(crate) const ALWAYS: fn(&Parameters) -> Result<(), RunError> = |_| Ok(());
 
 /// All experiments, in the order of the help.
 pub static ALL: &[&Experiment] = &[

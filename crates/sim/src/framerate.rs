@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use softtimers_core::{Alarm, Config, Histogram, Rate, Slack, SoftTimers, Timestamp};
 
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{ALWAYS, Experiment, Need, RunError};
 use crate::host::{Hardware, Host, States};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
@@ -66,7 +66,7 @@ pub static FRAMERATE: Experiment = Experiment {
             name: "work",
             about: "To decode and show a frame",
             kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
-            default: Setting::Time(Duration::from_millis(1)),
+            default: Setting::Time(crate::Machine::PAPERS.framerate.work),
         },
     ],
     columns: &[
@@ -79,29 +79,47 @@ pub static FRAMERATE: Experiment = Experiment {
         Column::new("interrupts_per_s", "interrupts of the clock, a second"),
     ],
     sweep: &[("hz", "100,1000,none"), ("fps", "25,30,50,60")],
+    needs: NEEDS,
+    check: ALWAYS,
     run,
 };
+
+const NEEDS: &[Need] = &[
+    Need {
+        of: &["extra-tick"],
+        with: "ticks, an hz that is not none,",
+        met: |parameters| parameters.limit("hz").is_some(),
+    },
+    Need {
+        of: &["slack"],
+        with: "smart timers, hz none,",
+        met: |parameters| parameters.limit("hz").is_none(),
+    },
+];
 
 fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (fps, hz, frames) = (parameters.count("fps"), parameters.limit("hz"), parameters.count("frames"));
     let nanosecond = Config::default().tick(Duration::from_nanos(1));
-    let (config, hardware, slack) = match hz {
-        None => (nanosecond, Hardware::OneShot(Alarm::new()), Slack::within(parameters.time("slack"))),
+    let (config, hardware, slack, tick) = match hz {
+        None => (nanosecond, Hardware::OneShot(Alarm::new()), Slack::within(parameters.time("slack")), None),
         Some(hz) => {
             let period = Rate::per_second(hz).map_err(RunError::new)?.interval();
             let extra = parameters.choice("extra-tick") == "yes";
             let step = if extra { period } else { Duration::ZERO };
             let tick = Hardware::Tick(Timestamp::ZERO + period, period);
-            (nanosecond.clock_step(step), tick, Slack::DEFERRABLE)
+            (nanosecond.clock_step(step), tick, Slack::DEFERRABLE, Some(period))
         }
     };
     let mut host = Host::new(SoftTimers::new(config), States::None, hardware);
-    let mut player = Player::new(Rate::per_second(fps).map_err(RunError::new)?, parameters.time("work"));
-    host.timers.schedule(Timestamp::ZERO, player.show(Timestamp::ZERO), slack, ());
+    let rate = Rate::per_second(fps).map_err(RunError::new)?;
+    let mut player = Player::new(rate, parameters.time("work"), frames);
     let end = player.due(frames);
-    host.run(end, steps, |timers, now, _| {
-        timers.schedule(now, player.show(now), slack, ());
-    });
+    let mut go_on = |timers: &mut SoftTimers<()>, now: Timestamp| {
+        let wake = player.play(now).on(tick);
+        timers.schedule(now, wake.saturating_duration_since(now), slack, ());
+    };
+    go_on(&mut host.timers, Timestamp::ZERO);
+    host.run(end, steps, |timers, now, _| go_on(timers, now));
     let seconds = end.as_nanos() as f64 / 1e9;
     let shown = player.lateness.count().min(frames) as f64;
     Ok(vec![vec![
@@ -122,13 +140,15 @@ struct Player {
     work: Duration,
     /// The next frame.
     next: u64,
+    /// Of the film.
+    frames: u64,
     /// Of the frames shown, in nanoseconds.
     lateness: Histogram,
 }
 
 impl Player {
-    fn new(rate: Rate, work: Duration) -> Self {
-        Player { rate, work, next: 0, lateness: Histogram::new() }
+    fn new(rate: Rate, work: Duration, frames: u64) -> Self {
+        Player { rate, work, next: 0, frames, lateness: Histogram::new() }
     }
 
     /// When a frame is due.
@@ -137,20 +157,41 @@ impl Player {
         Timestamp::from_nanos(nanos.round() as u64)
     }
 
-    /// It is awake: passes over what is over, and shows what is due. Returns how long it
-    /// then works and sleeps.
-    fn show(&mut self, now: Timestamp) -> Duration {
-        while self.due(self.next + 1) <= now {
-            self.next += 1;
-        }
-        let mut work = Duration::ZERO;
-        let due = self.due(self.next);
-        if due <= now {
+    /// It is awake: passes over what is over, shows what is due and works on the next frame, until that is due later
+    /// than it is ready.
+    fn play(&mut self, now: Timestamp) -> Sleep {
+        let mut now = now;
+        let end = self.due(self.frames);
+        while now <= end {
+            while self.due(self.next + 1) <= now {
+                self.next += 1;
+            }
+            let due = self.due(self.next);
+            if due > now {
+                break;
+            }
             self.lateness.record(now.saturating_duration_since(due).as_nanos() as u64);
             self.next += 1;
-            work = self.work;
+            now += self.work;
         }
-        work.max(self.due(self.next).saturating_duration_since(now))
+        Sleep { from: now, until: self.due(self.next) }
+    }
+}
+
+/// What the player asks its kernel for.
+#[derive(Clone, Copy, Debug)]
+struct Sleep {
+    from: Timestamp,
+    until: Timestamp,
+}
+
+impl Sleep {
+    /// When it is over, short of the extra tick. Who counts time in ticks begins at the last one and waits for whole ones.
+    fn on(self, tick: Option<Duration>) -> Timestamp {
+        let asked = self.until.saturating_duration_since(self.from);
+        let Some(tick) = tick.map(|tick| tick.as_nanos() as u64) else { return self.from + asked };
+        let ticks = self.from.as_nanos() / tick + (asked.as_nanos() as u64).div_ceil(tick);
+        Timestamp::from_nanos(ticks.saturating_mul(tick))
     }
 }
 
@@ -233,6 +274,19 @@ mod tests {
     fn it_is_the_extra_tick_that_discards_frames() {
         let without = find(&[("extra-tick", Setting::Choice("no"))]);
         assert!(without[1] < 0.01 && without[3] <= 10.0, "{without:?}");
+    }
+
+    /// 9.7 ms are left of a frame when 7 ms of work are done: one tick and the extra one, where 16.7 are two and that.
+    #[test]
+    fn work_below_a_frame_moves_the_sleep() {
+        let at = |millis: u64| find(&[("work", Setting::Time(Duration::from_millis(millis)))]);
+        let [shown, ..] = at(0);
+        assert!(shown < 41.0, "{shown}");
+        let [shown, discarded, _, latest, _] = at(7);
+        assert!(shown > 59.0 && discarded < 0.01 && latest <= 10.0, "{shown} {discarded} {latest}");
+        // Smart timers are exact, whatever is worked before.
+        let smart = find(&[("hz", Setting::Limit(None)), ("work", Setting::Time(Duration::from_millis(7)))]);
+        assert!(smart[0] > 59.4 && smart[3] == 0.0, "{smart:?}");
     }
 
     #[test]

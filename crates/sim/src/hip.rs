@@ -18,6 +18,7 @@
 mod account;
 mod experiment;
 pub mod fit;
+mod needs;
 pub mod paper;
 mod parameters;
 mod receiver;
@@ -32,6 +33,7 @@ pub use experiment::HIP;
 pub use receiver::{Event, Receiver};
 pub use scheme::{Scheme, Settings};
 pub use table_1::HIP_TRACES;
+pub(crate) use table_1::traces_of;
 pub use timing::{Passing, Soft, Timing};
 
 #[cfg(test)]

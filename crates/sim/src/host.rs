@@ -18,6 +18,7 @@ use softtimers_core::{
 };
 use softtimers_core::{Random, WebServer};
 
+use crate::constants::Pacing;
 use crate::watch::Steps;
 
 /// The times between trigger states.
@@ -25,19 +26,16 @@ use crate::watch::Steps;
 pub enum States {
     /// There are none: the program sleeps, or computes and never calls the kernel.
     None,
-    /// Those of the paper's busy web server, faster or slower.
-    Model(WebServer, Duration),
+    /// Those of the paper's busy web server, with their own mean and the one that is wanted.
+    Model(WebServer, Duration, Duration),
     /// As recorded, from the beginning again at the end.
     Recorded(Vec<Duration>, usize),
 }
 
 impl States {
-    /// The mean of the model's intervals if it is not set: Apache on the slower of the paper's machines (§5.2).
-    pub const MEAN: Duration = Duration::from_nanos(31_600);
-
     /// The model's, at this mean interval.
-    pub fn model(mean: Duration, random: &mut Random) -> Self {
-        States::Model(WebServer::new(random.next_u64()), mean)
+    pub fn model(of: &Pacing, mean: Duration, random: &mut Random) -> Self {
+        States::Model(WebServer::new(random.next_u64()), of.web_server, mean)
     }
 
     /// A recording's; `None` if there is no interval in it, or no time passes.
@@ -54,9 +52,9 @@ impl Iterator for States {
     fn next(&mut self) -> Option<Duration> {
         match self {
             States::None => None,
-            States::Model(server, mean) => {
+            States::Model(server, own, mean) => {
                 let nanos = u128::from(server.next()?.as_nanos() as u64) * mean.as_nanos();
-                Some(Duration::from_nanos((nanos / States::MEAN.as_nanos()) as u64))
+                Some(Duration::from_nanos((nanos / own.as_nanos()) as u64))
             }
             States::Recorded(gaps, at) => {
                 let gap = gaps.get(*at).copied();
@@ -229,7 +227,8 @@ mod tests {
     fn the_model_has_the_mean_that_is_asked_for() {
         for mean in [12_450, 31_600, 100_000] {
             let mut random = Random::stream(1, 0);
-            let states = States::model(Duration::from_nanos(mean), &mut random);
+            let states =
+                States::model(&crate::Machine::PAPERS.pacing, Duration::from_nanos(mean), &mut random);
             let sum: Duration = states.take(20_000).sum();
             let found = sum.as_nanos() as f64 / 20_000.0;
             assert!((found / mean as f64 - 1.0).abs() < 0.03, "{found} for {mean}");

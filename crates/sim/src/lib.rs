@@ -19,6 +19,7 @@
 pub mod acks;
 pub mod arrivals;
 pub mod callout;
+pub mod constants;
 pub mod deadline;
 pub mod device;
 pub mod engine;
@@ -39,6 +40,8 @@ pub mod sweep;
 pub mod table;
 mod watch;
 
+#[doc(inline)]
+pub use constants::Machine;
 #[doc(inline)]
 pub use engine::Engine;
 #[doc(inline)]

@@ -28,6 +28,7 @@ mod generator;
 mod interrupts;
 mod mlfrr;
 mod monitor;
+mod needs;
 mod polled;
 mod router;
 

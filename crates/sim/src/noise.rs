@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use softtimers_core::{Histogram, Random, Trace};
 
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{Experiment, Need, RunError};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
 use crate::table::{Column, Row};
@@ -48,19 +48,19 @@ pub static NOISE: Experiment = Experiment {
             name: "p",
             about: "share of phases that are held up (section 2.2, figure 3)",
             kind: SHARE,
-            default: Setting::Real(0.01),
+            default: Setting::Real(PAPERS.p),
         },
         Parameter {
             name: "held-up",
             about: "such a phase, as a multiple of others (section 2.2)",
             kind: TIMES,
-            default: Setting::Real(1.6),
+            default: Setting::Real(PAPERS.held_up),
         },
         Parameter {
             name: "p-long",
             about: "share of those that take twice as long as others: rare, and what a large machine waits for",
             kind: SHARE,
-            default: Setting::Real(0.05),
+            default: Setting::Real(PAPERS.p_long),
         },
         Parameter {
             name: "threshold",
@@ -80,9 +80,12 @@ pub static NOISE: Experiment = Experiment {
         Column::new("undelayed_wanted", "share of phases held up on none with that p").digits(4),
     ],
     sweep: &[("nodes", "1,10,32,100,320,1000")],
+    needs: NEEDS,
+    check: check,
     run,
 };
 
+const PAPERS: crate::constants::Noise = crate::Machine::PAPERS.noise;
 const COUNT: Kind = Kind::Count { least: 1, most: 1_000_000 };
 const TIME: Kind = Kind::Time { least: Duration::from_nanos(1_000), most: Duration::from_secs(3_600) };
 const SHARE: Kind = Kind::Real { least: 0.0, most: 1.0 };
@@ -240,7 +243,27 @@ fn power(base: f64, exponent: u64) -> f64 {
     result
 }
 
+const NEEDS: &[Need] = &[Need {
+    of: &["phase", "p", "held-up", "p-long"],
+    with: "the model, not with stamps,",
+    met: |parameters| parameters.trace("stamps").is_none(),
+}];
+
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));
+    if nodes.saturating_mul(count) > MOST_DRAWN {
+        return Err(RunError::new(format_args!(
+            "nodes {nodes} times phases {count}: more than {MOST_DRAWN} are not drawn in a run"
+        )));
+    }
+    match parameters.trace("stamps") {
+        Some(stamps) if stamps.packets() < 2 => Err(RunError::new("stamps: one time alone is no phase")),
+        _ => Ok(()),
+    }
+}
+
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    check(parameters)?;
     let phases = match parameters.trace("stamps") {
         Some(stamps) => {
             Phases::of_stamps(stamps).ok_or_else(|| RunError::new("stamps: one time alone is no phase"))?
@@ -248,11 +271,6 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         None => model(parameters),
     };
     let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));
-    if nodes.saturating_mul(count) > MOST_DRAWN {
-        return Err(RunError::new(format_args!(
-            "nodes {nodes} times phases {count}: more than {MOST_DRAWN} are not drawn in a run"
-        )));
-    }
     let median = phases.median().max(1);
     let threshold = (median as f64 * parameters.real("threshold")) as u64;
     let Longest { mean, undelayed: none } =

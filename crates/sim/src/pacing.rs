@@ -17,7 +17,7 @@ use softtimers_core::{
     Alarm, CatchUp, Config, PaceConfig, Rate, RateClock, Slack, SoftTimers, Strategy, Timestamp,
 };
 
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{Experiment, Need, RunError};
 use crate::host::{Hardware, Host, States};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
@@ -36,6 +36,8 @@ pub static PACING: Experiment = Experiment {
     parameters: PARAMETERS,
     columns: COLUMNS,
     sweep: &[("target", "40us,60us"), ("burst", "12us,15us,20us,25us,30us,35us")],
+    needs: NEEDS,
+    check: check,
     run,
 };
 
@@ -74,7 +76,7 @@ const PARAMETERS: &[Parameter] = &[
         name: "mean",
         about: "Mean time between trigger states (5.2: Apache, 300 MHz)",
         kind: States::MEANS,
-        default: Setting::Time(States::MEAN),
+        default: Setting::Time(PAPERS.mean),
     },
     States::RECORDING,
     Parameter {
@@ -87,13 +89,13 @@ const PARAMETERS: &[Parameter] = &[
         name: "disabled",
         about: "Of --strategy interrupts: the longest time that interrupts are disabled; each up to it",
         kind: GAP,
-        default: Setting::Time(Duration::from_micros(245)),
+        default: Setting::Time(PAPERS.disabled),
     },
     Parameter {
         name: "disabled-every",
         about: "and on average so often",
         kind: GAP,
-        default: Setting::Time(Duration::from_micros(1_225)),
+        default: Setting::Time(PAPERS.disabled_every),
     },
     Parameter {
         name: "duration",
@@ -102,6 +104,7 @@ const PARAMETERS: &[Parameter] = &[
         default: Setting::Time(Duration::from_secs(4)),
     },
 ];
+const PAPERS: crate::constants::Pacing = crate::Machine::PAPERS.pacing;
 const GAP: Kind = Kind::Time { least: Duration::from_micros(1), most: Duration::from_secs(1) };
 
 const COLUMNS: &[Column] = &[
@@ -129,6 +132,60 @@ const PAPER: [(u64, Option<u64>, f64); 7] = [
     (60, Some(30), 60.0),
     (60, None, 63.6),
 ];
+
+const NEEDS: &[Need] = &[
+    Need {
+        of: &["burst"],
+        with: "strategy two-speed or exact-deadline",
+        met: |parameters| ["two-speed", "exact-deadline"].contains(&parameters.choice("strategy")),
+    },
+    Need { of: &["slowest"], with: "several flows", met: |parameters| parameters.count("flows") > 1 },
+    Need {
+        of: &["mean"],
+        with: "the model's trigger states, not with a recording, idle yes or strategy interrupts,",
+        met: |parameters| is_soft(parameters) && States::are_modelled(parameters),
+    },
+    Need {
+        of: &["states"],
+        with: "idle no and a strategy of soft timers",
+        met: |parameters| is_soft(parameters) && parameters.choice("idle") == "no",
+    },
+    Need { of: &["idle"], with: "a strategy of soft timers", met: is_soft },
+    Need {
+        of: &["disabled", "disabled-every"],
+        with: "strategy interrupts",
+        met: |parameters| !is_soft(parameters),
+    },
+];
+
+fn is_soft(parameters: &Parameters) -> bool {
+    parameters.choice("strategy") != "interrupts"
+}
+
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    if !is_soft(parameters) {
+        return interrupts::enabled_mean(parameters).map(drop);
+    }
+    States::chosen(parameters, Streams::new(0))?;
+    targets(parameters).try_for_each(|target| clock(parameters, target).map(drop))
+}
+
+/// A flow's.
+fn clock(parameters: &Parameters, target: Duration) -> Result<RateClock, RunError> {
+    let strategy = match parameters.choice("strategy") {
+        "exact-deadline" => Strategy::ExactDeadline,
+        "fixed-series" => Strategy::FixedSeries,
+        "relative" => Strategy::Relative,
+        _ => Strategy::TwoSpeed,
+    };
+    let config = PaceConfig {
+        burst_interval: Some(parameters.time("burst")),
+        catch_up: CatchUp::ALL,
+        strategy,
+        ..PaceConfig::new(Rate::every(target).map_err(RunError::new)?)
+    };
+    RateClock::new(config).map_err(RunError::new)
+}
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (target, burst) = (parameters.time("target"), parameters.time("burst"));
@@ -242,12 +299,6 @@ impl Gaps {
 
 /// Packets leave at trigger states.
 fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Found, RunError> {
-    let strategy = match parameters.choice("strategy") {
-        "exact-deadline" => Strategy::ExactDeadline,
-        "fixed-series" => Strategy::FixedSeries,
-        "relative" => Strategy::Relative,
-        _ => Strategy::TwoSpeed,
-    };
     let states = States::chosen(parameters, streams)?;
     // Trigger states alone, as in the paper; a program that has none needs the timer for everything.
     let slack = if matches!(states, States::None) { Slack::EXACT } else { Slack::DEFERRABLE };
@@ -256,13 +307,7 @@ fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Foun
     let mut flows = vec![];
     let mut phases = streams.of("phases");
     for target in targets(parameters) {
-        let config = PaceConfig {
-            burst_interval: Some(parameters.time("burst")),
-            catch_up: CatchUp::ALL,
-            strategy,
-            ..PaceConfig::new(Rate::every(target).map_err(RunError::new)?)
-        };
-        let mut clock = RateClock::new(config).map_err(RunError::new)?;
+        let mut clock = clock(parameters, target)?;
         // One flow begins at once; several do not begin together.
         let phase = phases.below(target.as_nanos() as u64);
         let start = if parameters.count("flows") == 1 { 0 } else { phase };

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use softtimers_core::Trace;
 
+use crate::constants::Machine;
+
 /// One thing that can be set.
 #[derive(Clone, Debug)]
 pub struct Parameter {
@@ -26,6 +28,13 @@ pub struct Parameter {
 pub enum Kind {
     /// A whole number.
     Count {
+        /// The least.
+        least: u64,
+        /// The most.
+        most: u64,
+    },
+    /// So many a second, with or without a unit: `5kpps`.
+    PerSecond {
         /// The least.
         least: u64,
         /// The most.
@@ -61,7 +70,7 @@ pub enum Kind {
 /// What a parameter is set to.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Setting {
-    /// Of [`Kind::Count`].
+    /// Of [`Kind::Count`] and [`Kind::PerSecond`].
     Count(u64),
     /// Of [`Kind::Limit`].
     Limit(Option<u64>),
@@ -101,13 +110,14 @@ impl fmt::Display for Setting {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameters {
     settings: Vec<(&'static str, Setting)>,
+    machine: Machine,
 }
 
 impl Parameters {
-    /// The defaults.
+    /// The defaults, on the papers' machines.
     pub fn new(parameters: &[Parameter]) -> Self {
         let settings = parameters.iter().map(|parameter| (parameter.name, parameter.default.clone()));
-        Parameters { settings: settings.collect() }
+        Parameters { settings: settings.collect(), machine: Machine::PAPERS }
     }
 
     /// With `name` set to this.
@@ -121,12 +131,23 @@ impl Parameters {
         self
     }
 
+    /// On another machine. [`Parameters::on`] has the defaults that come with it, too.
+    #[must_use]
+    pub(crate) fn with_machine(self, machine: Machine) -> Self {
+        Parameters { machine, ..self }
+    }
+
+    /// What the experiment's machine is made of: the only numbers that it has beside its parameters.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// All, in the order of the experiment.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Setting)> {
         self.settings.iter().map(|(name, setting)| (*name, setting))
     }
 
-    /// A [`Kind::Count`].
+    /// A [`Kind::Count`] or a [`Kind::PerSecond`].
     ///
     /// # Panics
     /// If it is none.

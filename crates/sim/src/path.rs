@@ -42,6 +42,8 @@ pub struct Path {
     pub answer: Answer,
     /// Packets that may be in flight.
     pub window: u64,
+    /// What a packet takes on the sender's own link.
+    pub access_link: Duration,
     /// What a packet takes on the slow link.
     pub link: Duration,
     /// Each way.
@@ -169,16 +171,13 @@ impl Run {
 
     fn send(&mut self, now: Timestamp) {
         let now = self.access_free.max(now);
-        self.access_free = now + ACCESS_LINK;
+        self.access_free = now + self.path.access_link;
         let queued = self.link_free.saturating_duration_since(now).as_nanos() / self.path.link.as_nanos();
         self.outcome.longest_queue = self.outcome.longest_queue.max(queued as u64);
         self.link_free = self.link_free.max(now) + self.path.link;
         self.arrivals.push_back(self.link_free + self.path.delay);
     }
 }
-
-/// A packet on the sender's own link: 1,500 bytes at 1 Gbit/s.
-const ACCESS_LINK: Duration = Duration::from_micros(12);
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ use softtimers_core::poll::{Aggregation, AggregationConfig, Interrupts, Policy, 
 use softtimers_core::{Rate, RateError};
 
 use crate::arrivals;
-use crate::experiment::{Experiment, RunError};
+use crate::experiment::{ALWAYS, Experiment, RunError};
 use crate::hip::{Account, Receiver, Timing};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::streams::Streams;
@@ -60,20 +60,20 @@ pub static POLLING: Experiment = Experiment {
         Parameter {
             name: "interrupt",
             about: "an interrupt with an empty handler (section 5.1)",
-            kind: TIME,
-            default: Setting::Time(Duration::from_nanos(4_450)),
+            kind: COST,
+            default: Setting::Time(PAPERS.interrupt),
         },
         Parameter {
             name: "poll",
             about: "reading the status of the interfaces",
-            kind: TIME,
-            default: Setting::Time(Duration::from_nanos(500)),
+            kind: COST,
+            default: Setting::Time(PAPERS.poll),
         },
         Parameter {
             name: "shift",
             about: "coming to packet processing with a cold cache, for each interrupt or poll that finds any",
-            kind: TIME,
-            default: Setting::Time(Duration::from_micros(2)),
+            kind: COST,
+            default: Setting::Time(PAPERS.shift),
         },
         Parameter {
             name: "longest",
@@ -101,9 +101,13 @@ pub static POLLING: Experiment = Experiment {
         Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
     ],
     sweep: &[("server", "apache,flash"), ("protocol", "http,p-http"), ("quota", "1,2,5,10,15")],
+    needs: &[],
+    check: ALWAYS,
     run,
 };
 
+const PAPERS: crate::constants::Polling = crate::Machine::PAPERS.polling;
+const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) };
 const TIME: Kind = Kind::Time { least: Duration::from_nanos(1), most: Duration::from_secs(1) };
 
 /// A server, as far as packets concern it.
@@ -119,14 +123,15 @@ struct Server {
 
 impl Server {
     fn of(parameters: &Parameters) -> Self {
+        let of = &parameters.machine().polling;
         let (request, pollution) = match parameters.choice("server") {
-            "flash" => (Duration::from_micros(600), Duration::from_nanos(1_600)),
-            _ => (Duration::from_micros(1_200), Duration::from_nanos(800)),
+            "flash" => (of.flash_request, of.flash_pollution),
+            _ => (of.apache_request, of.apache_pollution),
         };
         match parameters.choice("protocol") {
             // Neither set-up nor end of a connection: a request, five segments, the ACKs of every second one.
-            "p-http" => Server { request: request / 2, packets: 9, pollution },
-            _ => Server { request, packets: 16, pollution },
+            "p-http" => Server { request: request / 2, packets: of.p_http_packets, pollution },
+            _ => Server { request, packets: of.http_packets, pollution },
         }
     }
 

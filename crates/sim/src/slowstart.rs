@@ -80,20 +80,26 @@ pub static SLOWSTART: Experiment = Experiment {
         Column::share("paper_reduction", "the paper's: for 100 packets, for the longest").digits(2),
     ],
     sweep: &[("mbit", "50,100"), ("packets", "5,10,20,100,1000,10000,100000")],
+    needs: &[],
+    check: |parameters| link(parameters).map(drop),
     run,
 };
 
+/// What a packet takes on the slow link.
+fn link(parameters: &Parameters) -> Result<Duration, RunError> {
+    let link = capacity(parameters)?.interval();
+    if link.is_zero() { Err(RunError::new("mbit: a packet takes a nanosecond at least")) } else { Ok(link) }
+}
+
 fn run(parameters: &Parameters, _: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
     let capacity = capacity(parameters)?;
-    let link = capacity.interval();
-    if link.is_zero() {
-        return Err(RunError::new("mbit: a packet takes a nanosecond at least"));
-    }
+    let link = link(parameters)?;
     let rtt = parameters.time("rtt");
     let held = u64::try_from(rtt.as_nanos() / link.as_nanos()).unwrap_or(u64::MAX).saturating_add(4);
     let packets = parameters.count("packets");
     let seconds = |sender, every| {
-        let receiver = Receiver { every, ..Receiver::new(Duration::ZERO, Duration::ZERO) };
+        let delayed_acks = parameters.machine().path.delayed_acks;
+        let receiver = Receiver { every, delayed_acks, ..Receiver::new(Duration::ZERO, Duration::ZERO) };
         let set_up = parameters.choice("set-up") == "yes";
         Transfer { sender, packets, link, delay: rtt / 2, set_up, receiver }.time().as_secs_f64()
     };

@@ -38,7 +38,7 @@ impl Streams {
 }
 
 /// FNV-1a: Fowler, Noll, Vo. Names are few and not chosen by an enemy.
-pub(crate) fn digest(bytes: &[u8]) -> u64 {
+fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

@@ -10,6 +10,8 @@
 //!     3  quota 5  rate 4000  …                          point k of part i of n: k ≡ i (mod n)
 //! ```
 
+mod fingerprint;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -20,7 +22,7 @@ use std::thread;
 
 use crate::experiment::{Experiment, RunError};
 use crate::parameter::{Parameters, Setting};
-use crate::streams::{Streams, digest};
+use crate::streams::Streams;
 use crate::table::Row;
 use crate::watch::{Steps, Watch};
 
@@ -40,6 +42,7 @@ pub struct Sweep {
     base: Parameters,
     axes: Vec<Axis>,
     seed: u64,
+    fingerprint: u64,
 }
 
 /// What one point found.
@@ -63,7 +66,8 @@ impl Sweep {
             assert!(!axis.values.is_empty(), "{} takes no value", axis.name);
             assert!(base.iter().any(|(name, _)| name == axis.name), "no parameter {}", axis.name);
         }
-        Sweep { experiment, base, axes, seed }
+        let fingerprint = fingerprint::fingerprint(experiment.name, &base, &axes, seed);
+        Sweep { experiment, base, axes, seed, fingerprint }
     }
 
     /// The experiment.
@@ -86,11 +90,43 @@ impl Sweep {
         self.axes.iter().map(|axis| axis.values.len()).fold(1, usize::saturating_mul)
     }
 
-    /// The same for the same sweep by the same version, so that parts of different ones are not mixed.
+    /// The same for the same sweep by the same version, so that parts of different ones are not mixed. A recording counts
+    /// by its packets.
     pub fn fingerprint(&self) -> u64 {
-        let Sweep { experiment, base, axes, seed } = self;
-        let name = experiment.name;
-        digest(format!("{} {name} {seed} {base:?} {axes:?}", env!("CARGO_PKG_VERSION")).as_bytes())
+        self.fingerprint
+    }
+
+    /// Whether each point can be run, and uses at some point each of the parameters that were `given` by name.
+    ///
+    /// # Errors
+    /// The first point that cannot be run, and how many more; or the first parameter that would change nothing.
+    ///
+    /// # Cost
+    /// Some hundred nanoseconds for each point: nothing is simulated.
+    pub fn check(&self, given: &[&str]) -> Result<(), PointError> {
+        let mut unused =
+            self.experiment.needs.iter().flat_map(|need| need.of.iter().map(move |name| (name, need)));
+        let mut unused: Vec<_> = unused.by_ref().filter(|(name, _)| given.contains(*name)).collect();
+        let mut first = None;
+        let mut others = 0u64;
+        for point in 0..self.points() {
+            let (parameters, at) = self.parameters(point);
+            match ((self.experiment.check)(&parameters), &first) {
+                (Ok(()), _) => unused.retain(|(_, need)| !(need.met)(&parameters)),
+                (Err(error), None) => first = Some(self.error(&at, error)),
+                (Err(_), Some(_)) => others += 1,
+            }
+        }
+        if let Some(first) = first {
+            return Err(PointError { others, ..first });
+        }
+        match unused.first() {
+            Some((name, need)) => {
+                let why = format!("{name}: used with {} only; it would change nothing here", need.with);
+                Err(PointError { at: vec![], error: RunError::new(why), others: 0 })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Runs the points of a part on so many threads, and hands their rows to `each` in order, for somebody who watches.
@@ -145,7 +181,8 @@ impl Sweep {
         })
     }
 
-    fn point(&self, point: usize, steps: &Steps) -> Result<PointRows, PointError> {
+    /// Of a point, and the values of the axes there.
+    fn parameters(&self, point: usize) -> (Parameters, Vec<String>) {
         let mut rest = point;
         let mut at = vec![];
         let mut parameters = self.base.clone();
@@ -156,12 +193,18 @@ impl Sweep {
             parameters = parameters.with(axis.name, setting.clone());
         }
         at.reverse();
+        (parameters, at)
+    }
+
+    fn error(&self, at: &[String], error: RunError) -> PointError {
+        let axes = self.axes.iter().zip(at).map(|(axis, text)| format!("{}={text}", axis.name));
+        PointError { at: axes.collect(), error, others: 0 }
+    }
+
+    fn point(&self, point: usize, steps: &Steps) -> Result<PointRows, PointError> {
+        let (parameters, at) = self.parameters(point);
         let found = (self.experiment.run)(&parameters, Streams::new(self.seed), steps);
-        let named = |error| {
-            let axes = self.axes.iter().zip(&at).map(|(axis, text)| format!("{}={text}", axis.name));
-            PointError { at: axes.collect(), error }
-        };
-        let rows = found.map_err(named)?;
+        let rows = found.map_err(|error| self.error(&at, error))?;
         let (name, columns) = (self.experiment.name, self.experiment.columns.len());
         assert!(
             !rows.is_empty() && rows.iter().all(|row| row.len() == columns),
@@ -176,6 +219,8 @@ impl Sweep {
 pub struct PointError {
     at: Vec<String>,
     error: RunError,
+    /// Points that cannot be run either.
+    others: u64,
 }
 
 impl fmt::Display for PointError {
@@ -183,7 +228,12 @@ impl fmt::Display for PointError {
         if !self.at.is_empty() {
             write!(f, "at {}: ", self.at.join(" "))?;
         }
-        self.error.fmt(f)
+        self.error.fmt(f)?;
+        match self.others {
+            0 => Ok(()),
+            1 => f.write_str("; one more point cannot be run"),
+            others => write!(f, "; {others} more points cannot be run"),
+        }
     }
 }
 
@@ -235,99 +285,4 @@ impl FromStr for Part {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::parameter::{Kind, Parameter};
-    use crate::table::{Column, Value};
-
-    static SQUARE: Experiment = Experiment {
-        name: "square",
-        about: "",
-        details: "",
-        parameters: &[
-            Parameter { name: "x", about: "", kind: ANY, default: Setting::Count(3) },
-            Parameter { name: "y", about: "", kind: ANY, default: Setting::Count(0) },
-        ],
-        columns: &[Column::new("sum", ""), Column::new("drawn", "")],
-        sweep: &[],
-        run: square,
-    };
-    const ANY: Kind = Kind::Count { least: 0, most: 100 };
-
-    fn square(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
-        let (x, y) = (parameters.count("x"), parameters.count("y"));
-        if x == 13 {
-            return Err(RunError::new("x 13: brings bad luck"));
-        }
-        Ok(vec![vec![(x * x + y).into(), streams.of("drawn").below(1_000).into()]])
-    }
-
-    fn sweep(x: &[u64], y: &[u64]) -> Sweep {
-        let axis = |name, values: &[u64]| Axis {
-            name,
-            values: values.iter().map(|&value| (value.to_string(), Setting::Count(value))).collect(),
-        };
-        Sweep::new(&SQUARE, Parameters::new(SQUARE.parameters), vec![axis("x", x), axis("y", y)], 7)
-    }
-
-    fn run(sweep: &Sweep, part: Part, threads: usize) -> (Vec<PointRows>, Result<(), PointError>) {
-        let mut rows = vec![];
-        let threads = NonZeroUsize::new(threads).unwrap();
-        let result = sweep.run(part, threads, &Watch::new(), |found| {
-            rows.push(found);
-            Ok::<_, PointError>(())
-        });
-        (rows, result)
-    }
-
-    #[test]
-    fn rows_are_in_order_whatever_the_threads() {
-        let sweep = sweep(&[1, 2, 3, 4, 5], &[10, 20]);
-        let (one, result) = run(&sweep, Part::default(), 1);
-        assert_eq!(result, Ok(()));
-        assert_eq!(one.len(), 10);
-        assert_eq!((one[3].point, &one[3].at[..]), (3, &["2".to_owned(), "20".to_owned()][..]));
-        assert_eq!(one[3].rows[0][0], Value::Count(24));
-        for threads in [2, 3, 8, 64] {
-            assert_eq!(run(&sweep, Part::default(), threads).0, one);
-        }
-    }
-
-    #[test]
-    fn parts_together_are_the_whole() {
-        let sweep = sweep(&[1, 2, 3, 4, 5, 6, 7], &[10, 20, 30]);
-        let whole = run(&sweep, Part::default(), 2).0;
-        let mut parts: Vec<_> =
-            (1..=4).flat_map(|number| run(&sweep, format!("{number}/4").parse().unwrap(), 2).0).collect();
-        parts.sort_by_key(|found| found.point);
-        assert_eq!(parts, whole);
-        // More parts than points: some are empty.
-        assert_eq!(run(&sweep, "30/32".parse().unwrap(), 2).0, []);
-    }
-
-    #[test]
-    fn what_was_found_before_an_impossible_point_is_kept() {
-        let (rows, result) = run(&sweep(&[11, 12, 13, 14], &[0]), Part::default(), 3);
-        assert_eq!(rows.len(), 2);
-        assert_eq!(result.unwrap_err().to_string(), "at x=13 y=0: x 13: brings bad luck");
-    }
-
-    #[test]
-    fn whoever_takes_the_rows_can_end_it() {
-        let sweep = sweep(&[1, 2, 3], &[0]);
-        let mut taken = 0;
-        let result = sweep.run(Part::default(), NonZeroUsize::MIN, &Watch::new(), |_| {
-            taken += 1;
-            if taken == 2 { Err(PointError { at: vec![], error: RunError::new("full") }) } else { Ok(()) }
-        });
-        assert_eq!((taken, result.unwrap_err().to_string()), (2, "full".to_owned()));
-    }
-
-    #[test]
-    fn another_sweep_has_another_fingerprint() {
-        let one = sweep(&[1, 2], &[0]);
-        assert_eq!(one.fingerprint(), sweep(&[1, 2], &[0]).fingerprint());
-        assert_ne!(one.fingerprint(), sweep(&[1, 3], &[0]).fingerprint());
-        assert_ne!(one.fingerprint(), Sweep { seed: 8, ..one.clone() }.fingerprint());
-    }
-}
+mod tests;

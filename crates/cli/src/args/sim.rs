@@ -148,6 +148,7 @@ fn argument(parameter: &Parameter) -> Arg {
 fn value_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Count { .. } | Kind::Limit { .. } => "N",
+        Kind::PerSecond { .. } => "RATE",
         Kind::Real { .. } => "X",
         Kind::Time { .. } => "TIME",
         Kind::Choice(_) => "WORD",

@@ -64,6 +64,9 @@ impl SimPlan {
             let message = format!("--sweep: {} points; at most {MOST_POINTS}", sweep.points());
             return Err(Failure::usage(message));
         }
+        let swept = if common.sweeps.is_empty() { &[] } else { sweep.axes() };
+        let given: Vec<_> = given.iter().copied().chain(swept.iter().map(|axis| axis.name)).collect();
+        sweep.check(&given).map_err(Failure::usage)?;
         let out = common.out.as_deref().map(|path| OutputFile::create(path, "--out", common.force));
         Ok(SimPlan {
             sweep,

@@ -5,8 +5,8 @@ use std::path::Path;
 use softtimers_sim::{Kind, Setting};
 
 use crate::file;
-use crate::recording::{self, Fit};
-use crate::units;
+use crate::recording::{self, Changed, Fit};
+use crate::units::{self, SendRate};
 
 /// What `text` means for a parameter of this kind.
 ///
@@ -15,6 +15,7 @@ use crate::units;
 pub fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
     match kind {
         Kind::Count { least, most } => whole(text, least, most).map(Setting::Count),
+        Kind::PerSecond { least, most } => per_second(text, least, most).map(Setting::Count),
         Kind::Limit { .. } if text == NONE => Ok(Setting::Limit(None)),
         Kind::Limit { least, most } => {
             let allowed = |allowed| format!("{allowed}, or none");
@@ -37,9 +38,35 @@ pub fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
         Kind::Trace => {
             let file = file::open(Path::new(text)).map_err(|error| error.to_string())?;
             let read = recording::read(file, &Fit::AS_RECORDED).map_err(|error| error.to_string())?;
+            as_recorded(read.changed)?;
             Ok(Setting::Trace(Some(read.trace)))
         }
     }
+}
+
+/// A number alone, or with a unit of packets.
+fn per_second(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let with_unit = match units::rate(text) {
+        Ok(SendRate::PacketsPerSecond(rate)) => Some(rate),
+        _ => None,
+    };
+    let rate = text.parse().ok().or(with_unit).filter(|rate| (least..=most).contains(rate));
+    rate.ok_or_else(|| format!("a rate from {least} to {most}, such as 5000 or 5kpps"))
+}
+
+/// What would be simulated has to be what is in the file.
+fn as_recorded(changed: Changed) -> Result<(), String> {
+    let Changed { out_of_order, cut, .. } = changed;
+    if out_of_order > 0 {
+        return Err(format!(
+            "{out_of_order} of its packets are earlier than one before them; a recording in order of time is simulated: \
+             sort it, a capture by reordercap"
+        ));
+    }
+    if cut > 0 {
+        return Err(format!("{cut} of its packets are longer than 65507 bytes; shorter ones are simulated"));
+    }
+    Ok(())
 }
 
 fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
@@ -81,6 +108,12 @@ mod tests {
                 &["1", "9"][..],
                 &["0", "10", "-1", "x", ""][..],
                 "from 1 to 9",
+            ),
+            (
+                Kind::PerSecond { least: 0, most: 9_000 },
+                &["0", "5000", "5kpps", "4.5kpps", "9000pps"],
+                &["9001", "10kpps", "5k", "5Mbit", "-1", ""],
+                "from 0 to 9000, such as 5000 or 5kpps",
             ),
             (Kind::Limit { least: 1, most: 9 }, &["1", "none"], &["0", "inf"], "or none"),
             (

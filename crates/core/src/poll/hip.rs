@@ -144,10 +144,12 @@ impl Hip {
         self.config.polling_only || (often && self.gaps.is_regular(self.config.gamma))
     }
 
-    /// The end of an interrupt or of a poll: eq. 3 or eq. 4, and the next poll if there is to be one.
-    fn decide(&mut self) -> Next {
+    /// The end of an interrupt or of a poll: eq. 3 or eq. 4, and the next poll if there is to be one. That is not before
+    /// the end, however short the period: nobody polls while an interrupt is handled.
+    fn decide(&mut self, ended: Timestamp) -> Next {
         let polled = self.polls();
-        self.next = if self.is_worth_polling() { Next::At(self.poll_after(self.from)) } else { Next::Armed };
+        let poll = self.poll_after(self.from).max(ended);
+        self.next = if self.is_worth_polling() { Next::At(poll) } else { Next::Armed };
         self.stats.switches += u64::from(polled != self.polls());
         self.unsuccessful = if self.polls() { self.unsuccessful } else { 0 };
         self.next
@@ -194,20 +196,20 @@ impl Policy for Hip {
         if !self.polls() {
             self.stats.interrupts += 1;
             self.stats.by_interrupt += u64::from(look.found);
-            return self.decide();
+            return self.decide(look.ended);
         }
         self.stats.polls += 1;
         self.stats.by_poll += u64::from(look.found);
         if look.found > 0 {
             self.unsuccessful = 0;
-            return self.decide();
+            return self.decide(look.ended);
         }
         self.stats.unsuccessful += 1;
         self.unsuccessful = self.unsuccessful.saturating_add(1);
         if self.unsuccessful >= self.config.unsuccessful && !self.config.polling_only {
             return self.give_up();
         }
-        self.decide()
+        self.decide(look.ended)
     }
 
     fn next(&self) -> Next {

@@ -15,10 +15,17 @@
 use softtimers_core::bsd::{Callouts, Handle};
 
 use super::delta_list::{Callout, DeltaList};
+use crate::constants::Callout as Prices;
 
-/// One of them.
+/// One of them, with the prices of Table II.
 #[derive(Debug)]
-pub(super) enum Facility {
+pub(super) struct Facility {
+    structure: Structure,
+    prices: Prices,
+}
+
+#[derive(Debug)]
+enum Structure {
     /// A sorted list of differences.
     Old(DeltaList),
     /// The wheel, by function and argument.
@@ -36,44 +43,47 @@ pub(super) enum Name {
 
 impl Facility {
     /// `old`, `hash` or `handles`.
-    pub(super) fn new(kernel: &str) -> Self {
-        match kernel {
-            "old" => Facility::Old(DeltaList::default()),
-            "hash" => Facility::Hash(Callouts::new(1)),
-            _ => Facility::Handles(Callouts::new(1)),
-        }
+    pub(super) fn new(kernel: &str, prices: &Prices) -> Self {
+        let structure = match kernel {
+            "old" => Structure::Old(DeltaList::default()),
+            "hash" => Structure::Hash(Callouts::new(1)),
+            _ => Structure::Handles(Callouts::new(1)),
+        };
+        Facility { structure, prices: *prices }
     }
 
     /// Sets a callout so many ticks ahead. Its name, and the price.
     pub(super) fn set(&mut self, ticks: u64, call: Callout) -> (Name, u64) {
-        match self {
-            Facility::Old(list) => {
+        let of = self.prices;
+        match &mut self.structure {
+            Structure::Old(list) => {
                 let before = list.steps();
                 list.set(ticks, call);
-                (Name::Call(call), 46 + 11 * (list.steps() - before))
+                (Name::Call(call), of.list_set + of.list_passed * (list.steps() - before))
             }
-            Facility::Hash(callouts) => {
+            Structure::Hash(callouts) => {
                 callouts.timeout(call, ticks);
-                (Name::Call(call), 81)
+                (Name::Call(call), of.hash_set)
             }
-            Facility::Handles(callouts) => (Name::Handle(callouts.setcallout(call, ticks)), 60),
+            Structure::Handles(callouts) => (Name::Handle(callouts.setcallout(call, ticks)), of.handle_set),
         }
     }
 
     /// Cancels a callout. Whether it was outstanding, and the price.
     pub(super) fn cancel(&mut self, name: Name) -> (bool, u64) {
-        match (self, name) {
-            (Facility::Old(list), Name::Call(call)) => {
+        let of = self.prices;
+        match (&mut self.structure, name) {
+            (Structure::Old(list), Name::Call(call)) => {
                 let before = list.steps();
-                (list.cancel(call), 45 + 11 * (list.steps() - before))
+                (list.cancel(call), of.list_cancel + of.list_passed * (list.steps() - before))
             }
-            (Facility::Hash(callouts), Name::Call(call)) => {
+            (Structure::Hash(callouts), Name::Call(call)) => {
                 let before = callouts.stats().passed;
                 let was_set = callouts.untimeout(&call).is_some();
-                (was_set, 80 + 11 * (callouts.stats().passed - before))
+                (was_set, of.hash_cancel + of.hash_passed * (callouts.stats().passed - before))
             }
-            (Facility::Handles(callouts), Name::Handle(handle)) => {
-                (callouts.unsetcallout(handle).is_some(), 55)
+            (Structure::Handles(callouts), Name::Handle(handle)) => {
+                (callouts.unsetcallout(handle).is_some(), of.handle_cancel)
             }
             _ => (false, 0),
         }
@@ -81,51 +91,58 @@ impl Facility {
 
     /// A clock interrupt. Of softclock, if it is wanted, what it costs to begin; and the price.
     pub(super) fn hardclock(&mut self) -> (Option<u64>, u64) {
-        match self {
-            Facility::Old(list) => {
+        let of = self.prices;
+        match &mut self.structure {
+            Structure::Old(list) => {
                 let overdue = list.hardclock();
-                (list.is_due().then_some(27), 34 + 11 * overdue)
+                (list.is_due().then_some(of.softclock), of.list_hardclock + of.list_overdue * overdue)
             }
-            Facility::Hash(callouts) | Facility::Handles(callouts) => {
+            Structure::Hash(callouts) | Structure::Handles(callouts) => {
                 let before = callouts.stats().moves;
                 let wanted = callouts.tick();
                 let moved = callouts.stats().moves - before;
-                (wanted.then(|| 27 + 20 * callouts.lag()), 37 + MOVE * moved)
+                (
+                    wanted.then(|| of.softclock + of.wheel_behind * callouts.lag()),
+                    of.wheel_hardclock + step(&of) * moved,
+                )
             }
         }
     }
 
     /// The next callout that is due, and the price.
     pub(super) fn softclock(&mut self) -> (Option<Callout>, u64) {
-        let each = match self {
-            Facility::Old(_) => 28,
-            Facility::Hash(_) => 54,
-            Facility::Handles(_) => 37,
+        let of = self.prices;
+        let each = match &self.structure {
+            Structure::Old(_) => of.list_expired,
+            Structure::Hash(_) => of.hash_expired,
+            Structure::Handles(_) => of.handle_expired,
         };
         let before = self.moves();
-        let call = match self {
-            Facility::Old(list) => list.softclock(),
-            Facility::Hash(callouts) | Facility::Handles(callouts) => callouts.softclock(),
+        let call = match &mut self.structure {
+            Structure::Old(list) => list.softclock(),
+            Structure::Hash(callouts) | Structure::Handles(callouts) => callouts.softclock(),
         };
-        (call, u64::from(call.is_some()) * each + (self.moves() - before) * MOVE)
+        (call, u64::from(call.is_some()) * each + (self.moves() - before) * step(&of))
     }
 
     /// Timers passed by in searches so far: *t* or *h*.
     pub(super) fn passed(&self) -> u64 {
-        match self {
-            Facility::Old(list) => list.steps(),
-            Facility::Hash(callouts) | Facility::Handles(callouts) => callouts.stats().passed,
+        match &self.structure {
+            Structure::Old(list) => list.steps(),
+            Structure::Hash(callouts) | Structure::Handles(callouts) => callouts.stats().passed,
         }
     }
 
     /// Steps so far in which the wheel brought timers nearer.
     pub(super) fn moves(&self) -> u64 {
-        match self {
-            Facility::Old(_) => 0,
-            Facility::Hash(callouts) | Facility::Handles(callouts) => callouts.stats().moves,
+        match &self.structure {
+            Structure::Old(_) => 0,
+            Structure::Hash(callouts) | Structure::Handles(callouts) => callouts.stats().moves,
         }
     }
 }
 
-/// Of a step that brings four chunks of 13 timers nearer, at Table II's 12 for each that is traversed.
-const MOVE: u64 = 12 * 4 * 13;
+/// Of a step that brings four chunks of 13 timers nearer.
+fn step(of: &Prices) -> u64 {
+    of.wheel_traversed * 4 * 13
+}

@@ -44,7 +44,7 @@ impl Machine {
     pub(super) fn new(parameters: &Parameters, buckets: u64) -> Self {
         let period = 1_000_000_000 / parameters.count("hz");
         Machine {
-            facility: Facility::new(parameters.choice("kernel")),
+            facility: Facility::new(parameters.choice("kernel"), &parameters.machine().callout),
             occupancy: Occupancy::new(buckets),
             now: 0,
             next_tick: period,

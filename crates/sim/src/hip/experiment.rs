@@ -7,10 +7,11 @@ use crate::table::{Column, Row, Value};
 use crate::watch::Steps;
 
 use super::account::Account;
+use super::needs;
 use super::paper::PaperTrace;
 use super::parameters::{PARAMETERS, settings};
 use super::scheme::Scheme;
-use super::source::sources;
+use super::source::{self, sources};
 
 /// Table 3, for any trace, with any of Table 2.
 pub static HIP: Experiment = Experiment {
@@ -23,6 +24,8 @@ pub static HIP: Experiment = Experiment {
     parameters: PARAMETERS,
     columns: COLUMNS,
     sweep: &[],
+    needs: needs::HIP,
+    check: check,
     run,
 };
 
@@ -49,13 +52,28 @@ const COLUMNS: &[Column] = &[
         .digits(0),
 ];
 
-fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+fn check(parameters: &Parameters) -> Result<(), RunError> {
     let settings = settings(parameters)?;
-    let schemes = match parameters.choice("scheme") {
+    if let Some(scheme) = schemes(parameters).into_iter().find(|&scheme| !settings.ends(scheme)) {
+        let scheme = scheme.name();
+        return Err(RunError::new(format_args!(
+            "poll 0ns: {scheme} would poll for ever without time passing; above zero is possible"
+        )));
+    }
+    source::check(parameters)
+}
+
+fn schemes(parameters: &Parameters) -> Vec<Scheme> {
+    match parameters.choice("scheme") {
         "table-3" => Scheme::TABLE_3.to_vec(),
         "all" => Scheme::ALL.to_vec(),
         name => Scheme::find(name).into_iter().collect(),
-    };
+    }
+}
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    check(parameters)?;
+    let (settings, schemes) = (settings(parameters)?, schemes(parameters));
     let mut rows = vec![];
     for source in sources(parameters, streams)? {
         for &scheme in &schemes {

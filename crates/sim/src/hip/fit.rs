@@ -10,6 +10,7 @@ use softtimers_core::poll::Hip;
 use softtimers_core::poll::hip::{Costs, HipConfig};
 
 use crate::arrivals::{Bursts, LanError, of_trace};
+use crate::constants::HipTraces;
 use crate::streams::Streams;
 use crate::watch::Steps;
 
@@ -34,6 +35,7 @@ pub struct Fit {
 
 /// Searches for the bursts with which a trace of the paper gives its figures, starting from `best`.
 pub fn fit(
+    of: &HipTraces,
     row: &PaperTrace,
     best: Bursts,
     tries: u32,
@@ -42,7 +44,7 @@ pub fn fit(
     steps: &Steps,
 ) -> Fit {
     let mut random = streams.of("fit");
-    let mut best = (numbers(best), error_of(row, best, config));
+    let mut best = (numbers(best), error_of(of, row, best, config));
     for number in 0..tries {
         if !steps.go_on(number.into(), tries.into()) {
             break;
@@ -53,7 +55,7 @@ pub fn fit(
             let left = u64::from(tries - number) * 300 / u64::from(tries) + 10;
             std::array::from_fn(|index| BOUNDS[index].near(best.0[index], left, &mut random))
         };
-        let error = error_of(row, of_numbers(candidate), config);
+        let error = error_of(of, row, of_numbers(candidate), config);
         if error < best.1 {
             best = (candidate, error);
         }
@@ -66,12 +68,13 @@ pub fn fit(
 /// # Errors
 /// There is no such traffic.
 pub fn figures(
+    of: &HipTraces,
     row: &PaperTrace,
     bursts: Bursts,
     streams: Streams,
     config: HipConfig,
 ) -> Result<Figures, LanError> {
-    let trace = traces::lan(row, bursts).trace(streams)?;
+    let trace = traces::lan(of, row, bursts).trace(streams)?;
     let run = |config: HipConfig| -> Account {
         Receiver::new(Hip::new(config), Costs::HIP, Timing::Clock, of_trace(&trace)).run(|_, _| ()).0
     };
@@ -84,10 +87,10 @@ pub fn figures(
 }
 
 /// How far the means of a few drawings are from the paper's figures; infinitely, if one of them is not possible.
-pub fn error_of(row: &PaperTrace, bursts: Bursts, config: HipConfig) -> f64 {
+pub fn error_of(of: &HipTraces, row: &PaperTrace, bursts: Bursts, config: HipConfig) -> f64 {
     let mut means = Figures::default();
     for seed in 0..SEEDS {
-        let Ok(found) = figures(row, bursts, Streams::new(seed), config) else { return f64::INFINITY };
+        let Ok(found) = figures(of, row, bursts, Streams::new(seed), config) else { return f64::INFINITY };
         for (mean, found) in means.iter_mut().zip(found) {
             *mean += found / SEEDS as f64;
         }

@@ -67,10 +67,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         "those below, or of the CM-5, of EARTH-MANNA (section 5), of a UDP socket on Linux",
         &["table-2", "cm5", "manna", "udp"],
     ),
-    time("interrupt", "V_I: an interrupt (Table 2)", Costs::HIP.interrupt),
-    time("poll", "V_P: a poll (Table 2)", Costs::HIP.poll),
-    time("transfer", "V(B) for 1500 bytes, to which it is proportional (Table 2)", Costs::HIP.transfer),
-    time("switch", "V_S: enabling or disabling interrupts (Table 2)", Costs::HIP.switch),
+    cost("interrupt", "V_I: an interrupt (Table 2)", PAPERS.interrupt),
+    cost("poll", "V_P: a poll (Table 2)", PAPERS.poll),
+    cost("transfer", "V(B) for 1500 bytes, to which it is proportional (Table 2)", PAPERS.transfer),
+    cost("switch", "V_S: enabling or disabling interrupts (Table 2)", PAPERS.switch),
     time("soft-t-min", "shortest period of hip-soft", Settings::PAPER.soft_shortest),
     choice(
         "soft-reading",
@@ -102,6 +102,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         2.0,
     ),
 ];
+
+const PAPERS: crate::constants::Hip = crate::Machine::PAPERS.hip;
 
 /// Of the text: section 3's, section 6's.
 pub(super) const READINGS: &[&str] = &["counter", "event"];
@@ -142,15 +144,15 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
     if longest < shortest {
         return Err(RunError::new(format_args!("t-max {longest:?} is shorter than t-min {shortest:?}")));
     }
-    let factor = |name| Factor::thousandths((parameters.real(name) * 1_000.0).round() as u32);
+    let factor = |name| factor(parameters, name);
     let base = preset(reading(parameters, "reading"));
     let hip = HipConfig {
         shortest,
         longest,
-        alpha: factor("alpha"),
-        beta: factor("beta"),
-        gamma: factor("gamma"),
-        phi: factor("phi"),
+        alpha: factor("alpha")?,
+        beta: factor("beta")?,
+        gamma: factor("gamma")?,
+        phi: factor("phi")?,
         unsuccessful: parameters.count_u32("unsuccessful"),
         rounding: match parameters.choice("rounding") {
             "down" => Rounding::Down,
@@ -182,6 +184,20 @@ pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
         spin: parameters.time("spin"),
         quota: parameters.count_u32("quota"),
     })
+}
+
+/// A number that policies have in whole thousandths.
+pub(super) fn factor(parameters: &Parameters, name: &str) -> Result<Factor, RunError> {
+    let number = parameters.real(name);
+    let thousandths = (number * 1_000.0).round();
+    // What is typed with three digits is a double that is as near as this.
+    if (number * 1_000.0 - thousandths).abs() > 1e-6 {
+        return Err(RunError::new(format_args!(
+            "{name} {number}: at most three digits after the point, such as {}",
+            thousandths / 1_000.0
+        )));
+    }
+    Ok(Factor::thousandths(thousandths as u32))
 }
 
 /// The reading that a parameter names.
@@ -241,6 +257,12 @@ pub(super) const fn count(
     most: u64,
 ) -> Parameter {
     Parameter { name, about, kind: Kind::Count { least, most }, default: Setting::Count(default) }
+}
+
+/// Up to a minute; nothing, too.
+const fn cost(name: &'static str, about: &'static str, default: Duration) -> Parameter {
+    let kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(60) };
+    Parameter { name, about, kind, default: Setting::Time(default) }
 }
 
 /// From a nanosecond to a minute: nothing here is longer.

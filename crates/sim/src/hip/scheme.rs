@@ -126,6 +126,11 @@ impl Settings {
         (table_2(self.hip), self.costs) == (table_2(Settings::PAPER.hip), Settings::PAPER.costs)
     }
 
+    /// Whether time passes in this scheme: one that polls without a pause must take some for a poll.
+    pub(super) fn ends(&self, scheme: Scheme) -> bool {
+        !matches!(scheme, Scheme::BusyWait | Scheme::Spin) || !self.costs.poll.is_zero()
+    }
+
     /// Receives all of `arrivals` in one way.
     ///
     /// `seed` decides trigger states at random, and nothing else. `watch` sees all events but the empty polls of

@@ -2,7 +2,6 @@
 
 use softtimers_core::Rate;
 use softtimers_core::pace::{OnOff, Pattern};
-use softtimers_core::poll::Factor;
 
 use crate::arrivals::{self, Arrival, SelfSimilar, SelfSimilarConfig};
 use crate::experiment::RunError;
@@ -10,7 +9,7 @@ use crate::parameter::Parameters;
 use crate::streams::Streams;
 
 use super::paper::{PaperTrace, TRACES};
-use super::parameters::reading;
+use super::parameters::{factor, reading};
 use super::traces;
 
 /// Packets that every scheme meets alike.
@@ -42,11 +41,28 @@ pub(super) fn sources(parameters: &Parameters, streams: Streams) -> Result<Vec<S
     Ok(vec![Source { name, packets: pattern(name, parameters, streams)?, paper: None }])
 }
 
+/// Whether there are such packets.
+pub(super) fn check(parameters: &Parameters) -> Result<(), RunError> {
+    let name = parameters.choice("synthetic");
+    if parameters.trace("trace").is_some() || name == "table-1" || traces::find(name).is_some() {
+        return Ok(());
+    }
+    let gap = parameters.time("mean-gap");
+    Rate::every(if name == "on-off" { gap / 4 } else { gap }).map_err(RunError::new)?;
+    let on = parameters.time("on");
+    OnOff::new(on, on * 3).map_err(RunError::new)?;
+    factor(parameters, "pareto").map(drop)
+}
+
 fn of_paper(index: usize, parameters: &Parameters, streams: Streams) -> Result<Source, RunError> {
     let paper = &TRACES[index];
-    let trace = traces::lan(paper, traces::fitted(reading(parameters, "fitted"))[index])
-        .trace(streams)
-        .map_err(RunError::new)?;
+    let trace = traces::lan(
+        &parameters.machine().hip_traces,
+        paper,
+        traces::fitted(&parameters.machine().hip_traces, reading(parameters, "fitted"))[index],
+    )
+    .trace(streams)
+    .map_err(RunError::new)?;
     Ok(Source { name: paper.name, packets: arrivals::of_trace(&trace).collect(), paper: Some(paper) })
 }
 
@@ -62,7 +78,7 @@ fn pattern(name: &str, parameters: &Parameters, streams: Streams) -> Result<Vec<
             of(rate(gap / 4)?, Pattern::OnOff(OnOff::new(on, on * 3).map_err(RunError::new)?))
         }
         "self-similar" => {
-            let alpha = Factor::thousandths((parameters.real("pareto") * 1_000.0).round() as u32);
+            let alpha = factor(parameters, "pareto")?;
             let config = SelfSimilarConfig { alpha, ..SelfSimilarConfig::new(gap, bytes) };
             SelfSimilar::new(config, streams).take(packets).collect()
         }

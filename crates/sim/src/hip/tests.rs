@@ -18,11 +18,12 @@ use crate::streams::Streams;
 use crate::table::Value;
 use crate::watch::Steps;
 
+const HIP_TRACES_OF: crate::constants::HipTraces = crate::Machine::PAPERS.hip_traces;
 const SEEDS: std::ops::Range<u64> = 1..4;
 const READINGS: [HipConfig; 2] = [HipConfig::preset(Preset::Paper), HipConfig::event()];
 
 fn trace(index: usize, seed: u64) -> Trace {
-    traces::lan(&TRACES[index], traces::FITTED[index]).trace(Streams::new(seed)).unwrap()
+    traces::lan(&HIP_TRACES_OF, &TRACES[index], traces::FITTED[index]).trace(Streams::new(seed)).unwrap()
 }
 
 /// All of Table 1.
@@ -94,7 +95,8 @@ fn mean_overheads(settings: &Settings, fitted: &[arrivals::Bursts; 6]) -> [[f64;
     std::array::from_fn(|index| {
         let mut means = [0.0; 3];
         for seed in DRAWINGS {
-            let trace = traces::lan(&TRACES[index], fitted[index]).trace(Streams::new(seed)).unwrap();
+            let trace =
+                traces::lan(&HIP_TRACES_OF, &TRACES[index], fitted[index]).trace(Streams::new(seed)).unwrap();
             let found = Scheme::TABLE_3.map(|scheme| run(scheme, settings, &trace).overhead_us());
             means.iter_mut().zip(found).for_each(|(mean, found)| *mean += found / DRAWINGS.count() as f64);
         }
@@ -177,7 +179,7 @@ fn the_other_reading_gives_the_table_too() {
     for ((row, bursts), most) in
         TRACES.iter().zip(traces::FITTED_EVENT).zip([0.02, 0.02, 0.1, 0.02, 0.25, 0.25])
     {
-        let error = fit::error_of(row, bursts, READINGS[1]);
+        let error = fit::error_of(&HIP_TRACES_OF, row, bursts, READINGS[1]);
         assert!(error < most, "{}: {error}", row.name);
     }
 }
@@ -272,7 +274,8 @@ fn the_papers_figures_stand_beside_the_papers_parameters_only() {
 #[test]
 fn on_soft_timers_it_decides_alike_and_delays_less() {
     let event = TRACES.iter().zip(traces::FITTED_EVENT);
-    let event = event.map(|(row, bursts)| traces::lan(row, bursts).trace(Streams::new(1)).unwrap());
+    let event =
+        event.map(|(row, bursts)| traces::lan(&HIP_TRACES_OF, row, bursts).trace(Streams::new(1)).unwrap());
     for trace in table_1(1).map(|(_, trace)| trace).chain(event).chain(recordings()) {
         let soft = run(Scheme::HipSoft, &Settings::PAPER, &trace);
         for config in READINGS {
@@ -393,10 +396,10 @@ fn other_costs_change_the_overhead_and_nothing_else() {
 fn a_search_finds_no_worse_and_the_same_again() {
     let (row, config) = (&TRACES[0], READINGS[0]);
     let start = traces::bursts(3_000, 1_500, 500, 20_000, 6_000, 500, 100);
-    let before = fit::error_of(row, start, config);
-    let found = fit::fit(row, start, 12, Streams::new(3), config, &Steps::unwatched());
+    let before = fit::error_of(&HIP_TRACES_OF, row, start, config);
+    let found = fit::fit(&HIP_TRACES_OF, row, start, 12, Streams::new(3), config, &Steps::unwatched());
     assert!(found.error <= before);
-    assert_eq!(fit::fit(row, start, 12, Streams::new(3), config, &Steps::unwatched()), found);
+    assert_eq!(fit::fit(&HIP_TRACES_OF, row, start, 12, Streams::new(3), config, &Steps::unwatched()), found);
     // Those that are published are better than any of a search as short as this.
-    assert!(fit::error_of(row, traces::FITTED[0], config) < found.error.min(0.02));
+    assert!(fit::error_of(&HIP_TRACES_OF, row, traces::FITTED[0], config) < found.error.min(0.02));
 }

@@ -20,6 +20,11 @@ impl States {
         default: Setting::Trace(None),
     };
 
+    /// Whether those are the model's.
+    pub(crate) fn are_modelled(parameters: &Parameters) -> bool {
+        parameters.choice("idle") == "no" && parameters.trace("states").is_none()
+    }
+
     /// Those that the parameters `idle`, `states` and `mean` ask for.
     ///
     /// # Errors
@@ -30,7 +35,11 @@ impl States {
             Some(trace) => States::recorded(trace).ok_or_else(|| {
                 RunError::new("states: a recording in which no time passes has no trigger states")
             }),
-            None => Ok(States::model(parameters.time("mean"), &mut streams.of("states"))),
+            None => Ok(States::model(
+                &parameters.machine().pacing,
+                parameters.time("mean"),
+                &mut streams.of("states"),
+            )),
         }
     }
 }

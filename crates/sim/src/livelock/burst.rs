@@ -14,8 +14,10 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 
 use super::config::{Config, Consumer, Kernel};
-use super::costs::{Costs, WIRE};
+use super::costs::Costs;
 use super::router::Router;
+use crate::constants::Burst;
+use crate::experiment::Need;
 use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
 /// One row for a burst.
@@ -53,18 +55,28 @@ pub static BURST: Experiment = Experiment {
         Column::new("last_us", "likewise"),
     ],
     sweep: &[("kernel", "ultrix,no-polling,polled,eager"), ("burst", "1,2,3,4,8,16")],
+    needs: NEEDS,
+    check: |parameters| run(parameters, Streams::new(0), &Steps::unwatched()).map(drop),
     run,
 };
+
+const NEEDS: &[Need] =
+    &[Need { of: &["gap"], with: "a burst of two or more", met: |parameters| parameters.count("burst") > 1 }];
 
 fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
     let kernel = parameters.choice("kernel");
     let (burst, gap) = (parameters.count_u32("burst"), parameters.time("gap"));
-    let ultrix = kernel == "ultrix";
+    let by_ultrix = kernel == "ultrix";
     let polls = matches!(kernel, "polled" | "eager");
     let base = Config::new(if polls { Kernel::Polled } else { Kernel::NoPolling }, 0);
-    let config = Config { eager: kernel == "eager", ..base };
-    let router = if ultrix {
-        Router::with_costs(Config { consumer: Consumer::Monitor, ..config }, ULTRIX, streams)
+    let machine = parameters.machine().livelock;
+    let config = Config { eager: kernel == "eager", ..base.on(machine) };
+    let router = if by_ultrix {
+        Router::with_costs(
+            Config { consumer: Consumer::Monitor, ..config },
+            ultrix(&parameters.machine().burst),
+            streams,
+        )
     } else {
         Router::new(config, streams)
     };
@@ -76,12 +88,12 @@ fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>,
         return Err(RunError::new(format_args!("burst {burst}: {dropped} of its packets were dropped")));
     }
     let at = |packet: Option<&Timestamp>| -> Value {
-        let wire = if ultrix { Duration::ZERO } else { WIRE };
+        let wire = if by_ultrix { Duration::ZERO } else { machine.wire };
         packet
             .map(|time| time.saturating_sub(wire).saturating_duration_since(begin).as_nanos() as f64 / 1e3)
             .into()
     };
-    let paper = PAPER.iter().find(|(packets, _)| ultrix && *packets == burst).map(|(_, micros)| *micros);
+    let paper = PAPER.iter().find(|(packets, _)| by_ultrix && *packets == burst).map(|(_, micros)| *micros);
     Ok(vec![vec![
         kernel.into(),
         burst.into(),
@@ -96,24 +108,13 @@ fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>,
 /// §4.3: first latencies by burst.
 const PAPER: [(u32, f64); 4] = [(1, 1_230.0), (2, 1_540.0), (4, 2_020.0), (16, 5_030.0)];
 
-/// What the text's figures pin down: 253 µs for each further packet, 1.33 ms until three are copied, 1.23 ms for one
-/// alone. So copying is 250 and dispatching 3 of the 253; what is left of the 1.33 ms is before the first copy, and the
-/// rest is waking the process up.
-const ULTRIX: Costs = Costs {
-    interrupt: Duration::from_micros(580),
-    receive: Duration::from_micros(250),
-    queue: Duration::from_micros(3),
-    process: Duration::from_micros(397),
-    transmit_interrupt: Duration::ZERO,
-    switch_network: Duration::ZERO,
-    switch: Duration::ZERO,
-    pollution: Duration::ZERO,
-    input: Duration::ZERO,
-    output: Duration::ZERO,
-    finish: Duration::ZERO,
-    transmit: Duration::ZERO,
-    turn: Duration::ZERO,
-    transmit_turn: Duration::ZERO,
-    arm: Duration::ZERO,
-    tick: Duration::ZERO,
-};
+/// What the text's figures pin down; the rest of the machine is nothing.
+fn ultrix(of: &Burst) -> Costs {
+    Costs {
+        interrupt: of.interrupt,
+        receive: of.receive,
+        queue: of.queue,
+        process: of.process,
+        ..Costs::default()
+    }
+}

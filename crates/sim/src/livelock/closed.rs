@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use super::config::{Config, Consumer, TransmitPriority};
-use super::costs::{self, Costs};
+use super::costs::Costs;
 
 /// What a kernel comes to.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -32,7 +32,7 @@ impl Closed {
     /// Of a configuration, whose interrupts are taken one for each packet where they are taken at all.
     pub fn of(config: &Config) -> Self {
         let costs = config.costs();
-        let ticks = 1.0 - costs.tick.as_secs_f64() / costs::TICKS.as_secs_f64();
+        let ticks = 1.0 - costs.tick.as_secs_f64() / config.machine.ticks.as_secs_f64();
         let seconds = |time: Duration| time.as_secs_f64() / ticks;
         if config.kernel.polls() {
             let (before, whole) = polled(config, &costs);
@@ -87,7 +87,7 @@ fn polled(config: &Config, costs: &Costs) -> (Option<Duration>, Duration) {
     let sent = costs.transmit_interrupt + costs.switch_network + costs.transmit_turn + costs.transmit;
     let through_process = match config.consumer {
         Consumer::Kernel => {
-            let loaded = quota.min(costs::DESCRIPTORS);
+            let loaded = quota.min(config.machine.descriptors);
             let sent = costs.transmit_interrupt + costs.transmit_turn + costs.transmit * loaded;
             let all = (taken + costs.forward()).saturating_mul(quota).saturating_add(sent);
             return (None, all / loaded);

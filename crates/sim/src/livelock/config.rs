@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Quota};
 
-use super::costs::{self, Costs};
+use super::costs::Costs;
 use super::generator::Spacing;
+use crate::constants::{Livelock, Machine};
 
 /// The paper's kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +83,8 @@ impl TransmitPriority {
 /// The machine, its kernel and its load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Config {
+    /// What the machine is made of.
+    pub machine: Livelock,
     /// Which kernel.
     pub kernel: Kernel,
     /// Who takes the packets.
@@ -125,7 +128,9 @@ pub struct Config {
 impl Config {
     /// A kernel at a rate, and the paper's values for the rest.
     pub fn new(kernel: Kernel, rate: u64) -> Self {
+        let machine = Machine::PAPERS.livelock;
         Config {
+            machine,
             kernel,
             consumer: Consumer::Kernel,
             quota: Quota::new(5, 5),
@@ -142,18 +147,24 @@ impl Config {
             process: None,
             rate,
             spacing: Spacing::Varied,
-            ring: costs::RING,
-            queue: costs::SCREEN_QUEUE,
+            ring: machine.ring,
+            queue: machine.process_queue,
             duration: Duration::from_secs(2),
         }
+    }
+
+    /// The same on another machine, with the room that has.
+    #[must_use]
+    pub fn on(self, machine: Livelock) -> Self {
+        Config { machine, ring: machine.ring, queue: machine.process_queue, ..self }
     }
 
     /// What its steps cost.
     pub fn costs(&self) -> Costs {
         let costs = match self.kernel {
-            Kernel::Unmodified => Costs::unmodified(),
-            Kernel::NoPolling => Costs::no_polling(),
-            Kernel::Polled | Kernel::HighIpl | Kernel::Clocked => Costs::polling(),
+            Kernel::Unmodified => Costs::unmodified(&self.machine),
+            Kernel::NoPolling => Costs::no_polling(&self.machine),
+            Kernel::Polled | Kernel::HighIpl | Kernel::Clocked => Costs::polling(&self.machine),
         };
         let (queue, process) = self.process.unwrap_or((costs.queue, costs.process));
         Costs { queue, process, ..costs }.times(self.percent)

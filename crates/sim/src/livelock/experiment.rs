@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::closed::Closed;
 use super::config::{Config, Consumer, Kernel, TransmitPriority};
 use super::generator::Spacing;
+use super::needs;
 use super::router::Router;
 use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
@@ -22,6 +23,8 @@ pub static LIVELOCK: Experiment = Experiment {
         ("kernel", "unmodified,no-polling,polled,high-ipl"),
         ("rate", "1000,2000,3000,4000,5000,6000,7000,8000,9000,10000,11000,12000"),
     ],
+    needs: needs::LIVELOCK,
+    check: |parameters| config(parameters).map(drop),
     run,
 };
 
@@ -89,7 +92,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "rate",
         about: "Packets a second that arrive",
-        kind: Kind::Count { least: 0, most: 14_880 },
+        kind: Kind::PerSecond { least: 0, most: 14_880 },
         default: Setting::Count(8_000),
     },
     Parameter {
@@ -122,7 +125,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         kind: YES_NO,
         default: Setting::Choice("no"),
     },
-    Parameter { name: "queue", about: "Room in that", kind: QUEUE, default: Setting::Count(32) },
+    Parameter {
+        name: "queue",
+        about: "Room in that",
+        kind: QUEUE,
+        default: Setting::Count(PAPERS.process_queue as u64),
+    },
     Parameter {
         name: "high",
         about: "% at which it shuts input",
@@ -180,7 +188,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "cost",
         about: "% of the paper's machine that each step costs (5.4)",
-        kind: Kind::Count { least: 1, most: 10_000 },
+        kind: Kind::Count { least: 0, most: 10_000 },
         default: Setting::Count(100),
     },
     Parameter {
@@ -193,7 +201,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         name: "ring",
         about: "Packets that the interface holds",
         kind: QUEUE,
-        default: Setting::Count(32),
+        default: Setting::Count(PAPERS.ring as u64),
     },
     Parameter {
         name: "duration",
@@ -202,6 +210,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         default: Setting::Time(Duration::from_secs(2)),
     },
 ];
+const PAPERS: crate::constants::Livelock = crate::Machine::PAPERS.livelock;
 const YES_NO: Kind = Kind::Choice(&["no", "yes"]);
 const QUEUE: Kind = Kind::Count { least: 1, most: 65_536 };
 const PERCENT: Kind = Kind::Count { least: 0, most: 100 };
@@ -253,7 +262,7 @@ pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
         ring: parameters.count_u32("ring"),
         queue: parameters.count_u32("queue"),
         duration: parameters.time("duration"),
-        ..Config::new(kernel, parameters.count("rate"))
+        ..Config::new(kernel, parameters.count("rate")).on(parameters.machine().livelock)
     };
     Ok(config)
 }

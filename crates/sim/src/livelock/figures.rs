@@ -7,6 +7,7 @@ use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
 
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;
+use crate::experiment::ALWAYS;
 use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
 
 /// Figures 2, 5, 6, 7, 9 and 10, whose numbers in the earlier version of the paper, 6-1 to 7-1, are used here.
@@ -39,6 +40,8 @@ pub static FIGURES: Experiment = Experiment {
         Column::share("user_share", "what the model has"),
     ],
     sweep: &[("figure", "6-1,6-3,6-4,6-5,6-6,7-1")],
+    needs: &[],
+    check: ALWAYS,
     run,
 };
 
@@ -47,7 +50,11 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let wanted = || points().filter(|point| point.figure == figure);
     let all = wanted().count() as u64;
     let rows = wanted().zip(0..).map(|(point, number)| {
-        let config = Config { duration, rate: point.input.round() as u64, ..series(point.series) };
+        let config = Config {
+            duration,
+            rate: point.input.round() as u64,
+            ..series(point.series).on(parameters.machine().livelock)
+        };
         let found = Router::new(config, streams).run_in(steps, number, all);
         let (rates, shares) = if config.user {
             ([None; 2], [Some(point.output / 100.0), Some(found.share(found.user))])
@@ -116,7 +123,7 @@ pub fn series(name: &str) -> Config {
 }
 
 fn paper_feedback() -> Option<FeedbackConfig> {
-    FeedbackConfig::preset(Preset::Paper, super::costs::SCREEN_QUEUE).ok()
+    FeedbackConfig::preset(Preset::Paper, crate::Machine::PAPERS.livelock.process_queue).ok()
 }
 
 const DIGITISED: &str = include_str!("figures.csv");

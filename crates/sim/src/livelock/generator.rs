@@ -4,9 +4,9 @@
 //! is not said, but figure 10 (7-1) has it: up to 2,500 packets/s the user loses the full price of a packet alone for
 //! each, so two packets hardly ever came within its 330 µs. At random they often would.
 
-use std::time::Duration;
-
 use softtimers_core::{Random, Timestamp};
+
+use crate::constants::Livelock;
 
 /// How packets are spaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +41,8 @@ pub struct Generator {
     at: u64,
     /// In nanoseconds, as all gaps.
     wire: u64,
+    /// Of a mean gap, either way, at most one part in so many.
+    spread: u128,
     /// In units of 2⁻³² ns.
     mean: u128,
     /// What the last gap had less than a nanosecond.
@@ -49,9 +51,10 @@ pub struct Generator {
 
 impl Generator {
     /// So many packets a second, at most one each `wire`. None come at rate zero.
-    pub fn new(rate: u64, wire: Duration, spacing: Spacing, random: Random) -> Self {
-        let wire = u64::try_from(wire.as_nanos()).unwrap_or(u64::MAX);
-        let mut generator = Generator { spacing, random, at: 0, wire, mean: 0, rest: 0 };
+    pub fn new(rate: u64, spacing: Spacing, machine: &Livelock, random: Random) -> Self {
+        let wire = u64::try_from(machine.wire.as_nanos()).unwrap_or(u64::MAX);
+        let spread = machine.spread.max(1).into();
+        let mut generator = Generator { spacing, random, at: 0, wire, spread, mean: 0, rest: 0 };
         generator.set_rate(rate);
         generator
     }
@@ -76,7 +79,7 @@ impl Iterator for Generator {
             Spacing::Even => self.mean,
             Spacing::Varied => {
                 // Never below the wire, and as much above the mean.
-                let most = beyond.min(self.mean / 4);
+                let most = beyond.min(self.mean / self.spread);
                 self.mean - most + ((2 * most * u128::from(self.random.next_u64() >> 32)) >> 32)
             }
             // 48 bits of fraction in the one and 32 in the other, and at most 2⁶⁷ together.
@@ -93,11 +96,10 @@ const FRACTION: u32 = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const WIRE: Duration = Duration::from_nanos(67_200);
+    use crate::Machine;
 
     fn generator(rate: u64, spacing: Spacing) -> Generator {
-        Generator::new(rate, WIRE, spacing, Random::stream(3, 1))
+        Generator::new(rate, spacing, &Machine::PAPERS.livelock, Random::stream(3, 1))
     }
 
     #[test]

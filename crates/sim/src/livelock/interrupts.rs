@@ -9,7 +9,6 @@
 //! Nothing here is a policy of ours: it is what they replace.
 
 use super::config::Consumer;
-use super::costs;
 use super::router::{Packet, Router};
 use crate::device::Ring;
 
@@ -43,8 +42,8 @@ enum Network {
 }
 
 impl Interrupts {
-    pub(super) fn new() -> Self {
-        Interrupts { receive: None, transmit: None, ipintrq: Ring::new(costs::IFQ), network: None }
+    pub(super) fn new(ifq: u32) -> Self {
+        Interrupts { receive: None, transmit: None, ipintrq: Ring::new(ifq), network: None }
     }
 
     /// How many packets are in hand.

@@ -5,6 +5,7 @@ use softtimers_core::poll::{Behaviour, Curve, LossFree, Point};
 use super::closed::Closed;
 use super::config::Config;
 use super::experiment::{PARAMETERS, config};
+use super::needs;
 use super::router::Router;
 use crate::{Column, Experiment, Parameters, Row, RunError, Steps, Streams};
 
@@ -13,7 +14,7 @@ pub static MLFRR: Experiment = Experiment {
     name: "livelock-mlfrr",
     about: "The loss-free rate of each kernel and its behaviour beyond (livelock paper, 3.1, 4.2, 6.6.2)",
     details: "The loss-free rate is searched for by doubling and halving, the curve has thirty rates up to what the wire \
-              carries. --rate is not used.",
+              carries; --rate is for livelock alone.",
     parameters: PARAMETERS,
     columns: &[
         Column::new("kernel", "which kernel"),
@@ -26,13 +27,16 @@ pub static MLFRR: Experiment = Experiment {
         Column::new("livelock_pps", "from which rate on nothing comes through, by the closed form"),
     ],
     sweep: &[("kernel", "unmodified,no-polling,polled,high-ipl,clocked")],
+    needs: needs::MLFRR,
+    check: |parameters| config(parameters).map(drop),
     run,
 };
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let config = config(parameters)?;
     let at = |rate, run| Router::new(Config { rate, ..config }, streams).run_in(steps, run, SEARCH + RATES);
-    let mut search = LossFree::new(100, WIRE_PPS);
+    let wire = (1_000_000_000 / config.machine.wire.as_nanos().max(1)) as u64;
+    let mut search = LossFree::new(100, wire);
     let mut runs = 0;
     while let Some(rate) = search.rate() {
         let drops = at(rate, runs.min(SEARCH - 1)).drops;
@@ -41,7 +45,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     }
     let points: Vec<_> = (1..=RATES)
         .map(|step| {
-            let offered = WIRE_PPS * step / RATES;
+            let offered = wire * step / RATES;
             let found = at(offered, SEARCH + step - 1);
             Point { offered: found.rate(found.arrived) as u64, delivered: found.rate(found.delivered) as u64 }
         })
@@ -66,8 +70,6 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     ]])
 }
 
-/// What the wire carries.
-const WIRE_PPS: u64 = 14_880;
 const RATES: u64 = 30;
 /// Runs that the search takes, nearly: for whoever watches.
 const SEARCH: u64 = 20;

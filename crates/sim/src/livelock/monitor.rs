@@ -9,6 +9,8 @@ use softtimers_core::poll::{FeedbackConfig, Quota};
 
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;
+use crate::constants::Monitor;
+use crate::experiment::Need;
 use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
 
 /// Packets captured by packets sent.
@@ -21,7 +23,7 @@ pub static MONITOR: Experiment = Experiment {
         Parameter {
             name: "rate",
             about: "Packets a second on the network",
-            kind: Kind::Count { least: 0, most: 14_880 },
+            kind: Kind::PerSecond { least: 0, most: 14_880 },
             default: Setting::Count(9_000),
         },
         Parameter {
@@ -40,7 +42,7 @@ pub static MONITOR: Experiment = Experiment {
             name: "queue",
             about: "Room in the queue to tcpdump",
             kind: Kind::Count { least: 1, most: 65_536 },
-            default: Setting::Count(32),
+            default: Setting::Count(crate::Machine::PAPERS.livelock.process_queue as u64),
         },
         Parameter {
             name: "room",
@@ -74,25 +76,32 @@ pub static MONITOR: Experiment = Experiment {
         ("feedback", "no,yes"),
         ("rate", "2000,4000,5000,6000,7000,8000,9000,10000,11000,12000"),
     ],
+    needs: NEEDS,
+    check: |parameters| feedback(parameters).map(drop),
     run,
 };
 
-fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+const NEEDS: &[Need] =
+    &[Need { of: &["room"], with: "feedback yes", met: |parameters| parameters.choice("feedback") == "yes" }];
+
+fn feedback(parameters: &Parameters) -> Result<Option<FeedbackConfig>, RunError> {
     let (queue, room) = (parameters.count_u32("queue"), parameters.count_u32("room"));
-    let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
     let wanted = parameters.choice("feedback") == "yes";
-    let feedback = wanted
-        .then(|| FeedbackConfig::monitor(queue, room))
-        .transpose()
-        .map_err(|_| RunError::new(format_args!("room {room}: a queue of {queue} has at most {queue}")))?;
+    let refused = |_| RunError::new(format_args!("room {room}: a queue of {queue} has at most {queue}"));
+    wanted.then(|| FeedbackConfig::monitor(queue, room)).transpose().map_err(refused)
+}
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
+    let Monitor { filter, disk, null } = parameters.machine().monitor;
     let config = Config {
         consumer: Consumer::Monitor,
         quota: Quota::new(quota, quota),
-        feedback,
-        queue,
-        process: Some((FILTER, if parameters.choice("file") == "disk" { DISK } else { NULL })),
+        feedback: feedback(parameters)?,
+        queue: parameters.count_u32("queue"),
+        process: Some((filter, if parameters.choice("file") == "disk" { disk } else { null })),
         duration: parameters.time("duration"),
-        ..Config::new(Kernel::Polled, parameters.count("rate"))
+        ..Config::new(Kernel::Polled, parameters.count("rate")).on(parameters.machine().livelock)
     };
     let found = Router::new(config, streams).run_in(steps, 0, 1);
     let share = |count: u64| count as f64 / found.arrived.max(1) as f64;
@@ -105,10 +114,3 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         share(found.drops.process).into(),
     ]])
 }
-
-/// The packet filter, and its queue: with the driver's work little enough that nearly nothing is dropped by the interface.
-const FILTER: Duration = Duration::from_micros(20);
-/// So that 7,700 packets/s are captured of 9,000.
-const DISK: Duration = Duration::from_micros(75);
-/// Little enough that the fastest generator, some 11,000 packets/s, does not quite saturate it.
-const NULL: Duration = Duration::from_micros(22);

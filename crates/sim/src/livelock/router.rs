@@ -15,7 +15,7 @@ use softtimers_core::Timestamp;
 
 use super::account::{Account, Outcome};
 use super::config::{Config, Consumer, Kernel, TransmitPriority};
-use super::costs::{self, Costs};
+use super::costs::Costs;
 use super::generator::Generator;
 use super::interrupts::Interrupts;
 use super::polled::Polled;
@@ -96,18 +96,19 @@ impl Router {
     pub fn with_costs(config: Config, costs: Costs, streams: Streams) -> Self {
         let mut cpu = Processor::new();
         let tasks = Tasks::add(&mut cpu, &config, &costs);
+        let machine = &config.machine;
         let mut router = Router {
             engine: Engine::new(),
             cpu,
             tasks,
             ring: Ring::new(config.ring),
-            output: Transmitter::new(costs::IFQ, costs::DESCRIPTORS, costs::WIRE, config.eager),
+            output: Transmitter::new(machine.ifq, machine.descriptors, machine.wire, config.eager),
             queue: Ring::new(config.queue),
             process: None,
-            interrupts: Interrupts::new(),
+            interrupts: Interrupts::new(machine.ifq),
             polled: Polled::new(&config),
             account: Account::new(),
-            generator: Generator::new(config.rate, costs::WIRE, config.spacing, streams.of("arrivals")),
+            generator: Generator::new(config.rate, config.spacing, machine, streams.of("arrivals")),
             config,
             costs,
         };
@@ -159,8 +160,8 @@ impl Router {
     }
 
     fn begin(&mut self) {
-        self.engine.after(costs::TICKS, Event::Tick);
-        self.engine.after(costs::BACKGROUND_PERIOD, Event::Background);
+        self.engine.after(self.config.machine.ticks, Event::Tick);
+        self.engine.after(self.config.machine.background_period, Event::Background);
         if self.config.auto_quota {
             self.engine.after(super::polled::WINDOW, Event::Window);
         }
@@ -184,16 +185,16 @@ impl Router {
             Event::Arrival => self.arrived(),
             Event::WireDone => self.wire_done(),
             Event::Tick => {
-                self.engine.after(costs::TICKS, Event::Tick);
+                self.engine.after(self.config.machine.ticks, Event::Tick);
                 self.observe_progress();
                 if self.cpu.is_idle(self.tasks.clock) {
                     self.cpu.give(self.tasks.clock, self.costs.tick);
                 }
             }
             Event::Background => {
-                self.engine.after(costs::BACKGROUND_PERIOD, Event::Background);
+                self.engine.after(self.config.machine.background_period, Event::Background);
                 if self.cpu.is_idle(self.tasks.background) {
-                    self.cpu.give(self.tasks.background, costs::BACKGROUND);
+                    self.cpu.give(self.tasks.background, self.config.machine.background);
                 }
             }
             Event::Look => self.polling_looks(),

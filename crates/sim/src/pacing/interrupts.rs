@@ -14,19 +14,25 @@ use crate::parameter::Parameters;
 use crate::streams::Streams;
 use crate::watch::Steps;
 
-/// A packet for each tick that is delivered.
-pub(super) fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Found, RunError> {
+/// For how many nanoseconds interrupts are enabled, on average.
+pub(super) fn enabled_mean(parameters: &Parameters) -> Result<u64, RunError> {
     let nanos = |name| parameters.time(name).as_nanos() as u64;
-    let (target, longest, every) = (nanos("target"), nanos("disabled"), nanos("disabled-every"));
-    let enabled_mean = every.checked_sub(longest / 2).filter(|&mean| mean > 0).ok_or_else(|| {
+    let (longest, every) = (nanos("disabled"), nanos("disabled-every"));
+    if parameters.count("flows") != 1 {
+        return Err(RunError::new("strategy interrupts: one flow, for there is one timer"));
+    }
+    every.checked_sub(longest / 2).filter(|&mean| mean > 0).ok_or_else(|| {
         let (longest, every) = (parameters.time("disabled"), parameters.time("disabled-every"));
         RunError::new(format_args!(
             "disabled {longest:?} in each {every:?}: interrupts are enabled at some time if half of it is shorter"
         ))
-    })?;
-    if parameters.count("flows") != 1 {
-        return Err(RunError::new("strategy interrupts: one flow, for there is one timer"));
-    }
+    })
+}
+
+/// A packet for each tick that is delivered.
+pub(super) fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Found, RunError> {
+    let nanos = |name| parameters.time(name).as_nanos() as u64;
+    let (target, longest, enabled_mean) = (nanos("target"), nanos("disabled"), enabled_mean(parameters)?);
     let mut random = streams.of("disabled");
     let mut flow = Flow::new(parameters.time("target"));
     let (mut disabled, mut enabled, mut pending_until, mut lost) = (0, 0, 0, 0u64);

@@ -8,6 +8,7 @@
 //!   ACK                                    5     when a read is done: for everything that came by then
 //! ```
 
+use crate::Machine;
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
@@ -23,6 +24,8 @@ pub struct Receiver {
     pub every: u64,
     /// The application does something else: in each of the first, for the second from its start on.
     pub away: (Duration, Duration),
+    /// The delayed-ACK timer goes off at multiples of this.
+    pub delayed_acks: Duration,
     pub(crate) state: State,
 }
 
@@ -44,9 +47,6 @@ struct Read {
     done: Timestamp,
 }
 
-/// The delayed-ACK timer goes off at multiples of this.
-pub const DELAYED_ACK: Duration = Duration::from_millis(200);
-
 impl Receiver {
     /// Acknowledges every second packet; the application is never away.
     pub fn new(protocol: Duration, read: Duration) -> Self {
@@ -55,6 +55,7 @@ impl Receiver {
             read,
             every: 2,
             away: (Duration::from_secs(1), Duration::ZERO),
+            delayed_acks: Machine::PAPERS.path.delayed_acks,
             state: State {
                 unread: 0,
                 unacknowledged: 0,
@@ -74,7 +75,7 @@ impl Receiver {
             read.done += self.protocol;
         }
         if self.state.unacknowledged == 0 {
-            self.state.delayed_ack = start_of(now, DELAYED_ACK) + DELAYED_ACK;
+            self.state.delayed_ack = start_of(now, self.delayed_acks) + self.delayed_acks;
         }
         self.state.unread += 1;
         self.state.unacknowledged += 1;

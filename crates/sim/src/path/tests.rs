@@ -61,7 +61,14 @@ fn acks_are_big_when_the_application_reads_late() {
 fn with(answer: Answer, away: u64) -> Outcome {
     let away = (Duration::from_millis(200), Duration::from_millis(away));
     let receiver = Receiver { away, ..Receiver::new(micros(20), micros(40)) };
-    let path = Path { answer, window: 100, link: micros(120), delay: Duration::from_millis(5), receiver };
+    let path = Path {
+        access_link: crate::Machine::PAPERS.path.access_link,
+        answer,
+        window: 100,
+        link: micros(120),
+        delay: Duration::from_millis(5),
+        receiver,
+    };
     path.run(at(100_000), at(4_100_000), &Steps::unwatched())
 }
 
@@ -111,7 +118,14 @@ fn pauses_of_the_receiver_do_not_slow_the_sender_down() {
 fn pacing_ends_what_bursts_and_big_acks_make_of_each_other() {
     let send = |answer| {
         let receiver = Receiver::new(micros(40), micros(60));
-        let path = Path { answer, window: 20, link: micros(12), delay: Duration::from_millis(5), receiver };
+        let path = Path {
+            access_link: crate::Machine::PAPERS.path.access_link,
+            answer,
+            window: 20,
+            link: micros(12),
+            delay: Duration::from_millis(5),
+            receiver,
+        };
         path.run(at(0), at(1_000_000), &Steps::unwatched())
     };
     let (clocked, spread) = (send(Answer::SelfClocked), send(paced()));
@@ -128,9 +142,16 @@ fn pacing_ends_what_bursts_and_big_acks_make_of_each_other() {
 fn on_a_local_network_pacing_changes_nothing_but_its_own_cost() {
     let send = |answer| {
         let receiver = Receiver::new(micros(20), micros(40));
-        Path { answer, window: 20, link: micros(120), delay: micros(50), receiver }
-            .run(at(0), at(1_000_000), &Steps::unwatched())
-            .acknowledged
+        Path {
+            access_link: crate::Machine::PAPERS.path.access_link,
+            answer,
+            window: 20,
+            link: micros(120),
+            delay: micros(50),
+            receiver,
+        }
+        .run(at(0), at(1_000_000), &Steps::unwatched())
+        .acknowledged
     };
     let (clocked, spread) = (send(Answer::SelfClocked), send(paced()));
     assert!(clocked.abs_diff(spread) * 1_000 <= clocked, "{clocked}, {spread}");

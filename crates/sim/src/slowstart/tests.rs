@@ -1,5 +1,4 @@
 use super::*;
-use crate::path::receiver::DELAYED_ACK;
 use crate::table::Value;
 
 const SIZES: [u64; 7] = [5, 10, 20, 100, 1_000, 10_000, 100_000];
@@ -70,7 +69,8 @@ fn a_table_with_and_without_connection_set_up() {
             println!("{packets:>8}{shown}");
             for (column, (on, new)) in row.iter().enumerate() {
                 // The delayed-ACK timer goes off when it does, whenever the transfer began.
-                let phase = if column == 1 { DELAYED_ACK.as_secs_f64() } else { 1e-9 };
+                let phase =
+                    if column == 1 { crate::Machine::PAPERS.path.delayed_acks.as_secs_f64() } else { 1e-9 };
                 assert!((new - on - ROUND_TRIP).abs() < phase, "one round trip more: {on} and {new}");
             }
             let [slow, delayed, paced, half, tenth, climbing] =

@@ -226,3 +226,23 @@ fn the_costs_of_the_papers_are_theirs() {
     assert_eq!(Costs::MANNA.guess_unsuccessful(), 11);
     assert_eq!(HipConfig::preset(Preset::Measured).unsuccessful, 39);
 }
+
+/// An interrupt of 200 µs is longer than the shortest period of 100: the poll is wanted in the middle of it, and begins
+/// after it.
+#[test]
+fn a_poll_does_not_begin_before_the_look_before_it_has_ended() {
+    for config in [PAPER, HipConfig { rounding: Rounding::None, ..PAPER }, HipConfig::event()] {
+        let mut hip = Hip::new(HipConfig { shortest: Duration::from_micros(100), ..config });
+        let mut polls = 0;
+        for packet in 1..=200 {
+            let began = Timestamp::from_micros(300 * packet + 90);
+            let ended = began + Duration::from_micros(200);
+            hip.arrived(began);
+            if let Next::At(poll) = hip.looked(&Look { began, ended, found: 1 }) {
+                assert!(poll >= ended, "{config:?}: {poll:?} before {ended:?}");
+                polls += 1;
+            }
+        }
+        assert!(polls > 100, "{polls}");
+    }
+}

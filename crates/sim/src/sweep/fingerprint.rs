@@ -1,0 +1,52 @@
+//! Which sweep a line is of: [`fingerprint`], by the content of everything that decides its rows.
+//!
+//! A recording counts by its packets, not by how it is shown: two of the same length in time and in packets are different
+//! sweeps, wherever their files lie.
+
+use sha2::{Digest as _, Sha256};
+
+use super::Axis;
+use crate::parameter::{Parameters, Setting};
+
+/// The first eight bytes of the SHA-256 of version, experiment, seed, parameters and axes.
+pub(super) fn fingerprint(experiment: &str, base: &Parameters, axes: &[Axis], seed: u64) -> u64 {
+    let mut hash = Sha256::new();
+    text(&mut hash, env!("CARGO_PKG_VERSION"));
+    text(&mut hash, experiment);
+    hash.update(seed.to_le_bytes());
+    for (name, setting) in base.iter() {
+        text(&mut hash, name);
+        content(&mut hash, setting);
+    }
+    for axis in axes {
+        text(&mut hash, axis.name);
+        hash.update((axis.values.len() as u64).to_le_bytes());
+        for (given, setting) in &axis.values {
+            text(&mut hash, given);
+            content(&mut hash, setting);
+        }
+    }
+    let digest = hash.finalize();
+    digest.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// With its length before it, so that no two lists of texts are one.
+fn text(hash: &mut Sha256, text: &str) {
+    hash.update((text.len() as u64).to_le_bytes());
+    hash.update(text);
+}
+
+fn content(hash: &mut Sha256, setting: &Setting) {
+    match setting {
+        Setting::Real(number) => hash.update(number.to_bits().to_le_bytes()),
+        Setting::Trace(Some(trace)) => {
+            hash.update((trace.packets() as u64).to_le_bytes());
+            for (time, length) in trace.iter() {
+                hash.update(time.as_nanos().to_le_bytes());
+                hash.update(length.to_le_bytes());
+            }
+        }
+        // As they are typed, which is exact.
+        exact => text(hash, &exact.to_string()),
+    }
+}

@@ -1,0 +1,141 @@
+//! Order, parts, what is refused, and what a fingerprint tells apart.
+
+use super::*;
+use crate::experiment::Need;
+use crate::parameter::{Kind, Parameter};
+use crate::table::{Column, Value};
+use softtimers_core::{Timestamp, TraceBuilder};
+
+static SQUARE: Experiment = Experiment {
+    name: "square",
+    about: "",
+    details: "",
+    parameters: &[
+        Parameter { name: "x", about: "", kind: ANY, default: Setting::Count(3) },
+        Parameter { name: "y", about: "", kind: ANY, default: Setting::Count(0) },
+    ],
+    columns: &[Column::new("sum", ""), Column::new("drawn", "")],
+    sweep: &[],
+    needs: &[Need { of: &["y"], with: "an x below 50", met: |parameters| parameters.count("x") < 50 }],
+    check: lucky,
+    run: square,
+};
+const ANY: Kind = Kind::Count { least: 0, most: 100 };
+
+fn square(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
+    let (x, y) = (parameters.count("x"), parameters.count("y"));
+    if x == 13 {
+        return Err(RunError::new("x 13: brings bad luck"));
+    }
+    Ok(vec![vec![(x * x + y).into(), streams.of("drawn").below(1_000).into()]])
+}
+
+/// Seen without running.
+fn lucky(parameters: &Parameters) -> Result<(), RunError> {
+    if parameters.count("x") == 17 { Err(RunError::new("x 17: a bad number")) } else { Ok(()) }
+}
+
+fn sweep(x: &[u64], y: &[u64]) -> Sweep {
+    let axis = |name, values: &[u64]| Axis {
+        name,
+        values: values.iter().map(|&value| (value.to_string(), Setting::Count(value))).collect(),
+    };
+    Sweep::new(&SQUARE, Parameters::new(SQUARE.parameters), vec![axis("x", x), axis("y", y)], 7)
+}
+
+fn run(sweep: &Sweep, part: Part, threads: usize) -> (Vec<PointRows>, Result<(), PointError>) {
+    let mut rows = vec![];
+    let threads = NonZeroUsize::new(threads).unwrap();
+    let result = sweep.run(part, threads, &Watch::new(), |found| {
+        rows.push(found);
+        Ok::<_, PointError>(())
+    });
+    (rows, result)
+}
+
+#[test]
+fn rows_are_in_order_whatever_the_threads() {
+    let sweep = sweep(&[1, 2, 3, 4, 5], &[10, 20]);
+    let (one, result) = run(&sweep, Part::default(), 1);
+    assert_eq!(result, Ok(()));
+    assert_eq!(one.len(), 10);
+    assert_eq!((one[3].point, &one[3].at[..]), (3, &["2".to_owned(), "20".to_owned()][..]));
+    assert_eq!(one[3].rows[0][0], Value::Count(24));
+    for threads in [2, 3, 8, 64] {
+        assert_eq!(run(&sweep, Part::default(), threads).0, one);
+    }
+}
+
+#[test]
+fn parts_together_are_the_whole() {
+    let sweep = sweep(&[1, 2, 3, 4, 5, 6, 7], &[10, 20, 30]);
+    let whole = run(&sweep, Part::default(), 2).0;
+    let mut parts: Vec<_> =
+        (1..=4).flat_map(|number| run(&sweep, format!("{number}/4").parse().unwrap(), 2).0).collect();
+    parts.sort_by_key(|found| found.point);
+    assert_eq!(parts, whole);
+    // More parts than points: some are empty.
+    assert_eq!(run(&sweep, "30/32".parse().unwrap(), 2).0, []);
+}
+
+#[test]
+fn what_was_found_before_an_impossible_point_is_kept() {
+    let (rows, result) = run(&sweep(&[11, 12, 13, 14], &[0]), Part::default(), 3);
+    assert_eq!(rows.len(), 2);
+    assert_eq!(result.unwrap_err().to_string(), "at x=13 y=0: x 13: brings bad luck");
+}
+
+#[test]
+fn whoever_takes_the_rows_can_end_it() {
+    let sweep = sweep(&[1, 2, 3], &[0]);
+    let mut taken = 0;
+    let result = sweep.run(Part::default(), NonZeroUsize::MIN, &Watch::new(), |_| {
+        taken += 1;
+        if taken == 2 {
+            Err(PointError { at: vec![], error: RunError::new("full"), others: 0 })
+        } else {
+            Ok(())
+        }
+    });
+    assert_eq!((taken, result.unwrap_err().to_string()), (2, "full".to_owned()));
+}
+
+#[test]
+fn another_sweep_has_another_fingerprint() {
+    let one = sweep(&[1, 2], &[0]);
+    assert_eq!(one.fingerprint(), sweep(&[1, 2], &[0]).fingerprint());
+    assert_ne!(one.fingerprint(), sweep(&[1, 3], &[0]).fingerprint());
+    let other_seed = Sweep::new(&SQUARE, one.base.clone(), one.axes.clone(), 8);
+    assert_ne!(one.fingerprint(), other_seed.fingerprint());
+}
+
+/// Of the same length, in packets and in time, and not the same.
+#[test]
+fn recordings_are_told_apart_by_their_packets() {
+    let of = |micros: [u64; 3], last: u16| {
+        let mut builder = TraceBuilder::default();
+        for at in micros {
+            builder.push(Timestamp::from_micros(at), 100 + last * u16::from(at > 0));
+        }
+        let base =
+            Parameters::new(crate::hip::HIP.parameters).with("trace", Setting::Trace(builder.finish()));
+        Sweep::new(&crate::hip::HIP, base, vec![], 1).fingerprint()
+    };
+    assert_eq!(of([0, 10, 100], 0), of([0, 10, 100], 0));
+    assert_ne!(of([0, 10, 100], 0), of([0, 90, 100], 0), "other times");
+    assert_ne!(of([0, 10, 100], 0), of([0, 10, 100], 1), "other lengths");
+}
+
+#[test]
+fn impossible_points_are_found_before_any_is_run() {
+    assert_eq!(sweep(&[1, 13], &[0]).check(&[]), Ok(()));
+    let refused = |x: &[u64], given: &[&str]| sweep(x, &[0, 1]).check(given).unwrap_err().to_string();
+    assert_eq!(refused(&[1, 17], &[]), "at x=17 y=0: x 17: a bad number; one more point cannot be run");
+    // What no point uses; one that does is enough.
+    assert_eq!(
+        refused(&[50, 51], &["x", "y"]),
+        "y: used with an x below 50 only; it would change nothing here"
+    );
+    assert_eq!(sweep(&[50, 51], &[0, 1]).check(&["x"]), Ok(()));
+    assert_eq!(sweep(&[49, 51], &[0, 1]).check(&["x", "y"]), Ok(()));
+}
