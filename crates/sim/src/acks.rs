@@ -101,7 +101,7 @@ pub static ACKS: Experiment = Experiment {
     ],
     sweep: &[("answer", "self-clocked,paced,maxburst,window-cut")],
     needs: NEEDS,
-    check: check,
+    check,
     run,
 };
 

@@ -59,7 +59,7 @@ pub static CALLOUT: Experiment = Experiment {
     ],
     sweep: &[("kernel", "old,hash,handles"), ("outstanding", "0,200,400,600,800,1000")],
     needs: &[],
-    check: check,
+    check,
     run,
 };
 

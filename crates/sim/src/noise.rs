@@ -81,7 +81,7 @@ pub static NOISE: Experiment = Experiment {
     ],
     sweep: &[("nodes", "1,10,32,100,320,1000")],
     needs: NEEDS,
-    check: check,
+    check,
     run,
 };
 

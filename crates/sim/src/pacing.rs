@@ -37,7 +37,7 @@ pub static PACING: Experiment = Experiment {
     columns: COLUMNS,
     sweep: &[("target", "40us,60us"), ("burst", "12us,15us,20us,25us,30us,35us")],
     needs: NEEDS,
-    check: check,
+    check,
     run,
 };
 

@@ -134,13 +134,11 @@ impl Figure {
             Quota5 => &["Figure 5: polled, quota of 5"],
             Quotas => &["Figure 7: quota of 10 / 20 / 100 / none"],
             BestQuota => &["§6.6.2: the best quota"],
-            Feedback => &[
-                "Figure 6: screend with feedback",
-                "§6.6.1: loss-free with screend: unmodified / polled / with feedback",
-            ],
+            Feedback => &["Figure 6: screend with feedback"],
             User => &["Figure 10: user's share at limits of 25 / 50 / 75 / 100%"],
             FirstOfBurst => &["§4.3: first packet of a burst, for each other one"],
-            BurstOfThree => &["§8.2: packets of a burst of three, polled against not"],
+            // In the page's text.
+            BurstOfThree => &[],
             Starvation => &["§4.4: transmit starvation by priority"],
             Captures => &["§9: captures to disk go flat at"],
             HipTraces => &["Table 1: the traces"],

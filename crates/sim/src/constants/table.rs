@@ -45,8 +45,9 @@ macro_rules! constants {
                 moves: $moves,
                 value: |machine| machine.$section.$name.shown(),
                 changed: |machine, percent| {
-                    let $name = machine.$section.$name.changed(percent);
-                    Machine { $section: $Section { $name, ..machine.$section }, ..*machine }
+                    let mut changed = *machine;
+                    changed.$section.$name = machine.$section.$name.changed(percent);
+                    changed
                 },
                 setting: |machine| machine.$section.$name.setting(),
             },

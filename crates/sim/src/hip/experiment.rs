@@ -25,7 +25,7 @@ pub static HIP: Experiment = Experiment {
     columns: COLUMNS,
     sweep: &[],
     needs: needs::HIP,
-    check: check,
+    check,
     run,
 };
 
