@@ -1,4 +1,4 @@
-//! Sentences of the docs that promise safety: the test named beside each exists, ran, and did not fail.
+//! Sentences of the docs and of SECURITY.md that promise safety: the test named beside each exists, ran, and did not fail.
 //!
 //! ```text
 //!   A client gets at most three times what it sent. <!-- shown by: package::target::test -->
@@ -13,9 +13,11 @@ use crate::report::Outcome;
 use crate::testing::Status;
 use crate::workspace::TextFile;
 
-/// Holds the names on all pages of `docs/` against the tests that ran.
+/// Holds the names in SECURITY.md and on all pages of `docs/` against the tests that ran.
 pub(crate) fn check(files: &[TextFile], statuses: &BTreeMap<String, Status>) -> Outcome {
-    let pages = files.iter().filter(|file| file.path.starts_with("docs/") && file.path.ends_with(".md"));
+    let pages = files.iter().filter(|file| {
+        file.path == "SECURITY.md" || file.path.starts_with("docs/") && file.path.ends_with(".md")
+    });
     let (mut problems, mut skipped, mut names) = (vec![], vec![], 0);
     for (page, line, name) in pages.flat_map(named) {
         names += 1;
