@@ -121,7 +121,7 @@ fn the_distance_from_the_figures_is_the_table_that_is_kept() {
         let at = [point.input, point.output, ours];
         match found.last_mut() {
             Some((figure, name, points)) if (*figure, *name) == (point.figure, point.series) => {
-                points.push(at)
+                points.push(at);
             }
             _ => found.push((point.figure, point.series, vec![at])),
         }

@@ -235,7 +235,7 @@ fn a_poll_does_not_begin_before_the_look_before_it_has_ended() {
         let mut hip = Hip::new(HipConfig { shortest: Duration::from_micros(100), ..config });
         let mut polls = 0;
         for packet in 1..=200 {
-            let began = Timestamp::from_micros(300 * packet + 90);
+            let began = Timestamp::from_micros(110 * packet + 90);
             let ended = began + Duration::from_micros(200);
             hip.arrived(began);
             if let Next::At(poll) = hip.looked(&Look { began, ended, found: 1 }) {
