@@ -10,8 +10,8 @@ use crate::program::{self, Profile, cargo};
 use crate::report::{Outcome, Report};
 use crate::workspace::{self, Workspace};
 use crate::{
-    crates, dependencies, header, instructions, licences, links, locks, messages, objects, sentences, site, sizes,
-    stability, stacks, testing, toolchains, words,
+    crates, dependencies, header, instructions, licences, links, locks, messages, objects, sentences, site,
+    sizes, stability, stacks, testing, toolchains, words,
 };
 
 /// `cargo xtask ci`.

@@ -169,7 +169,8 @@ fn trial(
     round.put(&name, "p99 µs", outcome.p99);
     round.put(&name, BUSY, busy);
     round.put(&name, "errors", outcome.errors);
-    let turned_away = listen_overflows().zip(overflows).map(|(now, before)| now.saturating_sub(before) as f64);
+    let turned_away =
+        listen_overflows().zip(overflows).map(|(now, before)| now.saturating_sub(before) as f64);
     round.put(&name, OVERFLOWS, turned_away);
     if let Some(stats) = stats {
         let answered = stats.answered.iter().sum::<u64>().max(1) as f64;

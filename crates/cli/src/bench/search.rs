@@ -117,7 +117,9 @@ impl BenchReport {
         if before > 0.0 && (after / before - 1.0).abs() > MOST_DRIFT {
             let [before, after] =
                 [self.work_ns, self.work_after_ns].map(|nanos| show_duration(Duration::from_nanos(nanos)));
-            return Some(format!("the work of a datagram took {before} before the trials and {after} after them"));
+            return Some(format!(
+                "the work of a datagram took {before} before the trials and {after} after them"
+            ));
         }
         let mlfrr = self.mlfrr_pps? as f64;
         let worse = self.points.iter().find(|point| point.offered_pps <= mlfrr && !point.loss_free)?;

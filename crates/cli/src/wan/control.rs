@@ -70,10 +70,7 @@ impl Control {
             }
             outcome => outcome,
         };
-        let (listener, file) = as_caller(|| {
-            let listener = listen()?;
-            Ok((listener, fs::symlink_metadata(path).ok().map(|metadata| identity(&metadata))))
-        })?;
+        let (listener, file) = (as_caller(listen)?, identity_at(path));
         let control =
             Control { listener, path: path.to_owned(), file, connections: Default::default(), clock: 0 };
         control.listener.set_nonblocking(true)?;
@@ -126,7 +123,7 @@ impl Control {
 fn listen(path: &Path) -> io::Result<UnixListener> {
     // There must be no moment in which others could connect.
     let mask = rustix::process::umask(Mode::from(0o177));
-    let listener = UnixListener::bind(path);
+    let listener = as_caller(|| UnixListener::bind(path));
     rustix::process::umask(mask);
     listener
 }
@@ -134,7 +131,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 /// Removes a socket at which nobody listens, and nothing else.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let in_use = |why: &str| Err(io::Error::new(ErrorKind::AddrInUse, why));
-    let metadata = fs::symlink_metadata(path)?;
+    let metadata = as_caller(|| fs::symlink_metadata(path))?;
     if !metadata.file_type().is_socket() {
         return in_use("exists, and is no socket");
     }
@@ -149,7 +146,11 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     }
     // Somebody else may have found the same, and be there by now.
-    if identity(&fs::symlink_metadata(path)?) == identity(&metadata) { fs::remove_file(path) } else { Ok(()) }
+    if identity_at(path) == Some(identity(&metadata)) { as_caller(|| fs::remove_file(path)) } else { Ok(()) }
+}
+
+fn identity_at(path: &Path) -> Option<(u64, u64)> {
+    as_caller(|| fs::symlink_metadata(path)).ok().map(|metadata| identity(&metadata))
 }
 
 fn identity(metadata: &Metadata) -> (u64, u64) {
@@ -203,11 +204,10 @@ impl AsFd for Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // Nobody is left to tell of an error.
-        let _ = as_caller(|| {
-            let now = fs::symlink_metadata(&self.path).ok().map(|metadata| identity(&metadata));
-            if now.is_some() && now == self.file { fs::remove_file(&self.path) } else { Ok(()) }
-        });
+        if self.file.is_some() && identity_at(&self.path) == self.file {
+            // Nobody is left to tell of an error.
+            let _ = as_caller(|| fs::remove_file(&self.path));
+        }
     }
 }
 
