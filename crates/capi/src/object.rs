@@ -7,9 +7,9 @@
 //!
 //! C promises that a pointer is to what its type says, and breaks the promise by mistake: it uses an object after it was
 //! freed, frees it twice, or takes it to another thread. So a pointer is believed only when its head says that it may be,
-//! in every build, and each function of the border begins with that: [`Object::with`], [`Object::ask`], [`Object::free`].
+//! in every build, and each function of the border begins with that: `with`, `ask` or `free`.
 //! What cannot be answered with an `errno`, because the program is wrong and goes on with a wrong idea of its objects,
-//! ends it by `abort`, with a line that names function and object ([`misuse`]).
+//! ends it by `abort`, with a line that names function and object (`misuse`).
 
 mod head;
 mod kinds;
@@ -50,7 +50,7 @@ pub type In<T> = std::cell::Cell<T>;
 /// An argument that is read and written, and may be the same place as another one.
 pub type InOut<T> = std::cell::Cell<T>;
 
-/// A value that C has a pointer to: a [`Head`], whatever the value is.
+/// A value that C has a pointer to: a head, whatever the value is.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Object<T> {
