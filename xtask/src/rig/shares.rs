@@ -94,7 +94,7 @@ pub(super) fn bursts(rig: &Rig, effort: Effort) -> Result<Found> {
     println!(
         "### The first packet of a burst, 500 bursts/s, packet\n\n| by | of | p50 / p99 µs |\n|---|---|---|"
     );
-    for kind in ["naive", "completion --mode interrupt", "completion --mode interrupt --quota 1"] {
+    for kind in ["naive", POLLED, "completion --mode interrupt --quota 1"] {
         for &burst in sizes {
             let offer = Offer { burst, ..Offer::steady(500.0 * f64::from(burst), 1_000) };
             let words = format!(
@@ -113,5 +113,16 @@ pub(super) fn bursts(rig: &Rig, effort: Effort) -> Result<Found> {
         println!("\n{}: {:.2} µs for each further packet of a burst", first.0, slope / 1e3);
     }
     println!();
-    Ok(Found { bars: Vec::new(), figures: json!(figures) })
+    let at = |kind: &str, burst: u32| {
+        p50.iter().find(|&&(of, size, _)| of == kind && size == burst).map(|&(_, _, nanos)| nanos)
+    };
+    let bar = |&burst: &u32| {
+        let ratio = at(POLLED, burst).zip(at("naive", burst)).map(|(polled, naive)| polled / naive);
+        Bar::at_most(format!("first packet of {burst}: p50, polled against naive"), 1.0, ratio)
+    };
+    let bars = sizes.iter().filter(|&&size| size >= 16).map(bar).collect();
+    Ok(Found { bars, figures: json!(figures) })
 }
+
+/// The poller as it comes: a quota of 64, of which the first turn of a burst has a few.
+const POLLED: &str = "completion --mode interrupt";
