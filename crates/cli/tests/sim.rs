@@ -248,6 +248,8 @@ fn a_point_that_cannot_be_is_told_before_anything_is_printed() {
         ),
         ("sim pacing --sweep target=40us,60us --sweep burst=12us,50us", "at target=40us burst=50us: "),
         ("sim hip --sweep alpha=0.5,0.9996,0.9997", "at alpha=0.9996: alpha 0.9996: at most three digits"),
+        ("sim hip --sweep alpha=0.9996", "such as 0.999"),
+        ("sim hip --sweep gamma=0.0004", "such as 0.001"),
         ("sim hip --sweep t-min=1ms,20ms,30ms", "is shorter than t-min 20ms; one more point cannot be run"),
     ] {
         let refused = refusal(&run(&format!("{words} --csv --out {}", file.display())), 2);
@@ -287,6 +289,10 @@ fn parameters_that_would_change_nothing_are_refused() {
         ("pacing-acks --answer paced --maxburst 3", "maxburst: used with answer maxburst"),
         ("deadline --idle yes --mean 20us", "mean: used with the model's trigger states"),
         ("framerate --hz 100 --slack 1ms", "slack: used with smart timers"),
+        ("hip --scheme hip --soft-reading counter", "soft-reading: used with scheme hip-soft or all"),
+        ("hip --scheme polling --soft-reading counter", "soft-reading: used with scheme hip-soft or all"),
+        ("livelock --kernel unmodified --rate 6000 --eager yes", "eager: used with a kernel that polls"),
+        ("noise --p 0 --held-up 2", "held-up: used with the model and a p above zero"),
     ] {
         let refused = refusal(&run(&format!("sim {words}")), 2);
         assert!(

@@ -364,7 +364,6 @@ fn four_flooded_sources_share_equally() {
     assert!(sum * sum * 100 >= 99 * 4 * squares, "{taken:?}");
 }
 
-/// Transmissions have a turn in each round, however much there is to receive.
 /// What a turn forwards leaves at its end, so the first turn of a burst is a short one (livelock §4.3).
 #[test]
 fn turns_of_a_burst_grow_from_a_short_one_and_those_of_an_overload_are_full() {
@@ -394,6 +393,7 @@ fn turns_of_a_burst_grow_from_a_short_one_and_those_of_an_overload_are_full() {
     }
 }
 
+/// Transmissions have a turn in each round, however much there is to receive.
 #[test]
 fn transmit_is_not_starved_by_receive() {
     let mut machine = Machine::new(&[0, 1], 8, 0, 1);

@@ -12,7 +12,7 @@
 mod figure;
 mod list;
 mod quantity;
-
+mod runs;
 mod table;
 
 use crate::parameter::{Parameter, Parameters, Setting};

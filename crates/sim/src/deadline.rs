@@ -222,7 +222,7 @@ mod tests {
         [10, 20, 50, 100, 200, 500, 1_000].map(find).to_vec()
     }
 
-    /// The shape of the web server's intervals, at Flash's mean: 32.8% at 10 µs, 17.7% at 20, 2.5% at 50 in an independent
+    /// The shape of the web server's intervals, at Flash's mean: 32.8% at 10 µs, 17.7% at 20, 2.5% at 50 in a reference
     /// model; the paper has 26.3% at 10.
     #[test]
     fn the_longer_the_deadline_the_fewer_expire() {

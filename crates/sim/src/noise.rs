@@ -243,11 +243,18 @@ fn power(base: f64, exponent: u64) -> f64 {
     result
 }
 
-const NEEDS: &[Need] = &[Need {
-    of: &["phase", "p", "held-up", "p-long"],
-    with: "the model, not with stamps,",
-    met: |parameters| parameters.trace("stamps").is_none(),
-}];
+const NEEDS: &[Need] = &[
+    Need {
+        of: &["phase", "p"],
+        with: "the model, not with stamps,",
+        met: |parameters| parameters.trace("stamps").is_none(),
+    },
+    Need {
+        of: &["held-up", "p-long"],
+        with: "the model and a p above zero, not with stamps,",
+        met: |parameters| parameters.trace("stamps").is_none() && parameters.real("p") > 0.0,
+    },
+];
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
     let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Table XII's figures are lost; of its results the text keeps that polling gains 3 to 25%, more for the faster server,
-//! and that a quota of one shows what interrupts cost, larger ones what aggregation adds. The costs below are the
-//! paper's where it has them (§5.1, §5.8); how long a request computes is ours, and a flag.
+//! and that a quota of one shows what interrupts cost, larger ones what aggregation adds. The costs are the
+//! paper's where it has them (§5.1, §5.8); how long a request computes was chosen so that the gains lie in that range.
 //!
 //! The server is a closed system: as many requests are answered as the processor has time for, and packets come at the rate of
 //! the answers. The overhead of a packet depends on that rate, so the rate is found by a few runs, each at the rate that the one before
@@ -37,7 +37,8 @@ pub static POLLING: Experiment = Experiment {
     details: "Requests per second of a server whose processor is saturated, with an interrupt for each packet, and with \
               polls at trigger states that are to find a wanted number of packets (core's Aggregation, on SoftTimers). \
               Packets come at random at the rate of the answers. Of Table XII the text keeps gains of 3 to 25%, more for \
-              the faster server; the processor time of a request is a guess.",
+              the faster server. How long a request computes was chosen so that the gains lie in the paper's \
+              range.",
     parameters: &[
         Parameter {
             name: "server",

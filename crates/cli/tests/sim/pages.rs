@@ -1,4 +1,4 @@
-//! What `docs/sim.md` and `docs/papers.md` say that the livelock experiments print is what the commands named there print.
+//! What `docs/sim.md` and `docs/papers.md` say that experiments print is what the commands named there print.
 
 use std::fs;
 use std::path::Path;
@@ -73,6 +73,63 @@ fn transmit_starvation_is_what_its_command_prints() {
         let figures = [whole(row["output_pps"].as_f64().unwrap()), dropped, percent(&row["starved"])];
         assert!(line.contains(row["transmit"].as_str().unwrap()), "{line}");
         assert!(line.ends_with(&format!("| {} |", figures.join(" | "))), "{line}: {figures:?}");
+    }
+}
+
+#[test]
+fn loss_free_rates_with_screend_are_what_the_flags_beside_them_print() {
+    let [sim, papers] = ["sim.md", "papers.md"].map(page);
+    let (_, section) = sim.split_once("`softtimers sim livelock-mlfrr --consumer screend`").unwrap();
+    let lines: Vec<&str> = section.lines().filter(|line| line.starts_with("| `--kernel")).take(3).collect();
+    let found = lines.iter().map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let flags = cells[0].trim_matches('`');
+        let row = rows(&format!("softtimers sim livelock-mlfrr --consumer screend {flags}")).swap_remove(0);
+        let of = |key: &str| whole(row[key].as_f64().unwrap());
+        let beyond = match row["behaviour"].as_str().unwrap() {
+            "livelock" => "livelock".to_owned(),
+            _ => format!("flat {}", of("asymptote_pps")),
+        };
+        assert_eq!(cells[1], format!("{}, then {beyond}", of("mlfrr_pps")), "{flags}");
+        of("mlfrr_pps")
+    });
+    let found: Vec<String> = found.collect();
+    let [feedback, polled, unmodified] = &found[..] else { panic!("{lines:?}") };
+    let text = format!(
+        "up to {unmodified} packets/s there, the polled one up to {polled}, with feedback {feedback},"
+    );
+    assert!(papers.contains(&text), "papers.md: {text}");
+}
+
+/// Mean and deviation; what stands in brackets is the paper's.
+#[test]
+fn the_gaps_of_paced_flows_are_what_their_commands_print() {
+    let page = page("sim.md");
+    let (_, section) = page.split_once("## Pacing").unwrap();
+    let lines: Vec<&str> = section
+        .lines()
+        .skip_while(|line| !line.starts_with("| 12"))
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    let by_target = |rows: &[Value]| -> Vec<Vec<String>> {
+        let cells = rows.iter().map(|row| {
+            let of = |key: &str| row[key].as_f64().unwrap();
+            format!("{:.1}, {:.1}", of("mean_us"), of("stddev_us"))
+        });
+        let cells: Vec<_> = cells.collect();
+        cells.chunks(rows.len() / 2).map(<[String]>::to_vec).collect()
+    };
+    let mut found = by_target(&rows("softtimers sim pacing"));
+    let hardware = by_target(&rows("softtimers sim pacing --strategy interrupts --sweep target=40us,60us"));
+    found.iter_mut().zip(hardware).for_each(|(target, hardware)| target.extend(hardware));
+    assert_eq!(lines.len(), found[0].len());
+    for (at, line) in lines.iter().enumerate() {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        for (cell, found) in cells[1..].iter().zip([&found[0][at], &found[1][at]]) {
+            let (mean, deviation) = cell.split_once(", ").unwrap_or_else(|| panic!("{line}"));
+            let mean = mean.split(' ').next().unwrap();
+            assert_eq!(&format!("{mean}, {deviation}"), found, "{line}");
+        }
     }
 }
 

@@ -1,15 +1,12 @@
 //! The figures that the simulated machines remake: [`Figure`]. What a constant moves, and was fitted to, is said by these.
 
-use std::time::Duration;
-
 use super::Machine;
-use crate::parameter::{Parameters, Setting};
+use super::runs::{self, Runs};
+use crate::hip;
+use crate::parameter::Parameters;
 use crate::streams::Streams;
 use crate::table::Row;
 use crate::watch::Steps;
-use crate::{
-    Experiment, acks, callout, deadline, framerate, hip, livelock, noise, pacing, polling, slowstart,
-};
 
 /// A figure, a table or a statement of a paper with numbers, as far as one experiment shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,9 +50,6 @@ use Figure::{
     UnmodifiedScreend, User,
 };
 
-/// What is run of it, with which settings: as little as shows whether it moves.
-type Runs = (&'static Experiment, Vec<Vec<(&'static str, Setting)>>);
-
 impl Figure {
     /// In the order of `docs/papers.md`.
     pub const ALL: [Figure; 29] = [
@@ -93,7 +87,7 @@ impl Figure {
     /// Its name, as the list of constants prints it.
     pub fn about(self) -> &'static str {
         match self {
-            Unmodified => "livelock figure 2, without screend",
+            Unmodified => "livelock figures 2 and 5, unmodified",
             UnmodifiedScreend => "livelock figure 2, with screend",
             NoPolling => "livelock figure 5, no polling",
             Quota5 => "livelock figure 5, quota of 5",
@@ -144,7 +138,9 @@ impl Figure {
             HipTraces => &["Table 1: the traces"],
             HipInterrupts => &["Table 3: interrupts alone, µs a packet"],
             HipPolling => &["the same, polling"],
-            Hip => &["the same, HIP", "the same, HIP's delay, µs"],
+            Hip => {
+                &["the same, HIP", "the same, HIP's delay, µs", "the same, HIP against polling at high rates"]
+            }
             HipTradeOffs => &["Figures 3, 4: γ and φ"],
             Pacing => &[
                 "Table VIII: 40 µs wanted, burst interval 12 / 35 µs",
@@ -173,147 +169,17 @@ impl Figure {
     /// # Panics
     /// If the experiment refuses its own settings.
     pub fn run(self, machine: &Machine) -> Vec<Row> {
+        // The distance from Table 3 takes too long.
         if self == HipTraces {
             return hip::traces_of(machine, Streams::new(1));
         }
-        let (experiment, runs) = self.runs();
-        let rows = runs.into_iter().flat_map(|set| {
+        let Runs { experiment, sets, .. } = runs::of(self);
+        let rows = sets.iter().flat_map(|set| {
             let base = Parameters::on(experiment.name, experiment.parameters, machine);
-            let parameters = set.into_iter().fold(base, |all, (name, setting)| all.with(name, setting));
+            let parameters = set.iter().fold(base, |all, (name, setting)| all.with(name, setting.clone()));
             let found = (experiment.run)(&parameters, Streams::new(1), &Steps::unwatched());
             found.unwrap_or_else(|error| panic!("{self:?}: {error}"))
         });
         rows.collect()
     }
-
-    fn runs(self) -> Runs {
-        let choice = |name, word| (name, Setting::Choice(word));
-        let count = |name, number| (name, Setting::Count(number));
-        let short = |set: Vec<(&'static str, Setting)>| -> Vec<(&'static str, Setting)> {
-            set.into_iter().chain([("duration", Setting::Time(Duration::from_millis(20)))]).collect()
-        };
-        // Below and beyond what each kernel can.
-        let router = |sets: Vec<Vec<(&'static str, Setting)>>| -> Runs {
-            let at = |rate| {
-                move |set: &Vec<(&'static str, Setting)>| -> Vec<(&'static str, Setting)> {
-                    [("rate", Setting::Count(rate))].into_iter().chain(set.iter().cloned()).collect()
-                }
-            };
-            let slow = sets.iter().map(at(2_000));
-            (&livelock::LIVELOCK, slow.chain(sets.iter().map(at(7_000))).map(short).collect())
-        };
-        let limit = |name, limit| (name, Setting::Limit(Some(limit)));
-        let screend = || choice("consumer", "screend");
-        match self {
-            Unmodified => router(vec![vec![choice("kernel", "unmodified")]]),
-            UnmodifiedScreend => {
-                router(vec![vec![choice("kernel", "unmodified"), screend(), count("rate", 5_000)]])
-            }
-            NoPolling => router(vec![vec![choice("kernel", "no-polling")]]),
-            Quota5 => router(vec![vec![]]),
-            Quotas => router(vec![vec![limit("quota", 10)], vec![limit("quota", 100)]]),
-            BestQuota => router(vec![vec![limit("quota", 8)]]),
-            Feedback => router(vec![vec![limit("quota", 10), screend(), choice("feedback", "yes")]]),
-            User => {
-                router(vec![vec![choice("user", "yes")], vec![choice("user", "yes"), limit("cpu-limit", 50)]])
-            }
-            FirstOfBurst => (&livelock::BURST, vec![vec![count("burst", 4)]]),
-            BurstOfThree => {
-                let kernels = ["no-polling", "polled", "eager"].map(|kernel| vec![choice("kernel", kernel)]);
-                (&livelock::BURST, kernels.to_vec())
-            }
-            Starvation => router(vec![vec![
-                choice("kernel", "unmodified"),
-                choice("ip", "interrupt"),
-                choice("transmit", "lower"),
-                count("rate", 5_500),
-            ]]),
-            Captures => (&livelock::MONITOR, vec![short(vec![]), short(vec![choice("file", "null")])]),
-            // See `run`: the distance from Table 3 takes too long.
-            HipTraces => (&hip::HIP_TRACES, vec![]),
-            HipInterrupts | HipPolling | Hip => {
-                let scheme = match self {
-                    HipInterrupts => "interrupts",
-                    HipPolling => "polling",
-                    _ => "hip",
-                };
-                // With a slow clock: few polls of traces that last for minutes.
-                let millis = |name, millis| (name, Setting::Time(Duration::from_millis(millis)));
-                let set = |reading| {
-                    vec![
-                        choice("scheme", scheme),
-                        choice("reading", reading),
-                        choice("fitted", reading),
-                        millis("t-min", 100),
-                        millis("t-max", 1_000),
-                    ]
-                };
-                (&hip::HIP, HIP_READINGS.map(set).to_vec())
-            }
-            HipTradeOffs => {
-                let set = |name| {
-                    vec![
-                        choice("scheme", "hip"),
-                        choice("synthetic", name),
-                        ("gamma", Setting::Real(1.0)),
-                        ("phi", Setting::Real(1.0)),
-                    ]
-                };
-                (
-                    &hip::HIP,
-                    ["t-high-1", "t-high-2", "t-med-1", "t-med-2", "t-low-1", "t-low-2"].map(set).to_vec(),
-                )
-            }
-            Pacing => (&pacing::PACING, vec![short(vec![])]),
-            PacingHardware => (&pacing::PACING, vec![short(vec![choice("strategy", "interrupts")])]),
-            SlowStart => (&slowstart::SLOWSTART, vec![vec![], vec![count("packets", 5)]]),
-            BigAcks => (
-                &acks::ACKS,
-                ["self-clocked", "paced", "maxburst", "window-cut"]
-                    .map(|answer| {
-                        vec![
-                            choice("answer", answer),
-                            ("duration", Setting::Time(Duration::from_millis(800))),
-                        ]
-                    })
-                    .to_vec(),
-            ),
-            Polling => {
-                let set = |(server, protocol)| {
-                    vec![choice("server", server), choice("protocol", protocol), count("packets", 500)]
-                };
-                let sets = [("apache", "http"), ("flash", "http"), ("apache", "p-http")].map(set);
-                (&polling::POLLING, sets.to_vec())
-            }
-            Deadlines => (&deadline::DEADLINE, vec![short(vec![])]),
-            OldList | ByHash | ByHandle => {
-                let kernel = match self {
-                    OldList => "old",
-                    ByHash => "hash",
-                    _ => "handles",
-                };
-                // Some expire, so that each operation has its part.
-                let set = |call: &[(&'static str, Setting)]| {
-                    let mut set =
-                        vec![choice("kernel", kernel), count("iterations", 300), count("outstanding", 50)];
-                    set.extend_from_slice(call);
-                    set
-                };
-                let expire = [limit("timeout", 2), ("cancelled", Setting::Real(50.0)), limit("rate", 1_000)];
-                // So fast a clock that some are overdue.
-                let overdue = [limit("timeout", 1), ("cancelled", Setting::Real(0.0)), count("hz", 100_000)];
-                (&callout::CALLOUT, vec![set(&[]), set(&expire), set(&overdue)])
-            }
-            FramesByTick => {
-                let set = |hz| vec![count("frames", 100), limit("hz", hz)];
-                (&framerate::FRAMERATE, vec![set(100), set(1_000)])
-            }
-            FramesSmart => {
-                (&framerate::FRAMERATE, vec![vec![count("frames", 100), ("hz", Setting::Limit(None))]])
-            }
-            Noise => (&noise::NOISE, vec![vec![count("phases", 200)]]),
-        }
-    }
 }
-
-const HIP_READINGS: [&str; 2] = ["counter", "event"];

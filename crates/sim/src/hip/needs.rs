@@ -26,7 +26,7 @@ pub(super) const HIP: &[Need] = &[
         met: |parameters| is_scheme(parameters, &["table-3", "hip", "hip-soft"]),
     },
     Need {
-        of: &["soft-t-min"],
+        of: &["soft-t-min", "soft-reading"],
         with: "scheme hip-soft or all",
         met: |parameters| is_scheme(parameters, &["hip-soft"]),
     },

@@ -194,10 +194,20 @@ pub(super) fn factor(parameters: &Parameters, name: &str) -> Result<Factor, RunE
     if (number * 1_000.0 - thousandths).abs() > 1e-6 {
         return Err(RunError::new(format_args!(
             "{name} {number}: at most three digits after the point, such as {}",
-            thousandths / 1_000.0
+            near(name, thousandths) / 1_000.0
         )));
     }
     Ok(Factor::thousandths(thousandths as u32))
+}
+
+/// These thousandths, moved off the bounds of a parameter: a policy at a bound is another one than was asked for.
+fn near(name: &str, thousandths: f64) -> f64 {
+    match PARAMETERS.iter().find(|parameter| parameter.name == name).map(|parameter| parameter.kind) {
+        Some(Kind::Real { least, most }) => {
+            thousandths.clamp((least * 1_000.0).round() + 1.0, (most * 1_000.0).round() - 1.0)
+        }
+        _ => thousandths,
+    }
 }
 
 /// The reading that a parameter names.

@@ -26,6 +26,14 @@ pub(super) const LIVELOCK: &[Need] = &[
         with: "consumer screend or monitor",
         met: |parameters| parameters.choice("consumer") != "kernel",
     },
+    // Elsewhere a packet takes longer than the wire, so the transmitter is idle whenever one comes to it.
+    Need {
+        of: &["eager"],
+        with: "a kernel that polls, ip interrupt or a cost below 100",
+        met: |parameters| {
+            polls(parameters) || parameters.choice("ip") == "interrupt" || parameters.count("cost") < 100
+        },
+    },
 ];
 
 pub(super) const MLFRR: &[Need] = &[
@@ -34,6 +42,7 @@ pub(super) const MLFRR: &[Need] = &[
     LIVELOCK[2],
     LIVELOCK[3],
     LIVELOCK[4],
+    LIVELOCK[5],
     Need { of: &["rate"], with: "livelock, not with livelock-mlfrr, which searches for it,", met: |_| false },
 ];
 

@@ -28,7 +28,7 @@ const PAPER_MEAN: usize = 4;
 const DEVIATION: usize = 5;
 const SHORTEST: usize = 6;
 
-/// The means of a model that was written from the paper's text alone.
+/// The means of a reference model whose trigger states were fitted to the paper's text, Table VIII's 65.9 included.
 #[test]
 fn means_are_those_of_the_tables() {
     let reference = [(40, [40.0, 41.6, 50.3, 55.5, 60.7, 66.5]), (60, [60.0, 60.0, 60.0, 60.0, 60.7, 66.5])];
