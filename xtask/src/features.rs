@@ -83,8 +83,17 @@ enum Level {
     Live,
     /// A command printed it; what it printed is kept ([`outputs`]).
     Command,
+    /// A page quotes figures of its command; what the command printed is not kept, so it shows nothing yet.
+    Quoted,
     /// It agrees because a constant was fitted to it, which shows nothing.
     Calibrated,
+}
+
+impl Level {
+    /// Whether a row at this level counts as shown.
+    fn counts(self) -> bool {
+        matches!(self, Self::Mechanism | Self::Live | Self::Command)
+    }
 }
 
 /// What became documented or refused and was to be something else.
@@ -215,11 +224,18 @@ impl Row {
         let (commands, tests): (Vec<_>, Vec<_>) =
             self.shown_by.iter().partition(|claim| claims::is_command(claim));
         match self.level {
-            None => Some("is shown, but its level is missing: mechanism, live, command or calibrated"),
+            None => {
+                Some("is shown, but its level is missing: mechanism, live, command, quoted or calibrated")
+            }
             Some(Level::Mechanism | Level::Live) if tests.is_empty() => {
                 Some("no test shows it: what only a command shows is at level command")
             }
-            Some(Level::Command) if commands.is_empty() => Some("is at level command, and names none"),
+            Some(Level::Command | Level::Quoted) if commands.is_empty() => {
+                Some("is at level command or quoted, and names no command")
+            }
+            Some(Level::Quoted) if self.documented_in.is_none() => {
+                Some("is quoted, and documented_in does not say where its figures stand")
+            }
             Some(Level::Calibrated) if !has_reason => {
                 Some("is calibrated, and no reason says which constant was fitted to it")
             }
@@ -227,10 +243,25 @@ impl Row {
         }
     }
 
+    /// Whether the row counts as shown.
+    fn is_counted(&self) -> bool {
+        self.state == State::Shown && self.level.is_some_and(Level::counts)
+    }
+
+    /// The commands of a row at this level.
+    fn commands_at(&self, level: Level) -> impl Iterator<Item = &str> {
+        let is_at = self.level == Some(level);
+        self.shown_by.iter().filter(move |_| is_at).filter_map(|claim| claims::command(claim))
+    }
+
     /// The commands whose output shows the row.
     fn kept(&self) -> impl Iterator<Item = &str> {
-        let is_kept = self.state == State::Shown && self.level == Some(Level::Command);
-        self.shown_by.iter().filter(move |_| is_kept).filter_map(|claim| claims::command(claim))
+        self.commands_at(Level::Command)
+    }
+
+    /// The commands whose output shows the row, or would if it were kept.
+    fn storable(&self) -> impl Iterator<Item = &str> {
+        self.kept().chain(self.commands_at(Level::Quoted))
     }
 }
 
@@ -336,13 +367,17 @@ mod tests {
         let shown = |lines: &str| problems(&format!("state = \"shown\"\n{lines}"));
         let test = "shown_by = [\"a::lib::b\"]";
         let command = "shown_by = [\"$ softtimers sim livelock\"]";
-        let missing = "ST-001: is shown, but its level is missing: mechanism, live, command or calibrated";
+        let missing =
+            "ST-001: is shown, but its level is missing: mechanism, live, command, quoted or calibrated";
         assert_eq!(shown(test), [missing]);
         let untested = ["ST-001: no test shows it: what only a command shows is at level command"];
         assert_eq!(shown(&format!("level = \"mechanism\"\n{command}")), untested);
         assert_eq!(shown(&format!("level = \"live\"\n{command}")), untested);
-        let unnamed = ["ST-001: is at level command, and names none"];
+        let unnamed = ["ST-001: is at level command or quoted, and names no command"];
         assert_eq!(shown(&format!("level = \"command\"\n{test}")), unnamed);
+        assert_eq!(shown(&format!("level = \"quoted\"\n{test}")), unnamed);
+        let nowhere = ["ST-001: is quoted, and documented_in does not say where its figures stand"];
+        assert_eq!(shown(&format!("level = \"quoted\"\n{command}")), nowhere);
         let unsaid = ["ST-001: is calibrated, and no reason says which constant was fitted to it"];
         assert_eq!(shown(&format!("level = \"calibrated\"\n{test}")), unsaid);
         assert!(shown(&format!("level = \"calibrated\"\nreason = \"its cost\"\n{test}")).is_empty());

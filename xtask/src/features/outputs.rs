@@ -10,7 +10,8 @@
 //!   docs/features.md: its date, beside the command
 //! ```
 //!
-//! `full` runs the commands and writes the files anew; `ci` holds each file against its row.
+//! `full` runs the commands and writes the files anew; `ci` holds each file against its row. A row whose figures only
+//! stand on a page is *quoted*, and becomes a row at level command when its commands are run and kept.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,12 +19,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Features, Row, claims, write_page};
+use super::{Features, Row, SOURCE, claims, is_id, write_page};
 use crate::program::{self, program as command};
 use crate::report::Outcome;
 use crate::workspace::Workspace;
 
 const DIRECTORY: &str = "docs/outputs";
+
+/// What the head says of a command that computes and measures nothing.
+const SIMULATED: &str = "simulated: the same on every machine";
 
 /// What says that a command cannot run on this machine.
 const NOT_POSSIBLE: i32 = 77;
@@ -55,10 +59,17 @@ fn head<'a>(text: &'a str, command: &str) -> Result<&'a str, String> {
     let (date, commit) = second.split_once(", commit ").unwrap_or((second, ""));
     let is_date = date.len() == 10
         && date.char_indices().all(|(at, c)| if at == 4 || at == 7 { c == '-' } else { c.is_ascii_digit() });
-    let commit = commit.split(';').next().unwrap_or_default();
+    let (commit, of) = commit.split_once("; ").unwrap_or((commit, ""));
     let is_commit = commit.len() >= 8 && commit.chars().all(|c| c.is_ascii_hexdigit());
     if !is_date || !is_commit {
         return Err(format!("its second line is to be `YYYY-MM-DD, commit ID; machine`, not `{second}`"));
+    }
+    let load = of.rsplit_once(", load ").map(|(_, load)| load.parse::<f64>());
+    if of != SIMULATED && !matches!(load, Some(Ok(_))) {
+        return Err(format!("its second line is to end with `, load N` or `{SIMULATED}`, not `{of}`"));
+    }
+    if let Some(line) = text.lines().find(|line| is_copy(line)) {
+        return Err(format!("says `{line}`, which no command prints"));
     }
     match lines.find(|line| !line.trim().is_empty()) {
         None => Err("has no output below its head".into()),
@@ -70,6 +81,11 @@ fn head<'a>(text: &'a str, command: &str) -> Result<&'a str, String> {
 /// Whether a command says with this line that it did nothing.
 fn is_skip(line: &str) -> bool {
     line.starts_with("skipped:")
+}
+
+/// Whether somebody says with this line that the rest was copied from a page.
+fn is_copy(line: &str) -> bool {
+    line.starts_with("Tables of docs/")
 }
 
 /// Outputs that are missing, not of their command, or of no row.
@@ -96,7 +112,8 @@ pub(crate) fn problems(features: &Features, root: &Path) -> Vec<String> {
     problems
 }
 
-/// Runs the commands of these rows at level command, or of all, keeps what they print, and writes the page.
+/// Runs the commands of these rows at level command or quoted, or of all, keeps what they print, and writes the page.
+/// A quoted row whose commands are all kept is at level command from then on.
 ///
 /// # Errors
 /// If a row is not there or needs none, or a file cannot be written.
@@ -104,12 +121,12 @@ pub(crate) fn store(workspace: &Workspace, ids: &[String]) -> Result<Outcome> {
     let root = workspace.root();
     let features = Features::read(root)?;
     for id in ids {
-        let kept = features.rows.get(id).is_some_and(|row| row.kept().next().is_some());
-        ensure!(kept, "{id} is no row at level command");
+        let is_storable = features.rows.get(id).is_some_and(|row| row.storable().next().is_some());
+        ensure!(is_storable, "{id} is no row at level command or quoted");
     }
     let wanted = |id: &&String| ids.is_empty() || ids.contains(id);
     let rows = features.rows.keys().filter(wanted).map(|id| &features.rows[id]);
-    let commands: BTreeSet<&str> = rows.flat_map(Row::kept).collect();
+    let commands: BTreeSet<&str> = rows.flat_map(Row::storable).collect();
     let (mut problems, mut impossible) = (vec![], vec![]);
     for command in &commands {
         match keep(command, workspace)? {
@@ -118,6 +135,9 @@ pub(crate) fn store(workspace: &Workspace, ids: &[String]) -> Result<Outcome> {
             Outcome::Skipped(reason) => impossible.push(reason),
         }
     }
+    let text = fs::read_to_string(root.join(SOURCE))?;
+    let promoted = promoted(&text, &|id| features.rows.get(id).is_some_and(|row| is_kept(row, root)));
+    fs::write(root.join(SOURCE), promoted)?;
     if let Outcome::Failed(found) = write_page(root)? {
         problems.extend(found);
     }
@@ -125,6 +145,26 @@ pub(crate) fn store(workspace: &Workspace, ids: &[String]) -> Result<Outcome> {
         return Ok(Outcome::skipped(impossible.join("; ")));
     }
     Ok(Outcome::of(problems, format!("{} outputs", commands.len())))
+}
+
+fn is_kept(row: &Row, root: &Path) -> bool {
+    row.storable().all(|command| date(command, root).is_some())
+}
+
+/// The table with those of its quoted rows at level command that are kept.
+fn promoted(text: &str, is_kept: &dyn Fn(&str) -> bool) -> String {
+    let mut row = "";
+    let lines = text.split_inclusive('\n').map(|line| {
+        let id = line.trim().trim_matches(['[', ']']);
+        if is_id(id) {
+            row = id;
+        }
+        if line.trim() == "level = \"quoted\"" && is_kept(row) {
+            return line.replace("quoted", "command");
+        }
+        line.to_owned()
+    });
+    lines.collect()
 }
 
 /// Runs a command and writes its file, unless it fails.
@@ -154,7 +194,8 @@ fn keep(line: &str, workspace: &Workspace) -> Result<Outcome> {
     }
     let date = program::output(command("date", root).arg("+%F"))?;
     let commit = program::output(command("git", root).args(["rev-parse", "--short=8", "HEAD"]))?;
-    let text = format!("$ {line}\n{}, commit {}; {}\n\n{printed}", date.trim(), commit.trim(), machine());
+    let of = if line.starts_with("softtimers sim ") { SIMULATED.into() } else { machine() };
+    let text = format!("$ {line}\n{}, commit {}; {of}\n\n{printed}", date.trim(), commit.trim());
     let file = root.join(path(line));
     fs::create_dir_all(root.join(DIRECTORY))?;
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
@@ -193,7 +234,10 @@ mod tests {
     #[test]
     fn a_file_says_of_what_when_and_which() {
         let text = |head: &str| format!("$ {COMMAND}\n{head}\n\n| mean |\n");
-        assert_eq!(head(&text("2026-11-23, commit 9be92601; 2 x CPU"), COMMAND), Ok("2026-11-23"));
+        for good in ["2 x CPU, Linux 6.18, load 0.52", SIMULATED] {
+            let text = text(&format!("2026-11-23, commit 9be92601; {good}"));
+            assert_eq!(head(&text, COMMAND), Ok("2026-11-23"));
+        }
         for bad in
             ["2026-11-23", "today, commit 9be92601", "2026-11-23, commit", "2026-11-23, commit main; CPU"]
         {
@@ -201,7 +245,13 @@ mod tests {
         }
         let other = head(&text("2026-11-23, commit 9be92601"), "cargo bench").unwrap_err();
         assert!(other.contains("not with the command `cargo bench`"), "{other}");
-        let empty = format!("$ {COMMAND}\n2026-11-23, commit 9be92601\n\n");
+        for unloaded in ["", "; 2 x CPU (a virtual machine), Linux 6.18", "; 2 x CPU, load low"] {
+            let says = head(&text(&format!("2026-11-23, commit 9be92601{unloaded}")), COMMAND).unwrap_err();
+            assert!(says.contains("`, load N` or `simulated"), "{says}");
+        }
+        let empty = format!("$ {COMMAND}\n2026-11-23, commit 9be92601; CPU, load 0.1\n\n");
+        let copied = format!("{empty}Tables of docs/benchmarks.md; more.\n\n| mean |\n");
+        assert!(head(&copied, COMMAND).unwrap_err().contains("which no command prints"));
         assert_eq!(head(&empty, COMMAND), Err("has no output below its head".into()));
         let skipped = empty + "skipped: no root\n";
         assert_eq!(head(&skipped, COMMAND), Err("says `skipped: no root`, which shows nothing".into()));
@@ -220,5 +270,14 @@ mod tests {
                        `cargo xtask features --store ST-001` runs the command and writes it";
         assert_eq!(row("command"), [missing]);
         assert!(row("live").is_empty());
+        assert!(row("quoted").is_empty());
+    }
+
+    #[test]
+    fn a_quoted_row_is_at_level_command_when_it_is_kept() {
+        let row = |id: &str, level: &str| format!("[{id}]\nwhat = \"x\"\nlevel = \"{level}\"\n");
+        let table = |first: &str| row("ST-001", first) + &row("ST-002", "quoted") + &row("ST-003", "live");
+        assert_eq!(promoted(&table("quoted"), &|id| id == "ST-001"), table("command"));
+        assert_eq!(promoted(&table("quoted"), &|_| false), table("quoted"));
     }
 }

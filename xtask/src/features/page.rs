@@ -16,6 +16,8 @@ what became of it here. The state of a row says how it is shown:
 - **live**: a test saw it on the kernel that ran the test. CI fails if no test of a row at one of these two levels ran and passed.
 - **command**: a command printed it. `cargo xtask full` runs the command and keeps what it printed, with its
   date; CI checks that it is kept, and that the command exists with its flags and sections.
+- quoted: the linked page has figures of the command, as measured then, or says how to read them. What the command printed is
+  not kept yet, so the row is not counted as shown.
 - calibrated: it agrees because a constant was fitted to it, and the row says which. That shows nothing, so it is not counted as shown.
 - documented: there is nothing to build, and the link leads to what we say about it.
 - refused: not claimed, for the reason given. Planned: not yet.
@@ -52,8 +54,8 @@ fn write_line(page: &mut String, line: std::fmt::Arguments<'_>) {
 /// One line a paper, and their sum.
 fn summary(features: &Features) -> String {
     let mut text = String::from(
-        "\n| paper | rows | mechanism | live | command | shown, of these three | calibrated | documented | refused | planned |\n\
-         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+        "\n| paper | rows | mechanism | live | command | shown, of these three | quoted | calibrated | documented | refused | planned |\n\
+         |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
     );
     let mut add = |name: &str, is_in: &dyn Fn(&str) -> bool| {
         let count = |is: &dyn Fn(&Row) -> bool| {
@@ -61,13 +63,13 @@ fn summary(features: &Features) -> String {
         };
         let at = |level: Level| count(&|row: &Row| row.level == Some(level));
         let state = |state: State| count(&|row: &Row| row.state == state);
-        let shown = |row: &Row| row.state == State::Shown && row.level != Some(Level::Calibrated);
         let counts = [
             count(&|_| true),
             at(Level::Mechanism),
             at(Level::Live),
             at(Level::Command),
-            format!("**{}**", count(&shown)),
+            format!("**{}**", count(&Row::is_counted)),
+            at(Level::Quoted),
             at(Level::Calibrated),
             state(State::Documented),
             state(State::Refused),
@@ -116,6 +118,7 @@ fn line(id: &str, row: &Row, root: &Path) -> String {
         (State::Shown, Some(Level::Mechanism)) => "**mechanism**",
         (State::Shown, Some(Level::Live)) => "**live**",
         (State::Shown, Some(Level::Command)) => "**command**",
+        (State::Shown, Some(Level::Quoted)) => "quoted",
         (State::Shown, Some(Level::Calibrated)) => "calibrated",
         (State::Shown, None) => "shown",
         (State::Documented, _) => "documented",
@@ -175,7 +178,7 @@ mod tests {
             r#"
             [[part]]
             first = "ST-001"
-            rows = 5
+            rows = 6
             paper = "Soft timers"
             source = "Somebody, 2000"
             title = "Facility"
@@ -209,13 +212,20 @@ mod tests {
             state = "shown"
             level = "command"
             shown_by = ["$ softtimers doctor"]
+            [ST-006]
+            what = "g"
+            section = "3"
+            state = "shown"
+            level = "quoted"
+            shown_by = ["$ softtimers noise"]
+            documented_in = "docs/noise.md#x"
             "#,
         )
         .unwrap();
         let page = render(&features, Path::new("."));
-        assert!(page.contains("\n| together | 5 | 0 | 0 | 1 | **1** | 1 | 1 | 1 | 1 |\n"), "{page}");
+        assert!(page.contains("\n| together | 6 | 0 | 0 | 1 | **1** | 1 | 1 | 1 | 1 | 1 |\n"), "{page}");
         assert!(page.contains("\nTo be built once, documented or refused now: ST-003.\n"), "{page}");
-        assert!(page.contains("\n### Facility (ST-001 to ST-005)\n"), "{page}");
+        assert!(page.contains("\n### Facility (ST-001 to ST-006)\n"), "{page}");
         let row = "\n| ST-001 L | 3 | a \\| b | documented | [docs/limits.md#tlb](limits.md#tlb) |\n";
         assert!(page.contains(row), "{page}");
         assert!(page.contains("\n| ST-002 | 3 | c | planned, issue 2 |  |\n"), "{page}");
@@ -227,6 +237,9 @@ mod tests {
         assert!(page.contains(fitted), "{page}");
         let kept = "`$ softtimers doctor`: [not yet run](outputs/softtimers-doctor.txt)";
         assert!(page.contains(&format!("\n| ST-005 | 3 | f | **command** | {kept} |\n")), "{page}");
+        let quoted =
+            "\n| ST-006 | 3 | g | quoted | `$ softtimers noise`<br>[docs/noise.md#x](noise.md#x) |\n";
+        assert!(page.contains(quoted), "{page}");
     }
 
     #[test]
