@@ -50,28 +50,14 @@ use stage::Stage;
 /// Captures until the plan's end or a signal, then prints and checks the report.
 ///
 /// # Errors
-/// A usage failure if the interface, the filter or the file cannot be had, or an assertion names no key; not-possible
-/// without the privileges; a check failure if the file cannot be written to its end, the interface goes away, or an
+/// A usage failure if the interface or the file cannot be opened, the kernel refuses the filter, or an assertion names no key;
+/// not-possible without the privileges; a check failure if the file cannot be written to its end, the interface goes away, or an
 /// assertion does not hold.
 pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
     let listening = |error: io::Error| Failure::broke_off("listening for signals", &error);
     let interrupt = Interrupt::listen().map_err(listening)?;
     let (machine, config) = (Machine::read(), CaptureConfig::of(plan));
-    let example = CaptureReport {
-        cpu_share: Some(0.0),
-        feedback: plan.queue.map(|_| FeedbackCounts::default()),
-        ..CaptureReport::default()
-    };
-    let kind = Run {
-        machine: &machine,
-        seed: None,
-        config: &config,
-        fallbacks: &[],
-        inconclusive: None,
-        report: &example,
-    };
-    plan.output.check_keys(&kind)?;
-
+    check_keys(plan, &machine, &config)?;
     sink::check_rotation(&plan.sink, plan.user)?;
     let device = open(plan)?;
     let until = plan.end.duration.map(|duration| Monotonic.now() + duration);
@@ -116,6 +102,16 @@ pub fn run(plan: &CapturePlan) -> Result<(), Failure> {
         },
     );
     captured.and(streamed).and(told)
+}
+
+/// Refuses assertions on keys that the report will not have.
+fn check_keys(plan: &CapturePlan, machine: &Machine, config: &CaptureConfig) -> Result<(), Failure> {
+    let report = &CaptureReport {
+        cpu_share: Some(0.0),
+        feedback: plan.queue.map(|_| FeedbackCounts::default()),
+        ..CaptureReport::default()
+    };
+    plan.output.check_keys(&Run { machine, seed: None, config, fallbacks: &[], inconclusive: None, report })
 }
 
 /// Opens the file, and gives all privileges up: from then on nothing is opened but the files of `--rotate`.
@@ -185,7 +181,7 @@ fn open(plan: &CapturePlan) -> Result<PacketDevice, Failure> {
             Failure::not_possible(format_args!("capture {name}: {error}; CAP_NET_RAW is needed"))
         }
         ErrorKind::InvalidInput if plan.filter.is_some() => {
-            Failure::usage(format_args!("capture {name}: the kernel takes the filter for none"))
+            Failure::usage(format_args!("capture {name}: the kernel refuses the filter"))
         }
         _ => Failure::check(format_args!("capture {name}: {error}")),
     })

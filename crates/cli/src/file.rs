@@ -1,4 +1,4 @@
-//! Files that a command reads and writes, each opened with the rights of [who asked for it](crate::user) and no more.
+//! Files that a command reads and writes, each opened with the rights of [the caller](crate::user) and no more.
 //!
 //! What is written is nobody else's to read, and overwrites nothing by accident: a capture has what others said, and a
 //! path in a directory that all may write to can have been prepared by anybody.
@@ -7,10 +7,13 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::OFlags;
+use rustix::event::{Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
 
 use crate::failure::Failure;
 use crate::user::{as_caller, exceeds_caller};
@@ -18,12 +21,12 @@ use crate::user::{as_caller, exceeds_caller};
 /// Opens a file to read it.
 ///
 /// # Errors
-/// Those of the system, for who asked for it.
+/// Those of the system, for the caller.
 pub fn open(path: &Path) -> io::Result<File> {
     as_caller(|| File::open(path))
 }
 
-/// Part of a file's content, for a message; `…` in a process that [may do more](exceeds_caller) than who reads the message.
+/// Part of a file's content, for a message; `…` in a process that [may do more](exceeds_caller) than the caller.
 pub fn quoted<T: fmt::Display>(content: T) -> Quoted<T> {
     Quoted(content)
 }
@@ -42,7 +45,7 @@ impl<T: fmt::Display> fmt::Display for Quoted<T> {
 /// refused before anything was measured.
 ///
 /// One that exists is refused, a dangling link included, unless overwriting was asked for; a link at the
-/// path's end is never followed. It belongs to who asked for it, who alone may read and write it. What a run that breaks
+/// path's end is never followed. It belongs to the caller, who alone may read and write it. What a run that breaks
 /// off has made and not written is removed.
 ///
 /// ```
@@ -66,27 +69,37 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Opens the file that `flag` names.
+    /// Opens the file that `flag` names. Waits for the reader of a FIFO until a signal ends the process.
     ///
     /// # Errors
     /// A usage failure if it exists and `force` is not given, or cannot be written.
     pub fn create(path: &Path, flag: &str, force: bool) -> Result<Self, Failure> {
-        let opened = as_caller(|| {
-            let mut options = OpenOptions::new();
-            options
-                .write(true)
-                .mode(PRIVATE)
-                .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32);
-            match options.clone().create_new(true).open(path) {
-                Ok(file) => Ok((file, true)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && force => {
-                    let file = options.open(path)?;
-                    make_private(&file)?;
-                    Ok((file, false))
-                }
-                Err(error) => Err(error),
+        OutputFile::create_while(path, flag, force, pause)
+    }
+
+    /// As [`create`](Self::create), for a command that handles signals itself. `goes_on` waits for the given time at most, and
+    /// returns whether the run goes on.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create); a check failure if the run is over.
+    pub fn create_while(
+        path: &Path,
+        flag: &str,
+        force: bool,
+        mut goes_on: impl FnMut(Duration) -> io::Result<bool>,
+    ) -> Result<Self, Failure> {
+        let opened = loop {
+            if let Some(opened) = as_caller(|| open_to_write(path, force)).transpose() {
+                break opened;
             }
-        });
+            let doing = || format!("{flag} '{}'", path.display());
+            if !goes_on(RETRY).map_err(|error| Failure::broke_off(doing(), &error))? {
+                let doing = doing();
+                return Err(Failure::check(format_args!(
+                    "{doing}: the run ended before the file could be opened; a FIFO needs a reader"
+                )));
+            }
+        };
         let (file, fresh) = opened.map_err(|error| {
             let shown = path.display();
             match error.kind() {
@@ -201,6 +214,41 @@ impl Drop for OutputFile {
     }
 }
 
+/// Opens a file, and says whether it is new. Never blocks, because a thread that waits in `open` misses the signals: `None`
+/// for a FIFO without a reader, and while another process gives up its lease of the file.
+fn open_to_write(path: &Path, force: bool) -> io::Result<Option<(File, bool)>> {
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.write(true).mode(PRIVATE).custom_flags(flags.bits() as i32);
+    let (file, fresh) = match options.clone().create_new(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && force => {
+            // A socket and a device without a driver give the same error.
+            let is_fifo = || fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_fifo());
+            let file = match options.open(path) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) && is_fifo() => {
+                    return Ok(None);
+                }
+                opened => opened?,
+            };
+            make_private(&file)?;
+            (file, false)
+        }
+        opened => (opened?, true),
+    };
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+    Ok(Some((file, fresh)))
+}
+
+/// Waits for this long; a signal ends the process meanwhile.
+fn pause(time: Duration) -> io::Result<bool> {
+    let time = Timespec::try_from(time).map_err(|_| Errno::INVAL)?;
+    match poll(&mut [], Some(&time)) {
+        Ok(_) | Err(Errno::INTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Lets nobody but its owner read a file that exists, who must be who overwrites it: another would keep the right to.
 fn make_private(file: &File) -> io::Result<()> {
     let found = file.metadata()?;
@@ -220,7 +268,7 @@ fn make_private(file: &File) -> io::Result<()> {
     }
 }
 
-/// What who asked for the run is told of a path.
+/// What the system tells the caller of a path.
 fn looked_at(
     path: &Path,
     look: impl FnOnce(&Path) -> io::Result<fs::Metadata> + Send,
@@ -228,6 +276,8 @@ fn looked_at(
     as_caller(|| look(path)).ok()
 }
 
+/// How often a FIFO is asked for a reader: the kernel tells nobody that one has come.
+const RETRY: Duration = Duration::from_millis(20);
 /// For the owner alone.
 const PRIVATE: u32 = 0o600;
 
@@ -283,6 +333,28 @@ mod tests {
         assert!(!path.exists());
         let nowhere = OutputFile::create(&path.join("x"), "--csv", false).unwrap_err();
         assert!(nowhere.to_string().contains("No such file"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_fifo_waits_for_its_reader_while_the_run_goes_on() {
+        let path = path("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, PRIVATE.into(), 0).unwrap();
+        let ended = OutputFile::create_while(&path, "-w", true, |_| Ok(false)).unwrap_err();
+        assert_eq!(ended.exit(), Exit::Check);
+        assert!(ended.to_string().ends_with("a FIFO needs a reader"), "{ended}");
+        let (mut reader, mut tries) = (None, 0);
+        let file = OutputFile::create_while(&path, "-w", true, |_| {
+            tries += 1;
+            if tries == 3 {
+                let flags = OFlags::NONBLOCK.bits() as i32;
+                reader = Some(OpenOptions::new().read(true).custom_flags(flags).open(&path)?);
+            }
+            Ok(true)
+        });
+        let mut file = file.unwrap();
+        assert_eq!(tries, 3);
+        assert!(!fcntl_getfl(file.stream()).unwrap().contains(OFlags::NONBLOCK), "writes block as ever");
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

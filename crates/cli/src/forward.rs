@@ -56,7 +56,7 @@ use second::Second;
 /// Forwards until the plan's end or a signal, then prints and checks the report.
 ///
 /// # Errors
-/// A usage failure if an address or an interface cannot be had, the rules are wrong, or an assertion names no key;
+/// A usage failure if an address or an interface cannot be used, the rules are wrong, or an assertion names no key;
 /// not-possible without the privileges; a check failure if an assertion does not hold or the system fails meanwhile.
 pub fn run(plan: &ForwardPlan) -> Result<(), Failure> {
     let interrupt =

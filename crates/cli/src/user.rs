@@ -1,4 +1,4 @@
-//! With whose rights the paths are opened that somebody names: with theirs, whoever this process is.
+//! Paths of the command line are opened with the caller's rights, also in a process that has more.
 //!
 //! `sudo softtimers capture … -w FILE` is root because an interface needs that. The file does not: opened by root, it could be
 //! put where the caller may not write, or another's could be read. So each path of the command line is opened by a
@@ -54,7 +54,7 @@ impl User {
         known.or(number.map(|uid| User { uid, gid: uid }))
     }
 
-    /// Who asked for this run.
+    /// The caller: the user who asked for this run.
     ///
     /// # Errors
     /// For root with a `SUDO_UID` or `SUDO_GID` that is no number.
@@ -68,7 +68,7 @@ impl User {
     }
 }
 
-/// Does something, such as opening a path, with the rights of [who asked for this run](User::caller) and no more.
+/// Does something, such as opening a path, with the rights of [the caller](User::caller) and no more.
 ///
 /// # Errors
 /// Those of `act`; if these rights cannot be taken on, and then `act` is not done.
@@ -77,7 +77,7 @@ impl User {
 /// Nothing, where this process has no more rights; else a thread.
 pub fn as_caller<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let caller = caller()?;
-    if !caller.is_exceeded()? {
+    if !caller.has_fewer_rights()? {
         return act();
     }
     thread::scope(|scope| {
@@ -87,29 +87,39 @@ pub fn as_caller<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Res
     })
 }
 
-/// Takes the rights of [who asked for this run](User::caller) on for as long as this thread lives, which opens paths again and
+/// Takes on the rights of [the caller](User::caller) for as long as this thread lives, for a thread that opens paths again and
 /// again. Threads that it starts have them, too.
 ///
 /// # Errors
 /// What the system refuses.
 pub fn stay_caller() -> io::Result<()> {
     let caller = caller()?;
-    if caller.is_exceeded()? { caller.become_for_good() } else { Ok(()) }
+    if caller.has_fewer_rights()? { caller.become_for_good() } else { Ok(()) }
 }
 
-/// Whether this process began with more rights than who asked for the run. Then no message quotes from a file.
+/// Becomes this user for as long as this thread lives, with their groups if it is [the caller](User::caller), else with
+/// none. Of the caller only the number counts: the groups are those that they have.
+///
+/// # Errors
+/// What the system refuses.
+pub(crate) fn become_for_good(user: User) -> io::Result<()> {
+    let caller = caller()?;
+    if user.uid == caller.user.uid { caller.become_for_good() } else { take_on(user, Some(&[])) }
+}
+
+/// Whether this process began with more rights than the caller has. Then no message quotes from a file.
 pub fn exceeds_caller() -> bool {
-    caller().map_or(true, |caller| caller.exceeded)
+    caller().map_or(true, |caller| caller.had_fewer_rights)
 }
 
-/// Who asked for the run.
+/// The user who asked for the run.
 #[derive(Debug)]
 struct Caller {
     user: User,
     /// All groups, where this process has others.
     groups: Option<Vec<Gid>>,
-    /// Whether the process had more rights when it began.
-    exceeded: bool,
+    /// Whether they had fewer rights than the process when it began.
+    had_fewer_rights: bool,
 }
 
 /// What is found the first time holds: a process that gives up rights has the same caller.
@@ -126,13 +136,13 @@ impl Caller {
         let real = User { uid: getuid().as_raw(), gid: getgid().as_raw() };
         let sudo = if real.is_root() { sudo(variable)? } else { None };
         let user = sudo.unwrap_or(real);
-        let mut caller = Caller { user, groups: sudo.map(groups), exceeded: true };
-        caller.exceeded = caller.is_exceeded().unwrap_or(true);
+        let mut caller = Caller { user, groups: sudo.map(groups), had_fewer_rights: true };
+        caller.had_fewer_rights = caller.has_fewer_rights().unwrap_or(true);
         Ok(caller)
     }
 
-    /// Whether this thread may do more.
-    fn is_exceeded(&self) -> io::Result<bool> {
+    /// Whether they have fewer rights than this thread.
+    fn has_fewer_rights(&self) -> io::Result<bool> {
         let User { uid, gid } = self.user;
         if uid == 0 || IS_CALLER.get() {
             return Ok(false);
@@ -143,30 +153,33 @@ impl Caller {
 
     /// Changes this thread alone, as these calls of the kernel do; the C library's would change all threads.
     fn become_for_good(&self) -> io::Result<()> {
-        let (uid, gid) = (Uid::from_raw(self.user.uid), Gid::from_raw(self.user.gid));
-        let refused = |error: Errno| {
-            io::Error::other(format!(
-                "the rights of user {uid} cannot be taken on: {}",
-                io::Error::from(error)
-            ))
-        };
-        if let Some(groups) = &self.groups {
-            set_thread_groups(groups).map_err(refused)?;
-        }
-        if getegid() != gid || getgid() != gid {
-            set_thread_res_gid(gid, gid, gid).map_err(refused)?;
-        }
-        if geteuid() != uid || getuid() != uid {
-            set_thread_res_uid(uid, uid, uid).map_err(refused)?;
-        }
-        let held = capabilities(None).map_err(refused)?.effective;
-        match without_capabilities() {
-            // A service that may not change them (systemd's @privileged) keeps those that it was given.
-            Err(Errno::PERM) if OF_A_SERVICE.contains(held) => {}
-            done => done.map_err(refused)?,
-        }
+        take_on(self.user, self.groups.as_deref())?;
         IS_CALLER.set(true);
         Ok(())
+    }
+}
+
+/// Makes this thread run as `user`, with these groups, or with those that it has, and without capabilities.
+fn take_on(user: User, groups: Option<&[Gid]>) -> io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+    let refused = |error: Errno| {
+        let error = io::Error::from(error);
+        io::Error::other(format!("the rights of user {uid} cannot be taken on: {error}"))
+    };
+    if let Some(groups) = groups {
+        set_thread_groups(groups).map_err(refused)?;
+    }
+    if getegid() != gid || getgid() != gid {
+        set_thread_res_gid(gid, gid, gid).map_err(refused)?;
+    }
+    if geteuid() != uid || getuid() != uid {
+        set_thread_res_uid(uid, uid, uid).map_err(refused)?;
+    }
+    let held = capabilities(None).map_err(refused)?.effective;
+    match without_capabilities() {
+        // A service that may not change them (systemd's @privileged) keeps those that it was given.
+        Err(Errno::PERM) if OF_A_SERVICE.contains(held) => Ok(()),
+        done => done.map_err(refused),
     }
 }
 

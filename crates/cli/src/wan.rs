@@ -38,7 +38,7 @@ use report::{DirectionReport, WanReport};
 /// Carries packets until the plan's end or a signal, then prints and checks the report.
 ///
 /// # Errors
-/// A usage failure if an address or the control socket cannot be had, or an assertion names no key; a check
+/// A usage failure if an address or the control socket cannot be used, or an assertion names no key; a check
 /// failure if an assertion does not hold or the system fails meanwhile.
 pub fn run(plan: &WanPlan) -> Result<(), Failure> {
     let machine = Machine::read();

@@ -179,7 +179,7 @@ fn frames_are_in_the_file_while_it_runs_and_privileges_are_gone() {
             assert!(!line("Uid:").split('\t').any(|uid| uid == "0"), "{status}");
             assert_eq!(
                 (line("CapEff:"), line("CapPrm:"), line("Groups:")),
-                ("0000000000000000", "0000000000000000", "")
+                ("0000000000000000", "0000000000000000", "12345")
             );
         }
         let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(&file).unwrap());

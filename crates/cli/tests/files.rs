@@ -320,12 +320,21 @@ fn the_callers_other_groups_count() {
     }
     let path = shared.join("t.pcapng");
     let binary = env!("CARGO_BIN_EXE_softtimers");
-    let output = in_it(&format!("{binary} {}", capture(&path, ""))).unwrap();
-    if output.status.code() == Some(77) {
-        return skipped(&stderr(&output));
+    for (flags, made) in [("", "t.pcapng"), ("--rotate 1MiB", "t-00001.pcapng")] {
+        let output = in_it(&format!("{binary} {}", capture(&path, flags))).unwrap();
+        if output.status.code() == Some(77) {
+            return skipped(&stderr(&output));
+        }
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(owner_and_mode(&shared.join(made)), (CALLER, CALLER, 0o600));
     }
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(owner_and_mode(&path), (CALLER, CALLER, 0o600));
+    // Where the caller may not make the files, --user is no way out.
+    let roots = capture(&place.at("roots/t.pcapng"), "--rotate 1MiB");
+    let said = refusal(&in_it(&format!("{binary} {roots}")).unwrap(), 2);
+    assert!(
+        said.contains("files are made by user 12345, who may not in") && !said.contains("--user"),
+        "{said}"
+    );
 }
 
 /// Sources that open a path by themselves: those that take rights on, and readers of the kernel's own files.

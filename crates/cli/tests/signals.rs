@@ -3,11 +3,15 @@
 mod common;
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use common::hosts::{self, Hosts};
 use common::{Receiver, skipped, stderr, watch};
+use rustix::fs::{CWD, FileType, Mode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -184,6 +188,76 @@ fn between_interfaces() {
         let words = "send 192.0.2.1:9 --driver xdp --iface eth --to-mac 02:00:00:00:01:01 --rate 1kpps --duration 60s --json";
         is_ended_by_each("send", || at("near", words));
     });
+}
+
+/// A FIFO of this process, which everybody may open.
+fn fifo(name: &str) -> PathBuf {
+    let fifo = path(name);
+    rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    fs::set_permissions(&fifo, fs::Permissions::from_mode(0o666)).unwrap();
+    fifo
+}
+
+/// A capture as root's own, and as sudo starts it, which opens files with other rights.
+fn captures_to(fifo: &Path, duration: &str) -> [Command; 2] {
+    ["0", "12345"].map(|user| {
+        let mut capture = here(&format!("capture lo -w {} --force --duration {duration}", fifo.display()));
+        capture.env("SUDO_UID", user).env("SUDO_GID", user);
+        capture
+    })
+}
+
+#[test]
+fn a_fifo_without_a_reader_holds_up_no_end() {
+    if !knows_signals() {
+        return;
+    }
+    let fifo = fifo("unread");
+    let said = "the run ended before the file could be opened; a FIFO needs a reader";
+    for signal in SIGNALS {
+        for capture in captures_to(&fifo, "1h") {
+            let Some(output) = ended(capture, &[signal], || true) else { return };
+            assert_eq!(output.status.code(), Some(1), "{signal:?}: {output:?}");
+            assert!(stderr(&output).contains(said), "{output:?}");
+        }
+    }
+    for capture in captures_to(&fifo, "50ms") {
+        let output = { capture }.output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(stderr(&output).contains(said), "{output:?}");
+    }
+    fs::remove_file(fifo).unwrap();
+}
+
+#[test]
+fn a_fifo_may_get_its_reader_later() {
+    if !knows_signals() {
+        return;
+    }
+    let fifo = fifo("read");
+    for capture in captures_to(&fifo, "1h") {
+        let mut began = [0; 4];
+        let mut reader = None;
+        let output = ended(capture, &[Signal::TERM], || {
+            // The capture tries more than once before.
+            std::thread::park_timeout(Duration::from_millis(100));
+            let mut opened = fs::File::open(&fifo).unwrap();
+            opened.read_exact(&mut began).unwrap();
+            reader = Some(std::thread::spawn(move || std::io::copy(&mut opened, &mut std::io::sink())));
+            true
+        });
+        let Some(output) = output else { return };
+        assert_eq!((output.status.code(), began), (Some(0), [10, 13, 13, 10]), "{output:?}");
+        reader.unwrap().join().unwrap().unwrap();
+    }
+    // A command that has not taken the signals over waits as well.
+    let simulation = here(&format!("sim hip --out {} --force", fifo.display())).spawn().unwrap();
+    std::thread::park_timeout(Duration::from_millis(100));
+    let lines = fs::read_to_string(&fifo).unwrap();
+    let output = simulation.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(lines.lines().count() > 1, "{lines}");
+    fs::remove_file(fifo).unwrap();
 }
 
 /// Then SIGTERM is the first that counts, which it would not be if SIGHUP had been taken for one.

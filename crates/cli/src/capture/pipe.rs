@@ -16,6 +16,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -37,7 +38,7 @@ pub struct Patience {
 #[derive(Debug)]
 pub struct Pipe {
     to: OwnedFd,
-    patience: Patience,
+    patience: Arc<Patience>,
     /// What one write may be, at least a block: a file always has room.
     longest: usize,
 }
@@ -59,12 +60,35 @@ impl Patience {
         Patience { interrupt, until }
     }
 
+    /// Waits for this long at most, or until the run is over; returns `false` if it was over before.
+    ///
+    /// # Errors
+    /// None that a working kernel gives.
+    pub fn goes_on(&self, wait: Duration) -> io::Result<bool> {
+        let left = self.left(Monotonic.now());
+        if left == Some(Duration::ZERO) {
+            return Ok(false);
+        }
+        let wait = left.map_or(wait, |left| left.min(wait)).try_into().map_err(|_| Errno::INVAL)?;
+        match poll(&mut [PollFd::new(&self.interrupt, PollFlags::IN)], Some(&wait)) {
+            Ok(_) | Err(Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What is left of the run; `None`: it has no end.
+    fn left(&self, now: Timestamp) -> Option<Duration> {
+        if self.interrupt.arrived() {
+            return Some(Duration::ZERO);
+        }
+        self.until.map(|until| until.saturating_duration_since(now))
+    }
+
     /// Waits until `to` has room, or has nobody at its other end; `false` if the run is over and that has taken [`GRACE`].
     fn waits_for(&self, to: &OwnedFd) -> Result<bool, Errno> {
         loop {
-            let now = Monotonic.now();
-            let over = self.interrupt.arrived() || self.until.is_some_and(|until| until <= now);
-            let left = self.until.map(|until| until.saturating_duration_since(now));
+            let left = self.left(Monotonic.now());
+            let over = left == Some(Duration::ZERO);
             let wait = if over { Some(GRACE) } else { left };
             let wait = wait.map(|wait| wait.try_into().map_err(|_| Errno::INVAL)).transpose()?;
             let mut waited = [PollFd::new(to, PollFlags::OUT), PollFd::new(&self.interrupt, PollFlags::IN)];
@@ -85,7 +109,7 @@ impl Pipe {
     ///
     /// # Errors
     /// None that a working kernel gives.
-    pub fn new(to: OwnedFd, patience: Patience) -> io::Result<Self> {
+    pub fn new(to: OwnedFd, patience: Arc<Patience>) -> io::Result<Self> {
         let is_file = FileType::from_raw_mode(fstat(&to)?.st_mode) == FileType::RegularFile;
         Ok(Pipe { to, patience, longest: if is_file { usize::MAX } else { PIPE_BUF } })
     }
@@ -142,6 +166,10 @@ mod tests {
         (File::from(OwnedFd::from(reader)), OwnedFd::from(writer))
     }
 
+    fn patience(interrupt: Interrupt, until: Option<Timestamp>) -> Arc<Patience> {
+        Arc::new(Patience::new(interrupt, until))
+    }
+
     /// Packets of which some are longer than a write.
     fn blocks(packets: usize) -> Vec<u8> {
         let mut blocks = Vec::new();
@@ -161,7 +189,7 @@ mod tests {
             reader.read_to_end(&mut bytes).unwrap();
             bytes
         });
-        let pipe = Pipe::new(writer, Patience::new(interrupt, None)).unwrap();
+        let pipe = Pipe::new(writer, patience(interrupt, None)).unwrap();
         assert_eq!(pipe.write(&expected), Ok(()));
         drop(pipe);
         assert_eq!(read.join().unwrap(), expected);
@@ -174,7 +202,7 @@ mod tests {
             let (mut reader, writer) = pipe();
             let interrupt = Interrupt::deaf();
             let ender = interrupt.ender().unwrap();
-            let pipe = Pipe::new(writer, Patience::new(interrupt, until)).unwrap();
+            let pipe = Pipe::new(writer, patience(interrupt, until)).unwrap();
             let (mut sent, stamp) = (Vec::new(), pcapng::Stamp { time: Duration::ZERO, length: 0 });
             (0..2_000).for_each(|n| pcapng::packet(&mut sent, &stamp, &[n as u8; 100]));
             let ended = std::thread::spawn(move || {
@@ -196,10 +224,10 @@ mod tests {
     fn who_has_gone_is_told_from_who_waits() {
         let (reader, writer) = pipe();
         drop(reader);
-        let pipe = Pipe::new(writer, Patience::new(Interrupt::deaf(), None)).unwrap();
+        let pipe = Pipe::new(writer, patience(Interrupt::deaf(), None)).unwrap();
         assert_eq!(pipe.write(&blocks(1)), Err((0, Trouble::Gone)));
         let full = OwnedFd::from(File::options().write(true).open("/dev/full").unwrap());
-        let full = Pipe::new(full, Patience::new(Interrupt::deaf(), None)).unwrap();
+        let full = Pipe::new(full, patience(Interrupt::deaf(), None)).unwrap();
         assert_eq!(full.write(&blocks(1)), Err((0, Trouble::System(Errno::NOSPC))));
     }
 }

@@ -4,12 +4,13 @@
 //! given away before the first frame is looked at: the process becomes the user that called `sudo`, or nobody, or
 //! whom `--user` names; one that was no root, but had capabilities, loses them.
 
-use rustix::io::Errno;
-use rustix::process::{Gid, Uid, geteuid};
-use rustix::thread::{set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use std::io;
+
+use rustix::process::geteuid;
+use rustix::thread::set_no_new_privs;
 
 use crate::failure::Failure;
-use crate::user::{User, without_capabilities};
+use crate::user::{User, become_for_good, without_capabilities};
 
 /// Whom to become: `named` if there is one, or if this is root the caller of `sudo`, or nobody. `None`: stay.
 ///
@@ -34,24 +35,22 @@ pub fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
     }
 }
 
-/// Becomes this user, with no other group and no capability; threads that are started from now on are the same. To be
-/// called before there are others. Root stays root only where `--user root` said so.
+/// [Becomes this user](become_for_good), with no capability; threads that are started from now on are the same. To be called
+/// before there are others. Root stays root only where `--user root` said so.
 ///
 /// # Errors
 /// What the system refuses.
 pub fn drop_to(user: Option<User>) -> Result<(), Failure> {
-    let failed = |error: Errno| Failure::broke_off("giving up privileges", &error.into());
-    // Whatever is executed later gains none.
-    set_no_new_privs(true).map_err(failed)?;
-    match user {
-        Some(User { uid: 0, .. }) => Ok(()),
-        Some(User { uid, gid }) => {
-            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
-            set_thread_groups(&[]).map_err(failed)?;
-            set_thread_res_gid(gid, gid, gid).map_err(failed)?;
-            set_thread_res_uid(uid, uid, uid).map_err(failed)?;
-            without_capabilities().map_err(failed)
+    let dropped = || -> io::Result<()> {
+        // Whatever is executed later gains none.
+        set_no_new_privs(true)?;
+        match user {
+            Some(user) if user.is_root() => return Ok(()),
+            Some(user) => become_for_good(user)?,
+            None => {}
         }
-        None => without_capabilities().map_err(failed),
-    }
+        // Also those that a service may keep while it opens a path.
+        Ok(without_capabilities()?)
+    };
+    dropped().map_err(|error| Failure::broke_off("giving up privileges", &error))
 }

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
@@ -66,6 +67,8 @@ pub struct Sink {
     /// How each file begins.
     head: Vec<u8>,
     output: Output,
+    /// How long who reads a pipe is waited for.
+    patience: Arc<Patience>,
     /// Files so far.
     files: u64,
     /// Of the current one.
@@ -85,18 +88,10 @@ impl Sink {
     /// # Errors
     /// A usage failure if it exists or cannot be written.
     pub fn open(config: SinkConfig, head: Vec<u8>, patience: Patience) -> Result<Self, Failure> {
-        let pipe = |to: BorrowedFd<'_>| {
-            let opened = to.try_clone_to_owned().and_then(|to| Pipe::new(to, patience));
-            opened.map(Output::Pipe).map_err(|error| Failure::broke_off("opening the output", &error))
-        };
-        let output = if config.path == Path::new("-") {
-            pipe(io::stdout().as_fd())?
-        } else {
-            let mut file = create(&config, 1)?;
-            if file.is_regular() { Output::File(file) } else { pipe(file.stream())? }
-        };
+        let patience = Arc::new(patience);
+        let output = Output::open(&config, 1, &patience)?;
         let begun = Monotonic.now();
-        Ok(Sink { config, head, output, files: 1, bytes: 0, begun })
+        Ok(Sink { config, head, output, patience, files: 1, bytes: 0, begun })
     }
 
     /// Files so far.
@@ -151,11 +146,11 @@ impl Sink {
         let mut ending = Vec::with_capacity(ENDING);
         end(&mut ending);
         self.put(&ending)?;
-        let file = create(&self.config, self.files + 1);
-        self.output = Output::File(file.map_err(|why| {
+        let output = Output::open(&self.config, self.files + 1, &self.patience);
+        self.output = output.map_err(|why| {
             // It is no mistake of the command line any more.
             Loss { kept: 0, why: Why::Failed(Failure::check(why)) }
-        })?);
+        })?;
         (self.files, self.bytes, self.begun) = (self.files + 1, 0, Monotonic.now());
         self.begin()
     }
@@ -173,6 +168,22 @@ impl Sink {
         }
         self.bytes += blocks.len() as u64;
         Ok(())
+    }
+}
+
+impl Output {
+    /// Opens stdout, or the file with this number.
+    fn open(config: &SinkConfig, number: u64, patience: &Arc<Patience>) -> Result<Self, Failure> {
+        let pipe = |to: BorrowedFd<'_>| {
+            let opened = to.try_clone_to_owned().and_then(|to| Pipe::new(to, Arc::clone(patience)));
+            opened.map(Output::Pipe).map_err(|error| Failure::broke_off("opening the output", &error))
+        };
+        if config.path == Path::new("-") {
+            return pipe(io::stdout().as_fd());
+        }
+        let goes_on = |wait| patience.goes_on(wait);
+        let mut file = OutputFile::create_while(&name(config, number), "-w", config.force, goes_on)?;
+        if file.is_regular() { Ok(Output::File(file)) } else { pipe(file.stream()) }
     }
 }
 
@@ -205,8 +216,10 @@ pub fn check_directory(config: &SinkConfig) -> Result<(), Failure> {
     };
     as_caller(|| Ok(access(directory, Access::WRITE_OK | Access::EXEC_OK)?)).map_err(|error| {
         let (user, directory) = (getuid().as_raw(), directory.display());
+        // Where somebody called sudo, it must be them.
+        let other = if User::caller().is_ok_and(User::is_root) { "; --user names another" } else { "" };
         Failure::usage(format_args!(
-            "--rotate: files are made by user {user}, who may not in '{directory}' ({error}); --user names another"
+            "--rotate: files are made by user {user}, who may not in '{directory}' ({error}){other}"
         ))
     })
 }
@@ -226,10 +239,6 @@ fn why(trouble: Trouble, path: &Path) -> Why {
         }
         Trouble::System(error) => Why::Failed(Failure::broke_off(doing, &error.into())),
     }
-}
-
-fn create(config: &SinkConfig, number: u64) -> Result<OutputFile, Failure> {
-    OutputFile::create(&name(config, number), "-w", config.force)
 }
 
 /// `trace.pcapng`, or where there are several `trace-00001.pcapng`.

@@ -145,7 +145,7 @@ impl Basis {
     /// Reads the rules, and listens for who asks for the metrics.
     ///
     /// # Errors
-    /// A usage failure if the rules are wrong, or an address cannot be had.
+    /// A usage failure if the rules are wrong, or an address cannot be used.
     pub fn of(plan: &ForwardPlan, interrupt: Interrupt) -> Result<Self, Failure> {
         let purpose = match &plan.between {
             Between::Interfaces(between) => Purpose { pollers: between.pollers, frames: true },

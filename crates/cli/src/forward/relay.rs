@@ -29,7 +29,7 @@ use crate::plan::ForwardPlan;
 /// Listens, and is ready to relay.
 ///
 /// # Errors
-/// A usage failure if the address cannot be had, the rules are wrong or --to is the relay itself.
+/// A usage failure if the address cannot be used, the rules are wrong or --to is the relay itself.
 pub fn bind(
     plan: &ForwardPlan,
     config: RelayConfig,

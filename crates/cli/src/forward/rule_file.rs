@@ -4,7 +4,6 @@
 //! what all of them change is what the path's `stat` says. So that is compared, a few times a second, which needs no
 //! watch that could be lost. A file is read when it has kept still from one look to the next, since half a file may
 //! be a file, too.
-//!
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;

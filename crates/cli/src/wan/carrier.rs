@@ -62,7 +62,7 @@ impl Carrier {
     /// Takes hold of both ends.
     ///
     /// # Errors
-    /// A usage failure for an address or an interface that cannot be had, not-possible without the privilege.
+    /// A usage failure for an address or an interface that cannot be used, not-possible without the privilege.
     pub fn start(ends: &Ends, path: WanBuilder) -> Result<Self, Failure> {
         Ok(match ends {
             Ends::Udp(config) => Carrier::Udp(Box::new(
@@ -185,7 +185,7 @@ impl Carrier {
     }
 }
 
-/// What a problem with interfaces means to who asked for them by `what`.
+/// The failure that a problem with the interfaces of the flag `what` is.
 pub(crate) fn failure(what: &str, problem: &Problem) -> Failure {
     match problem {
         Problem::Privilege(_) => Failure::not_possible(format_args!("{what}: {problem}")),

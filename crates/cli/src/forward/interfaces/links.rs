@@ -149,7 +149,7 @@ impl Links {
         }
     }
 
-    /// For one poller, to whom all is new.
+    /// For one poller, which has taken up no change yet.
     pub fn follow(links: &Arc<Links>) -> LinkFollower {
         LinkFollower { links: Arc::clone(links), seen: 0 }
     }
