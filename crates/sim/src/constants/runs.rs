@@ -243,7 +243,7 @@ const fn expire(kernel: &'static str) -> [Set; 6] {
         count("outstanding", 50),
         limit("timeout", 2),
         ("cancelled", Setting::Real(50.0)),
-        CALLOUT_RATE,
+        limit("rate", 1_000),
     ]
 }
 
@@ -257,5 +257,3 @@ const fn overdue(kernel: &'static str) -> [Set; 6] {
         count("hz", 100_000),
     ]
 }
-
-const CALLOUT_RATE: Set = limit("rate", 1_000);
