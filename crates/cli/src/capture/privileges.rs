@@ -35,8 +35,8 @@ pub fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
     }
 }
 
-/// [Becomes this user](become_for_good), with no capability; threads that are started from now on are the same. To be called
-/// before there are others. Root stays root only where `--user root` said so.
+/// Becomes this user, with all groups of the caller and none of another, and without capabilities. Threads that are
+/// started from now on are the same, so call it before there are others. Root stays root only where `--user root` said so.
 ///
 /// # Errors
 /// What the system refuses.
