@@ -12,7 +12,7 @@ pub struct Withheld {
     /// All of them.
     #[serde(rename = "withheld")]
     pub answers: u64,
-    /// Those beyond three times the bytes that the client had sent.
+    /// Those beyond three times the bytes, or the datagrams, that the client had sent.
     #[serde(rename = "withheld_budget")]
     pub budget: u64,
     /// Those beyond --answers-per-prefix.
@@ -46,7 +46,7 @@ impl Withheld {
 /// Says that an answer was withheld; once a run.
 pub fn tell(why: NotSent) {
     let (client, bound) = match why {
-        NotSent::Budget(client) => (client, "3 times the bytes that it sent"),
+        NotSent::Budget(client) => (client, "3 times what it sent"),
         NotSent::Rate(client) => (client, "--answers-per-prefix"),
         NotSent::Gone => return,
     };

@@ -16,15 +16,15 @@
 //! | what | bound |
 //! |---|---|
 //! | clients, spoofed sources too | [`ClientLimits::most`]; beyond that who is new takes the place of who makes the least use of the relay |
-//! | bytes to a client | three times what it has sent, for life: [`Budget`] |
+//! | bytes and datagrams to a client | three times those that it has sent, for life: [`Budget`] |
 //! | answers to a prefix | [`ClientLimits::answers_per_prefix`]: [`PrefixRates`] |
 //! | memory for packets | [`PathConfig::most_packets`](crate::PathConfig::most_packets) and bytes, each direction |
 //! | loops | what comes from the upstream's address or the relay's own is refused |
 //! | a client that has vanished | forgotten when it has sent nothing for [`ClientLimits::idle`], however much it is sent |
 //!
 //! Bytes and answers have no bound where addresses cannot be forged: on the loopback interface, and in the networks of
-//! [`ClientLimits::trust`]. A download through a relay for strangers needs that trust. All of it is counted:
-//! [`RelayStats`].
+//! [`ClientLimits::trust`]. A download through a relay for strangers needs that trust, and so does a protocol that answers
+//! one request by more than three datagrams, however small. All of it is counted: [`RelayStats`].
 //!
 //! A relay with another middle than a path takes the same bounds: [`Sessions`] has the table, the sockets and the timers,
 //! [`is_misdirected`] finds loops.
@@ -37,7 +37,7 @@ mod config;
 mod relay;
 mod sessions;
 
-pub use answers::{BURST, Budget, HEADERS, PrefixRates};
+pub use answers::{BURST, Budget, PrefixRates};
 pub use clients::{ClientId, Clients, Expiry, NotSent};
 pub use config::{ClientLimits, RelayConfig, RelayStats};
 pub use relay::{Relay, is_misdirected};

@@ -23,9 +23,10 @@ pub struct ClientArgs {
 
     /// Send clients in this network all that comes for them; may be repeated. Loopback is always trusted
     ///
-    /// Anybody may send datagrams with somebody else's address. So a client is sent at most three times the bytes that it has
-    /// sent, for life, and its prefix at most --answers-per-prefix, unless it is trusted. Trust networks whose addresses
-    /// nobody elsewhere can send with. Downloads need it.
+    /// Anybody may send datagrams with somebody else's address. So a client is sent at most three times the bytes, and the
+    /// datagrams, that it has sent, for life, and its prefix at most --answers-per-prefix, unless it is trusted. Trust
+    /// networks whose addresses nobody elsewhere can send with. Downloads need it, and so do protocols that answer one
+    /// request by more than three datagrams.
     #[arg(long, value_name = "CIDR", value_parser = address::network)]
     pub trust: Vec<IpNet>,
 

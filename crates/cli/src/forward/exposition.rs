@@ -1,4 +1,7 @@
 //! The counters as text for Prometheus: [`Exposition`], and what of a report is in it.
+//!
+//! The format is written by hand, because a registry library keeps counters of its own: here each text is one snapshot of a
+//! report, it takes 40 lines, and a test reads all of it back by the format's description.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -9,8 +9,8 @@
 //!            ◀═ text ══════════        ◀── counts ─────────────────
 //! ```
 //!
-//! Connections are served at once, each for a bounded time; those that ask for nothing give way to later ones when there
-//! are more than there is room for. Scrapers that wait at the same time have the same text, and the forwarder is asked a
+//! Connections are served at once, each for a bounded time. When there are more than there is room for, the oldest that has
+//! not asked yet gives way to a new one, after a moment in which it could have; who is being answered never does. Scrapers that wait at the same time have the same text, and the forwarder is asked a
 //! bounded number of times a second, however many there are.
 
 use std::collections::VecDeque;
@@ -19,6 +19,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use softtimers::{Clock, Monotonic, Timestamp};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, oneshot};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{sleep, timeout};
 
 use super::wake::{Waker, Woken, pair};
@@ -125,15 +126,19 @@ impl Source {
 }
 
 async fn serve(listener: TcpListener, source: Arc<Source>) {
-    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    let mut open = VecDeque::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                open.retain(|connection| !connection.is_finished());
-                while open.len() >= MOST_CONNECTIONS {
-                    open.pop_front().iter().for_each(AbortHandle::abort);
+                if !made_room(&mut open).await {
+                    // All are being answered, so this one is closed.
+                    continue;
                 }
-                open.push_back(tokio::spawn(connection(stream, Arc::clone(&source))).abort_handle());
+                let asked = Arc::new(AtomicBool::new(false));
+                let served = tokio::spawn(connection(stream, Arc::clone(&source), Arc::clone(&asked)));
+                open.push_back(Open { task: served.abort_handle(), asked, since: Monotonic.now() });
+                // So it is known who has asked before the next one is let in.
+                yield_now().await;
             }
             // Out of descriptors: one may be free later.
             Err(_) => sleep(PAUSE).await,
@@ -141,9 +146,38 @@ async fn serve(listener: TcpListener, source: Arc<Source>) {
     }
 }
 
+/// A connection that is served.
+#[derive(Debug)]
+struct Open {
+    task: AbortHandle,
+    /// The head of its request is there.
+    asked: Arc<AtomicBool>,
+    since: Timestamp,
+}
+
+/// Whether there is room for one more, if need be instead of the oldest that has not asked in its time.
+async fn made_room(open: &mut VecDeque<Open>) -> bool {
+    loop {
+        open.retain(|connection| !connection.task.is_finished());
+        if open.len() < MOST_CONNECTIONS {
+            return true;
+        }
+        let Some(idle) = open.iter().position(|connection| !connection.asked.load(Ordering::Relaxed)) else {
+            return false;
+        };
+        if open[idle].since + TO_ASK <= Monotonic.now() {
+            open.remove(idle).iter().for_each(|connection| connection.task.abort());
+        } else {
+            // It may ask, and any other may end.
+            sleep(MOMENT).await;
+        }
+    }
+}
+
 /// One request, and its answer.
-async fn connection(stream: TcpStream, source: Arc<Source>) {
+async fn connection(stream: TcpStream, source: Arc<Source>, asked: Arc<AtomicBool>) {
     let answer = service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
         let source = Arc::clone(&source);
         async move { Ok::<_, Infallible>(respond(&request, &source).await) }
     });
@@ -194,6 +228,11 @@ const BETWEEN: Duration = Duration::from_millis(20);
 /// After a connection could not be taken.
 const PAUSE: Duration = Duration::from_millis(100);
 /// At once; each has a descriptor and some kilobytes.
-const MOST_CONNECTIONS: usize = 64;
+const MOST_CONNECTIONS: usize = 128;
+/// What each may take to ask even if there is no room: more than a round trip to most places. With it, new connections are let in
+/// at 2,560 a second at the least, unless all are being answered.
+const TO_ASK: Duration = Duration::from_millis(50);
+/// Between two looks for room.
+const MOMENT: Duration = Duration::from_millis(1);
 /// Of a request: more than any scraper sends, and the least that hyper takes.
 const LONGEST_HEAD: usize = 8_192;

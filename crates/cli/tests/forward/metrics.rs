@@ -1,6 +1,6 @@
 //! `--metrics` among peers that behave badly: each scraper is answered, and no packet waits for one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::Shutdown;
 
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
@@ -25,7 +25,7 @@ fn connected(address: &str) -> TcpStream {
     stream
 }
 
-/// Idle connections, of which there may be more than there is room for, and a request that never ends: who asks is
+/// Idle connections, more than there is room for, and a request that never ends: who asks is
 /// answered while they are still there.
 #[test]
 fn idle_connections_delay_nobody() {
@@ -44,6 +44,41 @@ fn idle_connections_delay_nobody() {
     // Each ends by itself after its time.
     let ended = slow.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
     assert!(matches!(ended, Ok(_) | Err(ErrorKind::ConnectionReset)), "{ended:?}");
+    relay.finish();
+}
+
+/// Connections that ask for nothing come all the time, hundreds for each scrape: no scrape is cut off for one of them.
+#[test]
+fn idle_connections_end_no_scrape() {
+    let (_server, relay, address) = with_metrics("");
+    let over = Arc::new(AtomicBool::new(false));
+    let idlers: Vec<_> = (0..2)
+        .map(|_| {
+            let (address, over) = (address.clone(), Arc::clone(&over));
+            std::thread::spawn(move || {
+                let (mut held, mut connects) = (VecDeque::new(), 0);
+                while !over.load(Ordering::Relaxed) || connects < 500 {
+                    connects += 1;
+                    held.push_back(connected(&address));
+                    if held.len() > 200 {
+                        held.pop_front();
+                    }
+                }
+            })
+        })
+        .collect();
+    for scrape in 0..20 {
+        let mut stream = connected(&address);
+        stream.write_all(GET.as_bytes()).unwrap();
+        let mut text = String::new();
+        let outcome = stream.read_to_string(&mut text);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+        let length = format!("content-length: {}", body.len());
+        let whole = head.lines().any(|line| line.eq_ignore_ascii_case(&length));
+        assert!(whole && head.starts_with("HTTP/1.1 200 OK\r\n"), "scrape {scrape}: {outcome:?}: {text}");
+    }
+    over.store(true, Ordering::Relaxed);
+    idlers.into_iter().for_each(|idler| idler.join().unwrap());
     relay.finish();
 }
 

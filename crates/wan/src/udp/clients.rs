@@ -64,6 +64,8 @@ pub struct Clients<O> {
     by_source: HashMap<SocketAddr, u32>,
     slots: Vec<Option<Client<O>>>,
     free: Vec<u32>,
+    /// The slots with a client, in no order: those that may go are drawn of them.
+    taken: Vec<u32>,
     /// Of the system's making: by them those are drawn that are compared.
     keys: RandomState,
     serial: u64,
@@ -74,6 +76,8 @@ pub struct Clients<O> {
 #[derive(Debug)]
 struct Client<O> {
     outlet: O,
+    /// Where its slot is in `taken`.
+    taken_at: usize,
     source: SocketAddr,
     serial: u64,
     trusted: bool,
@@ -93,7 +97,7 @@ struct Client<O> {
 pub enum NotSent {
     /// Its client is not there any more.
     Gone,
-    /// The client with this address would have got too many bytes for those it sent: [`ClientLimits::answer_ratio`].
+    /// The client with this address would have got too much for what it sent: [`ClientLimits::answer_ratio`].
     Budget(SocketAddr),
     /// The prefix of this client has got too many answers lately: [`ClientLimits::answers_per_prefix`].
     Rate(SocketAddr),
@@ -113,6 +117,7 @@ impl<O> Clients<O> {
             by_source: HashMap::new(),
             slots: Vec::new(),
             free: Vec::new(),
+            taken: Vec::new(),
             keys: RandomState::new(),
             serial: 0,
             rates: PrefixRates::new(limits.answers_per_prefix),
@@ -155,6 +160,7 @@ impl<O> Clients<O> {
         budget.receive(bytes);
         let client = Client {
             outlet,
+            taken_at: self.taken.len(),
             source,
             serial: self.serial,
             trusted: self.limits.trusts(source.ip()),
@@ -169,6 +175,7 @@ impl<O> Clients<O> {
             self.slots.push(None);
         }
         self.slots[slot as usize] = Some(client);
+        self.taken.push(slot);
         self.by_source.insert(source, slot);
         ClientId { slot, serial: self.serial }
     }
@@ -253,18 +260,23 @@ impl<O> Clients<O> {
         let client = self.slots.get_mut(slot as usize)?.take()?;
         self.by_source.remove(&client.source);
         self.free.push(slot);
+        self.taken.swap_remove(client.taken_at);
+        if let Some(&moved) = self.taken.get(client.taken_at) {
+            self.slots[moved as usize].iter_mut().for_each(|other| other.taken_at = client.taken_at);
+        }
         self.stats.clients -= 1;
         Some(client.outlet)
     }
 
     /// Of some that are drawn, or of all if they are as few, who makes the least use of the relay.
     fn least_used(&mut self, now: Timestamp) -> Option<u32> {
-        let (slots, mut least) = (self.slots.len(), None);
+        let (clients, mut least) = (self.taken.len(), None);
         let mut random = Random::stream(self.keys.hash_one((self.serial, self.stats.evicted)), 0);
-        for number in 0..slots.min(COMPARED) {
-            let slot = if slots <= COMPARED { number } else { random.below(slots as u64) as usize };
-            let Some(client) = &self.slots[slot] else { continue };
-            let candidate = (client.use_at(now), slot as u32);
+        for number in 0..clients.min(COMPARED) {
+            let slot =
+                self.taken[if clients <= COMPARED { number } else { random.below(clients as u64) as usize }];
+            let Some(client) = &self.slots[slot as usize] else { continue };
+            let candidate = (client.use_at(now), slot);
             least = if least.is_none_or(|least| candidate < least) { Some(candidate) } else { least };
         }
         least.map(|(_, slot)| slot)
@@ -294,8 +306,8 @@ pub enum Expiry<O> {
     None,
 }
 
-/// Clients that are compared when one has to go: a packet must cost a bounded time. Where nine of ten places are in good
-/// use, one of the tenth is found but for once in 850 times.
+/// Clients that are compared when one has to go: a packet must cost a bounded time. Where nine of ten clients make
+/// good use of the relay, one of the tenth is found but for once in 850 times.
 const COMPARED: usize = 64;
 
 #[cfg(test)]

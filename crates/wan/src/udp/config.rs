@@ -47,7 +47,7 @@ pub struct ClientLimits {
     /// A client is forgotten when it has sent nothing for so long. What it is sent does not count (RFC 4787,
     /// REQ-6), or an upstream that streams would keep a vanished client for ever.
     pub idle: Duration,
-    /// A client that is not trusted is sent at most so many times the bytes that it has sent, for life. Nothing that a
+    /// A client that is not trusted is sent at most so many times the bytes, and the datagrams, that it has sent, for life. Nothing that a
     /// client sends over UDP shows that it receives, so no packet of its lifts this: see [`Budget`](super::Budget).
     pub answer_ratio: u32,
     /// Clients that are not trusted and have neighbouring addresses are sent no more answers than this together:
@@ -55,7 +55,8 @@ pub struct ClientLimits {
     pub answers_per_prefix: Rate,
     /// Networks whose addresses nobody elsewhere can send with. Their clients are sent all that comes for them.
     pub trust: Vec<IpNet>,
-    /// The same of the loopback interface: the kernel drops what comes from outside with such an address.
+    /// The same of the loopback interface: the kernel drops what comes from outside with such an address, unless
+    /// `route_localnet` is set.
     pub trust_loopback: bool,
 }
 
@@ -99,7 +100,7 @@ pub struct RelayStats {
     pub misdirected: u64,
     /// New clients for which the system gave no socket.
     pub no_socket: u64,
-    /// Answers that were not sent because the client would have got too many bytes for those it sent: see
+    /// Answers that were not sent because the client would have got too much for what it sent: see
     /// [`ClientLimits::answer_ratio`].
     pub withheld_budget: u64,
     /// Answers that were not sent because the client's prefix had got too many: see

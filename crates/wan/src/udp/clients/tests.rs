@@ -55,6 +55,7 @@ fn a_client_in_two_way_use_survives_a_flood_of_a_million_sources() {
     let stats = clients.stats;
     assert_eq!((stats.opened, stats.evicted), (u64::from(FLOOD) + 1, u64::from(FLOOD) + 1 - 100));
     assert_eq!(clients.free.len() + clients.by_source.len(), clients.slots.len());
+    assert_eq!(clients.taken.len(), clients.by_source.len());
     assert!(clients.outlet(honest).is_some());
 }
 
@@ -130,6 +131,28 @@ fn who_is_evicted_cannot_be_foreseen() {
         (0..64).map(|_| clients.evict(seconds(1))).collect::<Vec<_>>()
     };
     assert_ne!(evicted(), evicted());
+}
+
+/// Most of a large table has expired, and then there are no descriptors: while a client is there, one gives way to who is new.
+#[test]
+fn one_of_few_clients_that_are_left_gives_way() {
+    let most = if cfg!(miri) { 2_000 } else { 50_000 };
+    let mut clients = table(most);
+    let all: Vec<_> = (0..most).map(|number| arrive(&mut clients, seconds(0), number, 40)).collect();
+    let left: Vec<u32> = (0..most).step_by(most as usize / 5 - 1).collect();
+    for (number, id) in (0..).zip(&all).filter(|(number, _)| !left.contains(number)) {
+        assert_eq!(clients.expire(seconds(200), *id), Expiry::Forgotten(number));
+    }
+    // Those that came first go first, as all have been as idle.
+    let evicted: Vec<_> = (0..left.len()).map(|_| clients.evict(seconds(200)).unwrap()).collect();
+    assert_eq!(evicted, left);
+    assert_eq!((clients.evict(seconds(200)), clients.stats.clients), (None, 0));
+    // And the table is whole: it fills again, and each of its clients is found.
+    for number in 0..most {
+        let id = arrive(&mut clients, seconds(300), number, 40);
+        assert_eq!(clients.heard(seconds(300), source(number), 40), Some(id));
+    }
+    assert_eq!((clients.slots.len(), clients.taken.len()), (most as usize, most as usize));
 }
 
 /// Two packets in somebody's name, then many, and 12,000 bytes for each; and the relay is made to forget it again and
