@@ -69,7 +69,9 @@ impl Permit {
             return Ok(Permit::Unheard(refusal.to_string()));
         }
         let how = match refusal {
-            Refusal::Busy => "wait for its end, or start that receiver with --any".to_owned(),
+            Refusal::Busy => {
+                "wait for its end, or from another address start that receiver anew, or with --any".to_owned()
+            }
             Refusal::Version(_) => "use the same version at both ends".to_owned(),
             _ => format!(
                 "{UNASKED_PACKETS_PER_SECOND} packets/s to another machine are allowed unasked, more if \

@@ -189,7 +189,7 @@ impl Receiver {
         }
         if let Some(version) = self.ledger.other_version() {
             self.fallbacks.push(format!(
-                "a sender speaks format {version}, this program format {VERSION}: use the same version at both ends"
+                "somebody sent format {version}; this program reads format {VERSION}: use the same version at both ends"
             ));
         }
         if self.unstamped {

@@ -282,6 +282,48 @@ fn another_version_is_told_so() {
     say(&socket, data(0, 0, None));
     let (_, report, _) = receiver.finish();
     let note = report["fallbacks"].to_string();
-    assert!(note.contains("a sender speaks format 1, this program format 2"), "{note}");
-    assert_eq!(report["foreign"], 1);
+    assert!(note.contains("somebody sent format 1; this program reads format 2"), "{note}");
+    assert_eq!((&report["strangers"], &report["foreign"]), (&1.into(), &0.into()));
+}
+
+/// What a stranger says in another version is no note in the report of a run that was agreed on.
+#[test]
+fn another_version_of_a_stranger_is_not_told_of_an_agreed_run() {
+    let receiver = Receiver::start("--once");
+    let (sender, stranger) = (connected(receiver.address), connected(receiver.address));
+    let mut other = data(0, 0, None).encode();
+    other[4] = 9;
+    stranger.send(&other).unwrap();
+    let agreement = agreed(&sender);
+    say(&sender, data(agreement.flow(0), 0, Some(agreement.token())));
+    stranger.send(&other).unwrap();
+    say(&sender, bye(agreement.flow(0), 1, Some(agreement.token())));
+    let (_, report, _) = receiver.finish();
+    assert!(!report["fallbacks"].to_string().contains("format"), "{report}");
+    assert_eq!((&report["received"], &report["strangers"]), (&1.into(), &2.into()));
+}
+
+/// The run counts the host that agreed first, also after its goodbye; with `--any` it counts every one.
+#[test]
+fn after_a_goodbye_another_host_is_counted_only_with_any() {
+    for (flag, many) in [("", 1), ("--any", 2)] {
+        let receiver = Receiver::start(flag);
+        let words = format!("send {} --interval 1ms --count 20 --catch-up all --json", receiver.address);
+        let sent = run(&words);
+        assert_eq!(sent.status.code(), Some(0), "{}", stderr(&sent));
+        let other = UdpSocket::bind("127.0.0.2:0").unwrap();
+        other.connect(receiver.address).unwrap();
+        let agreement = ask(&other, 1, Duration::from_millis(1), PATIENCE);
+        assert_eq!(agreement.is_ok(), many == 2, "{agreement:?}");
+        if let Ok(agreement) = agreement {
+            (0..20).for_each(|number| say(&other, data(agreement.flow(0), number, Some(agreement.token()))));
+        }
+        // The same host, by a program that was started anew.
+        let sent = run(&words);
+        assert_eq!(sent.status.code(), Some(0), "{}", stderr(&sent));
+        signal(&receiver, Signal::INT);
+        let (exit, report, words) = receiver.finish();
+        assert_eq!(exit, Some(0), "{words}");
+        assert_eq!((&report["received"], &report["flows"]), (&(20 + 20 * many).into(), &(1 + many).into()));
+    }
 }

@@ -33,8 +33,9 @@ pub struct RecvArgs {
 
     /// Believe every sender: without an agreement, and several at a time
     ///
-    /// Without it only the first sender that agrees is counted, from its address and with its token; all else is counted
-    /// as strangers. Needed for `send --no-handshake`, `send --driver xdp`, other programs, and several senders at a
+    /// Without it only the first sender that agrees is counted, from its address and with its token, and those that follow it
+    /// from the same IP address; all else in this format is counted as strangers, and what is in no format of softtimers as
+    /// foreign. Needed for `send --no-handshake`, `send --driver xdp`, other programs, and several senders at a
     /// time. Anybody who reaches the port can then change what is counted.
     #[arg(long)]
     pub any: bool,

@@ -26,7 +26,8 @@
 //! than the first no port, a header that is cut short no part that is missing. So what a rule accepts it has seen, and
 //! what nobody could see falls through to the last rule.
 //!
-//! **Clauses that never hold together** are refused, and it is said which, and why.
+//! **Clauses that never hold together** are refused, and it is said which, and why. So is a rule that is never reached, since
+//! an earlier one without a rate decides about all that it holds for.
 //!
 //! What exceeds a rate is not rejected by that: the rules below decide. Answers through a relay are not looked at; they
 //! go only to those whose datagrams were accepted, within the bounds of the relay. Between interfaces both ways are.
@@ -36,6 +37,7 @@
 
 mod clauses;
 mod contradiction;
+mod coverage;
 mod filter;
 mod parse;
 mod revision;

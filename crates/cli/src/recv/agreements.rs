@@ -11,10 +11,11 @@
 //!     └──────────────── the next one that comes back with its token takes its place ◀───────────────────┘
 //! ```
 //!
-//! A sender that nobody replaces stays bound, however long it is silent. `--any` has room for many.
+//! Once traffic has come, the next one must have the same IP address: what is counted in a run is of one host. A sender that
+//! nobody replaces stays bound, however long it is silent. `--any` has room for many, from anywhere.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
@@ -27,6 +28,8 @@ pub(super) struct Agreements {
     consent: Consent,
     bound: Vec<Bound>,
     most: usize,
+    /// Whose traffic the run counts, if it is to count one host's.
+    host: Option<IpAddr>,
     /// The sender of the last datagram: mostly that of the next one, too.
     latest: usize,
 }
@@ -60,9 +63,9 @@ pub(super) struct Believed {
 }
 
 impl Agreements {
-    /// With nobody yet, and with so many at a time at the most.
+    /// With nobody yet, and with so many at a time at the most; if it is one, those that follow it are of its host.
     pub(super) fn new(most: usize) -> Self {
-        Agreements { consent: Consent::new(), bound: Vec::new(), most, latest: 0 }
+        Agreements { consent: Consent::new(), bound: Vec::new(), most, host: None, latest: 0 }
     }
 
     /// Answers a sender that asks; [`Datagram::Busy`] if it is not believed and cannot be now.
@@ -76,7 +79,8 @@ impl Agreements {
         // Who had this address and port before has gone.
         let same = |bound: &Bound| bound.peer == peer;
         let place = self.bound.iter().position(|bound| same(bound) || bound.is_free(now));
-        if self.bound.len() >= self.most && place.is_none() {
+        let elsewhere = self.host.is_some_and(|host| host != peer.ip().to_canonical());
+        if elsewhere || (self.bound.len() >= self.most && place.is_none()) {
             return Datagram::Busy { nonce: hello.nonce };
         }
         if self.consent.gave(peer, hello) {
@@ -109,6 +113,9 @@ impl Agreements {
             return None;
         }
         (bound.heard, bound.traffic) = (now, now);
+        if self.most == 1 {
+            self.host = Some(peer.ip().to_canonical());
+        }
         let due = now.saturating_duration_since(bound.renewed) >= RENEWED_EVERY;
         let answer = due.then(|| {
             bound.renewed = now;
@@ -116,6 +123,11 @@ impl Agreements {
         });
         let interval = Duration::from_nanos(bound.hello.interval_ns.into());
         Some(Believed { place, interval, since: bound.begun, answer })
+    }
+
+    /// Whether there has been an agreement.
+    pub(super) fn any(&self) -> bool {
+        !self.bound.is_empty()
     }
 
     /// One more flow of the sender that was [believed](Self::believe) last has ended.
@@ -200,17 +212,25 @@ mod tests {
         SocketAddr::from(([127, 0, 0, 1], port))
     }
 
+    fn elsewhere(port: u16) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 2], port))
+    }
+
     fn at(millis: u64) -> Timestamp {
         Timestamp::from_micros(millis * 1_000)
     }
 
     /// Asks, and comes back with the token; the token if the run is bound to it then.
     fn agree(agreements: &mut Agreements, port: u16, now: Timestamp) -> Option<Token> {
-        let Datagram::Welcome { token, nonce: 7 } = agreements.hear(peer(port), &HELLO, now) else {
+        agree_from(agreements, peer(port), now)
+    }
+
+    fn agree_from(agreements: &mut Agreements, peer: SocketAddr, now: Timestamp) -> Option<Token> {
+        let Datagram::Welcome { token, nonce: 7 } = agreements.hear(peer, &HELLO, now) else {
             return None;
         };
         let hello = Hello { token: Some(token), ..HELLO };
-        assert_eq!(agreements.hear(peer(port), &hello, now), Datagram::Welcome { nonce: 7, token });
+        assert_eq!(agreements.hear(peer, &hello, now), Datagram::Welcome { nonce: 7, token });
         Some(token)
     }
 
@@ -292,6 +312,35 @@ mod tests {
         agreements.hear(peer(1), &Hello { token: Some(token), ..hello }, at(1));
         assert!(agreements.believe(peer(1), before, 0, at(1)).is_none());
         assert!(agreements.believe(peer(1), token, 0, at(1)).is_some());
+    }
+
+    /// However it ends: by goodbyes, by silence, or while its program only asks.
+    #[test]
+    fn once_traffic_has_come_its_host_alone_may_follow() {
+        let run = |most: usize, traffic: bool| {
+            let mut agreements = Agreements::new(most);
+            let token = agree(&mut agreements, 1, at(0)).unwrap();
+            if traffic {
+                [u32::MAX, 0].iter().for_each(|&flow| {
+                    agreements.believe(peer(1), token, flow, at(0)).unwrap();
+                });
+                (0..2).for_each(|_| agreements.one_ended());
+            }
+            let mut may = Vec::new();
+            for now in [0, 2_001, 10_001, 3_600_000] {
+                may.push(agree_from(&mut agreements, elsewhere(1), at(now)).is_some());
+            }
+            (may, agree(&mut agreements, 2, at(7_200_000)).is_some())
+        };
+        assert_eq!(run(1, true), (vec![false; 4], true));
+        assert_eq!(run(1, false), (vec![false, true, true, true], true), "before that, whoever comes next");
+        assert_eq!(run(2, true), (vec![true; 4], true), "with --any");
+        // One address in both ways to write it.
+        let mut agreements = Agreements::new(1);
+        let token = agree(&mut agreements, 1, at(0)).unwrap();
+        agreements.believe(peer(1), token, 0, at(0)).unwrap();
+        let mapped = "[::ffff:127.0.0.1]:2".parse().unwrap();
+        assert!(agree_from(&mut agreements, mapped, at(10_001)).is_some());
     }
 
     #[test]

@@ -138,11 +138,16 @@ impl Ledger {
             }
             Err(ParseError::Version { version, asks }) => {
                 self.other_version.get_or_insert(version);
-                self.foreign();
+                self.stranger();
                 asks.map(|nonce| Datagram::Busy { nonce })
             }
+            Err(ParseError::Short | ParseError::Foreign) => {
+                self.totals.foreign += 1;
+                self.count(|second| second.counts.foreign += 1);
+                None
+            }
             Ok(Datagram::Welcome { .. } | Datagram::Busy { .. }) | Err(_) => {
-                self.foreign();
+                self.stranger();
                 None
             }
         }
@@ -151,9 +156,13 @@ impl Ledger {
     /// Takes what is `believed`, and counts as a stranger's what is not, or turns out not to be.
     fn unless_stranger(&mut self, believed: bool, take: impl FnOnce(&mut Self) -> bool) {
         if !believed || !take(self) {
-            self.totals.strangers += 1;
-            self.count(|second| second.counts.strangers += 1);
+            self.stranger();
         }
+    }
+
+    fn stranger(&mut self) {
+        self.totals.strangers += 1;
+        self.count(|second| second.counts.strangers += 1);
     }
 
     fn bye(&mut self, peer: SocketAddr, flow: u32, token: Option<Token>, said: &Said) {
@@ -250,9 +259,10 @@ impl Ledger {
         }
     }
 
-    /// Another version of the format, if somebody spoke it.
+    /// Another version of the format, if somebody spoke it and nobody agreed. Anybody can speak it: beside a sender that
+    /// agreed it says nothing about the run.
     pub fn other_version(&self) -> Option<u8> {
-        self.other_version
+        self.other_version.filter(|_| !self.agreements.any())
     }
 
     /// The interval that gaps are judged by.
@@ -274,8 +284,7 @@ impl Ledger {
         }
         let (arrival, lost) = flow.arrive(came.sequence);
         if arrival == Arrival::Unlikely {
-            self.foreign();
-            return true;
+            return false;
         }
         if !came.interval.is_zero() {
             self.gaps.adopt_target(came.interval);
@@ -301,11 +310,6 @@ impl Ledger {
             second.count(|second| second.arrived(came, arrival, lost, (&flow.train, gap), variation));
         }
         true
-    }
-
-    fn foreign(&mut self) {
-        self.totals.foreign += 1;
-        self.count(|second| second.counts.foreign += 1);
     }
 
     fn count(&self, count: impl FnOnce(&mut Second)) {

@@ -42,10 +42,10 @@ pub struct RecvReport {
     /// Dropped because this socket's receive buffer was full; these are among the lost. `null` if
     /// the kernel does not tell.
     pub socket_drops: Option<u64>,
-    /// Not softtimers traffic; in no other count.
+    /// Not in the format of softtimers, whatever its version; in no other count.
     pub foreign: u64,
-    /// Softtimers traffic of senders that did not agree, and goodbyes that claim more than can have been sent; in no
-    /// other count. None with `--any`, but such goodbyes.
+    /// In this format or another version of it, and not of a sender that is believed; and what claims more than can have been
+    /// sent, by its number or as a goodbye. In no other count.
     pub strangers: u64,
     /// Of flows beyond the 16,384 that are told apart; in no other count.
     pub unsorted: u64,

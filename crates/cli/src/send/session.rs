@@ -17,11 +17,12 @@ use crate::interrupt::Interrupt;
 use crate::plan::SendPlan;
 use crate::processor::{Kept, Processor, Processors};
 use crate::stream::Stream;
+use crate::units::show_duration;
 
 use super::flow::Flow;
 use super::second::Second;
 use super::triggers::Triggers;
-use super::watch::Watch;
+use super::watch::{self, Watch};
 use super::work::Workload;
 use super::work_loop::{self, Descriptors};
 use super::{beside, own_loop, soft};
@@ -160,7 +161,8 @@ impl Session {
             return Ok(());
         }
         Err(Failure::check(format_args!(
-            "the receiver at {destination} has not renewed its consent for 2 s: it has ended, or is out of reach"
+            "the receiver at {destination} has not renewed its consent for {}: it has ended, or is out of reach",
+            show_duration(watch::SILENCE)
         )))
     }
 

@@ -166,7 +166,8 @@ fn without_descriptors_a_scraper_waits() {
 /// As the format's description says: what a metric is stands before its samples, which are together and differ.
 #[test]
 fn the_text_is_in_the_format() {
-    let rules = Scratch::new("format.rules", "from 127.0.0.0/8 accept\nfrom 127.0.0.0/8 accept\nreject\n");
+    let rule = "from 127.0.0.0/8 rate 1Mpps burst 1s accept";
+    let rules = Scratch::new("format.rules", &format!("{rule}\n{rule}\nreject\n"));
     let (server, relay, address) = with_metrics(&format!("--rules {}", rules.0.display()));
     let client = socket();
     (0..5).for_each(|_| echoed(&client, &server, relay.address, b"text"));
@@ -195,7 +196,7 @@ fn the_text_is_in_the_format() {
         "softtimers_forward_sent_bytes_total{side=\"upstream\"} 20",
         "softtimers_forward_dropped_packets_total{side=\"clients\",stage=\"ring\"} 0",
         "softtimers_forward_dropped_bytes_total{side=\"upstream\",stage=\"output\"} 0",
-        "softtimers_forward_rule_bytes_total{line=\"1\",rule=\"from 127.0.0.0/8 accept\"} 20",
+        &format!("softtimers_forward_rule_bytes_total{{line=\"1\",rule=\"{rule}\"}} 20"),
     ] {
         assert!(text.lines().any(|other| other == line), "{line}: {text}");
     }

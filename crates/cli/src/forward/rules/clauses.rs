@@ -1,7 +1,7 @@
 //! What the clauses of a rule hold: [`Network`], [`Span`], [`Limit`], [`EtherType`], [`Protocol`], [`Entrance`].
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
@@ -132,6 +132,30 @@ impl Network {
         let head = |number: u128| number.checked_shr((all - self.bits).into()).unwrap_or(0);
         all == others && head(own) == head(number)
     }
+
+    pub(super) fn bits(&self) -> u8 {
+        self.bits
+    }
+
+    /// The network of so many bits that it lies in, or is; `None` if it has fewer.
+    pub(super) fn shortened(&self, bits: u8) -> Option<Network> {
+        if bits > self.bits {
+            return None;
+        }
+        let (all, number) = number(self.address);
+        let rest = u32::from(all - bits);
+        let head = number.checked_shr(rest).and_then(|head| head.checked_shl(rest)).unwrap_or(0);
+        let address = match self.address {
+            IpAddr::V4(_) => Ipv4Addr::from(head as u32).into(),
+            IpAddr::V6(_) => Ipv6Addr::from(head).into(),
+        };
+        Some(Network { address, bits })
+    }
+
+    /// Whether all of its addresses are among these.
+    pub(super) fn covers(&self, other: &Network) -> bool {
+        self.bits <= other.bits && self.contains(other.address)
+    }
 }
 
 /// How many bits an address has, and which.
@@ -145,6 +169,11 @@ fn number(ip: IpAddr) -> (u8, u128) {
 impl Span {
     pub(super) fn contains(&self, number: u16) -> bool {
         (self.first..=self.last).contains(&number)
+    }
+
+    /// Whether all of its numbers are among these.
+    pub(super) fn covers(&self, other: &Span) -> bool {
+        self.first <= other.first && other.last <= self.last
     }
 }
 

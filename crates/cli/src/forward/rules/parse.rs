@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::str::{FromStr, SplitWhitespace};
 use std::time::Duration;
 
+use super::coverage::Coverage;
 use super::{Action, Entrance, Entry, EtherType, Limit, Network, Protocol, Rule, Rules, Span};
 use crate::failure::one_line;
 use crate::file::quoted;
@@ -49,6 +50,7 @@ impl std::error::Error for Problem {}
 /// The first [`Problem`].
 pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
     let mut entries: Vec<Entry> = Vec::new();
+    let mut coverage = Coverage::default();
     let mut lines = 0;
     // Some editors begin a file with a mark that nobody sees.
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
@@ -72,6 +74,12 @@ pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
         if let Some(contradiction) = rule.contradiction(false) {
             return Err(problem(contradiction));
         }
+        if let Some(line) = coverage.find(&rule) {
+            return Err(problem(format!(
+                "never reached: line {line} decides about all that this rule holds for"
+            )));
+        }
+        coverage.add(Entry { line, rule });
         entries.push(Entry { line, rule });
     }
     if entries.last().is_some_and(|entry| entry.rule.is_for_all()) {
@@ -270,7 +278,8 @@ mod tests {
         }
         assert_eq!(parse(b"accept\n\xff").unwrap_err().to_string(), "2: not UTF-8");
         assert_eq!(parse("\u{feff}accept\r\n".as_bytes()).unwrap().to_string(), "accept\n");
-        let many = format!("{}reject", "port 1 accept\n".repeat(MOST_RULES));
+        let rule = |port| format!("port {port} accept\n");
+        let many = format!("{}reject", (0..MOST_RULES).map(rule).collect::<String>());
         assert_eq!(parse(many.as_bytes()).unwrap_err().line(), MOST_RULES + 1);
     }
 

@@ -186,9 +186,11 @@ mod tests {
     use super::*;
     use crate::forward::rules::parse;
 
-    /// Rules at these ports, each on the line of its place; where there is none, an empty line.
+    /// Rules at these ports, each on the line of its place; where there is none, an empty line. With a rate, since of two equal
+    /// rules without one the second is refused.
     fn rules(ports: &[Option<u8>]) -> Rules {
-        let lines = ports.iter().map(|port| port.map_or(String::new(), |port| format!("port {port} accept")));
+        let rule = |port| format!("port {port} rate 9pps accept");
+        let lines = ports.iter().map(|port| port.map_or(String::new(), rule));
         let lines: Vec<_> = lines.chain(["reject".to_owned()]).collect();
         parse(lines.join("\n").as_bytes()).unwrap()
     }

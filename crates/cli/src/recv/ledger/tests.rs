@@ -235,18 +235,26 @@ fn another_version_is_answered_and_remembered() {
     let mut old = data(0, 0);
     old[4] = 1;
     assert_eq!(ledger.take(peer(1), &old, Timestamp::ZERO), None);
-    assert_eq!((ledger.other_version(), ledger.report().foreign), (Some(1), 2));
+    let report = ledger.report();
+    assert_eq!((ledger.other_version(), report.strangers, report.foreign), (Some(1), 2, 0));
+    // Anybody can say that. Beside a sender that agreed it is nothing that its receiver has to be told.
+    agree(&mut ledger, 1, Timestamp::ZERO);
+    assert_eq!(ledger.take(peer(2), &old, Timestamp::ZERO), None);
+    assert_eq!((ledger.other_version(), ledger.report().strangers), (None, 3));
 }
 
 #[test]
 fn what_is_not_ours_is_counted_and_not_answered() {
     let mut ledger = Ledger::new(None, true);
     let welcome = Datagram::Welcome { nonce: 1, token: Token::new(1).unwrap() }.encode();
-    for payload in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &welcome] {
+    let mut unknown = welcome;
+    unknown[5] = 99;
+    for payload in [&b""[..], b"SOFT", b"GET / HTTP/1.1\r\n\r\n", &welcome, &unknown] {
         assert_eq!(ledger.take(peer(1), payload, Timestamp::ZERO), None);
     }
     let report = ledger.report();
-    assert_eq!((report.foreign, report.received, report.flows), (3, 0, 0));
+    assert_eq!((report.foreign, report.strangers), (3, 2), "in this format, and of no sender");
+    assert_eq!((report.received, report.flows), (0, 0));
     assert_eq!((report.received_pps, report.gaps.back_to_back), (None, None));
 }
 
