@@ -86,7 +86,7 @@ fn listen(agreement: &Agreement, socket: &UdpSocket, over: &UnixStream) -> Optio
         match poll(&mut waited, left.try_into().ok().as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             // Out of memory: the round is not to be one of looks without a pause.
-            Err(_) => std::thread::sleep(left),
+            Err(_) => std::thread::park_timeout(left),
         }
         if !waited[0].revents().is_empty() {
             return None;
@@ -165,12 +165,12 @@ mod tests {
         for _ in 0..150 {
             forge(100);
             receiver.send_to(&welcome, peer).unwrap();
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::park_timeout(Duration::from_millis(20));
         }
         assert!(!interrupt.arrived(), "it has answered all the time");
         while !interrupt.arrived() {
             forge(100);
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::park_timeout(Duration::from_millis(20));
         }
         assert!(watch.finish(), "now it has not");
     }
