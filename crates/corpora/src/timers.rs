@@ -61,7 +61,7 @@ impl Bytes<'_> {
             _ => Op::Turn {
                 take: self.byte().into(),
                 handlers: (0..self.byte() % 4).map(|_| self.handler()).collect(),
-                stepwise: self.byte() % 2 == 0,
+                stepwise: self.byte().is_multiple_of(2),
             },
         }
     }
