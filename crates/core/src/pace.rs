@@ -73,8 +73,8 @@ use crate::time::saturating_nanos;
 use crate::{Rate, RateError};
 
 pub use ack::{AckConfig, AckPacer};
-pub use ack_rate::{AckRate, Arrival};
-pub use ahead::{Ahead, Lead};
+pub use ack_rate::AckRate;
+pub use ahead::Ahead;
 pub use capacity::{Capacity, PacketPairs};
 pub use clock::RateClock;
 pub use pattern::{OnOff, Pattern, PatternError};
@@ -216,7 +216,7 @@ fn nine_sixteenths(nanos: u64) -> u64 {
 pub enum PaceError {
     /// The target could never be held.
     LongBurstInterval {
-        /// What was asked for.
+        /// The burst interval that was asked for.
         burst_interval: Duration,
         /// The most that is allowed.
         target: Duration,
