@@ -34,8 +34,8 @@ use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use softtimers_core::poll::{Action, BusyWait, Interrupts, Policy, Rounds, SourceConfig};
 use softtimers_core::{Config, KeyedTimers, Random, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
+use softtimers_poll::{Action, BusyWait, Interrupts, Policy, Rounds, SourceConfig};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");

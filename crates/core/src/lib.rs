@@ -20,7 +20,8 @@
 //! 5. [`bound`]: the paper's bound on lateness, as code.
 //! 6. [`Alarm`] and [`Idle`]: when a driver should touch the hardware timer, and when it may sleep.
 //! 7. [`bsd`]: the callouts and the many interval timers of BSD, over the same wheel.
-//! 8. [`poll`]: when to look for packets, how many to take, and when to stop, so that overload is survived.
+//!
+//! When to look for packets, how many to take, and when to stop is in the crate `softtimers-poll`.
 //!
 //! The crate is `no_std` with `alloc`, has no dependencies, and forbids `unsafe`. The Linux drivers
 //! are in the crate `softtimers`.
@@ -43,7 +44,6 @@ pub mod idle;
 pub mod keyed;
 pub mod pace;
 pub mod percent;
-pub mod poll;
 mod random;
 pub mod rate;
 pub mod seal;

@@ -1,4 +1,4 @@
-//! Slots and handles: where an event waits, or a flow or a source of packets lives, and the [`TimerId`] that names it.
+//! Slots and handles: where an event waits or a flow lives, and the [`TimerId`] that names it.
 //!
 //! A handle is a slot's index and generation. The generation changes each time the slot is emptied,
 //! so a handle kept too long finds nothing instead of somebody else's event. A 32-bit generation
@@ -97,22 +97,6 @@ impl<E> Slots<E> {
     #[inline]
     pub(crate) fn holds(&self, index: u32, generation: NonZeroU32) -> bool {
         self.generations.get(index as usize) == Some(&generation) && self.at(index).is_some()
-    }
-
-    /// Slots there are, empty ones too: all indices are below this.
-    #[inline]
-    pub(crate) fn len(&self) -> u32 {
-        self.events.len() as u32
-    }
-
-    /// What is in the slots, in order of their indices.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
-        self.events.iter().flatten()
-    }
-
-    /// What is in the slots, in order of their indices.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut E> {
-        self.events.iter_mut().flatten()
     }
 
     /// What is in a slot, if anything is.

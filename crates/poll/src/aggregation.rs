@@ -21,10 +21,10 @@ use core::time::Duration;
 
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy, Preset, WhenIdle};
-use crate::Timestamp;
-use crate::rate::multiply_divide;
-use crate::text::PolicyError;
-use crate::time::saturating_nanos;
+use crate::nanos::saturating_nanos;
+use crate::nanos::{Nanos, multiply_divide};
+use softtimers_core::PolicyError;
+use softtimers_core::Timestamp;
 
 /// What is wanted of polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +65,7 @@ impl Default for AggregationConfig {
 ///
 /// ```
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{Aggregation, AggregationConfig, Look, Next, Policy};
+/// use softtimers_poll::{Aggregation, AggregationConfig, Look, Next, Policy};
 ///
 /// // A packet each 10 µs; five are wanted.
 /// let mut policy = Aggregation::new(AggregationConfig::default());
@@ -203,7 +203,7 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::Random;
+    use softtimers_core::Random;
 
     /// What 7,000 polls found once the interval had settled, of packets that come at random.
     #[derive(Debug)]

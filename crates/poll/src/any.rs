@@ -18,14 +18,15 @@ use super::delay_bound::DelayBound;
 use super::hip::Hip;
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
-use crate::Timestamp;
-use crate::text::{PolicyError, Time};
+use crate::time_text::Time;
+use softtimers_core::PolicyError;
+use softtimers_core::Timestamp;
 
 /// Any of the receive policies, by its name and a few settings.
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::poll::{AnyPolicy, Next, Policy, PolicySettings};
+/// use softtimers_poll::{AnyPolicy, Next, Policy, PolicySettings};
 ///
 /// let policy: AnyPolicy = "delay-bound:time=500us".parse()?;
 /// assert_eq!(policy.next(), Next::Armed);
@@ -185,7 +186,7 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::poll::{DelayBoundConfig, HipConfig, WhenIdle};
+    use crate::{DelayBoundConfig, HipConfig, WhenIdle};
     use alloc::string::ToString;
 
     /// Everything that has a default, and what has none with a time.

@@ -47,7 +47,7 @@ impl Default for AutoQuotaConfig {
 /// A climb towards the best quota.
 ///
 /// ```
-/// use softtimers_core::poll::{AutoQuota, AutoQuotaConfig};
+/// use softtimers_poll::{AutoQuota, AutoQuotaConfig};
 ///
 /// // Peaks of the livelock paper's router by quota, as a model gives them; 8 is best.
 /// let delivered = |quota: u32| match quota {
@@ -158,7 +158,7 @@ impl AutoQuota {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Random;
+    use softtimers_core::Random;
 
     fn settle(mut quota: AutoQuota, windows: u32, delivered: impl Fn(u32) -> u64) -> AutoQuota {
         for _ in 0..windows {

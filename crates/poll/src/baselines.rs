@@ -13,15 +13,15 @@ use core::time::Duration;
 
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
-use crate::Timestamp;
-use crate::text::PolicyError;
-use crate::time::saturating_nanos;
+use crate::nanos::saturating_nanos;
+use softtimers_core::PolicyError;
+use softtimers_core::Timestamp;
 
 /// A wake-up for whatever arrives while none is being handled: what a plain event loop does, and a driver with
 /// batched interrupts (livelock §4.1; HIP §6).
 ///
 /// ```
-/// use softtimers_core::poll::{Interrupts, Next, Policy};
+/// use softtimers_poll::{Interrupts, Next, Policy};
 /// assert_eq!(Interrupts.next(), Next::Armed);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,7 +55,7 @@ impl Named for Interrupts {
 /// Looks all the time.
 ///
 /// ```
-/// use softtimers_core::poll::{BusyWait, Next, Policy};
+/// use softtimers_poll::{BusyWait, Next, Policy};
 /// assert_eq!(BusyWait.next(), Next::Now);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -93,7 +93,7 @@ impl Named for BusyWait {
 /// ```
 /// use core::time::Duration;
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{ConstantPeriod, Look, Next, Policy};
+/// use softtimers_poll::{ConstantPeriod, Look, Next, Policy};
 ///
 /// let at = Timestamp::from_micros;
 /// let mut policy = ConstantPeriod::new(Duration::from_micros(250));
@@ -144,7 +144,7 @@ impl Named for ConstantPeriod {
 /// ```
 /// use core::time::Duration;
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{Look, Next, Policy, SpinThenBlock};
+/// use softtimers_poll::{Look, Next, Policy, SpinThenBlock};
 ///
 /// let at = Timestamp::from_micros;
 /// let mut policy = SpinThenBlock::new(Duration::from_micros(50));
@@ -203,7 +203,7 @@ impl Named for SpinThenBlock {
 /// ```
 /// use core::time::Duration;
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{Next, Policy, Watchdog};
+/// use softtimers_poll::{Next, Policy, Watchdog};
 ///
 /// let mut policy = Watchdog::default();
 /// assert_eq!(policy.next(), Next::Watched(Duration::from_micros(50)));

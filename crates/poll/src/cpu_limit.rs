@@ -22,8 +22,8 @@
 use core::time::Duration;
 
 use super::{Input, Preset};
-use crate::time::saturating_nanos;
-use crate::{Percent, Timestamp};
+use crate::nanos::saturating_nanos;
+use softtimers_core::{Percent, Timestamp};
 
 /// A share of each period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ impl CpuLimitConfig {
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::poll::{CpuLimit, CpuLimitConfig, Input};
+/// use softtimers_poll::{CpuLimit, CpuLimitConfig, Input};
 /// use softtimers_core::{Percent, Timestamp};
 ///
 /// let (at, cpu) = (Timestamp::from_micros, Duration::from_micros);

@@ -22,9 +22,9 @@ use core::time::Duration;
 use super::aggregation::Interval;
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy, Preset, WhenIdle};
-use crate::Timestamp;
-use crate::text::PolicyError;
-use crate::time::saturating_nanos;
+use crate::nanos::{Nanos, saturating_nanos};
+use softtimers_core::PolicyError;
+use softtimers_core::Timestamp;
 
 /// The bound, and what is wanted of polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +59,7 @@ impl Default for DelayBoundConfig {
 ///
 /// ```
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{DelayBound, DelayBoundConfig, Look, Next, Policy};
+/// use softtimers_poll::{DelayBound, DelayBoundConfig, Look, Next, Policy};
 ///
 /// let at = Timestamp::from_micros;
 /// let mut policy = DelayBound::new(DelayBoundConfig::default());

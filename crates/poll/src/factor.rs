@@ -5,7 +5,7 @@ use core::fmt;
 /// A factor in thousandths: 0.3 is `Factor::thousandths(300)`.
 ///
 /// ```
-/// use softtimers_core::poll::Factor;
+/// use softtimers_poll::Factor;
 ///
 /// assert_eq!(Factor::thousandths(2_500).to_string(), "2.5");
 /// assert_eq!(Factor::thousandths(800).of(1_000_000), 800_000);

@@ -22,7 +22,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::{Input, Preset};
-use crate::{Percent, Timestamp};
+use softtimers_core::{Percent, Timestamp};
 
 /// The marks of a queue and its time-out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,11 +57,11 @@ impl FeedbackConfig {
     /// [`FeedbackError`] if the queue is too short for two marks: fewer than two packets.
     ///
     /// ```
-    /// use softtimers_core::poll::{FeedbackConfig, Preset};
+    /// use softtimers_poll::{FeedbackConfig, Preset};
     ///
     /// let paper = FeedbackConfig::preset(Preset::Paper, 32)?;
     /// assert_eq!((paper.high, paper.low), (24, Some(8)));
-    /// # Ok::<(), softtimers_core::poll::FeedbackError>(())
+    /// # Ok::<(), softtimers_poll::FeedbackError>(())
     /// ```
     pub fn preset(preset: Preset, capacity: u32) -> Result<Self, FeedbackError> {
         let time_out = match preset {
@@ -80,11 +80,11 @@ impl FeedbackConfig {
     /// [`FeedbackError`] if there is never so much room.
     ///
     /// ```
-    /// use softtimers_core::poll::FeedbackConfig;
+    /// use softtimers_poll::FeedbackConfig;
     ///
     /// let monitor = FeedbackConfig::monitor(32, 8)?;
     /// assert_eq!((monitor.high, monitor.low), (25, None));
-    /// # Ok::<(), softtimers_core::poll::FeedbackError>(())
+    /// # Ok::<(), softtimers_poll::FeedbackError>(())
     /// ```
     pub fn monitor(capacity: u32, room: u32) -> Result<Self, FeedbackError> {
         let high = capacity.checked_sub(room).map_or(0, |most| most + 1);
@@ -132,7 +132,7 @@ impl core::error::Error for FeedbackError {}
 ///
 /// ```
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{Feedback, FeedbackConfig, Input, Preset};
+/// use softtimers_poll::{Feedback, FeedbackConfig, Input, Preset};
 ///
 /// let at = Timestamp::from_micros;
 /// let mut screend = Feedback::new(FeedbackConfig::preset(Preset::Paper, 32)?);
@@ -140,7 +140,7 @@ impl core::error::Error for FeedbackError {}
 /// assert_eq!(screend.offered(at(10), 24), Input::Shut(at(1_010)));
 /// assert_eq!(screend.drained(at(400), 9), Input::Shut(at(1_010)));
 /// assert_eq!(screend.drained(at(430), 8), Input::Open);
-/// # Ok::<(), softtimers_core::poll::FeedbackError>(())
+/// # Ok::<(), softtimers_poll::FeedbackError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Feedback {

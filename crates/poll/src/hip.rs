@@ -23,14 +23,15 @@ pub use interarrival::Interarrival;
 
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
-use crate::Timestamp;
-use crate::text::PolicyError;
+use crate::nanos::Nanos;
+use softtimers_core::PolicyError;
+use softtimers_core::Timestamp;
 
 /// The state of HIP for one source.
 ///
 /// ```
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{Hip, HipConfig, Look, Next, Policy, Preset};
+/// use softtimers_poll::{Hip, HipConfig, Look, Next, Policy, Preset};
 ///
 /// let at = Timestamp::from_micros;
 /// let mut hip = Hip::new(HipConfig::preset(Preset::Paper));
@@ -109,7 +110,7 @@ impl Hip {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use softtimers_core::poll::{Hip, HipConfig, Preset};
+    /// use softtimers_poll::{Hip, HipConfig, Preset};
     ///
     /// assert_eq!(Hip::new(HipConfig::preset(Preset::Paper)).period(), Duration::from_millis(10));
     /// ```

@@ -41,6 +41,17 @@
 //! [`LossFree`], confirmed by [`Confirmation`] and judged by [`Curve`]. All is integer arithmetic, O(1) for each packet, and
 //! nothing is allocated after set-up.
 
+#![no_std]
+#![forbid(unsafe_code)]
+#![doc(test(attr(deny(warnings))))]
+
+extern crate alloc;
+
+/// The program of the README is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod aggregation;
 mod any;
 mod auto_quota;
@@ -51,16 +62,21 @@ mod factor;
 mod feedback;
 pub mod hip;
 mod named;
+mod nanos;
 mod overload;
 mod progress;
 mod quota;
 mod rounds;
 mod sampled;
+mod slots;
 mod stages;
+mod time_text;
 
 use core::time::Duration;
 
-use crate::Timestamp;
+use softtimers_core::Timestamp;
+
+pub use softtimers_core::PolicyError;
 
 pub use aggregation::{Aggregation, AggregationConfig};
 pub use any::AnyPolicy;

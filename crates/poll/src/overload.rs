@@ -13,14 +13,14 @@
 //!
 //! Livelock paper §4.2. Trials and counters are the caller's, on a wire or in a simulation.
 
-use crate::Percent;
+use softtimers_core::Percent;
 
 /// A search for the maximum loss-free receive rate: doubling until packets are lost, then halving the interval.
 ///
 /// One trial may lose packets for reasons of its own, so a rate counts as too high when two have.
 ///
 /// ```
-/// use softtimers_core::poll::LossFree;
+/// use softtimers_poll::LossFree;
 ///
 /// let mut search = LossFree::new(1_000, 1_000_000);
 /// while let Some(rate) = search.rate() {
@@ -83,7 +83,7 @@ impl LossFree {
 /// 32% more.
 ///
 /// ```
-/// use softtimers_core::poll::Confirmation;
+/// use softtimers_poll::Confirmation;
 ///
 /// let mut confirmation = Confirmation::new(100_000);
 /// while let Some(rate) = confirmation.rate() {
@@ -180,7 +180,7 @@ impl Curve {
     /// tenths of the highest and above. Up to half a percent of loss counts as none.
     ///
     /// ```
-    /// use softtimers_core::poll::{Behaviour, Curve, Point};
+    /// use softtimers_poll::{Behaviour, Curve, Point};
     ///
     /// let point = |(offered, delivered)| Point { offered, delivered };
     /// let unmodified = [(2_000, 2_000), (4_940, 4_696), (6_000, 3_578), (10_677, 1_374)].map(point);

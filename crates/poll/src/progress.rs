@@ -12,7 +12,7 @@
 use core::time::Duration;
 
 use super::{Input, Preset};
-use crate::Timestamp;
+use softtimers_core::Timestamp;
 
 /// How long nothing may come of input, and what follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ impl Default for ProgressConfig {
 ///
 /// ```
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{Input, Preset, Progress, ProgressConfig};
+/// use softtimers_poll::{Input, Preset, Progress, ProgressConfig};
 ///
 /// let at = Timestamp::from_micros;
 /// let mut progress = Progress::new(ProgressConfig::preset(Preset::Paper));

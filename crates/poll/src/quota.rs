@@ -22,7 +22,7 @@ use super::Preset;
 /// The most packets in one turn, in each direction; at least one.
 ///
 /// ```
-/// use softtimers_core::poll::{Preset, Quota};
+/// use softtimers_poll::{Preset, Quota};
 ///
 /// assert_eq!(Quota::default(), Quota::new(64, 64).with_first(2));
 /// assert_eq!(Quota::preset(Preset::Paper), Quota::new(8, 8));
@@ -53,7 +53,7 @@ impl Quota {
     /// to the quota. Zero counts as one.
     ///
     /// ```
-    /// use softtimers_core::poll::Quota;
+    /// use softtimers_poll::Quota;
     ///
     /// let quota = Quota::new(64, 64).with_first(4);
     /// assert_eq!([0, 4, 8, 16, 32, 64, 128].map(|found| quota.receive_after(found)), [4, 4, 8, 16, 32, 64, 64]);

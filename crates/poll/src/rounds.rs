@@ -24,11 +24,9 @@
 mod ids;
 mod source;
 
-use core::num::NonZeroU32;
-
 use super::{Input, Look, Policy, Quota};
 use crate::slots::Slots;
-use crate::{Timestamp, Wait};
+use softtimers_core::{Timestamp, Wait};
 
 pub use ids::{GateId, SourceId};
 use source::{Arming, Source};
@@ -69,7 +67,7 @@ pub enum Action {
 /// Round robin over sources, each with its policy and quota.
 ///
 /// ```
-/// use softtimers_core::poll::{Action, Interrupts, Quota, Rounds, SourceConfig};
+/// use softtimers_poll::{Action, Interrupts, Quota, Rounds, SourceConfig};
 /// use softtimers_core::{Timestamp, Wait};
 ///
 /// let now = Timestamp::from_micros(5);
@@ -115,8 +113,7 @@ enum Phase {
 impl<P: Policy> Rounds<P> {
     /// Makes rounds without sources.
     pub fn new() -> Self {
-        let first = NonZeroU32::MIN;
-        Rounds { sources: Slots::new(first), gates: Slots::new(first), at: 0, phase: Phase::Input }
+        Rounds { sources: Slots::new(), gates: Slots::new(), at: 0, phase: Phase::Input }
     }
 
     /// Adds a source.
@@ -124,7 +121,8 @@ impl<P: Policy> Rounds<P> {
     /// # Panics
     /// If there are 2³² − 1 of them.
     pub fn add(&mut self, config: SourceConfig<P>) -> SourceId {
-        SourceId::of(self.sources.insert(Source::new(config)).0)
+        let index = self.sources.insert(Source::new(config));
+        SourceId { index, generation: self.sources.generation(index) }
     }
 
     /// Removes a source, wherever it is between due and armed; its id names nothing from now on. `None` if that
@@ -135,7 +133,7 @@ impl<P: Policy> Rounds<P> {
             // Whoever gets this slot begins at the beginning.
             self.phase = Phase::Input;
         }
-        self.sources.take(index).map(|(_, source)| source.policy)
+        self.sources.take(index).map(|source| source.policy)
     }
 
     /// Adds a reason for which input may be shut; it shuts nothing until sources are attached to it.
@@ -143,7 +141,8 @@ impl<P: Policy> Rounds<P> {
     /// # Panics
     /// If there are 2³² − 1 of them.
     pub fn add_gate(&mut self) -> GateId {
-        GateId::of(self.gates.insert(Input::Open).0)
+        let index = self.gates.insert(Input::Open);
+        GateId { index, generation: self.gates.generation(index) }
     }
 
     /// Removes a gate, and what it shut is open if its other gates are. `false` if there is no such gate.
@@ -181,7 +180,7 @@ impl<P: Policy> Rounds<P> {
     /// What to do next. Until [`Action::Rest`], carry each out and report it before the next call.
     pub fn action(&mut self, now: Timestamp) -> Action {
         while self.at < self.sources.len() {
-            let id = SourceId::of(self.sources.id(self.at));
+            let id = SourceId { index: self.at, generation: self.sources.generation(self.at) };
             let Some(source) = self.sources.at_mut(self.at) else {
                 self.at += 1;
                 continue;
@@ -304,7 +303,7 @@ impl<P: Policy> Rounds<P> {
     /// Returns the sources that were added and not removed.
     pub fn sources(&self) -> impl Iterator<Item = SourceId> + '_ {
         let ids = (0..self.sources.len()).filter(|&index| self.sources.at(index).is_some());
-        ids.map(|index| SourceId::of(self.sources.id(index)))
+        ids.map(|index| SourceId { index, generation: self.sources.generation(index) })
     }
 
     /// Whether the source has not been removed.

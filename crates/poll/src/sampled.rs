@@ -5,7 +5,7 @@
 //! shut for a few ticks.
 
 use super::{Input, Preset};
-use crate::Timestamp;
+use softtimers_core::Timestamp;
 
 /// How many ticks decide, and for how many input is shut; both at least one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +32,7 @@ impl Default for SampledConfig {
 /// What the ticks have found.
 ///
 /// ```
-/// use softtimers_core::poll::{Input, Sampled, SampledConfig};
+/// use softtimers_poll::{Input, Sampled, SampledConfig};
 ///
 /// let mut sampled = Sampled::new(SampledConfig { hits: 3, pause: 2 });
 /// let open = [true, true, false, true, true, true, false, false].map(|packet_code| {

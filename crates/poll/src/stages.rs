@@ -10,7 +10,8 @@ use alloc::collections::VecDeque;
 use core::fmt;
 
 use super::SourceId;
-use crate::Timestamp;
+use crate::nanos::Nanos;
+use softtimers_core::Timestamp;
 
 /// A stage of a packet's way.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -48,7 +49,7 @@ pub struct StageEvent {
 ///
 /// ```
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::{SourceId, Stage, StageEvent, StageLog};
+/// use softtimers_poll::{SourceId, Stage, StageEvent, StageLog};
 ///
 /// let mut log = StageLog::new(100);
 /// let (begin, end) = (Timestamp::from_nanos(12_300), Timestamp::from_micros(15));

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use softtimers_core::poll::{
+use softtimers_core::{Random, Timestamp, Wait};
+use softtimers_poll::{
     Action, Aggregation, AggregationConfig, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, GateId,
     Hip, HipConfig, Input, Interrupts, Look, Next, Policy, Quota, Rounds, SourceConfig, SourceId,
     SpinThenBlock, Watchdog,
 };
-use softtimers_core::{Random, Timestamp, Wait};
 
 /// A ring with a wake-up that comes once, for a packet that arrives while it is enabled.
 #[derive(Clone, Default, Debug)]

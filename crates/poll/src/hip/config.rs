@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::super::{Factor, Preset};
-use crate::time::saturating_nanos;
+use crate::nanos::saturating_nanos;
 
 /// The parameters of [`Hip`](super::Hip).
 ///
@@ -190,7 +190,7 @@ pub enum FirstMean {
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::poll::hip::Costs;
+/// use softtimers_poll::hip::Costs;
 ///
 /// assert_eq!(Costs::HIP.guess_unsuccessful(), 10);
 /// assert_eq!(Costs::HIP.interrupt_period(1_500), Duration::from_nanos(5_500));

@@ -8,7 +8,8 @@
 //!
 //! Nanoseconds in whole numbers. A gap counts as at most 18 minutes, so that its square has room.
 
-use crate::Timestamp;
+use crate::nanos::Nanos;
+use softtimers_core::Timestamp;
 
 use super::super::Factor;
 use super::{Deviation, HipConfig, Mean};
@@ -17,8 +18,8 @@ use super::{Deviation, HipConfig, Mean};
 ///
 /// ```
 /// use softtimers_core::Timestamp;
-/// use softtimers_core::poll::hip::{HipConfig, Interarrival};
-/// use softtimers_core::poll::Preset;
+/// use softtimers_poll::hip::{HipConfig, Interarrival};
+/// use softtimers_poll::Preset;
 ///
 /// // A mean of 10 ms and a gap of 2 ms: 0.3 · 10 + 0.7 · 2, and √(0.7 · (4.4 − 2)²).
 /// let mut gaps = Interarrival::new(&HipConfig::preset(Preset::Paper));

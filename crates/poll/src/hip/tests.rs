@@ -3,7 +3,8 @@ use core::time::Duration;
 
 use super::super::{Factor, Preset};
 use super::*;
-use crate::Random;
+use crate::nanos::Nanos;
+use softtimers_core::Random;
 
 const PAPER: HipConfig = HipConfig::preset(Preset::Paper);
 

@@ -2,8 +2,6 @@
 
 use core::num::NonZeroU32;
 
-use crate::TimerId;
-
 /// Names a source of a [`Rounds`](super::Rounds). Once that was removed it names nothing, however long it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SourceId {
@@ -19,10 +17,6 @@ pub struct GateId {
 }
 
 impl SourceId {
-    pub(super) fn of(id: TimerId) -> Self {
-        SourceId { index: id.index(), generation: id.generation() }
-    }
-
     /// The source that was added after so many others, if none has been removed yet.
     pub const fn from_index(index: u32) -> Self {
         SourceId { index, generation: NonZeroU32::MIN }
@@ -37,7 +31,7 @@ impl SourceId {
     /// This name as a number of 2³² or more, other than that of every other source: a token for a poll of the system.
     ///
     /// ```
-    /// use softtimers_core::poll::SourceId;
+    /// use softtimers_poll::SourceId;
     ///
     /// let source = SourceId::from_index(7);
     /// assert_eq!(SourceId::from_bits(source.to_bits()), Some(source));
@@ -53,11 +47,5 @@ impl SourceId {
             Some(generation) => Some(SourceId { index: bits as u32, generation }),
             None => None,
         }
-    }
-}
-
-impl GateId {
-    pub(super) fn of(id: TimerId) -> Self {
-        GateId { index: id.index(), generation: id.generation() }
     }
 }

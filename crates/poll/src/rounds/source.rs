@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::super::{Input, Next, Policy, Quota};
-use crate::Timestamp;
+use crate::nanos::Nanos;
 use crate::slots::Slots;
+use softtimers_core::Timestamp;
 
 /// How a source takes part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,44 @@
+//! Nanoseconds as plain numbers, for the paths on which a [`Duration`], made and taken apart, would cost more than the
+//! rest.
+
+use core::time::Duration;
+
+use softtimers_core::Timestamp;
+
+/// A [`Timestamp`] and nanoseconds.
+pub(crate) trait Nanos {
+    /// `self + nanos`; saturates.
+    fn after(self, nanos: u64) -> Self;
+
+    /// `self - earlier` in nanoseconds, or zero if `earlier` is later.
+    fn nanos_since(self, earlier: Self) -> u64;
+}
+
+impl Nanos for Timestamp {
+    #[inline]
+    fn after(self, nanos: u64) -> Self {
+        Timestamp::from_nanos(self.as_nanos().saturating_add(nanos))
+    }
+
+    #[inline]
+    fn nanos_since(self, earlier: Self) -> u64 {
+        self.as_nanos().saturating_sub(earlier.as_nanos())
+    }
+}
+
+/// A duration in whole nanoseconds, at most `u64::MAX` (584 years).
+#[inline]
+pub(crate) const fn saturating_nanos(duration: Duration) -> u64 {
+    match duration.as_secs().checked_mul(1_000_000_000) {
+        Some(nanos) => nanos.saturating_add(duration.subsec_nanos() as u64),
+        None => u64::MAX,
+    }
+}
+
+/// a · b / c, rounded down; saturates. A division of 128 bits costs several of 64, and is seldom needed.
+pub(crate) fn multiply_divide(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => u64::try_from(u128::from(a) * u128::from(b) / u128::from(c)).unwrap_or(u64::MAX),
+    }
+}
