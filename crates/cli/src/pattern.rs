@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
-use softtimers_core::{OnOff, PatternError};
+use softtimers_core::{OnOff, PaceError};
 
 use crate::units::{self, UnitError, show_duration};
 
@@ -77,7 +77,7 @@ pub enum SendPatternError {
     /// The second time is none.
     Off(UnitError),
     /// The times do not go together.
-    Lengths(PatternError),
+    Lengths(PaceError),
 }
 
 impl fmt::Display for SendPatternError {

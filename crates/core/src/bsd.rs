@@ -19,18 +19,17 @@
 //! |---|---|---|
 //! | [`Callouts`] | "New timer implementation" | `softtimers_timeout`, `softtimers_setcallout`, `softtimers_hardclock` … |
 //! | [`IntervalTimers`] | "Multiple user-level timers" | `softtimers_itimer_create` … |
-//! | [`setitimer`], [`getitimer`] | figures 6 and 7 | `softtimers_multi_setitimer`, `softtimers_multi_getitimer` |
+//!
+//! `setitimer` and `getitimer` with the paper's arguments (figures 6 and 7) are in the crate `softtimers`.
 //!
 //! Nothing here calls back: what is due is a value. Time is an argument, in ticks or in nanoseconds.
 
 mod callhash;
 mod callouts;
 mod interval;
-mod itimerval;
 
-pub use callouts::{CalloutStats, Callouts, Key};
+pub use callouts::{CalloutStats, Callouts};
 pub use interval::{Expired, IntervalError, IntervalTimers, Setting};
-pub use itimerval::{ItimerVal, SetItimerError, TimeVal, getitimer, setitimer};
 
 /// A timer's 64-bit handle. It never names another timer, and means nothing to a set that it is not from
 /// ([`Seal`](crate::Seal)).

@@ -50,7 +50,6 @@ pub mod seal;
 pub mod slack;
 mod slots;
 pub mod stats;
-mod text;
 pub mod time;
 pub mod timers;
 pub mod trigger;
@@ -66,8 +65,8 @@ pub use idle::{Idle, PollBudget, Polling, Wait};
 pub use keyed::{KeyedTimers, KeyedTurn};
 #[doc(inline)]
 pub use pace::{
-    AckConfig, AckPacer, AckRate, Ahead, Capacity, CatchUp, Counts, DepartureQueue, OnOff, PaceConfig,
-    PaceError, PacketPairs, Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
+    AckPacer, AckRate, Ahead, Capacity, CatchUp, Counts, DepartureQueue, OnOff, PaceConfig, PaceError,
+    PacketPairs, Pattern, RateClock, Schedule, StartRate, Strategy,
 };
 #[doc(inline)]
 pub use pace::{Speed, Trace, TraceBuilder, TrainLimit};
@@ -85,8 +84,6 @@ pub use slack::Slack;
 pub use slots::TimerId;
 #[doc(inline)]
 pub use stats::Stats;
-#[doc(inline)]
-pub use text::PolicyError;
 #[doc(inline)]
 pub use time::{Clock, ManualClock, Timestamp};
 #[doc(inline)]

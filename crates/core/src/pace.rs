@@ -55,6 +55,7 @@ mod ack_rate;
 mod ahead;
 mod capacity;
 mod clock;
+mod error;
 mod even;
 mod on_off;
 mod pattern;
@@ -66,18 +67,18 @@ mod start;
 mod trace;
 mod train;
 
-use core::fmt;
 use core::time::Duration;
 
 use crate::time::saturating_nanos;
 use crate::{Rate, RateError};
 
-pub use ack::{AckConfig, AckPacer};
+pub use ack::AckPacer;
 pub use ack_rate::AckRate;
 pub use ahead::Ahead;
 pub use capacity::{Capacity, PacketPairs};
 pub use clock::RateClock;
-pub use pattern::{OnOff, Pattern, PatternError};
+pub use error::PaceError;
+pub use pattern::{OnOff, Pattern};
 #[doc(inline)]
 pub use queue::DepartureQueue;
 pub use schedule::Schedule;
@@ -209,33 +210,3 @@ impl PaceConfig {
 fn nine_sixteenths(nanos: u64) -> u64 {
     nanos / 16 * 9 + nanos % 16 * 9 / 16
 }
-
-/// Why a flow's parameters were refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum PaceError {
-    /// The target could never be held.
-    LongBurstInterval {
-        /// The burst interval that was asked for.
-        burst_interval: Duration,
-        /// The most that is allowed.
-        target: Duration,
-    },
-    /// Only packets can be placed at random or in trains; bytes are paced evenly.
-    BytesOfPackets,
-}
-
-impl fmt::Display for PaceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PaceError::LongBurstInterval { burst_interval, target } => {
-                write!(f, "burst interval {burst_interval:?}: at most the target interval, {target:?}")
-            }
-            PaceError::BytesOfPackets => {
-                f.write_str("a rate of bytes: only constant; other patterns place packets")
-            }
-        }
-    }
-}
-
-impl core::error::Error for PaceError {}

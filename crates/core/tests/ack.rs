@@ -8,7 +8,7 @@ use core::time::Duration;
 use machine::Random;
 use proptest::prelude::*;
 use softtimers_core::pace::StartRate;
-use softtimers_core::{AckConfig, AckPacer, PaceConfig, Percent, Rate, RateClock, Timestamp};
+use softtimers_core::{AckPacer, PaceConfig, Percent, Rate, RateClock, Timestamp};
 
 fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
@@ -18,8 +18,8 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-fn config(burst_interval: u64) -> AckConfig {
-    AckConfig { burst_interval: Some(micros(burst_interval)), ..AckConfig::default() }
+fn pacer(burst_interval: u64) -> AckPacer {
+    AckPacer::new().with_burst_interval(micros(burst_interval))
 }
 
 /// Sends what `acks` release, each packet as late as `lateness` says.
@@ -61,7 +61,7 @@ fn with_a_burst(gap: u64, compressed: u64, held_up: bool) -> Vec<(Timestamp, u64
 fn a_compressed_burst_of_ten_leaves_at_the_mean_gap() {
     for gap in [12, 40, 120, 1_000] {
         for held_up in [true, false] {
-            let mut pacer = AckPacer::new(config(1));
+            let mut pacer = pacer(1);
             let sent = departures(&mut pacer, with_a_burst(gap, 10, held_up), || Duration::ZERO);
             assert_eq!(sent.len(), 310);
             let shortest = shortest_gap(&sent);
@@ -77,7 +77,7 @@ fn a_compressed_burst_of_ten_leaves_at_the_mean_gap() {
 /// A lump does not stand in the sender's queue for ever: the spacing is a little less than the mean.
 #[test]
 fn what_a_burst_left_waiting_is_gone_soon() {
-    let mut pacer = AckPacer::new(config(1));
+    let mut pacer = pacer(1);
     let acks = with_a_burst(100, 10, false);
     let end = acks.last().unwrap().0;
     let sent = departures(&mut pacer, acks, || Duration::ZERO);
@@ -89,7 +89,7 @@ fn of_a_big_ack_no_two_leave_closer_than_the_burst_interval() {
     for burst_interval in [12, 30, 150] {
         let steady = (1..=50).map(|ack| (at(ack * 240), 2));
         let acks = steady.chain([(at(50 * 240 + 2_400), 20)]);
-        let mut pacer = AckPacer::new(config(burst_interval));
+        let mut pacer = pacer(burst_interval);
         let mut random = Random::new(3);
         let sent = departures(&mut pacer, acks, || random.web_server_gap());
         assert_eq!((sent.len(), pacer.big_acks()), (120, 1));
@@ -102,7 +102,7 @@ fn of_a_big_ack_no_two_leave_closer_than_the_burst_interval() {
 #[test]
 fn acks_that_are_read_in_groups_are_spread() {
     let groups = (1..=100).flat_map(|group| core::iter::repeat_n((at(group * 800), 1), 8));
-    let mut pacer = AckPacer::starting_at(Rate::every(micros(100)).unwrap(), config(1));
+    let mut pacer = AckPacer::starting_at(Rate::every(micros(100)).unwrap()).with_burst_interval(micros(1));
     let sent = departures(&mut pacer, groups, || Duration::ZERO);
     assert_eq!(sent.len(), 800);
     assert!(shortest_gap(&sent) >= micros(80), "{:?}", shortest_gap(&sent));
@@ -114,7 +114,7 @@ fn acks_that_are_read_in_groups_are_spread() {
 /// period, whichever of the two clocks it uses.
 #[test]
 fn after_an_idle_time_the_first_train_runs_at_the_stored_rate() {
-    let mut pacer = AckPacer::new(config(12));
+    let mut pacer = pacer(12);
     departures(&mut pacer, (1..=100).map(|ack| (at(ack * 150), 1)), || Duration::ZERO);
     let stored = pacer.rate().rate().unwrap();
     let mut start = StartRate::new(Rate::of_bits(100_000_000, 1_500).unwrap(), Percent::HALF).unwrap();
@@ -146,7 +146,7 @@ proptest! {
         let mut now = Timestamp::ZERO;
         let acks: Vec<_> = acks.into_iter().map(|(gap, packets)| { now += micros(gap); (now, packets) }).collect();
         let mut late = lateness.into_iter().cycle();
-        let mut pacer = AckPacer::new(config(burst_interval));
+        let mut pacer = pacer(burst_interval);
         let sent = departures(&mut pacer, acks.clone(), || micros(late.next().unwrap()));
         prop_assert_eq!(pacer.waiting(), 0);
         prop_assert_eq!(sent.len() as u64, acks.iter().map(|&(_, packets)| packets).sum::<u64>());

@@ -21,9 +21,9 @@ use core::time::Duration;
 
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy, Preset, WhenIdle};
+use crate::error::PolicyError;
 use crate::nanos::saturating_nanos;
 use crate::nanos::{Nanos, multiply_divide};
-use softtimers_core::PolicyError;
 use softtimers_core::Timestamp;
 
 /// What is wanted of polls.

@@ -18,8 +18,8 @@ use super::delay_bound::DelayBound;
 use super::hip::Hip;
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
+use crate::error::PolicyError;
 use crate::time_text::Time;
-use softtimers_core::PolicyError;
 use softtimers_core::Timestamp;
 
 /// Any of the receive policies, by its name and a few settings.

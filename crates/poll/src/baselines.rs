@@ -13,8 +13,8 @@ use core::time::Duration;
 
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
+use crate::error::PolicyError;
 use crate::nanos::saturating_nanos;
-use softtimers_core::PolicyError;
 use softtimers_core::Timestamp;
 
 /// A wake-up for whatever arrives while none is being handled: what a plain event loop does, and a driver with

@@ -22,8 +22,8 @@ use core::time::Duration;
 use super::aggregation::Interval;
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy, Preset, WhenIdle};
+use crate::error::PolicyError;
 use crate::nanos::{Nanos, saturating_nanos};
-use softtimers_core::PolicyError;
 use softtimers_core::Timestamp;
 
 /// The bound, and what is wanted of polls.

@@ -23,8 +23,8 @@ pub use interarrival::Interarrival;
 
 use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
+use crate::error::PolicyError;
 use crate::nanos::Nanos;
-use softtimers_core::PolicyError;
 use softtimers_core::Timestamp;
 
 /// The state of HIP for one source.

@@ -58,6 +58,7 @@ mod auto_quota;
 mod baselines;
 mod cpu_limit;
 mod delay_bound;
+mod error;
 mod factor;
 mod feedback;
 pub mod hip;
@@ -76,7 +77,7 @@ use core::time::Duration;
 
 use softtimers_core::Timestamp;
 
-pub use softtimers_core::PolicyError;
+pub use error::PolicyError;
 
 pub use aggregation::{Aggregation, AggregationConfig};
 pub use any::AnyPolicy;

@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 use super::Policy;
+use crate::error::PolicyError;
 use crate::time_text::parse_time;
-use softtimers_core::PolicyError;
 
 /// A policy that is in the list: its name, and how settings make it.
 pub(super) trait Named: Policy + Sized {

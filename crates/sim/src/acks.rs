@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use softtimers_core::{AckConfig, AckPacer, Rate, Timestamp};
+use softtimers_core::{AckPacer, Rate, Timestamp};
 
 use crate::experiment::{Experiment, Need, RunError};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
@@ -138,8 +138,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
         "maxburst" => Answer::MaxBurst(parameters.count("maxburst")),
         "window-cut" => Answer::CutWindow,
         _ => {
-            let burst_interval = Some(parameters.time("burst"));
-            Answer::Paced(AckPacer::new(AckConfig { burst_interval, ..AckConfig::default() }))
+            Answer::Paced(AckPacer::new().with_burst_interval(parameters.time("burst")))
         }
     };
     let (away, period) = (parameters.time("away"), parameters.time("period"));

@@ -18,12 +18,15 @@
 //!
 //! What is pure, and the callouts of a BSD kernel, is in [`softtimers_core::bsd`], which is here too.
 
+mod itimerval;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use softtimers_core::{Alarm, Clock, Command, Timestamp};
 
+pub use itimerval::{ItimerVal, SetItimerError, TimeVal, getitimer, setitimer};
 pub use softtimers_core::bsd::*;
 
 use crate::sys::process_timer::ProcessTimer;

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
 use softtimers::Step;
-use softtimers::bsd::{Callouts, Handle, Key};
+use softtimers::bsd::{Callouts, Handle};
 
 use super::clock::{softtimers_call, softtimers_function};
 use crate::object::{Errno, Object};
@@ -35,9 +35,9 @@ pub struct softtimers_callout_stats {
     pub hashed: u64,
 }
 
-impl Key for softtimers_call {
-    fn words(&self) -> [usize; 2] {
-        [self.function.map_or(0, |function| function as usize), self.argument as usize]
+impl From<softtimers_call> for [usize; 2] {
+    fn from(call: softtimers_call) -> Self {
+        [call.function.map_or(0, |function| function as usize), call.argument as usize]
     }
 }
 

@@ -7,41 +7,6 @@ use core::time::Duration;
 use super::Handle;
 use super::callhash::{CallHash, Callout, Links};
 
-/// What a callout is known by: two words, in C the addresses of a function and of its argument.
-///
-/// ```
-/// use softtimers_core::bsd::{Callouts, Key};
-///
-/// #[derive(Clone, Copy)]
-/// struct Job {
-///     run: fn(&mut Vec<usize>, usize),
-///     connection: usize,
-/// }
-///
-/// impl Key for Job {
-///     fn words(&self) -> [usize; 2] {
-///         [self.run as usize, self.connection]
-///     }
-/// }
-///
-/// let mut callouts = Callouts::new(1);
-/// callouts.timeout(Job { run: |closed, connection| closed.push(connection), connection: 17 }, 1);
-/// let mut closed = Vec::new();
-/// callouts.hardclock(|_, job| (job.run)(&mut closed, job.connection));
-/// assert_eq!(closed, [17]);
-/// ```
-pub trait Key {
-    /// The function and the argument. Callouts with the same words are the same to `untimeout`.
-    fn words(&self) -> [usize; 2];
-}
-
-/// Function and argument as they are.
-impl Key for [usize; 2] {
-    fn words(&self) -> [usize; 2] {
-        *self
-    }
-}
-
 /// The callouts of a kernel, or of a program that is organised like one: a clock that ticks, and work that is done
 /// later than in its interrupt.
 ///
@@ -61,6 +26,31 @@ impl Key for [usize; 2] {
 /// assert_eq!(callouts.unsetcallout(handle), None); // it has been called
 /// assert_eq!(callouts.untimeout(&[retransmit, 17]), Some([retransmit, 17]));
 /// assert_eq!(callouts.untimeout(&[retransmit, 17]), None);
+/// ```
+///
+/// A callout is known by two words, in C the addresses of a function and of its argument: callouts with the same words are
+/// the same to [`untimeout`](Self::untimeout). A type of your own says which they are by `From`:
+///
+/// ```
+/// use softtimers_core::bsd::Callouts;
+///
+/// #[derive(Clone, Copy)]
+/// struct Job {
+///     run: fn(&mut Vec<usize>, usize),
+///     connection: usize,
+/// }
+///
+/// impl From<Job> for [usize; 2] {
+///     fn from(job: Job) -> Self {
+///         [job.run as usize, job.connection]
+///     }
+/// }
+///
+/// let mut callouts = Callouts::new(1);
+/// callouts.timeout(Job { run: |closed, connection| closed.push(connection), connection: 17 }, 1);
+/// let mut closed = Vec::new();
+/// callouts.hardclock(|_, job| (job.run)(&mut closed, job.connection));
+/// assert_eq!(closed, [17]);
 /// ```
 ///
 /// # The two halves
@@ -103,7 +93,7 @@ pub struct CalloutStats {
     pub moves: u64,
 }
 
-impl<C: Key> Callouts<C> {
+impl<C: Copy + Into<[usize; 2]>> Callouts<C> {
     /// No callouts. `owner` tells this set's handles from those of others: a number that no other set has.
     pub fn new(owner: u64) -> Self {
         Callouts {
@@ -128,7 +118,7 @@ impl<C: Key> Callouts<C> {
     /// # Panics
     /// If 2²⁸ − 1 callouts are set.
     pub fn timeout(&mut self, call: C, ticks: u64) {
-        let words = call.words();
+        let words = call.into();
         let slot = self.set(call, ticks).1;
         self.hash.insert(words, slot, &mut self.slots);
     }
@@ -139,8 +129,8 @@ impl<C: Key> Callouts<C> {
     /// # Cost
     /// One chain of the hash table is looked through, whether or not it is there. Never allocates.
     pub fn untimeout(&mut self, call: &C) -> Option<C> {
-        let words = call.words();
-        let (slot, passed) = self.hash.find(words, &self.slots, |other| other.words() == words);
+        let words = (*call).into();
+        let (slot, passed) = self.hash.find(words, &self.slots, |&other| other.into() == words);
         self.stats.passed += passed;
         self.unset(slot?)
     }
@@ -299,7 +289,7 @@ impl<C: Key> Callouts<C> {
     }
 
     fn set(&mut self, call: C, ticks: u64) -> (crate::TimerId, u32) {
-        let words = call.words();
+        let words = call.into();
         let (id, slot) = self.slots.insert(Callout { call, words, links: Links::NONE });
         let due = self.ticks.saturating_add(ticks.max(1));
         self.wheel.set(at(self.ticks), slot, at(due));

@@ -24,35 +24,16 @@ use super::AckRate;
 use crate::time::saturating_nanos;
 use crate::{Percent, Rate, Timestamp};
 
-/// The parameters of an [`AckPacer`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AckConfig {
-    /// The shortest gap between two departures, whatever ACKs say. `None` is nine sixteenths of the mean
-    /// gap, as for a [`RateClock`](super::RateClock), and zero while there is no mean.
-    pub burst_interval: Option<Duration>,
-    /// An ACK that releases more packets than this is big. 3: every third packet is acknowledged at
-    /// most, so an ACK for more has waited for something (soft timers A.3).
-    pub big_ack: u64,
-    /// The spacing of what is spread, as a share of the mean gap. 90%.
-    pub spacing: Percent,
-}
-
-impl Default for AckConfig {
-    fn default() -> Self {
-        AckConfig { burst_interval: None, big_ack: 3, spacing: SPACING }
-    }
-}
-
 /// Departure times for the packets that ACKs release. It reads no clock and sends nothing: tell it of each
 /// ACK and of each packet that left, and it says when the next one may. One event is outstanding per flow,
 /// and none while nothing waits.
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::{AckConfig, AckPacer, Rate, Timestamp};
+/// use softtimers_core::{AckPacer, Rate, Timestamp};
 ///
 /// let known = Rate::every(Duration::from_micros(100))?;
-/// let mut pacer = AckPacer::starting_at(known, AckConfig::default());
+/// let mut pacer = AckPacer::starting_at(known);
 /// let at = Timestamp::from_micros;
 ///
 /// // An ACK that releases two packets: the first leaves at once, the other soon.
@@ -70,7 +51,11 @@ impl Default for AckConfig {
 /// 168 bytes, no allocation, however many packets wait; each call is O(1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AckPacer {
-    config: AckConfig,
+    /// `None` is nine sixteenths of the mean gap, and zero while there is no mean.
+    burst_interval: Option<Duration>,
+    big_ack: u64,
+    /// A share of the mean gap.
+    spacing: Percent,
     rate: AckRate,
     /// Released and not yet sent.
     waiting: u64,
@@ -86,18 +71,40 @@ pub struct AckPacer {
 
 impl AckPacer {
     /// Learns the mean from the first ACKs; until it has, only the burst interval holds packets apart.
-    pub fn new(config: AckConfig) -> Self {
-        AckPacer::with(AckRate::new(), config)
+    pub fn new() -> Self {
+        AckPacer::with(AckRate::new())
     }
 
     /// Starts from a rate that is given, estimated, or stored from the last busy period.
-    pub fn starting_at(rate: Rate, config: AckConfig) -> Self {
-        AckPacer::with(AckRate::starting_at(rate), config)
+    pub fn starting_at(rate: Rate) -> Self {
+        AckPacer::with(AckRate::starting_at(rate))
     }
 
-    fn with(rate: AckRate, config: AckConfig) -> Self {
+    /// Sets the shortest gap between two departures, whatever ACKs say. Without it, it is nine sixteenths of the mean
+    /// gap, as for a [`RateClock`](super::RateClock), and zero while there is no mean.
+    #[must_use]
+    pub fn with_burst_interval(self, burst_interval: Duration) -> Self {
+        AckPacer { burst_interval: Some(burst_interval), ..self }
+    }
+
+    /// Sets how many packets an ACK may release before it counts as big. Without it 3: every third packet is
+    /// acknowledged at most, so an ACK for more has waited for something (soft timers A.3).
+    #[must_use]
+    pub fn with_big_ack(self, big_ack: u64) -> Self {
+        AckPacer { big_ack, ..self }
+    }
+
+    /// Sets the spacing of what is spread, as a share of the mean gap. Without it 90%.
+    #[must_use]
+    pub fn with_spacing(self, spacing: Percent) -> Self {
+        AckPacer { spacing, ..self }
+    }
+
+    fn with(rate: AckRate) -> Self {
         AckPacer {
-            config,
+            burst_interval: None,
+            big_ack: 3,
+            spacing: SPACING,
             rate,
             waiting: 0,
             place: Timestamp::ZERO,
@@ -115,7 +122,7 @@ impl AckPacer {
     /// Times must not go backwards.
     pub fn on_ack(&mut self, now: Timestamp, packets: u64) -> Option<Timestamp> {
         let compressed = self.rate.on_ack(now, packets);
-        let big = packets > self.config.big_ack;
+        let big = packets > self.big_ack;
         self.compressed += u64::from(compressed);
         self.big += u64::from(big);
         self.release(now, packets, compressed || big)
@@ -172,7 +179,7 @@ impl AckPacer {
         self.compressed
     }
 
-    /// ACKs that released more than [`AckConfig::big_ack`] packets.
+    /// ACKs that released more than [as many packets as are ordinary](Self::with_big_ack).
     pub fn big_acks(&self) -> u64 {
         self.big
     }
@@ -196,14 +203,20 @@ impl AckPacer {
     fn spacing(&self) -> Duration {
         let burst = self.burst_interval();
         match self.rate.gap() {
-            Some(mean) if self.spreading => self.config.spacing.of(mean).max(burst),
+            Some(mean) if self.spreading => self.spacing.of(mean).max(burst),
             _ => burst,
         }
     }
 
     fn burst_interval(&self) -> Duration {
         let of_mean = || self.rate.gap().map_or(Duration::ZERO, |gap| gap * 9 / 16);
-        Duration::from_nanos(saturating_nanos(self.config.burst_interval.unwrap_or_else(of_mean)))
+        Duration::from_nanos(saturating_nanos(self.burst_interval.unwrap_or_else(of_mean)))
+    }
+}
+
+impl Default for AckPacer {
+    fn default() -> Self {
+        AckPacer::new()
     }
 }
 
@@ -225,9 +238,8 @@ mod tests {
     }
 
     fn pacer(burst_interval: u64) -> AckPacer {
-        let config =
-            AckConfig { burst_interval: Some(Duration::from_micros(burst_interval)), ..AckConfig::default() };
-        AckPacer::starting_at(Rate::every(Duration::from_micros(100)).unwrap(), config)
+        AckPacer::starting_at(Rate::every(Duration::from_micros(100)).unwrap())
+            .with_burst_interval(Duration::from_micros(burst_interval))
     }
 
     #[test]
@@ -268,8 +280,7 @@ mod tests {
     /// As long as no rate is known, only the burst interval holds packets apart.
     #[test]
     fn without_a_mean_the_burst_interval_holds() {
-        let config = AckConfig { burst_interval: Some(Duration::from_micros(12)), ..AckConfig::default() };
-        let mut pacer = AckPacer::new(config);
+        let mut pacer = AckPacer::new().with_burst_interval(Duration::from_micros(12));
         assert_eq!(pacer.on_ack(at(0), 10), Some(at(0)));
         assert_eq!(pacer.departed(at(0)), Some(at(12)));
     }

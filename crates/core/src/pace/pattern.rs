@@ -1,8 +1,8 @@
 //! How departures are spread over time around their rate.
 
-use core::fmt;
 use core::time::Duration;
 
+use super::error::PaceError;
 use crate::Rate;
 use crate::time::saturating_nanos;
 
@@ -67,16 +67,16 @@ impl OnOff {
     /// On for so long, then off for so long, and again.
     ///
     /// # Errors
-    /// [`PatternError`] for zero of either, or more than 584 years together.
-    pub fn new(on: Duration, off: Duration) -> Result<Self, PatternError> {
+    /// [`PaceError`] for zero of either, or more than 584 years together.
+    pub fn new(on: Duration, off: Duration) -> Result<Self, PaceError> {
         if on.is_zero() {
-            return Err(PatternError::NeverOn);
+            return Err(PaceError::NeverOn);
         }
         if off.is_zero() {
-            return Err(PatternError::NeverOff);
+            return Err(PaceError::NeverOff);
         }
         if u64::try_from(on.saturating_add(off).as_nanos()).is_err() {
-            return Err(PatternError::TooLong);
+            return Err(PaceError::LongPeriod);
         }
         Ok(OnOff { on: saturating_nanos(on), off: saturating_nanos(off) })
     }
@@ -103,32 +103,6 @@ impl OnOff {
     }
 }
 
-/// Why lengths of on and off periods were refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum PatternError {
-    /// An on period of zero: nothing would ever leave.
-    NeverOn,
-    /// An off period of zero: that is [`Pattern::Constant`].
-    NeverOff,
-    /// Beyond 64 bits of nanoseconds.
-    TooLong,
-}
-
-impl fmt::Display for PatternError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PatternError::NeverOn => "the on period must be above zero",
-            PatternError::NeverOff => {
-                "the off period must be above zero; without one the pattern is constant"
-            }
-            PatternError::TooLong => "on and off together are at most 584 years",
-        })
-    }
-}
-
-impl core::error::Error for PatternError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,12 +110,12 @@ mod tests {
     #[test]
     fn what_is_no_on_off_pattern_is_refused() {
         let second = Duration::from_secs(1);
-        assert_eq!(OnOff::new(Duration::ZERO, second), Err(PatternError::NeverOn));
-        assert_eq!(OnOff::new(second, Duration::ZERO), Err(PatternError::NeverOff));
-        assert_eq!(OnOff::new(Duration::MAX, second), Err(PatternError::TooLong));
+        assert_eq!(OnOff::new(Duration::ZERO, second), Err(PaceError::NeverOn));
+        assert_eq!(OnOff::new(second, Duration::ZERO), Err(PaceError::NeverOff));
+        assert_eq!(OnOff::new(Duration::MAX, second), Err(PaceError::LongPeriod));
         assert_eq!(
             OnOff::new(Duration::from_nanos(u64::MAX), Duration::from_nanos(1)),
-            Err(PatternError::TooLong)
+            Err(PaceError::LongPeriod)
         );
     }
 

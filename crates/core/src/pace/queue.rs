@@ -67,7 +67,7 @@ use flow::{Batch, Flow, Terms};
 use packets::{Packet, Packets, Removed};
 use releases::Releases;
 
-pub use account::{Departure, FlowStats, NoSuchFlow, Popped, QueueStats, Reject, Rejected};
+pub use account::{Departure, FlowStats, Popped, QueueStats, Reject, Rejected};
 pub use config::{FlowConfig, Limits, Quantum, QueueConfig};
 pub use id::FlowId;
 pub use turn::DepartureTurn;
@@ -205,14 +205,14 @@ impl<T> DepartureQueue<T> {
     /// O(1), O(log flows) if the flow is due.
     ///
     /// # Errors
-    /// [`NoSuchFlow`] if it was removed.
+    /// [`Reject::NoSuchFlow`] if it was removed.
     ///
     /// [`PaceConfig::counts`]: crate::PaceConfig::counts
-    pub fn set_rate(&mut self, now: Timestamp, flow: FlowId, rate: Rate) -> Result<(), NoSuchFlow> {
+    pub fn set_rate(&mut self, now: Timestamp, flow: FlowId, rate: Rate) -> Result<(), Reject> {
         self.latest = self.latest.max(now);
-        let index = self.settled(flow).ok_or(NoSuchFlow)?;
+        let index = self.settled(flow).ok_or(Reject::NoSuchFlow)?;
         let quantum = &self.terms[index as usize].quantum;
-        self.flows.at_mut(index).ok_or(NoSuchFlow)?.set_rate(quantum, self.latest, rate);
+        self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?.set_rate(quantum, self.latest, rate);
         self.file(index);
         Ok(())
     }
@@ -224,11 +224,11 @@ impl<T> DepartureQueue<T> {
     /// O(1), O(log flows) if the flow is due.
     ///
     /// # Errors
-    /// [`NoSuchFlow`] if it was removed.
-    pub fn restart(&mut self, now: Timestamp, flow: FlowId) -> Result<(), NoSuchFlow> {
+    /// [`Reject::NoSuchFlow`] if it was removed.
+    pub fn restart(&mut self, now: Timestamp, flow: FlowId) -> Result<(), Reject> {
         self.latest = self.latest.max(now);
-        let index = self.settled(flow).ok_or(NoSuchFlow)?;
-        self.flows.at_mut(index).ok_or(NoSuchFlow)?.restart(self.latest);
+        let index = self.settled(flow).ok_or(Reject::NoSuchFlow)?;
+        self.flows.at_mut(index).ok_or(Reject::NoSuchFlow)?.restart(self.latest);
         self.file(index);
         Ok(())
     }

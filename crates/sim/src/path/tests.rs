@@ -1,5 +1,3 @@
-use softtimers_core::AckConfig;
-
 use super::receiver::acks;
 use super::*;
 
@@ -11,8 +9,8 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros)
 }
 
-fn config(burst_interval: u64) -> AckConfig {
-    AckConfig { burst_interval: Some(micros(burst_interval)), ..AckConfig::default() }
+fn pacer(burst_interval: u64) -> AckPacer {
+    AckPacer::new().with_burst_interval(micros(burst_interval))
 }
 
 /// The share of ACKs that acknowledge more than three packets, when 40 packets come in a train each 10 ms.
@@ -73,7 +71,7 @@ fn with(answer: Answer, away: u64) -> Outcome {
 }
 
 fn paced() -> Answer {
-    Answer::Paced(AckPacer::new(config(12)))
+    Answer::Paced(pacer(12))
 }
 
 /// Soft timers A.3: cutting the window or capping the burst also keeps the queue short, but drains the

@@ -266,7 +266,7 @@ fn handles_of_another_owner_name_nothing() {
 #[test]
 fn a_timer_takes_at_most_128_bytes() {
     // A slot, its generation and its place on the free list, and what the wheel has for a key and for one that is set.
-    let slot = size_of::<Option<Timer<super::super::TimeVal>>>() + 4 + 4;
+    let slot = size_of::<Option<Timer<[i64; 2]>>>() + 4 + 4;
     assert!(slot + 32 + 5 <= 128, "{slot} bytes a slot");
     assert!(size_of::<IntervalTimers<u64>>() <= 8_192, "{} bytes a set", size_of::<IntervalTimers<u64>>());
 }

@@ -58,7 +58,7 @@ pub struct Rejected<T> {
     pub token: T,
 }
 
-/// Why a packet was refused.
+/// Why a packet, or a change of a flow, was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Reject {
@@ -92,18 +92,6 @@ impl<T> fmt::Display for Rejected<T> {
 
 impl core::error::Error for Reject {}
 impl<T: fmt::Debug> core::error::Error for Rejected<T> {}
-
-/// The flow named by the handle has been removed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoSuchFlow;
-
-impl fmt::Display for NoSuchFlow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Reject::NoSuchFlow.fmt(f)
-    }
-}
-
-impl core::error::Error for NoSuchFlow {}
 
 /// What one flow has done so far. At any time `enqueued == sent + expired + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,10 +3,10 @@
 //! Two pointers carry everything, in and out, which the authors themselves call distasteful. This is for programs that
 //! were written for it; [`IntervalTimers`] has a function for each operation.
 
-use core::time::Duration;
+use std::time::Duration;
 
-use super::{Handle, IntervalError, IntervalTimers, Setting};
-use crate::Timestamp;
+use softtimers_core::Timestamp;
+use softtimers_core::bsd::{Handle, IntervalError, IntervalTimers, Setting};
 
 /// Seconds and microseconds, as in C's `struct timeval`. As a label any two numbers; as a handle its upper and its lower
 /// 32 bits.
@@ -36,8 +36,8 @@ pub enum SetItimerError {
     Invalid,
 }
 
-impl core::fmt::Display for SetItimerError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl std::fmt::Display for SetItimerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             SetItimerError::Again => "nothing has expired, or there are as many timers as are allowed",
             SetItimerError::Invalid => "an argument that is missing, no time, or the handle of no timer",
@@ -45,7 +45,7 @@ impl core::fmt::Display for SetItimerError {
     }
 }
 
-impl core::error::Error for SetItimerError {}
+impl std::error::Error for SetItimerError {}
 
 /// Creates, resets or cancels a timer.
 ///
@@ -62,8 +62,8 @@ impl core::error::Error for SetItimerError {}
 /// [`SetItimerError::Again`] if there are as many timers as are allowed.
 ///
 /// ```
-/// use softtimers_core::Timestamp;
-/// use softtimers_core::bsd::{IntervalTimers, ItimerVal, TimeVal, getitimer, setitimer};
+/// use softtimers::Timestamp;
+/// use softtimers::bsd::{IntervalTimers, ItimerVal, TimeVal, getitimer, setitimer};
 ///
 /// let at = Timestamp::from_micros;
 /// let mut timers = IntervalTimers::new(1, 100);
@@ -76,7 +76,7 @@ impl core::error::Error for SetItimerError {}
 /// assert!(getitimer(&mut timers, at(499), Some(&mut expired)).is_err());
 /// getitimer(&mut timers, at(500), Some(&mut expired))?;
 /// assert_eq!((expired.value, expired.interval), (ovalue.value, label));
-/// # Ok::<(), softtimers_core::bsd::SetItimerError>(())
+/// # Ok::<(), softtimers::bsd::SetItimerError>(())
 /// ```
 pub fn setitimer(
     timers: &mut IntervalTimers<TimeVal>,
