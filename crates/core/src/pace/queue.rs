@@ -97,7 +97,7 @@ pub use turn::DepartureTurn;
 ///     while let Some(popped) = queue.pop_due(&turn) {
 ///         match popped {
 ///             Popped::Departure(packet) => sent.push((now.as_nanos() / 1_000, packet.token)),
-///             Popped::Expired(_) => unreachable!("no flow has a limit on its delay"),
+///             Popped::Expired { .. } => unreachable!("no flow has a limit on its delay"),
 ///         }
 ///     }
 /// }
