@@ -23,7 +23,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 use softtimers::Monotonic;
-use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
+use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
 
 use crate::class::Class;

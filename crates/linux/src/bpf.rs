@@ -3,6 +3,8 @@
 //! Safe, because the kernel's verifier lets no program touch what it may not. Everything ends with its
 //! descriptor.
 
+pub mod code;
+
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -12,7 +14,7 @@ use super::mapping::Mapping;
 /// Kinds of programs, as the kernel numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub(crate) enum Program {
+pub enum Program {
     SocketFilter = 1,
     Xdp = 6,
     RawTracepoint = 17,
@@ -21,7 +23,7 @@ pub(crate) enum Program {
 /// One instruction: operation, destination and source register, offset, constant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
-pub(crate) struct Instruction {
+pub struct Instruction {
     operation: u8,
     registers: u8,
     offset: i16,
@@ -29,7 +31,7 @@ pub(crate) struct Instruction {
 }
 
 impl Instruction {
-    pub(crate) const fn new(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Self {
+    pub const fn new(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Self {
         // Two bit fields of four, which the machine's byte order orders, too.
         let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
         Self { operation, registers, offset, constant }
@@ -38,16 +40,16 @@ impl Instruction {
 
 /// A number that programs can add to.
 #[derive(Debug)]
-pub(crate) struct Counter(OwnedFd);
+pub struct Counter(OwnedFd);
 
 impl Counter {
     /// At zero.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         create_map(ARRAY, size_of::<u64>(), 1, 0).map(Self)
     }
 
     /// What it stands at.
-    pub(crate) fn value(&self) -> io::Result<u64> {
+    pub fn value(&self) -> io::Result<u64> {
         let mut value = 0u64;
         // SAFETY: the values of this map are as long as `value`, which outlives the call.
         unsafe { element(MAP_LOOKUP, self.0.as_fd(), 0, (&raw mut value).cast()) }?;
@@ -63,14 +65,14 @@ impl AsRawFd for Counter {
 
 /// Words that programs and this process share (Linux 5.5).
 #[derive(Debug)]
-pub(crate) struct SharedWords {
+pub struct SharedWords {
     map: OwnedFd,
     memory: Mapping,
 }
 
 impl SharedWords {
     /// So many, at most a page of them, all zero.
-    pub(crate) fn new(words: usize) -> io::Result<Self> {
+    pub fn new(words: usize) -> io::Result<Self> {
         let length = words * size_of::<u64>();
         let map = create_map(ARRAY, length, 1, MMAPABLE)?;
         let memory = Mapping::shared(map.as_fd(), length, 0)?;
@@ -78,12 +80,12 @@ impl SharedWords {
     }
 
     /// What the word of this number is.
-    pub(crate) fn get(&self, word: usize) -> u64 {
+    pub fn get(&self, word: usize) -> u64 {
         self.memory.word(word * size_of::<u64>())
     }
 
     /// Sets it.
-    pub(crate) fn set(&self, word: usize, value: u64) {
+    pub fn set(&self, word: usize, value: u64) {
         self.memory.set_word(word * size_of::<u64>(), value);
     }
 }
@@ -96,16 +98,16 @@ impl AsRawFd for SharedWords {
 
 /// Places for AF_XDP sockets, to which a program can redirect packets.
 #[derive(Debug)]
-pub(crate) struct SocketMap(OwnedFd);
+pub struct SocketMap(OwnedFd);
 
 impl SocketMap {
     /// So many, without sockets.
-    pub(crate) fn new(places: u32) -> io::Result<Self> {
+    pub fn new(places: u32) -> io::Result<Self> {
         create_map(SOCKETS, size_of::<u32>(), places, 0).map(Self)
     }
 
     /// Puts `socket` into a place.
-    pub(crate) fn set(&self, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn set(&self, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let mut value = socket.as_raw_fd();
         // SAFETY: the values of this map are as long as `value`, which outlives the call.
         unsafe { element(MAP_UPDATE, self.0.as_fd(), place, (&raw mut value).cast()) }
@@ -120,7 +122,7 @@ impl AsRawFd for SocketMap {
 
 /// Has the kernel verify and load a program. The verifier gives up where the thread has a signal to take, a stop or a
 /// debugger's too, and says `EAGAIN`; then it is asked once more.
-pub(crate) fn load(kind: Program, instructions: &[Instruction]) -> io::Result<OwnedFd> {
+pub fn load(kind: Program, instructions: &[Instruction]) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Load {
         kind: u32,
@@ -148,7 +150,7 @@ pub(crate) fn load(kind: Program, instructions: &[Instruction]) -> io::Result<Ow
 }
 
 /// Runs `program` at a tracepoint for as long as the descriptor lives.
-pub(crate) fn attach_to_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+pub fn attach_to_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct Open {
         name: u64,
@@ -162,7 +164,7 @@ pub(crate) fn attach_to_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::
 /// Where on its way a packet meets a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub(crate) enum Hook {
+pub enum Hook {
     /// In the driver, before the kernel has made a buffer of it.
     Driver = 4,
     /// Above the driver, so that every interface can.
@@ -171,7 +173,7 @@ pub(crate) enum Hook {
 
 /// Runs `program` on each packet that the interface receives, for as long as the descriptor lives. One that is
 /// there already stays.
-pub(crate) fn attach_to_interface(
+pub fn attach_to_interface(
     interface: u32,
     program: BorrowedFd<'_>,
     hook: Hook,
@@ -180,7 +182,7 @@ pub(crate) fn attach_to_interface(
 }
 
 /// The name that its author gave a loaded program; empty if he gave none.
-pub(crate) fn name_of(program: u32) -> io::Result<String> {
+pub fn name_of(program: u32) -> io::Result<String> {
     let program = bpf(PROG_GET_BY_ID, &[program])?;
     // `struct bpf_prog_info`, as far as the name.
     let mut info = [0u8; INFO_NAME + 16];
@@ -201,7 +203,7 @@ pub(crate) fn name_of(program: u32) -> io::Result<String> {
 /// Runs an XDP program `times` over copies of `frame`, `batch` of them at a time, and does with them what it says:
 /// they are sent, received or dropped. Every copy is used again, as it is then. Returns when that is done, or with
 /// `Interrupted` when a signal comes (Linux 5.18).
-pub(crate) fn run_live(program: BorrowedFd<'_>, frame: &[u8], times: u32, batch: u32) -> io::Result<()> {
+pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], times: u32, batch: u32) -> io::Result<()> {
     #[repr(C)]
     struct Run {
         program: u32,

@@ -19,14 +19,14 @@ use softtimers_core::Timestamp;
 /// 24 each. Whatever else was switched on behind our back is cut off by the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(crate) struct ControlBuffer(pub(crate) [u8; 96]);
+pub struct ControlBuffer(pub [u8; 96]);
 
 impl ControlBuffer {
-    pub(crate) const EMPTY: Self = Self([0; 96]);
+    pub const EMPTY: Self = Self([0; 96]);
 
     /// Writes what the kernel is to know of a send: the bytes of each segment if it is to cut it, and the
     /// time before which it is to keep it. Returns how many bytes that takes.
-    pub(crate) fn write(&mut self, segment: Option<u16>, release: Option<Timestamp>) -> usize {
+    pub fn write(&mut self, segment: Option<u16>, release: Option<Timestamp>) -> usize {
         let mut length = 0;
         if let Some(bytes) = segment {
             length += self.append(length, (libc::SOL_UDP, libc::UDP_SEGMENT), &bytes.to_ne_bytes());
@@ -50,22 +50,22 @@ impl ControlBuffer {
 
 /// What we understand of a datagram's control messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Control {
+pub struct Control {
     /// When the kernel received it, since 1970 on the realtime clock.
-    pub(crate) received: Option<Duration>,
+    pub received: Option<Duration>,
     /// How many datagrams the socket had dropped by then; absent while there were none.
-    pub(crate) drops: Option<u32>,
+    pub drops: Option<u32>,
     /// The size of the datagrams that the kernel joined to this one.
-    pub(crate) segment: Option<u32>,
+    pub segment: Option<u32>,
     /// When a packet of ours was handed to the device, since 1970 on the realtime clock.
-    pub(crate) departed: Option<Duration>,
+    pub departed: Option<Duration>,
     /// The tag of a virtual network that the kernel took out of a frame: its ethertype and its value.
-    pub(crate) vlan: Option<[u16; 2]>,
+    pub vlan: Option<[u16; 2]>,
 }
 
 impl Control {
     /// Reads the part of a control buffer that the kernel wrote.
-    pub(crate) fn parse(mut bytes: &[u8]) -> Self {
+    pub fn parse(mut bytes: &[u8]) -> Self {
         let mut control = Self::default();
         while let Some((message, rest)) = Message::split(bytes) {
             match (message.level, message.kind) {
@@ -141,8 +141,9 @@ const HEADER: usize = size_of::<usize>() + 2 * size_of::<libc::c_int>();
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use softtimers_core::Random;
+
+    use super::*;
 
     fn message(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
         let mut bytes = (HEADER + data.len()).to_ne_bytes().to_vec();

@@ -16,7 +16,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::epoll::{self, CreateFlags, EventData};
+pub use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::stages::{Ended, in_stages};
@@ -35,6 +36,7 @@ pub enum Waiting {
 /// A set of descriptors, each with a token and the readiness it is watched for.
 ///
 /// ```
+/// # use softtimers_linux as softtimers;
 /// use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
 /// use std::net::UdpSocket;
 /// use std::os::fd::AsFd;

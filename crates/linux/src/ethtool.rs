@@ -6,18 +6,18 @@ use std::ptr;
 
 /// How many queues an interface has now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Queues {
+pub struct Queues {
     /// It receives by.
-    pub(crate) receive: u32,
+    pub receive: u32,
     /// It sends by.
-    pub(crate) send: u32,
+    pub send: u32,
 }
 
 /// The queues of an interface. `socket` is any of the network that it is in.
 ///
 /// # Errors
 /// `Unsupported` of an interface that has no notion of it, and so has one each way.
-pub(crate) fn queues(socket: BorrowedFd<'_>, name: &str) -> io::Result<Queues> {
+pub fn queues(socket: BorrowedFd<'_>, name: &str) -> io::Result<Queues> {
     // `struct ethtool_channels`: the command, the most of each kind, and how many there are.
     let mut channels = [0u32; 9];
     channels[0] = GET_CHANNELS;

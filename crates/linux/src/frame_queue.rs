@@ -18,7 +18,7 @@ use super::packet::OFFLOAD_HEADER;
 use super::recvmmsg::empty_header;
 
 /// Frames that wait, each behind what is to be done to it.
-pub(crate) struct FrameQueue {
+pub struct FrameQueue {
     /// Each leads to the vector of the same index, always.
     headers: Vec<libc::mmsghdr>,
     /// Of the frames that wait: where they are.
@@ -35,7 +35,7 @@ pub(crate) struct FrameQueue {
 impl FrameQueue {
     /// Room for `frames`, at least one, which have `bytes` in all, at least [`LEAST`]. Memory that no frame has used
     /// costs no page.
-    pub(crate) fn new(frames: usize, bytes: usize) -> Self {
+    pub fn new(frames: usize, bytes: usize) -> Self {
         let mut vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; frames];
         let header = |vector: &mut libc::iovec| {
             let mut header = empty_header();
@@ -49,7 +49,7 @@ impl FrameQueue {
     }
 
     /// Queues a copy of `frame`; `false` if there is no room.
-    pub(crate) fn push(&mut self, offloads: &[u8; OFFLOAD_HEADER], frame: &[u8]) -> bool {
+    pub fn push(&mut self, offloads: &[u8; OFFLOAD_HEADER], frame: &[u8]) -> bool {
         let Some(begin) = self.room(SPACE + frame.len()) else { return false };
         let slot = wrapped(self.first + self.waiting, self.vectors.len());
         let place = &mut self.bytes[begin..][..SPACE + frame.len()];
@@ -85,7 +85,7 @@ impl FrameQueue {
 
     /// Offers the longest contiguous run of frames to the kernel, at most `most`, and forgets those that it took. Without
     /// an error that is at least one, if one was waiting.
-    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+    pub fn send(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         let run = self.waiting.min(self.vectors.len() - self.first).min(most);
         let headers = &mut self.headers[self.first..self.first + run];
         let (start, length) = (headers.as_mut_ptr(), headers.len() as libc::c_uint);
@@ -101,7 +101,7 @@ impl FrameQueue {
     }
 
     /// Forgets the `count` oldest, as far as there are so many; how many that was.
-    pub(crate) fn discard(&mut self, count: usize) -> usize {
+    pub fn discard(&mut self, count: usize) -> usize {
         let count = count.min(self.waiting);
         self.waiting -= count;
         // An empty one starts over, in lines of the cache that were used just now.
@@ -110,7 +110,7 @@ impl FrameQueue {
     }
 
     /// How many wait.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.waiting
     }
 }
@@ -129,7 +129,7 @@ unsafe impl Sync for FrameQueue {}
 /// What a frame takes before its bytes; frames begin at multiples of it.
 const SPACE: usize = 16;
 /// The longest frame that Linux joins, with what is before it.
-pub(crate) const LEAST: usize = 65_536 + 128;
+pub const LEAST: usize = 65_536 + 128;
 
 #[cfg(test)]
 mod tests {

@@ -12,14 +12,14 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 
 /// A mapping that lasts as long as the value. All operations panic outside of it.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     start: NonNull<u8>,
     length: usize,
 }
 
 impl Mapping {
     /// `length` bytes of what `device` offers at `offset`, shared with it.
-    pub(crate) fn shared(device: BorrowedFd<'_>, length: usize, offset: u64) -> io::Result<Self> {
+    pub fn shared(device: BorrowedFd<'_>, length: usize, offset: u64) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: the kernel chooses an unused address, so no existing memory is replaced.
         let start = unsafe { mmap(ptr::null_mut(), length, protection, flags, device, offset) }?;
@@ -27,7 +27,7 @@ impl Mapping {
     }
 
     /// `length` bytes of zeroes in pages of the base size; none of them exists until it is touched.
-    pub(crate) fn untouched(length: usize) -> io::Result<Self> {
+    pub fn untouched(length: usize) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: the kernel chooses an unused address, so no existing memory is replaced.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), length, protection, flags) }?;
@@ -47,37 +47,37 @@ impl Mapping {
     }
 
     /// Where it is, for a kernel that wants to be told.
-    pub(crate) fn address(&self) -> u64 {
+    pub fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
     /// How long it is.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.length
     }
 
     /// The counter at `offset`; what the other side wrote before it set the counter is seen too.
-    pub(crate) fn load(&self, offset: usize) -> u32 {
+    pub fn load(&self, offset: usize) -> u32 {
         self.counter(offset).load(Ordering::Acquire)
     }
 
     /// Sets the counter at `offset`; the other side then sees what was copied in before.
-    pub(crate) fn store(&self, offset: usize, value: u32) {
+    pub fn store(&self, offset: usize, value: u32) {
         self.counter(offset).store(value, Ordering::Release);
     }
 
     /// The eight bytes at `offset`, which is a multiple of eight. What came before or after is not ordered.
-    pub(crate) fn word(&self, offset: usize) -> u64 {
+    pub fn word(&self, offset: usize) -> u64 {
         self.atomic_word(offset).load(Ordering::Relaxed)
     }
 
     /// Sets the eight bytes at `offset`, in no order.
-    pub(crate) fn set_word(&self, offset: usize, value: u64) {
+    pub fn set_word(&self, offset: usize, value: u64) {
         self.atomic_word(offset).store(value, Ordering::Relaxed);
     }
 
     /// Copies `bytes` to `offset`.
-    pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
+    pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
         let start = self.range(offset, bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
             // SAFETY: `range` has checked that all of these bytes lie inside the mapping.
@@ -88,7 +88,7 @@ impl Mapping {
     }
 
     /// The `N` bytes at `offset`.
-    pub(crate) fn copy_out<const N: usize>(&self, offset: usize) -> [u8; N] {
+    pub fn copy_out<const N: usize>(&self, offset: usize) -> [u8; N] {
         let start = self.range(offset, N);
         std::array::from_fn(|at| {
             // SAFETY: `range` has checked that all of these bytes lie inside the mapping.

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::sys::perf;
+use crate::perf;
 
 /// A cache whose misses a processor may count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -46,7 +46,7 @@ impl Cache {
 /// Counts the misses of a processor's cache, whoever runs there, from when it was made.
 ///
 /// ```
-/// use softtimers::misses::{Cache, MissCounter};
+/// use softtimers_linux::misses::{Cache, MissCounter};
 ///
 /// match MissCounter::of(0, Cache::L1Data) {
 ///     Ok(counter) => println!("{} misses", counter.count()?),

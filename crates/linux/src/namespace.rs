@@ -5,14 +5,14 @@ use std::io;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Gives the calling thread an empty network; it ends with the last thread and descriptor in it.
-pub(crate) fn unshare_network() -> io::Result<()> {
+pub fn unshare_network() -> io::Result<()> {
     // SAFETY: the descriptor table stays shared.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
 /// Gives the calling process, which must have one thread only, all privileges over namespaces that it
 /// makes from now on, and takes those over the machine.
-pub(crate) fn unshare_user() -> io::Result<()> {
+pub fn unshare_user() -> io::Result<()> {
     // SAFETY: the descriptor table stays shared.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }?)
 }

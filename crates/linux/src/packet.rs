@@ -11,9 +11,9 @@ use super::sockopt::{get_numbers, set_flag, set_number};
 
 /// All packets of `protocol` (an ethertype) on the interface with this index.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LinkAddress {
-    pub(crate) interface: u32,
-    pub(crate) protocol: u16,
+pub struct LinkAddress {
+    pub interface: u32,
+    pub protocol: u16,
 }
 
 // SAFETY: `f` gets a pointer to a whole `sockaddr_ll` with its length, which lives until it returns.
@@ -33,13 +33,13 @@ unsafe impl SocketAddrArg for LinkAddress {
 }
 
 /// Whether the address of a received frame (a `struct sockaddr_ll`) says that this machine sent it.
-pub(crate) fn is_outgoing(address: &[u8]) -> bool {
+pub fn is_outgoing(address: &[u8]) -> bool {
     address.get(10) == Some(&libc::PACKET_OUTGOING)
 }
 
 /// A non-blocking socket for whole frames on one interface. It gets those of `protocol`, of none if that is
 /// zero, and none of before it is bound. `prepare` sets what is to be set before the first one can come.
-pub(crate) fn frames(
+pub fn frames(
     interface: u32,
     protocol: u16,
     prepare: impl FnOnce(&OwnedFd) -> io::Result<()>,
@@ -52,22 +52,22 @@ pub(crate) fn frames(
 }
 
 /// Has each frame, either way, preceded by what the interface was to do to it: a `struct virtio_net_hdr`.
-pub(crate) fn set_offload_headers(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn set_offload_headers(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_flag(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, true)
 }
 
 /// An instruction of classic BPF: `struct sock_filter`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Instruction {
-    pub(crate) operation: u16,
-    pub(crate) holds: u8,
-    pub(crate) fails: u8,
-    pub(crate) constant: u32,
+pub struct Instruction {
+    pub operation: u16,
+    pub holds: u8,
+    pub fails: u8,
+    pub constant: u32,
 }
 
 /// Has the kernel keep of each frame what the program says. It checks the program, and refuses one that is wrong.
-pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
+pub fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> io::Result<()> {
     let length = libc::c_ushort::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // The kernel reads it only.
     let record = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut().cast() };
@@ -81,17 +81,17 @@ pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: &[Instruction]) -> 
 }
 
 /// Asks for tags that were taken out of frames.
-pub(crate) fn set_auxiliary(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn set_auxiliary(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_flag(socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, true)
 }
 
 /// Has frames that this machine sends not come back (Linux 4.20).
-pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)
 }
 
 /// Has the interface take frames for others as well, until the socket closes.
-pub(crate) fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
+pub fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
     let request = libc::packet_mreq {
         mr_ifindex: interface as i32,
         mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -103,7 +103,7 @@ pub(crate) fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()>
 
 /// What is set before a socket gets a ring whose slots hold frames of up to a size; what is longer is in the socket's
 /// queue too, as far as that has room. Offloads are described.
-pub(crate) fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
     set_offload_headers(socket)?;
     set_number(socket, libc::SOL_PACKET, libc::PACKET_RESERVE, super::packet_ring::RESERVE as i32)?;
@@ -111,18 +111,18 @@ pub(crate) fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Has the interface fill a ring (`tpacket_rcv`), or with one of nothing, not any more.
-pub(crate) fn set_receive_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req) -> io::Result<()> {
+pub fn set_receive_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req) -> io::Result<()> {
     set_record(socket, libc::PACKET_RX_RING, &ring)
 }
 
 /// Sends past the interface's queue. Other packet sockets do not see such frames.
-pub(crate) fn bypass_queue(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn bypass_queue(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_flag(socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, true)
 }
 
 /// Joins the sockets of a group, which share an interface's frames: each gets some. Without a group a new one is
 /// made. The socket must be bound, and its interface up.
-pub(crate) fn join_group(socket: BorrowedFd<'_>, mode: u32, group: Option<u16>) -> io::Result<()> {
+pub fn join_group(socket: BorrowedFd<'_>, mode: u32, group: Option<u16>) -> io::Result<()> {
     let unique = if group.is_none() { libc::PACKET_FANOUT_FLAG_UNIQUEID } else { 0 };
     let join = |flags: u32| {
         let value = (mode | unique | flags) << 16 | u32::from(group.unwrap_or(0));
@@ -133,14 +133,14 @@ pub(crate) fn join_group(socket: BorrowedFd<'_>, mode: u32, group: Option<u16>) 
 }
 
 /// The group that a socket is in.
-pub(crate) fn group(socket: BorrowedFd<'_>) -> io::Result<u16> {
+pub fn group(socket: BorrowedFd<'_>) -> io::Result<u16> {
     let mut value = [0];
     get_numbers(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &mut value)?;
     Ok(value[0] as u16)
 }
 
 /// Frames that the ring had no room for, since this was asked last.
-pub(crate) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+pub fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     // `struct tpacket_stats`: packets, and drops.
     let mut counters = [0; 2];
     get_numbers(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut counters)?;
@@ -148,7 +148,7 @@ pub(crate) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
 }
 
 /// Whether the interface that a socket was bound to is still there.
-pub(crate) fn is_bound(socket: BorrowedFd<'_>) -> io::Result<bool> {
+pub fn is_bound(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let mut address = AddressBuffer::EMPTY;
     let mut length = size_of_val(&address.0) as libc::socklen_t;
     // SAFETY: the buffer is valid for writes of `length` bytes.
@@ -170,4 +170,4 @@ fn set_record<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, record: &T) 
 }
 
 /// Of a `struct virtio_net_hdr`.
-pub(crate) const OFFLOAD_HEADER: usize = 10;
+pub const OFFLOAD_HEADER: usize = 10;

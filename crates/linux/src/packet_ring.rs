@@ -27,7 +27,7 @@ use super::packet::{self, OFFLOAD_HEADER};
 
 /// A ring, as the one that takes frames sees it. `M` is what keeps its memory.
 #[derive(Debug)]
-pub(crate) struct RxRing<M = Mapping> {
+pub struct RxRing<M = Mapping> {
     start: NonNull<u8>,
     slot: usize,
     slots: usize,
@@ -39,7 +39,7 @@ pub(crate) struct RxRing<M = Mapping> {
 impl RxRing {
     /// Has `socket` fill a ring of at least `slots`, each with room for a frame of `bytes`. To be called before the
     /// socket is bound, with offloads asked for.
-    pub(crate) fn map(socket: BorrowedFd<'_>, slots: usize, bytes: usize) -> io::Result<Self> {
+    pub fn map(socket: BorrowedFd<'_>, slots: usize, bytes: usize) -> io::Result<Self> {
         let slot = (FRAME + bytes).next_multiple_of(libc::TPACKET_ALIGNMENT).next_power_of_two();
         let block = slot.max(BLOCK);
         let slots = slots.max(2).next_multiple_of(block / slot);
@@ -55,7 +55,7 @@ impl RxRing {
     }
 
     /// Has `socket`, which fills this ring, fill a new one; what is in it is lost. After an error no frame comes any more.
-    pub(crate) fn renew(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    pub fn renew(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         // The kernel does not part from a ring that is mapped. Zeroes are slots that are the kernel's.
         self.replace(Mapping::untouched(self.slot * self.slots)?);
         packet::set_receive_ring(socket, shape(0, 0))?;
@@ -94,17 +94,17 @@ impl<M> RxRing<M> {
     }
 
     /// How many frames it has room for.
-    pub(crate) fn slots(&self) -> usize {
+    pub fn slots(&self) -> usize {
         self.slots
     }
 
     /// Whether a frame is there.
-    pub(crate) fn is_ready(&self) -> bool {
+    pub fn is_ready(&self) -> bool {
         self.status(self.next).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
     /// The oldest frame. Its slot goes back to the kernel when it is dropped.
-    pub(crate) fn next(&mut self) -> Option<Slot<'_>> {
+    pub fn next(&mut self) -> Option<Slot<'_>> {
         let status = self.status(self.next).load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
             return None;
@@ -134,7 +134,7 @@ unsafe impl Send for RxRing<Mapping> {}
 
 /// A slot that is ours.
 #[derive(Debug)]
-pub(crate) struct Slot<'r> {
+pub struct Slot<'r> {
     start: NonNull<u8>,
     length: usize,
     status: u32,
@@ -144,24 +144,24 @@ pub(crate) struct Slot<'r> {
 
 impl Slot<'_> {
     /// Whether this machine sent the frame.
-    pub(crate) fn is_outgoing(&self) -> bool {
+    pub fn is_outgoing(&self) -> bool {
         // SAFETY: every slot has room for the headers, of which this is one, and it is ours.
         let kind = unsafe { self.at(KIND).read() };
         kind == libc::PACKET_OUTGOING
     }
 
     /// Whether the socket's queue has the frame as a whole, because the slot has no room for it.
-    pub(crate) fn has_copy(&self) -> bool {
+    pub fn has_copy(&self) -> bool {
         self.status & libc::TP_STATUS_COPY != 0
     }
 
     /// Whether the checksum of its transport was found right.
-    pub(crate) fn is_verified(&self) -> bool {
+    pub fn is_verified(&self) -> bool {
         self.status & libc::TP_STATUS_CSUM_VALID != 0
     }
 
     /// The tag that was taken out of the frame: the ethertype, and the tag's value.
-    pub(crate) fn tag(&self) -> Option<[u16; 2]> {
+    pub fn tag(&self) -> Option<[u16; 2]> {
         let has = |flag| self.status & flag != 0;
         let kind = if has(libc::TP_STATUS_VLAN_TPID_VALID) {
             self.header.tp_vlan_tpid
@@ -172,17 +172,17 @@ impl Slot<'_> {
     }
 
     /// When it came, since 1970.
-    pub(crate) fn received(&self) -> Duration {
+    pub fn received(&self) -> Duration {
         Duration::new(self.header.tp_sec.into(), self.header.tp_nsec)
     }
 
     /// How long it is without that tag; what [`bytes`](Slot::bytes) gives may be less.
-    pub(crate) fn frame_length(&self) -> usize {
+    pub fn frame_length(&self) -> usize {
         self.header.tp_len as usize
     }
 
     /// What was left for the interface to do, if the slot makes sense.
-    pub(crate) fn offloads(&self) -> Option<[u8; OFFLOAD_HEADER]> {
+    pub fn offloads(&self) -> Option<[u8; OFFLOAD_HEADER]> {
         let (start, _) = self.bounds()?;
         let place = self.at(start - OFFLOAD_HEADER).cast::<[u8; OFFLOAD_HEADER]>();
         // SAFETY: `bounds` has checked that as many bytes before the frame lie inside the slot, behind the headers.
@@ -192,7 +192,7 @@ impl Slot<'_> {
 
     /// What the slot has of the frame, with room for a tag before it where the offloads were: its bytes begin behind
     /// that. `None` if the slot makes no sense.
-    pub(crate) fn bytes(&mut self) -> Option<&mut [u8]> {
+    pub fn bytes(&mut self) -> Option<&mut [u8]> {
         let (start, length) = self.bounds()?;
         let place = self.at(start - TAG).as_ptr();
         // SAFETY: `bounds` has checked that these bytes, of which there are `TAG` more in front, lie inside the slot,
@@ -223,9 +223,9 @@ impl Drop for Slot<'_> {
 }
 
 /// Bytes of a tag, and of the room that there is for one before each frame.
-pub(crate) const TAG: usize = 4;
+pub const TAG: usize = 4;
 /// What the kernel reserves beyond its headers, so that packets behind Ethernet's header begin at 96.
-pub(crate) const RESERVE: u32 = 6;
+pub const RESERVE: u32 = 6;
 
 /// `struct tpacket2_hdr`, and a `struct sockaddr_ll`.
 const HEADERS: usize = libc::TPACKET2_HDRLEN;

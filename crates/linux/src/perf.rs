@@ -4,13 +4,13 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Counts the page faults of the calling thread in user mode, from now on.
-pub(crate) fn page_faults() -> io::Result<OwnedFd> {
+pub fn page_faults() -> io::Result<OwnedFd> {
     let flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
     open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, flags, Of::ThisThread)
 }
 
 /// Counts the misses of reads of a cache, by its number in the kernel's interface, on a processor, whoever runs there.
-pub(crate) fn cache_misses(cache: u64, cpu: u32) -> io::Result<OwnedFd> {
+pub fn cache_misses(cache: u64, cpu: u32) -> io::Result<OwnedFd> {
     let config = cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
     open(PERF_TYPE_HW_CACHE, config, EXCLUDE_HYPERVISOR, Of::Processor(cpu))
 }
@@ -52,7 +52,7 @@ fn open(kind: u64, config: u64, flags: u64, of: Of) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// `ResourceBusy` if it counted a part of the time only: a processor with more events to count than counters takes turns.
-pub(crate) fn count(counter: BorrowedFd<'_>) -> io::Result<u64> {
+pub fn count(counter: BorrowedFd<'_>) -> io::Result<u64> {
     let mut words = [0; 3 * size_of::<u64>()];
     rustix::io::read(counter, &mut words)?;
     let word = |at: usize| words[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));

@@ -26,15 +26,16 @@ use softtimers_core::Timestamp;
 /// A timer that interrupts the thread that made it, with a real-time signal; at most one a thread.
 ///
 /// Use it to learn what an interrupt costs, or to end a sleep. A program that wants to be told of a
-/// time without being interrupted wants [`Backup`](crate::Backup).
+/// time without being interrupted wants `softtimers::Backup`.
 ///
 /// While one exists, the signal's handler is ours; dropping the last one restores what was there,
 /// and each restores its thread's signal mask: the signal is blocked again if it was before, or if the
 /// program has blocked it since.
 ///
 /// ```
-/// use softtimers::signal_timer::SignalTimer;
-/// use softtimers::{Clock, Monotonic};
+/// use softtimers_core::Clock;
+/// use softtimers_linux::clock::Monotonic;
+/// use softtimers_linux::signal_timer::SignalTimer;
 ///
 /// let timer = SignalTimer::new()?;
 /// timer.arm_at(Monotonic.now())?;

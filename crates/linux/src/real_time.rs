@@ -18,6 +18,7 @@ use super::sched_attr::Attributes;
 /// ```
 /// use std::time::Duration;
 ///
+/// # use softtimers_linux as softtimers;
 /// match softtimers::RealTime::hold(Duration::from_millis(100)) {
 ///     Ok(real_time) => drop(real_time), // after some work, and sleeps in between
 ///     Err(why) => println!("it takes a privilege: {why}"),

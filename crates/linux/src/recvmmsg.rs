@@ -17,7 +17,7 @@ use super::control::ControlBuffer;
 use super::sockaddr::AddressBuffer;
 
 /// The buffers of a batch, and what the last receive left in them.
-pub(crate) struct RecvBuffers {
+pub struct RecvBuffers {
     headers: Vec<libc::mmsghdr>,
     /// Only the kernel reads these, through `headers`.
     _vectors: Vec<libc::iovec>,
@@ -32,17 +32,17 @@ pub(crate) struct RecvBuffers {
 
 /// What the kernel wrote about one datagram.
 #[derive(Clone, Copy)]
-pub(crate) struct Message<'a> {
-    pub(crate) payload: &'a [u8],
-    pub(crate) address: &'a [u8],
-    pub(crate) control: &'a [u8],
+pub struct Message<'a> {
+    pub payload: &'a [u8],
+    pub address: &'a [u8],
+    pub control: &'a [u8],
     /// The datagram was longer than its buffer.
-    pub(crate) truncated: bool,
+    pub truncated: bool,
 }
 
 impl RecvBuffers {
     /// Room for `capacity` datagrams of at most `max_datagram` bytes each; both at least one.
-    pub(crate) fn new(capacity: usize, max_datagram: usize) -> Self {
+    pub fn new(capacity: usize, max_datagram: usize) -> Self {
         let mut payload = vec![0; capacity * max_datagram];
         let mut addresses = vec![AddressBuffer::EMPTY; capacity];
         let mut controls = vec![ControlBuffer::EMPTY; capacity];
@@ -68,17 +68,17 @@ impl RecvBuffers {
 
     /// Receives what is there, up to the capacity, and returns how many. Waits for the first one
     /// only, and only on a blocking socket.
-    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.receive_at_most(socket, self.capacity())
     }
 
     /// The same, but at most so many datagrams.
-    pub(crate) fn receive_at_most(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+    pub fn receive_at_most(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
         self.receive_with(socket, libc::MSG_WAITFORONE, most)
     }
 
     /// The same from the socket's error queue, without waiting: ICMP errors, and times of transmission.
-    pub(crate) fn receive_errors(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+    pub fn receive_errors(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         self.receive_with(socket, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, self.capacity())
     }
 
@@ -106,7 +106,7 @@ impl RecvBuffers {
     }
 
     /// The datagram at `index` of the last receive.
-    pub(crate) fn message(&self, index: usize) -> Option<Message<'_>> {
+    pub fn message(&self, index: usize) -> Option<Message<'_>> {
         let header = self.headers[..self.filled].get(index)?;
         let length = (header.msg_len as usize).min(self.max_datagram);
         let address = &self.addresses[index].0;
@@ -122,21 +122,21 @@ impl RecvBuffers {
     }
 
     /// The payload of that datagram, to be changed in place.
-    pub(crate) fn payload_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+    pub fn payload_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let length = (self.headers[..self.filled].get(index)?.msg_len as usize).min(self.max_datagram);
         Some(&mut self.payload[index * self.max_datagram..][..length])
     }
 
     /// How many datagrams the last receive left.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.filled
     }
 
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.headers.len()
     }
 
-    pub(crate) fn max_datagram(&self) -> usize {
+    pub fn max_datagram(&self) -> usize {
         self.max_datagram
     }
 

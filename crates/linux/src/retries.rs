@@ -10,19 +10,21 @@
 //!              └─────────── more than 1 s ───────┘ and at least three departures: it lasts
 //! ```
 
+use std::io;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use softtimers_core::Timestamp;
 
 /// Whether the destination of one paced flow is to be given up.
 ///
 /// A pure state machine; its driver sends, and tells what
-/// [`is_about_an_earlier_datagram`](super::is_about_an_earlier_datagram).
+/// [`is_about_an_earlier_datagram`].
 ///
 /// ```
 /// use std::time::Duration;
-/// use softtimers::udp::Retries;
-/// use softtimers::Timestamp;
+/// use softtimers_core::Timestamp;
+/// use softtimers_linux::retries::Retries;
 ///
 /// let mut retries = Retries::default();
 /// let begin = Timestamp::from_micros(5);
@@ -60,6 +62,30 @@ impl Retries {
         *departures = departures.saturating_add(1);
         *departures >= FEWEST && now.saturating_duration_since(*since) > LONGEST
     }
+}
+
+/// Whether `error`, from sending on a connected socket, is by and large about something else than the
+/// datagram that met it: then send it again, at once, but not for ever.
+///
+/// True of the ICMP answers to earlier datagrams (`ECONNREFUSED`, `EHOSTUNREACH`, `ENETUNREACH`), which
+/// the kernel reports to whichever call comes next and then forgets, and of `EINTR`. A route that is
+/// missing here gives the same errors, but lasts: whoever tries again needs a bound.
+/// `UdpSocket::send_batch` of softtimers-net does all that by itself.
+///
+/// ```
+/// use std::io::ErrorKind;
+/// use softtimers_linux::retries::is_about_an_earlier_datagram;
+///
+/// let refused = std::io::Error::from_raw_os_error(111); // ECONNREFUSED
+/// assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
+/// assert!(is_about_an_earlier_datagram(&refused));
+/// assert!(!is_about_an_earlier_datagram(&ErrorKind::WouldBlock.into()));
+/// ```
+pub fn is_about_an_earlier_datagram(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::INTR)
+    )
 }
 
 const SHORTEST: Duration = Duration::from_micros(10);

@@ -24,13 +24,14 @@ use super::sched_attr::{self, Attributes};
 
 /// Holds the timer slack of this thread at a value; dropping it restores the one before.
 ///
-/// [`EventLoop`](crate::EventLoop) and [`Waiter`](crate::Waiter) hold 1 ns by themselves. A loop of
+/// `EventLoop` and `Waiter` hold 1 ns by themselves. A loop of
 /// your own that sleeps by a time-out wants the same; one that sleeps on a
-/// [`Backup`](crate::Backup) does not, because a timer descriptor has no slack.
+/// `Backup` does not, because a timer descriptor has no slack.
 ///
 /// ```
 /// use std::time::Duration;
 ///
+/// # use softtimers_linux as softtimers;
 /// let slack = softtimers::TimerSlack::hold(Duration::from_nanos(1))?;
 /// // … waits that end on time …
 /// drop(slack);
@@ -82,6 +83,7 @@ impl Drop for TimerSlack {
 /// ```no_run
 /// use std::time::Duration;
 ///
+/// # use softtimers_linux as softtimers;
 /// let slice = softtimers::Slice::hold(Duration::from_micros(100))?;
 /// // … sleeps that end beside a program that computes …
 /// drop(slice);
@@ -172,7 +174,7 @@ fn restore_slice(before: u64) -> io::Result<()> {
 }
 
 /// Whether this thread is of a class that goes before all ordinary threads.
-pub(crate) fn is_real_time() -> io::Result<bool> {
+pub fn is_real_time() -> io::Result<bool> {
     sched_attr::policy().map(sched_attr::is_real_time)
 }
 

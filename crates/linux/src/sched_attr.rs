@@ -8,7 +8,7 @@ use std::io;
 /// The kernel's `struct sched_attr` as of its first version; later kernels accept it.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Attributes {
+pub struct Attributes {
     size: u32,
     policy: u32,
     flags: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Attributes {
 
 impl Attributes {
     /// Those of the calling thread.
-    pub(crate) fn read() -> io::Result<Self> {
+    pub fn read() -> io::Result<Self> {
         let mut attributes = Attributes::default();
         // SAFETY: the record is valid for writes of the `SIZE` bytes that are announced, of which the
         // kernel writes no more, and any bytes make valid integers. 0 is the calling thread, the last
@@ -32,7 +32,7 @@ impl Attributes {
     }
 
     /// Gives them to the calling thread.
-    pub(crate) fn write(&self) -> io::Result<()> {
+    pub fn write(&self) -> io::Result<()> {
         let attributes = Attributes { size: SIZE, ..*self };
         // SAFETY: the record is valid for reads of the `SIZE` bytes that its first field announces. 0
         // is the calling thread, the last argument a set of no flags.
@@ -41,46 +41,46 @@ impl Attributes {
     }
 
     /// Whether the thread goes before all ordinary ones.
-    pub(crate) fn is_real_time(&self) -> bool {
+    pub fn is_real_time(&self) -> bool {
         is_real_time(self.policy)
     }
 
     /// The slice in nanoseconds, of a thread that shares its processor by EEVDF (`SCHED_OTHER` and
     /// `SCHED_BATCH`) on a kernel that lets it choose.
-    pub(crate) fn slice(&self) -> Option<u64> {
+    pub fn slice(&self) -> Option<u64> {
         (self.is_fair() && self.runtime > 0).then_some(self.runtime)
     }
 
     /// Whether it is of a class that shares its processor by EEVDF and may have slices.
-    pub(crate) fn is_fair(&self) -> bool {
+    pub fn is_fair(&self) -> bool {
         [libc::SCHED_OTHER, libc::SCHED_BATCH].into_iter().any(|class| class as u32 == self.policy)
     }
 
     /// The same with another slice in nanoseconds; zero asks for the system's.
-    pub(crate) fn with_slice(self, nanos: u64) -> Self {
+    pub fn with_slice(self, nanos: u64) -> Self {
         Attributes { runtime: nanos, ..self }
     }
 
     /// The same thread, first in, first out, at the lowest priority of its class.
-    pub(crate) fn first_in_first_out(self) -> Self {
+    pub fn first_in_first_out(self) -> Self {
         Attributes { policy: libc::SCHED_FIFO as u32, priority: 1, runtime: 0, ..self }
     }
 
     /// The same thread, run when nobody else wants to.
     #[cfg(test)]
-    pub(crate) fn idle(self) -> Self {
+    pub fn idle(self) -> Self {
         Attributes { policy: libc::SCHED_IDLE as u32, runtime: 0, ..self }
     }
 
     /// The same thread, less favoured by `more`.
     #[cfg(test)]
-    pub(crate) fn nicer(self, more: i32) -> Self {
+    pub fn nicer(self, more: i32) -> Self {
         Attributes { nice: (self.nice + more).min(19), ..self }
     }
 }
 
 /// The class of the calling thread alone, which sandboxes tell that do not know the record.
-pub(crate) fn policy() -> io::Result<u32> {
+pub fn policy() -> io::Result<u32> {
     // SAFETY: 0 is the calling thread; no memory is involved. The C library's function of this name is
     // a stub in musl.
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
@@ -92,7 +92,7 @@ pub(crate) fn policy() -> io::Result<u32> {
 
 /// Whether threads of this class go before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`,
 /// `SCHED_DEADLINE`.
-pub(crate) fn is_real_time(policy: u32) -> bool {
+pub fn is_real_time(policy: u32) -> bool {
     [libc::SCHED_FIFO, libc::SCHED_RR, SCHED_DEADLINE].into_iter().any(|class| class as u32 == policy)
 }
 

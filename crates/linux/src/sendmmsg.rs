@@ -24,7 +24,7 @@ use super::recvmmsg::empty_header;
 use super::sockaddr::AddressBuffer;
 
 /// The ring. Pointers between its vectors are made for each call and mean nothing afterwards.
-pub(crate) struct SendBuffers {
+pub struct SendBuffers {
     /// One for each send of a call, from the front on; so are the control buffers.
     headers: Vec<libc::mmsghdr>,
     controls: Vec<ControlBuffer>,
@@ -60,7 +60,7 @@ impl Order {
 
 impl SendBuffers {
     /// Room for `capacity` datagrams of at most `max_datagram` bytes each; both at least one.
-    pub(crate) fn new(capacity: usize, max_datagram: usize) -> Self {
+    pub fn new(capacity: usize, max_datagram: usize) -> Self {
         Self {
             headers: vec![empty_header(); capacity],
             controls: vec![ControlBuffer::EMPTY; capacity],
@@ -78,7 +78,7 @@ impl SendBuffers {
     /// # Panics
     ///
     /// If it has not.
-    pub(crate) fn push(&mut self, payload: &[u8], to: Option<SocketAddr>, release: Option<Timestamp>) {
+    pub fn push(&mut self, payload: &[u8], to: Option<SocketAddr>, release: Option<Timestamp>) {
         assert!(self.waiting < self.capacity() && payload.len() <= self.max_datagram);
         let slot = (self.first + self.waiting) % self.capacity();
         self.payload[slot * self.max_datagram..][..payload.len()].copy_from_slice(payload);
@@ -92,7 +92,7 @@ impl SendBuffers {
     /// Offers the longest contiguous run of waiting datagrams to the kernel, those that are alike as
     /// segments of one send if it may `join` them. Without an error it took at least one, if one was
     /// waiting.
-    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, most: usize, join: bool) -> Result<Taken, Refused> {
+    pub fn send(&mut self, socket: BorrowedFd<'_>, most: usize, join: bool) -> Result<Taken, Refused> {
         let (sends, offered) = self.connect(most, join);
         let run = &mut self.headers[..sends];
         let (headers, length) = (run.as_mut_ptr(), run.len() as libc::c_uint);
@@ -164,7 +164,7 @@ impl SendBuffers {
     }
 
     /// Forgets the first `count` waiting datagrams.
-    pub(crate) fn discard(&mut self, count: usize) {
+    pub fn discard(&mut self, count: usize) {
         let count = count.min(self.waiting);
         self.waiting -= count;
         // An empty ring starts over, which makes the next run the longest possible.
@@ -172,34 +172,34 @@ impl SendBuffers {
     }
 
     /// How many datagrams wait.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.waiting
     }
 
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.headers.len()
     }
 
-    pub(crate) fn max_datagram(&self) -> usize {
+    pub fn max_datagram(&self) -> usize {
         self.max_datagram
     }
 }
 
 /// What the kernel took of a run, in datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) taken: usize,
-    pub(crate) offered: usize,
+pub struct Taken {
+    pub taken: usize,
+    pub offered: usize,
     /// Of those that were taken, how many were segments of a longer send.
-    pub(crate) segments: usize,
+    pub segments: usize,
 }
 
 /// Why it took nothing.
 #[derive(Debug)]
-pub(crate) struct Refused {
-    pub(crate) error: io::Error,
+pub struct Refused {
+    pub error: io::Error,
     /// The send that met the error had several datagrams.
-    pub(crate) joined: bool,
+    pub joined: bool,
 }
 
 fn datagrams(header: &libc::mmsghdr) -> usize {

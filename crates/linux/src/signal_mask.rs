@@ -11,6 +11,7 @@ use std::{fmt, io, ptr};
 /// to one of them.
 ///
 /// ```
+/// # use softtimers_linux as softtimers;
 /// use softtimers::HeldSignals;
 ///
 /// let held = HeldSignals::hold(&[15])?; // SIGTERM

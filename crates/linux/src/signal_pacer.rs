@@ -28,10 +28,10 @@ use std::time::Duration;
 
 use softtimers_core::{Clock, Idle, RateClock, Timestamp, Wait};
 
-use super::posix_timer::{Hook, Id, SignalTimer};
-use super::sockopt;
 use crate::clock::Monotonic;
-use crate::udp::{Retries, UdpSocket, is_about_an_earlier_datagram};
+use crate::posix_timer::{Hook, Id, SignalTimer};
+use crate::retries::{Retries, is_about_an_earlier_datagram};
+use crate::sockopt;
 use ring::Ring;
 
 /// A flow of datagrams sent from a signal handler on the thread that started it; at most one a thread,
@@ -43,9 +43,12 @@ use ring::Ring;
 /// full, the flow waits.
 ///
 /// ```
+/// use std::net::UdpSocket;
 /// use std::time::Duration;
-/// use softtimers::signal_timer::{Course, SignalPacer, Stamps};
-/// use softtimers::{Clock, Monotonic, PaceConfig, Rate, RateClock, UdpSocket};
+///
+/// use softtimers_core::{Clock, PaceConfig, Rate, RateClock};
+/// use softtimers_linux::clock::Monotonic;
+/// use softtimers_linux::signal_timer::{Course, SignalPacer, Stamps};
 ///
 /// let (sender, receiver) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
 /// sender.connect(receiver.local_addr()?)?;
@@ -108,8 +111,8 @@ pub enum Ticks {
     OneShot,
     /// At every interval of the clock's rate. Each signal that comes sends one datagram, whatever is due;
     /// a tick that expires while another one's signal is pending is lost ([`SignalCounts::overruns`]). Give
-    /// it a clock of [`Strategy::FixedSeries`](crate::Strategy::FixedSeries) and
-    /// [`CatchUp::NONE`](crate::CatchUp::NONE), whose places are those of the ticks; what it forfeits is lost.
+    /// it a clock of [`Strategy::FixedSeries`](softtimers_core::Strategy::FixedSeries) and
+    /// [`CatchUp::NONE`](softtimers_core::CatchUp::NONE), whose places are those of the ticks; what it forfeits is lost.
     Periodic,
 }
 
@@ -146,7 +149,7 @@ impl SignalPacer {
     /// # Errors
     /// `InvalidInput` if a stamp does not fit the packet, or the interval of periodic ticks is zero; else as [`SignalTimer::new`].
     pub fn start(
-        socket: &UdpSocket,
+        socket: &impl AsFd,
         packet: Vec<u8>,
         stamps: Stamps,
         mut clock: RateClock,
@@ -159,7 +162,7 @@ impl SignalPacer {
                 format!("{stamps:?}: a stamp of 8 bytes does not fit {} bytes", packet.len()),
             ));
         }
-        let socket = socket.as_ref().try_clone()?.into();
+        let socket = socket.as_fd().try_clone_to_owned()?;
         let interval = clock.rate().interval();
         // The first reading of a process finds out how clocks are read, which no handler may.
         let _ = Monotonic.now();

@@ -14,13 +14,13 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 /// Room for an internet address.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(crate) struct AddressBuffer(pub(crate) [u8; V6]);
+pub struct AddressBuffer(pub [u8; V6]);
 
 impl AddressBuffer {
-    pub(crate) const EMPTY: Self = Self([0; V6]);
+    pub const EMPTY: Self = Self([0; V6]);
 
     /// Writes `address`; returns how many bytes it takes.
-    pub(crate) fn encode(&mut self, address: SocketAddr) -> usize {
+    pub fn encode(&mut self, address: SocketAddr) -> usize {
         let bytes = &mut self.0;
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
         match address {
@@ -42,7 +42,7 @@ impl AddressBuffer {
 }
 
 /// The address in the bytes the kernel wrote; `None` if they hold no internet address.
-pub(crate) fn decode(bytes: &[u8]) -> Option<SocketAddr> {
+pub fn decode(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(*bytes.first_chunk()?);
     let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
     match family {

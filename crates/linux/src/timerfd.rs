@@ -16,19 +16,19 @@ use super::timespec;
 
 /// A timer; readable from its expiry until it is drained, armed anew or disarmed.
 #[derive(Debug)]
-pub(crate) struct TimerFd {
+pub struct TimerFd {
     fd: OwnedFd,
 }
 
 impl TimerFd {
     /// A disarmed timer, close-on-exec and non-blocking.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         Ok(Self { fd: timerfd_create(TimerfdClockId::Monotonic, flags)? })
     }
 
     /// Fires once, at `due`: at once if that is past. Replaces what was armed.
-    pub(crate) fn arm_at(&self, due: Timestamp) -> io::Result<()> {
+    pub fn arm_at(&self, due: Timestamp) -> io::Result<()> {
         self.set(due, Duration::ZERO)
     }
 
@@ -37,7 +37,7 @@ impl TimerFd {
     /// # Errors
     ///
     /// `InvalidInput` if `period` is zero.
-    pub(crate) fn arm_periodic(&self, first: Timestamp, period: Duration) -> io::Result<()> {
+    pub fn arm_periodic(&self, first: Timestamp, period: Duration) -> io::Result<()> {
         if period.is_zero() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -48,12 +48,12 @@ impl TimerFd {
     }
 
     /// Never fires, and is no longer readable.
-    pub(crate) fn disarm(&self) -> io::Result<()> {
+    pub fn disarm(&self) -> io::Result<()> {
         self.settime(Duration::ZERO, Duration::ZERO)
     }
 
     /// How often the timer has expired since it was armed or last drained; zero if it has not.
-    pub(crate) fn drain(&self) -> io::Result<u64> {
+    pub fn drain(&self) -> io::Result<u64> {
         let mut expirations = [0; size_of::<u64>()];
         match rustix::io::read(&self.fd, &mut expirations) {
             Ok(_) => Ok(u64::from_ne_bytes(expirations)),
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Monotonic;
-    use crate::sys::wait::wait_readable;
+    use crate::wait::wait_readable;
 
     fn fires(timer: &TimerFd, within: Duration) -> bool {
         wait_readable(timer.as_fd(), Some(within)).unwrap()

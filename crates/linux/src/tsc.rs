@@ -8,14 +8,14 @@ use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readabilit
 
 /// The counter of a thread that may read it.
 #[derive(Debug)]
-pub(crate) struct TimeStampCounter {
+pub struct TimeStampCounter {
     /// The permission belongs to a thread: stays on the one that was asked.
     _thread: PhantomData<*const ()>,
 }
 
 impl TimeStampCounter {
     /// The counter, or `None` if `PR_SET_TSC` makes reading it a SIGSEGV in this thread.
-    pub(crate) fn of_this_thread() -> io::Result<Option<Self>> {
+    pub fn of_this_thread() -> io::Result<Option<Self>> {
         let permitted = time_stamp_counter_readability()? == TimeStampCounterReadability::Readable;
         Ok(permitted.then_some(TimeStampCounter { _thread: PhantomData }))
     }
@@ -23,7 +23,7 @@ impl TimeStampCounter {
     /// `rdtsc` without a fence: it may be executed some ten nanoseconds before the loads that precede
     /// it, or after ones that follow.
     #[inline]
-    pub(crate) fn ticks(&self) -> u64 {
+    pub fn ticks(&self) -> u64 {
         // SAFETY: every x86-64 processor has the instruction. It touches no memory; where it is not
         // permitted it faults, and this value exists only in a thread where it was.
         unsafe { std::arch::x86_64::_rdtsc() }
@@ -31,7 +31,7 @@ impl TimeStampCounter {
 
     /// `rdtsc` after all that precedes it, at twice the cost.
     #[inline]
-    pub(crate) fn ticks_in_order(&self) -> u64 {
+    pub fn ticks_in_order(&self) -> u64 {
         #[allow(unused_unsafe, reason = "it is safe to call from some version of Rust on")]
         // SAFETY: every x86-64 processor has the instruction; it only waits.
         unsafe {
@@ -42,7 +42,7 @@ impl TimeStampCounter {
 }
 
 /// Whether the counter has one rate in all states of power and speed: CPUID 0x8000_0007, EDX bit 8.
-pub(crate) fn is_invariant() -> bool {
+pub fn is_invariant() -> bool {
     cpuid(0x8000_0000)[0] >= POWER_MANAGEMENT && cpuid(POWER_MANAGEMENT)[3] & (1 << 8) != 0
 }
 

@@ -14,7 +14,7 @@ use super::mapping::Mapping;
 
 /// Submits a no-operation tagged `tag` on a ring of its own; returns the tag and the result of its
 /// completion, if there is one when the submission returns, as the kernel does it.
-pub(crate) fn nop(tag: u64) -> io::Result<Option<(u64, i32)>> {
+pub fn nop(tag: u64) -> io::Result<Option<(u64, i32)>> {
     let mut params = io_uring_params::default();
     // SAFETY: the parameters are zero, so they name no other ring's descriptor.
     let ring: OwnedFd = unsafe { io_uring_setup(1, &mut params) }?;

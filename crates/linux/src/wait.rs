@@ -19,7 +19,7 @@ use crate::clock::Monotonic;
 ///
 /// "Not readable" is no promise that the time has passed: look at the clock. The kernel may round the
 /// time-out up by the thread's timer slack; it never rounds down.
-pub(crate) fn wait_readable(source: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
+pub fn wait_readable(source: BorrowedFd<'_>, timeout: Option<Duration>) -> io::Result<bool> {
     let mut readable = false;
     in_stages(Monotonic, timeout, |stage| match ready_within(source, stage)? {
         Some(false) => Ok(Ended::RanOut),
@@ -50,7 +50,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Monotonic;
-    use crate::sys::timerfd::TimerFd;
+    use crate::timerfd::TimerFd;
 
     #[test]
     fn readable_is_told_from_not() {

@@ -6,8 +6,8 @@
 //!         to send ──▶ └────────┘ ──▶ completed
 //! ```
 
-pub(crate) mod ring;
-pub(crate) mod umem;
+pub mod ring;
+pub mod umem;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,17 +31,17 @@ use umem::Umem;
 
 /// A socket with its four rings.
 #[derive(Debug)]
-pub(crate) struct XdpSocket {
-    pub(crate) fd: OwnedFd,
-    pub(crate) fill: Producer<u64>,
-    pub(crate) received: Consumer<Descriptor>,
-    pub(crate) to_send: Producer<Descriptor>,
-    pub(crate) completed: Consumer<u64>,
+pub struct XdpSocket {
+    pub fd: OwnedFd,
+    pub fill: Producer<u64>,
+    pub received: Consumer<Descriptor>,
+    pub to_send: Producer<Descriptor>,
+    pub completed: Consumer<u64>,
 }
 
 impl XdpSocket {
     /// With rings of `entries` each, a power of two; not yet bound.
-    pub(crate) fn new(entries: u32) -> io::Result<Self> {
+    pub fn new(entries: u32) -> io::Result<Self> {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None::<Protocol>)?;
         sockopt::set_xdp_umem_fill_ring_size(&fd, entries)?;
         sockopt::set_xdp_umem_completion_ring_size(&fd, entries)?;
@@ -64,7 +64,7 @@ impl XdpSocket {
     }
 
     /// Gives it this memory. The kernel keeps the pages as long as there is a socket that uses them.
-    pub(crate) fn register(&self, umem: &Umem) -> io::Result<()> {
+    pub fn register(&self, umem: &Umem) -> io::Result<()> {
         let memory = XdpUmemReg {
             addr: umem.address(),
             len: umem.len() as u64,
@@ -77,13 +77,13 @@ impl XdpSocket {
     }
 
     /// Binds it to a queue of an interface, in the mode that every driver can, with its own memory.
-    pub(crate) fn bind_copying(&self, interface: u32, queue: u32) -> io::Result<()> {
+    pub fn bind_copying(&self, interface: u32, queue: u32) -> io::Result<()> {
         let flags = SocketAddrXdpFlags::XDP_COPY | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
         self.bind(&SocketAddrXdp::new(flags, interface, queue))
     }
 
     /// Binds it to another queue or interface, with the memory and in the mode of `first`.
-    pub(crate) fn bind_sharing(&self, first: BorrowedFd<'_>, interface: u32, queue: u32) -> io::Result<()> {
+    pub fn bind_sharing(&self, first: BorrowedFd<'_>, interface: u32, queue: u32) -> io::Result<()> {
         let addr = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_SHARED_UMEM, interface, queue);
         self.bind(&SocketAddrXdpWithSharedUmem { addr, shared_umem_fd: first })
     }
@@ -100,18 +100,18 @@ impl AsFd for XdpSocket {
 }
 
 /// Has one wake-up send as many frames as this (Linux 6.17; before, 32).
-pub(crate) fn set_send_budget(socket: BorrowedFd<'_>, frames: u32) -> io::Result<()> {
+pub fn set_send_budget(socket: BorrowedFd<'_>, frames: u32) -> io::Result<()> {
     set_number(socket, libc::SOL_XDP, XDP_MAX_TX_SKB_BUDGET, frames as i32)
 }
 
 /// Has the kernel send what is in the ring.
-pub(crate) fn wake_sender(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn wake_sender(socket: BorrowedFd<'_>) -> io::Result<()> {
     send(socket, &[], SendFlags::DONTWAIT)?;
     Ok(())
 }
 
 /// Has the kernel look for chunks to be filled.
-pub(crate) fn wake_receiver(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub fn wake_receiver(socket: BorrowedFd<'_>) -> io::Result<()> {
     match recv(socket, &mut [0; 0], RecvFlags::DONTWAIT) {
         Ok(_) | Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::NETDOWN | Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
@@ -119,7 +119,7 @@ pub(crate) fn wake_receiver(socket: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// What it has dropped.
-pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<XdpStatistics> {
+pub fn statistics(socket: BorrowedFd<'_>) -> io::Result<XdpStatistics> {
     Ok(sockopt::xdp_statistics(socket)?)
 }
 

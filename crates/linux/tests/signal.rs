@@ -1,10 +1,12 @@
 //! A signal timer leaves the process as it found it. Alone in its file, for the handler belongs to the
 //! whole process.
 
+use std::net::UdpSocket;
 use std::time::Duration;
 
-use softtimers::signal_timer::{Course, SignalPacer, SignalTimer, Stamps};
-use softtimers::{Clock, Monotonic, PaceConfig, Rate, RateClock, Timestamp, UdpSocket};
+use softtimers_core::{Clock, PaceConfig, Rate, RateClock, Timestamp};
+use softtimers_linux::clock::Monotonic;
+use softtimers_linux::signal_timer::{Course, SignalPacer, SignalTimer, Stamps};
 
 /// The signals that this process handles and those that this thread blocks, as the kernel has them.
 fn signals() -> [String; 2] {

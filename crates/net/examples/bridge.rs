@@ -16,9 +16,9 @@ use std::error::Error;
 use std::thread;
 use std::time::Duration;
 
-use softtimers::packet::Interface;
+use softtimers_net::packet::Interface;
 use softtimers::poll::{DelayBound, DelayBoundConfig, SourceConfig};
-use softtimers::poller::{PacketConfig, PacketDevice, Poller, Spread};
+use softtimers_net::poller::{PacketConfig, PacketDevice, Poller, Spread};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
 
 fn main() -> Result<(), Box<dyn Error>> {

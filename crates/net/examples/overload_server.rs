@@ -1,6 +1,6 @@
 //! A UDP server with workers, a timer each 20 ms, and more packets than it can handle.
 //!
-//! `cargo run --release -p softtimers --example overload_server` floods itself for a second as a poller, and then
+//! `cargo run --release -p softtimers-net --example overload_server` floods itself for a second as a poller, and then
 //! as the loop that receives all there is before it does anything else. Both have the same worker on the same
 //! processor and the same queue of 256 before it.
 //!
@@ -18,8 +18,8 @@ use std::time::Duration;
 use std::{hint, io, thread};
 
 use softtimers::poll::{DelayBound, DelayBoundConfig, FeedbackConfig, Preset, SourceConfig};
-use softtimers::poller::{Gauge, Poller, UdpDevice};
-use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_net::poller::{Gauge, Poller, UdpDevice};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use flood::{TICK, Ticks, flood};

@@ -1,6 +1,6 @@
 //! What each policy costs and how long packets wait under it, at a low, a medium and a high rate.
 //!
-//! `cargo run --release -p softtimers --example receive_policies` sends to itself, paced, a quarter
+//! `cargo run --release -p softtimers-net --example receive_policies` sends to itself, paced, a quarter
 //! of a second each; `-- 2` makes it two seconds. Latency is
 //! from the kernel's receive time to the handler; a wake-up is a sleep that a packet ended.
 
@@ -15,8 +15,8 @@ use softtimers::late::cpu_time;
 use softtimers::poll::{
     DelayBound, DelayBoundConfig, Hip, HipConfig, Interrupts, Policy, Preset, SourceConfig, SpinThenBlock,
 };
-use softtimers::poller::{Poller, UdpDevice};
-use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_net::poller::{Poller, UdpDevice};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{
     Clock, Config, EventLoop, Happening, Histogram, LoopConfig, Monotonic, PaceConfig, Rate, RateClock,
     Slack, SoftTimers,

@@ -7,7 +7,7 @@
 //!      └──── shut ◀── Gauge ◀──┘ three quarters full; open again at one quarter
 //! ```
 //!
-//! `cargo run --release -p softtimers --example thread_pool_server` floods itself for a second; with `-- --naive` it shows
+//! `cargo run --release -p softtimers-net --example thread_pool_server` floods itself for a second; with `-- --naive` it shows
 //! beside what a loop does that receives all there is and drops what the pool's queue has no room for. A number is how
 //! many workers there are, 2 if none is given.
 
@@ -22,8 +22,8 @@ use std::{env, hint, io, thread};
 
 use softtimers::late::cpu_time;
 use softtimers::poll::{DelayBound, DelayBoundConfig, FeedbackConfig, Preset, SourceConfig};
-use softtimers::poller::{Gauge, Poller, UdpDevice};
-use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_net::poller::{Gauge, Poller, UdpDevice};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{Clock, Monotonic};
 
 use flood::{TICK, Ticks, flood};

@@ -12,7 +12,7 @@
 //! So nothing needs to be switched off at the interface, and nothing to be restored.
 //!
 //! ```no_run
-//! use softtimers::packet::{FrameBatch, FrameReceiver, Interface};
+//! use softtimers_net::packet::{FrameBatch, FrameReceiver, Interface};
 //!
 //! let receiver = FrameReceiver::on(&Interface::named("eth0")?)?;
 //! let mut batch = FrameBatch::new(64);
@@ -24,6 +24,7 @@
 //! ```
 
 mod filter;
+#[cfg(feature = "xdp")]
 mod generator;
 mod interface;
 mod offload;
@@ -37,6 +38,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{SendFlags, send};
 
 pub use filter::Filter;
+#[cfg(feature = "xdp")]
 pub use generator::{Generated, Generator, GeneratorConfig};
 pub use interface::Interface;
 pub use offload::{Offload, Segments};
@@ -44,7 +46,7 @@ pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};
 pub use watch::{InterfaceChange, InterfaceWatch};
 pub use wire::{Unsplit, complete_ipv4_checksum};
 
-use crate::sys::packet;
+use softtimers_linux::packet;
 
 /// Sends frames out of one interface. It never receives any.
 #[derive(Debug)]

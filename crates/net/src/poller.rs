@@ -21,9 +21,9 @@
 //! ```
 //! use std::time::Duration;
 //! use softtimers::poll::{DelayBound, DelayBoundConfig, SourceConfig};
-//! use softtimers::poller::{Poller, UdpDevice};
-//! use softtimers::udp::UdpSocket;
 //! use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
+//! use softtimers_net::poller::{Poller, UdpDevice};
+//! use softtimers_net::udp::UdpSocket;
 //!
 //! let socket = UdpSocket::bind("127.0.0.1:0")?;
 //! let address = socket.local_addr()?;
@@ -67,15 +67,18 @@
 mod cpu;
 mod device;
 mod devices;
+#[cfg(feature = "packet")]
 mod frame;
 mod gauge;
 mod host;
 mod outputs;
+#[cfg(feature = "packet")]
 pub mod packet;
 mod queues;
 pub mod simulated;
 mod udp;
 mod watchdog;
+#[cfg(feature = "xdp")]
 pub(crate) mod xdp;
 
 use std::io;
@@ -90,15 +93,18 @@ use softtimers_core::poll::{
 
 pub use device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
 pub use devices::Devices;
+#[cfg(feature = "packet")]
 pub use frame::FrameInfo;
 pub use gauge::Gauge;
 pub use host::{Host, Linux, Woken};
 pub use outputs::Outputs;
+#[cfg(feature = "packet")]
 pub use packet::{PacketConfig, PacketDevice, PacketOutput, Spread};
 pub use udp::{UdpDevice, UdpOutput};
+#[cfg(feature = "xdp")]
 pub use xdp::{XdpConfig, XdpDevice, XdpOutput};
 
-use crate::event_loop::Token;
+use softtimers::Token;
 use cpu::Cpu;
 use devices::Place;
 use queues::Queue;

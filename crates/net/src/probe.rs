@@ -19,7 +19,7 @@
 //! process is killed.
 //!
 //! ```
-//! use softtimers::probe::Feature;
+//! use softtimers_net::probe::Feature;
 //!
 //! let finding = Feature::Gso.probe();
 //! println!("{} {}: {}", finding.feature, if finding.works { "works" } else { "does not work" }, finding.how);
@@ -28,10 +28,12 @@
 
 mod datagrams;
 mod departure;
-pub(crate) mod network;
 mod packets;
+mod pair;
 mod programs;
 mod release;
+#[cfg(feature = "xdp")]
+mod rings;
 mod slice;
 mod triggers;
 mod waits;
@@ -42,9 +44,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::Duration;
 
-use rustix::io::Errno;
-
-use crate::sys::namespace;
+use softtimers_linux::namespace;
 
 pub use release::release_times;
 
@@ -203,7 +203,10 @@ impl Feature {
             Feature::SoTxtime => departure::so_txtime(),
             Feature::BusyPoll => datagrams::busy_poll(),
             Feature::AfPacket => packets::af_packet(),
-            Feature::AfXdp => packets::af_xdp(),
+            #[cfg(feature = "xdp")]
+            Feature::AfXdp => rings::af_xdp(),
+            #[cfg(not(feature = "xdp"))]
+            Feature::AfXdp => Err("this program was built without it (softtimers-net, feature xdp)".to_owned()),
             Feature::Bpf => programs::socket_filter(),
             Feature::Netem => departure::netem(),
             Feature::Slice => slice::slice(),
@@ -224,30 +227,6 @@ impl fmt::Display for Feature {
 /// How it worked, or why it did not.
 type Outcome = Result<String, String>;
 
-/// An error as the end of a sentence that says what was tried.
-pub(crate) trait Trying<T> {
-    /// `{what}: {error}`.
-    fn trying(self, what: &str) -> Result<T, String>;
-
-    /// The same, and for a refusal the capability it takes.
-    fn needing(self, capability: &str, what: &str) -> Result<T, String>;
-}
-
-impl<T, E: Into<io::Error>> Trying<T> for Result<T, E> {
-    fn trying(self, what: &str) -> Result<T, String> {
-        self.map_err(|error| format!("{what}: {}", in_words(&error.into())))
-    }
-
-    fn needing(self, capability: &str, what: &str) -> Result<T, String> {
-        self.map_err(|error| {
-            let error = error.into();
-            let refused = matches!(Errno::from_io_error(&error), Some(Errno::PERM | Errno::ACCESS));
-            let needs = if refused { format!(", needs {capability}") } else { String::new() };
-            format!("{what}: {}{needs}", in_words(&error))
-        })
-    }
-}
-
 /// A time in words; more digits say nothing about one sample.
 fn shown(time: Duration) -> String {
     if time < Duration::from_millis(10) {
@@ -255,10 +234,4 @@ fn shown(time: Duration) -> String {
     } else {
         format!("{} ms", time.as_millis())
     }
-}
-
-/// The system's words without the number after them.
-fn in_words(error: &io::Error) -> String {
-    let words = error.to_string();
-    words.split(" (os error").next().unwrap_or_default().to_lowercase()
 }

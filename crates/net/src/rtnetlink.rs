@@ -11,14 +11,25 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use softtimers_linux::namespace;
+use softtimers_linux::wait::wait_readable;
+
 pub(crate) use notices::{Notice, Notices};
 use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{recv, send, socket_with};
 
-use crate::probe::Trying;
-use crate::sys::wait::wait_readable;
+use crate::trying::Trying;
+
+/// Moves the calling thread into an empty network, whose loopback is up.
+pub(crate) fn enter_empty_network() -> Result<(), String> {
+    namespace::unshare_network().needing("CAP_SYS_ADMIN", "a network namespace to try it in")?;
+    set_up(LOOPBACK)
+}
+
+/// The index of `lo`, in every network.
+pub(crate) const LOOPBACK: u32 = 1;
 
 /// Switches an interface on.
 pub(crate) fn set_up(interface: u32) -> Result<(), String> {
@@ -327,7 +338,6 @@ const MOST_PARTS: usize = 1_000;
 mod tests {
 
     use super::*;
-    use crate::probe::network;
 
     #[test]
     fn attributes_are_found_and_cut_ones_are_not() {
@@ -343,10 +353,10 @@ mod tests {
 
     #[test]
     fn loopback_is_described() {
-        let loopback = link(network::LOOPBACK).unwrap();
+        let loopback = link(LOOPBACK).unwrap();
         assert_eq!((loopback.kind, loopback.master), (libc::ARPHRD_LOOPBACK, None));
-        assert_eq!(has_default_route(network::LOOPBACK), Ok(false));
-        let addresses = addresses(network::LOOPBACK).unwrap();
+        assert_eq!(has_default_route(LOOPBACK), Ok(false));
+        let addresses = addresses(LOOPBACK).unwrap();
         assert!(!loopback.is_up || addresses.iter().any(IpAddr::is_loopback), "{addresses:?}");
         assert!(link(u32::MAX / 2).is_err());
     }
@@ -360,11 +370,11 @@ mod tests {
     #[test]
     fn a_queue_that_is_added_is_found() {
         let inside = std::thread::spawn(|| {
-            network::enter_empty()?;
-            let unknown = add_queue(network::LOOPBACK, "sundial", &[]);
+            enter_empty_network()?;
+            let unknown = add_queue(LOOPBACK, "sundial", &[]);
             assert_eq!(unknown, Err("this kernel has no sundial".to_owned()));
             assert_eq!(interfaces_with(&["pfifo"]), Ok(vec![]));
-            add_queue(network::LOOPBACK, "pfifo", &10u32.to_ne_bytes())?;
+            add_queue(LOOPBACK, "pfifo", &10u32.to_ne_bytes())?;
             assert_eq!(interfaces_with(&["fq", "pfifo"]), Ok(vec!["lo".to_owned()]));
             Ok::<(), String>(())
         });

@@ -22,7 +22,7 @@
 //! | buffer of the [`RecvBatch`] too short | [`Datagram::truncated`] |
 //!
 //! ```
-//! use softtimers::udp::{RecvBatch, SendBatch, UdpSocket};
+//! use softtimers_net::udp::{RecvBatch, SendBatch, UdpSocket};
 //!
 //! let receiver = UdpSocket::bind("127.0.0.1:0")?;
 //! receiver.set_timestamps(true)?;
@@ -49,7 +49,6 @@
 //! [`report_queue_drops`]: UdpSocket::report_queue_drops
 
 mod recv;
-mod retries;
 mod send;
 
 use std::io;
@@ -57,10 +56,10 @@ use std::net::{self, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 pub use recv::{Datagram, Datagrams, RecvBatch};
-pub use retries::Retries;
-pub use send::{PushError, Segmentation, SendBatch, SendOutcome, Stopped, is_about_an_earlier_datagram};
+pub use send::{PushError, Segmentation, SendBatch, SendOutcome, Stopped};
+pub use softtimers_linux::retries::{Retries, is_about_an_earlier_datagram};
 
-use crate::sys::sockopt;
+use softtimers_linux::sockopt;
 
 /// A UDP socket that also sends and receives in batches.
 ///
@@ -247,7 +246,7 @@ impl UdpSocket {
     /// What the system says.
     ///
     /// ```
-    /// let socket = softtimers::udp::UdpSocket::bind("127.0.0.1:0")?;
+    /// let socket = softtimers_net::udp::UdpSocket::bind("127.0.0.1:0")?;
     /// let granted = socket.request_recv_buffer(64 * 1024)?;
     /// assert!(granted >= 64 * 1024);
     /// # Ok::<(), std::io::Error>(())

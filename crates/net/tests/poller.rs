@@ -30,8 +30,8 @@ use softtimers::poll::{
     FeedbackConfig, Hip, HipConfig, Interrupts, Policy, Preset, Quota, SourceConfig, SourceId, SourceStats,
     SpinThenBlock, Stage, Watchdog,
 };
-use softtimers::poller::simulated::{Costs, Machine, SimulatedDevice};
-use softtimers::poller::{Gauge, Outputs, Packet, Poller};
+use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
+use softtimers_net::poller::{Gauge, Outputs, Packet, Poller};
 use softtimers::{Clock, Config, ManualClock, Percent, Random, Slack, SoftTimers, Timestamp, TriggerState};
 
 use machine::Careless;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use softtimers::probe::{self, Feature};
+use softtimers_net::probe::{self, Feature};
 use softtimers::{Clock, Monotonic};
 
 #[test]

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use softtimers::clock::Monotonic;
-use softtimers::udp::{Datagram, RecvBatch, SendBatch, Stopped, UdpSocket};
+use softtimers_net::udp::{Datagram, RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers::{Clock, Timestamp};
 
 use network::{PATIENCE, TICK, departed, in_slow_network, slow_socket, wait_for_departures};

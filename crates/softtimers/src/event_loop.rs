@@ -25,11 +25,11 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use softtimers_core::{Fired, Idle, Polling, SoftTimers, Timestamp, TriggerState, Turn, Wait};
+use softtimers_linux::sched::{Slice, TimerSlack};
 
 use crate::clock::{LoopClock, Monotonic};
 use crate::epoll::{Epoll, Events, Waiting};
 use crate::idle::{Governor, HeldBack};
-use crate::sys::sched::{Slice, TimerSlack};
 
 /// Names a registered source; any number the program likes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

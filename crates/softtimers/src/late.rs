@@ -23,8 +23,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use softtimers_core::{Timestamp, TriggerState};
+
+pub use softtimers_linux::clock::cpu_time;
 
 /// What kept an event from running at its due time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -206,15 +207,6 @@ impl LateLog {
         }
         span
     }
-}
-
-/// What this thread has used of a processor so far. Interrupts that came meanwhile are charged to it, too.
-///
-/// # Cost
-/// A system call, 0.2 µs.
-pub fn cpu_time() -> Duration {
-    // The kernel has this clock for every thread, and its times are not negative.
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 impl Sample {

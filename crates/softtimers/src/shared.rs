@@ -206,7 +206,7 @@ impl<E> Shared<E> {
     /// # Errors
     /// None that a working kernel gives.
     pub fn wait(&mut self, longest: Duration) -> io::Result<()> {
-        if crate::sys::wait::wait_readable(self.descriptor.as_fd(), Some(longest))? {
+        if softtimers_linux::wait::wait_readable(self.descriptor.as_fd(), Some(longest))? {
             self.expired()?;
         }
         Ok(())

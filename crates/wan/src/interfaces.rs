@@ -7,7 +7,7 @@
 //!
 //! Every frame that arrives at one leaves by the other, addresses and all, so both sides think that they share a
 //! cable. What the kernel has joined or left undone is first made what it would have been on the wire
-//! ([`Frame::on_the_wire`](softtimers::packet::Frame::on_the_wire)): the path sees frames no longer than their
+//! ([`Frame::on_the_wire`](softtimers_net::packet::Frame::on_the_wire)): the path sees frames no longer than their
 //! sender's segments, and neither side needs its offloads switched off.
 //!
 //! Lengths count from the destination's address to the end of the payload. A check sequence, preamble and gap

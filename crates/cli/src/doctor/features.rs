@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
-use softtimers::probe::{self, Feature};
+use softtimers_net::probe::{self, Feature};
 
 use crate::args::ProbeFeatureArgs;
 use crate::child::Process;

@@ -16,8 +16,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use softtimers::poller::{Device, Drops, Left, Packet, Sent, Transmit, Turn, UdpDevice};
-use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
+use softtimers_net::poller::{Device, Drops, Left, Packet, Sent, Transmit, Turn, UdpDevice};
+use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_wan::udp::ClientId;
 

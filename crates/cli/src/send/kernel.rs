@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use softtimers::pace::{Ahead, Lead};
-use softtimers::probe;
+use softtimers_net::probe;
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use crate::failure::Failure;

@@ -14,11 +14,11 @@
 
 use std::os::fd::RawFd;
 
-use crate::sys::bpf::Instruction;
+use super::Instruction;
 
 /// A program that is being written.
 #[derive(Debug, Default)]
-pub(crate) struct Code {
+pub struct Code {
     instructions: Vec<Instruction>,
     /// Jumps, and where they lead to.
     jumps: Vec<(usize, Jump, &'static str)>,
@@ -36,18 +36,18 @@ struct Jump {
 
 impl Code {
     /// Adds an instruction.
-    pub(crate) fn op(&mut self, operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> &mut Self {
+    pub fn op(&mut self, operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> &mut Self {
         self.instructions.push(op(operation, to, from, offset, constant));
         self
     }
 
     /// Adds the two instructions that load what a descriptor stands for: [`MAP`] or [`MAP_VALUE`].
-    pub(crate) fn load_map(&mut self, to: u8, kind: u8, fd: RawFd) -> &mut Self {
+    pub fn load_map(&mut self, to: u8, kind: u8, fd: RawFd) -> &mut Self {
         self.op(SET_LONG, to, kind, 0, fd).op(0, 0, 0, 0, 0)
     }
 
     /// Adds a jump to a label.
-    pub(crate) fn jump(
+    pub fn jump(
         &mut self,
         operation: u8,
         to: u8,
@@ -60,7 +60,7 @@ impl Code {
     }
 
     /// The next instruction has this name.
-    pub(crate) fn label(&mut self, label: &'static str) -> &mut Self {
+    pub fn label(&mut self, label: &'static str) -> &mut Self {
         self.labels.push((label, self.instructions.len()));
         self
     }
@@ -69,7 +69,7 @@ impl Code {
     ///
     /// # Panics
     /// If a jump leads nowhere.
-    pub(crate) fn finish(mut self) -> Vec<Instruction> {
+    pub fn finish(mut self) -> Vec<Instruction> {
         for &(at, Jump { operation, to, from, constant }, label) in &self.jumps {
             let target = self.labels.iter().find(|&&(name, _)| name == label);
             let &(_, target) = target.unwrap_or_else(|| panic!("no label {label}"));
@@ -81,56 +81,56 @@ impl Code {
 }
 
 /// An instruction: operation, destination and source register, offset, constant.
-pub(crate) const fn op(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Instruction {
+pub const fn op(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Instruction {
     Instruction::new(operation, to, from, offset, constant)
 }
 
 /// `to = constant`, `to = from`.
-pub(crate) const SET: u8 = 0xb7;
-pub(crate) const COPY: u8 = 0xbf;
+pub const SET: u8 = 0xb7;
+pub const COPY: u8 = 0xbf;
 /// The first half of a load of 64 bits.
-pub(crate) const SET_LONG: u8 = 0x18;
+pub const SET_LONG: u8 = 0x18;
 /// `to = *(from + offset)`, of four bytes and of eight.
-pub(crate) const LOAD_WORD: u8 = 0x61;
-pub(crate) const LOAD_LONG: u8 = 0x79;
+pub const LOAD_WORD: u8 = 0x61;
+pub const LOAD_LONG: u8 = 0x79;
 /// `*(to + offset) = from`, and with a constant.
-pub(crate) const STORE_LONG: u8 = 0x7b;
-pub(crate) const STORE_CONSTANT_BYTE: u8 = 0x72;
-pub(crate) const STORE_CONSTANT_WORD: u8 = 0x62;
-pub(crate) const STORE_CONSTANT_LONG: u8 = 0x7a;
+pub const STORE_LONG: u8 = 0x7b;
+pub const STORE_CONSTANT_BYTE: u8 = 0x72;
+pub const STORE_CONSTANT_WORD: u8 = 0x62;
+pub const STORE_CONSTANT_LONG: u8 = 0x7a;
 /// `*(to + offset) += from`, of eight bytes, whoever else adds.
-pub(crate) const ADD_ATOMICALLY: u8 = 0xdb;
+pub const ADD_ATOMICALLY: u8 = 0xdb;
 /// `to += constant`, `to += from`, and so on.
-pub(crate) const ADD: u8 = 0x07;
-pub(crate) const ADD_REGISTER: u8 = 0x0f;
-pub(crate) const SUBTRACT_REGISTER: u8 = 0x1f;
-pub(crate) const MULTIPLY_REGISTER: u8 = 0x2f;
-pub(crate) const DIVIDE_REGISTER: u8 = 0x3f;
-pub(crate) const SHIFT_LEFT: u8 = 0x67;
-pub(crate) const SHIFT_RIGHT: u8 = 0x77;
+pub const ADD: u8 = 0x07;
+pub const ADD_REGISTER: u8 = 0x0f;
+pub const SUBTRACT_REGISTER: u8 = 0x1f;
+pub const MULTIPLY_REGISTER: u8 = 0x2f;
+pub const DIVIDE_REGISTER: u8 = 0x3f;
+pub const SHIFT_LEFT: u8 = 0x67;
+pub const SHIFT_RIGHT: u8 = 0x77;
 /// The bytes of `to` in the network's order; the constant says how many bits.
-pub(crate) const TO_BIG_ENDIAN: u8 = 0xdc;
+pub const TO_BIG_ENDIAN: u8 = 0xdc;
 /// Goes elsewhere if `to` and the constant or `from` compare so, as numbers without a sign.
-pub(crate) const SKIP_IF_EQUAL: u8 = 0x15;
-pub(crate) const SKIP_IF_GREATER: u8 = 0x25;
-pub(crate) const SKIP_IF_NOT_EQUAL: u8 = 0x55;
-pub(crate) const SKIP_IF_GREATER_REGISTER: u8 = 0x2d;
-pub(crate) const SKIP_IF_AT_LEAST_REGISTER: u8 = 0x3d;
-pub(crate) const CALL: u8 = 0x85;
-pub(crate) const EXIT: u8 = 0x95;
+pub const SKIP_IF_EQUAL: u8 = 0x15;
+pub const SKIP_IF_GREATER: u8 = 0x25;
+pub const SKIP_IF_NOT_EQUAL: u8 = 0x55;
+pub const SKIP_IF_GREATER_REGISTER: u8 = 0x2d;
+pub const SKIP_IF_AT_LEAST_REGISTER: u8 = 0x3d;
+pub const CALL: u8 = 0x85;
+pub const EXIT: u8 = 0x95;
 
 /// What the constant of [`SET_LONG`] stands for: a map, or the value of its first entry.
-pub(crate) const MAP: u8 = 1;
-pub(crate) const MAP_VALUE: u8 = 2;
+pub const MAP: u8 = 1;
+pub const MAP_VALUE: u8 = 2;
 
 /// Functions of the kernel.
-pub(crate) const KTIME_GET_NS: i32 = 5;
-pub(crate) const REDIRECT: i32 = 23;
-pub(crate) const REDIRECT_MAP: i32 = 51;
+pub const KTIME_GET_NS: i32 = 5;
+pub const REDIRECT: i32 = 23;
+pub const REDIRECT_MAP: i32 = 51;
 
 /// What an XDP program says: to be dropped, or elsewhere.
-pub(crate) const XDP_DROP: i32 = 1;
-pub(crate) const XDP_REDIRECT: i32 = 4;
+pub const XDP_DROP: i32 = 1;
+pub const XDP_REDIRECT: i32 = 4;
 
 #[cfg(test)]
 mod tests {

@@ -10,23 +10,23 @@ use softtimers_core::{Clock, Timestamp};
 
 /// A reading of a foreign clock, and of ours on both sides of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sandwich<T> {
-    pub(super) before: Timestamp,
-    pub(super) foreign: T,
+pub struct Sandwich<T> {
+    pub before: Timestamp,
+    pub foreign: T,
     /// Not less than `before`.
-    pub(super) after: Timestamp,
+    pub after: Timestamp,
 }
 
 impl<T> Sandwich<T> {
     #[inline]
-    pub(super) fn take(ours: &impl Clock, mut foreign: impl FnMut() -> T) -> Self {
+    pub fn take(ours: &impl Clock, mut foreign: impl FnMut() -> T) -> Self {
         let before = ours.now();
         let foreign = foreign();
         Self { before, foreign, after: ours.now().max(before) }
     }
 
     /// The tightest of `samples`; at least one is taken. The others were held up between two reads.
-    pub(super) fn tightest_of(samples: u32, ours: &impl Clock, mut foreign: impl FnMut() -> T) -> Self {
+    pub fn tightest_of(samples: u32, ours: &impl Clock, mut foreign: impl FnMut() -> T) -> Self {
         let mut tightest = Self::take(ours, &mut foreign);
         for _ in 1..samples {
             let sandwich = Self::take(ours, &mut foreign);
@@ -38,20 +38,20 @@ impl<T> Sandwich<T> {
     }
 
     /// Nanoseconds between the outer readings.
-    pub(super) fn width(&self) -> u64 {
+    pub fn width(&self) -> u64 {
         self.after.as_nanos() - self.before.as_nanos()
     }
 
     /// The best guess at the time of the foreign reading.
-    pub(super) fn middle(&self) -> Timestamp {
+    pub fn middle(&self) -> Timestamp {
         Timestamp::from_nanos(self.before.as_nanos() + self.width() / 2)
     }
 
     /// How wrong [`middle`](Self::middle) can be, in nanoseconds.
-    pub(super) fn error(&self) -> u64 {
+    pub fn error(&self) -> u64 {
         self.width().div_ceil(2)
     }
 }
 
 /// Sandwiches per measurement. The first ones run on cold caches; more than some ten rarely help.
-pub(super) const SAMPLES: u32 = 32;
+pub const SAMPLES: u32 = 32;

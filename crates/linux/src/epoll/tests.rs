@@ -8,8 +8,8 @@ use softtimers_core::{Clock, Timestamp};
 
 use super::*;
 use crate::clock::Monotonic;
-use crate::sys::sched::TimerSlack;
-use crate::sys::timerfd::TimerFd;
+use crate::sched::TimerSlack;
+use crate::timerfd::TimerFd;
 
 const BOTH: [Waiting; 2] = [Waiting::Pwait2, Waiting::Ppoll];
 

@@ -1,5 +1,7 @@
 //! The pacer beside a thread that computes, on real sockets.
 
+use std::net::UdpSocket;
+
 use softtimers_core::{CatchUp, PaceConfig, Rate, Strategy};
 
 use super::super::posix_timer::{raise_own, with_own_blocked};

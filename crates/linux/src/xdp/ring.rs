@@ -10,19 +10,19 @@
 
 use std::marker::PhantomData;
 
-use crate::sys::mapping::Mapping;
+use crate::mapping::Mapping;
 
 /// Where things are in a ring's memory, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
-    pub(crate) producer: usize,
-    pub(crate) consumer: usize,
-    pub(crate) flags: usize,
-    pub(crate) entries: usize,
+pub struct Layout {
+    pub producer: usize,
+    pub consumer: usize,
+    pub flags: usize,
+    pub entries: usize,
 }
 
 /// What a ring holds: whole words.
-pub(crate) trait Entry: Copy {
+pub trait Entry: Copy {
     const SIZE: usize;
     fn read(memory: &Mapping, at: usize) -> Self;
     fn write(self, memory: &Mapping, at: usize);
@@ -30,14 +30,14 @@ pub(crate) trait Entry: Copy {
 
 /// A frame in the shared memory: `struct xdp_desc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Descriptor {
-    pub(crate) address: u64,
-    pub(crate) length: u32,
+pub struct Descriptor {
+    pub address: u64,
+    pub length: u32,
 }
 
 /// The end of a ring that fills it.
 #[derive(Debug)]
-pub(crate) struct Producer<E> {
+pub struct Producer<E> {
     ring: Ring<E>,
     /// Written, and not all published perhaps.
     produced: u32,
@@ -47,7 +47,7 @@ pub(crate) struct Producer<E> {
 
 /// The end of a ring that empties it.
 #[derive(Debug)]
-pub(crate) struct Consumer<E> {
+pub struct Consumer<E> {
     ring: Ring<E>,
     /// Read, and not all released perhaps.
     consumed: u32,
@@ -65,7 +65,7 @@ struct Ring<E> {
 
 impl<E: Entry> Producer<E> {
     /// Of a ring of `size` entries, a power of two.
-    pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
+    pub fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
         let ring = Ring::new(memory, layout, size);
         let produced = ring.memory.load(layout.producer);
         let consumed = ring.memory.load(layout.consumer);
@@ -73,7 +73,7 @@ impl<E: Entry> Producer<E> {
     }
 
     /// Adds an entry, which the other side sees when it is [published](Self::publish); `false`: the ring is full.
-    pub(crate) fn push(&mut self, entry: E) -> bool {
+    pub fn push(&mut self, entry: E) -> bool {
         if self.outstanding() >= self.ring.size {
             self.consumed = self.ring.memory.load(self.ring.layout.consumer);
             if self.outstanding() >= self.ring.size {
@@ -86,18 +86,18 @@ impl<E: Entry> Producer<E> {
     }
 
     /// Shows the other side what was added.
-    pub(crate) fn publish(&mut self) {
+    pub fn publish(&mut self) {
         self.ring.memory.store(self.ring.layout.producer, self.produced);
     }
 
     /// How many entries the other side has not consumed yet; at most the ring's size.
-    pub(crate) fn waiting(&mut self) -> u32 {
+    pub fn waiting(&mut self) -> u32 {
         self.consumed = self.ring.memory.load(self.ring.layout.consumer);
         self.outstanding().min(self.ring.size)
     }
 
     /// Whether the other side wants to be woken to go on.
-    pub(crate) fn wants_wake_up(&self) -> bool {
+    pub fn wants_wake_up(&self) -> bool {
         self.ring.memory.load(self.ring.layout.flags) & NEED_WAKEUP != 0
     }
 
@@ -108,7 +108,7 @@ impl<E: Entry> Producer<E> {
 
 impl<E: Entry> Consumer<E> {
     /// Of a ring of `size` entries, a power of two.
-    pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
+    pub fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
         let ring = Ring::new(memory, layout, size);
         let produced = ring.memory.load(layout.producer);
         let consumed = ring.memory.load(layout.consumer);
@@ -116,7 +116,7 @@ impl<E: Entry> Consumer<E> {
     }
 
     /// The oldest entry. Its place is the other side's again when it is [released](Self::release).
-    pub(crate) fn pop(&mut self) -> Option<E> {
+    pub fn pop(&mut self) -> Option<E> {
         if self.produced == self.consumed && !self.look() {
             return None;
         }
@@ -126,12 +126,12 @@ impl<E: Entry> Consumer<E> {
     }
 
     /// Whether there is none.
-    pub(crate) fn is_empty(&mut self) -> bool {
+    pub fn is_empty(&mut self) -> bool {
         self.produced == self.consumed && !self.look()
     }
 
     /// Gives the places of what was taken back.
-    pub(crate) fn release(&mut self) {
+    pub fn release(&mut self) {
         self.ring.memory.store(self.ring.layout.consumer, self.consumed);
     }
 

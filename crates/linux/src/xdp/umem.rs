@@ -17,11 +17,11 @@ use std::io;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::sys::mapping::Mapping;
+use crate::mapping::Mapping;
 
 /// Memory for frames.
 #[derive(Debug)]
-pub(crate) struct Umem {
+pub struct Umem {
     memory: Mapping,
     chunk_size: usize,
     /// By chunk, who has it.
@@ -34,26 +34,26 @@ pub(crate) struct Umem {
 
 /// A chunk that is in nobody else's hands.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Chunk {
+pub struct Chunk {
     index: u32,
     brand: u32,
 }
 
 /// A ring that chunks are lent to. There is one each, so that only its owner gets them back.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Borrower {
+pub struct Borrower {
     number: u16,
     brand: u32,
 }
 
 /// A frame that was claimed while it was shown. There is one each, too.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Claim {
+pub struct Claim {
     chunk: u32,
     brand: u32,
     /// Where the frame begins in its chunk.
-    pub(crate) offset: u32,
-    pub(crate) length: u32,
+    pub offset: u32,
+    pub length: u32,
 }
 
 // SAFETY: the rings' counters are not in this memory, and its bytes are touched only by who holds a `Chunk`, of
@@ -62,7 +62,7 @@ unsafe impl Sync for Umem {}
 
 impl Umem {
     /// So many chunks, each of `chunk_size` bytes: a power of two, at most a page.
-    pub(crate) fn new(chunks: u32, chunk_size: usize) -> io::Result<Self> {
+    pub fn new(chunks: u32, chunk_size: usize) -> io::Result<Self> {
         static BRANDS: AtomicU32 = AtomicU32::new(0);
         let brand = BRANDS.fetch_add(1, Ordering::Relaxed);
         // The last one is the first to be taken.
@@ -88,24 +88,24 @@ impl Umem {
     }
 
     /// The length of each chunk.
-    pub(crate) fn chunk_size(&self) -> usize {
+    pub fn chunk_size(&self) -> usize {
         self.chunk_size
     }
 
     /// Takes up to `most` free chunks, those first that were in use last.
-    pub(crate) fn take(&self, most: usize, chunks: &mut Vec<Chunk>) {
+    pub fn take(&self, most: usize, chunks: &mut Vec<Chunk>) {
         let mut free = self.free();
         let rest = free.len().saturating_sub(most);
         chunks.extend(free.drain(rest..));
     }
 
     /// Gives chunks back.
-    pub(crate) fn give(&self, chunks: impl IntoIterator<Item = Chunk>) {
+    pub fn give(&self, chunks: impl IntoIterator<Item = Chunk>) {
         self.free().extend(chunks);
     }
 
     /// The `length` bytes of a chunk from `offset` on; `None` if they are not inside.
-    pub(crate) fn bytes<'a>(
+    pub fn bytes<'a>(
         &'a self,
         chunk: &'a mut Chunk,
         offset: usize,
@@ -122,21 +122,21 @@ impl Umem {
     ///
     /// # Panics
     /// If there are more than 65,000.
-    pub(crate) fn borrower(&self) -> Borrower {
+    pub fn borrower(&self) -> Borrower {
         let number = self.borrowers.fetch_add(1, Ordering::Relaxed);
         assert!((FIRST_RING..65_000).contains(&number), "too many rings");
         Borrower { number, brand: self.brand }
     }
 
     /// Lends a chunk to the kernel, by a ring. Returns its address in this memory.
-    pub(crate) fn lend(&self, chunk: Chunk, to: &Borrower) -> u64 {
+    pub fn lend(&self, chunk: Chunk, to: &Borrower) -> u64 {
         assert_eq!(to.brand, self.brand, "a ring of another memory");
         self.holder(&chunk).store(to.number, Ordering::Relaxed);
         u64::from(chunk.index) * self.chunk_size as u64
     }
 
     /// A chunk that the kernel has done with, and where in it `address` is; `None` if it was not lent there.
-    pub(crate) fn returned(&self, address: u64, by: &mut Borrower) -> Option<(Chunk, usize)> {
+    pub fn returned(&self, address: u64, by: &mut Borrower) -> Option<(Chunk, usize)> {
         assert_eq!(by.brand, self.brand, "a ring of another memory");
         let index = u32::try_from(address / self.chunk_size as u64).ok()?;
         let holder = self.holders.get(index as usize)?;
@@ -150,7 +150,7 @@ impl Umem {
 
     /// Shows `length` bytes of a chunk from `offset` on. Returns the chunk unless it was claimed meanwhile; `None`
     /// of the outer kind if the bytes are not inside.
-    pub(crate) fn show(
+    pub fn show(
         &self,
         chunk: Chunk,
         offset: usize,
@@ -170,7 +170,7 @@ impl Umem {
 
     /// Claims the chunk of `bytes`, if they are part of a frame that is being shown, and that nobody else has
     /// claimed. It is had by [`settled`](Self::settled) when it is not shown any more.
-    pub(crate) fn claim(&self, bytes: &[u8]) -> Option<Claim> {
+    pub fn claim(&self, bytes: &[u8]) -> Option<Claim> {
         if bytes.is_empty() {
             // The end of one chunk is the beginning of the next.
             return None;
@@ -189,7 +189,7 @@ impl Umem {
     }
 
     /// The chunk of a claim, and where in it the frame is; the claim again as long as it is still shown.
-    pub(crate) fn settled(&self, claim: Claim) -> Result<(Chunk, u32, u32), Claim> {
+    pub fn settled(&self, claim: Claim) -> Result<(Chunk, u32, u32), Claim> {
         assert_eq!(claim.brand, self.brand, "a claim of another memory");
         let holder = &self.holders[claim.chunk as usize];
         // Acquire: what the one that showed it has written there. Nobody else makes anything of it, for there is

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use softtimers::udp::{SendBatch, UdpSocket};
+use softtimers_net::udp::{SendBatch, UdpSocket};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, TriggerState};
 
 /// Between two of the timer's.

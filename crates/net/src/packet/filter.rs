@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::sys::packet::Instruction;
+use softtimers_linux::packet::Instruction;
 
 /// A program of classic BPF, which the kernel runs for each frame before it is copied anywhere: what it returns is how
 /// many bytes are kept, none for a frame that is not wanted.
@@ -11,7 +11,7 @@ use crate::sys::packet::Instruction;
 /// forward only and stay inside, so it ends. Frames that are not wanted cost its few instructions, and no room.
 ///
 /// ```
-/// use softtimers::packet::Filter;
+/// use softtimers_net::packet::Filter;
 ///
 /// // Load the ethertype; 68 bytes of what is IPv4.
 /// let ipv4 = [(0x28, 0, 0, 12), (0x15, 0, 1, 0x0800), (0x06, 0, 0, 68), (0x06, 0, 0, 0)];

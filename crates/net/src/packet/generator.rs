@@ -27,12 +27,12 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use softtimers_core::{Clock, Rate, Timestamp};
+use softtimers::clock::Monotonic;
+use softtimers_linux::signal_timer::SignalTimer;
+use softtimers_linux::bpf::{self, Program, SharedWords};
 
 use super::Interface;
-use crate::clock::Monotonic;
 use crate::rtnetlink;
-use crate::signal_timer::SignalTimer;
-use crate::sys::bpf::{self, Program, SharedWords};
 use program::Word;
 
 /// What is sent, and how fast.

@@ -6,8 +6,9 @@
 //!      1       1          2                  2                2                2
 //! ```
 
+use softtimers_linux::packet::OFFLOAD_HEADER;
+
 use super::wire::{self, Headers, Unsplit};
-use crate::sys::packet::OFFLOAD_HEADER;
 
 /// What was left for the interface to do to a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -41,7 +42,7 @@ impl Offload {
     /// Linear in the bytes that are summed.
     ///
     /// ```
-    /// use softtimers::packet::Offload;
+    /// use softtimers_net::packet::Offload;
     ///
     /// // A sum over the last four bytes, to be put into the third and fourth of them.
     /// let mut frame = [0, 0, 0x12, 0x34, 0, 1];
@@ -49,7 +50,7 @@ impl Offload {
     /// offload.complete_checksum(&mut frame)?;
     /// assert_eq!(frame[4..], (!(0x1234u16 + 1)).to_be_bytes());
     /// assert_eq!(offload, Offload::default());
-    /// # Ok::<(), softtimers::packet::Unsplit>(())
+    /// # Ok::<(), softtimers_net::packet::Unsplit>(())
     /// ```
     pub fn complete_checksum(&mut self, frame: &mut [u8]) -> Result<(), Unsplit> {
         if let Some([start, offset]) = self.checksum {

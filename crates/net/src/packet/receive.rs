@@ -5,13 +5,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use softtimers_core::Timestamp;
+use softtimers::clock::RealtimeOffset;
+use softtimers_linux::control::Control;
+use softtimers_linux::packet::{self, OFFLOAD_HEADER};
+use softtimers_linux::recvmmsg::{Message, RecvBuffers};
+use softtimers_linux::sockopt;
 
 use super::{Interface, Offload, Unsplit, wire};
-use crate::clock::RealtimeOffset;
-use crate::sys::control::Control;
-use crate::sys::packet::{self, OFFLOAD_HEADER};
-use crate::sys::recvmmsg::{Message, RecvBuffers};
-use crate::sys::sockopt;
 
 /// Receives a copy of each frame that arrives at one interface, whomever it is for. What this machine sends
 /// there itself is passed over.
@@ -141,7 +141,7 @@ pub struct Frame<'a> {
     pub offload: Offload,
     /// The tag that was taken out of it: the ethertype, and the tag's value.
     pub tag: Option<[u16; 2]>,
-    /// When the kernel received it, on the clock of [`Monotonic`](crate::clock::Monotonic).
+    /// When the kernel received it, on the clock of [`Monotonic`](softtimers::clock::Monotonic).
     pub received: Option<Timestamp>,
     /// It was longer than the batch's buffer, and its end is lost.
     pub truncated: bool,

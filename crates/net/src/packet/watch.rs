@@ -12,7 +12,7 @@ use crate::rtnetlink::{Notice, Notices};
 /// Readable when there is something to [`take`](Self::take). Needs no privilege.
 ///
 /// ```no_run
-/// use softtimers::packet::{Interface, InterfaceChange, InterfaceWatch};
+/// use softtimers_net::packet::{Interface, InterfaceChange, InterfaceWatch};
 ///
 /// let interface = Interface::named("eth0")?;
 /// let mut watch = InterfaceWatch::new(vec![interface])?;
@@ -123,10 +123,10 @@ const MOST: usize = 256;
 
 #[cfg(test)]
 mod tests {
+    use softtimers_linux::sockopt;
+
     use super::*;
-    use crate::probe::network;
     use crate::rtnetlink;
-    use crate::sys::sockopt;
 
     fn mtus(changes: &[InterfaceChange]) -> Vec<u32> {
         let mtu = |change: &InterfaceChange| match change {
@@ -140,12 +140,12 @@ mod tests {
     #[test]
     fn changes_are_told_and_after_too_many_the_last_state() {
         let inside = std::thread::spawn(|| {
-            network::enter_empty()?;
+            rtnetlink::enter_empty_network()?;
             let lo = Interface::to_listen("lo").map_err(|error| error.to_string())?;
             let mut watch = InterfaceWatch::new(vec![lo]).unwrap();
             assert_eq!(watch.take().unwrap(), []);
             for mtu in [9_000, 1_400] {
-                rtnetlink::set_mtu(network::LOOPBACK, mtu).unwrap();
+                rtnetlink::set_mtu(rtnetlink::LOOPBACK, mtu).unwrap();
             }
             let told = mtus(&watch.take().unwrap());
             assert_eq!((told.first(), told.last()), (Some(&9_000), Some(&1_400)), "{told:?}");
@@ -153,7 +153,7 @@ mod tests {
 
             sockopt::request_recv_buffer(watch.as_fd(), 1).unwrap();
             for mtu in 2_000..2_100 {
-                rtnetlink::set_mtu(network::LOOPBACK, mtu).unwrap();
+                rtnetlink::set_mtu(rtnetlink::LOOPBACK, mtu).unwrap();
             }
             let all = watch.take().unwrap();
             assert_eq!(mtus(&all), [2_099], "{all:?}");

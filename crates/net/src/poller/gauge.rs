@@ -23,7 +23,7 @@ use level::Level;
 /// thread. Clones count the same queue.
 ///
 /// ```
-/// use softtimers::poller::Gauge;
+/// use softtimers_net::poller::Gauge;
 ///
 /// let queue = Gauge::new()?;
 /// let consumer = queue.clone();
@@ -115,8 +115,9 @@ impl AsFd for Gauge {
 mod tests {
     use std::time::Duration;
 
+    use softtimers_linux::wait::wait_readable;
+
     use super::*;
-    use crate::sys::wait::wait_readable;
 
     #[test]
     fn it_wakes_once_when_the_low_mark_is_met() {

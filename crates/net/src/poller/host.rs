@@ -9,15 +9,15 @@ use std::time::Duration;
 use rustix::event::epoll::EventFlags;
 use softtimers_core::poll::SourceId;
 use softtimers_core::{Clock, Timestamp};
+use softtimers::clock::Monotonic;
+use softtimers::epoll::{Epoll, Events, Waiting};
+use softtimers::Token;
+use softtimers::late::cpu_time;
+use softtimers_linux::sched::TimerSlack;
 
 use super::device::Device;
 use super::devices::Devices;
 use super::gauge::Gauge;
-use crate::clock::Monotonic;
-use crate::epoll::{Epoll, Events, Waiting};
-use crate::event_loop::Token;
-use crate::late::cpu_time;
-use crate::sys::sched::TimerSlack;
 
 /// The machine that a [`Poller`](super::Poller) runs on: Linux, or a [simulated](super::simulated) one.
 pub trait Host<D: Device> {

@@ -29,9 +29,9 @@
 //! in order, because they stay together.
 //!
 //! ```no_run
-//! use softtimers::packet::Interface;
 //! use softtimers::poll::{DelayBound, DelayBoundConfig, SourceConfig};
-//! use softtimers::poller::{PacketConfig, PacketDevice, Poller};
+//! use softtimers_net::packet::Interface;
+//! use softtimers_net::poller::{PacketConfig, PacketDevice, Poller};
 //!
 //! let config = PacketConfig { promiscuous: true, ..PacketConfig::default() };
 //! let mut poller = Poller::new()?;
@@ -59,16 +59,16 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use softtimers::clock::RealtimeOffset;
+use softtimers_linux::packet::{self, OFFLOAD_HEADER};
+use softtimers_linux::packet_ring::{RxRing, Slot, TAG};
+use softtimers_linux::sockopt;
 
 use super::device::{Device, Drops, Packet, Sent, Turn};
 use super::frame::FrameInfo;
 use super::watchdog::PERIOD;
-use crate::clock::RealtimeOffset;
 use crate::packet::{Filter, Interface, Offload};
 use crate::rtnetlink;
-use crate::sys::packet::{self, OFFLOAD_HEADER};
-use crate::sys::packet_ring::{RxRing, Slot, TAG};
-use crate::sys::sockopt;
 
 pub use config::{PacketConfig, Spread};
 pub use output::PacketOutput;
@@ -462,3 +462,6 @@ const LONGEST: usize = 65_536 + 64;
 const LONG_FRAMES: usize = 4 << 20;
 /// Both addresses of Ethernet's header; a tag is behind them.
 const ADDRESSES: usize = 12;
+
+#[cfg(test)]
+mod tests;

@@ -75,7 +75,7 @@ mod tests {
         let mut queue = Queue::new(gauge.clone(), config, gate);
         let now = Timestamp::from_micros(1_000);
         let woken = |gauge: &Gauge| {
-            let is = crate::sys::wait::wait_readable(
+            let is = softtimers_linux::wait::wait_readable(
                 std::os::fd::AsFd::as_fd(gauge),
                 Some(std::time::Duration::ZERO),
             )

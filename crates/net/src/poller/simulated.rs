@@ -290,9 +290,9 @@ impl fmt::Debug for SimulatedDevice {
 /// use std::rc::Rc;
 /// use std::time::Duration;
 /// use softtimers::poll::{Interrupts, SourceConfig};
-/// use softtimers::poller::Poller;
-/// use softtimers::poller::simulated::{Costs, Machine, SimulatedDevice};
 /// use softtimers::{Clock, ManualClock, Timestamp};
+/// use softtimers_net::poller::Poller;
+/// use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
 ///
 /// let clock = Rc::new(ManualClock::new(Timestamp::ZERO));
 /// let arrivals = [10, 20, 30].map(Timestamp::from_micros);

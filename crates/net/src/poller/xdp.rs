@@ -29,9 +29,9 @@
 //! Frames of more than 1,792 bytes, for an MTU of more, take chunks of a whole page, and then at most 3,840 bytes.
 //!
 //! ```no_run
-//! use softtimers::packet::Interface;
 //! use softtimers::poll::{DelayBound, DelayBoundConfig, SourceConfig, SourceId};
-//! use softtimers::poller::{Poller, XdpConfig, XdpDevice};
+//! use softtimers_net::packet::Interface;
+//! use softtimers_net::poller::{Poller, XdpConfig, XdpDevice};
 //!
 //! let ports = [Interface::named("eth0")?, Interface::named("eth1")?];
 //! let mut poller = Poller::new()?;
@@ -60,20 +60,20 @@ use std::time::Duration;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use softtimers::epoll::{Epoll, Waiting};
+use softtimers_linux::ethtool::{self, Queues};
+use softtimers_linux::packet;
+use softtimers_linux::sockopt;
+use softtimers_linux::xdp::ring::{Consumer, Descriptor, Producer};
+use softtimers_linux::xdp::umem::{Borrower, Chunk, Umem};
+use softtimers_linux::xdp::{self, XdpSocket};
 
 use self::redirect::Redirect;
 use super::device::{Device, Drops, Packet, Sent, Turn};
 use super::frame::FrameInfo;
 use super::watchdog::PERIOD;
-use crate::epoll::{Epoll, Waiting};
 use crate::packet::{Interface, Offload};
 use crate::rtnetlink;
-use crate::sys::ethtool::{self, Queues};
-use crate::sys::packet;
-use crate::sys::sockopt;
-use crate::sys::xdp::ring::{Consumer, Descriptor, Producer};
-use crate::sys::xdp::umem::{Borrower, Chunk, Umem};
-use crate::sys::xdp::{self, XdpSocket};
 
 pub use output::XdpOutput;
 

@@ -3,9 +3,11 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::network::Pair;
-use super::{Outcome, Trying};
-use crate::sys::sockopt;
+use softtimers_linux::sockopt;
+
+use super::pair::Pair;
+use super::Outcome;
+use crate::trying::Trying;
 
 /// One send of three segments arrives as three datagrams.
 pub(super) fn gso() -> Outcome {

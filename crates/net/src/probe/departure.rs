@@ -7,13 +7,14 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use softtimers_core::{Clock, Timestamp};
+use softtimers::clock::{Monotonic, RealtimeOffset};
+use softtimers_linux as sys;
+use softtimers_linux::sendmmsg::SendBuffers;
 
-use super::network::{self, LOOPBACK, Pair};
-use super::{Outcome, Trying, shown};
-use crate::clock::{Monotonic, RealtimeOffset};
-use crate::rtnetlink;
-use crate::sys;
-use crate::sys::sendmmsg::SendBuffers;
+use super::pair::Pair;
+use crate::rtnetlink::{self, LOOPBACK};
+use super::{Outcome, shown};
+use crate::trying::Trying;
 
 /// Sends a packet with a release time, and sees when it leaves: as things are, and in a network whose
 /// loopback has the queue that keeps release times.
@@ -25,7 +26,7 @@ pub(super) fn so_txtime() -> Outcome {
     let ignored =
         format!("setsockopt accepted, but a packet {AHEAD_SHOWN} ahead left after {}", shown(held_for));
     let keepers = rtnetlink::interfaces_with(&["fq", "etf"]).unwrap_or_default();
-    let in_own_network = network::enter_empty()
+    let in_own_network = rtnetlink::enter_empty_network()
         .and_then(|()| rtnetlink::add_queue(LOOPBACK, "fq", &[]))
         .and_then(|()| held_by_release_time());
     match (in_own_network, &keepers[..]) {
@@ -46,7 +47,7 @@ pub(super) fn so_txtime() -> Outcome {
 
 /// Delays the loopback of an empty network, and sees a packet come late by that.
 pub(super) fn netem() -> Outcome {
-    network::enter_empty().map_err(|why| format!("cannot be tried without {why}"))?;
+    rtnetlink::enter_empty_network().map_err(|why| format!("cannot be tried without {why}"))?;
     rtnetlink::add_queue(LOOPBACK, "netem", &netem_options(AHEAD))?;
     let held_for = held(|pair| pair.sender.send(&[0]).trying("sending").map(drop))?;
     if held_for >= AHEAD {

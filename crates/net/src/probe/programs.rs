@@ -4,11 +4,13 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use super::network::Pair;
-use super::{Outcome, Trying};
-use crate::bpf::{ADD_ATOMICALLY, EXIT, LOAD_WORD, MAP_VALUE, SET, SET_LONG, SKIP_IF_GREATER, op};
-use crate::sys::bpf::{self, Counter, Program};
-use crate::sys::sockopt;
+use softtimers_linux::bpf::code::{ADD_ATOMICALLY, EXIT, LOAD_WORD, MAP_VALUE, SET, SET_LONG, SKIP_IF_GREATER, op};
+use softtimers_linux::bpf::{self, Counter, Program};
+use softtimers_linux::sockopt;
+
+use super::pair::Pair;
+use super::Outcome;
+use crate::trying::Trying;
 
 /// A program on a socket lets the small datagram through and drops the large one.
 pub(super) fn socket_filter() -> Outcome {

@@ -18,12 +18,13 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use softtimers_core::{Clock, Timestamp};
+use softtimers::clock::{Monotonic, RealtimeOffset};
+use softtimers_linux as sys;
+use softtimers_linux::control::Control;
+use softtimers_linux::recvmmsg::RecvBuffers;
 
-use super::{Feature, Finding, Outcome, Trying, shown};
-use crate::clock::{Monotonic, RealtimeOffset};
-use crate::sys;
-use crate::sys::control::Control;
-use crate::sys::recvmmsg::RecvBuffers;
+use super::{Feature, Finding, Outcome, shown};
+use crate::trying::Trying;
 use crate::udp::{SendBatch, UdpSocket};
 
 /// Sends `payload` to `destination` a few times, each to leave some milliseconds later, and sees when it does.
@@ -42,7 +43,7 @@ use crate::udp::{SendBatch, UdpSocket};
 /// which this thread had to wait for a processor itself is made again, up to 8 times.
 ///
 /// ```
-/// use softtimers::probe;
+/// use softtimers_net::probe;
 ///
 /// let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// let finding = probe::release_times(receiver.local_addr()?, b"is anybody holding this?");

@@ -3,8 +3,10 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use super::{Outcome, Trying, shown};
-use crate::sys::sched::{Slice, is_real_time};
+use softtimers_linux::sched::{Slice, is_real_time};
+
+use super::{Outcome, shown};
+use crate::trying::Trying;
 
 /// Asks for a short slice, reads back what was granted, and gives it back.
 pub(super) fn slice() -> Outcome {

@@ -5,13 +5,14 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::param::page_size;
+use softtimers_linux::mapping::Mapping;
+use softtimers_linux::perf;
+use softtimers_linux::wait::wait_readable;
 
-use super::network::Pair;
+use super::pair::Pair;
 use super::programs::Passes;
-use super::{Outcome, Trying};
-use crate::sys::mapping::Mapping;
-use crate::sys::perf;
-use crate::sys::wait::wait_readable;
+use super::Outcome;
+use crate::trying::Trying;
 
 /// Touches fresh pages, and sees that many faults counted.
 pub(super) fn page_fault_counter() -> Outcome {

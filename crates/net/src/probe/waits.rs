@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use softtimers_core::Clock;
+use softtimers::clock::Monotonic;
+use softtimers::epoll::{Epoll, Events, Waiting};
+use softtimers_linux::sched::TimerSlack;
+use softtimers_linux::uring;
 
-use super::{Outcome, Trying, shown};
-use crate::clock::Monotonic;
-use crate::epoll::{Epoll, Events, Waiting};
-use crate::sys::sched::TimerSlack;
-use crate::sys::uring;
+use super::{Outcome, shown};
+use crate::trying::Trying;
 
 /// Waits for half a millisecond, which `epoll_wait` could not.
 pub(super) fn epoll_pwait2() -> Outcome {

@@ -9,12 +9,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 use softtimers_core::Timestamp;
+use softtimers::clock::RealtimeOffset;
+use softtimers_linux::control::Control;
+use softtimers_linux::recvmmsg::{Message, RecvBuffers};
+use softtimers_linux::sockaddr;
 
 use super::{MAX_BATCH, MAX_DATAGRAM};
-use crate::clock::RealtimeOffset;
-use crate::sys::control::Control;
-use crate::sys::recvmmsg::{Message, RecvBuffers};
-use crate::sys::sockaddr;
 
 /// Room for the datagrams of one receive, and the datagrams of the last one.
 ///
@@ -128,7 +128,7 @@ pub struct Datagram<'a> {
     pub payload: &'a [u8],
     /// Who sent it; `0.0.0.0:0` if the system named no internet address.
     pub from: SocketAddr,
-    /// When the kernel received it, on the clock of [`Monotonic`](crate::clock::Monotonic); `None`
+    /// When the kernel received it, on the clock of [`Monotonic`](softtimers::clock::Monotonic); `None`
     /// unless [`set_timestamps`](super::UdpSocket::set_timestamps) is on.
     ///
     /// The kernel stamps with the realtime clock; [`RealtimeOffset`] says how exact the conversion

@@ -28,10 +28,11 @@ use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 use softtimers_core::Timestamp;
+use softtimers_linux::retries::is_about_an_earlier_datagram;
+use softtimers_linux::sendmmsg::{Refused, SendBuffers, Taken};
+use softtimers_linux::sockopt;
 
 use super::{MAX_BATCH, MAX_DATAGRAM};
-use crate::sys::sendmmsg::{Refused, SendBuffers, Taken};
-use crate::sys::sockopt;
 
 /// Datagrams that wait to be sent.
 ///
@@ -39,7 +40,7 @@ use crate::sys::sockopt;
 /// [`UdpSocket::send_batch`](super::UdpSocket::send_batch) takes out what the kernel accepted.
 ///
 /// ```
-/// use softtimers::udp::{PushError, SendBatch};
+/// use softtimers_net::udp::{PushError, SendBatch};
 ///
 /// let mut batch = SendBatch::new(1, 4);
 /// assert_eq!(batch.push(b"too long", None), Err(PushError::TooLong { length: 8, max_datagram: 4 }));
@@ -90,7 +91,7 @@ impl SendBatch {
     /// [`report_queue_drops`](super::UdpSocket::report_queue_drops) asks for.
     ///
     /// ```
-    /// use softtimers::udp::{SendBatch, UdpSocket};
+    /// use softtimers_net::udp::{SendBatch, UdpSocket};
     ///
     /// let receiver = UdpSocket::bind("127.0.0.1:0")?;
     /// let sender = UdpSocket::bind("127.0.0.1:0")?;
@@ -129,7 +130,7 @@ impl SendBatch {
         self.put(payload, to, None)
     }
 
-    /// The same, to be kept by the kernel until `release` on [`Monotonic`](crate::Monotonic)'s clock.
+    /// The same, to be kept by the kernel until `release` on [`Monotonic`](softtimers::Monotonic)'s clock.
     ///
     /// On a socket without [`enable_release_times`](super::UdpSocket::enable_release_times) it cannot be
     /// sent (`EINVAL`). **Where no queue on the way keeps release times it leaves at once**, and no call
@@ -355,30 +356,6 @@ impl fmt::Display for PushError {
 }
 
 impl Error for PushError {}
-
-/// Whether `error`, from sending on a connected socket, is by and large about something else than the
-/// datagram that met it: then send it again, at once, but not for ever.
-///
-/// True of the ICMP answers to earlier datagrams (`ECONNREFUSED`, `EHOSTUNREACH`, `ENETUNREACH`), which
-/// the kernel reports to whichever call comes next and then forgets, and of `EINTR`. A route that is
-/// missing here gives the same errors, but lasts: whoever tries again needs a bound.
-/// [`UdpSocket::send_batch`](super::UdpSocket::send_batch) does all that by itself.
-///
-/// ```
-/// use std::io::ErrorKind;
-/// use softtimers::udp::is_about_an_earlier_datagram;
-///
-/// let refused = std::io::Error::from_raw_os_error(111); // ECONNREFUSED
-/// assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
-/// assert!(is_about_an_earlier_datagram(&refused));
-/// assert!(!is_about_an_earlier_datagram(&ErrorKind::WouldBlock.into()));
-/// ```
-pub fn is_about_an_earlier_datagram(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::INTR)
-    )
-}
 
 /// Whether the kernel may have refused to cut a send. A datagram that is alone meets some of these, too.
 fn may_be_about_segments(error: &io::Error) -> bool {

@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender};
 use softtimers::poll::{FeedbackConfig, Interrupts, Preset, Quota, SourceConfig};
-use softtimers::poller::{
+use softtimers_net::poller::{
     Device, FrameInfo, Gauge, PacketConfig, PacketDevice, Poller, XdpConfig, XdpDevice,
 };
 use softtimers::{Clock, Monotonic};
@@ -64,8 +64,8 @@ fn survives<D: Device<Address = FrameInfo> + AsFd>(devices: [D; 2], ends: &Ends)
     let (mut sent, mut asked, mut forwarded, until) = (0u32, 0u32, 0u32, Monotonic.now() + super::WAIT);
     let round = |poller: &mut Poller<D, Interrupts>, account: &mut Account| {
         let soon = Monotonic.now() + Duration::from_millis(1);
-        let handler = |packet: softtimers::poller::Packet<'_, FrameInfo>,
-                       outputs: &mut softtimers::poller::Outputs<'_, D>| {
+        let handler = |packet: softtimers_net::poller::Packet<'_, FrameInfo>,
+                       outputs: &mut softtimers_net::poller::Outputs<'_, D>| {
             if outputs.from() == to {
                 outputs.send(from, packet.bytes, Some(packet.from));
                 return;

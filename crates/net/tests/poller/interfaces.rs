@@ -11,9 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 use softtimers::poll::{Interrupts, Policy, Quota, SourceConfig, SourceId, SpinThenBlock};
-use softtimers::poller::{Drops, FrameInfo, Outputs, Packet, PacketConfig, PacketDevice, Poller, Spread};
+use softtimers_net::poller::{Drops, FrameInfo, Outputs, Packet, PacketConfig, PacketDevice, Poller, Spread};
 use softtimers::{Clock, Monotonic};
 
 use crate::WAIT;

@@ -6,8 +6,8 @@ use softtimers::poll::{
     BusyWait, ConstantPeriod, CpuLimitConfig, Hip, HipConfig, Policy, Preset, Quota, SourceConfig, SourceId,
     Stage, Watchdog,
 };
-use softtimers::poller::Poller;
-use softtimers::poller::simulated::{Costs, Machine, SimulatedDevice};
+use softtimers_net::poller::Poller;
+use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers::{Clock, Config, Percent, Random, Slack, SoftTimers, Timestamp, TriggerState};
 
 use super::{Simulated, at, flood, micros, simulated};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use softtimers::Timestamp;
 use softtimers::poll::SourceId;
-use softtimers::poller::simulated::{Machine, SimulatedDevice};
-use softtimers::poller::{Devices, Host, Woken};
+use softtimers_net::poller::simulated::{Machine, SimulatedDevice};
+use softtimers_net::poller::{Devices, Host, Woken};
 
 /// Enables wake-ups and does not look whether packets came before.
 pub(crate) struct Careless(pub(crate) Machine);

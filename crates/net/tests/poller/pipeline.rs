@@ -14,8 +14,8 @@ use softtimers::poll::{
     Interrupts, LossFree, Policy, Preset, Progress, ProgressConfig, Quota, Sampled, SampledConfig,
     SourceConfig, SourceId,
 };
-use softtimers::poller::simulated::{Costs, Machine, SimulatedDevice};
-use softtimers::poller::{Gauge, Poller};
+use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
+use softtimers_net::poller::{Gauge, Poller};
 use softtimers::{Clock, ManualClock, Percent, Timestamp};
 
 use super::{Simulated, at, clock, flood, forward, micros, simulated};
@@ -102,7 +102,7 @@ impl Pipeline {
         };
         while clock.now() < until {
             let (mut took, idle) = (0, queue.is_empty() && working.is_none());
-            let mut take = |packet: softtimers::poller::Packet<'_, ()>| {
+            let mut take = |packet: softtimers_net::poller::Packet<'_, ()>| {
                 took += 1;
                 let arrived = packet.arrived.unwrap();
                 if self.polled {
@@ -416,7 +416,7 @@ fn the_share_of_a_period_bounds_the_wait_of_the_first_packet() {
     poller.limit_cpu(Some(CpuLimitConfig::new(Percent::new(20).unwrap())));
     let (mut first, mut waits) = (None, Vec::new());
     while clock.now() < at(4_000_000) {
-        let mut received = |packet: &softtimers::poller::Packet<'_, ()>| {
+        let mut received = |packet: &softtimers_net::poller::Packet<'_, ()>| {
             let number = u64::from_be_bytes(packet.bytes[..].try_into().unwrap());
             if number % 1_200 == 0 {
                 first = packet.arrived;

@@ -14,8 +14,8 @@ use softtimers::poll::{
     CpuLimitConfig, DelayBound, DelayBoundConfig, FeedbackConfig, Hip, HipConfig, Interrupts, Policy, Preset,
     Quota, SourceConfig,
 };
-use softtimers::poller::{Device, Gauge, Packet, Poller, UdpDevice, UdpOutput};
-use softtimers::udp::{SendBatch, UdpSocket};
+use softtimers_net::poller::{Device, Gauge, Packet, Poller, UdpDevice, UdpOutput};
+use softtimers_net::udp::{SendBatch, UdpSocket};
 use softtimers::{Clock, Config, Monotonic, Percent, Slack, SoftTimers, Timestamp, Token, TriggerState};
 
 /// No wait is longer than this, whatever is lost.

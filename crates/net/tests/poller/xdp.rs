@@ -14,9 +14,9 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Generator, GeneratorConfig, Interface};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Generator, GeneratorConfig, Interface};
 use softtimers::poll::{Input, Interrupts, Quota, SourceConfig, SourceId};
-use softtimers::poller::{Device, Outputs, Packet, Poller, Transmit, XdpConfig, XdpDevice};
+use softtimers_net::poller::{Device, Outputs, Packet, Poller, Transmit, XdpConfig, XdpDevice};
 use softtimers::{Clock, Monotonic, Random, Rate, Timestamp};
 
 use crate::network;
@@ -141,7 +141,7 @@ fn forwarder(config: XdpConfig, quota: u32) -> Poller<XdpDevice, Interrupts> {
     poller
 }
 
-fn across(packet: Packet<'_, softtimers::poller::FrameInfo>, outputs: &mut Outputs<'_, XdpDevice>) -> bool {
+fn across(packet: Packet<'_, softtimers_net::poller::FrameInfo>, outputs: &mut Outputs<'_, XdpDevice>) -> bool {
     let other = SourceId::from_index(1 - outputs.from().index() as u32);
     outputs.pass(other, packet.bytes, Some(packet.from))
 }
@@ -618,7 +618,7 @@ fn the_generator_sends_what_it_says() {
             assert_eq!((generated.sent, generated.refused, generated.forfeited), (count, 0, 0));
             assert_eq!(generated.bursts, count.div_ceil(burst.into()));
             let (mut next, mut due) = (0, begin.as_nanos());
-            let mut check = |packet: Packet<'_, softtimers::poller::FrameInfo>| {
+            let mut check = |packet: Packet<'_, softtimers_net::poller::FrameInfo>| {
                 let word = |at: usize| u64::from_be_bytes(packet.bytes[at..at + 8].try_into().unwrap());
                 assert_eq!(word(14), next);
                 let gap = u64::from(burst) * 50_000;

@@ -11,7 +11,7 @@ use rustix::event::{Timespec, poll};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use softtimers::Clock;
 use softtimers::clock::Monotonic;
-use softtimers::udp::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 
 use crate::skipped::skipped;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
 use softtimers::clock::Monotonic;
-use softtimers::udp::{RecvBatch, Segmentation, SendBatch, Stopped, UdpSocket};
+use softtimers_net::udp::{RecvBatch, Segmentation, SendBatch, Stopped, UdpSocket};
 use softtimers::{Clock, Random};
 
 use crate::network::{PATIENCE, TICK, departed, in_slow_network, slow_socket, wait_for_departures};

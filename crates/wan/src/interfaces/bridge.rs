@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 use softtimers::{LoopConfig, LoopStats, Slack, Timestamp};
 
 use super::claim::{Problem, claim};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 
-use softtimers::packet::Interface;
+use softtimers_net::packet::Interface;
 
 #[cfg(doc)]
 use super::BridgeConfig;

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::io::Errno;
-use softtimers::udp::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 use softtimers::{Config, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
 
 use super::clients::{ClientId, Clients, Expiry, NotSent};

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use softtimers::poller::{
+use softtimers_net::poller::{
     Device, Drops, FrameInfo, Left, Packet, PacketDevice, Sent, Transmit, Turn, XdpDevice,
 };
 use softtimers::{Clock, Monotonic, Timestamp};

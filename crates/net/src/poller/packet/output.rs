@@ -5,13 +5,13 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
+use softtimers_linux::frame_queue::FrameQueue;
+use softtimers_linux::{packet, sockopt};
 
 use super::{PacketConfig, is_link_error};
 use crate::packet::Interface;
 use crate::poller::device::{Left, Transmit};
 use crate::poller::frame::FrameInfo;
-use crate::sys::frame_queue::FrameQueue;
-use crate::sys::{packet, sockopt};
 
 /// Frames that wait to be sent, at most as many as the [configuration](super::PacketConfig::output) says, and of
 /// 2,048 bytes on average.

@@ -15,12 +15,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
+use softtimers_linux::xdp::ring::{Consumer, Descriptor, Producer};
+use softtimers_linux::xdp::umem::{Borrower, Chunk, Claim, Umem};
+use softtimers_linux::xdp::wake_sender;
 
 use crate::packet::Offload;
 use crate::poller::{FrameInfo, Left, Sent, Transmit};
-use crate::sys::xdp::ring::{Consumer, Descriptor, Producer};
-use crate::sys::xdp::umem::{Borrower, Chunk, Claim, Umem};
-use crate::sys::xdp::wake_sender;
 
 /// Frames that wait to be sent, and those that the kernel has not completed.
 #[derive(Debug)]

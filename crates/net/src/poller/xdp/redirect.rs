@@ -15,14 +15,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
-
-use super::named;
-use crate::bpf::{
+use softtimers_linux::bpf::code::{
     ADD_ATOMICALLY, CALL, COPY, Code, EXIT, LOAD_LONG, LOAD_WORD, MAP, MAP_VALUE, REDIRECT_MAP, SET,
     SKIP_IF_EQUAL, SKIP_IF_NOT_EQUAL, XDP_DROP, XDP_REDIRECT,
 };
+use softtimers_linux::bpf::{self, Hook, Instruction, Program, SharedWords, SocketMap};
+
+use super::named;
 use crate::rtnetlink;
-use crate::sys::bpf::{self, Hook, Instruction, Program, SharedWords, SocketMap};
 
 /// Such a program, at an interface.
 #[derive(Debug)]

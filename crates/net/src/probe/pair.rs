@@ -1,15 +1,14 @@
-//! Two UDP sockets on loopback, and a network with nothing in it.
+//! Two UDP sockets on loopback.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::Trying;
-use crate::rtnetlink;
-use crate::sys::control::Control;
-use crate::sys::namespace;
-use crate::sys::recvmmsg::RecvBuffers;
-use crate::sys::wait::wait_readable;
+use softtimers_linux::control::Control;
+use softtimers_linux::recvmmsg::RecvBuffers;
+use softtimers_linux::wait::wait_readable;
+
+use crate::trying::Trying;
 
 /// A sender, connected to a receiver.
 pub(crate) struct Pair {
@@ -40,12 +39,3 @@ impl Pair {
         Ok(all)
     }
 }
-
-/// Moves the calling thread into an empty network, whose loopback is up.
-pub(crate) fn enter_empty() -> Result<(), String> {
-    namespace::unshare_network().needing("CAP_SYS_ADMIN", "a network namespace to try it in")?;
-    rtnetlink::set_up(LOOPBACK)
-}
-
-/// The index of `lo`, in every network.
-pub(crate) const LOOPBACK: u32 = 1;
