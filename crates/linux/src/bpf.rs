@@ -15,8 +15,11 @@ use super::mapping::Mapping;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Program {
+    /// On a socket: how much of a packet is kept.
     SocketFilter = 1,
+    /// On an interface: what becomes of a packet.
     Xdp = 6,
+    /// At a tracepoint of the kernel.
     RawTracepoint = 17,
 }
 
@@ -31,6 +34,7 @@ pub struct Instruction {
 }
 
 impl Instruction {
+    /// An instruction of these five parts; [`code`] has names for the operations.
     pub const fn new(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Self {
         // Two bit fields of four, which the machine's byte order orders, too.
         let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };

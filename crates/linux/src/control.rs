@@ -19,14 +19,14 @@ use softtimers_core::Timestamp;
 /// 24 each. Whatever else was switched on behind our back is cut off by the kernel.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub struct ControlBuffer(pub [u8; 96]);
+pub(crate) struct ControlBuffer(pub(crate) [u8; 96]);
 
 impl ControlBuffer {
-    pub const EMPTY: Self = Self([0; 96]);
+    pub(crate) const EMPTY: Self = Self([0; 96]);
 
     /// Writes what the kernel is to know of a send: the bytes of each segment if it is to cut it, and the
     /// time before which it is to keep it. Returns how many bytes that takes.
-    pub fn write(&mut self, segment: Option<u16>, release: Option<Timestamp>) -> usize {
+    pub(crate) fn write(&mut self, segment: Option<u16>, release: Option<Timestamp>) -> usize {
         let mut length = 0;
         if let Some(bytes) = segment {
             length += self.append(length, (libc::SOL_UDP, libc::UDP_SEGMENT), &bytes.to_ne_bytes());

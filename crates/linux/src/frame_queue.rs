@@ -10,6 +10,7 @@
 //!   vectors   │ ──▶  │ ──▶   │ ──▶                                              first, waiting
 //! ```
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
@@ -117,6 +118,12 @@ impl FrameQueue {
 
 fn wrapped(index: usize, length: usize) -> usize {
     if index >= length { index - length } else { index }
+}
+
+impl fmt::Debug for FrameQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameQueue").field("waiting", &self.waiting).field("capacity", &self.vectors.len()).field("bytes", &self.bytes.len()).finish_non_exhaustive()
+    }
 }
 
 // SAFETY: the raw pointers lead into memory that the same value owns, and are followed only by the kernel, in `send`,

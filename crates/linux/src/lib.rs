@@ -97,8 +97,13 @@ pub use real_time::RealTime;
 pub use sched::{Slice, TimerSlack};
 pub use signal_mask::HeldSignals;
 
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// `duration` as the kernel wants it. Beyond 292 billion years it waits only that long.
-pub fn timespec(duration: Duration) -> Timespec {
+pub(crate) fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 

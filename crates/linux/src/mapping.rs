@@ -19,7 +19,7 @@ pub struct Mapping {
 
 impl Mapping {
     /// `length` bytes of what `device` offers at `offset`, shared with it.
-    pub fn shared(device: BorrowedFd<'_>, length: usize, offset: u64) -> io::Result<Self> {
+    pub(crate) fn shared(device: BorrowedFd<'_>, length: usize, offset: u64) -> io::Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: the kernel chooses an unused address, so no existing memory is replaced.
         let start = unsafe { mmap(ptr::null_mut(), length, protection, flags, device, offset) }?;
@@ -47,7 +47,7 @@ impl Mapping {
     }
 
     /// Where it is, for a kernel that wants to be told.
-    pub fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
@@ -57,27 +57,27 @@ impl Mapping {
     }
 
     /// The counter at `offset`; what the other side wrote before it set the counter is seen too.
-    pub fn load(&self, offset: usize) -> u32 {
+    pub(crate) fn load(&self, offset: usize) -> u32 {
         self.counter(offset).load(Ordering::Acquire)
     }
 
     /// Sets the counter at `offset`; the other side then sees what was copied in before.
-    pub fn store(&self, offset: usize, value: u32) {
+    pub(crate) fn store(&self, offset: usize, value: u32) {
         self.counter(offset).store(value, Ordering::Release);
     }
 
     /// The eight bytes at `offset`, which is a multiple of eight. What came before or after is not ordered.
-    pub fn word(&self, offset: usize) -> u64 {
+    pub(crate) fn word(&self, offset: usize) -> u64 {
         self.atomic_word(offset).load(Ordering::Relaxed)
     }
 
     /// Sets the eight bytes at `offset`, in no order.
-    pub fn set_word(&self, offset: usize, value: u64) {
+    pub(crate) fn set_word(&self, offset: usize, value: u64) {
         self.atomic_word(offset).store(value, Ordering::Relaxed);
     }
 
     /// Copies `bytes` to `offset`.
-    pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
         let start = self.range(offset, bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
             // SAFETY: `range` has checked that all of these bytes lie inside the mapping.
@@ -88,7 +88,7 @@ impl Mapping {
     }
 
     /// The `N` bytes at `offset`.
-    pub fn copy_out<const N: usize>(&self, offset: usize) -> [u8; N] {
+    pub(crate) fn copy_out<const N: usize>(&self, offset: usize) -> [u8; N] {
         let start = self.range(offset, N);
         std::array::from_fn(|at| {
             // SAFETY: `range` has checked that all of these bytes lie inside the mapping.

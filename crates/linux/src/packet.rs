@@ -12,7 +12,9 @@ use super::sockopt::{get_numbers, set_flag, set_number};
 /// All packets of `protocol` (an ethertype) on the interface with this index.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkAddress {
+    /// The interface, by its index.
     pub interface: u32,
+    /// The ethertype.
     pub protocol: u16,
 }
 
@@ -60,9 +62,13 @@ pub fn set_offload_headers(socket: BorrowedFd<'_>) -> io::Result<()> {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Instruction {
+    /// `code`: what is done.
     pub operation: u16,
+    /// `jt`: instructions to skip if a comparison holds.
     pub holds: u8,
+    /// `jf`: instructions to skip if it does not.
     pub fails: u8,
+    /// `k`: what it is done with.
     pub constant: u32,
 }
 
@@ -103,7 +109,7 @@ pub fn hear_all(socket: BorrowedFd<'_>, interface: u32) -> io::Result<()> {
 
 /// What is set before a socket gets a ring whose slots hold frames of up to a size; what is longer is in the socket's
 /// queue too, as far as that has room. Offloads are described.
-pub fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_number(socket, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as i32)?;
     set_offload_headers(socket)?;
     set_number(socket, libc::SOL_PACKET, libc::PACKET_RESERVE, super::packet_ring::RESERVE as i32)?;
@@ -111,7 +117,7 @@ pub fn prepare_receive_ring(socket: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Has the interface fill a ring (`tpacket_rcv`), or with one of nothing, not any more.
-pub fn set_receive_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req) -> io::Result<()> {
+pub(crate) fn set_receive_ring(socket: BorrowedFd<'_>, ring: libc::tpacket_req) -> io::Result<()> {
     set_record(socket, libc::PACKET_RX_RING, &ring)
 }
 

@@ -225,7 +225,7 @@ impl Drop for Slot<'_> {
 /// Bytes of a tag, and of the room that there is for one before each frame.
 pub const TAG: usize = 4;
 /// What the kernel reserves beyond its headers, so that packets behind Ethernet's header begin at 96.
-pub const RESERVE: u32 = 6;
+pub(crate) const RESERVE: u32 = 6;
 
 /// `struct tpacket2_hdr`, and a `struct sockaddr_ll`.
 const HEADERS: usize = libc::TPACKET2_HDRLEN;

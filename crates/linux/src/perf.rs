@@ -10,7 +10,7 @@ pub fn page_faults() -> io::Result<OwnedFd> {
 }
 
 /// Counts the misses of reads of a cache, by its number in the kernel's interface, on a processor, whoever runs there.
-pub fn cache_misses(cache: u64, cpu: u32) -> io::Result<OwnedFd> {
+pub(crate) fn cache_misses(cache: u64, cpu: u32) -> io::Result<OwnedFd> {
     let config = cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
     open(PERF_TYPE_HW_CACHE, config, EXCLUDE_HYPERVISOR, Of::Processor(cpu))
 }

@@ -9,6 +9,7 @@
 //! The arrows are raw pointers that the kernel follows. They are set once: the vectors they point
 //! into never grow, and moving a `Vec` leaves its elements where they are.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
@@ -31,10 +32,13 @@ pub struct RecvBuffers {
 }
 
 /// What the kernel wrote about one datagram.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
+    /// The datagram, as far as it fitted its buffer.
     pub payload: &'a [u8],
+    /// Its sender, for [`sockaddr::decode`](crate::sockaddr::decode).
     pub address: &'a [u8],
+    /// Its control messages, for [`Control::parse`](crate::control::Control::parse).
     pub control: &'a [u8],
     /// The datagram was longer than its buffer.
     pub truncated: bool,
@@ -127,15 +131,22 @@ impl RecvBuffers {
         Some(&mut self.payload[index * self.max_datagram..][..length])
     }
 
+    /// Whether the last receive left none.
+    pub fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
     /// How many datagrams the last receive left.
     pub fn len(&self) -> usize {
         self.filled
     }
 
+    /// How many datagrams a receive can bring.
     pub fn capacity(&self) -> usize {
         self.headers.len()
     }
 
+    /// How many bytes of a datagram are kept.
     pub fn max_datagram(&self) -> usize {
         self.max_datagram
     }
@@ -149,6 +160,12 @@ impl RecvBuffers {
         }
         self.filled = 0;
         self.touched = 0;
+    }
+}
+
+impl fmt::Debug for RecvBuffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvBuffers").field("len", &self.len()).field("capacity", &self.capacity()).field("max_datagram", &self.max_datagram).finish_non_exhaustive()
     }
 }
 

@@ -47,17 +47,17 @@ impl Attributes {
 
     /// The slice in nanoseconds, of a thread that shares its processor by EEVDF (`SCHED_OTHER` and
     /// `SCHED_BATCH`) on a kernel that lets it choose.
-    pub fn slice(&self) -> Option<u64> {
+    pub(crate) fn slice(&self) -> Option<u64> {
         (self.is_fair() && self.runtime > 0).then_some(self.runtime)
     }
 
     /// Whether it is of a class that shares its processor by EEVDF and may have slices.
-    pub fn is_fair(&self) -> bool {
+    pub(crate) fn is_fair(&self) -> bool {
         [libc::SCHED_OTHER, libc::SCHED_BATCH].into_iter().any(|class| class as u32 == self.policy)
     }
 
     /// The same with another slice in nanoseconds; zero asks for the system's.
-    pub fn with_slice(self, nanos: u64) -> Self {
+    pub(crate) fn with_slice(self, nanos: u64) -> Self {
         Attributes { runtime: nanos, ..self }
     }
 
@@ -74,7 +74,7 @@ impl Attributes {
 
     /// The same thread, less favoured by `more`.
     #[cfg(test)]
-    pub fn nicer(self, more: i32) -> Self {
+    pub(crate) fn nicer(self, more: i32) -> Self {
         Attributes { nice: (self.nice + more).min(19), ..self }
     }
 }

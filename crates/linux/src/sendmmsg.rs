@@ -11,6 +11,7 @@
 //!                           UDP_SEGMENT                   of the ring
 //! ```
 
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -171,15 +172,22 @@ impl SendBuffers {
         self.first = if self.waiting == 0 { 0 } else { (self.first + count) % self.capacity() };
     }
 
+    /// Whether no datagram waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
     /// How many datagrams wait.
     pub fn len(&self) -> usize {
         self.waiting
     }
 
+    /// How many datagrams can wait.
     pub fn capacity(&self) -> usize {
         self.headers.len()
     }
 
+    /// How long a datagram can be.
     pub fn max_datagram(&self) -> usize {
         self.max_datagram
     }
@@ -188,7 +196,9 @@ impl SendBuffers {
 /// What the kernel took of a run, in datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
+    /// How many it took.
     pub taken: usize,
+    /// How many it was offered.
     pub offered: usize,
     /// Of those that were taken, how many were segments of a longer send.
     pub segments: usize,
@@ -197,6 +207,7 @@ pub struct Taken {
 /// Why it took nothing.
 #[derive(Debug)]
 pub struct Refused {
+    /// The error that it gave.
     pub error: io::Error,
     /// The send that met the error had several datagrams.
     pub joined: bool,
@@ -210,6 +221,12 @@ fn datagrams(header: &libc::mmsghdr) -> usize {
 /// Where `bytes` begin; null for none, as the kernel wants it.
 fn pointer(bytes: &mut [u8]) -> *mut libc::c_void {
     if bytes.is_empty() { ptr::null_mut() } else { bytes.as_mut_ptr().cast() }
+}
+
+impl fmt::Debug for SendBuffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendBuffers").field("len", &self.len()).field("capacity", &self.capacity()).field("max_datagram", &self.max_datagram).finish_non_exhaustive()
+    }
 }
 
 // SAFETY: the raw pointers in the headers are made and followed inside `send`, under `&mut self`.

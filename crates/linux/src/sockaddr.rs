@@ -14,13 +14,13 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 /// Room for an internet address.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub struct AddressBuffer(pub [u8; V6]);
+pub(crate) struct AddressBuffer(pub(crate) [u8; V6]);
 
 impl AddressBuffer {
-    pub const EMPTY: Self = Self([0; V6]);
+    pub(crate) const EMPTY: Self = Self([0; V6]);
 
     /// Writes `address`; returns how many bytes it takes.
-    pub fn encode(&mut self, address: SocketAddr) -> usize {
+    pub(crate) fn encode(&mut self, address: SocketAddr) -> usize {
         let bytes = &mut self.0;
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
         match address {

@@ -19,7 +19,7 @@ use softtimers_core::Clock;
 
 /// How one stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     /// By its time-out.
     RanOut,
     /// By what was waited for, or by a signal.
@@ -28,7 +28,7 @@ pub enum Ended {
 
 /// Sleeps for `timeout` by calls of `sleep`, each of which sleeps for as long as it is told (`None`:
 /// without end); stops when one ends otherwise.
-pub fn in_stages(
+pub(crate) fn in_stages(
     clock: impl Clock,
     timeout: Option<Duration>,
     mut sleep: impl FnMut(Option<Duration>) -> io::Result<Ended>,

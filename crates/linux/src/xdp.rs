@@ -32,10 +32,15 @@ use umem::Umem;
 /// A socket with its four rings.
 #[derive(Debug)]
 pub struct XdpSocket {
+    /// The socket itself.
     pub fd: OwnedFd,
+    /// Chunks for the kernel to fill, by their addresses.
     pub fill: Producer<u64>,
+    /// Chunks that it has filled.
     pub received: Consumer<Descriptor>,
+    /// Chunks for it to send.
     pub to_send: Producer<Descriptor>,
+    /// Chunks that it has sent, by their addresses.
     pub completed: Consumer<u64>,
 }
 

@@ -41,3 +41,8 @@ mod trying;
 pub mod udp;
 
 pub use udp::UdpSocket;
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

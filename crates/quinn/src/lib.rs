@@ -46,3 +46,8 @@ pub use counters::Counters;
 pub use endpoint::{client, server, transport};
 pub use known::KnownCapacity;
 pub use runtime::SmoothRuntime;
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

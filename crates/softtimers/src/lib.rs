@@ -67,3 +67,8 @@ mod linux {
 }
 #[cfg(target_os = "linux")]
 pub use linux::*;
+
+/// The programs of the README compile.
+#[cfg(all(doctest, target_os = "linux"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

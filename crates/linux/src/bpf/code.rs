@@ -85,51 +85,72 @@ pub const fn op(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> 
     Instruction::new(operation, to, from, offset, constant)
 }
 
-/// `to = constant`, `to = from`.
+/// `to = constant`.
 pub const SET: u8 = 0xb7;
+/// `to = from`.
 pub const COPY: u8 = 0xbf;
 /// The first half of a load of 64 bits.
 pub const SET_LONG: u8 = 0x18;
-/// `to = *(from + offset)`, of four bytes and of eight.
+/// `to = *(from + offset)`, four bytes.
 pub const LOAD_WORD: u8 = 0x61;
+/// `to = *(from + offset)`, eight bytes.
 pub const LOAD_LONG: u8 = 0x79;
-/// `*(to + offset) = from`, and with a constant.
+/// `*(to + offset) = from`, eight bytes.
 pub const STORE_LONG: u8 = 0x7b;
+/// `*(to + offset) = constant`, one byte.
 pub const STORE_CONSTANT_BYTE: u8 = 0x72;
+/// `*(to + offset) = constant`, four bytes.
 pub const STORE_CONSTANT_WORD: u8 = 0x62;
+/// `*(to + offset) = constant`, eight bytes.
 pub const STORE_CONSTANT_LONG: u8 = 0x7a;
 /// `*(to + offset) += from`, of eight bytes, whoever else adds.
 pub const ADD_ATOMICALLY: u8 = 0xdb;
-/// `to += constant`, `to += from`, and so on.
+/// `to += constant`.
 pub const ADD: u8 = 0x07;
+/// `to += from`.
 pub const ADD_REGISTER: u8 = 0x0f;
+/// `to -= from`.
 pub const SUBTRACT_REGISTER: u8 = 0x1f;
+/// `to *= from`.
 pub const MULTIPLY_REGISTER: u8 = 0x2f;
+/// `to /= from`, as numbers without a sign; division by zero gives zero.
 pub const DIVIDE_REGISTER: u8 = 0x3f;
+/// `to <<= constant`.
 pub const SHIFT_LEFT: u8 = 0x67;
+/// `to >>= constant`, filled with zeros.
 pub const SHIFT_RIGHT: u8 = 0x77;
 /// The bytes of `to` in the network's order; the constant says how many bits.
 pub const TO_BIG_ENDIAN: u8 = 0xdc;
-/// Goes elsewhere if `to` and the constant or `from` compare so, as numbers without a sign.
+/// `if to == constant goto`. All comparisons are of numbers without a sign.
 pub const SKIP_IF_EQUAL: u8 = 0x15;
+/// `if to > constant goto`.
 pub const SKIP_IF_GREATER: u8 = 0x25;
+/// `if to != constant goto`.
 pub const SKIP_IF_NOT_EQUAL: u8 = 0x55;
+/// `if to > from goto`.
 pub const SKIP_IF_GREATER_REGISTER: u8 = 0x2d;
+/// `if to >= from goto`.
 pub const SKIP_IF_AT_LEAST_REGISTER: u8 = 0x3d;
+/// Calls the kernel's function of this number: [`KTIME_GET_NS`], [`REDIRECT`], [`REDIRECT_MAP`].
 pub const CALL: u8 = 0x85;
+/// Ends the program; its result is r0.
 pub const EXIT: u8 = 0x95;
 
-/// What the constant of [`SET_LONG`] stands for: a map, or the value of its first entry.
+/// The constant of [`SET_LONG`] is a map's descriptor, and stands for the map.
 pub const MAP: u8 = 1;
+/// The constant of [`SET_LONG`] is a map's descriptor, and stands for the value of its first entry.
 pub const MAP_VALUE: u8 = 2;
 
-/// Functions of the kernel.
+/// `bpf_ktime_get_ns`: the monotonic clock.
 pub const KTIME_GET_NS: i32 = 5;
+/// `bpf_redirect`: the packet leaves by another interface.
 pub const REDIRECT: i32 = 23;
+/// `bpf_redirect_map`: the packet goes to an entry of a map, such as a socket.
 pub const REDIRECT_MAP: i32 = 51;
 
-/// What an XDP program says: to be dropped, or elsewhere.
+/// The result of an XDP program that drops the packet.
 pub const XDP_DROP: i32 = 1;
+/// The result of an XDP program that has redirected the packet.
 pub const XDP_REDIRECT: i32 = 4;
 
 #[cfg(test)]

@@ -11,13 +11,16 @@ use softtimers_core::{Clock, Timestamp};
 /// A reading of a foreign clock, and of ours on both sides of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sandwich<T> {
+    /// Our clock just before.
     pub before: Timestamp,
+    /// The foreign clock.
     pub foreign: T,
-    /// Not less than `before`.
+    /// Our clock just after; not less than `before`.
     pub after: Timestamp,
 }
 
 impl<T> Sandwich<T> {
+    /// Reads ours, the foreign one, and ours again.
     #[inline]
     pub fn take(ours: &impl Clock, mut foreign: impl FnMut() -> T) -> Self {
         let before = ours.now();

@@ -14,24 +14,29 @@ use crate::mapping::Mapping;
 
 /// Where things are in a ring's memory, in bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
-    pub producer: usize,
-    pub consumer: usize,
-    pub flags: usize,
-    pub entries: usize,
+pub(crate) struct Layout {
+    pub(crate) producer: usize,
+    pub(crate) consumer: usize,
+    pub(crate) flags: usize,
+    pub(crate) entries: usize,
 }
 
 /// What a ring holds: whole words.
 pub trait Entry: Copy {
+    /// How many bytes it takes.
     const SIZE: usize;
+    /// Reads the entry at this offset of a ring's memory.
     fn read(memory: &Mapping, at: usize) -> Self;
+    /// Writes the entry there.
     fn write(self, memory: &Mapping, at: usize);
 }
 
 /// A frame in the shared memory: `struct xdp_desc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor {
+    /// Where the frame begins, counted from the begin of the memory.
     pub address: u64,
+    /// How long it is.
     pub length: u32,
 }
 
@@ -65,7 +70,7 @@ struct Ring<E> {
 
 impl<E: Entry> Producer<E> {
     /// Of a ring of `size` entries, a power of two.
-    pub fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
+    pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
         let ring = Ring::new(memory, layout, size);
         let produced = ring.memory.load(layout.producer);
         let consumed = ring.memory.load(layout.consumer);
@@ -108,7 +113,7 @@ impl<E: Entry> Producer<E> {
 
 impl<E: Entry> Consumer<E> {
     /// Of a ring of `size` entries, a power of two.
-    pub fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
+    pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
         let ring = Ring::new(memory, layout, size);
         let produced = ring.memory.load(layout.producer);
         let consumed = ring.memory.load(layout.consumer);

@@ -53,6 +53,7 @@ pub struct Claim {
     brand: u32,
     /// Where the frame begins in its chunk.
     pub offset: u32,
+    /// How long it is.
     pub length: u32,
 }
 
