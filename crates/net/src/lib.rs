@@ -6,7 +6,7 @@
 //! | [`poller`] | devices served in turn, by quota and policy, so that a flood does not stop the program |
 //! | [`packet`] | frames below the protocols (AF_PACKET), and one's own made in the kernel; feature `packet` |
 //! | [`poller::XdpDevice`] | rings shared with the kernel (AF_XDP); feature `xdp` |
-//! | [`probe`] | what this machine's kernel really does, by using it |
+//! | [`kernel`] | what this machine's kernel really does, by using it |
 //!
 //! ```
 //! use softtimers_net::UdpSocket;
@@ -32,7 +32,7 @@ compile_error!("softtimers-net needs Linux; softtimers and softtimers-core build
 #[cfg(feature = "packet")]
 pub mod packet;
 pub mod poller;
-pub mod probe;
+pub mod kernel;
 #[cfg_attr(not(feature = "xdp"), allow(dead_code, reason = "some features ask what others do not"))]
 mod rtnetlink;
 #[cfg(test)]

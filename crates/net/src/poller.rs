@@ -91,7 +91,7 @@ use softtimers_core::poll::{
     SourceConfig, SourceId, SourceStats, Stage, StageEvent, StageLog,
 };
 
-pub use device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
+pub use device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
 pub use devices::Devices;
 #[cfg(feature = "packet")]
 pub use frame::FrameInfo;
@@ -566,7 +566,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         let turn = match &received {
             Ok(turn) => *turn,
             // The turn is over, and the device is looked at again.
-            Err(_) => Turn { done: 0, more: true },
+            Err(_) => Received { done: 0, more: true },
         };
         self.rounds.received(source, now, turn.done as u32, turn.more);
         let received = match received {

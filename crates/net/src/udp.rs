@@ -274,7 +274,7 @@ impl UdpSocket {
     /// life of the socket; datagrams without one leave at once, as before.
     ///
     /// **That this succeeds says nothing**: release times are kept by a queue on the way, on Linux `fq`, and
-    /// ignored without. [`probe::release_times`](crate::probe::release_times) sees what becomes of them.
+    /// ignored without. [`kernel::release_times`](crate::kernel::release_times) sees what becomes of them.
     ///
     /// # Errors
     ///

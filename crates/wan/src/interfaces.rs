@@ -28,8 +28,8 @@
 mod bridge;
 mod claim;
 mod mark;
-mod probe;
+mod loop_probe;
 
 pub use bridge::{Bridge, BridgeConfig, BridgeStats};
 pub use claim::{Problem, claim};
-pub use probe::{Heard, LoopProbe};
+pub use loop_probe::{Heard, LoopProbe};

@@ -20,7 +20,7 @@ pub struct Packet<'a, A> {
 
 /// What a turn of receiving did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Turn {
+pub struct Received {
     /// Packets received.
     pub done: usize,
     /// The turn ended because of its quota, and there may be more; else the ring was seen empty.
@@ -118,7 +118,7 @@ pub trait Device {
         &mut self,
         quota: usize,
         sink: impl FnMut(Packet<'_, Self::Address>, &mut Self::Transmitter),
-    ) -> io::Result<Turn>;
+    ) -> io::Result<Received>;
 
     /// Reclaims what was sent and sends what is queued, at most `quota` packets.
     ///

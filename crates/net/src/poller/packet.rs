@@ -64,7 +64,7 @@ use softtimers_linux::packet::{self, OFFLOAD_HEADER};
 use softtimers_linux::packet_ring::{RxRing, Slot, TAG};
 use softtimers_linux::sockopt;
 
-use super::device::{Device, Drops, Packet, Sent, Turn};
+use super::device::{Device, Drops, Packet, Sent, Received};
 use super::frame::FrameInfo;
 use super::watchdog::PERIOD;
 use crate::packet::{Filter, Interface, Offload};
@@ -292,7 +292,7 @@ impl Device for PacketDevice {
         &mut self,
         quota: usize,
         mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut PacketOutput),
-    ) -> io::Result<Turn> {
+    ) -> io::Result<Received> {
         if self.condition == Condition::Removed {
             self.condition = Condition::Gone;
             return Err(Errno::NODEV.into());
@@ -329,7 +329,7 @@ impl Device for PacketDevice {
         if is_link_down {
             self.link_is_down();
         }
-        Ok(Turn { done, more })
+        Ok(Received { done, more })
     }
 
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {

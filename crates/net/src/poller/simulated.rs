@@ -19,7 +19,7 @@ use std::time::Duration;
 use softtimers_core::poll::SourceId;
 use softtimers_core::{Clock, ManualClock, Timestamp};
 
-use super::device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
+use super::device::{Device, Drops, Left, Packet, Sent, Transmit, Received};
 use super::devices::Devices;
 use super::host::{Host, Woken};
 
@@ -204,7 +204,7 @@ impl Device for SimulatedDevice {
         &mut self,
         quota: usize,
         mut sink: impl FnMut(Packet<'_, ()>, &mut SimulatedOutput),
-    ) -> io::Result<Turn> {
+    ) -> io::Result<Received> {
         self.turns_while_armed += u64::from(self.armed);
         self.spend(self.costs.receive_turn.max(LEAST));
         let mut done = 0;
@@ -217,7 +217,7 @@ impl Device for SimulatedDevice {
             done += 1;
         }
         self.most_taken = self.most_taken.max(done);
-        Ok(Turn { done, more: !self.ring.is_empty() })
+        Ok(Received { done, more: !self.ring.is_empty() })
     }
 
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {

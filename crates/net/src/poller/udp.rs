@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::device::{Device, Drops, Left, Packet, Sent, Transmit, Turn};
+use super::device::{Device, Drops, Left, Packet, Sent, Transmit, Received};
 use crate::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 
 /// A UDP socket and its buffers, for a [`Poller`](super::Poller).
@@ -95,7 +95,7 @@ impl Device for UdpDevice {
         &mut self,
         quota: usize,
         mut sink: impl FnMut(Packet<'_, SocketAddr>, &mut UdpOutput),
-    ) -> io::Result<Turn> {
+    ) -> io::Result<Received> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
@@ -105,16 +105,16 @@ impl Device for UdpDevice {
             let received = match self.socket.recv_at_most(&mut self.batch, asked) {
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Turn { done, more: false });
+                    return Ok(Received { done, more: false });
                 }
                 Err(error) if is_about_an_earlier_datagram(&error) => {
                     self.refusals += 1;
-                    return Ok(Turn { done, more: true });
+                    return Ok(Received { done, more: true });
                 }
                 Err(error) if done == 0 => return Err(error),
                 Err(error) => {
                     self.failure = Some(error);
-                    return Ok(Turn { done, more: true });
+                    return Ok(Received { done, more: true });
                 }
             };
             for index in 0..received {
@@ -125,10 +125,10 @@ impl Device for UdpDevice {
             }
             done += received;
             if received < asked {
-                return Ok(Turn { done, more: false });
+                return Ok(Received { done, more: false });
             }
         }
-        Ok(Turn { done, more: true })
+        Ok(Received { done, more: true })
     }
 
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {

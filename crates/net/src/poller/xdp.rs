@@ -69,7 +69,7 @@ use softtimers_linux::xdp::umem::{Borrower, Chunk, Umem};
 use softtimers_linux::xdp::{self, XdpSocket};
 
 use self::redirect::Redirect;
-use super::device::{Device, Drops, Packet, Sent, Turn};
+use super::device::{Device, Drops, Packet, Sent, Received};
 use super::frame::FrameInfo;
 use super::watchdog::PERIOD;
 use crate::packet::{Interface, Offload};
@@ -277,7 +277,7 @@ impl Device for XdpDevice {
         &mut self,
         quota: usize,
         mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut XdpOutput),
-    ) -> io::Result<Turn> {
+    ) -> io::Result<Received> {
         let Self { umem, queues, next, output, invalid, .. } = self;
         let (mut done, all) = (0, queues.len());
         for _ in 0..all {
@@ -300,7 +300,7 @@ impl Device for XdpDevice {
                 break;
             }
         }
-        Ok(Turn { done, more: done == quota && queues.iter_mut().any(|queue| !queue.received.is_empty()) })
+        Ok(Received { done, more: done == quota && queues.iter_mut().any(|queue| !queue.received.is_empty()) })
     }
 
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {

@@ -134,7 +134,7 @@ impl SendBatch {
     ///
     /// On a socket without [`enable_release_times`](super::UdpSocket::enable_release_times) it cannot be
     /// sent (`EINVAL`). **Where no queue on the way keeps release times it leaves at once**, and no call
-    /// says so: look first, with [`probe::release_times`](crate::probe::release_times).
+    /// says so: look first, with [`kernel::release_times`](crate::kernel::release_times).
     ///
     /// # Errors
     ///

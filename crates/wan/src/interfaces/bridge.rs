@@ -9,7 +9,7 @@ use softtimers::{LoopConfig, LoopStats, Slack, Timestamp};
 
 use super::claim::{Problem, claim};
 use super::mark::mark;
-use super::probe::{Heard, LoopProbe};
+use super::loop_probe::{Heard, LoopProbe};
 use crate::live::{Ended, Live, Next};
 use crate::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
 

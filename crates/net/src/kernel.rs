@@ -19,7 +19,7 @@
 //! process is killed.
 //!
 //! ```
-//! use softtimers_net::probe::Feature;
+//! use softtimers_net::kernel::Feature;
 //!
 //! let finding = Feature::Gso.probe();
 //! println!("{} {}: {}", finding.feature, if finding.works { "works" } else { "does not work" }, finding.how);

@@ -43,7 +43,7 @@ use crate::udp::{SendBatch, UdpSocket};
 /// which this thread had to wait for a processor itself is made again, up to 8 times.
 ///
 /// ```
-/// use softtimers_net::probe;
+/// use softtimers_net::kernel;
 ///
 /// let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
 /// let finding = probe::release_times(receiver.local_addr()?, b"is anybody holding this?");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use softtimers_net::probe::{self, Feature};
+use softtimers_net::kernel::{self, Feature};
 use softtimers::{Clock, Monotonic};
 
 #[test]
@@ -20,7 +20,7 @@ fn a_program_that_probes_is_afterwards_as_it_was() {
         (entries("/proc/self/task"), entries("/proc/self/fd"), network, user, slack, scheduling)
     };
     let before = state();
-    let findings = probe::all();
+    let findings = kernel::all();
     assert_eq!(findings.iter().map(|finding| finding.feature).collect::<Vec<_>>(), Feature::ALL);
     for finding in &findings {
         assert!(!finding.how.is_empty(), "{finding:?}");
