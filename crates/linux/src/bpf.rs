@@ -47,7 +47,7 @@ impl Instruction {
 pub struct Counter(OwnedFd);
 
 impl Counter {
-    /// At zero.
+    /// A counter that stands at zero.
     pub fn new() -> io::Result<Self> {
         create_map(ARRAY, size_of::<u64>(), 1, 0).map(Self)
     }
@@ -88,7 +88,7 @@ impl SharedWords {
         self.memory.word(word * size_of::<u64>())
     }
 
-    /// Sets it.
+    /// Sets the word of this number.
     pub fn set(&self, word: usize, value: u64) {
         self.memory.set_word(word * size_of::<u64>(), value);
     }

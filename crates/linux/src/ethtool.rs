@@ -7,9 +7,9 @@ use std::ptr;
 /// How many queues an interface has now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queues {
-    /// It receives by.
+    /// Queues that the interface receives by.
     pub receive: u32,
-    /// It sends by.
+    /// Queues that it sends by.
     pub send: u32,
 }
 

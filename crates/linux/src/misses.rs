@@ -21,7 +21,7 @@ pub enum Cache {
 }
 
 impl Cache {
-    /// All.
+    /// All caches that can be counted.
     pub const ALL: [Cache; 3] = [Cache::L1Data, Cache::L1Instructions, Cache::InstructionTlb];
 
     /// Its name in reports.

@@ -35,7 +35,7 @@ impl ProcessTimer {
         self.id.arm_at(due)
     }
 
-    /// Signals no more.
+    /// Disarms the timer; a signal that is pending still comes.
     pub fn disarm(&self) -> io::Result<()> {
         self.id.disarm()
     }

@@ -34,6 +34,8 @@ use crate::retries::{Retries, is_about_an_earlier_datagram};
 use crate::sockopt;
 use ring::Ring;
 
+pub use ring::Departure;
+
 /// A flow of datagrams sent from a signal handler on the thread that started it; at most one a thread,
 /// and none beside a [`SignalTimer`].
 ///
@@ -114,17 +116,6 @@ pub enum Ticks {
     /// it a clock of [`Strategy::FixedSeries`](softtimers_core::Strategy::FixedSeries) and
     /// [`CatchUp::NONE`](softtimers_core::CatchUp::NONE), whose places are those of the ticks; what it forfeits is lost.
     Periodic,
-}
-
-/// A datagram that has left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Departure {
-    /// When the handler ran, just before the system call.
-    pub sent: Timestamp,
-    /// When it might have left.
-    pub due: Timestamp,
-    /// Its place in the schedule.
-    pub place: Timestamp,
 }
 
 /// What a [`SignalPacer`] met.

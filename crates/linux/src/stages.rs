@@ -20,7 +20,7 @@ use softtimers_core::Clock;
 /// How one stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// By its time-out.
+    /// The stage ran out of time.
     RanOut,
     /// By what was waited for, or by a signal.
     Otherwise,

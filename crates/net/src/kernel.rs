@@ -64,7 +64,7 @@ pub enum Feature {
     SoTxtime,
     /// Receives that poll the device before they sleep.
     BusyPoll,
-    /// Packet sockets.
+    /// Packet sockets, which see frames below the protocols.
     AfPacket,
     /// Rings to and from a device, around the stack.
     AfXdp,
@@ -87,7 +87,7 @@ pub enum Feature {
 /// What a probe saw.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// Of what.
+    /// The feature that was probed.
     pub feature: Feature,
     /// Whether it was seen to work, for this process as it is.
     pub works: bool,
@@ -117,7 +117,7 @@ pub fn own_user_namespace() -> io::Result<()> {
 }
 
 impl Feature {
-    /// All of them.
+    /// All features, in the order of reports.
     pub const ALL: [Feature; 15] = [
         Feature::EpollPwait2,
         Feature::IoUring,

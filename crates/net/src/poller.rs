@@ -133,11 +133,11 @@ pub struct Poller<D: Device, P = DelayBound, H = Linux> {
 /// What a poller has done, beside what its sources have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PollerStats {
-    /// Rounds.
+    /// Rounds, each one visit to every device that had work.
     pub rounds: u64,
     /// Waits that were allowed to sleep.
     pub sleeps: u64,
-    /// Packets that left.
+    /// Packets that left by any device.
     pub sent: u64,
     /// Turns of transmitting that the output cut short.
     pub blocked: u64,
@@ -407,7 +407,7 @@ impl<D: Device, P: Policy, H: Host<D>> Poller<D, P, H> {
         self.rounds.is_armed(source)
     }
 
-    /// The machine.
+    /// The machine that this poller runs on.
     pub fn host(&self) -> &H {
         &self.host
     }

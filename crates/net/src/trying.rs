@@ -28,6 +28,18 @@ impl<T, E: Into<io::Error>> Trying<T> for Result<T, E> {
     }
 }
 
+/// An error that says what was tried, and for a refusal what it takes.
+#[cfg(feature = "xdp")]
+pub(crate) fn named(error: io::Error, what: &dyn std::fmt::Display, needs: &str) -> io::Error {
+    let message = match error.kind() {
+        _ if Errno::from_io_error(&error) == Some(Errno::NOBUFS) => format!("{what}: {error}, needs {needs}"),
+        io::ErrorKind::PermissionDenied => format!("{what}: {error}, needs {needs}"),
+        io::ErrorKind::ResourceBusy => format!("{what}: {error}; another program has it"),
+        _ => format!("{what}: {error}"),
+    };
+    io::Error::new(error.kind(), message)
+}
+
 /// The system's words without the number after them.
 fn in_words(error: &io::Error) -> String {
     let words = error.to_string();

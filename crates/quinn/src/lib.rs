@@ -38,6 +38,7 @@ mod endpoint;
 pub mod gate;
 mod known;
 mod runtime;
+mod shared;
 mod socket;
 mod timer;
 

@@ -27,7 +27,8 @@ use softtimers_linux::process_timer::ProcessTimer;
 
 pub use softtimers_core::bsd::*;
 
-use crate::{Backup, Monotonic};
+use crate::backup::Backup;
+use crate::clock::Monotonic;
 
 /// As many interval timers as a program wants, labelled with an `L` each, on either interface of the kernel.
 ///

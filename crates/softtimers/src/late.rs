@@ -47,7 +47,7 @@ pub enum LateCause {
 }
 
 impl LateCause {
-    /// Every cause.
+    /// Every cause, in the order of [`LateLog::iter`].
     pub const ALL: [LateCause; 6] = {
         use LateCause::*;
         [Handler, Wakeup, Scheduler, Steal, Stopped, CatchUp]
@@ -266,9 +266,11 @@ const STOPPED_FROM: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
+    use softtimers_core::Clock;
+
     use super::*;
+    use crate::clock::Monotonic;
     use crate::skipped::skipped;
-    use crate::{Clock, Monotonic};
 
     fn span(wall: u64, running: u64, waiting: u64, stolen: u64) -> Span {
         let ms = Duration::from_millis;

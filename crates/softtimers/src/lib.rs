@@ -56,17 +56,15 @@ mod skipped;
 pub mod waiter;
 
 #[cfg(target_os = "linux")]
-mod linux {
-    pub use softtimers_linux::{HeldSignals, RealTime, Slice, TimerSlack};
-
-    pub use crate::backup::{Backup, BackupStats};
-    pub use crate::clock::{LoopClock, Monotonic, Tsc};
-    pub use crate::event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token};
-    pub use crate::idle::HeldBack;
-    pub use crate::waiter::{Ready, Waiter};
-}
-#[cfg(target_os = "linux")]
-pub use linux::*;
+#[doc(inline)]
+pub use {
+    backup::{Backup, BackupStats},
+    clock::{LoopClock, Monotonic, Tsc},
+    event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token},
+    idle::HeldBack,
+    softtimers_linux::{HeldSignals, RealTime, Slice, TimerSlack},
+    waiter::{Ready, Waiter},
+};
 
 /// The programs of the README compile.
 #[cfg(all(doctest, target_os = "linux"))]

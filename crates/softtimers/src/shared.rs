@@ -53,7 +53,7 @@ use softtimers_core::{
     Config, Fired, NotPending, Slack, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn,
 };
 
-use crate::{Backup, BackupStats};
+use crate::backup::{Backup, BackupStats};
 use common::Common;
 use sync::Arc;
 

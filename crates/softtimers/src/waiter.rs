@@ -69,7 +69,7 @@ pub enum Ready<E> {
     Packet {
         /// Its length; what did not fit into the buffer is lost, as with `std`.
         len: usize,
-        /// Its sender.
+        /// The address that it came from.
         from: SocketAddr,
     },
     /// An event is due.

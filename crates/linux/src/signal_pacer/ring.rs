@@ -12,7 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use softtimers_core::Timestamp;
 
-use super::Departure;
+/// A datagram that has left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure {
+    /// When the handler ran, just before the system call.
+    pub sent: Timestamp,
+    /// When it might have left.
+    pub due: Timestamp,
+    /// Its place in the schedule.
+    pub place: Timestamp,
+}
 
 /// Departures from one writer to one reader, without a lock.
 #[derive(Debug)]

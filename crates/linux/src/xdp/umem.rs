@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::mapping::Mapping;
 
-/// Memory for frames.
+/// Memory for frames, in chunks of one size.
 #[derive(Debug)]
 pub struct Umem {
     memory: Mapping,

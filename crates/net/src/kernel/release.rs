@@ -46,7 +46,7 @@ use crate::udp::{SendBatch, UdpSocket};
 /// use softtimers_net::kernel;
 ///
 /// let receiver = std::net::UdpSocket::bind("127.0.0.1:0")?;
-/// let finding = probe::release_times(receiver.local_addr()?, b"is anybody holding this?");
+/// let finding = kernel::release_times(receiver.local_addr()?, b"is anybody holding this?");
 /// println!("release times {}: {}", if finding.works { "work" } else { "do not work" }, finding.how);
 /// # Ok::<(), std::io::Error>(())
 /// ```

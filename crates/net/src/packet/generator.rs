@@ -20,45 +20,24 @@
 //! Only on virtual cables (veth): a network's switches and hosts have not asked for it. At the other end somebody
 //! must take frames of programs: an XDP program that is attached there, or `ethtool -K PEER gro on`.
 
+mod config;
 mod program;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use softtimers_core::{Clock, Rate, Timestamp};
+use softtimers_core::{Clock, Timestamp};
 use softtimers::clock::Monotonic;
 use softtimers_linux::signal_timer::SignalTimer;
 use softtimers_linux::bpf::{self, Program, SharedWords};
 
 use super::Interface;
 use crate::rtnetlink;
+use config::{FRACTION, LONGEST, invalid};
 use program::Word;
 
-/// What is sent, and how fast.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GeneratorConfig {
-    /// The frame, from the destination's address on and without a check sequence: 14 to 3,400 bytes.
-    pub frame: Vec<u8>,
-    /// How many of its first bytes are written anew for each frame, since those who get one may change it: at most
-    /// 128. The headers at least.
-    pub head: usize,
-    /// Where in the head each frame's number is put, eight bytes in the network's order, from zero on.
-    pub number_at: Option<usize>,
-    /// Where in the head the time is put at which it was due, in nanoseconds on the clock of [`Monotonic`], likewise.
-    pub due_at: Option<usize>,
-    /// Frames a second.
-    pub rate: Rate,
-    /// Frames that leave back to back, 1 to 64, in the place of the first. Those that are due within 2 µs leave
-    /// together, too, beyond 500,000 bursts a second.
-    pub burst: u32,
-    /// How far behind its schedule it may fall before it gives places up.
-    pub catch_up: Duration,
-    /// How many are sent.
-    pub count: Option<u64>,
-    /// For how long; at most a day.
-    pub duration: Option<Duration>,
-}
+pub use config::GeneratorConfig;
 
 /// Sends frames as fast as a processor can, evenly.
 #[derive(Debug)]
@@ -84,11 +63,11 @@ pub struct Generated {
     pub forfeited: u64,
     /// From the first burst to the last one.
     pub span: Duration,
-    /// Bursts.
+    /// Bursts that left.
     pub bursts: u64,
     /// How late they were in all, against their places.
     pub late: Duration,
-    /// The latest.
+    /// How late the latest of them was.
     pub latest: Duration,
 }
 
@@ -186,7 +165,7 @@ impl Generator {
         })
     }
 
-    /// Where it sends.
+    /// The interface that frames leave by.
     pub fn interface(&self) -> &Interface {
         &self.interface
     }
@@ -242,58 +221,8 @@ impl Generator {
     }
 }
 
-impl GeneratorConfig {
-    fn check(&self) -> io::Result<()> {
-        let Self { frame, head, number_at, due_at, burst, duration, .. } = self;
-        if !(14..=3_400).contains(&frame.len()) {
-            return Err(invalid(format!("a frame of {} bytes; 14 to 3400 are allowed", frame.len())));
-        }
-        if *head > frame.len().min(128) {
-            return Err(invalid(format!(
-                "a head of {head} bytes; at most {} are there",
-                frame.len().min(128)
-            )));
-        }
-        for at in [number_at, due_at].into_iter().flatten() {
-            if at.saturating_add(8) > *head {
-                return Err(invalid(format!("eight bytes at {at} of a head of {head}")));
-            }
-        }
-        if !(1..=64).contains(burst) {
-            return Err(invalid(format!("bursts of {burst}; 1 to 64 frames are allowed")));
-        }
-        if duration.is_some_and(|duration| duration > LONGEST) {
-            return Err(invalid("more than a day".to_owned()));
-        }
-        Ok(())
-    }
-
-    /// How many runs of the program make up a batch, which leaves together: a burst, or as many as are due within
-    /// [`TOGETHER`]. Beginning a batch costs more than a frame.
-    fn batch(&self) -> u32 {
-        let bursts = ((TOGETHER.as_nanos() as u64) << FRACTION) / self.gap();
-        self.burst.max(u32::try_from(bursts * u64::from(self.burst)).unwrap_or(u32::MAX).min(64))
-    }
-
-    /// From one burst to the next, in fractions of nanoseconds.
-    fn gap(&self) -> u64 {
-        let nanos = f64::from(self.burst) * 1e9 / self.rate.packets_per_second();
-        (nanos * f64::from(1 << FRACTION)).round().max(1.0) as u64
-    }
-}
-
-fn invalid(message: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, message)
-}
-
-/// Times in the program count fractions of 1/2¹⁶ ns from its start, so that any rate is kept to the millionth.
-const FRACTION: u32 = 16;
-/// Three fit into 64 bits so.
-const LONGEST: Duration = Duration::from_secs(86_400);
 /// To begin running.
 const HEAD_START: Duration = Duration::from_millis(1);
-/// No receiver tells frames apart that are so close.
-const TOGETHER: Duration = Duration::from_micros(2);
 /// What a run of the program waits at least if nothing is due.
 const SHORTEST_WAIT: Duration = Duration::from_micros(10);
 /// How much later than planned the last frame may leave within the first call: to be interrupted before it has, and to
@@ -304,6 +233,8 @@ const BEHIND: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {
+    use softtimers_core::Rate;
+
     use super::*;
 
     fn config() -> GeneratorConfig {

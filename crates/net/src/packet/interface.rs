@@ -48,12 +48,12 @@ impl Interface {
         Ok(Interface { name: name.to_owned(), index, link })
     }
 
-    /// Its name.
+    /// The interface's name, such as `eth0`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its number.
+    /// The interface's index, by which the kernel names it.
     pub fn index(&self) -> u32 {
         self.index
     }

@@ -8,7 +8,7 @@
 
 use softtimers_linux::packet::OFFLOAD_HEADER;
 
-use super::wire::{self, Headers, Unsplit};
+use super::wire::{self, Headers, TAG, Transport, Unsplit};
 
 /// What was left for the interface to do to a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,6 +29,17 @@ pub enum Segments {
     Udp(u16),
     /// In a way not known here.
     Unknown,
+}
+
+impl Segments {
+    /// The transport, and how much of it each segment has.
+    fn known(self) -> Option<(Transport, u16)> {
+        match self {
+            Segments::Tcp(size) => Some((Transport::Tcp, size)),
+            Segments::Udp(size) => Some((Transport::Udp, size)),
+            Segments::Unknown => None,
+        }
+    }
 }
 
 impl Offload {
@@ -73,7 +84,34 @@ impl Offload {
     /// # Errors
     /// [`Unsplit`] for what cannot be cut; then nothing was handed out.
     pub(crate) fn cut(self, frame: &[u8], each: &mut impl FnMut(&[u8])) -> Result<(), Unsplit> {
-        wire::frames(frame, self, None, each)
+        self.frames(frame, None, each)
+    }
+
+    /// The same of a frame whose tag was taken out.
+    ///
+    /// # Errors
+    /// As [`cut`](Self::cut).
+    pub(crate) fn frames(
+        self,
+        frame: &[u8],
+        tag: Option<[u16; 2]>,
+        each: &mut impl FnMut(&[u8]),
+    ) -> Result<(), Unsplit> {
+        let (mut whole, mut offload) = match tag {
+            Some(tag) => (wire::tagged(frame, tag).ok_or(Unsplit)?, self.shifted(TAG as u16)),
+            None => (frame.to_vec(), self),
+        };
+        match offload.segments {
+            None => {
+                offload.complete_checksum(&mut whole)?;
+                each(&whole);
+                Ok(())
+            }
+            Some(segments) => {
+                let (kind, size) = segments.known().ok_or(Unsplit)?;
+                wire::cut(&whole, kind, size.into(), each).ok_or(Unsplit)
+            }
+        }
     }
 
     /// The same of a frame into which `bytes` more came before what is summed.
@@ -109,15 +147,12 @@ impl Offload {
         }
         let mut kind = NONE;
         if let Some(segments) = self.segments {
-            let headers = Headers::of(frame, segments).ok_or(Unsplit)?;
-            let size = match segments {
-                Segments::Tcp(size) | Segments::Udp(size) => size,
-                Segments::Unknown => return Err(Unsplit),
-            };
-            kind = match segments {
-                Segments::Tcp(_) if headers.is_v4 => TCP_V4,
-                Segments::Tcp(_) => TCP_V6,
-                _ => UDP,
+            let (transport, size) = segments.known().ok_or(Unsplit)?;
+            let headers = Headers::of(frame, transport).ok_or(Unsplit)?;
+            kind = match transport {
+                Transport::Tcp if headers.is_v4 => TCP_V4,
+                Transport::Tcp => TCP_V6,
+                Transport::Udp => UDP,
             };
             kind |= if headers.is_marked { MARKED } else { 0 };
             put(2, headers.length);

@@ -11,7 +11,7 @@ use softtimers_linux::packet::{self, OFFLOAD_HEADER};
 use softtimers_linux::recvmmsg::{Message, RecvBuffers};
 use softtimers_linux::sockopt;
 
-use super::{Interface, Offload, Unsplit, wire};
+use super::{Interface, Offload, Unsplit};
 
 /// Receives a copy of each frame that arrives at one interface, whomever it is for. What this machine sends
 /// there itself is passed over.
@@ -160,7 +160,7 @@ impl Frame<'_> {
         if self.truncated {
             return Err(Unsplit);
         }
-        wire::frames(self.bytes, self.offload, self.tag, each)
+        self.offload.frames(self.bytes, self.tag, each)
     }
 }
 

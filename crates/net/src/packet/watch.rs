@@ -35,19 +35,19 @@ pub struct InterfaceWatch {
 pub enum InterfaceChange {
     /// The interface is so now.
     Now {
-        /// Which.
+        /// The index of the interface among those that are watched.
         place: usize,
-        /// As it is.
+        /// The interface as it is now.
         interface: Interface,
     },
     /// The machine has other [addresses](Interface::addresses) there now.
     Addresses {
-        /// Which.
+        /// The index of the interface among those that are watched.
         place: usize,
     },
     /// It was removed, or moved into another network.
     Removed {
-        /// Which.
+        /// The index of the interface among those that are watched.
         place: usize,
     },
 }

@@ -14,44 +14,20 @@
 
 use std::fmt;
 
-use super::offload::{Offload, Segments};
-
 /// A frame that cannot be shown as it is on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unsplit;
 
-/// Hands out the frames that one is on the wire.
-pub(super) fn frames(
-    bytes: &[u8],
-    offload: Offload,
-    tag: Option<[u16; 2]>,
-    each: &mut impl FnMut(&[u8]),
-) -> Result<(), Unsplit> {
-    let mut whole = bytes.to_vec();
-    let mut offload = offload;
-    if let Some([kind, value]) = tag {
-        let at = 2 * ADDRESS;
-        if whole.len() < at {
-            return Err(Unsplit);
-        }
-        let [kind, value] = [kind, value].map(u16::to_be_bytes);
-        whole.splice(at..at, [kind[0], kind[1], value[0], value[1]]);
-        offload = offload.shifted(TAG as u16);
-    }
-    match offload.segments {
-        None => {
-            offload.complete_checksum(&mut whole)?;
-            each(&whole);
-            Ok(())
-        }
-        Some(Segments::Tcp(size)) => cut(&whole, Transport::Tcp, size.into(), each).ok_or(Unsplit),
-        Some(Segments::Udp(size)) => cut(&whole, Transport::Udp, size.into(), each).ok_or(Unsplit),
-        Some(Segments::Unknown) => Err(Unsplit),
-    }
+/// A copy of `frame` with this tag behind its addresses.
+pub(super) fn tagged(frame: &[u8], tag: [u16; 2]) -> Option<Vec<u8>> {
+    let (addresses, rest) = frame.split_at_checked(2 * ADDRESS)?;
+    let [kind, value] = tag.map(u16::to_be_bytes);
+    Some([addresses, &kind, &value, rest].concat())
 }
 
+/// What a frame is cut into segments of.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Transport {
+pub(super) enum Transport {
     Tcp,
     Udp,
 }
@@ -122,12 +98,7 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    pub(super) fn of(frame: &[u8], segments: Segments) -> Option<Self> {
-        let kind = match segments {
-            Segments::Tcp(_) => Transport::Tcp,
-            Segments::Udp(_) => Transport::Udp,
-            Segments::Unknown => return None,
-        };
+    pub(super) fn of(frame: &[u8], kind: Transport) -> Option<Self> {
         let Layout { is_v4, transport, payload, .. } = Layout::of(frame, kind)?;
         let is_marked = kind == Transport::Tcp && frame.get(transport + 13)? & CWR != 0;
         Some(Headers { is_v4, length: u16::try_from(payload).ok()?, is_marked })
@@ -149,7 +120,7 @@ fn behind_extensions(frame: &[u8], network: usize) -> Option<(u8, usize)> {
 }
 
 /// Cuts a frame whose headers all segments share.
-fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl FnMut(&[u8])) -> Option<()> {
+pub(super) fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl FnMut(&[u8])) -> Option<()> {
     let layout = Layout::of(frame, kind)?;
     let Layout { network, is_v4, transport, payload } = layout;
     let (headers, data) = frame.split_at(payload);
@@ -271,7 +242,7 @@ impl fmt::Display for Unsplit {
 impl std::error::Error for Unsplit {}
 
 const ADDRESS: usize = 6;
-const TAG: usize = 4;
+pub(super) const TAG: usize = 4;
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
@@ -279,6 +250,7 @@ const CWR: u8 = 0x80;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{Offload, Segments};
 
     /// A frame of TCP or UDP over either family with so many bytes of payload, and no checksum.
     fn frame(is_v4: bool, kind: Transport, payload: usize) -> Vec<u8> {
@@ -323,7 +295,7 @@ mod tests {
     fn cut_up(bytes: &[u8], segments: Segments, tag: Option<[u16; 2]>) -> Result<Vec<Vec<u8>>, Unsplit> {
         let mut all = Vec::new();
         let offload = Offload { checksum: None, segments: Some(segments) };
-        frames(bytes, offload, tag, &mut |frame| all.push(frame.to_vec())).map(|()| all)
+        offload.frames(bytes, tag, &mut |frame| all.push(frame.to_vec())).map(|()| all)
     }
 
     #[test]
@@ -367,7 +339,7 @@ mod tests {
         put(&mut whole, 50, fold(pseudo));
         let offload = Offload { checksum: Some([34, 16]), segments: None };
         let mut out = Vec::new();
-        frames(&whole, offload, Some([0x8100, 7]), &mut |frame| out.extend_from_slice(frame)).unwrap();
+        offload.frames(&whole, Some([0x8100, 7]), &mut |frame| out.extend_from_slice(frame)).unwrap();
         assert_eq!(out[12..18], [0x81, 0, 0, 7, 0x08, 0]);
         assert_eq!(fold(sum(&out[30..38]) + 6 + (out.len() - 38) as u64 + sum(&out[38..])), 0xffff);
         let tagged = cut_up(&frame(true, Transport::Tcp, 100), Segments::Tcp(60), Some([0x88a8, 9])).unwrap();
@@ -422,7 +394,7 @@ mod tests {
                         let _ = cut_up(&changed, Segments::Udp(20), None);
                     }
                     let offload = Offload { checksum: Some([length as u16, 60_000]), segments: None };
-                    assert_eq!(frames(&whole, offload, None, &mut |_| {}), Err(Unsplit));
+                    assert_eq!(offload.frames(&whole, None, &mut |_| {}), Err(Unsplit));
                 }
             }
         }

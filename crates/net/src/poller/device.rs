@@ -10,7 +10,7 @@ use softtimers_core::Timestamp;
 pub struct Packet<'a, A> {
     /// The packet. It may be changed in place, as a forwarder does.
     pub bytes: &'a mut [u8],
-    /// Who sent it.
+    /// The address that it came from.
     pub from: A,
     /// When it arrived, if the device knows.
     pub arrived: Option<Timestamp>,
@@ -21,7 +21,7 @@ pub struct Packet<'a, A> {
 /// What a turn of receiving did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Received {
-    /// Packets received.
+    /// Packets that were received in this turn.
     pub done: usize,
     /// The turn ended because of its quota, and there may be more; else the ring was seen empty.
     pub more: bool,
@@ -30,7 +30,7 @@ pub struct Received {
 /// What a turn of transmitting did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sent {
-    /// Packets that left.
+    /// Packets that left in this turn.
     pub done: usize,
     /// What is left to be done.
     pub left: Left,
@@ -39,7 +39,7 @@ pub struct Sent {
 /// What a turn of transmitting left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
-    /// Nothing waits.
+    /// The queue is empty.
     Nothing,
     /// The turn ended because of its quota.
     More,
@@ -59,12 +59,12 @@ pub struct Drops {
     pub rule: u64,
     /// At a queue between two stages.
     pub queue: u64,
-    /// At the output.
+    /// At the output, because its queue was full.
     pub output: u64,
 }
 
 impl Drops {
-    /// All of them.
+    /// The sum over all places.
     pub fn total(&self) -> u64 {
         self.interface + self.ring + self.rule + self.queue + self.output
     }

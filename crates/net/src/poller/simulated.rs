@@ -34,7 +34,7 @@ pub struct Costs {
     pub transmit_turn: Duration,
     /// Enabling or disabling a wake-up.
     pub arm: Duration,
-    /// Being woken up.
+    /// The cost of being woken up.
     pub wake_up: Duration,
 }
 
@@ -323,7 +323,7 @@ impl Machine {
         Machine::with_costs(clock, Costs::default())
     }
 
-    /// With these.
+    /// A machine on this clock, with these costs.
     pub fn with_costs(clock: &Rc<ManualClock>, costs: Costs) -> Self {
         Machine { clock: Rc::clone(clock), costs, slept: Duration::ZERO, began: clock.now(), is_alone: false }
     }

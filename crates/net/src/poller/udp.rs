@@ -74,7 +74,7 @@ impl UdpDevice {
         Ok(self)
     }
 
-    /// The socket.
+    /// The socket that this device receives and sends by.
     pub fn socket(&self) -> &UdpSocket {
         &self.socket
     }
@@ -173,7 +173,7 @@ impl AsFd for UdpDevice {
 }
 
 impl UdpOutput {
-    /// Datagrams that wait.
+    /// How many datagrams wait to be sent.
     pub fn waiting(&self) -> usize {
         self.batch.len()
     }

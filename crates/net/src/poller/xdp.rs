@@ -51,7 +51,6 @@
 mod output;
 mod redirect;
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -74,6 +73,7 @@ use super::frame::FrameInfo;
 use super::watchdog::PERIOD;
 use crate::packet::{Interface, Offload};
 use crate::rtnetlink;
+use crate::trying::named;
 
 pub use output::XdpOutput;
 
@@ -539,17 +539,6 @@ fn when_free(bind: impl Fn() -> io::Result<()>) -> io::Result<()> {
         std::thread::sleep(Duration::from_millis(10));
     }
     bind()
-}
-
-/// An error that says what was tried, and for a refusal what it takes.
-fn named(error: io::Error, what: &dyn fmt::Display, needs: &str) -> io::Error {
-    let message = match error.kind() {
-        _ if Errno::from_io_error(&error) == Some(Errno::NOBUFS) => format!("{what}: {error}, needs {needs}"),
-        io::ErrorKind::PermissionDenied => format!("{what}: {error}, needs {needs}"),
-        io::ErrorKind::ResourceBusy => format!("{what}: {error}; another program has it"),
-        _ => format!("{what}: {error}"),
-    };
-    io::Error::new(error.kind(), message)
 }
 
 /// Two frames to a page, and one.

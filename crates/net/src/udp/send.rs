@@ -330,7 +330,7 @@ impl fmt::Display for Stopped {
 pub enum PushError {
     /// As many datagrams wait as there is room for.
     Full {
-        /// The room.
+        /// How many datagrams the batch has room for.
         capacity: usize,
     },
     /// The datagram is longer than the batch was made for.

@@ -163,7 +163,7 @@ pub enum TscError {
     ClockSource(String),
     /// The kernel did not answer one of these questions.
     Unknown {
-        /// Which.
+        /// The question that the kernel did not answer.
         question: &'static str,
         /// What it said instead.
         error: io::Error,

@@ -10,7 +10,7 @@ use softtimers_linux::bpf::code::{
 };
 use softtimers_linux::bpf::Instruction;
 
-use super::{FRACTION, GeneratorConfig};
+use super::config::{FRACTION, GeneratorConfig};
 
 /// The words that it shares with who runs it, by number. Times are in fractions, from the start on.
 pub(super) struct Word;

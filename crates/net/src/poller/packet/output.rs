@@ -43,7 +43,7 @@ impl PacketOutput {
         Ok(PacketOutput { socket, queue, dropped: 0, stuck: 0 })
     }
 
-    /// Frames that wait.
+    /// How many frames wait to be sent.
     pub fn waiting(&self) -> usize {
         self.queue.len()
     }

@@ -81,7 +81,7 @@ impl XdpOutput {
         }
     }
 
-    /// Frames that wait.
+    /// How many frames wait to be sent.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }

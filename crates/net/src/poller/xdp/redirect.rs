@@ -21,8 +21,8 @@ use softtimers_linux::bpf::code::{
 };
 use softtimers_linux::bpf::{self, Hook, Instruction, Program, SharedWords, SocketMap};
 
-use super::named;
 use crate::rtnetlink;
+use crate::trying::named;
 
 /// Such a program, at an interface.
 #[derive(Debug)]
