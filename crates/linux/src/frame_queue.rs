@@ -122,7 +122,11 @@ fn wrapped(index: usize, length: usize) -> usize {
 
 impl fmt::Debug for FrameQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrameQueue").field("waiting", &self.waiting).field("capacity", &self.vectors.len()).field("bytes", &self.bytes.len()).finish_non_exhaustive()
+        f.debug_struct("FrameQueue")
+            .field("waiting", &self.waiting)
+            .field("capacity", &self.vectors.len())
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
     }
 }
 

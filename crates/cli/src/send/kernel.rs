@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use softtimers::pace::{Ahead, Lead};
-use softtimers_net::kernel;
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::kernel;
 
 use crate::failure::Failure;
 use crate::plan::SendPlan;

@@ -64,7 +64,7 @@ use softtimers_linux::packet::{self, OFFLOAD_HEADER};
 use softtimers_linux::packet_ring::{RxRing, Slot, TAG};
 use softtimers_linux::sockopt;
 
-use super::device::{Device, Drops, Packet, Sent, Received};
+use super::device::{Device, Drops, Packet, Received, Sent};
 use super::frame::FrameInfo;
 use super::watchdog::PERIOD;
 use crate::packet::{Filter, Interface, Offload};
