@@ -110,7 +110,12 @@ impl FrameQueue {
         count
     }
 
-    /// How many wait.
+    /// Whether no frame waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many frames wait.
     pub fn len(&self) -> usize {
         self.waiting
     }

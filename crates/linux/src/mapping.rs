@@ -52,7 +52,7 @@ impl Mapping {
     }
 
     /// How long it is.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.length
     }
 
