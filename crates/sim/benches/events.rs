@@ -6,8 +6,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use softtimers_core::poll::Quota;
 use softtimers_core::{Config as Timers, Random, Slack, SoftTimers, Timestamp, TriggerState};
+use softtimers_poll::Quota;
 use softtimers_sim::livelock::{Config, Consumer, Kernel, Router};
 use softtimers_sim::{Engine, Streams};
 

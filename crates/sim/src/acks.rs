@@ -137,9 +137,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
         "self-clocked" => Answer::SelfClocked,
         "maxburst" => Answer::MaxBurst(parameters.count("maxburst")),
         "window-cut" => Answer::CutWindow,
-        _ => {
-            Answer::Paced(AckPacer::new().with_burst_interval(parameters.time("burst")))
-        }
+        _ => Answer::Paced(AckPacer::new().with_burst_interval(parameters.time("burst"))),
     };
     let (away, period) = (parameters.time("away"), parameters.time("period"));
     check(parameters)?;

@@ -1,6 +1,6 @@
 //! **HIP on a simulated machine**: when are polls better than interrupts, and by how much? The simulation of
 //! Dovrolis, Thayer and Ramanathan, *HIP: Hybrid Interrupt-Polling for the Network Interface*, 2001, §6, with the
-//! [`Hip`](softtimers_core::poll::Hip) that programs link, and everything it was or can be compared with.
+//! [`Hip`](softtimers_poll::Hip) that programs link, and everything it was or can be compared with.
 //!
 //! ```text
 //!   recording, paper's trace, pattern ──▶ Receiver ──▶ Account: the columns of Table 3

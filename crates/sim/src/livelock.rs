@@ -2,7 +2,7 @@
 //!
 //! A router that takes packets as they come livelocks; one that polls with a quota, shuts input by feedback from a queue
 //! or by a limit on its processor time does not. The kernels are models; the quota, the round robin, the feedback and the
-//! limit are `softtimers_core::poll`'s.
+//! limit are `softtimers_poll`'s.
 //!
 //! ```text
 //!   config ─▶ router ── interrupts │ polled ──▶ account ──▶ experiment, mlfrr, figures, burst, monitor

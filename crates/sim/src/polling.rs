@@ -18,9 +18,9 @@
 use std::time::Duration;
 
 use softtimers_core::pace::Pattern;
-use softtimers_core::poll::hip::Costs;
-use softtimers_core::poll::{Aggregation, AggregationConfig, Interrupts, Policy, Preset};
 use softtimers_core::{Rate, RateError};
+use softtimers_poll::hip::Costs;
+use softtimers_poll::{Aggregation, AggregationConfig, Interrupts, Policy, Preset};
 
 use crate::arrivals;
 use crate::experiment::{ALWAYS, Experiment, RunError};

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
 use softtimers_core::{Percent, Timestamp};
+use softtimers_poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
 use softtimers_sim::livelock::{
     Closed, Config, Consumer, Kernel, Outcome, Router, TransmitPriority, points, series,
 };

@@ -27,8 +27,8 @@ use rustix::net::{SocketFlags, accept_with};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers::poll::{Aggregation, AggregationConfig, Look, Next, Policy};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
+use softtimers_poll::{Aggregation, AggregationConfig, Look, Next, Policy};
 
 use super::connection::{Connection, Scratch, Step, scratch};
 use super::ports::Turns;

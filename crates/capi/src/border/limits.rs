@@ -7,11 +7,19 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use softtimers::poll::{CpuLimit, CpuLimitConfig, Feedback, FeedbackConfig, Input, Preset};
 use softtimers::{Percent, Timestamp};
+use softtimers_poll::{CpuLimit, CpuLimitConfig, Feedback, FeedbackConfig, Input, Preset};
 
 use super::clock::SOFTTIMERS_NEVER;
-use crate::object::{Errno, Object};
+use crate::object::{Errno, Kind, Object};
+
+impl Kind for CpuLimit {
+    const NAME: &'static str = "softtimers_cpu_limit";
+}
+
+impl Kind for Feedback {
+    const NAME: &'static str = "softtimers_feedback";
+}
 
 /// Shuts input by the length of a queue (Mogul and Ramakrishnan 1997, section 6.6.1).
 pub type softtimers_feedback = Object<Feedback>;

@@ -8,10 +8,14 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use softtimers::Timestamp;
-use softtimers::poll::{AnyPolicy, Look, Next, Policy, PolicySettings};
+use softtimers_poll::{AnyPolicy, Look, Next, Policy, PolicySettings};
 
 use super::clock::SOFTTIMERS_NEVER;
-use crate::object::{Errno, Object, write};
+use crate::object::{Errno, Kind, Object, write};
+
+impl Kind for AnyPolicy {
+    const NAME: &'static str = "softtimers_policy";
+}
 
 /// When to look at one source.
 pub type softtimers_policy = Object<AnyPolicy>;

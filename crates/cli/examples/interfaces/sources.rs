@@ -6,12 +6,12 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use softtimers::poll::SourceConfig;
-use softtimers::poller::{Device, FrameInfo, Poller};
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::forward::mode::{Looks, Mode};
 use softtimers_cli::units;
+use softtimers_net::poller::{Device, FrameInfo, Poller};
+use softtimers_poll::SourceConfig;
 
 use super::stages::accepts;
 use super::{How, PATIENCE, SETTLED, With, datagram, looking, open};

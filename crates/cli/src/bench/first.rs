@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use softtimers::Timestamp;
-use softtimers::poll::FeedbackStats;
+use softtimers_poll::FeedbackStats;
 
 /// The findings of a first stage.
 #[derive(Clone, Copy, PartialEq, Debug)]

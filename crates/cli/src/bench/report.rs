@@ -1,7 +1,7 @@
 //! What `bench` tells: the keys of `softtimers.bench/1`, and the table.
 
 use serde::Serialize;
-use softtimers::poll::{Behaviour, Curve, FeedbackStats};
+use softtimers_poll::{Behaviour, Curve, FeedbackStats};
 
 use super::plot;
 use crate::args::Beside;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use softtimers::poll::{Confirmation, Curve, LossFree, Point as CurvePoint};
+use softtimers_poll::{Confirmation, Curve, LossFree, Point as CurvePoint};
 
 use super::load::Offer;
 use super::report::{BenchReport, CurveReport, Point};

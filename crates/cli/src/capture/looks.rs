@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use softtimers::Timestamp;
-use softtimers::poll::{Look, Next, Policy};
+use softtimers_poll::{Look, Next, Policy};
 
 /// One wake-up for all that comes within a period, and none while nothing comes.
 ///

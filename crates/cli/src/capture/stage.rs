@@ -16,8 +16,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use softtimers::Timestamp;
-use softtimers::poll::FeedbackConfig;
-use softtimers::poller::Gauge;
+use softtimers_net::poller::Gauge;
+use softtimers_poll::FeedbackConfig;
 
 use super::outlet::{Complete, Outlet, Written};
 use super::pcapng::Stamp;

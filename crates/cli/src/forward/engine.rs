@@ -14,9 +14,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use softtimers::late::cpu_time;
-use softtimers::poll::{CpuLimitConfig, SourceConfig, SourceId};
-use softtimers::poller::{Device, Drops, Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp, Token};
+use softtimers_net::poller::{Device, Drops, Outputs, Packet, Poller};
+use softtimers_poll::{CpuLimitConfig, SourceConfig, SourceId};
 
 use super::crew::{Board, Crew, Share};
 use super::metrics::Metrics;

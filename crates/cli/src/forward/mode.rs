@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::Serialize;
 use softtimers::Timestamp;
-use softtimers::poll::{
+use softtimers_poll::{
     Aggregation, AggregationConfig, DelayBound, DelayBoundConfig, Hip, HipConfig, Interrupts, Look, Next,
     Policy, Preset, Quota, WhenIdle,
 };

@@ -11,9 +11,9 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use softtimers::poll::SourceId;
-use softtimers::poller::{Outputs, Packet};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::poller::{Outputs, Packet};
+use softtimers_poll::SourceId;
 use softtimers_wan::udp::is_misdirected;
 
 use super::rules::{Action, Filter, Seen};

@@ -1,7 +1,7 @@
 //! What a receiver of packets is asked for: the same of `bench` and of `forward`.
 
 use softtimers::Percent;
-use softtimers::poll::AggregationConfig;
+use softtimers_poll::AggregationConfig;
 
 use crate::args::{DEFAULT_QUOTA, ReceivingArgs};
 use crate::failure::Failure;

@@ -17,8 +17,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use softtimers_core::poll::Factor;
 use softtimers_core::{Random, Timestamp, Trace, TraceBuilder};
+use softtimers_poll::Factor;
 
 use crate::streams::Streams;
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use softtimers_core::Random;
 use softtimers_core::Timestamp;
-use softtimers_core::poll::Factor;
+use softtimers_poll::Factor;
 
 use crate::streams::Streams;
 

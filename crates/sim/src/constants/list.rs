@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::hip::Costs;
+use softtimers_poll::hip::Costs;
 
 use super::figure::Figure::{
     self, BestQuota, BigAcks, BurstOfThree, ByHandle, ByHash, Captures, Deadlines, Feedback, FirstOfBurst,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::Factor;
+use softtimers_poll::Factor;
 
 use crate::arrivals::Bursts;
 use crate::parameter::Setting;

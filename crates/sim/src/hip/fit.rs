@@ -6,8 +6,8 @@
 //! likes, so it finds the same everywhere.
 
 use softtimers_core::Random;
-use softtimers_core::poll::Hip;
-use softtimers_core::poll::hip::{Costs, HipConfig};
+use softtimers_poll::Hip;
+use softtimers_poll::hip::{Costs, HipConfig};
 
 use crate::arrivals::{Bursts, LanError, of_trace};
 use crate::constants::HipTraces;

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::hip::{
-    Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding,
-};
-use softtimers_core::poll::{Factor, Preset};
+use softtimers_poll::hip::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding};
+use softtimers_poll::{Factor, Preset};
 
 use crate::experiment::RunError;
 use crate::parameter::{Kind, Parameter, Parameters, Setting};

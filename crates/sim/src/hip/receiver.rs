@@ -1,6 +1,6 @@
 //! One device that receives, and the processor that takes packets from it: the simulator of HIP §6.
 //!
-//! Four events, in the paper's letters, and a policy of [`softtimers_core::poll`] that says when the next look is:
+//! Four events, in the paper's letters, and a policy of [`softtimers_poll`] that says when the next look is:
 //!
 //! ```text
 //!   A      A A                 A           A packet arrives
@@ -19,8 +19,8 @@ use std::iter::Peekable;
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
-use softtimers_core::poll::hip::Costs;
-use softtimers_core::poll::{Look, Next, Policy};
+use softtimers_poll::hip::Costs;
+use softtimers_poll::{Look, Next, Policy};
 
 use crate::arrivals::Arrival;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::hip::{Costs, HipConfig, Reading, Rounding};
-use softtimers_core::poll::{
+use softtimers_poll::hip::{Costs, HipConfig, Reading, Rounding};
+use softtimers_poll::{
     BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, Policy, Preset, SpinThenBlock,
     Watchdog,
 };

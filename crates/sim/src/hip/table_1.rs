@@ -2,7 +2,7 @@
 //! better ones.
 
 use softtimers_core::Trace;
-use softtimers_core::poll::hip::Reading;
+use softtimers_poll::hip::Reading;
 
 use crate::Machine;
 use crate::arrivals::Bursts;
@@ -100,7 +100,7 @@ fn row(paper: &PaperTrace, trace: &Trace, fit: Fit) -> Row {
 }
 
 fn numbers(bursts: Bursts) -> [Value; 7] {
-    let factor = |factor: softtimers_core::poll::Factor| Value::Real(f64::from(factor.get()) / 1_000.0);
+    let factor = |factor: softtimers_poll::Factor| Value::Real(f64::from(factor.get()) / 1_000.0);
     let micros = |time: std::time::Duration| Value::Real(time.as_nanos() as f64 / 1_000.0);
     let Bursts { train, gap, gap_even, trains, pause, pause_even, alone } = bursts;
     [

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::hip::{Costs, Deviation, HipConfig, Reading, Rounding};
-use softtimers_core::poll::{Factor, Preset};
 use softtimers_core::{Timestamp, Trace, TraceBuilder};
+use softtimers_poll::hip::{Costs, Deviation, HipConfig, Reading, Rounding};
+use softtimers_poll::{Factor, Preset};
 
 mod clock_period;
 mod machine;

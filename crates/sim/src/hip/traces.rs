@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::Factor;
-use softtimers_core::poll::hip::Reading;
+use softtimers_poll::Factor;
+use softtimers_poll::hip::Reading;
 
 use crate::Machine;
 use crate::arrivals::{Bursts, Lan, Lengths};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::{Progress, ProgressConfig, SourceStats};
 use softtimers_core::{Histogram, Timestamp};
+use softtimers_poll::{Progress, ProgressConfig, SourceStats};
 
 use super::router::{Packet, Router};
 

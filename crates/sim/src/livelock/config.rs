@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Quota};
+use softtimers_poll::{CpuLimitConfig, FeedbackConfig, Quota};
 
 use super::costs::Costs;
 use super::generator::Spacing;
@@ -91,7 +91,7 @@ pub struct Config {
     pub consumer: Consumer,
     /// Packets in one turn of the polled kernels.
     pub quota: Quota,
-    /// That is set by [`AutoQuota`](softtimers_core::poll::AutoQuota), beginning from `quota`.
+    /// That is set by [`AutoQuota`](softtimers_poll::AutoQuota), beginning from `quota`.
     pub auto_quota: bool,
     /// Input is shut by the queue to the process.
     pub feedback: Option<FeedbackConfig>,

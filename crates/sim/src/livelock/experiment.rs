@@ -1,7 +1,7 @@
 //! `livelock`: one kernel at one rate; the parameters that all experiments of the paper share.
 
 use softtimers_core::Percent;
-use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota, TimeOut};
+use softtimers_poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota, TimeOut};
 use std::time::Duration;
 
 use super::closed::Closed;
@@ -16,7 +16,7 @@ pub static LIVELOCK: Experiment = Experiment {
     name: "livelock",
     about: "A router under overload: output by input for every kernel (livelock paper, sections 6 and 7)",
     details: "Packets of minimum size come to a router on one 10 Mbit/s Ethernet and leave by another. Costs are those of \
-              the paper's trace of one packet; beyond, see docs/sim.md. Policies are those of softtimers_core::poll.",
+              the paper's trace of one packet; beyond, see docs/sim.md. Policies are those of softtimers_poll.",
     parameters: PARAMETERS,
     columns: COLUMNS,
     sweep: &[

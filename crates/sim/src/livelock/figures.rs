@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use softtimers_core::Percent;
-use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
+use softtimers_poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
 
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;

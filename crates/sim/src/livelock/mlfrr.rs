@@ -1,6 +1,6 @@
 //! `livelock-mlfrr`: the maximum loss-free receive rate of a kernel, and what it does beyond (§3.1, §4.2).
 
-use softtimers_core::poll::{Behaviour, Curve, LossFree, Point};
+use softtimers_poll::{Behaviour, Curve, LossFree, Point};
 
 use super::closed::Closed;
 use super::config::Config;

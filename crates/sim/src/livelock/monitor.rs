@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::{FeedbackConfig, Quota};
+use softtimers_poll::{FeedbackConfig, Quota};
 
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;

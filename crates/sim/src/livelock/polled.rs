@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
-use softtimers_core::poll::{
+use softtimers_poll::{
     Action, AutoQuota, AutoQuotaConfig, ConstantPeriod, CpuLimit, Feedback, GateId, Input, Interrupts,
     Policy, Quota, Rounds, SourceConfig, SourceId, SourceStats,
 };
@@ -351,14 +351,14 @@ fn cycles(now: Timestamp) -> Duration {
 }
 
 impl Policy for When {
-    fn looked(&mut self, look: &softtimers_core::poll::Look) -> softtimers_core::poll::Next {
+    fn looked(&mut self, look: &softtimers_poll::Look) -> softtimers_poll::Next {
         match self {
             When::Interrupt(policy) => policy.looked(look),
             When::Clock(policy) => policy.looked(look),
         }
     }
 
-    fn next(&self) -> softtimers_core::poll::Next {
+    fn next(&self) -> softtimers_poll::Next {
         match self {
             When::Interrupt(policy) => policy.next(),
             When::Clock(policy) => policy.next(),

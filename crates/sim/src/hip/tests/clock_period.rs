@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use softtimers_core::poll::Factor;
-use softtimers_core::poll::hip::{HipConfig, Rounding};
+use softtimers_poll::Factor;
+use softtimers_poll::hip::{HipConfig, Rounding};
 
 use super::{READINGS, run, table_1, with};
 use crate::hip::{Account, Scheme, paper};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
-use softtimers_core::poll::hip::{Costs, HipConfig};
-use softtimers_core::poll::{Factor, Hip, Interrupts};
+use softtimers_poll::hip::{Costs, HipConfig};
+use softtimers_poll::{Factor, Hip, Interrupts};
 
 use super::{READINGS, run, table_1};
 use crate::arrivals::{self, Arrival};
