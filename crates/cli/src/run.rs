@@ -114,6 +114,7 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
     let output = command.output().clone();
     let run = Run {
         schema: C::Report::SCHEMA,
+        machine: &machine,
         seed,
         output: &output,
         disturbed_by: C::DISTURBED_BY,
@@ -126,7 +127,8 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
     let streamed = run.stream.take().map_or(Ok(()), |finish| finish());
     let Outcome { report, fallbacks, inconclusive, broke_off } = outcome?;
     let disturbed = run.disturbed();
-    let machine = machine.during(run.interference());
+    let interference = run.interference();
+    let machine = machine.during(interference);
     let printed = command.print(&Object {
         fallbacks: &fallbacks,
         inconclusive: inconclusive.or(disturbed),
@@ -144,6 +146,7 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
 /// The run of a command, as the command sees it.
 pub(crate) struct Run<'a> {
     schema: &'static str,
+    machine: &'a Machine,
     seed: Option<u64>,
     output: &'a Output,
     disturbed_by: Disturbance,
@@ -183,9 +186,20 @@ impl Run<'_> {
         self.background.replace(Some(BackgroundLoad::watch()));
     }
 
+    /// Watches no background load: what goes on now has nothing to do with the figures.
+    pub(crate) fn unwatch(&self) {
+        self.background.replace(None);
+    }
+
     /// Shows how much of `duration` has passed, until it is dropped.
     pub(crate) fn progress(&self, what: &'static str, duration: Option<Duration>) -> Progress {
         Progress::start(what, duration)
+    }
+
+    /// Returns what would be printed if the run ended now with this report.
+    pub(crate) fn so_far<'a, R, C>(&'a self, config: &'a C, report: &'a R) -> Object<'a, R, C> {
+        let Run { machine, seed, .. } = *self;
+        Object { machine, seed, config, fallbacks: &[], inconclusive: None, report }
     }
 
     /// Whether a line a second is printed.

@@ -28,7 +28,7 @@ use crate::args::FrameDriver;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::{ForwardPlan, InterfacesConfig};
-use crate::wan::carrier::failure;
+use crate::commands::wan::carrier::failure;
 use carrier::Carrier;
 use links::{LinkWatch, Links};
 use port::{Port, Wire};
