@@ -17,7 +17,6 @@ mod recv;
 mod replay;
 mod report;
 mod send;
-pub(crate) mod sim;
 pub(crate) mod wan;
 
 use std::time::Duration;
@@ -47,7 +46,7 @@ pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
 pub use report::ReportArgs;
 pub use send::{PhaseName, SendArgs, Train};
-pub use sim::SimArgs;
+pub use crate::commands::sim::SimArgs;
 pub use wan::WanArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.

@@ -17,9 +17,9 @@ use crate::plan::{
 };
 use crate::report::ReportPlan;
 use crate::{
-    bench, capture, child, doctor, documents, echo, forward, noise, probe, recv, replay, report, send, sim,
-    wan,
+    bench, capture, child, doctor, documents, echo, forward, noise, probe, recv, replay, report, send, wan,
 };
+use crate::commands::sim;
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///

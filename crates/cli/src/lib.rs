@@ -10,7 +10,7 @@
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
 //! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`mod@capture`], [`doctor`],
-//!   [`echo`], [`mod@probe`], [`sim`], [`noise`], [`report`], ended
+//!   [`echo`], [`mod@probe`], [`sim`](commands::sim), [`noise`], [`report`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`withheld`], [`machine`], [`ticks`], [`output`], [`stream`], [`mod@file`], with the rights of the [`user`] who asked, [`failure`].
@@ -25,6 +25,7 @@ pub mod capture;
 pub mod child;
 pub mod class;
 pub mod command;
+pub mod commands;
 pub mod distribution;
 pub mod doctor;
 pub mod documents;
@@ -50,7 +51,6 @@ pub mod recv;
 pub mod replay;
 pub mod report;
 pub mod send;
-pub mod sim;
 pub mod stream;
 pub mod ticks;
 pub mod units;

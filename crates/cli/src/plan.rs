@@ -16,7 +16,6 @@ mod recv;
 mod replay;
 mod send;
 mod send_config;
-mod sim;
 mod wan;
 
 use std::hash::{BuildHasher, RandomState};
@@ -41,7 +40,6 @@ pub use replay::{ReplayConfig, ReplayPlan};
 pub(crate) use send::ticking;
 pub use send::{SendPlan, Work};
 pub use send_config::SendConfig;
-pub use sim::SimPlan;
 pub use wan::WanPlan;
 
 /// The bounds of a run. At least one is set in a [`SendPlan`], unless a recording ends it.

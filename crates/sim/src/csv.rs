@@ -1,45 +1,36 @@
-//! Lines of comma-separated values: what parts of a sweep are written as, and put together from.
+//! A sweep as lines of comma-separated values: parts of it are written so, and put together again by [`Merge`].
 //!
 //! ```text
 //!   sweep,point,quota,kernel,offered_pps,output_pps
 //!   5f0c…,17/240,8,polled,8000,5127.5
-//!   │     └── of so many, so that a missing one is noticed
+//!   │     └── which of how many points, so that a missing one is noticed
 //!   └── the same for the same experiment, parameters, seed and version
 //! ```
 
+mod merge;
+
 use std::fmt::Write as _;
 
-use softtimers_sim::sweep::PointRows;
-use softtimers_sim::{Column, Sweep};
+use crate::sweep::{PointRows, Sweep};
 
-/// The names of the first two columns.
-pub const HEAD: &str = "sweep,point,";
+pub use merge::{Merge, MergeError};
 
-/// The axes that are no columns anyway: what is swept is to be seen.
-pub fn shown_axes(sweep: &Sweep) -> impl Iterator<Item = (usize, &'static str)> + '_ {
-    let columns = sweep.experiment().columns;
-    let hidden = move |name: &str| columns.iter().any(|column: &Column| column.name == name);
-    sweep
-        .axes()
-        .iter()
-        .enumerate()
-        .map(|(index, axis)| (index, axis.name))
-        .filter(move |(_, name)| !hidden(name))
-}
+/// The first two columns of every sweep.
+const HEAD: &str = "sweep,point,";
 
-/// The first line.
+/// Returns the first line: the names of the columns.
 pub fn header(sweep: &Sweep) -> String {
-    let axes = shown_axes(sweep).map(|(_, name)| name.to_owned());
+    let axes = sweep.axes_beside_columns().map(|(_, name)| name.to_owned());
     let columns = sweep.experiment().columns.iter().map(|column| column.name.to_owned());
     format!("{HEAD}{}\n", axes.chain(columns).collect::<Vec<_>>().join(","))
 }
 
-/// The lines of a point.
+/// Returns the lines of one point.
 pub fn lines(sweep: &Sweep, found: &PointRows) -> String {
     let mut lines = String::new();
     for row in &found.rows {
         let _ = write!(lines, "{:016x},{}/{}", sweep.fingerprint(), found.point + 1, sweep.points());
-        for (index, _) in shown_axes(sweep) {
+        for (index, _) in sweep.axes_beside_columns() {
             let _ = write!(lines, ",{}", field(&found.at[index]));
         }
         for (value, column) in row.iter().zip(sweep.experiment().columns) {

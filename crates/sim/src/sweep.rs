@@ -20,11 +20,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use crate::engine::{Steps, Streams, Watch};
 use crate::experiment::{Experiment, RunError};
-use crate::parameter::{Parameters, Setting};
-use crate::streams::Streams;
+use crate::parameter::{Parameter, Parameters};
+use crate::setting::Setting;
 use crate::table::Row;
-use crate::watch::{Steps, Watch};
 
 /// One parameter and the values it takes in turn.
 #[derive(Clone, PartialEq, Debug)]
@@ -80,6 +80,13 @@ impl Sweep {
         &self.axes
     }
 
+    /// Returns the axes that are not columns anyway, each with its index: what is swept is to be seen in every row.
+    pub fn axes_beside_columns(&self) -> impl Iterator<Item = (usize, &'static str)> + '_ {
+        let is_column = |name| self.experiment.columns.iter().any(|column| column.name == name);
+        let axes = self.axes.iter().enumerate().map(|(index, axis)| (index, axis.name));
+        axes.filter(move |(_, name)| !is_column(*name))
+    }
+
     /// What holds for all points, where it is not swept.
     pub fn base(&self) -> &Parameters {
         &self.base
@@ -104,9 +111,9 @@ impl Sweep {
     /// # Cost
     /// Some hundred nanoseconds for each point: nothing is simulated.
     pub fn check(&self, given: &[&str]) -> Result<(), PointError> {
-        let mut unused =
-            self.experiment.needs.iter().flat_map(|need| need.of.iter().map(move |name| (name, need)));
-        let mut unused: Vec<_> = unused.by_ref().filter(|(name, _)| given.contains(*name)).collect();
+        let needs = |parameter: &'static Parameter| Some((parameter.name, parameter.needs?));
+        let mut unused: Vec<_> = self.experiment.parameters.iter().filter_map(needs).collect();
+        unused.retain(|(name, _)| given.contains(name));
         let mut first = None;
         let mut others = 0u64;
         for point in 0..self.points() {

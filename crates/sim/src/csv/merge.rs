@@ -1,47 +1,23 @@
-//! `softtimers sim merge`: the parts of a sweep become the whole, bit for bit what one run would have printed.
+//! The parts of a sweep become the whole: [`Merge`].
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::read_to_string;
-use std::path::Path;
 
-use crate::args::sim::SimMergeArgs;
-use crate::failure::Failure;
-use crate::file;
-use crate::output::print;
+use super::HEAD;
 
-use super::csv::HEAD;
-
-/// Puts the files together and prints the result.
+/// Parts of one sweep, which become the whole: bit for bit what one run would have printed.
 ///
-/// # Errors
-/// A usage failure that names the file and the line that is wrong or of another sweep, or the points that are missing.
-pub fn run(args: &SimMergeArgs) -> Result<(), Failure> {
-    let mut whole = Whole::default();
-    for path in &args.files {
-        let text = file::open(path)
-            .and_then(read_to_string)
-            .map_err(|error| Failure::usage(format_args!("file '{}': {error}", path.display())))?;
-        whole.add(path, &text)?;
-    }
-    print(&whole.finish()?)
-}
-
-/// As files with these texts, which are called by their numbers.
+/// ```
+/// use softtimers_sim::csv::Merge;
 ///
-/// # Errors
-/// As [`run`].
-pub fn texts(texts: &[&str]) -> Result<String, Failure> {
-    let mut whole = Whole::default();
-    for (number, text) in texts.iter().enumerate() {
-        whole.add(Path::new(&format!("{number}.csv")), text)?;
-    }
-    whole.finish()
-}
-
-/// The parts so far.
+/// let mut merge = Merge::default();
+/// merge.add("2.csv", "sweep,point,x\nab,2/2,6\n")?;
+/// merge.add("1.csv", "sweep,point,x\nab,1/2,5\n")?;
+/// assert_eq!(merge.finish()?, "sweep,point,x\nab,1/2,5\nab,2/2,6\n");
+/// # Ok::<(), softtimers_sim::csv::MergeError>(())
+/// ```
 #[derive(Debug, Default)]
-struct Whole {
+pub struct Merge {
     header: String,
     /// Of the sweep, and how many points it has.
     sweep: Option<(String, usize)>,
@@ -50,11 +26,14 @@ struct Whole {
     files: usize,
 }
 
-impl Whole {
-    fn add(&mut self, file: &Path, text: &str) -> Result<(), Failure> {
-        let wrong = |line: usize, what: &dyn fmt::Display| {
-            Failure::usage(format_args!("file '{}', line {line}: {what}", file.display()))
-        };
+impl Merge {
+    /// Adds the text of a file.
+    ///
+    /// # Errors
+    /// The line that is wrong, of another sweep, or there already.
+    pub fn add(&mut self, file: &str, text: &str) -> Result<(), MergeError> {
+        let wrong =
+            |line: usize, what: &dyn fmt::Display| MergeError(format!("file '{file}', line {line}: {what}"));
         let (header, rest) = text.split_once('\n').unwrap_or((text, ""));
         if !header.starts_with(HEAD) {
             return Err(wrong(1, &format_args!("no part of a sweep, which begins with {HEAD}…")));
@@ -85,16 +64,18 @@ impl Whole {
         Ok(())
     }
 
-    fn finish(self) -> Result<String, Failure> {
+    /// Returns all lines, in the order of the points.
+    ///
+    /// # Errors
+    /// How many points are missing, and the first of them.
+    pub fn finish(self) -> Result<String, MergeError> {
         let points = self.sweep.map_or(0, |(_, points)| points);
         // A file may claim any number of points: only those that are there are walked.
         let count = points - self.points.len();
         if count > 0 {
             let first =
                 (1..).zip(self.points.keys()).take_while(|(wanted, point)| wanted == *point).count() + 1;
-            return Err(Failure::usage(format_args!(
-                "{count} of {points} points are missing, the first is {first}"
-            )));
+            return Err(MergeError(format!("{count} of {points} points are missing, the first is {first}")));
         }
         let lines = self.points.into_values().map(|(_, lines)| lines);
         Ok(format!("{}\n{}", self.header, lines.collect::<String>()))
@@ -111,12 +92,27 @@ fn parsed(line: &str) -> Option<(&str, usize, usize)> {
     (1..=points).contains(&point).then_some((sweep, point, points))
 }
 
+/// Files that are not the parts of one sweep: says which file and line, or which points are missing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MergeError(String);
+
+impl fmt::Display for MergeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for MergeError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn merged(files: &[&str]) -> Result<String, String> {
-        texts(files).map_err(|failure| failure.to_string())
+        let mut merge = Merge::default();
+        let added =
+            files.iter().zip(0..).try_for_each(|(text, number)| merge.add(&format!("{number}.csv"), text));
+        added.and_then(|()| merge.finish()).map_err(|error| error.to_string())
     }
 
     #[test]

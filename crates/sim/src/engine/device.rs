@@ -16,7 +16,7 @@ use softtimers_core::Timestamp;
 
 /// A queue with room for so many, that counts what it drops: a receive ring, or any queue between two stages.
 #[derive(Clone, Debug)]
-pub struct Ring<P> {
+pub(crate) struct Ring<P> {
     packets: VecDeque<P>,
     room: usize,
     taken: u64,
@@ -25,13 +25,13 @@ pub struct Ring<P> {
 
 impl<P> Ring<P> {
     /// Empty, with room for `room`.
-    pub fn new(room: u32) -> Self {
+    pub(crate) fn new(room: u32) -> Self {
         Ring { packets: VecDeque::with_capacity(room as usize), room: room as usize, taken: 0, dropped: 0 }
     }
 
     /// A packet comes; whether there was room for it.
     #[inline]
-    pub fn push(&mut self, packet: P) -> bool {
+    pub(crate) fn push(&mut self, packet: P) -> bool {
         let room = self.packets.len() < self.room;
         if room {
             self.taken += 1;
@@ -44,38 +44,38 @@ impl<P> Ring<P> {
 
     /// Takes the oldest.
     #[inline]
-    pub fn pop(&mut self) -> Option<P> {
+    pub(crate) fn pop(&mut self) -> Option<P> {
         self.packets.pop_front()
     }
 
     /// How many wait.
     #[inline]
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.packets.len() as u32
     }
 
     /// Whether none does.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }
 
     /// How many there was room for.
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
     /// How many there was none for.
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 }
 
 /// The sending side of an interface, with the kernel's queue before it.
 #[derive(Clone, Debug)]
-pub struct Transmitter<P> {
+pub(crate) struct Transmitter<P> {
     /// What waits for descriptors.
-    pub queue: Ring<P>,
+    pub(crate) queue: Ring<P>,
     descriptors: u32,
     wire: Duration,
     /// Loaded and not yet on the wire to their end.
@@ -91,19 +91,19 @@ pub struct Transmitter<P> {
 
 /// What a transmitter has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Transmitted {
+pub(crate) struct Transmitted {
     /// Packets that left.
-    pub packets: u64,
+    pub(crate) packets: u64,
     /// Times that packets were handed to the device.
-    pub starts: u64,
+    pub(crate) starts: u64,
     /// Time in which packets waited and the device did nothing, in stretches of [`STARVED`] or more.
-    pub starved: Duration,
+    pub(crate) starved: Duration,
 }
 
 impl<P> Transmitter<P> {
     /// A queue of `room`, so many descriptors, and `wire` for each packet; `eager` breaks the rule of the active
     /// interface.
-    pub fn new(room: u32, descriptors: u32, wire: Duration, eager: bool) -> Self {
+    pub(crate) fn new(room: u32, descriptors: u32, wire: Duration, eager: bool) -> Self {
         Transmitter {
             queue: Ring::new(room),
             descriptors,
@@ -119,7 +119,7 @@ impl<P> Transmitter<P> {
 
     /// A packet is to leave. If the device takes it and did nothing, the wire's first packet is done at the time
     /// returned.
-    pub fn output(&mut self, now: Timestamp, packet: P) -> Option<Timestamp> {
+    pub(crate) fn output(&mut self, now: Timestamp, packet: P) -> Option<Timestamp> {
         self.queue.push(packet);
         let begins = if self.active && !self.eager { None } else { self.load(now) };
         self.note(now);
@@ -127,7 +127,7 @@ impl<P> Transmitter<P> {
     }
 
     /// The wire has sent a packet: which, and when the next one is done, if there is one.
-    pub fn wire_done(&mut self, now: Timestamp) -> (Option<P>, Option<Timestamp>) {
+    pub(crate) fn wire_done(&mut self, now: Timestamp) -> (Option<P>, Option<Timestamp>) {
         let packet = self.loaded.pop_front();
         if packet.is_some() {
             self.sent += 1;
@@ -139,18 +139,18 @@ impl<P> Transmitter<P> {
 
     /// How many descriptors can be reclaimed.
     #[inline]
-    pub fn reclaimable(&self) -> u32 {
+    pub(crate) fn reclaimable(&self) -> u32 {
         self.sent
     }
 
     /// Reclaims so many.
-    pub fn reclaim(&mut self, packets: u32) {
+    pub(crate) fn reclaim(&mut self, packets: u32) {
         self.sent -= packets.min(self.sent);
     }
 
     /// The transmitter's interrupt was serviced: what waits is loaded, as far as descriptors go. As
     /// [`output`](Self::output) for the time returned.
-    pub fn restart(&mut self, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn restart(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.active = !self.loaded.is_empty();
         let begins = self.load(now);
         self.note(now);
@@ -158,13 +158,13 @@ impl<P> Transmitter<P> {
     }
 
     /// What it has done up to `now`.
-    pub fn counts(&self, now: Timestamp) -> Transmitted {
+    pub(crate) fn counts(&self, now: Timestamp) -> Transmitted {
         let stretch = self.starved_since.map_or(Duration::ZERO, |since| starvation(since, now));
         Transmitted { starved: self.counts.starved + stretch, ..self.counts }
     }
 
     /// Packets on their way: loaded, or waiting.
-    pub fn pending(&self) -> u64 {
+    pub(crate) fn pending(&self) -> u64 {
         self.loaded.len() as u64 + u64::from(self.queue.len())
     }
 
@@ -204,7 +204,7 @@ fn starvation(since: Timestamp, now: Timestamp) -> Duration {
 
 /// A transmitter that idles for so long with packets waiting is starved, not merely between two turns: those of a quota
 /// of 20 take 3.6 ms on the livelock paper's machine.
-pub const STARVED: Duration = Duration::from_millis(5);
+pub(crate) const STARVED: Duration = Duration::from_millis(5);
 
 #[cfg(test)]
 mod tests {

@@ -9,8 +9,6 @@
 //!
 //! The timers are [`SoftTimers`], and when the one-shot is set is what [`Alarm`] says; this only passes the time.
 
-mod chosen;
-
 use std::time::Duration;
 
 use softtimers_core::{
@@ -18,12 +16,11 @@ use softtimers_core::{
 };
 use softtimers_core::{Random, WebServer};
 
-use crate::constants::Pacing;
-use crate::watch::Steps;
+use super::watch::Steps;
 
 /// The times between trigger states.
 #[derive(Clone, Debug)]
-pub enum States {
+pub(crate) enum States {
     /// There are none: the program sleeps, or computes and never calls the kernel.
     None,
     /// Those of the paper's busy web server, with their own mean and the one that is wanted.
@@ -33,13 +30,13 @@ pub enum States {
 }
 
 impl States {
-    /// The model's, at this mean interval.
-    pub fn model(of: &Pacing, mean: Duration, random: &mut Random) -> Self {
-        States::Model(WebServer::new(random.next_u64()), of.web_server, mean)
+    /// The model's, whose mean interval is `own`, at the mean that is wanted.
+    pub(crate) fn model(own: Duration, mean: Duration, random: &mut Random) -> Self {
+        States::Model(WebServer::new(random.next_u64()), own, mean)
     }
 
     /// A recording's; `None` if there is no interval in it, or no time passes.
-    pub fn recorded(trace: &Trace) -> Option<Self> {
+    pub(crate) fn recorded(trace: &Trace) -> Option<Self> {
         let times = || trace.iter().map(|(time, _)| time);
         let gaps: Vec<_> = times().skip(1).zip(times()).map(|(end, begin)| end - begin).collect();
         gaps.iter().any(|gap| !gap.is_zero()).then_some(States::Recorded(gaps, 0))
@@ -67,7 +64,7 @@ impl Iterator for States {
 
 /// What is behind the trigger states.
 #[derive(Clone, Debug)]
-pub enum Hardware {
+pub(crate) enum Hardware {
     /// A one-shot, set only when it must be: see [`Alarm`].
     OneShot(Alarm),
     /// A one-shot that is as cheap to set as to leave, and so always is at the earliest deadline (§5.9).
@@ -78,9 +75,9 @@ pub enum Hardware {
 
 /// The program, its timers, and the hardware.
 #[derive(Debug)]
-pub struct Host<E> {
+pub(crate) struct Host<E> {
     /// The timers.
-    pub timers: SoftTimers<E>,
+    pub(crate) timers: SoftTimers<E>,
     states: States,
     hardware: Hardware,
     clock: ManualClock,
@@ -89,31 +86,31 @@ pub struct Host<E> {
 
 /// What a [`Host`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Trigger states that it passed.
-    pub states: u64,
+    pub(crate) states: u64,
     /// Times the hardware went off.
-    pub expirations: u64,
+    pub(crate) expirations: u64,
     /// Times it was set or cleared.
-    pub settings: u64,
+    pub(crate) settings: u64,
     /// Looks, at a state or by the hardware, that found something due.
-    pub fruitful: u64,
+    pub(crate) fruitful: u64,
 }
 
 impl<E> Host<E> {
     /// At time zero.
-    pub fn new(timers: SoftTimers<E>, states: States, hardware: Hardware) -> Self {
+    pub(crate) fn new(timers: SoftTimers<E>, states: States, hardware: Hardware) -> Self {
         Host { timers, states, hardware, clock: ManualClock::default(), counts: Counts::default() }
     }
 
     /// What it has done so far.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         self.counts
     }
 
     /// Lets time pass until `end`; each event that is due is given to `handle`. A trigger state comes before an
     /// interrupt at the same time.
-    pub fn run(
+    pub(crate) fn run(
         &mut self,
         end: Timestamp,
         steps: &Steps,
@@ -227,8 +224,11 @@ mod tests {
     fn the_model_has_the_mean_that_is_asked_for() {
         for mean in [12_450, 31_600, 100_000] {
             let mut random = Random::stream(1, 0);
-            let states =
-                States::model(&crate::Machine::PAPERS.pacing, Duration::from_nanos(mean), &mut random);
+            let states = States::model(
+                crate::constants::Machine::PAPERS.pacing.web_server,
+                Duration::from_nanos(mean),
+                &mut random,
+            );
             let sum: Duration = states.take(20_000).sum();
             let found = sum.as_nanos() as f64 / 20_000.0;
             assert!((found / mean as f64 - 1.0).abs() < 0.03, "{found} for {mean}");

@@ -9,21 +9,21 @@
 //!
 //! Nothing is lost: how long the queue gets says what a router would have to hold, or drop.
 
-pub mod receiver;
-pub mod transfer;
+pub(crate) mod ack_receiver;
+pub(crate) mod transfer;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use softtimers_core::{AckPacer, Timestamp};
 
-use receiver::Receiver;
+use ack_receiver::AckReceiver;
 
-use crate::watch::Steps;
+use super::watch::Steps;
 
 /// What the sender does with what an ACK releases.
 #[derive(Clone, Debug)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// It sends all of it at once.
     SelfClocked,
     /// It spreads it (A.3).
@@ -37,37 +37,37 @@ pub enum Answer {
 
 /// A sender whose window stays as it is, and the way to its receiver.
 #[derive(Clone, Debug)]
-pub struct Path {
+pub(crate) struct Path {
     /// What the sender does with what an ACK releases.
-    pub answer: Answer,
+    pub(crate) answer: Answer,
     /// Packets that may be in flight.
-    pub window: u64,
+    pub(crate) window: u64,
     /// What a packet takes on the sender's own link.
-    pub access_link: Duration,
+    pub(crate) access_link: Duration,
     /// What a packet takes on the slow link.
-    pub link: Duration,
+    pub(crate) link: Duration,
     /// Each way.
-    pub delay: Duration,
+    pub(crate) delay: Duration,
     /// Who acknowledges.
-    pub receiver: Receiver,
+    pub(crate) receiver: AckReceiver,
 }
 
 /// What became of it.
 #[derive(Clone, Default, Debug)]
-pub struct Outcome {
+pub(crate) struct PathStats {
     /// Packets acknowledged.
-    pub acknowledged: u64,
+    pub(crate) acknowledged: u64,
     /// The most packets that waited for the slow link.
-    pub longest_queue: u64,
+    pub(crate) longest_queue: u64,
     /// ACKs that came.
-    pub acks: u64,
+    pub(crate) acks: u64,
     /// Those for more than three packets.
-    pub big_acks: u64,
+    pub(crate) big_acks: u64,
 }
 
 impl Path {
     /// From `start` on fills the pipe at the rate of the link, then leaves the sender to its ACKs until `end`.
-    pub fn run(self, start: Timestamp, end: Timestamp, steps: &Steps) -> Outcome {
+    pub(crate) fn run(self, start: Timestamp, end: Timestamp, steps: &Steps) -> PathStats {
         let filling = (0..self.window).map(|packet| start + self.link * packet as u32).collect();
         Run {
             opened: self.window,
@@ -78,7 +78,7 @@ impl Path {
             link_free: Timestamp::ZERO,
             arrivals: VecDeque::new(),
             acks: VecDeque::new(),
-            outcome: Outcome::default(),
+            stats: PathStats::default(),
         }
         .until(end, steps)
     }
@@ -96,11 +96,11 @@ struct Run {
     link_free: Timestamp,
     arrivals: VecDeque<Timestamp>,
     acks: VecDeque<(Timestamp, u64)>,
-    outcome: Outcome,
+    stats: PathStats,
 }
 
 impl Run {
-    fn until(mut self, end: Timestamp, steps: &Steps) -> Outcome {
+    fn until(mut self, end: Timestamp, steps: &Steps) -> PathStats {
         loop {
             let paced = match &self.path.answer {
                 Answer::Paced(pacer) => pacer.poll_at(),
@@ -114,10 +114,10 @@ impl Run {
                 paced,
             ];
             let Some(now) = next.into_iter().flatten().min().filter(|&now| now <= end) else {
-                return self.outcome;
+                return self.stats;
             };
             if !steps.go_on(now.as_nanos(), end.as_nanos()) {
-                return self.outcome;
+                return self.stats;
             }
             match next.iter().position(|&at| at == Some(now)) {
                 Some(0) => {
@@ -148,9 +148,9 @@ impl Run {
 
     fn on_ack(&mut self, now: Timestamp, packets: u64) {
         let big = packets > 3;
-        self.outcome.acks += 1;
-        self.outcome.big_acks += u64::from(big);
-        self.outcome.acknowledged += packets;
+        self.stats.acks += 1;
+        self.stats.big_acks += u64::from(big);
+        self.stats.acknowledged += packets;
         self.in_flight -= packets;
         let cut = big && matches!(self.path.answer, Answer::CutWindow);
         self.opened = if cut { 2 } else { self.path.window.min(self.opened + packets) };
@@ -173,7 +173,7 @@ impl Run {
         let now = self.access_free.max(now);
         self.access_free = now + self.path.access_link;
         let queued = self.link_free.saturating_duration_since(now).as_nanos() / self.path.link.as_nanos();
-        self.outcome.longest_queue = self.outcome.longest_queue.max(queued as u64);
+        self.stats.longest_queue = self.stats.longest_queue.max(queued as u64);
         self.link_free = self.link_free.max(now) + self.path.link;
         self.arrivals.push_back(self.link_free + self.path.delay);
     }

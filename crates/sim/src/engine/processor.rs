@@ -21,45 +21,45 @@ use softtimers_core::Timestamp;
 
 /// What interrupts what: higher levels lower ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Level(pub u8);
+pub(crate) struct Level(pub u8);
 
 /// Names a task of a [`Processor`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct TaskId(u32);
+pub(crate) struct TaskId(u32);
 
 /// How a task runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TaskConfig {
+pub(crate) struct TaskConfig {
     /// Its level.
-    pub level: Level,
+    pub(crate) level: Level,
     /// What it costs to begin after it had nothing to do, if another thread or nobody ran since; zero for an interrupt,
     /// whose entry is part of its work.
-    pub switch: Duration,
+    pub(crate) switch: Duration,
     /// What it costs to go on after it was preempted: the caches are no longer its own.
-    pub pollution: Duration,
+    pub(crate) pollution: Duration,
     /// Whether it is a thread, that has others to switch from; an interrupt leaves the thread it interrupts current.
-    pub thread: bool,
+    pub(crate) thread: bool,
 }
 
 impl TaskConfig {
     /// An interrupt handler.
-    pub const fn interrupt(level: Level) -> Self {
+    pub(crate) const fn interrupt(level: Level) -> Self {
         TaskConfig { level, switch: Duration::ZERO, pollution: Duration::ZERO, thread: false }
     }
 
     /// A thread.
-    pub const fn thread(level: Level, switch: Duration, pollution: Duration) -> Self {
+    pub(crate) const fn thread(level: Level, switch: Duration, pollution: Duration) -> Self {
         TaskConfig { level, switch, pollution, thread: true }
     }
 }
 
 /// Which piece of work a completion belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Attempt(u64);
+pub(crate) struct Attempt(u64);
 
 /// What a [`dispatch`](Processor::dispatch) decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dispatched {
+pub(crate) enum Dispatched {
     /// The same task goes on.
     Unchanged,
     /// Another piece runs, and will be done then unless it is preempted: to be scheduled.
@@ -72,32 +72,10 @@ pub enum Dispatched {
 
 /// A processor with its tasks.
 ///
-/// ```
-/// use std::time::Duration;
-/// use softtimers_core::Timestamp;
-/// use softtimers_sim::machine::{Dispatched, Level, Processor, TaskConfig};
-///
-/// let (at, micros) = (Timestamp::from_micros, Duration::from_micros);
-/// let mut cpu = Processor::new();
-/// let thread = cpu.add(TaskConfig::thread(Level(0), micros(5), micros(2)));
-/// let interrupt = cpu.add(TaskConfig::interrupt(Level(1)));
-///
-/// cpu.give(thread, micros(100));
-/// let Dispatched::Runs(done, first) = cpu.dispatch(at(0)) else { panic!() };
-/// assert_eq!(done, at(105)); // a switch and its work
-/// cpu.give(interrupt, micros(10));
-/// let Dispatched::Runs(done, second) = cpu.dispatch(at(50)) else { panic!() };
-/// assert_eq!((done, cpu.finished(at(60), second)), (at(60), Some(interrupt)));
-/// let Dispatched::Runs(done, third) = cpu.dispatch(at(60)) else { panic!() };
-/// assert_eq!(cpu.finished(at(105), first), None); // it was preempted meanwhile
-/// assert_eq!((done, cpu.finished(done, third)), (at(117), Some(thread)));
-/// assert_eq!(cpu.spent(thread), micros(107));
-/// ```
-///
 /// # Cost
 /// O(tasks) for each dispatch; nothing is allocated after set-up.
 #[derive(Clone, Debug, Default)]
-pub struct Processor {
+pub(crate) struct Processor {
     tasks: Vec<Task>,
     running: Option<usize>,
     /// When the running task got the processor; nanoseconds, as all times below.
@@ -122,12 +100,12 @@ struct Task {
 
 impl Processor {
     /// Without tasks.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Processor::default()
     }
 
     /// Adds a task with nothing to do.
-    pub fn add(&mut self, config: TaskConfig) -> TaskId {
+    pub(crate) fn add(&mut self, config: TaskConfig) -> TaskId {
         self.tasks.push(Task { config, left: None, interrupted: false, spent: 0, overhead: 0 });
         TaskId(self.tasks.len() as u32 - 1)
     }
@@ -138,7 +116,7 @@ impl Processor {
     /// # Panics
     /// If it has work already.
     #[inline]
-    pub fn give(&mut self, task: TaskId, work: Duration) {
+    pub(crate) fn give(&mut self, task: TaskId, work: Duration) {
         let left = &mut self.tasks[task.0 as usize].left;
         assert!(left.is_none(), "the task has work already");
         *left = Some(u64::try_from(work.as_nanos()).unwrap_or(ENDLESS));
@@ -146,18 +124,18 @@ impl Processor {
 
     /// Whether a task has nothing to do.
     #[inline]
-    pub fn is_idle(&self, task: TaskId) -> bool {
+    pub(crate) fn is_idle(&self, task: TaskId) -> bool {
         self.tasks[task.0 as usize].left.is_none()
     }
 
     /// Whether the running task is this one.
-    pub fn is_running(&self, task: TaskId) -> bool {
+    pub(crate) fn is_running(&self, task: TaskId) -> bool {
         self.running == Some(task.0 as usize)
     }
 
     /// Lets the task of the highest level run.
     #[inline]
-    pub fn dispatch(&mut self, now: Timestamp) -> Dispatched {
+    pub(crate) fn dispatch(&mut self, now: Timestamp) -> Dispatched {
         let now = now.as_nanos();
         let best = self.best();
         self.holder = None;
@@ -200,7 +178,7 @@ impl Processor {
     /// A completion has come: whose piece is done, or `None` if that was preempted. The owner gives it the next one,
     /// if there is one, before the next [`dispatch`](Self::dispatch).
     #[inline]
-    pub fn finished(&mut self, now: Timestamp, attempt: Attempt) -> Option<TaskId> {
+    pub(crate) fn finished(&mut self, now: Timestamp, attempt: Attempt) -> Option<TaskId> {
         let index = self.running.filter(|_| attempt.0 == self.attempt)?;
         let task = &mut self.tasks[index];
         task.spent += now.as_nanos() - self.since;
@@ -211,12 +189,12 @@ impl Processor {
     }
 
     /// Processor time of a task until the last time it stopped running, what was paid for switches included.
-    pub fn spent(&self, task: TaskId) -> Duration {
+    pub(crate) fn spent(&self, task: TaskId) -> Duration {
         Duration::from_nanos(self.tasks[task.0 as usize].spent)
     }
 
     /// What it spent on its own work, up to now.
-    pub fn worked(&self, task: TaskId, now: Timestamp) -> Duration {
+    pub(crate) fn worked(&self, task: TaskId, now: Timestamp) -> Duration {
         let running = self.running == Some(task.0 as usize);
         let underway = if running { now.as_nanos().saturating_sub(self.since) } else { 0 };
         let Task { spent, overhead, .. } = &self.tasks[task.0 as usize];
@@ -274,6 +252,23 @@ mod tests {
             Dispatched::Runs(time, attempt) => (time, attempt),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn an_interrupt_preempts_a_thread_which_pays_and_goes_on() {
+        let mut cpu = Processor::new();
+        let thread = cpu.add(TaskConfig::thread(Level(0), micros(5), micros(2)));
+        let interrupt = cpu.add(TaskConfig::interrupt(Level(1)));
+        cpu.give(thread, micros(100));
+        let (done, first) = runs(cpu.dispatch(at(0)));
+        assert_eq!(done, at(105), "a switch and its work");
+        cpu.give(interrupt, micros(10));
+        let (done, second) = runs(cpu.dispatch(at(50)));
+        assert_eq!((done, cpu.finished(at(60), second)), (at(60), Some(interrupt)));
+        let (done, third) = runs(cpu.dispatch(at(60)));
+        assert_eq!(cpu.finished(at(105), first), None, "it was preempted meanwhile");
+        assert_eq!((done, cpu.finished(done, third)), (at(117), Some(thread)));
+        assert_eq!(cpu.spent(thread), micros(107));
     }
 
     #[test]

@@ -15,6 +15,9 @@
 //! nobody. Two future events at most are pending, the next arrival and the next look, so there is no queue of
 //! events: the earlier of the two is next, and an arrival at the very time of a poll is taken by it.
 
+mod stats;
+mod timing;
+
 use std::iter::Peekable;
 use std::time::Duration;
 
@@ -22,14 +25,14 @@ use softtimers_core::Timestamp;
 use softtimers_core::poll::hip::Costs;
 use softtimers_core::poll::{Look, Next, Policy};
 
-use crate::arrivals::Arrival;
+use super::arrivals::Arrival;
 
-use super::account::Account;
-use super::timing::Timing;
+pub(crate) use stats::ReceiveStats;
+pub(crate) use timing::Timing;
 
 /// What happens, in the letters of the paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
+pub(crate) enum ReceiverEvent {
     /// A: a packet arrives.
     Arrival,
     /// The beginning of an interrupt, which the paper leaves out since it is the arrival's.
@@ -44,7 +47,7 @@ pub enum Event {
 
 /// A device that receives what a trace says, under a policy.
 #[derive(Debug)]
-pub struct Receiver<P, I: Iterator<Item = Arrival>> {
+pub(crate) struct Receiver<P, I: Iterator<Item = Arrival>> {
     policy: P,
     costs: Costs,
     timing: Timing,
@@ -54,7 +57,7 @@ pub struct Receiver<P, I: Iterator<Item = Arrival>> {
     bytes: u64,
     now: Timestamp,
     armed: bool,
-    account: Account,
+    account: ReceiveStats,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,7 +68,7 @@ enum By {
 
 impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
     /// Begins at time zero; `arrivals` come in order of time.
-    pub fn new(policy: P, costs: Costs, timing: Timing, arrivals: I) -> Self {
+    pub(crate) fn new(policy: P, costs: Costs, timing: Timing, arrivals: I) -> Self {
         let armed = policy.next() == Next::Armed;
         Receiver {
             policy,
@@ -76,7 +79,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
             bytes: 0,
             now: Timestamp::ZERO,
             armed,
-            account: Account::default(),
+            account: ReceiveStats::default(),
         }
     }
 
@@ -84,7 +87,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
     ///
     /// # Cost
     /// O(1) for each packet and each look.
-    pub fn run(mut self, mut watch: impl FnMut(Timestamp, Event)) -> (Account, P) {
+    pub(crate) fn run(mut self, mut watch: impl FnMut(Timestamp, ReceiverEvent)) -> (ReceiveStats, P) {
         while let Some((begin, by)) = self.next_look(&mut watch) {
             self.look(begin, by, &mut watch);
         }
@@ -93,7 +96,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
     }
 
     /// Lets packets arrive until it is time for a look; `None` after the last packet.
-    fn next_look(&mut self, watch: &mut impl FnMut(Timestamp, Event)) -> Option<(Timestamp, By)> {
+    fn next_look(&mut self, watch: &mut impl FnMut(Timestamp, ReceiverEvent)) -> Option<(Timestamp, By)> {
         loop {
             let arrival = self.arrivals.peek().map(|arrival| arrival.at);
             if arrival.is_none() && self.ring.is_empty() {
@@ -147,7 +150,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         self.now += Duration::from_nanos(count.saturating_mul(poll.as_nanos() as u64));
     }
 
-    fn arrive(&mut self, watch: &mut impl FnMut(Timestamp, Event)) {
+    fn arrive(&mut self, watch: &mut impl FnMut(Timestamp, ReceiverEvent)) {
         let Some(Arrival { at: time, bytes }) = self.arrivals.next() else { return };
         if let Next::Watched(_) = self.policy.next() {
             let passed = self.timing.passed(self.now, time);
@@ -157,14 +160,17 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         self.now = self.now.max(time);
         self.ring.push(time);
         self.bytes += u64::from(bytes);
-        watch(time, Event::Arrival);
+        watch(time, ReceiverEvent::Arrival);
         self.policy.arrived(time);
         self.note_mode();
     }
 
-    fn look(&mut self, begin: Timestamp, by: By, watch: &mut impl FnMut(Timestamp, Event)) {
+    fn look(&mut self, begin: Timestamp, by: By, watch: &mut impl FnMut(Timestamp, ReceiverEvent)) {
         let begin = begin.max(self.now);
-        watch(begin, if by == By::Interrupt { Event::InterruptBegin } else { Event::PollBegin });
+        watch(
+            begin,
+            if by == By::Interrupt { ReceiverEvent::InterruptBegin } else { ReceiverEvent::PollBegin },
+        );
         let mut end = begin + self.period(by);
         while self.arrivals.peek().is_some_and(|arrival| arrival.at < end) {
             self.arrive(watch);
@@ -178,7 +184,14 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
             self.account.delay(end.saturating_duration_since(arrival), by == By::Poll);
         }
         self.account.look(end.saturating_duration_since(begin), found, by == By::Poll);
-        watch(end, if by == By::Interrupt { Event::InterruptEnd(found) } else { Event::PollEnd(found) });
+        watch(
+            end,
+            if by == By::Interrupt {
+                ReceiverEvent::InterruptEnd(found)
+            } else {
+                ReceiverEvent::PollEnd(found)
+            },
+        );
         self.policy.looked(&Look { began: begin, ended: end, found });
         if self.timing.is_idle_between() {
             self.policy.idle(end);

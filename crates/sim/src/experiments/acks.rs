@@ -2,94 +2,69 @@
 //! a self-clocked sender answers with a whole window at once.
 //!
 //! Cutting the window and capping the burst keep the queue short, and drain the pipe; spreading what an ACK releases
-//! does neither. The path and its receiver are [`path`](crate::path)'s, the sender that spreads is [`AckPacer`].
+//! does neither. The path and its receiver are [`path`](crate::engine::path)'s, the sender that spreads is [`AckPacer`].
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use softtimers_core::{AckConfig, AckPacer, Rate, Timestamp};
+use softtimers_core::{AckConfig, AckPacer, Timestamp};
 
-use crate::experiment::{Experiment, Need, RunError};
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
-use crate::path::receiver::Receiver;
-use crate::path::{Answer, Path};
-use crate::streams::Streams;
-use crate::table::{Column, Row};
-use crate::watch::Steps;
+use super::slow_link::{MBIT, capacity};
+use crate::engine::path::ack_receiver::AckReceiver;
+use crate::engine::path::{Answer, Path};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
 /// Throughput and queue, by what the sender does with a big ACK.
-pub static ACKS: Experiment = Experiment {
+pub(crate) static ACKS: Experiment = Experiment {
     name: "pacing-acks",
     about: "Big ACKs: self-clocked, paced, at most four packets each, window cut (soft timers, appendix A.3)",
     details: "A sender with a fixed window over one slow link, begun with a full pipe. In each --period the receiver's \
               application looks away for --away; if that is longer than the round trip, one ACK empties the whole window. \
               Nothing is lost: the longest queue is what a router would have to hold.",
     parameters: &[
-        Parameter {
-            name: "answer",
-            about: "What the sender does with a big ACK",
-            kind: Kind::Choice(&["self-clocked", "paced", "maxburst", "window-cut"]),
-            default: Setting::Choice("paced"),
-        },
-        Parameter {
-            name: "away",
-            about: "How long the application does not read",
-            kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(10) },
-            default: Setting::Time(Duration::from_millis(15)),
-        },
-        Parameter {
-            name: "period",
-            about: "and how often",
-            kind: Kind::Time { least: Duration::from_millis(1), most: Duration::from_secs(60) },
-            default: Setting::Time(Duration::from_millis(200)),
-        },
-        Parameter {
-            name: "maxburst",
-            about: "Packets for each ACK, of --answer maxburst",
-            kind: Kind::Count { least: 1, most: 10_000 },
-            default: Setting::Count(4),
-        },
-        Parameter {
-            name: "burst",
-            about: "Shortest gap of --answer paced",
-            kind: COST,
-            default: Setting::Time(Duration::from_micros(12)),
-        },
-        Parameter {
-            name: "window",
-            about: "Packets that may be in flight",
-            kind: Kind::Count { least: 2, most: 100_000 },
-            default: Setting::Count(100),
-        },
-        Parameter {
-            name: "mbit",
-            about: "Of the slow link, in Mbit/s of packets of 1,500 bytes",
-            kind: MBIT,
-            default: Setting::Count(100),
-        },
-        Parameter {
-            name: "rtt",
-            about: "There and back",
-            kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(10) },
-            default: Setting::Time(Duration::from_millis(10)),
-        },
-        Parameter {
-            name: "protocol",
-            about: "What a packet costs the receiver's kernel, before anybody reads",
-            kind: COST,
-            default: Setting::Time(PAPERS.protocol),
-        },
-        Parameter {
-            name: "read",
-            about: "and its application",
-            kind: COST,
-            default: Setting::Time(PAPERS.read),
-        },
-        Parameter {
-            name: "duration",
-            about: "Simulated time",
-            kind: Kind::Time { least: Duration::from_millis(10), most: Duration::from_secs(1_000) },
-            default: Setting::Time(Duration::from_secs(4)),
-        },
+        Parameter::choice_or(
+            "answer",
+            "What the sender does with a big ACK",
+            &["self-clocked", "paced", "maxburst", "window-cut"],
+            "paced",
+        ),
+        Parameter::time(
+            "away",
+            "How long the application does not read",
+            Duration::ZERO..=Duration::from_secs(10),
+            Duration::from_millis(15),
+        ),
+        Parameter::time(
+            "period",
+            "and how often",
+            Duration::from_millis(1)..=Duration::from_secs(60),
+            Duration::from_millis(200),
+        ),
+        Parameter::count("maxburst", "Packets for each ACK, of --answer maxburst", 1..=10_000, 4)
+            .needs(MAXBURST),
+        Parameter::time("burst", "Shortest gap of --answer paced", COST, Duration::from_micros(12))
+            .needs(PACED),
+        Parameter::count("window", "Packets that may be in flight", 2..=100_000, 100),
+        Parameter::count("mbit", "Of the slow link, in Mbit/s of packets of 1,500 bytes", MBIT, 100),
+        Parameter::time(
+            "rtt",
+            "There and back",
+            Duration::ZERO..=Duration::from_secs(10),
+            Duration::from_millis(10),
+        ),
+        Parameter::time(
+            "protocol",
+            "What a packet costs the receiver's kernel, before anybody reads",
+            COST,
+            PAPERS.protocol,
+        ),
+        Parameter::time("read", "and its application", COST, PAPERS.read),
+        Parameter::time(
+            "duration",
+            "Simulated time",
+            Duration::from_millis(10)..=Duration::from_secs(1_000),
+            Duration::from_secs(4),
+        ),
     ],
     columns: &[
         Column::new("answer", "what the sender does with a big ACK"),
@@ -100,29 +75,16 @@ pub static ACKS: Experiment = Experiment {
         Column::new("packets_per_ack", "packets that an ACK acknowledges").digits(1),
     ],
     sweep: &[("answer", "self-clocked,paced,maxburst,window-cut")],
-    needs: NEEDS,
     check,
     run,
 };
 
-pub(crate) const MBIT: Kind = Kind::Count { least: 1, most: 100_000 };
-const PAPERS: crate::constants::Acks = crate::Machine::PAPERS.acks;
-const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) };
+const PAPERS: crate::constants::Acks = crate::constants::Machine::PAPERS.acks;
+const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(1);
 
-/// The link's rate, in packets.
-pub(crate) fn capacity(parameters: &Parameters) -> Result<Rate, RunError> {
-    Rate::of_bits(parameters.count("mbit") * 1_000_000, parameters.machine().path.segment)
-        .map_err(RunError::new)
-}
-
-const NEEDS: &[Need] = &[
-    Need {
-        of: &["maxburst"],
-        with: "answer maxburst",
-        met: |parameters| parameters.choice("answer") == "maxburst",
-    },
-    Need { of: &["burst"], with: "answer paced", met: |parameters| parameters.choice("answer") == "paced" },
-];
+const MAXBURST: Need =
+    Need { with: "answer maxburst", met: |parameters| parameters.choice("answer") == "maxburst" };
+const PACED: Need = Need { with: "answer paced", met: |parameters| parameters.choice("answer") == "paced" };
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
     let (away, period) = (parameters.time("away"), parameters.time("period"));
@@ -145,10 +107,13 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
     let (away, period) = (parameters.time("away"), parameters.time("period"));
     check(parameters)?;
     let link = capacity(parameters)?.interval();
-    let receiver = Receiver {
+    let receiver = AckReceiver {
         away: (period, away),
-        delayed_acks: parameters.machine().path.delayed_acks,
-        ..Receiver::new(parameters.time("protocol"), parameters.time("read"))
+        ..AckReceiver::new(
+            parameters.time("protocol"),
+            parameters.time("read"),
+            parameters.machine().path.delayed_acks,
+        )
     };
     let path = Path {
         access_link: parameters.machine().path.access_link,
@@ -175,7 +140,7 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Value;
+    use crate::{Setting, Value};
 
     #[test]
     fn pacing_alone_keeps_the_pipe_full_and_the_queue_short() {

@@ -22,15 +22,11 @@ use std::time::Duration;
 
 pub use delta_list::{Callout, DeltaList};
 
-use crate::experiment::{Experiment, RunError};
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
-use crate::streams::Streams;
-use crate::table::{Column, Row};
-use crate::watch::Steps;
-use machine::Machine;
+use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams};
+use machine::CalloutMachine;
 
 /// What a set and a cancel cost by the number of timers, in the old list and on a wheel.
-pub static CALLOUT: Experiment = Experiment {
+pub(crate) static CALLOUT: Experiment = Experiment {
     name: "callout",
     about: "To set and cancel a timer while others are outstanding (Costello, Varghese 1998, Tables I and II)",
     details: "Timers are set for random times far ahead; then one more is set farther than all of them and cancelled, \
@@ -58,97 +54,71 @@ pub static CALLOUT: Experiment = Experiment {
         Column::share("cpu_share", "of the processor for timers and the call"),
     ],
     sweep: &[("kernel", "old,hash,handles"), ("outstanding", "0,200,400,600,800,1000")],
-    needs: &[],
     check,
     run,
 };
 
-const PAPERS: crate::constants::Callout = crate::Machine::PAPERS.callout;
+const PAPERS: crate::constants::Callout = crate::constants::Machine::PAPERS.callout;
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "kernel",
-        about: "The old list; the wheel, by function and argument; the wheel, by handle",
-        kind: Kind::Choice(&["old", "hash", "handles"]),
-        default: Setting::Choice("hash"),
-    },
-    Parameter {
-        name: "outstanding",
-        about: "Timers that are outstanding all the time",
-        kind: Kind::Count { least: 0, most: 1_000_000 },
-        default: Setting::Count(1_000),
-    },
-    Parameter {
-        name: "kernel-timers",
-        about: "Others, of the kernel: \"only five or six\"",
-        kind: Kind::Count { least: 0, most: 1_000 },
-        default: Setting::Count(PAPERS.kernel_timers),
-    },
-    Parameter {
-        name: "iterations",
-        about: "Times that one more is set",
-        kind: Kind::Count { least: 1, most: 1_000_000 },
-        default: Setting::Count(10_000),
-    },
-    Parameter {
-        name: "cancelled",
-        about: "% of them that are cancelled; the others expire",
-        kind: Kind::Real { least: 0.0, most: 100.0 },
-        default: Setting::Real(100.0),
-    },
-    Parameter {
-        name: "answer",
-        about: "From set to cancel; zero: at once",
-        kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1_000) },
-        default: Setting::Time(Duration::ZERO),
-    },
-    Parameter {
-        name: "timeout",
-        about: "Ticks to their expiry; none: farther than all that are outstanding",
-        kind: Kind::Limit { least: 1, most: 1 << 40 },
-        default: Setting::Limit(None),
-    },
-    Parameter {
-        name: "far",
-        about: "The most ticks to the expiry of those outstanding; half of them at least",
-        kind: Kind::Count { least: 2, most: 1 << 40 },
-        default: Setting::Count(1 << 31),
-    },
-    Parameter {
-        name: "rate",
-        about: "Sets a second; none: one after the other",
-        kind: Kind::Limit { least: 1, most: 1_000_000 },
-        default: Setting::Limit(None),
-    },
-    Parameter {
-        name: "buckets",
-        about: "Of the paper's wheel, a power of two; none: the least that is not below the timers outstanding",
-        kind: Kind::Limit { least: 1, most: 1 << 24 },
-        default: Setting::Limit(None),
-    },
-    Parameter {
-        name: "steps",
-        about: "Timers looked at there before interrupts are let in: MAX_SOFTCLOCK_STEPS, of FreeBSD; none: all",
-        kind: Kind::Limit { least: 1, most: 1_000_000 },
-        default: Setting::Limit(Some(100)),
-    },
-    Parameter {
-        name: "hz",
-        about: "Clock interrupts a second",
-        kind: Kind::Count { least: 1, most: 100_000 },
-        default: Setting::Count(100),
-    },
-    Parameter {
-        name: "instruction",
-        about: "Of 22 for each timer passed by, the old list's 1.324 us a timer are 60 ns each",
-        kind: Kind::Time { least: Duration::ZERO, most: Duration::from_micros(10) },
-        default: Setting::Time(PAPERS.instruction),
-    },
-    Parameter {
-        name: "call",
-        about: "setitimer around it: what is left of the old list's 136.7 us without others",
-        kind: Kind::Time { least: Duration::ZERO, most: Duration::from_millis(100) },
-        default: Setting::Time(PAPERS.call),
-    },
+    Parameter::choice_or(
+        "kernel",
+        "The old list; the wheel, by function and argument; the wheel, by handle",
+        &["old", "hash", "handles"],
+        "hash",
+    ),
+    Parameter::count("outstanding", "Timers that are outstanding all the time", 0..=1_000_000, 1_000),
+    Parameter::count(
+        "kernel-timers",
+        "Others, of the kernel: \"only five or six\"",
+        0..=1_000,
+        PAPERS.kernel_timers,
+    ),
+    Parameter::count("iterations", "Times that one more is set", 1..=1_000_000, 10_000),
+    Parameter::real("cancelled", "% of them that are cancelled; the others expire", 0.0..=100.0, 100.0),
+    Parameter::time(
+        "answer",
+        "From set to cancel; zero: at once",
+        Duration::ZERO..=Duration::from_secs(1_000),
+        Duration::ZERO,
+    ),
+    Parameter::limit(
+        "timeout",
+        "Ticks to their expiry; none: farther than all that are outstanding",
+        1..=1 << 40,
+        None,
+    ),
+    Parameter::count(
+        "far",
+        "The most ticks to the expiry of those outstanding; half of them at least",
+        2..=1 << 40,
+        1 << 31,
+    ),
+    Parameter::limit("rate", "Sets a second; none: one after the other", 1..=1_000_000, None),
+    Parameter::limit(
+        "buckets",
+        "Of the paper's wheel, a power of two; none: the least that is not below the timers outstanding",
+        1..=1 << 24,
+        None,
+    ),
+    Parameter::limit(
+        "steps",
+        "Timers looked at there before interrupts are let in: MAX_SOFTCLOCK_STEPS, of FreeBSD; none: all",
+        1..=1_000_000,
+        Some(100),
+    ),
+    Parameter::count("hz", "Clock interrupts a second", 1..=100_000, 100),
+    Parameter::time(
+        "instruction",
+        "Of 22 for each timer passed by, the old list's 1.324 us a timer are 60 ns each",
+        Duration::ZERO..=Duration::from_micros(10),
+        PAPERS.instruction,
+    ),
+    Parameter::time(
+        "call",
+        "setitimer around it: what is left of the old list's 136.7 us without others",
+        Duration::ZERO..=Duration::from_millis(100),
+        PAPERS.call,
+    ),
 ];
 
 /// Table I: seconds for 10,000 iterations of the old list, by hash and by handles, with so many outstanding.
@@ -188,7 +158,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let (kernel, outstanding) = (parameters.choice("kernel"), parameters.count("outstanding"));
     let (timers, iterations) = (timers(parameters), parameters.count("iterations"));
     let buckets = parameters.limit("buckets").unwrap_or_else(|| timers.next_power_of_two());
-    let mut machine = Machine::new(parameters, buckets);
+    let mut machine = CalloutMachine::new(parameters, buckets);
     machine.fill(parameters, timers, streams);
     let passed = machine.facility.passed();
     let cancels = machine.work(parameters, streams, steps);

@@ -10,19 +10,17 @@
 //! The experiment is that of Table VII with deadlines: an event that is due at once, all the time, so that there is
 //! one in each interval between trigger states.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use softtimers_core::{Alarm, Config, Histogram, Slack, SoftTimers, Timestamp, TriggerState};
 
-use crate::experiment::{Experiment, Need, RunError};
-use crate::host::{Hardware, Host, States};
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
-use crate::streams::Streams;
-use crate::table::{Column, Row};
-use crate::watch::Steps;
+use super::trigger_states;
+use crate::engine::host::{Hardware, Host, States};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
 
 /// The share of events that the hardware fires, and what it costs, by the deadline.
-pub static DEADLINE: Experiment = Experiment {
+pub(crate) static DEADLINE: Experiment = Experiment {
     name: "deadline",
     about: "A hardware timer behind soft timers: who fires, how late, at what cost (soft timers, Table XIII)",
     details: "An event is due at once, or each --interval, at most --deadline later. Trigger states come as in the \
@@ -30,61 +28,52 @@ pub static DEADLINE: Experiment = Experiment {
               not known, so shares differ from the paper's while their order is the same. The costs of setting and \
               of an interrupt are those that the paper's 1% and 4.6% come to.",
     parameters: &[
-        Parameter {
-            name: "deadline",
-            about: "How late an event may be; of --hardware tick, the period",
-            kind: Kind::Time { least: Duration::from_micros(1), most: Duration::from_secs(1) },
-            default: Setting::Time(Duration::from_micros(10)),
-        },
-        Parameter {
-            name: "hardware",
-            about: "Set at every change, as the paper's; only when it must be, as ours; or a tick and no deadline",
-            kind: Kind::Choice(&["each", "lazy", "tick"]),
-            default: Setting::Choice("each"),
-        },
-        Parameter {
-            name: "interval",
-            about: "From one due time to the next; zero, or one that has passed: at once",
-            kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
-            default: Setting::Time(Duration::ZERO),
-        },
-        Parameter {
-            name: "after-interrupt",
-            about: "The next event after one that the hardware fired: from the next trigger state, or from then",
-            kind: Kind::Choice(&["state", "now"]),
-            default: Setting::Choice("state"),
-        },
-        Parameter {
-            name: "mean",
-            about: "Mean time between trigger states (5.2: Flash, 500 MHz)",
-            kind: States::MEANS,
-            default: Setting::Time(PAPERS.mean),
-        },
-        States::RECORDING,
-        Parameter {
-            name: "idle",
-            about: "There are no trigger states",
-            kind: Kind::Choice(&["no", "yes"]),
-            default: Setting::Choice("no"),
-        },
-        Parameter {
-            name: "set-cost",
-            about: "To set the timer or take it back: a register",
-            kind: COST,
-            default: Setting::Time(PAPERS.set),
-        },
-        Parameter {
-            name: "interrupt-cost",
-            about: "Of an interrupt, with what it does to the cache",
-            kind: COST,
-            default: Setting::Time(PAPERS.interrupt),
-        },
-        Parameter {
-            name: "duration",
-            about: "Simulated time",
-            kind: Kind::Time { least: Duration::from_millis(1), most: Duration::from_secs(1_000) },
-            default: Setting::Time(Duration::from_secs(1)),
-        },
+        Parameter::time(
+            "deadline",
+            "How late an event may be; of --hardware tick, the period",
+            Duration::from_micros(1)..=Duration::from_secs(1),
+            Duration::from_micros(10),
+        ),
+        Parameter::choice(
+            "hardware",
+            "Set at every change, as the paper's; only when it must be, as ours; or a tick and no deadline",
+            &["each", "lazy", "tick"],
+        ),
+        Parameter::time(
+            "interval",
+            "From one due time to the next; zero, or one that has passed: at once",
+            Duration::ZERO..=Duration::from_secs(1),
+            Duration::ZERO,
+        ),
+        Parameter::choice(
+            "after-interrupt",
+            "The next event after one that the hardware fired: from the next trigger state, or from then",
+            &["state", "now"],
+        )
+        .needs(STATES),
+        Parameter::time(
+            "mean",
+            "Mean time between trigger states (5.2: Flash, 500 MHz)",
+            trigger_states::MEANS,
+            PAPERS.mean,
+        )
+        .needs(MODELLED),
+        trigger_states::RECORDING.needs(STATES),
+        Parameter::switch("idle", "There are no trigger states"),
+        Parameter::time("set-cost", "To set the timer or take it back: a register", COST, PAPERS.set)
+            .needs(SET),
+        Parameter::time(
+            "interrupt-cost",
+            "Of an interrupt, with what it does to the cache",
+            COST,
+            PAPERS.interrupt,
+        ),
+        Parameter::time(
+            "duration",
+            "Simulated time",
+            Duration::from_millis(1)..=Duration::from_secs(1_000),
+            Duration::from_secs(1),
+        ),
     ],
     columns: &[
         Column::new("hardware", "what is behind the trigger states"),
@@ -101,31 +90,20 @@ pub static DEADLINE: Experiment = Experiment {
         Column::new("longest_us", "the longest").digits(1),
     ],
     sweep: &[("hardware", "each,lazy"), ("deadline", "10us,20us,50us,100us,200us,500us,1000us")],
-    needs: NEEDS,
-    check: |parameters| States::chosen(parameters, Streams::new(0)).map(drop),
+    check: |parameters| trigger_states::chosen(parameters, Streams::new(0)).map(drop),
     run,
 };
 
-const NEEDS: &[Need] = &[
-    Need {
-        of: &["mean"],
-        with: "the model's trigger states, not with a recording or idle yes,",
-        met: States::are_modelled,
-    },
-    Need {
-        of: &["states", "after-interrupt"],
-        with: "idle no",
-        met: |parameters| parameters.choice("idle") == "no",
-    },
-    Need {
-        of: &["set-cost"],
-        with: "hardware each or lazy",
-        met: |parameters| parameters.choice("hardware") != "tick",
-    },
-];
+const MODELLED: Need = Need {
+    with: "the model's trigger states, not with a recording or idle yes,",
+    met: trigger_states::are_modelled,
+};
+const STATES: Need = Need { with: "idle no", met: |parameters| !parameters.is_on("idle") };
+const SET: Need =
+    Need { with: "hardware each or lazy", met: |parameters| parameters.choice("hardware") != "tick" };
 
-const PAPERS: crate::constants::Deadline = crate::Machine::PAPERS.deadline;
-const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_millis(1) };
+const PAPERS: crate::constants::Deadline = crate::constants::Machine::PAPERS.deadline;
+const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(1);
 
 /// What the text says of Table XIII, whose body is lost: deadline in microseconds, the share of events that
 /// expire, the overhead.
@@ -143,26 +121,26 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
         "lazy" => (Hardware::OneShot(Alarm::new()), Slack::within(deadline)),
         _ => (Hardware::Register(None), Slack::within(deadline)),
     };
-    let states = States::chosen(parameters, streams)?;
+    let states = trigger_states::chosen(parameters, streams)?;
     let from_state = parameters.choice("after-interrupt") == "state" && !matches!(states, States::None);
     let nanosecond = Config::default().tick(Duration::from_nanos(1));
     let mut host = Host::new(SoftTimers::new(nanosecond), states, behind);
-    host.timers.schedule(Timestamp::ZERO, interval, slack, Event::Work);
+    host.timers.schedule(Timestamp::ZERO, interval, slack, TimerEvent::Work);
     let mut expired = 0u64;
     let (mut fired_events, end) = (0u64, Timestamp::ZERO + parameters.time("duration"));
     let mut delays = Histogram::new();
     host.run(end, steps, |timers, now, fired| {
         let by_hardware = fired.source == TriggerState::Backup;
-        if fired.event == Event::Work {
+        if fired.event == TimerEvent::Work {
             fired_events += 1;
             expired += u64::from(by_hardware);
             delays.record(fired.lateness.as_nanos() as u64);
         }
         if by_hardware && from_state {
             // Whatever runs next does so at a trigger state, and that is where the next event is asked for.
-            timers.schedule(now, Duration::ZERO, Slack::DEFERRABLE, Event::Ask);
+            timers.schedule(now, Duration::ZERO, Slack::DEFERRABLE, TimerEvent::Ask);
         } else {
-            timers.schedule_at(now, now.max(fired.due + interval), slack, Event::Work);
+            timers.schedule_at(now, now.max(fired.due + interval), slack, TimerEvent::Work);
         }
     });
     let (counts, events) = (host.counts(), fired_events.max(1) as f64);
@@ -190,7 +168,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 
 /// The event, and the trigger state after an interrupt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Event {
+enum TimerEvent {
     Work,
     Ask,
 }
@@ -198,7 +176,7 @@ enum Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Value;
+    use crate::{Setting, Value};
 
     fn find(set: &[(&str, Setting)]) -> Vec<f64> {
         let parameters = Parameters::new(DEADLINE.parameters);

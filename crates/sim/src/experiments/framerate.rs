@@ -17,57 +17,40 @@ use std::time::Duration;
 
 use softtimers_core::{Alarm, Config, Histogram, Rate, Slack, SoftTimers, Timestamp};
 
-use crate::experiment::{ALWAYS, Experiment, Need, RunError};
-use crate::host::{Hardware, Host, States};
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
-use crate::streams::Streams;
-use crate::table::{Column, Row};
-use crate::watch::Steps;
+use crate::engine::host::{Hardware, Host, States};
+use crate::experiment::ALWAYS;
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
 /// Frames that are shown, by the rate that is wanted and the clock.
-pub static FRAMERATE: Experiment = Experiment {
+pub(crate) static FRAMERATE: Experiment = Experiment {
     name: "framerate",
     about: "Frames of a film that are shown in time, by tick rate (Tsafrir, Etsion, Feitelson 2005, figure 1)",
     details: "The player shows a frame, works on the next one, and sleeps until that is due. A frame whose time is over \
               when the player wakes, since the next one is due, is discarded. Of the figure's bars the text keeps one fact: 60 \
               frames a second are not reached at 100 Hz; how many are is this model's.",
     parameters: &[
-        Parameter {
-            name: "fps",
-            about: "Frames a second that are wanted",
-            kind: Kind::Count { least: 1, most: 100_000 },
-            default: Setting::Count(60),
-        },
-        Parameter {
-            name: "hz",
-            about: "Ticks a second; none: smart timers",
-            kind: Kind::Limit { least: 1, most: 1_000_000 },
-            default: Setting::Limit(Some(100)),
-        },
-        Parameter {
-            name: "extra-tick",
-            about: "A sleep takes a tick more, since nobody knows how much of the present one is over",
-            kind: Kind::Choice(&["yes", "no"]),
-            default: Setting::Choice("yes"),
-        },
-        Parameter {
-            name: "slack",
-            about: "How late a smart timer may be",
-            kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
-            default: Setting::Time(Duration::ZERO),
-        },
-        Parameter {
-            name: "frames",
-            about: "Length of the film",
-            kind: Kind::Count { least: 2, most: 10_000_000 },
-            default: Setting::Count(500),
-        },
-        Parameter {
-            name: "work",
-            about: "To decode and show a frame",
-            kind: Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) },
-            default: Setting::Time(crate::Machine::PAPERS.framerate.work),
-        },
+        Parameter::count("fps", "Frames a second that are wanted", 1..=100_000, 60),
+        Parameter::limit("hz", "Ticks a second; none: smart timers", 1..=1_000_000, Some(100)),
+        Parameter::choice(
+            "extra-tick",
+            "A sleep takes a tick more, since nobody knows how much of the present one is over",
+            &["yes", "no"],
+        )
+        .needs(TICKS),
+        Parameter::time(
+            "slack",
+            "How late a smart timer may be",
+            Duration::ZERO..=Duration::from_secs(1),
+            Duration::ZERO,
+        )
+        .needs(SMART),
+        Parameter::count("frames", "Length of the film", 2..=10_000_000, 500),
+        Parameter::time(
+            "work",
+            "To decode and show a frame",
+            Duration::ZERO..=Duration::from_secs(1),
+            crate::constants::Machine::PAPERS.framerate.work,
+        ),
     ],
     columns: &[
         Column::new("hz", "ticks a second, or smart timers"),
@@ -79,23 +62,14 @@ pub static FRAMERATE: Experiment = Experiment {
         Column::new("interrupts_per_s", "interrupts of the clock, a second"),
     ],
     sweep: &[("hz", "100,1000,none"), ("fps", "25,30,50,60")],
-    needs: NEEDS,
     check: ALWAYS,
     run,
 };
 
-const NEEDS: &[Need] = &[
-    Need {
-        of: &["extra-tick"],
-        with: "ticks, an hz that is not none,",
-        met: |parameters| parameters.limit("hz").is_some(),
-    },
-    Need {
-        of: &["slack"],
-        with: "smart timers, hz none,",
-        met: |parameters| parameters.limit("hz").is_none(),
-    },
-];
+const TICKS: Need =
+    Need { with: "ticks, an hz that is not none,", met: |parameters| parameters.limit("hz").is_some() };
+const SMART: Need =
+    Need { with: "smart timers, hz none,", met: |parameters| parameters.limit("hz").is_none() };
 
 fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let (fps, hz, frames) = (parameters.count("fps"), parameters.limit("hz"), parameters.count("frames"));
@@ -198,7 +172,7 @@ impl Sleep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Value;
+    use crate::{Setting, Value};
 
     /// Frames a second that are shown, the share discarded, mean and longest lateness in milliseconds; interrupts a second.
     fn find(set: &[(&str, Setting)]) -> [f64; 5] {

@@ -5,8 +5,8 @@
 //! limit are `softtimers_core::poll`'s.
 //!
 //! ```text
-//!   config ─▶ router ── interrupts │ polled ──▶ account ──▶ experiment, mlfrr, figures, burst, monitor
-//!              costs      4.2BSD     core::poll             closed: without simulation
+//!   parameters ─▶ config ─▶ router ── interrupts │ polled ──▶ counters ──▶ kernels, mlfrr, figures, burst, monitor
+//!                  costs                4.2BSD     core::poll                 closed: without simulation
 //! ```
 //!
 //! | experiment | of the paper |
@@ -17,29 +17,23 @@
 //! | [`BURST`] | first packets of bursts: sections 4.3, 8.2 |
 //! | [`MONITOR`] | tcpdump: section 9 |
 
-mod account;
 mod burst;
 mod closed;
 mod config;
-pub mod costs;
-mod experiment;
+mod costs;
 mod figures;
 mod generator;
-mod interrupts;
+mod kernels;
 mod mlfrr;
 mod monitor;
-mod needs;
-mod polled;
+mod parameters;
 mod router;
 
-pub use account::{Drops, Outcome};
-pub use burst::BURST;
-pub use closed::Closed;
-pub use config::{Config, Consumer, Kernel, TransmitPriority};
-pub use costs::Costs;
-pub use experiment::LIVELOCK;
-pub use figures::{FIGURES, Point, points, series};
-pub use generator::{Generator, Spacing};
-pub use mlfrr::MLFRR;
-pub use monitor::MONITOR;
-pub use router::{Router, WARM_UP};
+pub(super) use burst::BURST;
+pub(super) use figures::FIGURES;
+pub(super) use kernels::LIVELOCK;
+pub(super) use mlfrr::MLFRR;
+pub(super) use monitor::MONITOR;
+
+#[cfg(test)]
+mod tests;

@@ -12,62 +12,42 @@
 //! and what is nothing to one node is most of the time of a thousand: the job takes the longest of n phases each time.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 use softtimers_core::{Histogram, Random, Trace};
 
-use crate::experiment::{Experiment, Need, RunError};
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
-use crate::streams::Streams;
-use crate::table::{Column, Row};
-use crate::watch::Steps;
-
 /// The share of phases that are held up on none of n nodes, and how much slower the job is.
-pub static NOISE: Experiment = Experiment {
+pub(crate) static NOISE: Experiment = Experiment {
     name: "noise",
     about: "A bulk-synchronous job on n nodes with a little noise each (Tsafrir, Etsion, Feitelson 2005, section 2.2)",
     details: "Each phase of the job takes as long as the longest of its nodes' phases, drawn independently: of a model \
               in which a share of phases is held up, or of time stamps that were taken after each phase of a real loop. \
               Beside the drawings stands the exact expectation.",
     parameters: &[
-        Parameter { name: "nodes", about: "nodes of the job", kind: COUNT, default: Setting::Count(100) },
-        Parameter { name: "phases", about: "phases to draw", kind: COUNT, default: Setting::Count(10_000) },
-        Parameter {
-            name: "stamps",
-            about: "a recording whose times are the ends of phases, instead of the model",
-            kind: Kind::Trace,
-            default: Setting::Trace(None),
-        },
-        Parameter {
-            name: "phase",
-            about: "a phase that nothing holds up",
-            kind: TIME,
-            default: Setting::Time(Duration::from_millis(1)),
-        },
-        Parameter {
-            name: "p",
-            about: "share of phases that are held up (section 2.2, figure 3)",
-            kind: SHARE,
-            default: Setting::Real(PAPERS.p),
-        },
-        Parameter {
-            name: "held-up",
-            about: "such a phase, as a multiple of others (section 2.2)",
-            kind: TIMES,
-            default: Setting::Real(PAPERS.held_up),
-        },
-        Parameter {
-            name: "p-long",
-            about: "share of those that take twice as long as others: rare, and what a large machine waits for",
-            kind: SHARE,
-            default: Setting::Real(PAPERS.p_long),
-        },
-        Parameter {
-            name: "threshold",
-            about: "a phase counts as held up beyond so many medians",
-            kind: TIMES,
-            default: Setting::Real(1.3),
-        },
+        Parameter::count("nodes", "nodes of the job", COUNT, 100),
+        Parameter::count("phases", "phases to draw", COUNT, 10_000),
+        Parameter::trace("stamps", "a recording whose times are the ends of phases, instead of the model"),
+        Parameter::time("phase", "a phase that nothing holds up", TIME, Duration::from_millis(1))
+            .needs(MODEL),
+        Parameter::real("p", "share of phases that are held up (section 2.2, figure 3)", SHARE, PAPERS.p)
+            .needs(MODEL),
+        Parameter::real(
+            "held-up",
+            "such a phase, as a multiple of others (section 2.2)",
+            TIMES,
+            PAPERS.held_up,
+        )
+        .needs(HELD_UP),
+        Parameter::real(
+            "p-long",
+            "share of those that take twice as long as others: rare, and what a large machine waits for",
+            SHARE,
+            PAPERS.p_long,
+        )
+        .needs(HELD_UP),
+        Parameter::real("threshold", "a phase counts as held up beyond so many medians", TIMES, 1.3),
     ],
     columns: &[
         Column::new("nodes", "n"),
@@ -80,16 +60,15 @@ pub static NOISE: Experiment = Experiment {
         Column::new("undelayed_wanted", "share of phases held up on none with that p").digits(4),
     ],
     sweep: &[("nodes", "1,10,32,100,320,1000")],
-    needs: NEEDS,
     check,
     run,
 };
 
-const PAPERS: crate::constants::Noise = crate::Machine::PAPERS.noise;
-const COUNT: Kind = Kind::Count { least: 1, most: 1_000_000 };
-const TIME: Kind = Kind::Time { least: Duration::from_nanos(1_000), most: Duration::from_secs(3_600) };
-const SHARE: Kind = Kind::Real { least: 0.0, most: 1.0 };
-const TIMES: Kind = Kind::Real { least: 1.0, most: 1_000.0 };
+const PAPERS: crate::constants::Noise = crate::constants::Machine::PAPERS.noise;
+const COUNT: RangeInclusive<u64> = 1..=1_000_000;
+const TIME: RangeInclusive<Duration> = Duration::from_nanos(1_000)..=Duration::from_secs(3_600);
+const SHARE: RangeInclusive<f64> = 0.0..=1.0;
+const TIMES: RangeInclusive<f64> = 1.0..=1_000.0;
 
 /// How long phases take on one node.
 ///
@@ -243,18 +222,12 @@ fn power(base: f64, exponent: u64) -> f64 {
     result
 }
 
-const NEEDS: &[Need] = &[
-    Need {
-        of: &["phase", "p"],
-        with: "the model, not with stamps,",
-        met: |parameters| parameters.trace("stamps").is_none(),
-    },
-    Need {
-        of: &["held-up", "p-long"],
-        with: "the model and a p above zero, not with stamps,",
-        met: |parameters| parameters.trace("stamps").is_none() && parameters.real("p") > 0.0,
-    },
-];
+const MODEL: Need =
+    Need { with: "the model, not with stamps,", met: |parameters| parameters.trace("stamps").is_none() };
+const HELD_UP: Need = Need {
+    with: "the model and a p above zero, not with stamps,",
+    met: |parameters| (MODEL.met)(parameters) && parameters.real("p") > 0.0,
+};
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
     let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));

@@ -11,21 +11,19 @@
 
 mod interrupts;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use softtimers_core::{
     Alarm, CatchUp, Config, PaceConfig, Rate, RateClock, Slack, SoftTimers, Strategy, Timestamp,
 };
 
-use crate::experiment::{Experiment, Need, RunError};
-use crate::host::{Hardware, Host, States};
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
-use crate::streams::Streams;
-use crate::table::{Column, Row};
-use crate::watch::Steps;
+use super::trigger_states;
+use crate::engine::host::{Hardware, Host, States};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
 
 /// Mean and spread of the gaps between packets.
-pub static PACING: Experiment = Experiment {
+pub(crate) static PACING: Experiment = Experiment {
     name: "pacing",
     about: "Gaps of paced flows beside a busy web server (soft timers, Tables VIII and IX)",
     details: "Trigger states come as in the paper's busy web server; packets leave at them alone. Where the target is \
@@ -36,76 +34,59 @@ pub static PACING: Experiment = Experiment {
     parameters: PARAMETERS,
     columns: COLUMNS,
     sweep: &[("target", "40us,60us"), ("burst", "12us,15us,20us,25us,30us,35us")],
-    needs: NEEDS,
     check,
     run,
 };
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "target",
-        about: "Mean time between packets that is wanted",
-        kind: GAP,
-        default: Setting::Time(Duration::from_micros(40)),
-    },
-    Parameter {
-        name: "burst",
-        about: "Shortest gap when catching up: the paper's minimal allowable burst interval",
-        kind: GAP,
-        default: Setting::Time(Duration::from_micros(12)),
-    },
-    Parameter {
-        name: "strategy",
-        about: "How the next packet is placed: the paper's rule, ours, two that it warns of, or no soft timer",
-        kind: Kind::Choice(&["two-speed", "exact-deadline", "fixed-series", "relative", "interrupts"]),
-        default: Setting::Choice("two-speed"),
-    },
-    Parameter {
-        name: "flows",
-        about: "Flows that are paced",
-        kind: Kind::Count { least: 1, most: 100_000 },
-        default: Setting::Count(1),
-    },
-    Parameter {
-        name: "slowest",
-        about: "The slowest flow's target as a multiple of --target; the others lie between",
-        kind: Kind::Real { least: 1.0, most: 1_000.0 },
-        default: Setting::Real(1.0),
-    },
-    Parameter {
-        name: "mean",
-        about: "Mean time between trigger states (5.2: Apache, 300 MHz)",
-        kind: States::MEANS,
-        default: Setting::Time(PAPERS.mean),
-    },
-    States::RECORDING,
-    Parameter {
-        name: "idle",
-        about: "There are no trigger states: a one-shot timer does everything",
-        kind: Kind::Choice(&["no", "yes"]),
-        default: Setting::Choice("no"),
-    },
-    Parameter {
-        name: "disabled",
-        about: "Of --strategy interrupts: the longest time that interrupts are disabled; each up to it",
-        kind: GAP,
-        default: Setting::Time(PAPERS.disabled),
-    },
-    Parameter {
-        name: "disabled-every",
-        about: "and on average so often",
-        kind: GAP,
-        default: Setting::Time(PAPERS.disabled_every),
-    },
-    Parameter {
-        name: "duration",
-        about: "Simulated time",
-        kind: Kind::Time { least: Duration::from_millis(1), most: Duration::from_secs(1_000) },
-        default: Setting::Time(Duration::from_secs(4)),
-    },
+    Parameter::time("target", "Mean time between packets that is wanted", GAP, Duration::from_micros(40)),
+    Parameter::time(
+        "burst",
+        "Shortest gap when catching up: the paper's minimal allowable burst interval",
+        GAP,
+        Duration::from_micros(12),
+    )
+    .needs(CATCHES_UP),
+    Parameter::choice(
+        "strategy",
+        "How the next packet is placed: the paper's rule, ours, two that it warns of, or no soft timer",
+        &["two-speed", "exact-deadline", "fixed-series", "relative", "interrupts"],
+    ),
+    Parameter::count("flows", "Flows that are paced", 1..=100_000, 1),
+    Parameter::real(
+        "slowest",
+        "The slowest flow's target as a multiple of --target; the others lie between",
+        1.0..=1_000.0,
+        1.0,
+    )
+    .needs(SEVERAL),
+    Parameter::time(
+        "mean",
+        "Mean time between trigger states (5.2: Apache, 300 MHz)",
+        trigger_states::MEANS,
+        PAPERS.mean,
+    )
+    .needs(MODELLED),
+    trigger_states::RECORDING.needs(STATES),
+    Parameter::switch("idle", "There are no trigger states: a one-shot timer does everything").needs(SOFT),
+    Parameter::time(
+        "disabled",
+        "Of --strategy interrupts: the longest time that interrupts are disabled; each up to it",
+        GAP,
+        PAPERS.disabled,
+    )
+    .needs(INTERRUPTS),
+    Parameter::time("disabled-every", "and on average so often", GAP, PAPERS.disabled_every)
+        .needs(INTERRUPTS),
+    Parameter::time(
+        "duration",
+        "Simulated time",
+        Duration::from_millis(1)..=Duration::from_secs(1_000),
+        Duration::from_secs(4),
+    ),
 ];
-const PAPERS: crate::constants::Pacing = crate::Machine::PAPERS.pacing;
-const GAP: Kind = Kind::Time { least: Duration::from_micros(1), most: Duration::from_secs(1) };
+const PAPERS: crate::constants::Pacing = crate::constants::Machine::PAPERS.pacing;
+const GAP: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1);
 
 const COLUMNS: &[Column] = &[
     Column::new("strategy", "how packets are placed"),
@@ -133,30 +114,21 @@ const PAPER: [(u64, Option<u64>, f64); 7] = [
     (60, None, 63.6),
 ];
 
-const NEEDS: &[Need] = &[
-    Need {
-        of: &["burst"],
-        with: "strategy two-speed or exact-deadline",
-        met: |parameters| ["two-speed", "exact-deadline"].contains(&parameters.choice("strategy")),
-    },
-    Need { of: &["slowest"], with: "several flows", met: |parameters| parameters.count("flows") > 1 },
-    Need {
-        of: &["mean"],
-        with: "the model's trigger states, not with a recording, idle yes or strategy interrupts,",
-        met: |parameters| is_soft(parameters) && States::are_modelled(parameters),
-    },
-    Need {
-        of: &["states"],
-        with: "idle no and a strategy of soft timers",
-        met: |parameters| is_soft(parameters) && parameters.choice("idle") == "no",
-    },
-    Need { of: &["idle"], with: "a strategy of soft timers", met: is_soft },
-    Need {
-        of: &["disabled", "disabled-every"],
-        with: "strategy interrupts",
-        met: |parameters| !is_soft(parameters),
-    },
-];
+const CATCHES_UP: Need = Need {
+    with: "strategy two-speed or exact-deadline",
+    met: |parameters| ["two-speed", "exact-deadline"].contains(&parameters.choice("strategy")),
+};
+const SEVERAL: Need = Need { with: "several flows", met: |parameters| parameters.count("flows") > 1 };
+const MODELLED: Need = Need {
+    with: "the model's trigger states, not with a recording, idle yes or strategy interrupts,",
+    met: |parameters| is_soft(parameters) && trigger_states::are_modelled(parameters),
+};
+const STATES: Need = Need {
+    with: "idle no and a strategy of soft timers",
+    met: |parameters| is_soft(parameters) && !parameters.is_on("idle"),
+};
+const SOFT: Need = Need { with: "a strategy of soft timers", met: is_soft };
+const INTERRUPTS: Need = Need { with: "strategy interrupts", met: |parameters| !is_soft(parameters) };
 
 fn is_soft(parameters: &Parameters) -> bool {
     parameters.choice("strategy") != "interrupts"
@@ -166,7 +138,7 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
     if !is_soft(parameters) {
         return interrupts::enabled_mean(parameters).map(drop);
     }
-    States::chosen(parameters, Streams::new(0))?;
+    trigger_states::chosen(parameters, Streams::new(0))?;
     targets(parameters).try_for_each(|target| clock(parameters, target).map(drop))
 }
 
@@ -223,7 +195,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 
 /// What became of all flows.
 #[derive(Debug)]
-struct Found {
+struct PacingStats {
     flows: Vec<Flow>,
     /// Trigger states that sent something.
     sending_states: u64,
@@ -231,7 +203,7 @@ struct Found {
     lost: Option<f64>,
 }
 
-impl Found {
+impl PacingStats {
     fn packets(&self) -> u64 {
         self.flows.iter().map(|flow| flow.packets).sum()
     }
@@ -298,8 +270,8 @@ impl Gaps {
 }
 
 /// Packets leave at trigger states.
-fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Found, RunError> {
-    let states = States::chosen(parameters, streams)?;
+fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<PacingStats, RunError> {
+    let states = trigger_states::chosen(parameters, streams)?;
     // Trigger states alone, as in the paper; a program that has none needs the timer for everything.
     let slack = if matches!(states, States::None) { Slack::EXACT } else { Slack::DEFERRABLE };
     let nanosecond = Config::default().tick(Duration::from_nanos(1));
@@ -321,7 +293,7 @@ fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Foun
         timers.schedule_at(now, clock.departed(now), slack, fired.event);
     });
     let flows = flows.into_iter().map(|(_, flow)| flow).collect();
-    Ok(Found { flows, sending_states: host.counts().fruitful, lost: None })
+    Ok(PacingStats { flows, sending_states: host.counts().fruitful, lost: None })
 }
 
 /// From `target` to `slowest` times that, in equal steps.

@@ -15,6 +15,7 @@
 //! the answers. The overhead of a packet depends on that rate, so the rate is found by a few runs, each at the rate that the one before
 //! left time for.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use softtimers_core::pace::Pattern;
@@ -22,16 +23,13 @@ use softtimers_core::poll::hip::Costs;
 use softtimers_core::poll::{Aggregation, AggregationConfig, Interrupts, Policy, Preset};
 use softtimers_core::{Rate, RateError};
 
-use crate::arrivals;
-use crate::experiment::{ALWAYS, Experiment, RunError};
-use crate::hip::{Account, Receiver, Timing};
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
-use crate::streams::Streams;
-use crate::table::{Column, Row, Value};
-use crate::watch::Steps;
+use crate::engine::arrivals;
+use crate::engine::receiver::{ReceiveStats, Receiver, Timing};
+use crate::experiment::ALWAYS;
+use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
 /// What polls gain over interrupts, by the packets wanted in each.
-pub static POLLING: Experiment = Experiment {
+pub(crate) static POLLING: Experiment = Experiment {
     name: "polling",
     about: "A saturated server that polls on soft timers, by the aggregation quota (soft timers, section 5.8)",
     details: "Requests per second of a server whose processor is saturated, with an interrupt for each packet, and with \
@@ -40,54 +38,32 @@ pub static POLLING: Experiment = Experiment {
               the faster server. How long a request computes was chosen so that the gains lie in the paper's \
               range.",
     parameters: &[
-        Parameter {
-            name: "server",
-            about: "apache: a process for each connection; flash: one loop",
-            kind: Kind::Choice(&["apache", "flash"]),
-            default: Setting::Choice("apache"),
-        },
-        Parameter {
-            name: "protocol",
-            about: "http: a connection for each request; p-http: many on one",
-            kind: Kind::Choice(&["http", "p-http"]),
-            default: Setting::Choice("http"),
-        },
-        Parameter {
-            name: "quota",
-            about: "packets wanted in each poll (section 4.2)",
-            kind: Kind::Count { least: 1, most: 1_000 },
-            default: Setting::Count(5),
-        },
-        Parameter {
-            name: "interrupt",
-            about: "an interrupt with an empty handler (section 5.1)",
-            kind: COST,
-            default: Setting::Time(PAPERS.interrupt),
-        },
-        Parameter {
-            name: "poll",
-            about: "reading the status of the interfaces",
-            kind: COST,
-            default: Setting::Time(PAPERS.poll),
-        },
-        Parameter {
-            name: "shift",
-            about: "coming to packet processing with a cold cache, for each interrupt or poll that finds any",
-            kind: COST,
-            default: Setting::Time(PAPERS.shift),
-        },
-        Parameter {
-            name: "longest",
-            about: "the longest poll interval",
-            kind: TIME,
-            default: Setting::Time(Duration::from_millis(1)),
-        },
-        Parameter {
-            name: "packets",
-            about: "packets in each run",
-            kind: Kind::Count { least: 100, most: 100_000_000 },
-            default: Setting::Count(20_000),
-        },
+        Parameter::choice(
+            "server",
+            "apache: a process for each connection; flash: one loop",
+            &["apache", "flash"],
+        ),
+        Parameter::choice(
+            "protocol",
+            "http: a connection for each request; p-http: many on one",
+            &["http", "p-http"],
+        ),
+        Parameter::count("quota", "packets wanted in each poll (section 4.2)", 1..=1_000, 5),
+        Parameter::time(
+            "interrupt",
+            "an interrupt with an empty handler (section 5.1)",
+            COST,
+            PAPERS.interrupt,
+        ),
+        Parameter::time("poll", "reading the status of the interfaces", COST, PAPERS.poll),
+        Parameter::time(
+            "shift",
+            "coming to packet processing with a cold cache, for each interrupt or poll that finds any",
+            COST,
+            PAPERS.shift,
+        ),
+        Parameter::time("longest", "the longest poll interval", TIME, Duration::from_millis(1)),
+        Parameter::count("packets", "packets in each run", 100..=100_000_000, 20_000),
     ],
     columns: &[
         Column::new("server", "the server's design"),
@@ -102,14 +78,13 @@ pub static POLLING: Experiment = Experiment {
         Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
     ],
     sweep: &[("server", "apache,flash"), ("protocol", "http,p-http"), ("quota", "1,2,5,10,15")],
-    needs: &[],
     check: ALWAYS,
     run,
 };
 
-const PAPERS: crate::constants::Polling = crate::Machine::PAPERS.polling;
-const COST: Kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(1) };
-const TIME: Kind = Kind::Time { least: Duration::from_nanos(1), most: Duration::from_secs(1) };
+const PAPERS: crate::constants::Polling = crate::constants::Machine::PAPERS.polling;
+const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(1);
+const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_secs(1);
 
 /// A server, as far as packets concern it.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +122,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     let (interrupts, base) = settle(&server, 0, parameters, streams, steps).map_err(RunError::new)?;
     let quota = parameters.count_u32("quota");
     let (polls, rate) = settle(&server, quota, parameters, streams, steps).map_err(RunError::new)?;
-    let row = |quota: u32, account: &Account, rate: f64| -> Row {
+    let row = |quota: u32, account: &ReceiveStats, rate: f64| -> Row {
         let looks = account.interrupts + account.polls;
         let per_look = account.packets() as f64 / looks.max(1) as f64;
         vec![
@@ -176,9 +151,9 @@ fn settle(
     parameters: &Parameters,
     streams: Streams,
     steps: &Steps,
-) -> Result<(Account, f64), RateError> {
+) -> Result<(ReceiveStats, f64), RateError> {
     let mut requests = server.requests_per_second(0.0);
-    let mut account = Account::default();
+    let mut account = ReceiveStats::default();
     for _ in 0..ROUNDS {
         let gap = Duration::from_nanos((1e9 / (requests * server.packets as f64)) as u64);
         account = receive(server, quota, gap, parameters, streams, steps)?;
@@ -194,7 +169,7 @@ fn receive(
     parameters: &Parameters,
     streams: Streams,
     steps: &Steps,
-) -> Result<Account, RateError> {
+) -> Result<ReceiveStats, RateError> {
     let pattern = Pattern::Poisson { seed: streams.of("arrivals").next_u64() };
     let count = usize::try_from(parameters.count("packets")).unwrap_or(usize::MAX);
     // What is transferred is free; a shift of locality is paid for by every look that finds a packet.
@@ -224,6 +199,7 @@ const ROUNDS: u32 = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Setting;
 
     /// Rate of requests, gain, packets a look, delay.
     fn find(server: &'static str, protocol: &'static str, quota: u64) -> [f64; 4] {

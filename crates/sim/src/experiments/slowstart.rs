@@ -15,58 +15,34 @@ use std::time::Duration;
 use softtimers_core::pace::{Growth, SlowStart, StartRate};
 use softtimers_core::{Percent, Rate};
 
-use crate::acks::{MBIT, capacity};
-use crate::experiment::{Experiment, RunError};
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
-use crate::path::receiver::Receiver;
-use crate::path::transfer::{Sender, Transfer};
-use crate::streams::Streams;
-use crate::table::{Column, Row};
-use crate::watch::Steps;
+use super::slow_link::{MBIT, capacity};
+use crate::engine::path::ack_receiver::AckReceiver;
+use crate::engine::path::transfer::{Sender, Transfer};
+use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams};
 
 /// Time from the request to the last packet, by slow start and paced.
-pub static SLOWSTART: Experiment = Experiment {
+pub(crate) static SLOWSTART: Experiment = Experiment {
     name: "slowstart",
     about: "Response time by slow start and paced at the capacity (soft timers, Tables X and XI)",
     details: "An answer of so many packets of 1,500 bytes over a slow link with 50 ms each way; nothing is lost, and \
               the window grows to what the path holds. The paper's 89% for 100 packets is the reading with delayed ACKs.",
     parameters: &[
-        Parameter {
-            name: "packets",
-            about: "Length of the answer",
-            kind: Kind::Count { least: 1, most: 10_000_000 },
-            default: Setting::Count(100),
-        },
-        Parameter {
-            name: "mbit",
-            about: "Of the slow link, in Mbit/s",
-            kind: MBIT,
-            default: Setting::Count(100),
-        },
-        Parameter {
-            name: "rtt",
-            about: "There and back",
-            kind: Kind::Time { least: Duration::from_micros(10), most: Duration::from_secs(10) },
-            default: Setting::Time(Duration::from_millis(100)),
-        },
-        Parameter {
-            name: "set-up",
-            about: "There is no connection yet",
-            kind: Kind::Choice(&["no", "yes"]),
-            default: Setting::Choice("no"),
-        },
-        Parameter {
-            name: "fraction",
-            about: "% of the capacity at which the paced train begins; it doubles in each round trip",
-            kind: Kind::Count { least: 1, most: 100 },
-            default: Setting::Count(100),
-        },
-        Parameter {
-            name: "acked-at-once",
-            about: "Packets for each ACK, where ACKs are delayed",
-            kind: Kind::Count { least: 1, most: 64 },
-            default: Setting::Count(2),
-        },
+        Parameter::count("packets", "Length of the answer", 1..=10_000_000, 100),
+        Parameter::count("mbit", "Of the slow link, in Mbit/s", MBIT, 100),
+        Parameter::time(
+            "rtt",
+            "There and back",
+            Duration::from_micros(10)..=Duration::from_secs(10),
+            Duration::from_millis(100),
+        ),
+        Parameter::switch("set-up", "There is no connection yet"),
+        Parameter::count(
+            "fraction",
+            "% of the capacity at which the paced train begins; it doubles in each round trip",
+            1..=100,
+            100,
+        ),
+        Parameter::count("acked-at-once", "Packets for each ACK, where ACKs are delayed", 1..=64, 2),
     ],
     columns: &[
         Column::new("mbit", "of the slow link"),
@@ -80,7 +56,6 @@ pub static SLOWSTART: Experiment = Experiment {
         Column::share("paper_reduction", "the paper's: for 100 packets, for the longest").digits(2),
     ],
     sweep: &[("mbit", "50,100"), ("packets", "5,10,20,100,1000,10000,100000")],
-    needs: &[],
     check: |parameters| link(parameters).map(drop),
     run,
 };
@@ -99,8 +74,9 @@ fn run(parameters: &Parameters, _: Streams, _: &Steps) -> Result<Vec<Row>, RunEr
     let packets = parameters.count("packets");
     let seconds = |sender, every| {
         let delayed_acks = parameters.machine().path.delayed_acks;
-        let receiver = Receiver { every, delayed_acks, ..Receiver::new(Duration::ZERO, Duration::ZERO) };
-        let set_up = parameters.choice("set-up") == "yes";
+        let receiver =
+            AckReceiver { every, ..AckReceiver::new(Duration::ZERO, Duration::ZERO, delayed_acks) };
+        let set_up = parameters.is_on("set-up");
         Transfer { sender, packets, link, delay: rtt / 2, set_up, receiver }.time().as_secs_f64()
     };
     let slow = seconds(Sender::SlowStart(SlowStart::new(held, Growth::PerPacket)), 1);

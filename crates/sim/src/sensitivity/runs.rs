@@ -3,11 +3,8 @@
 
 use std::time::Duration;
 
-use super::Figure::{self, *};
-use crate::parameter::Setting;
-use crate::{
-    Experiment, acks, callout, deadline, framerate, hip, livelock, noise, pacing, polling, slowstart,
-};
+use crate::constants::Figure::{self, *};
+use crate::setting::Setting;
 
 /// A parameter and its value; the others have their defaults.
 type Set = (&'static str, Setting);
@@ -15,7 +12,8 @@ type Set = (&'static str, Setting);
 /// One experiment, a few times.
 pub(super) struct Runs {
     of: Figure,
-    pub(super) experiment: &'static Experiment,
+    /// Its name.
+    pub(super) experiment: &'static str,
     pub(super) sets: &'static [&'static [Set]],
 }
 
@@ -32,27 +30,23 @@ pub(super) fn of(figure: Figure) -> &'static Runs {
 static ALL: &[Runs] = &[
     Runs {
         of: Unmodified,
-        experiment: &livelock::LIVELOCK,
+        experiment: "livelock",
         sets: &[&[rate(2_000), UNMODIFIED, SHORT], &[rate(7_000), UNMODIFIED, SHORT]],
     },
     Runs {
         of: UnmodifiedScreend,
-        experiment: &livelock::LIVELOCK,
+        experiment: "livelock",
         sets: &[&[rate(5_000), UNMODIFIED, SCREEND, SHORT]],
     },
     Runs {
         of: NoPolling,
-        experiment: &livelock::LIVELOCK,
+        experiment: "livelock",
         sets: &[&[rate(2_000), NO_POLLING, SHORT], &[rate(7_000), NO_POLLING, SHORT]],
     },
-    Runs {
-        of: Quota5,
-        experiment: &livelock::LIVELOCK,
-        sets: &[&[rate(2_000), SHORT], &[rate(7_000), SHORT]],
-    },
+    Runs { of: Quota5, experiment: "livelock", sets: &[&[rate(2_000), SHORT], &[rate(7_000), SHORT]] },
     Runs {
         of: Quotas,
-        experiment: &livelock::LIVELOCK,
+        experiment: "livelock",
         sets: &[
             &[rate(2_000), quota(10), SHORT],
             &[rate(2_000), quota(100), SHORT],
@@ -63,7 +57,7 @@ static ALL: &[Runs] = &[
     // Those on both sides of the best one, at the rate of the page's row.
     Runs {
         of: BestQuota,
-        experiment: &livelock::LIVELOCK,
+        experiment: "livelock",
         sets: &[
             &[rate(10_700), quota(7), SHORT],
             &[rate(10_700), quota(8), SHORT],
@@ -73,7 +67,7 @@ static ALL: &[Runs] = &[
     },
     Runs {
         of: Feedback,
-        experiment: &livelock::LIVELOCK,
+        experiment: "livelock",
         sets: &[
             &[rate(2_000), quota(10), SCREEND, choice("feedback", "yes"), SHORT],
             &[rate(7_000), quota(10), SCREEND, choice("feedback", "yes"), SHORT],
@@ -81,7 +75,7 @@ static ALL: &[Runs] = &[
     },
     Runs {
         of: User,
-        experiment: &livelock::LIVELOCK,
+        experiment: "livelock",
         sets: &[
             &[rate(2_000), USER, SHORT],
             &[rate(2_000), USER, limit("cpu-limit", 50), SHORT],
@@ -89,36 +83,36 @@ static ALL: &[Runs] = &[
             &[rate(7_000), USER, limit("cpu-limit", 50), SHORT],
         ],
     },
-    Runs { of: FirstOfBurst, experiment: &livelock::BURST, sets: &[&[count("burst", 4)]] },
+    Runs { of: FirstOfBurst, experiment: "livelock-burst", sets: &[&[count("burst", 4)]] },
     Runs {
         of: BurstOfThree,
-        experiment: &livelock::BURST,
+        experiment: "livelock-burst",
         sets: &[&[NO_POLLING], &[choice("kernel", "polled")], &[choice("kernel", "eager")]],
     },
     Runs {
         of: Starvation,
-        experiment: &livelock::LIVELOCK,
+        experiment: "livelock",
         sets: &[&[rate(5_500), UNMODIFIED, choice("ip", "interrupt"), choice("transmit", "lower"), SHORT]],
     },
     Runs {
         of: Captures,
-        experiment: &livelock::MONITOR,
+        experiment: "livelock-monitor",
         sets: &[&[SHORT], &[choice("file", "null"), SHORT]],
     },
     Runs {
         of: HipInterrupts,
-        experiment: &hip::HIP,
+        experiment: "hip",
         sets: &[&table_3("interrupts", "counter"), &table_3("interrupts", "event")],
     },
     Runs {
         of: HipPolling,
-        experiment: &hip::HIP,
+        experiment: "hip",
         sets: &[&table_3("polling", "counter"), &table_3("polling", "event")],
     },
-    Runs { of: Hip, experiment: &hip::HIP, sets: &[&table_3("hip", "counter"), &table_3("hip", "event")] },
+    Runs { of: Hip, experiment: "hip", sets: &[&table_3("hip", "counter"), &table_3("hip", "event")] },
     Runs {
         of: HipTradeOffs,
-        experiment: &hip::HIP,
+        experiment: "hip",
         sets: &[
             &trade_off("t-high-1"),
             &trade_off("t-high-2"),
@@ -128,16 +122,12 @@ static ALL: &[Runs] = &[
             &trade_off("t-low-2"),
         ],
     },
-    Runs { of: Pacing, experiment: &pacing::PACING, sets: &[&[SHORT]] },
-    Runs {
-        of: PacingHardware,
-        experiment: &pacing::PACING,
-        sets: &[&[choice("strategy", "interrupts"), SHORT]],
-    },
-    Runs { of: SlowStart, experiment: &slowstart::SLOWSTART, sets: &[&[], &[count("packets", 5)]] },
+    Runs { of: Pacing, experiment: "pacing", sets: &[&[SHORT]] },
+    Runs { of: PacingHardware, experiment: "pacing", sets: &[&[choice("strategy", "interrupts"), SHORT]] },
+    Runs { of: SlowStart, experiment: "slowstart", sets: &[&[], &[count("packets", 5)]] },
     Runs {
         of: BigAcks,
-        experiment: &acks::ACKS,
+        experiment: "pacing-acks",
         sets: &[
             &[choice("answer", "self-clocked"), millis("duration", 800)],
             &[choice("answer", "paced"), millis("duration", 800)],
@@ -147,40 +137,32 @@ static ALL: &[Runs] = &[
     },
     Runs {
         of: Polling,
-        experiment: &polling::POLLING,
+        experiment: "polling",
         sets: &[
             &[choice("server", "apache"), choice("protocol", "http"), count("packets", 500)],
             &[choice("server", "flash"), choice("protocol", "http"), count("packets", 500)],
             &[choice("server", "apache"), choice("protocol", "p-http"), count("packets", 500)],
         ],
     },
-    Runs { of: Deadlines, experiment: &deadline::DEADLINE, sets: &[&[SHORT]] },
-    Runs {
-        of: OldList,
-        experiment: &callout::CALLOUT,
-        sets: &[&alone("old"), &expire("old"), &overdue("old")],
-    },
-    Runs {
-        of: ByHash,
-        experiment: &callout::CALLOUT,
-        sets: &[&alone("hash"), &expire("hash"), &overdue("hash")],
-    },
+    Runs { of: Deadlines, experiment: "deadline", sets: &[&[SHORT]] },
+    Runs { of: OldList, experiment: "callout", sets: &[&alone("old"), &expire("old"), &overdue("old")] },
+    Runs { of: ByHash, experiment: "callout", sets: &[&alone("hash"), &expire("hash"), &overdue("hash")] },
     Runs {
         of: ByHandle,
-        experiment: &callout::CALLOUT,
+        experiment: "callout",
         sets: &[&alone("handles"), &expire("handles"), &overdue("handles")],
     },
     Runs {
         of: FramesByTick,
-        experiment: &framerate::FRAMERATE,
+        experiment: "framerate",
         sets: &[&[count("frames", 100), limit("hz", 100)], &[count("frames", 100), limit("hz", 1_000)]],
     },
     Runs {
         of: FramesSmart,
-        experiment: &framerate::FRAMERATE,
+        experiment: "framerate",
         sets: &[&[count("frames", 100), ("hz", Setting::Limit(None))]],
     },
-    Runs { of: Noise, experiment: &noise::NOISE, sets: &[&[count("phases", 200)]] },
+    Runs { of: Noise, experiment: "noise", sets: &[&[count("phases", 200)]] },
 ];
 
 const UNMODIFIED: Set = choice("kernel", "unmodified");

@@ -1,15 +1,18 @@
-//! What `sim` is asked for. Each experiment is a subcommand whose flags are its parameters.
+//! What `sim` is asked for, and what it will do. Each experiment is a subcommand whose flags are its parameters.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
-use softtimers_sim::experiment::{self, Experiment};
-use softtimers_sim::{Kind, Parameter, Parameters, Part, Setting};
+use softtimers_sim::{
+    Axis, Experiment, Kind, Parameter, Parameters, Part, Setting, Sweep, experiments,
+};
 
-use super::OutputArgs;
-use crate::failure::Exit;
-use crate::sim::setting;
+use super::setting;
+use crate::args::OutputArgs;
+use crate::failure::{Exit, Failure};
+use crate::file::OutputFile;
+use crate::output::Output;
 
 /// `softtimers sim`.
 #[derive(Debug, Clone)]
@@ -86,7 +89,7 @@ pub struct SimMergeArgs {
 
 impl Subcommand for SimArgs {
     fn augment_subcommands(command: Command) -> Command {
-        let experiments = experiment::ALL.iter().map(|experiment| {
+        let experiments = experiments::ALL.iter().map(|experiment| {
             let command = Command::new(experiment.name).args(experiment.parameters.iter().map(argument));
             SimCommonArgs::augment_args(command)
                 .about(experiment.about)
@@ -101,7 +104,7 @@ impl Subcommand for SimArgs {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        name == MERGE || experiment::find(name).is_some()
+        name == MERGE || experiments::find(name).is_some()
     }
 }
 
@@ -110,7 +113,7 @@ impl FromArgMatches for SimArgs {
         let Some((name, matches)) = matches.subcommand() else {
             return Err(Error::new(clap::error::ErrorKind::MissingSubcommand));
         };
-        let Some(experiment) = experiment::find(name) else {
+        let Some(experiment) = experiments::find(name) else {
             return Ok(SimArgs::Merge(SimMergeArgs::from_arg_matches(matches)?));
         };
         let mut parameters = Parameters::new(experiment.parameters);
@@ -179,7 +182,92 @@ fn after_help(experiment: &Experiment) -> String {
     )
 }
 
+/// A sweep, and where its rows go.
+#[derive(Debug)]
+pub(crate) struct SimPlan {
+    /// The points.
+    pub sweep: Sweep,
+    /// Which of them.
+    pub part: Part,
+    /// On so many processors.
+    pub threads: NonZeroUsize,
+    /// Decides what is random.
+    pub seed: u64,
+    /// Lines to stdout as points are finished, instead of a table at the end.
+    pub csv: bool,
+    /// A file for these lines.
+    pub out: Option<OutputFile>,
+    /// How to print.
+    pub output: Output,
+}
+
+impl SimPlan {
+    /// Understands the arguments of an experiment.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed, or the file that cannot be written.
+    pub fn new(args: &SimRunArgs) -> Result<Self, Failure> {
+        let SimRunArgs { experiment, parameters, given, common } = args;
+        let axes = if common.sweeps.is_empty() {
+            let wanted = experiment.sweep.iter().filter(|(name, _)| !given.contains(name));
+            wanted.map(|(name, values)| axis(experiment, name, values)).collect::<Result<Vec<_>, _>>()?
+        } else {
+            let mut axes = vec![];
+            for text in &common.sweeps {
+                let Some((name, values)) = text.split_once('=') else {
+                    return Err(Failure::usage(format_args!(
+                        "--sweep '{text}': write NAME=A,B,… with a parameter's name"
+                    )));
+                };
+                axes.push(axis(experiment, name, values)?);
+            }
+            axes
+        };
+        for (index, axis) in axes.iter().enumerate() {
+            let name = axis.name;
+            if given.contains(&name) || axes[..index].iter().any(|other| other.name == name) {
+                return Err(Failure::usage(format_args!("--sweep '{name}': {name} is set already")));
+            }
+        }
+        let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let sweep = Sweep::new(experiment, parameters.clone(), axes, common.seed);
+        if sweep.points() > MOST_POINTS {
+            let message = format!("--sweep: {} points; at most {MOST_POINTS}", sweep.points());
+            return Err(Failure::usage(message));
+        }
+        let swept = if common.sweeps.is_empty() { &[] } else { sweep.axes() };
+        let given: Vec<_> = given.iter().copied().chain(swept.iter().map(|axis| axis.name)).collect();
+        sweep.check(&given).map_err(Failure::usage)?;
+        let out = common.out.as_deref().map(|path| OutputFile::create(path, "--out", common.force));
+        Ok(SimPlan {
+            sweep,
+            part: common.part.unwrap_or_default(),
+            threads: common.threads.unwrap_or(all),
+            seed: common.seed,
+            csv: common.csv || common.part.is_some(),
+            out: out.transpose()?,
+            output: Output::from(&common.output),
+        })
+    }
+}
+
+fn axis(experiment: &Experiment, name: &str, values: &str) -> Result<Axis, Failure> {
+    let Some(parameter) = experiment.parameters.iter().find(|parameter| parameter.name == name) else {
+        let known: Vec<_> = experiment.parameters.iter().map(|parameter| parameter.name).collect();
+        let known = known.join(", ");
+        return Err(Failure::usage(format_args!("--sweep '{name}': no such parameter; there are {known}")));
+    };
+    let refused = |text: &str, why| Failure::usage(format_args!("--sweep '{name}={text}': {why}"));
+    let value = |text: &str| match setting::parse(parameter.kind, text) {
+        Ok(setting) => Ok((text.to_owned(), setting)),
+        Err(why) => Err(refused(text, why)),
+    };
+    Ok(Axis { name: parameter.name, values: values.split(',').map(value).collect::<Result<_, _>>()? })
+}
+
 /// More than any machine has use for.
 const MOST_THREADS: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 /// The subcommand that is no experiment.
 const MERGE: &str = "merge";
+/// Each is a number in memory, and more than a day of runs.
+const MOST_POINTS: usize = 1_000_000;

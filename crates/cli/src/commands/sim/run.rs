@@ -1,8 +1,4 @@
-//! `softtimers sim`: the papers' experiments on a simulated machine.
-//!
-//! What a parameter is, what a sweep runs and in which order is `softtimers_sim`'s; here is what people type and read.
-//! Rows are printed as lines the moment their point is finished and all before it are, so that a run that breaks
-//! off, for a full disk or a point that cannot be, has left everything that it found until then.
+//! A run of `sim`: points that are finished are printed as lines at once, and the table at the end.
 //!
 //! A point may take hours, and whoever reads stdout may have stopped. So somebody else waits for signals, and waits for
 //! nobody for long:
@@ -14,36 +10,30 @@
 //!   handler                                    signal: ends, whoever is blocked where
 //! ```
 
-pub mod csv;
-pub mod merge;
-pub mod report;
-pub mod setting;
-
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use softtimers_sim::Watch;
-use softtimers_sim::sweep::{PointError, PointRows};
+use softtimers_sim::{PointError, PointRows, Watch, csv};
 
-use crate::args::SimArgs;
+use super::args::{SimArgs, SimPlan};
+use super::merge;
+use super::show::{SimConfig, SimReport};
 use crate::failure::Failure;
 use crate::file::OutputFile;
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Neighbours};
 use crate::output::{Run, print_line, say};
-use crate::plan::SimPlan;
 use crate::progress::Progress;
-use report::{SimConfig, SimReport};
 
 /// Runs an experiment, or merges files.
 ///
 /// # Errors
 /// A usage failure for parameters that cannot be; a check failure if an assertion does not hold or a file cannot be
 /// written.
-pub fn run(args: &SimArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     match args {
         SimArgs::Merge(args) => merge::run(args),
         SimArgs::Run(args) => Simulation::of(SimPlan::new(args)?).run(),

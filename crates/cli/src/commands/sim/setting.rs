@@ -12,7 +12,7 @@ use crate::units::{self, SendRate};
 ///
 /// # Errors
 /// What is allowed, in a few words; for a recording, the byte at which it is wrong.
-pub fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
+pub(crate) fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
     match kind {
         Kind::Count { least, most } => whole(text, least, most).map(Setting::Count),
         Kind::PerSecond { least, most } => per_second(text, least, most).map(Setting::Count),
@@ -79,7 +79,7 @@ const NONE: &str = "none";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softtimers_sim::experiment::ALL;
+    use softtimers_sim::experiments::ALL;
     use std::time::Duration;
 
     #[test]

@@ -2,10 +2,8 @@
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
-use softtimers_sim::sweep::PointRows;
-use softtimers_sim::{Column, Experiment, Kind, Parameter, Sweep, Value};
+use softtimers_sim::{Column, Experiment, Kind, Parameter, PointRows, Sweep, Value};
 
-use super::csv::shown_axes;
 use crate::output::{Report, Table};
 
 /// All rows.
@@ -51,7 +49,7 @@ impl<'a> SimReport<'a> {
     /// Names and, row by row, texts.
     fn cells(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
         let columns = self.sweep.experiment().columns;
-        let axes: Vec<_> = shown_axes(self.sweep).collect();
+        let axes: Vec<_> = self.sweep.axes_beside_columns().collect();
         let names = axes.iter().map(|(_, name)| *name).chain(columns.iter().map(|column| column.name));
         let row = |found: &PointRows, row: &[Value]| {
             let at = axes.iter().map(|(index, _)| found.at[*index].clone());
@@ -129,7 +127,7 @@ struct Cells<'a> {
 impl Serialize for Cells<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for (index, name) in shown_axes(self.sweep) {
+        for (index, name) in self.sweep.axes_beside_columns() {
             map.serialize_entry(name, &self.found.at[index])?;
         }
         for (value, column) in self.values.iter().zip(self.sweep.experiment().columns) {

@@ -20,54 +20,78 @@ use std::time::Duration;
 use softtimers_core::poll::Factor;
 use softtimers_core::{Random, Timestamp, Trace, TraceBuilder};
 
-use crate::streams::Streams;
+use crate::engine::Streams;
 
 /// Traffic to one host, by its statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lan {
+pub(crate) struct Lan {
     /// How many packets: at least two.
-    pub packets: u32,
+    pub(crate) packets: u32,
     /// From the first packet to the last.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// How long packets are.
-    pub lengths: Lengths,
+    pub(crate) lengths: Lengths,
     /// How they come.
-    pub bursts: Bursts,
+    pub(crate) bursts: Bursts,
 }
 
 /// Two lengths, and the mean of all packets between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lengths {
+pub(crate) struct Lengths {
     /// Bytes of a frame without its check sequence.
-    pub short: u16,
+    pub(crate) short: u16,
     /// At least as long.
-    pub long: u16,
+    pub(crate) long: u16,
     /// Between the two.
-    pub mean: u16,
+    pub(crate) mean: u16,
 }
 
 /// How packets come together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bursts {
+pub(crate) struct Bursts {
     /// Mean packets of a train: at least one.
-    pub train: Factor,
+    pub(crate) train: Factor,
     /// Mean time between two of them.
-    pub gap: Duration,
+    pub(crate) gap: Duration,
     /// The share of that which is always there; the rest is exponentially distributed. At most one.
-    pub gap_even: Factor,
+    pub(crate) gap_even: Factor,
     /// Mean trains of a session that is no single packet: at least one.
-    pub trains: Factor,
+    pub(crate) trains: Factor,
     /// Mean time between two of them.
-    pub pause: Duration,
+    pub(crate) pause: Duration,
     /// As for gaps.
-    pub pause_even: Factor,
+    pub(crate) pause_even: Factor,
     /// The share of sessions that are a single packet. At most one.
-    pub alone: Factor,
+    pub(crate) alone: Factor,
+}
+
+impl Bursts {
+    /// Packets in a train, gap in µs, its even share; trains in a session, pause in µs, its even share; share of single
+    /// packets. All but the times in thousandths.
+    pub(crate) const fn new(
+        train: u32,
+        gap: u32,
+        gap_even: u32,
+        trains: u32,
+        pause: u32,
+        pause_even: u32,
+        alone: u32,
+    ) -> Self {
+        Bursts {
+            train: Factor::thousandths(train),
+            gap: Duration::from_micros(gap as u64),
+            gap_even: Factor::thousandths(gap_even),
+            trains: Factor::thousandths(trains),
+            pause: Duration::from_micros(pause as u64),
+            pause_even: Factor::thousandths(pause_even),
+            alone: Factor::thousandths(alone),
+        }
+    }
 }
 
 /// Why there is no such traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LanError {
+pub(crate) enum LanError {
     /// Gaps and pauses alone take as long as this, longer than the duration, or there is no silence at all.
     TooDense(Duration),
     /// A mean length that is not between the two lengths.
@@ -94,7 +118,7 @@ impl Lan {
     ///
     /// # Errors
     /// [`LanError`].
-    pub fn trace(&self, streams: Streams) -> Result<Trace, LanError> {
+    pub(crate) fn trace(&self, streams: Streams) -> Result<Trace, LanError> {
         let mut lengths = Deal::new(self, streams.of("lengths"))?;
         let mut walk = Walk { bursts: self.bursts, random: streams.of("gaps"), single: true };
         let lengths: Vec<u16> = (0..self.packets).map(|_| lengths.next()).collect();
@@ -108,7 +132,7 @@ impl Lan {
     }
 
     /// The mean gap between packets.
-    pub fn mean_gap(&self) -> Duration {
+    pub(crate) fn mean_gap(&self) -> Duration {
         self.duration / self.packets.saturating_sub(1).max(1)
     }
 }

@@ -21,41 +21,29 @@ use softtimers_core::Random;
 use softtimers_core::Timestamp;
 use softtimers_core::poll::Factor;
 
-use crate::streams::Streams;
-
 use super::Arrival;
+use crate::engine::Streams;
 
 /// What such traffic is made of.
-///
-/// ```
-/// use std::time::Duration;
-/// use softtimers_sim::Streams;
-/// use softtimers_sim::arrivals::{SelfSimilar, SelfSimilarConfig};
-///
-/// let config = SelfSimilarConfig::new(Duration::from_millis(1), 500);
-/// let last = SelfSimilar::new(config, Streams::new(1)).take(200_000).last().expect("without end");
-/// // Its mean is as slow to settle as everything about it.
-/// assert!((100.0..400.0).contains(&last.at.saturating_duration_since(Default::default()).as_secs_f64()));
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SelfSimilarConfig {
+pub(crate) struct SelfSimilarConfig {
     /// The mean time between packets of all sources together.
-    pub mean_gap: Duration,
+    pub(crate) mean_gap: Duration,
     /// How long each packet is.
-    pub bytes: u32,
+    pub(crate) bytes: u32,
     /// How many sources: at least one.
-    pub sources: u32,
+    pub(crate) sources: u32,
     /// α of on and off times: above one and at most two; others count as the nearest.
-    pub alpha: Factor,
+    pub(crate) alpha: Factor,
     /// Mean packets of an on time: at least one.
-    pub train: u32,
+    pub(crate) train: u32,
     /// The share of time that a source is on, above zero and below one.
-    pub on: Factor,
+    pub(crate) on: Factor,
 }
 
 impl SelfSimilarConfig {
     /// 32 sources that are on for a quarter of the time, eight packets each time, with α = 1.2.
-    pub const fn new(mean_gap: Duration, bytes: u32) -> Self {
+    pub(crate) const fn new(mean_gap: Duration, bytes: u32) -> Self {
         let (alpha, on) = (Factor::thousandths(1_200), Factor::thousandths(250));
         SelfSimilarConfig { mean_gap, bytes, sources: 32, alpha, train: 8, on }
     }
@@ -66,7 +54,7 @@ impl SelfSimilarConfig {
 /// # Cost
 /// O(log n) for a packet among n sources; one or two exponentials for each on time.
 #[derive(Debug)]
-pub struct SelfSimilar {
+pub(crate) struct SelfSimilar {
     bytes: u32,
     /// Nanoseconds between two packets of a source that is on.
     gap: u64,
@@ -81,7 +69,7 @@ pub struct SelfSimilar {
 
 impl SelfSimilar {
     /// The traffic of a seed.
-    pub fn new(config: SelfSimilarConfig, streams: Streams) -> Self {
+    pub(crate) fn new(config: SelfSimilarConfig, streams: Streams) -> Self {
         let alpha = f64::from(config.alpha.get().clamp(1_050, 2_000)) / 1_000.0;
         let on = f64::from(config.on.get().clamp(1, 999)) / 1_000.0;
         let count = config.sources.max(1);
@@ -152,7 +140,7 @@ fn exp(x: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrivals::of_pattern;
+    use crate::engine::arrivals::of_pattern;
     use softtimers_core::Rate;
     use softtimers_core::pace::Pattern;
 
@@ -183,6 +171,14 @@ mod tests {
         let similar = hurst(SelfSimilar::new(SelfSimilarConfig::new(gap, 500), Streams::new(1)), 1 << 15);
         assert!((0.4..0.6).contains(&poisson), "Poisson: {poisson}");
         assert!(similar > 0.75, "self-similar: {similar}");
+    }
+
+    /// As slow to settle as everything about it.
+    #[test]
+    fn the_mean_gap_is_the_one_that_is_asked_for() {
+        let config = SelfSimilarConfig::new(Duration::from_millis(1), 500);
+        let last = SelfSimilar::new(config, Streams::new(1)).take(200_000).last().unwrap();
+        assert!((100_000..400_000).contains(&(last.at.as_nanos() / 1_000_000)), "{:?}", last.at);
     }
 
     #[test]

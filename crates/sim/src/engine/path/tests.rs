@@ -1,7 +1,10 @@
 use softtimers_core::AckConfig;
 
-use super::receiver::acks;
+use super::ack_receiver::acks;
 use super::*;
+use crate::constants::Machine;
+
+const DELAYED_ACKS: Duration = Machine::PAPERS.path.delayed_acks;
 
 fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
@@ -16,7 +19,7 @@ fn config(burst_interval: u64) -> AckConfig {
 }
 
 /// The share of ACKs that acknowledge more than three packets, when 40 packets come in a train each 10 ms.
-fn big_ack_share(receiver: Receiver, gap: Duration) -> f64 {
+fn big_ack_share(receiver: AckReceiver, gap: Duration) -> f64 {
     let trains = (0..50).flat_map(|train| (0..40u32).map(move |packet| at(10_000 * train) + gap * packet));
     let acks = acks(receiver, trains);
     assert_eq!(acks.iter().map(|&(_, packets)| packets).sum::<u64>(), 2_000);
@@ -27,8 +30,8 @@ fn big_ack_share(receiver: Receiver, gap: Duration) -> f64 {
 /// acknowledged; as soon as it is not, interrupts starve the reader, and ACKs grow.
 #[test]
 fn acks_are_big_when_processing_takes_longer_than_the_interarrival_time() {
-    let receiver = Receiver::new(micros(40), micros(60));
-    let third = Receiver { every: 3, ..receiver.clone() };
+    let receiver = AckReceiver::new(micros(40), micros(60), DELAYED_ACKS);
+    let third = AckReceiver { every: 3, ..receiver.clone() };
     for gap in [101, 120, 200] {
         assert_eq!(big_ack_share(receiver.clone(), micros(gap)), 0.0);
         assert_eq!(big_ack_share(third.clone(), micros(gap)), 0.0);
@@ -43,12 +46,12 @@ fn acks_are_big_when_processing_takes_longer_than_the_interarrival_time() {
 /// next read.
 #[test]
 fn acks_are_big_when_the_application_reads_late() {
-    let receiver = Receiver::new(micros(10), micros(20));
+    let receiver = AckReceiver::new(micros(10), micros(20), DELAYED_ACKS);
     let steady = || (0..10_000).map(|packet| at(120 * packet));
     assert!(acks(receiver.clone(), steady()).iter().all(|&(_, packets)| packets <= 2));
 
     let away = (Duration::from_millis(1_000), Duration::from_millis(450));
-    let acks = acks(Receiver { away, ..receiver }, steady());
+    let acks = acks(AckReceiver { away, ..receiver }, steady());
     let big: Vec<_> = acks.iter().filter(|&&(_, packets)| packets > 3).collect();
     // Two from the timer while it is away, one from the read after it, in each period.
     assert_eq!(big[0], &(at(200_000), 1_667));
@@ -58,11 +61,11 @@ fn acks_are_big_when_the_application_reads_late() {
 
 /// The same path and receiver for each answer: 100 Mbit/s, a round trip of 10 ms, and an application that
 /// looks away in each 200 ms; if for longer than the round trip, one ACK empties the whole window.
-fn with(answer: Answer, away: u64) -> Outcome {
+fn with(answer: Answer, away: u64) -> PathStats {
     let away = (Duration::from_millis(200), Duration::from_millis(away));
-    let receiver = Receiver { away, ..Receiver::new(micros(20), micros(40)) };
+    let receiver = AckReceiver { away, ..AckReceiver::new(micros(20), micros(40), DELAYED_ACKS) };
     let path = Path {
-        access_link: crate::Machine::PAPERS.path.access_link,
+        access_link: Machine::PAPERS.path.access_link,
         answer,
         window: 100,
         link: micros(120),
@@ -117,9 +120,9 @@ fn pauses_of_the_receiver_do_not_slow_the_sender_down() {
 #[test]
 fn pacing_ends_what_bursts_and_big_acks_make_of_each_other() {
     let send = |answer| {
-        let receiver = Receiver::new(micros(40), micros(60));
+        let receiver = AckReceiver::new(micros(40), micros(60), DELAYED_ACKS);
         let path = Path {
-            access_link: crate::Machine::PAPERS.path.access_link,
+            access_link: Machine::PAPERS.path.access_link,
             answer,
             window: 20,
             link: micros(12),
@@ -141,9 +144,9 @@ fn pacing_ends_what_bursts_and_big_acks_make_of_each_other() {
 #[test]
 fn on_a_local_network_pacing_changes_nothing_but_its_own_cost() {
     let send = |answer| {
-        let receiver = Receiver::new(micros(20), micros(40));
+        let receiver = AckReceiver::new(micros(20), micros(40), DELAYED_ACKS);
         Path {
-            access_link: crate::Machine::PAPERS.path.access_link,
+            access_link: Machine::PAPERS.path.access_link,
             answer,
             window: 20,
             link: micros(120),

@@ -13,11 +13,11 @@ use std::time::Duration;
 use softtimers_core::pace::{SlowStart, StartRate};
 use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
 
-use super::receiver::Receiver;
+use super::ack_receiver::AckReceiver;
 
 /// How the server sends.
 #[derive(Clone, Debug)]
-pub enum Sender {
+pub(crate) enum Sender {
     /// In a window that grows.
     SlowStart(SlowStart),
     /// Evenly, at the rate at which the train begins.
@@ -28,24 +28,24 @@ pub enum Sender {
 
 /// One answer over a path.
 #[derive(Clone, Debug)]
-pub struct Transfer {
+pub(crate) struct Transfer {
     /// How it is sent.
-    pub sender: Sender,
+    pub(crate) sender: Sender,
     /// How long it is.
-    pub packets: u64,
+    pub(crate) packets: u64,
     /// What a packet takes on the slow link.
-    pub link: Duration,
+    pub(crate) link: Duration,
     /// Each way.
-    pub delay: Duration,
+    pub(crate) delay: Duration,
     /// Whether there is no connection yet.
-    pub set_up: bool,
+    pub(crate) set_up: bool,
     /// It acknowledges every packet, or every second one and what a timer finds.
-    pub receiver: Receiver,
+    pub(crate) receiver: AckReceiver,
 }
 
 impl Transfer {
     /// From the client's first packet to the arrival of the server's last one.
-    pub fn time(self) -> Duration {
+    pub(crate) fn time(self) -> Duration {
         let round_trips = if self.set_up { 2 } else { 0 };
         let begin = Timestamp::ZERO + self.delay * (round_trips + 1);
         Run {

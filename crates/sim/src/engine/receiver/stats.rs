@@ -4,25 +4,25 @@ use std::time::Duration;
 
 /// Counts and sums of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Account {
+pub(crate) struct ReceiveStats {
     /// From time zero to the end of the last look.
-    pub span: Duration,
+    pub(crate) span: Duration,
     /// Looks that an interrupt began.
-    pub interrupts: u64,
+    pub(crate) interrupts: u64,
     /// Packets they took.
-    pub by_interrupt: u64,
+    pub(crate) by_interrupt: u64,
     /// Polls.
-    pub polls: u64,
+    pub(crate) polls: u64,
     /// Packets they took.
-    pub by_poll: u64,
+    pub(crate) by_poll: u64,
     /// Polls that found nothing.
-    pub unsuccessful: u64,
+    pub(crate) unsuccessful: u64,
     /// Changes from interrupts to polls and back.
-    pub switches: u64,
+    pub(crate) switches: u64,
     /// Bytes of all packets.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// The longest delay.
-    pub longest_delay: Duration,
+    pub(crate) longest_delay: Duration,
     /// All looks and changes.
     busy: u128,
     /// Of changes alone, which are part of it.
@@ -33,54 +33,54 @@ pub struct Account {
     polled_delay: u128,
 }
 
-impl Account {
+impl ReceiveStats {
     /// Packets that were taken.
-    pub fn packets(&self) -> u64 {
+    pub(crate) fn packets(&self) -> u64 {
         self.by_interrupt + self.by_poll
     }
 
     /// "Avg-Overhead": processor time for each packet, in microseconds.
-    pub fn overhead_us(&self) -> f64 {
+    pub(crate) fn overhead_us(&self) -> f64 {
         self.micros(self.busy, self.packets())
     }
 
     /// The part of it that changes of mode cost.
-    pub fn switching_us(&self) -> f64 {
+    pub(crate) fn switching_us(&self) -> f64 {
         self.micros(self.switching, self.packets())
     }
 
     /// "Avg-Delay": from arrival to the end of the look that took it, in microseconds.
-    pub fn delay_us(&self) -> f64 {
+    pub(crate) fn delay_us(&self) -> f64 {
         self.micros(self.delay, self.packets())
     }
 
     /// The same of packets that polls took.
-    pub fn polled_delay_us(&self) -> f64 {
+    pub(crate) fn polled_delay_us(&self) -> f64 {
         self.micros(self.polled_delay, self.by_poll)
     }
 
     /// "Avg. Packets per Interrupt"; zero without interrupts.
-    pub fn packets_per_interrupt(&self) -> f64 {
+    pub(crate) fn packets_per_interrupt(&self) -> f64 {
         ratio(self.by_interrupt, self.interrupts)
     }
 
     /// "Avg. Packets per Poll", over all polls, as in the paper; zero without polls.
-    pub fn packets_per_poll(&self) -> f64 {
+    pub(crate) fn packets_per_poll(&self) -> f64 {
         ratio(self.by_poll, self.polls)
     }
 
     /// The share of polls that found nothing; zero without polls.
-    pub fn unsuccessful_share(&self) -> f64 {
+    pub(crate) fn unsuccessful_share(&self) -> f64 {
         ratio(self.unsuccessful, self.polls)
     }
 
     /// The share of the processor that receiving took.
-    pub fn cpu_share(&self) -> f64 {
+    pub(crate) fn cpu_share(&self) -> f64 {
         self.busy as f64 / (self.span.as_nanos() as f64).max(1.0)
     }
 
     /// Processor time in nanoseconds, with what changes of mode took.
-    pub fn busy_nanos(&self) -> u128 {
+    pub(crate) fn busy_nanos(&self) -> u128 {
         self.busy
     }
 

@@ -14,7 +14,7 @@ use softtimers_core::{Config, Random, Slack, SoftTimers, TimerId, Timestamp, Tri
 ///   Soft       ' ' ' 'P  '  '    'P   '         at the first trigger state from the time on, by soft timers
 /// ```
 #[derive(Debug)]
-pub enum Timing {
+pub(crate) enum Timing {
     /// Polls are at their times: the clock's handler counts ticks, which costs no switch of context (HIP §3).
     Clock,
     /// Polls follow each other, by a policy that never changes its mind.
@@ -27,12 +27,12 @@ pub enum Timing {
 
 impl Timing {
     /// Trigger states at random, on average so far apart: context switches, about every 50 µs in HIP §5.
-    pub fn passing(mean: Duration, seed: u64) -> Self {
+    pub(crate) fn passing(mean: Duration, seed: u64) -> Self {
         Timing::Passing(Passing { mean, random: Random::stream(seed, PASSING), next: None })
     }
 
     /// Soft timers, whose trigger states are those of the paper's busy web server.
-    pub fn soft(seed: u64) -> Self {
+    pub(crate) fn soft(seed: u64) -> Self {
         let mut states = WebServer::new(seed);
         let at = Timestamp::ZERO + states.next().unwrap_or_default();
         Timing::Soft(Box::new(Soft { timers: SoftTimers::new(Config::default()), states, at, wanted: None }))
@@ -94,7 +94,7 @@ impl Timing {
 /// Exponentially distributed intervals, so the time from any moment to the next trigger state is, too. How many
 /// there were since the last look, which only the count of empty polls needs, is taken to be the mean number.
 #[derive(Debug)]
-pub struct Passing {
+pub(crate) struct Passing {
     mean: Duration,
     random: Random,
     next: Option<Timestamp>,
@@ -112,7 +112,7 @@ impl Passing {
 
 /// The real [`SoftTimers`], triggered on the states of [`WebServer`] while a poll is wanted.
 #[derive(Debug)]
-pub struct Soft {
+pub(crate) struct Soft {
     timers: SoftTimers<()>,
     states: WebServer,
     /// The next trigger state.

@@ -11,10 +11,11 @@ use std::collections::VecDeque;
 use super::facility::{Facility, Name};
 use super::occupancy::Occupancy;
 use super::{Callout, Parameters, Steps, Streams};
+use crate::{Parameters, Steps, Streams};
 
 /// A processor, its clock, and its timers. Times are nanoseconds.
 #[derive(Debug)]
-pub(super) struct Machine {
+pub(super) struct CalloutMachine {
     pub(super) facility: Facility,
     pub(super) occupancy: Occupancy,
     pub(super) now: u64,
@@ -23,12 +24,12 @@ pub(super) struct Machine {
     pub(super) instruction: u64,
     /// Softclock runs: it does not run in itself.
     soft: bool,
-    pub(super) found: Found,
+    pub(super) found: CalloutStats,
 }
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct CalloutStats {
     pub(super) busy: u64,
     /// Of that, hardclock and softclock.
     pub(super) clock: u64,
@@ -40,10 +41,10 @@ pub(super) struct Found {
     pub(super) expired: u64,
 }
 
-impl Machine {
+impl CalloutMachine {
     pub(super) fn new(parameters: &Parameters, buckets: u64) -> Self {
         let period = 1_000_000_000 / parameters.count("hz");
-        Machine {
+        CalloutMachine {
             facility: Facility::new(parameters.choice("kernel"), &parameters.machine().callout),
             occupancy: Occupancy::new(buckets),
             now: 0,
@@ -51,7 +52,7 @@ impl Machine {
             period,
             instruction: parameters.time("instruction").as_nanos() as u64,
             soft: false,
-            found: Found::default(),
+            found: CalloutStats::default(),
         }
     }
 

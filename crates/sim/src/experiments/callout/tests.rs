@@ -1,5 +1,5 @@
 use super::*;
-use crate::table::Value;
+use crate::{Setting, Value};
 
 /// A run's numbers, by column.
 fn find(set: &[(&str, Setting)]) -> impl Fn(&str) -> f64 + use<> {

@@ -9,32 +9,28 @@ use softtimers_core::Random;
 use softtimers_core::poll::Hip;
 use softtimers_core::poll::hip::{Costs, HipConfig};
 
-use crate::arrivals::{Bursts, LanError, of_trace};
-use crate::constants::HipTraces;
-use crate::streams::Streams;
-use crate::watch::Steps;
-
-use super::account::Account;
 use super::paper::PaperTrace;
-use super::receiver::Receiver;
-use super::timing::Timing;
 use super::traces;
+use crate::constants::HipTraces;
+use crate::engine::arrivals::{Bursts, LanError, of_trace};
+use crate::engine::receiver::{ReceiveStats, Receiver, Timing};
+use crate::{Steps, Streams};
 
 /// The figures of Table 3 that depend on how packets come: polling's and HIP's overhead, their delays (all in
 /// microseconds), and HIP's interrupts, polls and unsuccessful polls.
-pub type Figures = [f64; 7];
+pub(crate) type Figures = [f64; 7];
 
 /// What a search has found.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// The traffic.
-    pub bursts: Bursts,
+    pub(crate) bursts: Bursts,
     /// The sum of squares: 0.01 is 4% for each figure.
-    pub error: f64,
+    pub(crate) error: f64,
 }
 
 /// Searches for the bursts with which a trace of the paper gives its figures, starting from `best`.
-pub fn fit(
+pub(crate) fn fit(
     of: &HipTraces,
     row: &PaperTrace,
     best: Bursts,
@@ -67,7 +63,7 @@ pub fn fit(
 ///
 /// # Errors
 /// There is no such traffic.
-pub fn figures(
+pub(crate) fn figures(
     of: &HipTraces,
     row: &PaperTrace,
     bursts: Bursts,
@@ -75,7 +71,7 @@ pub fn figures(
     config: HipConfig,
 ) -> Result<Figures, LanError> {
     let trace = traces::lan(of, row, bursts).trace(streams)?;
-    let run = |config: HipConfig| -> Account {
+    let run = |config: HipConfig| -> ReceiveStats {
         Receiver::new(Hip::new(config), Costs::HIP, Timing::Clock, of_trace(&trace)).run(|_, _| ()).0
     };
     let (polling, hip) = (run(config.polling_only()), run(config));
@@ -87,7 +83,7 @@ pub fn figures(
 }
 
 /// How far the means of a few drawings are from the paper's figures; infinitely, if one of them is not possible.
-pub fn error_of(of: &HipTraces, row: &PaperTrace, bursts: Bursts, config: HipConfig) -> f64 {
+pub(crate) fn error_of(of: &HipTraces, row: &PaperTrace, bursts: Bursts, config: HipConfig) -> f64 {
     let mut means = Figures::default();
     for seed in 0..SEEDS {
         let Ok(found) = figures(of, row, bursts, Streams::new(seed), config) else { return f64::INFINITY };
@@ -100,7 +96,7 @@ pub fn error_of(of: &HipTraces, row: &PaperTrace, bursts: Bursts, config: HipCon
 }
 
 /// The paper's figures; HIP's overhead as consistent with its counts.
-pub fn target(row: &PaperTrace) -> Figures {
+pub(crate) fn target(row: &PaperTrace) -> Figures {
     let found = &row.found;
     [
         found.polling_overhead,
@@ -160,7 +156,7 @@ fn numbers(bursts: Bursts) -> [u32; 7] {
 }
 
 fn of_numbers([train, gap, gap_even, trains, pause, pause_even, alone]: [u32; 7]) -> Bursts {
-    traces::bursts(train, gap, gap_even, trains, pause, pause_even, alone)
+    Bursts::new(train, gap, gap_even, trains, pause, pause_even, alone)
 }
 
 /// Drawings for each candidate.

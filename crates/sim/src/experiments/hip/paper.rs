@@ -4,48 +4,48 @@ use std::time::Duration;
 
 /// One of its six traces of a workstation on 10 Mbit/s Ethernet, and what it found for it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct PaperTrace {
+pub(crate) struct PaperTrace {
     /// T-High-1 and so on.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Table 1: from the first packet to the last.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// Table 1: packets received.
-    pub packets: u32,
+    pub(crate) packets: u32,
     /// Table 1: average gap, in milliseconds.
-    pub gap_ms: f64,
+    pub(crate) gap_ms: f64,
     /// Table 1: average packet length, in bytes.
-    pub bytes: u16,
+    pub(crate) bytes: u16,
     /// Table 3.
-    pub found: Found,
+    pub(crate) found: Table3,
 }
 
 /// A column of Table 3. Times in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Found {
+pub(crate) struct Table3 {
     /// Interrupts only: the overhead, and equal to it the delay.
-    pub interrupts_overhead: f64,
+    pub(crate) interrupts_overhead: f64,
     /// Polling only, by HIP's periods.
-    pub polling_overhead: f64,
+    pub(crate) polling_overhead: f64,
     /// HIP.
-    pub overhead: f64,
+    pub(crate) overhead: f64,
     /// Polling only.
-    pub polling_delay: f64,
+    pub(crate) polling_delay: f64,
     /// HIP.
-    pub delay: f64,
+    pub(crate) delay: f64,
     /// HIP: how many interrupts.
-    pub interrupts: u32,
+    pub(crate) interrupts: u32,
     /// HIP: how many polls.
-    pub polls: u32,
+    pub(crate) polls: u32,
     /// HIP: how many of them found nothing.
-    pub unsuccessful: u32,
+    pub(crate) unsuccessful: u32,
     /// HIP: over all polls. Packets per interrupt are 1.0 everywhere.
-    pub packets_per_poll: f64,
+    pub(crate) packets_per_poll: f64,
 }
 
-impl Found {
+impl Table3 {
     /// What HIP's overhead is by the counts beside it: interrupts, polls, bytes, and two changes of mode for each ten
     /// polls in vain at most. For T-Med-1 the printed 2.6 is below the 2.8 that its counts take before any change.
-    pub fn consistent_overhead(&self, packets: u32, bytes: u16) -> f64 {
+    pub(crate) fn consistent_overhead(&self, packets: u32, bytes: u16) -> f64 {
         let looks = f64::from(self.interrupts) * 5.0 + f64::from(self.polls) * 0.5;
         let counted = looks / f64::from(packets) + 0.5 * f64::from(bytes) / 1_500.0;
         self.overhead.max(counted)
@@ -53,7 +53,7 @@ impl Found {
 }
 
 /// Table 1 and Table 3.
-pub const TRACES: [PaperTrace; 6] = [
+pub(crate) const TRACES: [PaperTrace; 6] = [
     trace("t-high-1", 11_500, 4_502, 2.5, 904, [5.3, 0.9, 0.9, 1_698.0, 1_557.0], [103, 4_415, 1_813], 1.0),
     trace("t-high-2", 16_700, 5_407, 3.1, 949, [5.3, 0.9, 0.9, 1_640.0, 1_547.0], [111, 5_458, 2_224], 1.0),
     trace(
@@ -108,7 +108,7 @@ const fn trace(
         packets,
         gap_ms,
         bytes,
-        found: Found {
+        found: Table3 {
             interrupts_overhead,
             polling_overhead,
             overhead,

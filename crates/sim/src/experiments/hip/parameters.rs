@@ -1,6 +1,7 @@
 //! What can be set of `softtimers sim hip`, and what it means: Table 2, each point on which the text can be read in two
 //! ways, and what the baselines need.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use softtimers_core::poll::hip::{
@@ -8,108 +9,175 @@ use softtimers_core::poll::hip::{
 };
 use softtimers_core::poll::{Factor, Preset};
 
-use crate::experiment::RunError;
-use crate::parameter::{Kind, Parameter, Parameters, Setting};
-
-use super::scheme::Settings;
+use super::needs;
+use super::scheme::{Scheme, Settings};
+use crate::constants::{Hip, Machine};
+use crate::{Kind, Parameter, Parameters, RunError};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "trace",
-        about: "packets of a recording, instead of synthetic ones",
-        kind: Kind::Trace,
-        default: Setting::Trace(None),
-    },
-    choice("synthetic", "which synthetic packets; table-1: the six traces of the paper", SYNTHETIC),
-    choice("fitted", "the reading with which table-1's traces give Table 3: see hip-traces", READINGS),
-    choice(
+    Parameter::trace("trace", "packets of a recording, instead of synthetic ones"),
+    Parameter::choice("synthetic", "which synthetic packets; table-1: the six traces of the paper", SOURCES)
+        .needs(needs::SYNTHETIC),
+    Parameter::choice(
+        "fitted",
+        "the reading with which table-1's traces give Table 3: see hip-traces",
+        READINGS,
+    )
+    .needs(needs::PAPERS_TRACES),
+    Parameter::choice(
         "scheme",
         "how packets are noticed; table-3: interrupts, polling and hip; all: every one",
-        SCHEMES,
+        Scheme::WORDS,
     ),
-    real("gamma", "polled is what has a coefficient of variation below this (eq. 3)", 2.0, 0.0, 1_000.0),
-    real("phi", "periods are the mean gap and so many deviations (section 4)", 2.5, 0.0, 1_000.0),
-    real("alpha", "weight of history in the mean gap (eq. 1)", 0.3, 0.0, 1.0),
-    real("beta", "weight of history in the variance (eq. 2)", 0.3, 0.0, 1.0),
-    time(
+    Parameter::real(
+        "gamma",
+        "polled is what has a coefficient of variation below this (eq. 3)",
+        0.0..=1_000.0,
+        2.0,
+    )
+    .needs(needs::HYBRID),
+    Parameter::real("phi", "periods are the mean gap and so many deviations (section 4)", 0.0..=1_000.0, 2.5)
+        .needs(needs::BY_PERIODS),
+    Parameter::real("alpha", "weight of history in the mean gap (eq. 1)", 0.0..=1.0, 0.3)
+        .needs(needs::BY_PERIODS),
+    Parameter::real("beta", "weight of history in the variance (eq. 2)", 0.0..=1.0, 0.3)
+        .needs(needs::BY_PERIODS),
+    Parameter::time(
         "t-min",
         "shortest period, of which all are multiples: the clock's (Table 2)",
+        TIME,
         Duration::from_millis(1),
-    ),
-    time("t-max", "longest period (Table 2)", Duration::from_millis(10)),
-    count("unsuccessful", "P_U max: polls in vain before interrupts again (Table 2)", 10, 1, 1_000_000),
-    choice(
+    )
+    .needs(needs::ON_TICKS),
+    Parameter::time("t-max", "longest period (Table 2)", TIME, Duration::from_millis(10))
+        .needs(needs::LONGEST),
+    Parameter::count(
+        "unsuccessful",
+        "P_U max: polls in vain before interrupts again (Table 2)",
+        1..=1_000_000,
+        10,
+    )
+    .needs(needs::HYBRID),
+    Parameter::choice(
         "reading",
         "when a period takes effect: loaded at a poll (section 3), or at each arrival (section 6)",
         READINGS,
-    ),
-    choice(
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice(
         "rounding",
         "how a period becomes a multiple of the shortest; reading: down for counter, nearest for event",
         &["reading", "down", "nearest", "up", "none"],
-    ),
-    choice("decides", "when eq. 4 is acted on", &["poll-end", "arrival"]),
-    choice("grid", "what periods are counted from", &["clock", "relative"]),
-    choice("mean", "the mean that eq. 2 compares with: after eq. 1 or before", &["updated", "previous"]),
-    choice(
+    )
+    .needs(needs::ON_TICKS),
+    Parameter::choice("decides", "when eq. 4 is acted on", &["poll-end", "arrival"]).needs(needs::HYBRID),
+    Parameter::choice("grid", "what periods are counted from", &["clock", "relative"])
+        .needs(needs::BY_PERIODS),
+    Parameter::choice(
+        "mean",
+        "the mean that eq. 2 compares with: after eq. 1 or before",
+        &["updated", "previous"],
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice(
         "deviation",
         "of the gaps: by the variance, or by the mean error of the prediction (section 4)",
         &["standard", "mean-error"],
-    ),
-    choice(
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice(
         "first-mean",
         "the mean gap after a reset, on which the paper is silent",
         &["longest", "shortest", "kept"],
-    ),
-    choice("idle-gap", "whether the gap that a reset ends up in counts", &["counts", "skipped"]),
-    choice(
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice("idle-gap", "whether the gap that a reset ends up in counts", &["counts", "skipped"])
+        .needs(needs::HYBRID),
+    Parameter::choice(
         "costs",
         "those below, or of the CM-5, of EARTH-MANNA (section 5), of a UDP socket on Linux",
         &["table-2", "cm5", "manna", "udp"],
     ),
-    cost("interrupt", "V_I: an interrupt (Table 2)", PAPERS.interrupt),
-    cost("poll", "V_P: a poll (Table 2)", PAPERS.poll),
-    cost("transfer", "V(B) for 1500 bytes, to which it is proportional (Table 2)", PAPERS.transfer),
-    cost("switch", "V_S: enabling or disabling interrupts (Table 2)", PAPERS.switch),
-    time("soft-t-min", "shortest period of hip-soft", Settings::PAPER.soft_shortest),
-    choice(
+    Parameter::time("interrupt", "V_I: an interrupt (Table 2)", COST, PAPERS.interrupt).needs(needs::TABLE_2),
+    Parameter::time("poll", "V_P: a poll (Table 2)", COST, PAPERS.poll).needs(needs::TABLE_2),
+    Parameter::time(
+        "transfer",
+        "V(B) for 1500 bytes, to which it is proportional (Table 2)",
+        COST,
+        PAPERS.transfer,
+    )
+    .needs(needs::TABLE_2),
+    Parameter::time("switch", "V_S: enabling or disabling interrupts (Table 2)", COST, PAPERS.switch)
+        .needs(needs::TABLE_2),
+    Parameter::time("soft-t-min", "shortest period of hip-soft", TIME, Settings::PAPER.soft_shortest)
+        .needs(needs::HIP_SOFT),
+    Parameter::choice(
         "soft-reading",
         "the reading of hip-soft: its event is moved at each arrival, or set at a poll and left alone",
         &["event", "counter"],
-    ),
-    time(
+    )
+    .needs(needs::HIP_SOFT),
+    Parameter::time(
         "period",
         "of constant and clocked; the paper names 250us to 2ms (section 5)",
+        TIME,
         Settings::PAPER.period,
-    ),
-    time("watchdog", "how long the watchdog lets a packet wait (section 5)", Settings::PAPER.watchdog),
-    time("passing", "mean time between polls under the watchdog (section 5)", Settings::PAPER.passing),
-    time("spin", "how long spin polls after a packet", Settings::PAPER.spin),
-    count("quota", "packets that delay-bound wants in a poll", 1, 1, 1_000_000),
-    count("packets", "of constant, poisson, on-off and self-similar packets", 5_000, 1, 100_000_000),
-    time("mean-gap", "between those", Duration::from_micros(2_500)),
-    count("bytes", "of each of those", 900, 1, 65_535),
-    time(
+    )
+    .needs(needs::PERIODIC),
+    Parameter::time(
+        "watchdog",
+        "how long the watchdog lets a packet wait (section 5)",
+        TIME,
+        Settings::PAPER.watchdog,
+    )
+    .needs(needs::WATCHDOG),
+    Parameter::time(
+        "passing",
+        "mean time between polls under the watchdog (section 5)",
+        TIME,
+        Settings::PAPER.passing,
+    )
+    .needs(needs::WATCHDOG),
+    Parameter::time("spin", "how long spin polls after a packet", TIME, Settings::PAPER.spin)
+        .needs(needs::SPIN),
+    Parameter::count("quota", "packets that delay-bound wants in a poll", 1..=1_000_000, 1)
+        .needs(needs::DELAY_BOUND),
+    Parameter::count(
+        "packets",
+        "of constant, poisson, on-off and self-similar packets",
+        1..=100_000_000,
+        5_000,
+    )
+    .needs(needs::PATTERN),
+    Parameter::time("mean-gap", "between those", TIME, Duration::from_micros(2_500)).needs(needs::PATTERN),
+    Parameter::count("bytes", "of each of those", 1..=65_535, 900).needs(needs::PATTERN),
+    Parameter::time(
         "on",
         "on-off: at four times the rate for this long, then off for three times as long",
+        TIME,
         Duration::from_millis(50),
-    ),
-    real(
+    )
+    .needs(needs::ON_OFF),
+    Parameter::real(
         "pareto",
         "exponent of the on and off times of self-similar: Hurst's H is (3 - this) / 2",
+        1.05..=2.0,
         1.2,
-        1.05,
-        2.0,
-    ),
+    )
+    .needs(needs::SELF_SIMILAR),
 ];
 
-const PAPERS: crate::constants::Hip = crate::Machine::PAPERS.hip;
+const PAPERS: Hip = Machine::PAPERS.hip;
+/// From a nanosecond to a minute: nothing here is longer.
+const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_secs(60);
+/// The same, or nothing.
+const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
 
 /// Of the text: section 3's, section 6's.
 pub(super) const READINGS: &[&str] = &["counter", "event"];
 
 /// What [`sources`](super::source::sources) knows.
-pub(super) const SYNTHETIC: &[&str] = &[
+const SOURCES: &[&str] = &[
     "table-1",
     "t-high-1",
     "t-high-2",
@@ -121,21 +189,6 @@ pub(super) const SYNTHETIC: &[&str] = &[
     "poisson",
     "on-off",
     "self-similar",
-];
-
-const SCHEMES: &[&str] = &[
-    "table-3",
-    "all",
-    "interrupts",
-    "polling",
-    "hip",
-    "hip-soft",
-    "constant",
-    "clocked",
-    "busy-wait",
-    "watchdog",
-    "spin",
-    "delay-bound",
 ];
 
 /// HIP's parameters and the others', or why they cannot be together.
@@ -239,44 +292,4 @@ fn costs(parameters: &Parameters) -> Costs {
             switch: parameters.time("switch"),
         },
     }
-}
-
-pub(super) const fn choice(
-    name: &'static str,
-    about: &'static str,
-    words: &'static [&'static str],
-) -> Parameter {
-    Parameter { name, about, kind: Kind::Choice(words), default: Setting::Choice(words[0]) }
-}
-
-pub(super) const fn real(
-    name: &'static str,
-    about: &'static str,
-    default: f64,
-    least: f64,
-    most: f64,
-) -> Parameter {
-    Parameter { name, about, kind: Kind::Real { least, most }, default: Setting::Real(default) }
-}
-
-pub(super) const fn count(
-    name: &'static str,
-    about: &'static str,
-    default: u64,
-    least: u64,
-    most: u64,
-) -> Parameter {
-    Parameter { name, about, kind: Kind::Count { least, most }, default: Setting::Count(default) }
-}
-
-/// Up to a minute; nothing, too.
-const fn cost(name: &'static str, about: &'static str, default: Duration) -> Parameter {
-    let kind = Kind::Time { least: Duration::ZERO, most: Duration::from_secs(60) };
-    Parameter { name, about, kind, default: Setting::Time(default) }
-}
-
-/// From a nanosecond to a minute: nothing here is longer.
-pub(super) const fn time(name: &'static str, about: &'static str, default: Duration) -> Parameter {
-    let kind = Kind::Time { least: Duration::from_nanos(1), most: Duration::from_secs(60) };
-    Parameter { name, about, kind, default: Setting::Time(default) }
 }

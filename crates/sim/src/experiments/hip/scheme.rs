@@ -8,15 +8,12 @@ use softtimers_core::poll::{
     Watchdog,
 };
 
-use crate::arrivals::Arrival;
-
-use super::account::Account;
-use super::receiver::{Event, Receiver};
-use super::timing::Timing;
+use crate::engine::arrivals::Arrival;
+use crate::engine::receiver::{ReceiveStats, Receiver, ReceiverEvent, Timing};
 
 /// A way to notice packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Scheme {
+pub(crate) enum Scheme {
     /// An interrupt for each packet that arrives outside one.
     Interrupts,
     /// Polls by HIP's periods, never interrupts: the paper's "polling" (§6), not conventional polling.
@@ -40,8 +37,24 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// The words of the command line: the columns of Table 3, all schemes, and each by itself.
+    pub(super) const WORDS: &[&str] = &[
+        "table-3",
+        "all",
+        "interrupts",
+        "polling",
+        "hip",
+        "hip-soft",
+        "constant",
+        "clocked",
+        "busy-wait",
+        "watchdog",
+        "spin",
+        "delay-bound",
+    ];
+
     /// In the order of tables; the first three are the paper's columns.
-    pub const ALL: [Scheme; 10] = [
+    const ALL: [Scheme; 10] = [
         Scheme::Interrupts,
         Scheme::Polling,
         Scheme::Hip,
@@ -54,57 +67,47 @@ impl Scheme {
         Scheme::DelayBound,
     ];
 
-    /// Those of the paper's Table 3.
-    pub const TABLE_3: [Scheme; 3] = [Scheme::Interrupts, Scheme::Polling, Scheme::Hip];
-
-    /// On the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Scheme::Interrupts => "interrupts",
-            Scheme::Polling => "polling",
-            Scheme::Hip => "hip",
-            Scheme::HipSoft => "hip-soft",
-            Scheme::Constant => "constant",
-            Scheme::Clocked => "clocked",
-            Scheme::BusyWait => "busy-wait",
-            Scheme::Watchdog => "watchdog",
-            Scheme::Spin => "spin",
-            Scheme::DelayBound => "delay-bound",
+    /// The schemes that a word of the command line stands for.
+    pub(super) fn of_word(word: &str) -> Vec<Scheme> {
+        match word {
+            "table-3" => Scheme::ALL[..3].to_vec(),
+            "all" => Scheme::ALL.to_vec(),
+            name => Scheme::ALL.into_iter().filter(|scheme| scheme.name() == name).collect(),
         }
     }
 
-    /// The one of this name.
-    pub fn find(name: &str) -> Option<Self> {
-        Scheme::ALL.into_iter().find(|scheme| scheme.name() == name)
+    /// The word of this scheme alone.
+    pub(super) fn name(self) -> &'static str {
+        Scheme::WORDS[2 + self as usize]
     }
 }
 
 /// What the schemes need to be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Of HIP.
-    pub hip: HipConfig,
+    pub(crate) hip: HipConfig,
     /// The shortest period of HIP on soft timers.
-    pub soft_shortest: Duration,
+    pub(crate) soft_shortest: Duration,
     /// When a period takes effect there: a soft event can be moved at any time, where the clock's counter runs out first.
-    pub soft_reading: Reading,
+    pub(crate) soft_reading: Reading,
     /// Of looking.
-    pub costs: Costs,
+    pub(crate) costs: Costs,
     /// Of constant polling and of clocked interrupts.
-    pub period: Duration,
+    pub(crate) period: Duration,
     /// How long the watchdog lets a packet wait, and how far its polls are apart on average.
-    pub watchdog: Duration,
+    pub(crate) watchdog: Duration,
     /// See `watchdog`.
-    pub passing: Duration,
+    pub(crate) passing: Duration,
     /// How long a spinning receiver polls after a packet.
-    pub spin: Duration,
+    pub(crate) spin: Duration,
     /// Packets wanted in each poll by [`Scheme::DelayBound`].
-    pub quota: u32,
+    pub(crate) quota: u32,
 }
 
 impl Settings {
     /// The paper's: Table 2, and what §5 says of others.
-    pub const PAPER: Settings = Settings {
+    pub(crate) const PAPER: Settings = Settings {
         hip: HipConfig::preset(Preset::Paper),
         soft_shortest: Duration::from_micros(100),
         soft_reading: Reading::Event,
@@ -118,7 +121,7 @@ impl Settings {
 
     /// Whether what Table 2 sets is set as there, so that Table 3 has figures to compare with. On what the paper can be
     /// read in two ways, or says nothing, it has no value.
-    pub fn are_of_table_2(&self) -> bool {
+    pub(crate) fn are_of_table_2(&self) -> bool {
         let table_2 = |hip: HipConfig| {
             let HipConfig { shortest, longest, alpha, beta, gamma, phi, unsuccessful, .. } = hip;
             ([shortest, longest], [alpha, beta, gamma, phi], unsuccessful)
@@ -135,13 +138,13 @@ impl Settings {
     ///
     /// `seed` decides trigger states at random, and nothing else. `watch` sees all events but the empty polls of
     /// [`Scheme::BusyWait`] and [`Scheme::Watchdog`], which are counted and not made.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         scheme: Scheme,
         arrivals: impl Iterator<Item = Arrival>,
         seed: u64,
-        watch: impl FnMut(softtimers_core::Timestamp, Event),
-    ) -> Account {
+        watch: impl FnMut(softtimers_core::Timestamp, ReceiverEvent),
+    ) -> ReceiveStats {
         let policy = self.policy(scheme);
         let costs = match scheme {
             Scheme::Clocked => Costs { poll: self.costs.interrupt + self.costs.poll, ..self.costs },

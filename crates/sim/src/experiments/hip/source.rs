@@ -3,14 +3,11 @@
 use softtimers_core::Rate;
 use softtimers_core::pace::{OnOff, Pattern};
 
-use crate::arrivals::{self, Arrival, SelfSimilar, SelfSimilarConfig};
-use crate::experiment::RunError;
-use crate::parameter::Parameters;
-use crate::streams::Streams;
-
 use super::paper::{PaperTrace, TRACES};
 use super::parameters::{factor, reading};
 use super::traces;
+use crate::engine::arrivals::{self, Arrival, SelfSimilar, SelfSimilarConfig};
+use crate::{Parameters, RunError, Streams};
 
 /// Packets that every scheme meets alike.
 pub(super) struct Source {

@@ -4,21 +4,16 @@
 use softtimers_core::Trace;
 use softtimers_core::poll::hip::Reading;
 
-use crate::Machine;
-use crate::arrivals::Bursts;
-use crate::experiment::{ALWAYS, Experiment, RunError};
-use crate::parameter::Parameters;
-use crate::streams::Streams;
-use crate::table::{Column, Row, Value};
-use crate::watch::Steps;
-
 use super::fit::{self, Fit};
 use super::paper::{PaperTrace, TRACES};
-use super::parameters::{self, choice, count};
+use super::parameters;
 use super::traces;
+use crate::engine::arrivals::Bursts;
+use crate::experiment::ALWAYS;
+use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
 /// Table 1, and how the packets of its traces come here.
-pub static HIP_TRACES: Experiment = Experiment {
+pub(crate) static HIP_TRACES: Experiment = Experiment {
     name: "hip-traces",
     about: "The six traces of HIP's Table 1 as they are made anew here, and the search for their numbers",
     details: "The recordings are lost but for the figures of Table 1, which come out exactly. How packets came is \
@@ -26,9 +21,13 @@ pub static HIP_TRACES: Experiment = Experiment {
               numbers of that are those with which seven figures of Table 3 come out best. --refit searches for \
               them again, from those that are known.",
     parameters: &[
-        choice("synthetic", "which trace", NAMES),
-        count("refit", "how many tries to search for better numbers", 0, 0, 10_000_000),
-        choice("reading", "of the text, under which Table 3 is to come out: see hip", parameters::READINGS),
+        Parameter::choice("synthetic", "which trace", NAMES),
+        Parameter::count("refit", "how many tries to search for better numbers", 0..=10_000_000, 0),
+        Parameter::choice(
+            "reading",
+            "of the text, under which Table 3 is to come out: see hip",
+            parameters::READINGS,
+        ),
     ],
     columns: &[
         Column::new("synthetic", "which trace"),
@@ -50,7 +49,6 @@ pub static HIP_TRACES: Experiment = Experiment {
         Column::new("error", "sum of squared relative errors over seven figures of Table 3").digits(4),
     ],
     sweep: &[("synthetic", "t-high-1,t-high-2,t-med-1,t-med-2,t-low-1,t-low-2")],
-    needs: &[],
     check: ALWAYS,
     run,
 };
@@ -69,7 +67,8 @@ fn run(set: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, Ru
 }
 
 /// The rows of both readings without their distance from Table 3.
-pub(crate) fn traces_of(machine: &Machine, streams: Streams) -> Vec<Row> {
+#[cfg(test)]
+pub(crate) fn traces_of(machine: &crate::constants::Machine, streams: Streams) -> Vec<Row> {
     let of = &machine.hip_traces;
     let fitted = [Reading::Counter, Reading::Event].map(|reading| traces::fitted(of, reading));
     let rows = fitted.iter().flat_map(|fitted| TRACES.iter().zip(fitted)).filter_map(|(paper, &bursts)| {

@@ -1,20 +1,14 @@
 //! `softtimers sim hip`: Tables 1 to 3, and every parameter of them.
 
-use crate::experiment::{Experiment, RunError};
-use crate::parameter::Parameters;
-use crate::streams::Streams;
-use crate::table::{Column, Row, Value};
-use crate::watch::Steps;
-
-use super::account::Account;
-use super::needs;
 use super::paper::PaperTrace;
 use super::parameters::{PARAMETERS, settings};
 use super::scheme::Scheme;
 use super::source::{self, sources};
+use crate::engine::receiver::ReceiveStats;
+use crate::{Column, Experiment, Parameters, Row, RunError, Steps, Streams, Value};
 
 /// Table 3, for any trace, with any of Table 2.
-pub static HIP: Experiment = Experiment {
+pub(crate) static HIP: Experiment = Experiment {
     name: "hip",
     about: "Interrupts, polls, or both by the gaps between packets (Dovrolis, Thayer, Ramanathan 2001)",
     details: "One device and one processor. An interrupt takes V_I + V(B) and what arrives during it, a poll V_P + V(B); \
@@ -24,7 +18,6 @@ pub static HIP: Experiment = Experiment {
     parameters: PARAMETERS,
     columns: COLUMNS,
     sweep: &[],
-    needs: needs::HIP,
     check,
     run,
 };
@@ -54,7 +47,8 @@ const COLUMNS: &[Column] = &[
 
 fn check(parameters: &Parameters) -> Result<(), RunError> {
     let settings = settings(parameters)?;
-    if let Some(scheme) = schemes(parameters).into_iter().find(|&scheme| !settings.ends(scheme)) {
+    let schemes = Scheme::of_word(parameters.choice("scheme"));
+    if let Some(scheme) = schemes.into_iter().find(|&scheme| !settings.ends(scheme)) {
         let scheme = scheme.name();
         return Err(RunError::new(format_args!(
             "poll 0ns: {scheme} would poll for ever without time passing; above zero is possible"
@@ -63,17 +57,9 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
     source::check(parameters)
 }
 
-fn schemes(parameters: &Parameters) -> Vec<Scheme> {
-    match parameters.choice("scheme") {
-        "table-3" => Scheme::TABLE_3.to_vec(),
-        "all" => Scheme::ALL.to_vec(),
-        name => Scheme::find(name).into_iter().collect(),
-    }
-}
-
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     check(parameters)?;
-    let (settings, schemes) = (settings(parameters)?, schemes(parameters));
+    let (settings, schemes) = (settings(parameters)?, Scheme::of_word(parameters.choice("scheme")));
     let mut rows = vec![];
     for source in sources(parameters, streams)? {
         for &scheme in &schemes {
@@ -89,7 +75,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     Ok(rows)
 }
 
-fn row(trace: &str, scheme: Scheme, account: &Account, paper: Option<&PaperTrace>) -> Row {
+fn row(trace: &str, scheme: Scheme, account: &ReceiveStats, paper: Option<&PaperTrace>) -> Row {
     let found = paper.map(|paper| &paper.found);
     let hip = found.filter(|_| scheme == Scheme::Hip);
     let (overhead, delay) = match scheme {

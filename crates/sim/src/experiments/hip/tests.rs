@@ -10,20 +10,21 @@ use softtimers_core::{Timestamp, Trace, TraceBuilder};
 mod clock_period;
 mod machine;
 
-use super::paper::TRACES;
-use super::*;
-use crate::arrivals::{self, SelfSimilar, SelfSimilarConfig};
-use crate::parameter::{Parameters, Setting};
-use crate::streams::Streams;
-use crate::table::Value;
-use crate::watch::Steps;
+use super::paper::{self, TRACES};
+use super::scheme::{Scheme, Settings};
+use super::{HIP, fit, traces};
+use crate::engine::arrivals::{self, Bursts, SelfSimilar, SelfSimilarConfig};
+use crate::engine::receiver::ReceiveStats;
+use crate::{Parameters, Setting, Steps, Streams, Value};
 
-const HIP_TRACES_OF: crate::constants::HipTraces = crate::Machine::PAPERS.hip_traces;
+const HIP_TRACES_OF: crate::constants::HipTraces = crate::constants::Machine::PAPERS.hip_traces;
+const FITTED: [Bursts; 6] = traces::fitted(&HIP_TRACES_OF, Reading::Counter);
+const FITTED_EVENT: [Bursts; 6] = traces::fitted(&HIP_TRACES_OF, Reading::Event);
 const SEEDS: std::ops::Range<u64> = 1..4;
 const READINGS: [HipConfig; 2] = [HipConfig::preset(Preset::Paper), HipConfig::event()];
 
 fn trace(index: usize, seed: u64) -> Trace {
-    traces::lan(&HIP_TRACES_OF, &TRACES[index], traces::FITTED[index]).trace(Streams::new(seed)).unwrap()
+    traces::lan(&HIP_TRACES_OF, &TRACES[index], FITTED[index]).trace(Streams::new(seed)).unwrap()
 }
 
 /// All of Table 1.
@@ -33,8 +34,10 @@ fn table_1(seed: u64) -> impl Iterator<Item = (&'static paper::PaperTrace, Trace
 
 /// What a workstation received, with payload and addresses removed: see `traces/README.md`.
 fn recordings() -> [Trace; 2] {
-    let files =
-        [include_str!("../../traces/pcappp_browse_rx.csv"), include_str!("../../traces/pcappp_tls_rx.csv")];
+    let files = [
+        include_str!("../../../traces/pcappp_browse_rx.csv"),
+        include_str!("../../../traces/pcappp_tls_rx.csv"),
+    ];
     files.map(|text| {
         let mut builder = TraceBuilder::default();
         for (time, length) in text.lines().filter_map(|line| line.split_once(',')) {
@@ -46,7 +49,7 @@ fn recordings() -> [Trace; 2] {
     })
 }
 
-fn run(scheme: Scheme, settings: &Settings, trace: &Trace) -> Account {
+fn run(scheme: Scheme, settings: &Settings, trace: &Trace) -> ReceiveStats {
     settings.run(scheme, arrivals::of_trace(trace), 1, |_, _| ())
 }
 
@@ -110,7 +113,7 @@ const DRAWINGS: std::ops::Range<u64> = 1..9;
 /// polling-based schemes", and at high ones that of polling, 0.9, almost six times below interrupts (§6).
 #[test]
 fn the_hybrid_costs_least_and_a_sixth_at_high_rates() {
-    for (config, fitted) in READINGS.into_iter().zip([&traces::FITTED, &traces::FITTED_EVENT]) {
+    for (config, fitted) in READINGS.into_iter().zip([&FITTED, &FITTED_EVENT]) {
         let means = mean_overheads(&with(config), fitted);
         for (row, [interrupts, polling, hip]) in TRACES.iter().zip(means) {
             let name = row.name;
@@ -155,8 +158,9 @@ fn the_mix_of_interrupts_and_polls_is_the_papers() {
     for (index, row) in TRACES.iter().enumerate() {
         let accounts: Vec<_> =
             SEEDS.map(|seed| run(Scheme::Hip, &Settings::PAPER, &trace(index, seed))).collect();
-        let mean =
-            |of: fn(&Account) -> u64| accounts.iter().map(of).sum::<u64>() as f64 / accounts.len() as f64;
+        let mean = |of: fn(&ReceiveStats) -> u64| {
+            accounts.iter().map(of).sum::<u64>() as f64 / accounts.len() as f64
+        };
         for (found, paper) in [
             (mean(|account| account.interrupts), row.found.interrupts),
             (mean(|account| account.polls), row.found.polls),
@@ -176,9 +180,7 @@ fn the_mix_of_interrupts_and_polls_is_the_papers() {
 /// In the wording of section 6, with the traffic that was fitted to it, the table comes out too.
 #[test]
 fn the_other_reading_gives_the_table_too() {
-    for ((row, bursts), most) in
-        TRACES.iter().zip(traces::FITTED_EVENT).zip([0.02, 0.02, 0.1, 0.02, 0.25, 0.25])
-    {
+    for ((row, bursts), most) in TRACES.iter().zip(FITTED_EVENT).zip([0.02, 0.02, 0.1, 0.02, 0.25, 0.25]) {
         let error = fit::error_of(&HIP_TRACES_OF, row, bursts, READINGS[1]);
         assert!(error < most, "{}: {error}", row.name);
     }
@@ -273,7 +275,7 @@ fn the_papers_figures_stand_beside_the_papers_parameters_only() {
 /// As it is set unless told otherwise: against the clock in either reading, on the traffic of either and on recordings.
 #[test]
 fn on_soft_timers_it_decides_alike_and_delays_less() {
-    let event = TRACES.iter().zip(traces::FITTED_EVENT);
+    let event = TRACES.iter().zip(FITTED_EVENT);
     let event =
         event.map(|(row, bursts)| traces::lan(&HIP_TRACES_OF, row, bursts).trace(Streams::new(1)).unwrap());
     for trace in table_1(1).map(|(_, trace)| trace).chain(event).chain(recordings()) {
@@ -283,7 +285,7 @@ fn on_soft_timers_it_decides_alike_and_delays_less() {
             assert!(soft.delay_us() < clock.delay_us(), "{} {}", soft.delay_us(), clock.delay_us());
             let most = if config == READINGS[1] { 1.06 } else { 1.1 };
             assert!(soft.overhead_us() < clock.overhead_us() * most, "{soft:?} {clock:?}");
-            let share = |account: &Account| account.by_poll as f64 / account.packets() as f64;
+            let share = |account: &ReceiveStats| account.by_poll as f64 / account.packets() as f64;
             assert!((share(&soft) - share(&clock)).abs() < 0.05, "{} {}", share(&soft), share(&clock));
         }
         // A trigger state comes within a millisecond.
@@ -395,11 +397,11 @@ fn other_costs_change_the_overhead_and_nothing_else() {
 #[test]
 fn a_search_finds_no_worse_and_the_same_again() {
     let (row, config) = (&TRACES[0], READINGS[0]);
-    let start = traces::bursts(3_000, 1_500, 500, 20_000, 6_000, 500, 100);
+    let start = Bursts::new(3_000, 1_500, 500, 20_000, 6_000, 500, 100);
     let before = fit::error_of(&HIP_TRACES_OF, row, start, config);
     let found = fit::fit(&HIP_TRACES_OF, row, start, 12, Streams::new(3), config, &Steps::unwatched());
     assert!(found.error <= before);
     assert_eq!(fit::fit(&HIP_TRACES_OF, row, start, 12, Streams::new(3), config, &Steps::unwatched()), found);
     // Those that are published are better than any of a search as short as this.
-    assert!(fit::error_of(&HIP_TRACES_OF, row, traces::FITTED[0], config) < found.error.min(0.02));
+    assert!(fit::error_of(&HIP_TRACES_OF, row, FITTED[0], config) < found.error.min(0.02));
 }

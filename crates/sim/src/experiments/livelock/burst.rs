@@ -17,33 +17,27 @@ use super::config::{Config, Consumer, Kernel};
 use super::costs::Costs;
 use super::router::Router;
 use crate::constants::Burst;
-use crate::experiment::Need;
-use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
 /// One row for a burst.
-pub static BURST: Experiment = Experiment {
+pub(crate) static BURST: Experiment = Experiment {
     name: "livelock-burst",
     about: "How long the first packet of a burst waits for the others (livelock paper, 4.3 and 8.2)",
     details: "Times are from a packet's arrival until a process has it (ultrix), or until it is on the wire (alpha).",
     parameters: &[
-        Parameter {
-            name: "kernel",
-            about: "ULTRIX, or one of the Alpha's; eager is polled and breaks the rule of the active interface",
-            kind: Kind::Choice(&["ultrix", "no-polling", "polled", "eager"]),
-            default: Setting::Choice("ultrix"),
-        },
-        Parameter {
-            name: "burst",
-            about: "Packets in the burst",
-            kind: Kind::Count { least: 1, most: 32 },
-            default: Setting::Count(3),
-        },
-        Parameter {
-            name: "gap",
-            about: "Between two of them",
-            kind: Kind::Time { least: Duration::from_nanos(67_200), most: Duration::from_millis(10) },
-            default: Setting::Time(Duration::from_micros(108)),
-        },
+        Parameter::choice(
+            "kernel",
+            "ULTRIX, or one of the Alpha's; eager is polled and breaks the rule of the active interface",
+            &["ultrix", "no-polling", "polled", "eager"],
+        ),
+        Parameter::count("burst", "Packets in the burst", 1..=32, 3),
+        Parameter::time(
+            "gap",
+            "Between two of them",
+            Duration::from_nanos(67_200)..=Duration::from_millis(10),
+            Duration::from_micros(108),
+        )
+        .needs(SEVERAL),
     ],
     columns: &[
         Column::new("kernel", "ULTRIX by interrupts, or the Alpha's"),
@@ -55,13 +49,12 @@ pub static BURST: Experiment = Experiment {
         Column::new("last_us", "likewise"),
     ],
     sweep: &[("kernel", "ultrix,no-polling,polled,eager"), ("burst", "1,2,3,4,8,16")],
-    needs: NEEDS,
     check: |parameters| run(parameters, Streams::new(0), &Steps::unwatched()).map(drop),
     run,
 };
 
-const NEEDS: &[Need] =
-    &[Need { of: &["gap"], with: "a burst of two or more", met: |parameters| parameters.count("burst") > 1 }];
+const SEVERAL: Need =
+    Need { with: "a burst of two or more", met: |parameters| parameters.count("burst") > 1 };
 
 fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
     let kernel = parameters.choice("kernel");

@@ -21,7 +21,7 @@ use super::costs::Costs;
 
 /// What a kernel comes to.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Closed {
+pub(crate) struct Closed {
     /// Seconds for a packet that is dropped behind it; none for a kernel that drops in the interface only.
     before: Option<f64>,
     /// Seconds for the whole of a packet that comes through.
@@ -30,7 +30,7 @@ pub struct Closed {
 
 impl Closed {
     /// Of a configuration, whose interrupts are taken one for each packet where they are taken at all.
-    pub fn of(config: &Config) -> Self {
+    pub(crate) fn of(config: &Config) -> Self {
         let costs = config.costs();
         let ticks = 1.0 - costs.tick.as_secs_f64() / config.machine.ticks.as_secs_f64();
         let seconds = |time: Duration| time.as_secs_f64() / ticks;
@@ -57,17 +57,17 @@ impl Closed {
     }
 
     /// The maximum loss-free receive rate, packets a second.
-    pub fn loss_free(&self) -> f64 {
+    pub(crate) fn loss_free(&self) -> f64 {
         1.0 / self.whole
     }
 
     /// From which rate on nothing comes through.
-    pub fn livelock(&self) -> Option<f64> {
+    pub(crate) fn livelock(&self) -> Option<f64> {
         self.before.map(|before| 1.0 / before)
     }
 
     /// What comes through of so many packets a second.
-    pub fn output(&self, rate: f64) -> f64 {
+    pub(crate) fn output(&self, rate: f64) -> f64 {
         if rate <= self.loss_free() {
             return rate;
         }

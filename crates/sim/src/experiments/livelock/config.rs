@@ -10,7 +10,7 @@ use crate::constants::{Livelock, Machine};
 
 /// The paper's kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kernel {
+pub(crate) enum Kernel {
     /// Digital UNIX V3.2 as it was (figure 2, 6-1).
     Unmodified,
     /// The modified kernel configured to act like it (figure 5, 6-3).
@@ -25,10 +25,10 @@ pub enum Kernel {
 
 impl Kernel {
     /// Their names on the command line, in order.
-    pub const NAMES: &[&str] = &["unmodified", "no-polling", "polled", "high-ipl", "clocked"];
+    pub(crate) const NAMES: &[&str] = &["unmodified", "no-polling", "polled", "high-ipl", "clocked"];
 
     /// By its name; the polled one for any other.
-    pub fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         match name {
             "unmodified" => Kernel::Unmodified,
             "no-polling" => Kernel::NoPolling,
@@ -39,14 +39,14 @@ impl Kernel {
     }
 
     /// Whether packets are taken by a polling loop.
-    pub fn polls(self) -> bool {
+    pub(crate) fn polls(self) -> bool {
         matches!(self, Kernel::Polled | Kernel::HighIpl | Kernel::Clocked)
     }
 }
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Consumer {
+pub(crate) enum Consumer {
     /// The kernel forwards it.
     Kernel,
     /// A process says whether it may be forwarded (§6.2).
@@ -57,7 +57,7 @@ pub enum Consumer {
 
 /// Of a transmit interrupt, as compared with the receive interrupt (§4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TransmitPriority {
+pub(crate) enum TransmitPriority {
     /// The same, and the driver looks for received packets first.
     Equal,
     /// It waits until no packet has been received.
@@ -68,10 +68,10 @@ pub enum TransmitPriority {
 
 impl TransmitPriority {
     /// Their names on the command line, in order.
-    pub const NAMES: &[&str] = &["equal", "lower", "higher"];
+    pub(crate) const NAMES: &[&str] = &["equal", "lower", "higher"];
 
     /// By its name; equal for any other.
-    pub fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         match name {
             "lower" => TransmitPriority::Lower,
             "higher" => TransmitPriority::Higher,
@@ -82,52 +82,52 @@ impl TransmitPriority {
 
 /// The machine, its kernel and its load.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Config {
+pub(crate) struct Config {
     /// What the machine is made of.
-    pub machine: Livelock,
+    pub(crate) machine: Livelock,
     /// Which kernel.
-    pub kernel: Kernel,
+    pub(crate) kernel: Kernel,
     /// Who takes the packets.
-    pub consumer: Consumer,
+    pub(crate) consumer: Consumer,
     /// Packets in one turn of the polled kernels.
-    pub quota: Quota,
+    pub(crate) quota: Quota,
     /// That is set by [`AutoQuota`](softtimers_core::poll::AutoQuota), beginning from `quota`.
-    pub auto_quota: bool,
+    pub(crate) auto_quota: bool,
     /// Input is shut by the queue to the process.
-    pub feedback: Option<FeedbackConfig>,
+    pub(crate) feedback: Option<FeedbackConfig>,
     /// Input is shut by the processor time it takes.
-    pub limit: Option<CpuLimitConfig>,
+    pub(crate) limit: Option<CpuLimitConfig>,
     /// Of the clocked kernel.
-    pub period: Duration,
+    pub(crate) period: Duration,
     /// A process computes without end.
-    pub user: bool,
+    pub(crate) user: bool,
     /// The driver of the interrupt-driven kernels takes all packets there are in one interrupt.
-    pub batching: bool,
+    pub(crate) batching: bool,
     /// The priority of their transmit interrupt (§4.4).
-    pub transmit: TransmitPriority,
+    pub(crate) transmit: TransmitPriority,
     /// Their receive interrupt does all of IP, instead of queueing packets for a thread below it (§4.4).
-    pub to_completion: bool,
+    pub(crate) to_completion: bool,
     /// Packets are handed to the transmitter while it is active (§8.2).
-    pub eager: bool,
+    pub(crate) eager: bool,
     /// Of the costs.
-    pub percent: u32,
+    pub(crate) percent: u32,
     /// What a packet costs to be queued for the process, and in it, if that is not screend.
-    pub process: Option<(Duration, Duration)>,
+    pub(crate) process: Option<(Duration, Duration)>,
     /// Packets a second.
-    pub rate: u64,
+    pub(crate) rate: u64,
     /// How they are spaced.
-    pub spacing: Spacing,
+    pub(crate) spacing: Spacing,
     /// Room in the interface.
-    pub ring: u32,
+    pub(crate) ring: u32,
     /// Room in the queue to the process.
-    pub queue: u32,
-    /// How long is measured, after [`WARM_UP`](super::router::WARM_UP).
-    pub duration: Duration,
+    pub(crate) queue: u32,
+    /// How long is measured, after the warm-up.
+    pub(crate) duration: Duration,
 }
 
 impl Config {
     /// A kernel at a rate, and the paper's values for the rest.
-    pub fn new(kernel: Kernel, rate: u64) -> Self {
+    pub(crate) fn new(kernel: Kernel, rate: u64) -> Self {
         let machine = Machine::PAPERS.livelock;
         Config {
             machine,
@@ -155,12 +155,12 @@ impl Config {
 
     /// The same on another machine, with the room that has.
     #[must_use]
-    pub fn on(self, machine: Livelock) -> Self {
+    pub(crate) fn on(self, machine: Livelock) -> Self {
         Config { machine, ring: machine.ring, queue: machine.process_queue, ..self }
     }
 
     /// What its steps cost.
-    pub fn costs(&self) -> Costs {
+    pub(crate) fn costs(&self) -> Costs {
         let costs = match self.kernel {
             Kernel::Unmodified => Costs::unmodified(&self.machine),
             Kernel::NoPolling => Costs::no_polling(&self.machine),

@@ -18,44 +18,44 @@ use crate::constants::Livelock;
 
 /// The steps of a packet's way through a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Costs {
+pub(crate) struct Costs {
     /// A receive interrupt, without what it does for packets.
-    pub interrupt: Duration,
+    pub(crate) interrupt: Duration,
     /// A transmit interrupt, likewise.
-    pub transmit_interrupt: Duration,
+    pub(crate) transmit_interrupt: Duration,
     /// Switching to the network's thread.
-    pub switch_network: Duration,
+    pub(crate) switch_network: Duration,
     /// Switching to any other.
-    pub switch: Duration,
+    pub(crate) switch: Duration,
     /// What it costs a thread to have been interrupted.
-    pub pollution: Duration,
+    pub(crate) pollution: Duration,
     /// The driver, for each packet received.
-    pub receive: Duration,
+    pub(crate) receive: Duration,
     /// IP until it knows where to.
-    pub input: Duration,
+    pub(crate) input: Duration,
     /// From there to the device, or its queue.
-    pub output: Duration,
+    pub(crate) output: Duration,
     /// From there until the thread is free again.
-    pub finish: Duration,
+    pub(crate) finish: Duration,
     /// Each transmission that is finished.
-    pub transmit: Duration,
+    pub(crate) transmit: Duration,
     /// A turn of receiving, whatever it finds.
-    pub turn: Duration,
+    pub(crate) turn: Duration,
     /// A turn of transmitting.
-    pub transmit_turn: Duration,
+    pub(crate) transmit_turn: Duration,
     /// Enabling an interrupt.
-    pub arm: Duration,
+    pub(crate) arm: Duration,
     /// Putting a packet into the queue of a process, and waking that.
-    pub queue: Duration,
+    pub(crate) queue: Duration,
     /// A packet in that process: its system call and what it does.
-    pub process: Duration,
+    pub(crate) process: Duration,
     /// A clock interrupt.
-    pub tick: Duration,
+    pub(crate) tick: Duration,
 }
 
 impl Costs {
     /// Those of the kernel that polls.
-    pub fn polling(of: &Livelock) -> Self {
+    pub(crate) fn polling(of: &Livelock) -> Self {
         let traced = |micros| traced(of, micros);
         Costs {
             interrupt: traced(of.polling_interrupt),
@@ -78,7 +78,7 @@ impl Costs {
     }
 
     /// Those of the same kernel configured to act as an unmodified one.
-    pub fn no_polling(of: &Livelock) -> Self {
+    pub(crate) fn no_polling(of: &Livelock) -> Self {
         let traced = |micros| traced(of, micros);
         Costs {
             interrupt: traced(of.interrupt),
@@ -98,14 +98,14 @@ impl Costs {
     }
 
     /// Those of the unmodified kernel, whose code is somewhat shorter.
-    pub fn unmodified(of: &Livelock) -> Self {
+    pub(crate) fn unmodified(of: &Livelock) -> Self {
         let Costs { queue, process, tick, pollution, .. } = Costs::polling(of);
         Costs { queue, process, tick, pollution, ..Costs::no_polling(of).times(of.unmodified) }
     }
 
     /// All of them, in so many hundredths.
     #[must_use]
-    pub fn times(self, percent: u32) -> Self {
+    pub(crate) fn times(self, percent: u32) -> Self {
         let of = |cost: Duration| cost * percent / 100;
         Costs {
             interrupt: of(self.interrupt),
@@ -128,7 +128,7 @@ impl Costs {
     }
 
     /// A packet through the whole of IP.
-    pub fn forward(&self) -> Duration {
+    pub(crate) fn forward(&self) -> Duration {
         self.input + self.output + self.finish
     }
 }
@@ -141,7 +141,7 @@ const fn traced(of: &Livelock, micros: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Machine;
+    use crate::constants::Machine;
 
     const PAPERS: Livelock = Machine::PAPERS.livelock;
 

@@ -8,27 +8,22 @@ use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;
 use crate::experiment::ALWAYS;
-use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams, Value};
+use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
 /// Figures 2, 5, 6, 7, 9 and 10, whose numbers in the earlier version of the paper, 6-1 to 7-1, are used here.
-pub static FIGURES: Experiment = Experiment {
+pub(crate) static FIGURES: Experiment = Experiment {
     name: "livelock-figures",
     about: "Each point of the livelock paper's figures beside the model's (sections 6 and 7)",
     details: "The points were read from vector plots of the conference version (USENIX 1996), whose figures 6-1, 6-3, \
               6-4, 6-5, 6-6 and 7-1 are 2, 5, 6, 7, 9 and 10 of the journal's.",
     parameters: &[
-        Parameter {
-            name: "figure",
-            about: "Which",
-            kind: Kind::Choice(&["6-1", "6-3", "6-4", "6-5", "6-6", "7-1"]),
-            default: Setting::Choice("6-1"),
-        },
-        Parameter {
-            name: "duration",
-            about: "Simulated time of each point",
-            kind: Kind::Time { least: Duration::from_millis(10), most: Duration::from_secs(1_000) },
-            default: Setting::Time(Duration::from_secs(1)),
-        },
+        Parameter::choice("figure", "Which", &["6-1", "6-3", "6-4", "6-5", "6-6", "7-1"]),
+        Parameter::time(
+            "duration",
+            "Simulated time of each point",
+            Duration::from_millis(10)..=Duration::from_secs(1_000),
+            Duration::from_secs(1),
+        ),
     ],
     columns: &[
         Column::new("figure", "number in the conference version"),
@@ -40,7 +35,6 @@ pub static FIGURES: Experiment = Experiment {
         Column::share("user_share", "what the model has"),
     ],
     sweep: &[("figure", "6-1,6-3,6-4,6-5,6-6,7-1")],
-    needs: &[],
     check: ALWAYS,
     run,
 };
@@ -70,19 +64,19 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 
 /// A point of a figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Point {
+pub(crate) struct Point {
     /// The figure's number.
-    pub figure: &'static str,
+    pub(crate) figure: &'static str,
     /// What it calls the kernel.
-    pub series: &'static str,
+    pub(crate) series: &'static str,
     /// Packets a second.
-    pub input: f64,
+    pub(crate) input: f64,
     /// Packets a second, or % of the processor.
-    pub output: f64,
+    pub(crate) output: f64,
 }
 
 /// All of them.
-pub fn points() -> impl Iterator<Item = Point> {
+pub(crate) fn points() -> impl Iterator<Item = Point> {
     DIGITISED.lines().skip(1).filter_map(|line| {
         let (figure, rest) = line.split_once(',')?;
         let (rest, output) = rest.rsplit_once(',')?;
@@ -97,7 +91,7 @@ pub fn points() -> impl Iterator<Item = Point> {
 }
 
 /// The kernel of a series.
-pub fn series(name: &str) -> Config {
+pub(crate) fn series(name: &str) -> Config {
     let polled = |quota| Config { quota: Quota::new(quota, quota), ..Config::new(Kernel::Polled, 0) };
     let screend = |config| Config { consumer: Consumer::Screend, ..config };
     let number = || {
@@ -123,7 +117,7 @@ pub fn series(name: &str) -> Config {
 }
 
 fn paper_feedback() -> Option<FeedbackConfig> {
-    FeedbackConfig::preset(Preset::Paper, crate::Machine::PAPERS.livelock.process_queue).ok()
+    FeedbackConfig::preset(Preset::Paper, crate::constants::Machine::PAPERS.livelock.process_queue).ok()
 }
 
 const DIGITISED: &str = include_str!("figures.csv");

@@ -10,7 +10,7 @@ use crate::constants::Livelock;
 
 /// How packets are spaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Spacing {
+pub(crate) enum Spacing {
     /// All gaps are the same.
     Even,
     /// Each is up to a quarter longer or shorter than their mean, all equally likely: a loop that sends.
@@ -21,10 +21,10 @@ pub enum Spacing {
 
 impl Spacing {
     /// Their names on the command line.
-    pub const NAMES: &[&str] = &["varied", "even", "random"];
+    pub(crate) const NAMES: &[&str] = &["varied", "even", "random"];
 
     /// By its name; varied for any other.
-    pub fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         match name {
             "even" => Spacing::Even,
             "random" => Spacing::Random,
@@ -35,7 +35,7 @@ impl Spacing {
 
 /// When packets arrive.
 #[derive(Clone, Debug)]
-pub struct Generator {
+pub(crate) struct Generator {
     spacing: Spacing,
     random: Random,
     at: u64,
@@ -51,7 +51,7 @@ pub struct Generator {
 
 impl Generator {
     /// So many packets a second, at most one each `wire`. None come at rate zero.
-    pub fn new(rate: u64, spacing: Spacing, machine: &Livelock, random: Random) -> Self {
+    pub(crate) fn new(rate: u64, spacing: Spacing, machine: &Livelock, random: Random) -> Self {
         let wire = u64::try_from(machine.wire.as_nanos()).unwrap_or(u64::MAX);
         let spread = machine.spread.max(1).into();
         let mut generator = Generator { spacing, random, at: 0, wire, spread, mean: 0, rest: 0 };
@@ -60,7 +60,7 @@ impl Generator {
     }
 
     /// From the next gap on.
-    pub fn set_rate(&mut self, rate: u64) {
+    pub(crate) fn set_rate(&mut self, rate: u64) {
         let gap = (1_000_000_000u128 << FRACTION).checked_div(u128::from(rate));
         self.mean = gap.map_or(u128::MAX, |gap| gap.max(u128::from(self.wire) << FRACTION));
     }
@@ -96,7 +96,7 @@ const FRACTION: u32 = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Machine;
+    use crate::constants::Machine;
 
     fn generator(rate: u64, spacing: Spacing) -> Generator {
         Generator::new(rate, spacing, &Machine::PAPERS.livelock, Random::stream(3, 1))

@@ -4,18 +4,18 @@ use softtimers_core::poll::{Behaviour, Curve, LossFree, Point};
 
 use super::closed::Closed;
 use super::config::Config;
-use super::experiment::{PARAMETERS, config};
-use super::needs;
+use super::kernels::RATE;
+use super::parameters::{config, parameters};
 use super::router::Router;
-use crate::{Column, Experiment, Parameters, Row, RunError, Steps, Streams};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
 /// One row for a whole curve.
-pub static MLFRR: Experiment = Experiment {
+pub(crate) static MLFRR: Experiment = Experiment {
     name: "livelock-mlfrr",
     about: "The loss-free rate of each kernel and its behaviour beyond (livelock paper, 3.1, 4.2, 6.6.2)",
     details: "The loss-free rate is searched for by doubling and halving, the curve has thirty rates up to what the wire \
               carries; --rate is for livelock alone.",
-    parameters: PARAMETERS,
+    parameters: &PARAMETERS,
     columns: &[
         Column::new("kernel", "which kernel"),
         Column::new("mlfrr_pps", "the highest rate at which nothing is lost"),
@@ -27,10 +27,14 @@ pub static MLFRR: Experiment = Experiment {
         Column::new("livelock_pps", "from which rate on nothing comes through, by the closed form"),
     ],
     sweep: &[("kernel", "unmodified,no-polling,polled,high-ipl,clocked")],
-    needs: needs::MLFRR,
     check: |parameters| config(parameters).map(drop),
     run,
 };
+
+const PARAMETERS: [Parameter; 21] = parameters(RATE.needs(SEARCHED));
+
+const SEARCHED: Need =
+    Need { with: "livelock, not with livelock-mlfrr, which searches for it,", met: |_| false };
 
 fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
     let config = config(parameters)?;

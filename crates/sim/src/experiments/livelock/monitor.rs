@@ -10,58 +10,38 @@ use softtimers_core::poll::{FeedbackConfig, Quota};
 use super::config::{Config, Consumer, Kernel};
 use super::router::Router;
 use crate::constants::Monitor;
-use crate::experiment::Need;
-use crate::{Column, Experiment, Kind, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
 
 /// Packets captured by packets sent.
-pub static MONITOR: Experiment = Experiment {
+pub(crate) static MONITOR: Experiment = Experiment {
     name: "livelock-monitor",
     about: "tcpdump on a flooded network, with and without feedback (livelock paper, section 9)",
     details: "What writing a packet to disk costs is chosen so that 7,700 of 9,000 packets/s are captured, which is where \
               the paper's run with feedback saturates. It has no other figures in its text.",
     parameters: &[
-        Parameter {
-            name: "rate",
-            about: "Packets a second on the network",
-            kind: Kind::PerSecond { least: 0, most: 14_880 },
-            default: Setting::Count(9_000),
-        },
-        Parameter {
-            name: "file",
-            about: "What tcpdump writes to",
-            kind: Kind::Choice(&["null", "disk"]),
-            default: Setting::Choice("disk"),
-        },
-        Parameter {
-            name: "feedback",
-            about: "Input is shut when the queue is nearly full",
-            kind: Kind::Choice(&["no", "yes"]),
-            default: Setting::Choice("yes"),
-        },
-        Parameter {
-            name: "queue",
-            about: "Room in the queue to tcpdump",
-            kind: Kind::Count { least: 1, most: 65_536 },
-            default: Setting::Count(crate::Machine::PAPERS.livelock.process_queue as u64),
-        },
-        Parameter {
-            name: "room",
-            about: "Input is shut when there is room for fewer packets",
-            kind: Kind::Count { least: 1, most: 65_536 },
-            default: Setting::Count(8),
-        },
-        Parameter {
-            name: "quota",
-            about: "Packets a turn",
-            kind: Kind::Limit { least: 1, most: 10_000 },
-            default: Setting::Limit(Some(10)),
-        },
-        Parameter {
-            name: "duration",
-            about: "Simulated time that is measured",
-            kind: Kind::Time { least: Duration::from_millis(10), most: Duration::from_secs(1_000) },
-            default: Setting::Time(Duration::from_secs(2)),
-        },
+        Parameter::per_second("rate", "Packets a second on the network", 0..=14_880, 9_000),
+        Parameter::choice_or("file", "What tcpdump writes to", &["null", "disk"], "disk"),
+        Parameter::choice_or(
+            "feedback",
+            "Input is shut when the queue is nearly full",
+            &["no", "yes"],
+            "yes",
+        ),
+        Parameter::count(
+            "queue",
+            "Room in the queue to tcpdump",
+            1..=65_536,
+            crate::constants::Machine::PAPERS.livelock.process_queue as u64,
+        ),
+        Parameter::count("room", "Input is shut when there is room for fewer packets", 1..=65_536, 8)
+            .needs(FEEDBACK),
+        Parameter::limit("quota", "Packets a turn", 1..=10_000, Some(10)),
+        Parameter::time(
+            "duration",
+            "Simulated time that is measured",
+            Duration::from_millis(10)..=Duration::from_secs(1_000),
+            Duration::from_secs(2),
+        ),
     ],
     columns: &[
         Column::new("file", "what is written to"),
@@ -76,17 +56,15 @@ pub static MONITOR: Experiment = Experiment {
         ("feedback", "no,yes"),
         ("rate", "2000,4000,5000,6000,7000,8000,9000,10000,11000,12000"),
     ],
-    needs: NEEDS,
     check: |parameters| feedback(parameters).map(drop),
     run,
 };
 
-const NEEDS: &[Need] =
-    &[Need { of: &["room"], with: "feedback yes", met: |parameters| parameters.choice("feedback") == "yes" }];
+const FEEDBACK: Need = Need { with: "feedback yes", met: |parameters| parameters.is_on("feedback") };
 
 fn feedback(parameters: &Parameters) -> Result<Option<FeedbackConfig>, RunError> {
     let (queue, room) = (parameters.count_u32("queue"), parameters.count_u32("room"));
-    let wanted = parameters.choice("feedback") == "yes";
+    let wanted = parameters.is_on("feedback");
     let refused = |_| RunError::new(format_args!("room {room}: a queue of {queue} has at most {queue}"));
     wanted.then(|| FeedbackConfig::monitor(queue, room)).transpose().map_err(refused)
 }

@@ -7,28 +7,35 @@
 //! ```
 //!
 //! This file is what all kernels share: the machine, the devices, the process behind the queue. What a kernel does with
-//! an interrupt is in [`interrupts`](super::interrupts) and [`polled`](super::polled).
+//! an interrupt is in [`interrupts`](interrupts) and [`polled`](polled).
+
+mod counters;
+mod interrupts;
+mod polled;
 
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-use super::account::{Account, Outcome};
 use super::config::{Config, Consumer, Kernel, TransmitPriority};
 use super::costs::Costs;
 use super::generator::Generator;
-use super::interrupts::Interrupts;
-use super::polled::Polled;
-use crate::device::{Ring, Transmitter};
-use crate::machine::{Attempt, Dispatched, Level, Processor, TaskConfig, TaskId};
-use crate::{Engine, Steps, Streams};
+use crate::Engine;
+use crate::engine::device::{Ring, Transmitter};
+use crate::engine::processor::{Attempt, Dispatched, Level, Processor, TaskConfig, TaskId};
+use counters::Counters;
+use interrupts::Interrupts;
+use polled::Polled;
+
+use crate::{Steps, Streams};
+pub(super) use counters::RouterStats;
 
 /// A packet: when it arrived.
 pub(super) type Packet = Timestamp;
 
 /// What happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Event {
+pub(super) enum RouterEvent {
     /// A piece of work is done.
     Work(Attempt),
     /// A packet has arrived.
@@ -47,10 +54,10 @@ pub(super) enum Event {
 
 /// The whole machine.
 #[derive(Debug)]
-pub struct Router {
+pub(crate) struct Router {
     pub(super) config: Config,
     pub(super) costs: Costs,
-    pub(super) engine: Engine<Event>,
+    pub(super) engine: Engine<RouterEvent>,
     pub(super) cpu: Processor,
     pub(super) tasks: Tasks,
     pub(super) ring: Ring<Packet>,
@@ -62,7 +69,7 @@ pub struct Router {
     pub(super) interrupts: Interrupts,
     /// Of those that do.
     pub(super) polled: Polled,
-    pub(super) account: Account,
+    pub(super) counters: Counters,
     generator: Generator,
 }
 
@@ -88,12 +95,12 @@ enum ProcessStep {
 
 impl Router {
     /// Everything idle, and the first packet on its way.
-    pub fn new(config: Config, streams: Streams) -> Self {
+    pub(crate) fn new(config: Config, streams: Streams) -> Self {
         Router::with_costs(config, config.costs(), streams)
     }
 
     /// On a machine with other costs.
-    pub fn with_costs(config: Config, costs: Costs, streams: Streams) -> Self {
+    pub(crate) fn with_costs(config: Config, costs: Costs, streams: Streams) -> Self {
         let mut cpu = Processor::new();
         let tasks = Tasks::add(&mut cpu, &config, &costs);
         let machine = &config.machine;
@@ -107,7 +114,7 @@ impl Router {
             process: None,
             interrupts: Interrupts::new(machine.ifq),
             polled: Polled::new(&config),
-            account: Account::new(),
+            counters: Counters::new(),
             generator: Generator::new(config.rate, config.spacing, machine, streams.of("arrivals")),
             config,
             costs,
@@ -117,14 +124,14 @@ impl Router {
     }
 
     /// Runs a warm-up and then the measurement, and says what came of it.
-    pub fn run(self) -> Outcome {
+    pub(crate) fn run(self) -> RouterStats {
         self.run_in(&Steps::unwatched(), 0, 1)
     }
 
     /// The same as one of a point's runs: after `before` of `runs`.
-    pub(super) fn run_in(mut self, steps: &Steps, before: u64, runs: u64) -> Outcome {
+    pub(super) fn run_in(mut self, steps: &Steps, before: u64, runs: u64) -> RouterStats {
         self.run_until(Timestamp::ZERO + WARM_UP);
-        self.account_begins();
+        self.counting_begins();
         let slices = (self.config.duration.as_nanos() / SLICE.as_nanos()) as u64 + 1;
         for slice in 1..=slices {
             if !steps.go_on(before * slices + slice - 1, runs * slices) {
@@ -133,11 +140,11 @@ impl Router {
             let end = SLICE.saturating_mul(slice as u32).min(self.config.duration);
             self.run_until(Timestamp::ZERO + WARM_UP + end);
         }
-        self.outcome()
+        self.into_stats()
     }
 
     /// Runs until `end`.
-    pub fn run_until(&mut self, end: Timestamp) {
+    pub(crate) fn run_until(&mut self, end: Timestamp) {
         while let Some(event) = self.engine.next(end) {
             self.happens(event);
             self.dispatch();
@@ -145,25 +152,25 @@ impl Router {
     }
 
     /// Only these packets come; when each that is not dropped was delivered, in order, within a second.
-    pub fn burst(mut self, arrivals: &[Timestamp]) -> Vec<Timestamp> {
+    pub(crate) fn burst(mut self, arrivals: &[Timestamp]) -> Vec<Timestamp> {
         for &at in arrivals {
-            self.engine.at(at, Event::Arrival);
+            self.engine.at(at, RouterEvent::Arrival);
         }
-        self.account.times = Some(Vec::with_capacity(arrivals.len()));
+        self.counters.times = Some(Vec::with_capacity(arrivals.len()));
         self.run_until(Timestamp::ZERO + Duration::from_secs(1));
-        self.account.times.unwrap_or_default()
+        self.counters.times.unwrap_or_default()
     }
 
     /// Changes the offered load, from the next packet on.
-    pub fn set_rate(&mut self, rate: u64) {
+    pub(crate) fn set_rate(&mut self, rate: u64) {
         self.generator.set_rate(rate);
     }
 
     fn begin(&mut self) {
-        self.engine.after(self.config.machine.ticks, Event::Tick);
-        self.engine.after(self.config.machine.background_period, Event::Background);
+        self.engine.after(self.config.machine.ticks, RouterEvent::Tick);
+        self.engine.after(self.config.machine.background_period, RouterEvent::Background);
         if self.config.auto_quota {
-            self.engine.after(super::polled::WINDOW, Event::Window);
+            self.engine.after(polled::WINDOW, RouterEvent::Window);
         }
         self.schedule_arrival();
         if self.config.user {
@@ -175,30 +182,30 @@ impl Router {
         self.dispatch();
     }
 
-    fn happens(&mut self, event: Event) {
+    fn happens(&mut self, event: RouterEvent) {
         match event {
-            Event::Work(attempt) => {
+            RouterEvent::Work(attempt) => {
                 if let Some(task) = self.cpu.finished(self.engine.now(), attempt) {
                     self.finished(task);
                 }
             }
-            Event::Arrival => self.arrived(),
-            Event::WireDone => self.wire_done(),
-            Event::Tick => {
-                self.engine.after(self.config.machine.ticks, Event::Tick);
+            RouterEvent::Arrival => self.arrived(),
+            RouterEvent::WireDone => self.wire_done(),
+            RouterEvent::Tick => {
+                self.engine.after(self.config.machine.ticks, RouterEvent::Tick);
                 self.observe_progress();
                 if self.cpu.is_idle(self.tasks.clock) {
                     self.cpu.give(self.tasks.clock, self.costs.tick);
                 }
             }
-            Event::Background => {
-                self.engine.after(self.config.machine.background_period, Event::Background);
+            RouterEvent::Background => {
+                self.engine.after(self.config.machine.background_period, RouterEvent::Background);
                 if self.cpu.is_idle(self.tasks.background) {
                     self.cpu.give(self.tasks.background, self.config.machine.background);
                 }
             }
-            Event::Look => self.polling_looks(),
-            Event::Window => self.window_ends(),
+            RouterEvent::Look => self.polling_looks(),
+            RouterEvent::Window => self.window_ends(),
         }
     }
 
@@ -217,11 +224,11 @@ impl Router {
 
     fn dispatch(&mut self) {
         match self.cpu.dispatch(self.engine.now()) {
-            Dispatched::Runs(time, attempt) => self.engine.at(time, Event::Work(attempt)),
+            Dispatched::Runs(time, attempt) => self.engine.at(time, RouterEvent::Work(attempt)),
             Dispatched::Idle if self.config.kernel.polls() => {
                 self.polling_idles();
                 if let Dispatched::Runs(time, attempt) = self.cpu.dispatch(self.engine.now()) {
-                    self.engine.at(time, Event::Work(attempt));
+                    self.engine.at(time, RouterEvent::Work(attempt));
                 }
             }
             Dispatched::Idle | Dispatched::Unchanged | Dispatched::Endless => {}
@@ -230,13 +237,13 @@ impl Router {
 
     fn schedule_arrival(&mut self) {
         if let Some(at) = self.generator.next() {
-            self.engine.at(at, Event::Arrival);
+            self.engine.at(at, RouterEvent::Arrival);
         }
     }
 
     fn arrived(&mut self) {
         self.schedule_arrival();
-        self.account.arrived += 1;
+        self.counters.arrived += 1;
         self.ring.push(self.engine.now());
         if self.config.kernel.polls() { self.receive_interrupt() } else { self.receive_raised() }
     }
@@ -248,7 +255,7 @@ impl Router {
             self.delivered(arrived);
         }
         if let Some(next) = next {
-            self.engine.at(next, Event::WireDone);
+            self.engine.at(next, RouterEvent::WireDone);
         }
         if self.config.kernel.polls() { self.transmit_interrupt() } else { self.transmit_raised() }
     }
@@ -256,14 +263,14 @@ impl Router {
     /// Hands a packet to the transmitter.
     pub(super) fn transmit(&mut self, packet: Packet) {
         if let Some(done) = self.output.output(self.engine.now(), packet) {
-            self.engine.at(done, Event::WireDone);
+            self.engine.at(done, RouterEvent::WireDone);
         }
     }
 
     /// The transmitter's interrupt was serviced.
     pub(super) fn restart_output(&mut self) {
         if let Some(done) = self.output.restart(self.engine.now()) {
-            self.engine.at(done, Event::WireDone);
+            self.engine.at(done, RouterEvent::WireDone);
         }
     }
 
@@ -352,4 +359,4 @@ const USER: Level = Level(1);
 /// Between two looks at whether somebody still wants to know: milliseconds of a processor.
 const SLICE: Duration = Duration::from_secs(1);
 /// Not measured: queues fill, and the quota of a climb settles elsewhere.
-pub const WARM_UP: Duration = Duration::from_millis(200);
+pub(crate) const WARM_UP: Duration = Duration::from_millis(200);

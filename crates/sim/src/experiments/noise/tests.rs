@@ -1,7 +1,7 @@
 use softtimers_core::{Timestamp, TraceBuilder};
 
 use super::*;
-use crate::table::Value;
+use crate::{Setting, Value};
 
 fn find(nodes: u64, set: &[(&str, Setting)]) -> [f64; 8] {
     let parameters = Parameters::new(NOISE.parameters).with("nodes", Setting::Count(nodes));

@@ -8,11 +8,8 @@
 
 use softtimers_core::{Random, Timestamp};
 
-use super::{Flow, Found};
-use crate::experiment::RunError;
-use crate::parameter::Parameters;
-use crate::streams::Streams;
-use crate::watch::Steps;
+use super::{Flow, PacingStats};
+use crate::{Parameters, RunError, Steps, Streams};
 
 /// For how many nanoseconds interrupts are enabled, on average.
 pub(super) fn enabled_mean(parameters: &Parameters) -> Result<u64, RunError> {
@@ -30,7 +27,7 @@ pub(super) fn enabled_mean(parameters: &Parameters) -> Result<u64, RunError> {
 }
 
 /// A packet for each tick that is delivered.
-pub(super) fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Found, RunError> {
+pub(super) fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<PacingStats, RunError> {
     let nanos = |name| parameters.time(name).as_nanos() as u64;
     let (target, longest, enabled_mean) = (nanos("target"), nanos("disabled"), enabled_mean(parameters)?);
     let mut random = streams.of("disabled");
@@ -54,7 +51,7 @@ pub(super) fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> R
         }
     }
     let share = lost as f64 / ticks.max(1) as f64;
-    Ok(Found { flows: vec![flow], sending_states: flow.packets, lost: Some(share) })
+    Ok(PacingStats { flows: vec![flow], sending_states: flow.packets, lost: Some(share) })
 }
 
 fn exponential(random: &mut Random, mean: u64) -> u64 {

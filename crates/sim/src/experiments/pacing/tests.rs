@@ -1,5 +1,5 @@
 use super::*;
-use crate::table::Value;
+use crate::{Setting, Value};
 
 const BURSTS: [u64; 6] = [12, 15, 20, 25, 30, 35];
 

@@ -1,7 +1,8 @@
 use super::*;
-use crate::table::Value;
+use crate::{Setting, Value};
 
 const SIZES: [u64; 7] = [5, 10, 20, 100, 1_000, 10_000, 100_000];
+const DELAYED_ACKS: Duration = crate::constants::Machine::PAPERS.path.delayed_acks;
 const DELAY: Duration = Duration::from_millis(50);
 const ROUND_TRIP: f64 = 0.1;
 
@@ -17,7 +18,8 @@ impl Path {
 
     /// From the request to the last packet, in seconds.
     fn time(&self, sender: Sender, packets: u64, every: u64, set_up: bool) -> f64 {
-        let receiver = Receiver { every, ..Receiver::new(Duration::ZERO, Duration::ZERO) };
+        let receiver =
+            AckReceiver { every, ..AckReceiver::new(Duration::ZERO, Duration::ZERO, DELAYED_ACKS) };
         let link = self.capacity().interval();
         Transfer { sender, packets, link, delay: DELAY, set_up, receiver }.time().as_secs_f64()
     }
@@ -69,8 +71,11 @@ fn a_table_with_and_without_connection_set_up() {
             println!("{packets:>8}{shown}");
             for (column, (on, new)) in row.iter().enumerate() {
                 // The delayed-ACK timer goes off when it does, whenever the transfer began.
-                let phase =
-                    if column == 1 { crate::Machine::PAPERS.path.delayed_acks.as_secs_f64() } else { 1e-9 };
+                let phase = if column == 1 {
+                    crate::constants::Machine::PAPERS.path.delayed_acks.as_secs_f64()
+                } else {
+                    1e-9
+                };
                 assert!((new - on - ROUND_TRIP).abs() < phase, "one round trip more: {on} and {new}");
             }
             let [slow, delayed, paced, half, tenth, climbing] =

@@ -6,10 +6,12 @@ use softtimers_core::poll::Factor;
 use softtimers_core::poll::hip::{HipConfig, Rounding};
 
 use super::{READINGS, run, table_1, with};
-use crate::hip::{Account, Scheme, paper};
+use crate::engine::receiver::ReceiveStats;
+use crate::experiments::hip::paper;
+use crate::experiments::hip::scheme::Scheme;
 
 /// With ticks of 10, 1 and 0.1 ms, on each trace.
-fn by_tick(config: HipConfig) -> impl Iterator<Item = (&'static str, [Account; 3])> {
+fn by_tick(config: HipConfig) -> impl Iterator<Item = (&'static str, [ReceiveStats; 3])> {
     table_1(1).map(move |(row, trace)| {
         let tick = |micros| HipConfig { shortest: Duration::from_micros(micros), ..config };
         (row.name, [10_000, 1_000, 100].map(|micros| run(Scheme::Hip, &with(tick(micros)), &trace)))
@@ -20,9 +22,9 @@ fn by_tick(config: HipConfig) -> impl Iterator<Item = (&'static str, [Account; 3
 #[test]
 fn by_the_event_reading_each_step_lessens_the_delay() {
     for (name, accounts) in by_tick(READINGS[1]) {
-        let delays = accounts.each_ref().map(Account::delay_us);
+        let delays = accounts.each_ref().map(ReceiveStats::delay_us);
         assert!(delays.is_sorted_by(|coarse, fine| coarse > fine), "{name}: {delays:?}");
-        let [_, one, tenth] = accounts.each_ref().map(Account::overhead_us);
+        let [_, one, tenth] = accounts.each_ref().map(ReceiveStats::overhead_us);
         assert!(tenth < one * 1.02, "{name}: {one} {tenth}");
     }
 }
@@ -32,15 +34,15 @@ fn by_the_event_reading_each_step_lessens_the_delay() {
 #[test]
 fn by_the_counter_reading_the_last_step_saves_polls_and_not_time() {
     for (name, accounts) in by_tick(READINGS[0]) {
-        let [ten, one, tenth] = accounts.each_ref().map(Account::delay_us);
+        let [ten, one, tenth] = accounts.each_ref().map(ReceiveStats::delay_us);
         assert!(ten > one && one < tenth && tenth < 1.3 * one, "{name}: {ten} {one} {tenth}");
-        let [_, one, tenth] = accounts.each_ref().map(Account::overhead_us);
+        let [_, one, tenth] = accounts.each_ref().map(ReceiveStats::overhead_us);
         let most = if name.starts_with("t-high") { 0.9 } else { 1.005 };
         assert!(tenth < one * most, "{name}: {one} {tenth}");
     }
     // It is the cutting that does it: rounded to the nearest tick, delays hardly differ.
     for (name, accounts) in by_tick(HipConfig { rounding: Rounding::Nearest, ..READINGS[0] }) {
-        let [_, one, tenth] = accounts.each_ref().map(Account::delay_us);
+        let [_, one, tenth] = accounts.each_ref().map(ReceiveStats::delay_us);
         assert!((0.95..1.06).contains(&(tenth / one)), "{name}: {one} {tenth}");
     }
 }

@@ -7,9 +7,10 @@ use softtimers_core::poll::hip::{Costs, HipConfig};
 use softtimers_core::poll::{Factor, Hip, Interrupts};
 
 use super::{READINGS, run, table_1};
-use crate::arrivals::{self, Arrival};
-use crate::hip::{Event, Receiver, Scheme, Settings, Timing};
-use crate::streams::Streams;
+use crate::Streams;
+use crate::engine::arrivals::{self, Arrival};
+use crate::engine::receiver::{Receiver, ReceiverEvent, Timing};
+use crate::experiments::hip::scheme::{Scheme, Settings};
 
 /// Packets at these microseconds, of 1500 bytes each: V(B) is 0.5 µs for one.
 fn at(micros: &[u64]) -> Vec<Arrival> {
@@ -55,7 +56,7 @@ fn overhead_is_the_sum_of_its_parts() {
 /// The timelines of figure 2: an interrupt at an arrival, and polls that find one packet, two, none.
 #[test]
 fn events_come_in_the_order_of_figure_2() {
-    use Event::{Arrival as A, InterruptBegin, InterruptEnd as I, PollBegin as Ps, PollEnd as Pf};
+    use ReceiverEvent::{Arrival as A, InterruptBegin, InterruptEnd as I, PollBegin as Ps, PollEnd as Pf};
     let log = |scheme, micros: &[u64]| {
         let mut log = vec![];
         let settings = Settings { period: Duration::from_micros(100), ..Settings::PAPER };
@@ -140,9 +141,9 @@ fn whatever_it_is_given_it_ends_and_loses_nothing() {
                 settings.run(scheme, at(&micros).into_iter(), 1, |time, event| events.push((time, event)));
             assert_eq!(account.packets(), micros.len() as u64, "{scheme:?}");
             assert_eq!(account.bytes, micros.len() as u64 * 1_500);
-            let arrived = events.iter().filter(|(_, event)| *event == Event::Arrival).count();
+            let arrived = events.iter().filter(|(_, event)| *event == ReceiverEvent::Arrival).count();
             assert_eq!(arrived, micros.len());
-            let looks = events.iter().filter(|(_, event)| *event != Event::Arrival);
+            let looks = events.iter().filter(|(_, event)| *event != ReceiverEvent::Arrival);
             assert!(looks.map(|(time, _)| *time).is_sorted(), "{scheme:?}");
         }
     }

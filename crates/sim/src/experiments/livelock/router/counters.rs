@@ -1,15 +1,15 @@
-//! What a run comes to: [`Outcome`].
+//! What a run comes to: [`RouterStats`].
 
 use std::time::Duration;
 
 use softtimers_core::poll::{Progress, ProgressConfig, SourceStats};
 use softtimers_core::{Histogram, Timestamp};
 
-use super::router::{Packet, Router};
+use super::{Packet, Router};
 
 /// What was counted since the warm-up.
 #[derive(Debug)]
-pub(super) struct Account {
+pub(super) struct Counters {
     pub(super) arrived: u64,
     pub(super) interrupts: u64,
     delivered: u64,
@@ -36,67 +36,67 @@ struct Before {
 
 /// Packets that were dropped, by where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Drops {
+pub(crate) struct Drops {
     /// By the interface, which costs nothing.
-    pub ring: u64,
+    pub(crate) ring: u64,
     /// At the queue between driver and IP.
-    pub ipintrq: u64,
+    pub(crate) ipintrq: u64,
     /// At the queue to a process.
-    pub process: u64,
+    pub(crate) process: u64,
     /// At the output queue.
-    pub output: u64,
+    pub(crate) output: u64,
 }
 
 /// What a run found.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub(crate) struct RouterStats {
     /// How long was measured.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// Packets that arrived.
-    pub arrived: u64,
+    pub(crate) arrived: u64,
     /// Packets that left, or that the process has finished.
-    pub delivered: u64,
+    pub(crate) delivered: u64,
     /// Those that did neither.
-    pub drops: Drops,
+    pub(crate) drops: Drops,
     /// From a packet's arrival until then, in nanoseconds.
-    pub latency: Histogram,
+    pub(crate) latency: Histogram,
     /// Interrupts of both devices.
-    pub interrupts: u64,
+    pub(crate) interrupts: u64,
     /// Times that packets were handed to the transmitter.
-    pub starts: u64,
+    pub(crate) starts: u64,
     /// Time in which packets waited for an idle transmitter.
-    pub starved: Duration,
+    pub(crate) starved: Duration,
     /// Time that the computing process had.
-    pub user: Duration,
+    pub(crate) user: Duration,
     /// Time in which input had come to nothing for 10 ms.
-    pub livelocked: f64,
+    pub(crate) livelocked: f64,
     /// What polling did.
-    pub polling: SourceStats,
+    pub(crate) polling: SourceStats,
     /// The quota that was found, if it was looked for.
-    pub quota: Option<u32>,
+    pub(crate) quota: Option<u32>,
     /// Simulated events, the warm-up included.
-    pub events: u64,
+    pub(crate) events: u64,
     /// Packets that are in queues or in hand at the end.
-    pub underway: u64,
+    pub(crate) underway: u64,
     /// And those that were when the warm-up was over.
-    pub underway_before: u64,
+    pub(crate) underway_before: u64,
 }
 
-impl Outcome {
+impl RouterStats {
     /// `count` a second.
-    pub fn rate(&self, count: u64) -> f64 {
+    pub(crate) fn rate(&self, count: u64) -> f64 {
         count as f64 / self.time.as_secs_f64()
     }
 
     /// `time` of all time.
-    pub fn share(&self, time: Duration) -> f64 {
+    pub(crate) fn share(&self, time: Duration) -> f64 {
         time.as_secs_f64() / self.time.as_secs_f64()
     }
 }
 
-impl Account {
+impl Counters {
     pub(super) fn new() -> Self {
-        Account {
+        Counters {
             arrived: 0,
             interrupts: 0,
             delivered: 0,
@@ -114,26 +114,26 @@ impl Router {
     /// A packet has left.
     pub(super) fn delivered(&mut self, packet: Packet) {
         let now = self.engine.now();
-        if let Some(times) = &mut self.account.times {
+        if let Some(times) = &mut self.counters.times {
             times.push(now);
         }
         let latency = now.saturating_duration_since(packet).as_nanos();
-        self.account.delivered += 1;
-        self.account.latency.record(u64::try_from(latency).unwrap_or(u64::MAX));
+        self.counters.delivered += 1;
+        self.counters.latency.record(u64::try_from(latency).unwrap_or(u64::MAX));
     }
 
     /// Packets that were delivered since the warm-up.
-    pub fn delivered_so_far(&self) -> u64 {
-        self.account.delivered
+    pub(crate) fn delivered_so_far(&self) -> u64 {
+        self.counters.delivered
     }
 
     /// Whether input comes to nothing now, as [`Progress`] sees it.
-    pub fn is_livelocked(&self) -> bool {
-        self.account.progress.is_stalled()
+    pub(crate) fn is_livelocked(&self) -> bool {
+        self.counters.progress.is_stalled()
     }
 
     /// From now on counts.
-    pub(super) fn account_begins(&mut self) {
+    pub(super) fn counting_begins(&mut self) {
         let now = self.engine.now();
         let sent = self.output.counts(now);
         let before = Before {
@@ -145,25 +145,26 @@ impl Router {
             polling: self.polled.stats(),
             underway: self.underway(),
         };
-        self.account = Account { before, progress: self.account.progress, ..Account::new() };
+        self.counters = Counters { before, progress: self.counters.progress, ..Counters::new() };
     }
 
     /// A tick of the clock.
     pub(super) fn observe_progress(&mut self) {
         let now = self.engine.now();
         let came = self.ring.taken() + self.ring.dropped();
-        let Account { progress, delivered, ticks, livelocked, .. } = &mut self.account;
+        let Counters { progress, delivered, ticks, livelocked, .. } = &mut self.counters;
         progress.observe(now, came, *delivered);
         *ticks += 1;
         *livelocked += u64::from(progress.is_stalled());
     }
 
-    pub(super) fn outcome(self) -> Outcome {
+    pub(super) fn into_stats(self) -> RouterStats {
         let now = self.engine.now();
         let (sent, drops, polling) = (self.output.counts(now), self.drops(), self.polled.stats());
         let underway = self.underway();
-        let Account { arrived, interrupts, delivered, latency, ticks, livelocked, before, .. } = self.account;
-        Outcome {
+        let Counters { arrived, interrupts, delivered, latency, ticks, livelocked, before, .. } =
+            self.counters;
+        RouterStats {
             time: now.saturating_duration_since(before.at),
             arrived,
             delivered,

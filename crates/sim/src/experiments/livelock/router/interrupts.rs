@@ -8,9 +8,9 @@
 //!
 //! Nothing here is a policy of ours: it is what they replace.
 
-use super::config::Consumer;
-use super::router::{Packet, Router};
-use crate::device::Ring;
+use super::super::config::Consumer;
+use super::{Packet, Router};
+use crate::engine::device::Ring;
 
 /// Where the kernel's three pieces stand.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Router {
     pub(super) fn receive_raised(&mut self) {
         if self.interrupts.receive.is_none() {
             self.interrupts.receive = Some(Receive::Entry);
-            self.account.interrupts += 1;
+            self.counters.interrupts += 1;
             self.cpu.give(self.tasks.receive, self.costs.interrupt);
         }
     }
@@ -119,7 +119,7 @@ impl Router {
     pub(super) fn transmit_raised(&mut self) {
         if self.interrupts.transmit.is_none() {
             self.interrupts.transmit = Some(Transmit::Entry);
-            self.account.interrupts += 1;
+            self.counters.interrupts += 1;
             self.cpu.give(self.tasks.transmit, self.costs.transmit_interrupt);
         }
     }

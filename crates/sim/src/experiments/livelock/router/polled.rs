@@ -18,8 +18,8 @@ use softtimers_core::poll::{
     Policy, Quota, Rounds, SourceConfig, SourceId, SourceStats,
 };
 
-use super::config::{Config, Consumer, Kernel};
-use super::router::{Event, Packet, Router};
+use super::super::config::{Config, Consumer, Kernel};
+use super::{Packet, Router, RouterEvent};
 
 /// The polling thread.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Router {
     /// A packet is in the ring.
     pub(super) fn receive_interrupt(&mut self) {
         if std::mem::take(&mut self.polled.receive_armed) {
-            self.account.interrupts += 1;
+            self.counters.interrupts += 1;
             self.cpu.give(self.tasks.receive, self.costs.interrupt);
         }
     }
@@ -132,7 +132,7 @@ impl Router {
     /// A packet was sent.
     pub(super) fn transmit_interrupt(&mut self) {
         if std::mem::take(&mut self.polled.transmit_armed) {
-            self.account.interrupts += 1;
+            self.counters.interrupts += 1;
             self.cpu.give(self.tasks.transmit, self.costs.transmit_interrupt);
         }
     }
@@ -272,7 +272,7 @@ impl Router {
         }
         *step = Step::Asleep;
         if let Some(time) = next {
-            self.engine.at(time, Event::Look);
+            self.engine.at(time, RouterEvent::Look);
         }
         true
     }
@@ -333,7 +333,7 @@ impl Router {
 
     /// A window of the automatic quota is over; it counts if the ring overflowed in it.
     pub(super) fn window_ends(&mut self) {
-        self.engine.after(WINDOW, Event::Window);
+        self.engine.after(WINDOW, RouterEvent::Window);
         let now = (self.output.counts(self.engine.now()).packets, self.ring.dropped());
         let Polled { rounds, input, output, auto, window, .. } = &mut self.polled;
         let Some(auto) = auto else { return };

@@ -8,24 +8,23 @@
 //!   ACK                                    5     when a read is done: for everything that came by then
 //! ```
 
-use crate::Machine;
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
 /// A host that receives, and what it costs.
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub(crate) struct AckReceiver {
     /// Interrupt and protocol work for each packet.
-    pub protocol: Duration,
+    pub(crate) protocol: Duration,
     /// What the application needs for each packet that it reads.
-    pub read: Duration,
+    pub(crate) read: Duration,
     /// A read acknowledges if so many packets are unacknowledged: 2, or 3 with options.
-    pub every: u64,
+    pub(crate) every: u64,
     /// The application does something else: in each of the first, for the second from its start on.
-    pub away: (Duration, Duration),
+    pub(crate) away: (Duration, Duration),
     /// The delayed-ACK timer goes off at multiples of this.
-    pub delayed_acks: Duration,
+    pub(crate) delayed_acks: Duration,
     pub(crate) state: State,
 }
 
@@ -47,15 +46,15 @@ struct Read {
     done: Timestamp,
 }
 
-impl Receiver {
+impl AckReceiver {
     /// Acknowledges every second packet; the application is never away.
-    pub fn new(protocol: Duration, read: Duration) -> Self {
-        Receiver {
+    pub(crate) fn new(protocol: Duration, read: Duration, delayed_acks: Duration) -> Self {
+        AckReceiver {
             protocol,
             read,
             every: 2,
             away: (Duration::from_secs(1), Duration::ZERO),
-            delayed_acks: Machine::PAPERS.path.delayed_acks,
+            delayed_acks,
             state: State {
                 unread: 0,
                 unacknowledged: 0,
@@ -67,7 +66,7 @@ impl Receiver {
     }
 
     /// A packet has come.
-    pub fn packet(&mut self, now: Timestamp) {
+    pub(crate) fn packet(&mut self, now: Timestamp) {
         self.state.interrupts_until = self.state.interrupts_until.max(now) + self.protocol;
         if let Some(read) =
             self.state.reading.as_mut().filter(|read| read.begin < self.state.interrupts_until)
@@ -85,14 +84,14 @@ impl Receiver {
     }
 
     /// When it acts next, if no packet comes.
-    pub fn poll_at(&self) -> Option<Timestamp> {
+    pub(crate) fn poll_at(&self) -> Option<Timestamp> {
         let read = self.state.reading.map(|read| read.done);
         let timer = (self.state.unacknowledged > 0).then_some(self.state.delayed_ack);
         read.into_iter().chain(timer).min()
     }
 
     /// The time has come; returns how many packets the ACK acknowledges, if it sends one.
-    pub fn act(&mut self, now: Timestamp) -> Option<u64> {
+    pub(crate) fn act(&mut self, now: Timestamp) -> Option<u64> {
         let mut least = 1;
         if let Some(read) = self.state.reading.filter(|read| read.done <= now) {
             self.state.unread -= read.packets;
@@ -120,9 +119,12 @@ fn start_of(now: Timestamp, period: Duration) -> Timestamp {
 }
 
 /// The ACKs for packets that come whatever is acknowledged: when, and for how many.
-pub fn acks(mut receiver: Receiver, arrivals: impl IntoIterator<Item = Timestamp>) -> Vec<(Timestamp, u64)> {
+pub(crate) fn acks(
+    mut receiver: AckReceiver,
+    arrivals: impl IntoIterator<Item = Timestamp>,
+) -> Vec<(Timestamp, u64)> {
     let mut acks = Vec::new();
-    let mut act_until = |receiver: &mut Receiver, end: Timestamp| {
+    let mut act_until = |receiver: &mut AckReceiver, end: Timestamp| {
         while let Some(at) = receiver.poll_at().filter(|&at| at < end) {
             acks.extend(receiver.act(at).map(|packets| (at, packets)));
         }

@@ -1,0 +1,3 @@
+//! One folder for each command: what is typed (`args`), what it does (`run`), what it reports (`show`).
+
+pub mod sim;
