@@ -16,9 +16,9 @@ pub struct Experiment {
     pub about: &'static str,
     /// A paragraph of help: the model.
     pub details: &'static str,
-    /// What can be set, with the paper's values.
+    /// The parameters, with the paper's values as defaults.
     pub parameters: &'static [Parameter],
-    /// What is found: the paper's columns.
+    /// The columns of the table: the paper's.
     pub columns: &'static [Column],
     /// The sweep that makes the paper's table: parameters, each with the values it takes.
     pub sweep: &'static [(&'static str, &'static str)],

@@ -19,7 +19,7 @@ use super::HEAD;
 #[derive(Debug, Default)]
 pub struct Merge {
     header: String,
-    /// Of the sweep, and how many points it has.
+    /// The fingerprint of the sweep, and how many points it has.
     sweep: Option<(String, usize)>,
     /// The lines of each point, and the file that they are from.
     points: BTreeMap<usize, (usize, String)>,
@@ -30,7 +30,7 @@ impl Merge {
     /// Adds the text of a file.
     ///
     /// # Errors
-    /// The line that is wrong, of another sweep, or there already.
+    /// Names the line that is wrong, of another sweep, or there already.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), MergeError> {
         let wrong =
             |line: usize, what: &dyn fmt::Display| MergeError(format!("file '{file}', line {line}: {what}"));
@@ -67,7 +67,7 @@ impl Merge {
     /// Returns all lines, in the order of the points.
     ///
     /// # Errors
-    /// How many points are missing, and the first of them.
+    /// Says how many points are missing, and the first of them.
     pub fn finish(self) -> Result<String, MergeError> {
         let points = self.sweep.map_or(0, |(_, points)| points);
         // A file may claim any number of points: only those that are there are walked.
@@ -82,7 +82,7 @@ impl Merge {
     }
 }
 
-/// Which sweep, which point, of how many.
+/// The sweep of a line, its point, and of how many.
 fn parsed(line: &str) -> Option<(&str, usize, usize)> {
     let mut fields = line.splitn(3, ',');
     let (sweep, point) = (fields.next()?, fields.next()?);

@@ -25,9 +25,9 @@ pub(crate) use self_similar::{SelfSimilar, SelfSimilarConfig};
 /// One packet. A source of packets is an iterator of these, in order of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Arrival {
-    /// When its last bit is there.
+    /// The time of its last bit.
     pub(crate) at: Timestamp,
-    /// How long it is.
+    /// The length of the packet.
     pub(crate) bytes: u32,
 }
 

@@ -48,7 +48,7 @@ impl<P> Ring<P> {
         self.packets.pop_front()
     }
 
-    /// How many wait.
+    /// The number that waits.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.packets.len() as u32
@@ -60,12 +60,12 @@ impl<P> Ring<P> {
         self.packets.is_empty()
     }
 
-    /// How many there was room for.
+    /// The number that there was room for.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// How many there was none for.
+    /// The number that there was no room for.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -74,7 +74,7 @@ impl<P> Ring<P> {
 /// The sending side of an interface, with the kernel's queue before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmitter<P> {
-    /// What waits for descriptors.
+    /// The packets that wait for descriptors.
     pub(crate) queue: Ring<P>,
     descriptors: u32,
     wire: Duration,
@@ -89,7 +89,7 @@ pub(crate) struct Transmitter<P> {
     starved_since: Option<Timestamp>,
 }
 
-/// What a transmitter has done.
+/// Counts of a transmitter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Transmitted {
     /// Packets that left.
@@ -137,7 +137,7 @@ impl<P> Transmitter<P> {
         (packet, (!self.loaded.is_empty()).then(|| now + self.wire))
     }
 
-    /// How many descriptors can be reclaimed.
+    /// The number of descriptors that can be reclaimed.
     #[inline]
     pub(crate) fn reclaimable(&self) -> u32 {
         self.sent
@@ -157,7 +157,7 @@ impl<P> Transmitter<P> {
         begins
     }
 
-    /// What it has done up to `now`.
+    /// Its counts up to `now`.
     pub(crate) fn counts(&self, now: Timestamp) -> Transmitted {
         let stretch = self.starved_since.map_or(Duration::ZERO, |since| starvation(since, now));
         Transmitted { starved: self.counts.starved + stretch, ..self.counts }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// What is going to happen, and the time now.
+/// The pending events and the current simulated time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,18 +46,18 @@ pub struct Engine<E> {
 }
 
 impl<E> Engine<E> {
-    /// Nothing pending, at the epoch.
+    /// Creates an engine at time zero with nothing pending.
     pub fn new() -> Self {
         Engine { pending: BinaryHeap::with_capacity(64), now: Timestamp::ZERO, scheduled: 0, handled: 0 }
     }
 
-    /// The time of the event that was handed out last, or of the end.
+    /// Returns the time of the event that was handed out last, or the end that was reached.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// `event` happens at `time`; now, if that has passed. It comes after all that was scheduled for then before.
+    /// Schedules `event` at `time`, or now if that has passed, after everything that was scheduled for then before.
     #[inline]
     pub fn at(&mut self, time: Timestamp, event: E) {
         let time = time.max(self.now).as_nanos();
@@ -65,14 +65,14 @@ impl<E> Engine<E> {
         self.scheduled += 1;
     }
 
-    /// `event` happens when `delay` has passed.
+    /// Schedules `event` when `delay` has passed.
     #[inline]
     pub fn after(&mut self, delay: Duration, event: E) {
         self.at(self.now + delay, event);
     }
 
-    /// The next event up to `end`, that included; the time moves to it. `None`: there is none, and the time moves
-    /// to `end`.
+    /// Returns the next event up to and including `end`, and moves the time to it. If there is none the time moves to
+    /// `end`.
     #[inline]
     pub fn next(&mut self, end: Timestamp) -> Option<E> {
         if self.pending.peek().is_none_or(|first| first.time > end.as_nanos()) {
@@ -85,12 +85,12 @@ impl<E> Engine<E> {
         Some(first.event)
     }
 
-    /// How many events were handed out.
+    /// Returns the number of events handed out.
     pub fn handled(&self) -> u64 {
         self.handled
     }
 
-    /// How many are pending.
+    /// Returns the number of events pending.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }

@@ -23,7 +23,7 @@ use super::watch::Steps;
 pub(crate) enum States {
     /// There are none: the program sleeps, or computes and never calls the kernel.
     None,
-    /// Those of the paper's busy web server, with their own mean and the one that is wanted.
+    /// The states of the paper's busy web server, with their own mean and the one that is wanted.
     Model(WebServer, Duration, Duration),
     /// As recorded, from the beginning again at the end.
     Recorded(Vec<Duration>, usize),
@@ -62,7 +62,7 @@ impl Iterator for States {
     }
 }
 
-/// What is behind the trigger states.
+/// The hardware behind the trigger states.
 #[derive(Clone, Debug)]
 pub(crate) enum Hardware {
     /// A one-shot, set only when it must be: see [`Alarm`].
@@ -84,7 +84,7 @@ pub(crate) struct Host<E> {
     counts: Counts,
 }
 
-/// What a [`Host`] did.
+/// Counts of what a [`Host`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counts {
     /// Trigger states that it passed.
@@ -103,7 +103,7 @@ impl<E> Host<E> {
         Host { timers, states, hardware, clock: ManualClock::default(), counts: Counts::default() }
     }
 
-    /// What it has done so far.
+    /// Counts of what was done so far.
     pub(crate) fn counts(&self) -> Counts {
         self.counts
     }

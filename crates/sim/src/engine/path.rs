@@ -21,7 +21,7 @@ use ack_receiver::AckReceiver;
 
 use super::watch::Steps;
 
-/// What the sender does with what an ACK releases.
+/// How the sender answers what an ACK releases.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     /// It sends all of it at once.
@@ -38,21 +38,21 @@ pub(crate) enum Answer {
 /// A sender whose window stays as it is, and the way to its receiver.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
-    /// What the sender does with what an ACK releases.
+    /// The sender's answer to what an ACK releases.
     pub(crate) answer: Answer,
     /// Packets that may be in flight.
     pub(crate) window: u64,
-    /// What a packet takes on the sender's own link.
+    /// The time a packet takes on the sender's own link.
     pub(crate) access_link: Duration,
-    /// What a packet takes on the slow link.
+    /// The time a packet takes on the slow link.
     pub(crate) link: Duration,
     /// Each way.
     pub(crate) delay: Duration,
-    /// Who acknowledges.
+    /// The host that acknowledges.
     pub(crate) receiver: AckReceiver,
 }
 
-/// What became of it.
+/// Counts of a run over a path.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct PathStats {
     /// Packets acknowledged.
@@ -61,7 +61,7 @@ pub(crate) struct PathStats {
     pub(crate) longest_queue: u64,
     /// ACKs that came.
     pub(crate) acks: u64,
-    /// Those for more than three packets.
+    /// ACKs for more than three packets.
     pub(crate) big_acks: u64,
 }
 
@@ -86,7 +86,7 @@ impl Path {
 
 struct Run {
     path: Path,
-    /// Of the window, what slow start has opened.
+    /// The part of the window that slow start has opened.
     opened: u64,
     in_flight: u64,
     /// The departures with which it begins.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-/// What interrupts what: higher levels lower ones.
+/// A priority: tasks of a higher level interrupt those of a lower one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Level(pub u8);
 
@@ -27,15 +27,15 @@ pub(crate) struct Level(pub u8);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct TaskId(u32);
 
-/// How a task runs.
+/// The costs and the level of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskConfig {
     /// Its level.
     pub(crate) level: Level,
-    /// What it costs to begin after it had nothing to do, if another thread or nobody ran since; zero for an interrupt,
+    /// The cost of beginning after it had nothing to do, if another thread or nobody ran since; zero for an interrupt,
     /// whose entry is part of its work.
     pub(crate) switch: Duration,
-    /// What it costs to go on after it was preempted: the caches are no longer its own.
+    /// The cost of going on after it was preempted: the caches are no longer its own.
     pub(crate) pollution: Duration,
     /// Whether it is a thread, that has others to switch from; an interrupt leaves the thread it interrupts current.
     pub(crate) thread: bool,
@@ -53,11 +53,11 @@ impl TaskConfig {
     }
 }
 
-/// Which piece of work a completion belongs to.
+/// Names the piece of work that a completion belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attempt(u64);
 
-/// What a [`dispatch`](Processor::dispatch) decided.
+/// The outcome of [`dispatch`](Processor::dispatch).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dispatched {
     /// The same task goes on.
@@ -81,7 +81,7 @@ pub(crate) struct Processor {
     /// When the running task got the processor; nanoseconds, as all times below.
     since: u64,
     attempt: u64,
-    /// Whose piece was done last: it goes on before its equals, if it has more.
+    /// The task whose piece was done last: it goes on before its equals, if it has more.
     holder: Option<usize>,
     /// The thread that ran last.
     current: Option<usize>,
@@ -91,7 +91,7 @@ pub(crate) struct Processor {
 #[derive(Clone, Debug)]
 struct Task {
     config: TaskConfig,
-    /// What is left of its piece of work.
+    /// The rest of its piece of work.
     left: Option<u64>,
     interrupted: bool,
     spent: u64,
@@ -193,7 +193,7 @@ impl Processor {
         Duration::from_nanos(self.tasks[task.0 as usize].spent)
     }
 
-    /// What it spent on its own work, up to now.
+    /// Processor time spent on its own work, up to now.
     pub(crate) fn worked(&self, task: TaskId, now: Timestamp) -> Duration {
         let running = self.running == Some(task.0 as usize);
         let underway = if running { now.as_nanos().saturating_sub(self.since) } else { 0 };

@@ -30,7 +30,7 @@ use super::arrivals::Arrival;
 pub(crate) use stats::ReceiveStats;
 pub(crate) use timing::Timing;
 
-/// What happens, in the letters of the paper.
+/// An event of the log, in the letters of the paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ReceiverEvent {
     /// A: a packet arrives.

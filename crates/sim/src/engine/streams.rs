@@ -5,7 +5,7 @@
 
 use softtimers_core::Random;
 
-/// The generators of a run.
+/// The random number generators of a run, by name.
 ///
 /// ```
 /// use softtimers_sim::Streams;
@@ -21,17 +21,17 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// Those of a seed.
+    /// Creates the generators of a seed.
     pub const fn new(seed: u64) -> Self {
         Streams { seed }
     }
 
-    /// The one of this name, at its beginning.
+    /// Returns the generator of this name, at its beginning.
     pub fn of(self, name: &str) -> Random {
         Random::stream(self.seed, digest(name.as_bytes()))
     }
 
-    /// The seed.
+    /// Returns the seed.
     pub const fn seed(self) -> u64 {
         self.seed
     }

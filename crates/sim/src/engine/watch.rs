@@ -1,4 +1,4 @@
-//! Whoever waits for a sweep, and what it is told: [`Watch`] for all of it, [`Steps`] within a point.
+//! Progress of a sweep and its end before time: [`Watch`] for all of it, [`Steps`] within a point.
 //!
 //! A point may take hours. It says how far it is and is told when nobody wants it any more; then it ends wherever it
 //! stands, and what it returns is thrown away:
@@ -11,7 +11,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How far a sweep is, and whether it is wanted: for the threads that run it and those that wait for it.
+/// Progress of a sweep and whether it is still wanted, shared by the threads that run it and those that wait for it.
 #[derive(Debug, Default)]
 pub struct Watch {
     done: AtomicU64,
@@ -19,22 +19,22 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Nothing is done, and all of it is wanted.
+    /// Creates a watch with nothing done and everything wanted.
     pub const fn new() -> Self {
         Watch { done: AtomicU64::new(0), stop: AtomicBool::new(false) }
     }
 
-    /// Thousandths of points that are done.
+    /// Returns how much is done, in thousandths of a point.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// No point is wanted any more: those that run are given up, and those that are finished stay.
+    /// Gives up the points that run; those that are finished stay.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was stopped.
+    /// Returns whether the sweep was stopped.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -45,7 +45,7 @@ impl Watch {
     }
 }
 
-/// What an experiment asks while a point runs.
+/// Lets a run report its progress, and tells it whether to go on.
 ///
 /// ```
 /// use softtimers_sim::Steps;
@@ -62,7 +62,7 @@ pub struct Steps<'a> {
 }
 
 impl Steps<'static> {
-    /// Of a point that nobody watches, and nobody stops.
+    /// Creates one for a run that nobody watches or stops.
     pub fn unwatched() -> Self {
         static NOBODY: Watch = Watch::new();
         NOBODY.steps()
@@ -70,8 +70,8 @@ impl Steps<'static> {
 }
 
 impl Steps<'_> {
-    /// `done` of `all` is done, never less than the last time; whether to go on. If not, whatever is returned will be
-    /// thrown away.
+    /// Reports that `done` of `all` is done, never less than the last time, and returns whether to go on. If not, whatever
+    /// the run returns is thrown away.
     ///
     /// # Cost
     /// A relaxed load and a division.
@@ -82,7 +82,7 @@ impl Steps<'_> {
         self.is_wanted()
     }
 
-    /// Whether to go on, from where it is not known how much is done.
+    /// Returns whether to go on, where it is not known how much is done.
     ///
     /// # Cost
     /// A relaxed load.

@@ -25,7 +25,7 @@ pub use delta_list::{Callout, DeltaList};
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams};
 use machine::CalloutMachine;
 
-/// What a set and a cancel cost by the number of timers, in the old list and on a wheel.
+/// The cost of a set and a cancel by the number of timers, in the old list and on a wheel.
 pub(crate) static CALLOUT: Experiment = Experiment {
     name: "callout",
     about: "To set and cancel a timer while others are outstanding (Costello, Varghese 1998, Tables I and II)",
@@ -148,7 +148,7 @@ fn check(parameters: &Parameters) -> Result<(), RunError> {
     }
 }
 
-/// Those that are outstanding all the time, with the kernel's own.
+/// The timers that are outstanding all the time, with the kernel's own.
 fn timers(parameters: &Parameters) -> u64 {
     parameters.count("outstanding") + parameters.count("kernel-timers")
 }

@@ -105,7 +105,7 @@ const SET: Need =
 const PAPERS: crate::constants::Deadline = crate::constants::Machine::PAPERS.deadline;
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_millis(1);
 
-/// What the text says of Table XIII, whose body is lost: deadline in microseconds, the share of events that
+/// Figures of the text for Table XIII, whose body is lost: deadline in microseconds, the share of events that
 /// expire, the overhead.
 const PAPER: [(u64, Option<f64>, f64); 3] = [(10, Some(0.263), 0.046), (20, None, 0.021), (50, None, 0.013)];
 

@@ -107,16 +107,16 @@ fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, R
     ]])
 }
 
-/// What sleeps from frame to frame.
+/// The player, which sleeps from frame to frame.
 #[derive(Debug)]
 struct Player {
     rate: Rate,
     work: Duration,
     /// The next frame.
     next: u64,
-    /// Of the film.
+    /// The frames of the film.
     frames: u64,
-    /// Of the frames shown, in nanoseconds.
+    /// The lateness of the frames shown, in nanoseconds.
     lateness: Histogram,
 }
 
@@ -152,7 +152,7 @@ impl Player {
     }
 }
 
-/// What the player asks its kernel for.
+/// A sleep that the player asks its kernel for.
 #[derive(Clone, Copy, Debug)]
 struct Sleep {
     from: Timestamp,

@@ -70,7 +70,7 @@ const TIME: RangeInclusive<Duration> = Duration::from_nanos(1_000)..=Duration::f
 const SHARE: RangeInclusive<f64> = 0.0..=1.0;
 const TIMES: RangeInclusive<f64> = 1.0..=1_000.0;
 
-/// How long phases take on one node.
+/// The lengths of phases on one node, as a distribution.
 ///
 /// ```
 /// use softtimers_sim::noise::{Phases, undelayed};
@@ -89,7 +89,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// Of lengths in nanoseconds and how often each was seen; `None` if there are none.
+    /// Creates the distribution from lengths in nanoseconds and how often each was seen; `None` if there are none.
     pub fn new(seen: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
         let mut counts = BTreeMap::<u64, u64>::new();
         for (length, times) in seen.into_iter().filter(|&(_, times)| times > 0) {
@@ -105,36 +105,35 @@ impl Phases {
         (!lengths.is_empty()).then_some(Phases { lengths })
     }
 
-    /// Of a histogram of nanoseconds.
+    /// Creates it from a histogram of nanoseconds.
     pub fn of_histogram(histogram: &Histogram) -> Option<Self> {
         Phases::new(histogram.iter())
     }
 
-    /// Of the times at which each phase ended.
+    /// Creates it from the times at which each phase ended.
     pub fn of_stamps(stamps: &Trace) -> Option<Self> {
         let ends = || stamps.iter().map(|(end, _)| end.as_nanos() as u64);
         Phases::new(ends().skip(1).zip(ends()).map(|(end, begin)| (end - begin, 1)))
     }
 
-    /// The share that take longer than this.
+    /// Returns the share of phases that take longer than `nanos`.
     pub fn share_above(&self, nanos: u64) -> f64 {
         let at_most = self.lengths.partition_point(|&(length, _)| length <= nanos);
         let below = at_most.checked_sub(1).map_or(0, |last| self.lengths[last].1);
         (self.total() - below) as f64 / self.total() as f64
     }
 
-    /// The median, in nanoseconds.
+    /// Returns the median, in nanoseconds.
     pub fn median(&self) -> u64 {
         self.at(self.total().div_ceil(2) - 1)
     }
 
-    /// One at random, in nanoseconds.
+    /// Draws one length at random, in nanoseconds.
     pub fn draw(&self, random: &mut Random) -> u64 {
         self.at(random.below(self.total()))
     }
 
-    /// The longest of the phases of `nodes` nodes, drawn `count` times; held up is what is longer than `threshold`
-    /// nanoseconds.
+    /// Draws the longest phase of `nodes` nodes `count` times; a phase longer than `threshold` nanoseconds is held up.
     ///
     /// # Cost
     /// `nodes` times `count` drawings of some 20 ns each.
@@ -163,8 +162,8 @@ impl Phases {
         Longest { mean: sum as f64 / drawn, undelayed: none as f64 / drawn }
     }
 
-    /// The mean of the longest of so many, in nanoseconds: each length, by how likely it is that none is longer and not
-    /// all are shorter.
+    /// Returns the mean of the longest phase of `nodes` nodes, in nanoseconds: each length, by how likely it is that none
+    /// is longer and not all are shorter.
     pub fn expected_longest(&self, nodes: u64) -> f64 {
         let mut before = 0.0;
         let mut sum = 0.0;
@@ -186,7 +185,7 @@ impl Phases {
     }
 }
 
-/// What was drawn for a job: see [`Phases::draw_longest`].
+/// The result of [`Phases::draw_longest`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Longest {
     /// The mean of each phase's longest node, in nanoseconds.
@@ -195,12 +194,12 @@ pub struct Longest {
     pub undelayed: f64,
 }
 
-/// (1 − p)ⁿ: the share of phases that are held up on none of so many nodes.
+/// Returns (1 − p)ⁿ: the share of phases that are held up on none of n nodes.
 pub fn undelayed(p: f64, nodes: u64) -> f64 {
     power(1.0 - p, nodes)
 }
 
-/// The most that p may be for the job to notice little: an order of magnitude below 1/n (§2.2).
+/// Returns the largest p that a job of n nodes hardly notices: an order of magnitude below 1/n (§2.2).
 ///
 /// ```
 /// assert_eq!(softtimers_sim::noise::wanted(100), 0.001);

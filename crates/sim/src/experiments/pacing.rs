@@ -102,7 +102,7 @@ const COLUMNS: &[Column] = &[
     Column::share("lost", "share of interrupts lost"),
 ];
 
-/// What the text says of Tables VIII and IX, whose bodies are lost: target and burst interval in microseconds (none of
+/// Figures of the text for Tables VIII and IX, whose bodies are lost: target and burst interval in microseconds (none of
 /// the hardware timer), mean gap.
 const PAPER: [(u64, Option<u64>, f64); 7] = [
     (40, Some(12), 40.0),
@@ -193,7 +193,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
     ]])
 }
 
-/// What became of all flows.
+/// The packets of all flows.
 #[derive(Debug)]
 struct PacingStats {
     flows: Vec<Flow>,

@@ -28,7 +28,7 @@ use crate::engine::receiver::{ReceiveStats, Receiver, Timing};
 use crate::experiment::ALWAYS;
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
 
-/// What polls gain over interrupts, by the packets wanted in each.
+/// The gain of polls over interrupts, by the packets wanted in each.
 pub(crate) static POLLING: Experiment = Experiment {
     name: "polling",
     about: "A saturated server that polls on soft timers, by the aggregation quota (soft timers, section 5.8)",
@@ -93,7 +93,7 @@ struct Server {
     request: Duration,
     /// Packets that are received and transmissions that are completed for each.
     packets: u64,
-    /// What an interrupt makes the server lose that its handler did not take (§5.1).
+    /// Time that an interrupt costs the server beside its handler (§5.1).
     pollution: Duration,
 }
 

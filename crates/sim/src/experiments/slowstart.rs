@@ -60,7 +60,7 @@ pub(crate) static SLOWSTART: Experiment = Experiment {
     run,
 };
 
-/// What a packet takes on the slow link.
+/// The time a packet takes on the slow link.
 fn link(parameters: &Parameters) -> Result<Duration, RunError> {
     let link = capacity(parameters)?.interval();
     if link.is_zero() { Err(RunError::new("mbit: a packet takes a nanosecond at least")) } else { Ok(link) }

@@ -25,13 +25,13 @@ use crate::engine::Streams;
 /// Traffic to one host, by its statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lan {
-    /// How many packets: at least two.
+    /// The number of packets, at least two.
     pub(crate) packets: u32,
     /// From the first packet to the last.
     pub(crate) duration: Duration,
-    /// How long packets are.
+    /// The lengths of packets.
     pub(crate) lengths: Lengths,
-    /// How they come.
+    /// The bursts in which they come.
     pub(crate) bursts: Bursts,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Lengths {
     pub(crate) mean: u16,
 }
 
-/// How packets come together.
+/// Bursts of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bursts {
     /// Mean packets of a train: at least one.

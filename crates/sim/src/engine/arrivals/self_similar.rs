@@ -24,14 +24,14 @@ use softtimers_core::poll::Factor;
 use super::Arrival;
 use crate::engine::Streams;
 
-/// What such traffic is made of.
+/// The parameters of such traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SelfSimilarConfig {
     /// The mean time between packets of all sources together.
     pub(crate) mean_gap: Duration,
-    /// How long each packet is.
+    /// The length of each packet.
     pub(crate) bytes: u32,
-    /// How many sources: at least one.
+    /// The number of sources, at least one.
     pub(crate) sources: u32,
     /// α of on and off times: above one and at most two; others count as the nearest.
     pub(crate) alpha: Factor,

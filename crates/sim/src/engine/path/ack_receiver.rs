@@ -17,7 +17,7 @@ use softtimers_core::Timestamp;
 pub(crate) struct AckReceiver {
     /// Interrupt and protocol work for each packet.
     pub(crate) protocol: Duration,
-    /// What the application needs for each packet that it reads.
+    /// The time that the application needs for each packet it reads.
     pub(crate) read: Duration,
     /// A read acknowledges if so many packets are unacknowledged: 2, or 3 with options.
     pub(crate) every: u64,

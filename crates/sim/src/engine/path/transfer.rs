@@ -15,7 +15,7 @@ use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
 
 use super::ack_receiver::AckReceiver;
 
-/// How the server sends.
+/// The sender's rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Sender {
     /// In a window that grows.
@@ -29,11 +29,11 @@ pub(crate) enum Sender {
 /// One answer over a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
-    /// How it is sent.
+    /// The sender's rule.
     pub(crate) sender: Sender,
-    /// How long it is.
+    /// The length in packets.
     pub(crate) packets: u64,
-    /// What a packet takes on the slow link.
+    /// The time a packet takes on the slow link.
     pub(crate) link: Duration,
     /// Each way.
     pub(crate) delay: Duration,
@@ -65,7 +65,7 @@ impl Transfer {
 
 struct Run {
     transfer: Transfer,
-    /// Of a paced sender, and when its next packet is due.
+    /// The clock of a paced sender, and when its next packet is due.
     clock: Option<(RateClock, Timestamp)>,
     /// The packet whose ACK says that the path has carried the present rate.
     proof: u64,

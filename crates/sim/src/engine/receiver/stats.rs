@@ -25,11 +25,11 @@ pub(crate) struct ReceiveStats {
     pub(crate) longest_delay: Duration,
     /// All looks and changes.
     busy: u128,
-    /// Of changes alone, which are part of it.
+    /// The time of changes alone, which is part of that.
     switching: u128,
-    /// Of all packets, in nanoseconds.
+    /// The sum over all packets, in nanoseconds.
     delay: u128,
-    /// Of those that a poll took.
+    /// The sum over those that a poll took.
     polled_delay: u128,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use softtimers_core::{Config, Random, Slack, SoftTimers, TimerId, Timestamp, TriggerState, WebServer};
 
-/// What makes polls happen.
+/// How polls come about.
 ///
 /// ```text
 ///   wanted        |              |
@@ -71,7 +71,7 @@ impl Timing {
         }
     }
 
-    /// How often it passes from `from` to `to`, on average.
+    /// The mean number of passages from `from` to `to`.
     pub(super) fn passed(&self, from: Timestamp, to: Timestamp) -> u64 {
         match self {
             Timing::Passing(passing) => {

@@ -24,12 +24,12 @@ struct Entry {
 }
 
 impl DeltaList {
-    /// Entries passed by in all walks so far.
+    /// Returns the number of entries passed by in all walks so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// Sets a callout so many ticks ahead, at least one, behind those of the same tick.
+    /// Sets a callout `ticks` ahead, at least one, behind those of the same tick.
     ///
     /// # Cost
     /// O(n): all before it are passed by.
@@ -49,7 +49,7 @@ impl DeltaList {
         *self.link(before) = Some(index);
     }
 
-    /// Cancels a callout: whether it was outstanding. The list knows no handles.
+    /// Cancels a callout and returns whether it was outstanding. The list knows no handles.
     ///
     /// # Cost
     /// O(n): all before it are passed by, and all there are if there is none.
@@ -71,8 +71,8 @@ impl DeltaList {
         false
     }
 
-    /// The clock interrupt alone, without running what is due: all leading entries that are due or overdue
-    /// and the first one that is not lose a tick. How many of them were overdue, or became so.
+    /// Takes a clock interrupt, without running what is due: all leading entries that are due or overdue and the first one
+    /// that is not lose a tick. Returns how many of them were overdue, or became so.
     pub fn hardclock(&mut self) -> u64 {
         let (mut at, mut overdue) = (self.first, 0);
         while let Some(index) = at {
@@ -87,12 +87,12 @@ impl DeltaList {
         overdue
     }
 
-    /// Whether softclock is wanted: the first callout is due.
+    /// Returns whether softclock is wanted: the first callout is due.
     pub fn is_due(&self) -> bool {
         self.first.is_some_and(|index| self.entries[index].delta <= 0)
     }
 
-    /// Takes the next callout that is due out of the list.
+    /// Removes the next callout that is due and returns it.
     pub fn softclock(&mut self) -> Option<Callout> {
         let index = self.first.filter(|&index| self.entries[index].delta <= 0)?;
         let Entry { callout, next, .. } = self.entries[index];

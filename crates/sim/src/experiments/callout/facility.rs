@@ -34,7 +34,7 @@ enum Structure {
     Handles(Callouts<Callout>),
 }
 
-/// What finds a callout again.
+/// The name by which a callout is found again.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Name {
     Call(Callout),
@@ -142,7 +142,7 @@ impl Facility {
     }
 }
 
-/// Of a step that brings four chunks of 13 timers nearer.
+/// The price of a step that brings four chunks of 13 timers nearer.
 fn step(of: &Prices) -> u64 {
     of.wheel_traversed * 4 * 13
 }

@@ -27,11 +27,11 @@ pub(super) struct CalloutMachine {
     pub(super) found: CalloutStats,
 }
 
-/// What came of it.
+/// The sums of a run.
 #[derive(Debug, Default)]
 pub(super) struct CalloutStats {
     pub(super) busy: u64,
-    /// Of that, hardclock and softclock.
+    /// The part of it for hardclock and softclock.
     pub(super) clock: u64,
     pub(super) longest: u64,
     pub(super) ticks: u64,

@@ -7,7 +7,7 @@
 #[derive(Debug)]
 pub(super) struct Occupancy {
     buckets: Vec<u32>,
-    /// Of each timer that ever was, its tick.
+    /// The tick of each timer that ever was.
     due: Vec<u64>,
     outstanding: u64,
     looks: u64,
@@ -15,7 +15,7 @@ pub(super) struct Occupancy {
 }
 
 impl Occupancy {
-    /// Of a power of two of buckets.
+    /// A wheel of a power of two of buckets.
     pub(super) fn new(buckets: u64) -> Self {
         let buckets = vec![0; buckets as usize];
         Occupancy { buckets, due: vec![], outstanding: 0, looks: 0, longest: 0 }

@@ -20,7 +20,7 @@ use crate::{Steps, Streams};
 /// microseconds), and HIP's interrupts, polls and unsuccessful polls.
 pub(crate) type Figures = [f64; 7];
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Fit {
     /// The traffic.
@@ -82,7 +82,7 @@ pub(crate) fn figures(
     Ok([overheads[0], overheads[1], delays[0], delays[1], interrupts, polls, unsuccessful])
 }
 
-/// How far the means of a few drawings are from the paper's figures; infinitely, if one of them is not possible.
+/// The distance of the means of a few drawings from the paper's figures; infinite, if one of them is not possible.
 pub(crate) fn error_of(of: &HipTraces, row: &PaperTrace, bursts: Bursts, config: HipConfig) -> f64 {
     let mut means = Figures::default();
     for seed in 0..SEEDS {

@@ -43,7 +43,7 @@ pub(crate) struct Table3 {
 }
 
 impl Table3 {
-    /// What HIP's overhead is by the counts beside it: interrupts, polls, bytes, and two changes of mode for each ten
+    /// HIP's overhead by the counts beside it: interrupts, polls, bytes, and two changes of mode for each ten
     /// polls in vain at most. For T-Med-1 the printed 2.6 is below the 2.8 that its counts take before any change.
     pub(crate) fn consistent_overhead(&self, packets: u32, bytes: u16) -> f64 {
         let looks = f64::from(self.interrupts) * 5.0 + f64::from(self.polls) * 0.5;

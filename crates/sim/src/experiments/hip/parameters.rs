@@ -173,10 +173,10 @@ const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_
 /// The same, or nothing.
 const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
 
-/// Of the text: section 3's, section 6's.
+/// The readings of the text: section 3's, section 6's.
 pub(super) const READINGS: &[&str] = &["counter", "event"];
 
-/// What [`sources`](super::source::sources) knows.
+/// The packets that [`sources`](super::source::sources) knows.
 const SOURCES: &[&str] = &[
     "table-1",
     "t-high-1",

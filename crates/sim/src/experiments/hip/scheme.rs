@@ -82,24 +82,24 @@ impl Scheme {
     }
 }
 
-/// What the schemes need to be told.
+/// The settings of all schemes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Settings {
-    /// Of HIP.
+    /// The parameters of HIP.
     pub(crate) hip: HipConfig,
     /// The shortest period of HIP on soft timers.
     pub(crate) soft_shortest: Duration,
     /// When a period takes effect there: a soft event can be moved at any time, where the clock's counter runs out first.
     pub(crate) soft_reading: Reading,
-    /// Of looking.
+    /// The costs of looking.
     pub(crate) costs: Costs,
-    /// Of constant polling and of clocked interrupts.
+    /// The period of constant polling and of clocked interrupts.
     pub(crate) period: Duration,
-    /// How long the watchdog lets a packet wait, and how far its polls are apart on average.
+    /// The longest time that the watchdog lets a packet wait.
     pub(crate) watchdog: Duration,
-    /// See `watchdog`.
+    /// The mean time between the watchdog's polls.
     pub(crate) passing: Duration,
-    /// How long a spinning receiver polls after a packet.
+    /// The time that a spinning receiver polls after a packet.
     pub(crate) spin: Duration,
     /// Packets wanted in each poll by [`Scheme::DelayBound`].
     pub(crate) quota: u32,

@@ -13,7 +13,7 @@ use crate::{Parameters, RunError, Streams};
 pub(super) struct Source {
     pub(super) name: &'static str,
     packets: Vec<Arrival>,
-    /// What the paper says of them.
+    /// The paper's row for them.
     pub(super) paper: Option<&'static PaperTrace>,
 }
 

@@ -101,7 +101,7 @@ fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>,
 /// §4.3: first latencies by burst.
 const PAPER: [(u32, f64); 4] = [(1, 1_230.0), (2, 1_540.0), (4, 2_020.0), (16, 5_030.0)];
 
-/// What the text's figures pin down; the rest of the machine is nothing.
+/// The costs that the text's figures pin down; the rest of the machine is nothing.
 fn ultrix(of: &Burst) -> Costs {
     Costs {
         interrupt: of.interrupt,

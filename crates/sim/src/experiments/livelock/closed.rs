@@ -19,7 +19,7 @@ use std::time::Duration;
 use super::config::{Config, Consumer, TransmitPriority};
 use super::costs::Costs;
 
-/// What a kernel comes to.
+/// The closed form of a kernel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Closed {
     /// Seconds for a packet that is dropped behind it; none for a kernel that drops in the interface only.
@@ -29,7 +29,7 @@ pub(crate) struct Closed {
 }
 
 impl Closed {
-    /// Of a configuration, whose interrupts are taken one for each packet where they are taken at all.
+    /// The closed form of a configuration; interrupts are one for each packet where there are any.
     pub(crate) fn of(config: &Config) -> Self {
         let costs = config.costs();
         let ticks = 1.0 - costs.tick.as_secs_f64() / config.machine.ticks.as_secs_f64();
@@ -66,7 +66,7 @@ impl Closed {
         self.before.map(|before| 1.0 / before)
     }
 
-    /// What comes through of so many packets a second.
+    /// The output at an input of `rate` packets a second.
     pub(crate) fn output(&self, rate: f64) -> f64 {
         if rate <= self.loss_free() {
             return rate;

@@ -44,7 +44,7 @@ impl Kernel {
     }
 }
 
-/// What becomes of a packet.
+/// The destination of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Consumer {
     /// The kernel forwards it.
@@ -55,7 +55,7 @@ pub(crate) enum Consumer {
     Monitor,
 }
 
-/// Of a transmit interrupt, as compared with the receive interrupt (§4.4).
+/// The priority of the transmit interrupt, relative to the receive interrupt (§4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TransmitPriority {
     /// The same, and the driver looks for received packets first.
@@ -83,11 +83,11 @@ impl TransmitPriority {
 /// The machine, its kernel and its load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Config {
-    /// What the machine is made of.
+    /// The constants of the machine.
     pub(crate) machine: Livelock,
-    /// Which kernel.
+    /// The kernel.
     pub(crate) kernel: Kernel,
-    /// Who takes the packets.
+    /// The destination of packets.
     pub(crate) consumer: Consumer,
     /// Packets in one turn of the polled kernels.
     pub(crate) quota: Quota,
@@ -97,7 +97,7 @@ pub(crate) struct Config {
     pub(crate) feedback: Option<FeedbackConfig>,
     /// Input is shut by the processor time it takes.
     pub(crate) limit: Option<CpuLimitConfig>,
-    /// Of the clocked kernel.
+    /// The period of the clocked kernel.
     pub(crate) period: Duration,
     /// A process computes without end.
     pub(crate) user: bool,
@@ -109,19 +109,19 @@ pub(crate) struct Config {
     pub(crate) to_completion: bool,
     /// Packets are handed to the transmitter while it is active (§8.2).
     pub(crate) eager: bool,
-    /// Of the costs.
+    /// The share of the costs that each step has.
     pub(crate) percent: u32,
-    /// What a packet costs to be queued for the process, and in it, if that is not screend.
+    /// The cost of queueing a packet for the process, and of the packet in it, if that is not screend.
     pub(crate) process: Option<(Duration, Duration)>,
     /// Packets a second.
     pub(crate) rate: u64,
-    /// How they are spaced.
+    /// The spacing of packets.
     pub(crate) spacing: Spacing,
     /// Room in the interface.
     pub(crate) ring: u32,
     /// Room in the queue to the process.
     pub(crate) queue: u32,
-    /// How long is measured, after the warm-up.
+    /// The time that is measured, after the warm-up.
     pub(crate) duration: Duration,
 }
 
@@ -159,7 +159,7 @@ impl Config {
         Config { machine, ring: machine.ring, queue: machine.process_queue, ..self }
     }
 
-    /// What its steps cost.
+    /// The costs of its steps.
     pub(crate) fn costs(&self) -> Costs {
         let costs = match self.kernel {
             Kernel::Unmodified => Costs::unmodified(&self.machine),

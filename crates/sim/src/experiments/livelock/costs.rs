@@ -27,7 +27,7 @@ pub(crate) struct Costs {
     pub(crate) switch_network: Duration,
     /// Switching to any other.
     pub(crate) switch: Duration,
-    /// What it costs a thread to have been interrupted.
+    /// The cost to a thread of having been interrupted.
     pub(crate) pollution: Duration,
     /// The driver, for each packet received.
     pub(crate) receive: Duration,
@@ -54,7 +54,7 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Those of the kernel that polls.
+    /// The costs of the kernel that polls.
     pub(crate) fn polling(of: &Livelock) -> Self {
         let traced = |micros| traced(of, micros);
         Costs {
@@ -77,7 +77,7 @@ impl Costs {
         }
     }
 
-    /// Those of the same kernel configured to act as an unmodified one.
+    /// The costs of the same kernel configured to act as an unmodified one.
     pub(crate) fn no_polling(of: &Livelock) -> Self {
         let traced = |micros| traced(of, micros);
         Costs {
@@ -97,7 +97,7 @@ impl Costs {
         }
     }
 
-    /// Those of the unmodified kernel, whose code is somewhat shorter.
+    /// The costs of the unmodified kernel, whose code is somewhat shorter.
     pub(crate) fn unmodified(of: &Livelock) -> Self {
         let Costs { queue, process, tick, pollution, .. } = Costs::polling(of);
         Costs { queue, process, tick, pollution, ..Costs::no_polling(of).times(of.unmodified) }

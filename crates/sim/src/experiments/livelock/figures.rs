@@ -67,7 +67,7 @@ fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<R
 pub(crate) struct Point {
     /// The figure's number.
     pub(crate) figure: &'static str,
-    /// What it calls the kernel.
+    /// The figure's name for the kernel.
     pub(crate) series: &'static str,
     /// Packets a second.
     pub(crate) input: f64,

@@ -8,7 +8,7 @@ use softtimers_core::{Random, Timestamp};
 
 use crate::constants::Livelock;
 
-/// How packets are spaced.
+/// The spacing of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Spacing {
     /// All gaps are the same.
@@ -41,11 +41,11 @@ pub(crate) struct Generator {
     at: u64,
     /// In nanoseconds, as all gaps.
     wire: u64,
-    /// Of a mean gap, either way, at most one part in so many.
+    /// A gap is off its mean by at most one part in this many, either way.
     spread: u128,
     /// In units of 2⁻³² ns.
     mean: u128,
-    /// What the last gap had less than a nanosecond.
+    /// The part of the last gap that was below a nanosecond.
     rest: u128,
 }
 

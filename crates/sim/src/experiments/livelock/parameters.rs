@@ -62,7 +62,7 @@ fn polls(parameters: &Parameters) -> bool {
     Kernel::named(parameters.choice("kernel")).polls()
 }
 
-/// What they mean together.
+/// The configuration that parameters ask for.
 pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
     let yes = |name| parameters.is_on(name);
     let kernel = Kernel::named(parameters.choice("kernel"));

@@ -33,7 +33,7 @@ pub(super) use counters::RouterStats;
 /// A packet: when it arrived.
 pub(super) type Packet = Timestamp;
 
-/// What happens.
+/// An event of the router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RouterEvent {
     /// A piece of work is done.
@@ -63,17 +63,17 @@ pub(crate) struct Router {
     pub(super) ring: Ring<Packet>,
     pub(super) output: Transmitter<Packet>,
     pub(super) queue: Ring<Packet>,
-    /// What the process behind that is doing.
+    /// The step of the process behind that.
     process: Option<ProcessStep>,
-    /// Of the kernels that do not poll.
+    /// The state of the kernels that do not poll.
     pub(super) interrupts: Interrupts,
-    /// Of those that do.
+    /// The state of those that do.
     pub(super) polled: Polled,
     pub(super) counters: Counters,
     generator: Generator,
 }
 
-/// Those that compete for the processor.
+/// The tasks that compete for the processor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tasks {
     clock: TaskId,
@@ -310,7 +310,7 @@ impl Router {
         self.cpu.give(self.tasks.process, work);
     }
 
-    /// How many packets the process has in hand.
+    /// The number of packets that the process has in hand.
     pub(super) fn in_process(&self) -> u64 {
         u64::from(matches!(self.process, Some(ProcessStep::Packet(_) | ProcessStep::Output(_))))
     }
@@ -344,7 +344,7 @@ impl Tasks {
     }
 }
 
-/// Of both devices in the paper (SPLIMP).
+/// The level of both devices in the paper (SPLIMP).
 const DEVICE: Level = Level(8);
 /// Before the receive handler goes on: IP, where that does it, and a transmit interrupt of a higher priority.
 const IN_HANDLER: Level = Level(9);

@@ -7,7 +7,7 @@ use softtimers_core::{Histogram, Timestamp};
 
 use super::{Packet, Router};
 
-/// What was counted since the warm-up.
+/// Counts since the warm-up.
 #[derive(Debug)]
 pub(super) struct Counters {
     pub(super) arrived: u64,
@@ -22,7 +22,7 @@ pub(super) struct Counters {
     before: Before,
 }
 
-/// What had been counted when the warm-up was over.
+/// The counts at the end of the warm-up.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     at: Timestamp,
@@ -47,16 +47,16 @@ pub(crate) struct Drops {
     pub(crate) output: u64,
 }
 
-/// What a run found.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RouterStats {
-    /// How long was measured.
+    /// The time that was measured.
     pub(crate) time: Duration,
     /// Packets that arrived.
     pub(crate) arrived: u64,
     /// Packets that left, or that the process has finished.
     pub(crate) delivered: u64,
-    /// Those that did neither.
+    /// Packets that did neither.
     pub(crate) drops: Drops,
     /// From a packet's arrival until then, in nanoseconds.
     pub(crate) latency: Histogram,
@@ -70,7 +70,7 @@ pub(crate) struct RouterStats {
     pub(crate) user: Duration,
     /// Time in which input had come to nothing for 10 ms.
     pub(crate) livelocked: f64,
-    /// What polling did.
+    /// The counts of polling.
     pub(crate) polling: SourceStats,
     /// The quota that was found, if it was looked for.
     pub(crate) quota: Option<u32>,

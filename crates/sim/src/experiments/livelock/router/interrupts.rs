@@ -46,7 +46,7 @@ impl Interrupts {
         Interrupts { receive: None, transmit: None, ipintrq: Ring::new(ifq), network: None }
     }
 
-    /// How many packets are in hand.
+    /// The number of packets in hand.
     pub(super) fn in_hand(&self) -> u64 {
         let network =
             matches!(self.network, Some(Network::Input(_) | Network::Queue(_) | Network::Output(_)));

@@ -45,7 +45,7 @@ enum When {
     Clock(ConstantPeriod),
 }
 
-/// What the thread is doing.
+/// The step that the thread is at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Asleep,
@@ -99,7 +99,7 @@ impl Polled {
         }
     }
 
-    /// What the interface's source has done.
+    /// The counts of the interface's source.
     pub(super) fn stats(&self) -> SourceStats {
         self.rounds.stats(self.input)
     }
@@ -109,7 +109,7 @@ impl Polled {
         self.auto.map(|auto| auto.quota())
     }
 
-    /// How many packets are in hand.
+    /// The number of packets in hand.
     pub(super) fn in_hand(&self) -> u64 {
         u64::from(matches!(self.step, Step::Packet(_, _, _, Stage::Input | Stage::Queue | Stage::Output)))
     }
