@@ -12,3 +12,4 @@ mod show;
 
 pub use args::SimArgs;
 pub(crate) use run::run;
+pub(crate) use show::SimReport;

@@ -20,7 +20,7 @@ use super::source::{SOURCES, Source};
 use crate::failure::{Failure, one_line};
 use crate::file::{self, quoted};
 use crate::output::Report;
-use crate::sim::report::SimReport;
+use crate::commands::sim::SimReport;
 use crate::user::as_caller;
 
 /// What was saved, by source.

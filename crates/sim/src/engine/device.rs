@@ -164,6 +164,7 @@ impl<P> Transmitter<P> {
     }
 
     /// Packets on their way: loaded, or waiting.
+    #[cfg(test)]
     pub(crate) fn pending(&self) -> u64 {
         self.loaded.len() as u64 + u64::from(self.queue.len())
     }

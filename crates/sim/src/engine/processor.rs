@@ -129,6 +129,7 @@ impl Processor {
     }
 
     /// Whether the running task is this one.
+    #[cfg(test)]
     pub(crate) fn is_running(&self, task: TaskId) -> bool {
         self.running == Some(task.0 as usize)
     }
@@ -189,6 +190,7 @@ impl Processor {
     }
 
     /// Processor time of a task until the last time it stopped running, what was paid for switches included.
+    #[cfg(test)]
     pub(crate) fn spent(&self, task: TaskId) -> Duration {
         Duration::from_nanos(self.tasks[task.0 as usize].spent)
     }

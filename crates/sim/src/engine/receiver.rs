@@ -181,7 +181,7 @@ impl<P: Policy, I: Iterator<Item = Arrival>> Receiver<P, I> {
         self.bytes = 0;
         let found = u32::try_from(self.ring.len()).unwrap_or(u32::MAX);
         for arrival in self.ring.drain(..) {
-            self.account.delay(end.saturating_duration_since(arrival), by == By::Poll);
+            self.account.delay(end.saturating_duration_since(arrival));
         }
         self.account.look(end.saturating_duration_since(begin), found, by == By::Poll);
         watch(

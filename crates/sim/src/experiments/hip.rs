@@ -16,6 +16,7 @@
 
 mod fit;
 mod paper;
+mod needs;
 mod parameters;
 mod scheme;
 mod source;

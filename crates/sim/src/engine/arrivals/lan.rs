@@ -130,11 +130,6 @@ impl Lan {
         let idle = idle.ok_or(LanError::TooDense(Duration::from_nanos(taken)))?;
         Ok(assemble(&lengths, &gaps, idle, weights))
     }
-
-    /// The mean gap between packets.
-    pub(crate) fn mean_gap(&self) -> Duration {
-        self.duration / self.packets.saturating_sub(1).max(1)
-    }
 }
 
 /// Shares the silence out among the idle gaps by their weights; sums are rounded, not terms.

@@ -117,22 +117,3 @@ fn start_of(now: Timestamp, period: Duration) -> Timestamp {
     let nanos = now.as_nanos();
     Timestamp::from_nanos(nanos - nanos % period.as_nanos() as u64)
 }
-
-/// The ACKs for packets that come whatever is acknowledged: when, and for how many.
-pub(crate) fn acks(
-    mut receiver: AckReceiver,
-    arrivals: impl IntoIterator<Item = Timestamp>,
-) -> Vec<(Timestamp, u64)> {
-    let mut acks = Vec::new();
-    let mut act_until = |receiver: &mut AckReceiver, end: Timestamp| {
-        while let Some(at) = receiver.poll_at().filter(|&at| at < end) {
-            acks.extend(receiver.act(at).map(|packets| (at, packets)));
-        }
-    };
-    for arrival in arrivals {
-        act_until(&mut receiver, arrival);
-        receiver.packet(arrival);
-    }
-    act_until(&mut receiver, Timestamp::MAX);
-    acks
-}

@@ -1,6 +1,5 @@
 use softtimers_core::AckConfig;
 
-use super::ack_receiver::acks;
 use super::*;
 use crate::constants::Machine;
 
@@ -158,4 +157,23 @@ fn on_a_local_network_pacing_changes_nothing_but_its_own_cost() {
     };
     let (clocked, spread) = (send(Answer::SelfClocked), send(paced()));
     assert!(clocked.abs_diff(spread) * 1_000 <= clocked, "{clocked}, {spread}");
+}
+
+/// The ACKs for packets that come whatever is acknowledged: when, and for how many.
+fn acks(
+    mut receiver: AckReceiver,
+    arrivals: impl IntoIterator<Item = Timestamp>,
+) -> Vec<(Timestamp, u64)> {
+    let mut acks = Vec::new();
+    let mut act_until = |receiver: &mut AckReceiver, end: Timestamp| {
+        while let Some(at) = receiver.poll_at().filter(|&at| at < end) {
+            acks.extend(receiver.act(at).map(|packets| (at, packets)));
+        }
+    };
+    for arrival in arrivals {
+        act_until(&mut receiver, arrival);
+        receiver.packet(arrival);
+    }
+    act_until(&mut receiver, Timestamp::MAX);
+    acks
 }

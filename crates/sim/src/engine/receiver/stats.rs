@@ -25,12 +25,8 @@ pub(crate) struct ReceiveStats {
     pub(crate) longest_delay: Duration,
     /// All looks and changes.
     busy: u128,
-    /// The time of changes alone, which is part of that.
-    switching: u128,
     /// The sum over all packets, in nanoseconds.
     delay: u128,
-    /// The sum over those that a poll took.
-    polled_delay: u128,
 }
 
 impl ReceiveStats {
@@ -41,22 +37,12 @@ impl ReceiveStats {
 
     /// "Avg-Overhead": processor time for each packet, in microseconds.
     pub(crate) fn overhead_us(&self) -> f64 {
-        self.micros(self.busy, self.packets())
-    }
-
-    /// The part of it that changes of mode cost.
-    pub(crate) fn switching_us(&self) -> f64 {
-        self.micros(self.switching, self.packets())
+        self.micros(self.busy)
     }
 
     /// "Avg-Delay": from arrival to the end of the look that took it, in microseconds.
     pub(crate) fn delay_us(&self) -> f64 {
-        self.micros(self.delay, self.packets())
-    }
-
-    /// The same of packets that polls took.
-    pub(crate) fn polled_delay_us(&self) -> f64 {
-        self.micros(self.polled_delay, self.by_poll)
+        self.micros(self.delay)
     }
 
     /// "Avg. Packets per Interrupt"; zero without interrupts.
@@ -70,16 +56,19 @@ impl ReceiveStats {
     }
 
     /// The share of polls that found nothing; zero without polls.
+    #[cfg(test)]
     pub(crate) fn unsuccessful_share(&self) -> f64 {
         ratio(self.unsuccessful, self.polls)
     }
 
     /// The share of the processor that receiving took.
+    #[cfg(test)]
     pub(crate) fn cpu_share(&self) -> f64 {
         self.busy as f64 / (self.span.as_nanos() as f64).max(1.0)
     }
 
     /// Processor time in nanoseconds, with what changes of mode took.
+    #[cfg(test)]
     pub(crate) fn busy_nanos(&self) -> u128 {
         self.busy
     }
@@ -104,18 +93,16 @@ impl ReceiveStats {
 
     pub(super) fn switch(&mut self, cost: Duration) {
         self.switches += 1;
-        self.switching += cost.as_nanos();
         self.busy += cost.as_nanos();
     }
 
-    pub(super) fn delay(&mut self, delay: Duration, polled: bool) {
+    pub(super) fn delay(&mut self, delay: Duration) {
         self.delay += delay.as_nanos();
-        self.polled_delay += if polled { delay.as_nanos() } else { 0 };
         self.longest_delay = self.longest_delay.max(delay);
     }
 
-    fn micros(&self, nanos: u128, among: u64) -> f64 {
-        nanos as f64 / among.max(1) as f64 / 1_000.0
+    fn micros(&self, nanos: u128) -> f64 {
+        nanos as f64 / self.packets().max(1) as f64 / 1_000.0
     }
 }
 

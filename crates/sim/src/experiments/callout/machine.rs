@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use super::facility::{Facility, Name};
 use super::occupancy::Occupancy;
-use super::{Callout, Parameters, Steps, Streams};
+use super::Callout;
 use crate::{Parameters, Steps, Streams};
 
 /// A processor, its clock, and its timers. Times are nanoseconds.

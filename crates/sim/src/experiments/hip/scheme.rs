@@ -54,7 +54,7 @@ impl Scheme {
     ];
 
     /// In the order of tables; the first three are the paper's columns.
-    const ALL: [Scheme; 10] = [
+    pub(super) const ALL: [Scheme; 10] = [
         Scheme::Interrupts,
         Scheme::Polling,
         Scheme::Hip,

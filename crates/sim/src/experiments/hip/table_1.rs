@@ -2,6 +2,7 @@
 //! better ones.
 
 use softtimers_core::Trace;
+#[cfg(test)]
 use softtimers_core::poll::hip::Reading;
 
 use super::fit::{self, Fit};

@@ -55,21 +55,21 @@ pub(super) enum RouterEvent {
 /// The whole machine.
 #[derive(Debug)]
 pub(crate) struct Router {
-    pub(super) config: Config,
-    pub(super) costs: Costs,
-    pub(super) engine: Engine<RouterEvent>,
-    pub(super) cpu: Processor,
-    pub(super) tasks: Tasks,
-    pub(super) ring: Ring<Packet>,
-    pub(super) output: Transmitter<Packet>,
-    pub(super) queue: Ring<Packet>,
+    config: Config,
+    costs: Costs,
+    engine: Engine<RouterEvent>,
+    cpu: Processor,
+    tasks: Tasks,
+    ring: Ring<Packet>,
+    output: Transmitter<Packet>,
+    queue: Ring<Packet>,
     /// The step of the process behind that.
     process: Option<ProcessStep>,
     /// The state of the kernels that do not poll.
-    pub(super) interrupts: Interrupts,
+    interrupts: Interrupts,
     /// The state of those that do.
-    pub(super) polled: Polled,
-    pub(super) counters: Counters,
+    polled: Polled,
+    counters: Counters,
     generator: Generator,
 }
 
@@ -77,13 +77,13 @@ pub(crate) struct Router {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tasks {
     clock: TaskId,
-    pub(super) receive: TaskId,
-    pub(super) transmit: TaskId,
+    receive: TaskId,
+    transmit: TaskId,
     /// IP's thread, or the polling one.
-    pub(super) network: TaskId,
-    pub(super) process: TaskId,
+    network: TaskId,
+    process: TaskId,
     background: TaskId,
-    pub(super) user: TaskId,
+    user: TaskId,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +124,7 @@ impl Router {
     }
 
     /// Runs a warm-up and then the measurement, and says what came of it.
+    #[cfg(test)]
     pub(crate) fn run(self) -> RouterStats {
         self.run_in(&Steps::unwatched(), 0, 1)
     }
@@ -162,6 +163,7 @@ impl Router {
     }
 
     /// Changes the offered load, from the next packet on.
+    #[cfg(test)]
     pub(crate) fn set_rate(&mut self, rate: u64) {
         self.generator.set_rate(rate);
     }
@@ -311,6 +313,7 @@ impl Router {
     }
 
     /// The number of packets that the process has in hand.
+    #[cfg(test)]
     pub(super) fn in_process(&self) -> u64 {
         u64::from(matches!(self.process, Some(ProcessStep::Packet(_) | ProcessStep::Output(_))))
     }

@@ -31,6 +31,7 @@ struct Before {
     starts: u64,
     drops: Drops,
     polling: SourceStats,
+    #[cfg(test)]
     underway: u64,
 }
 
@@ -74,11 +75,11 @@ pub(crate) struct RouterStats {
     pub(crate) polling: SourceStats,
     /// The quota that was found, if it was looked for.
     pub(crate) quota: Option<u32>,
-    /// Simulated events, the warm-up included.
-    pub(crate) events: u64,
     /// Packets that are in queues or in hand at the end.
+    #[cfg(test)]
     pub(crate) underway: u64,
     /// And those that were when the warm-up was over.
+    #[cfg(test)]
     pub(crate) underway_before: u64,
 }
 
@@ -123,11 +124,13 @@ impl Router {
     }
 
     /// Packets that were delivered since the warm-up.
+    #[cfg(test)]
     pub(crate) fn delivered_so_far(&self) -> u64 {
         self.counters.delivered
     }
 
     /// Whether input comes to nothing now, as [`Progress`] sees it.
+    #[cfg(test)]
     pub(crate) fn is_livelocked(&self) -> bool {
         self.counters.progress.is_stalled()
     }
@@ -143,6 +146,7 @@ impl Router {
             starts: sent.starts,
             drops: self.drops(),
             polling: self.polled.stats(),
+            #[cfg(test)]
             underway: self.underway(),
         };
         self.counters = Counters { before, progress: self.counters.progress, ..Counters::new() };
@@ -161,6 +165,7 @@ impl Router {
     pub(super) fn into_stats(self) -> RouterStats {
         let now = self.engine.now();
         let (sent, drops, polling) = (self.output.counts(now), self.drops(), self.polled.stats());
+        #[cfg(test)]
         let underway = self.underway();
         let Counters { arrived, interrupts, delivered, latency, ticks, livelocked, before, .. } =
             self.counters;
@@ -192,13 +197,15 @@ impl Router {
                 shut_time: polling.shut_time - before.polling.shut_time,
             },
             quota: self.polled.auto_quota(),
-            events: self.engine.handled(),
+            #[cfg(test)]
             underway,
+            #[cfg(test)]
             underway_before: before.underway,
         }
     }
 
     /// Packets in queues, on the transmitter, and in the hands of a task.
+    #[cfg(test)]
     pub(super) fn underway(&self) -> u64 {
         let queues = [&self.ring, &self.interrupts.ipintrq, &self.queue].map(|queue| u64::from(queue.len()));
         let in_hand = self.in_process() + self.interrupts.in_hand() + self.polled.in_hand();

@@ -47,6 +47,7 @@ impl Interrupts {
     }
 
     /// The number of packets in hand.
+    #[cfg(test)]
     pub(super) fn in_hand(&self) -> u64 {
         let network =
             matches!(self.network, Some(Network::Input(_) | Network::Queue(_) | Network::Output(_)));

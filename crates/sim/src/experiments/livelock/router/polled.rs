@@ -110,6 +110,7 @@ impl Polled {
     }
 
     /// The number of packets in hand.
+    #[cfg(test)]
     pub(super) fn in_hand(&self) -> u64 {
         u64::from(matches!(self.step, Step::Packet(_, _, _, Stage::Input | Stage::Queue | Stage::Output)))
     }
