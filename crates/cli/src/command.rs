@@ -6,6 +6,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
+use crate::commands::sim;
 use crate::doctor::DoctorPlan;
 use crate::failure::{Exit, Failure, one_line};
 use crate::noise::NoisePlan;
@@ -19,7 +20,6 @@ use crate::report::ReportPlan;
 use crate::{
     bench, capture, child, doctor, documents, echo, forward, noise, probe, recv, replay, report, send, wan,
 };
-use crate::commands::sim;
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///

@@ -17,10 +17,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::source::{SOURCES, Source};
+use crate::commands::sim::SimReport;
 use crate::failure::{Failure, one_line};
 use crate::file::{self, quoted};
 use crate::output::Report;
-use crate::commands::sim::SimReport;
 use crate::user::as_caller;
 
 /// What was saved, by source.

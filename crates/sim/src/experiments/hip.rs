@@ -15,8 +15,8 @@
 //! 3. [`HIP`] and [`HIP_TRACES`] are the experiments of the command.
 
 mod fit;
-mod paper;
 mod needs;
+mod paper;
 mod parameters;
 mod scheme;
 mod source;

@@ -4,9 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
-use softtimers_sim::{
-    Axis, Experiment, Kind, Parameter, Parameters, Part, Setting, Sweep, experiments,
-};
+use softtimers_sim::{Axis, Experiment, Kind, Parameter, Parameters, Part, Setting, Sweep, experiments};
 
 use super::setting;
 use crate::args::OutputArgs;
@@ -186,19 +184,19 @@ fn after_help(experiment: &Experiment) -> String {
 #[derive(Debug)]
 pub(crate) struct SimPlan {
     /// The points.
-    pub sweep: Sweep,
+    pub(crate) sweep: Sweep,
     /// Which of them.
-    pub part: Part,
+    pub(crate) part: Part,
     /// On so many processors.
-    pub threads: NonZeroUsize,
+    pub(crate) threads: NonZeroUsize,
     /// Decides what is random.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Lines to stdout as points are finished, instead of a table at the end.
-    pub csv: bool,
+    pub(crate) csv: bool,
     /// A file for these lines.
-    pub out: Option<OutputFile>,
+    pub(crate) out: Option<OutputFile>,
     /// How to print.
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 impl SimPlan {
@@ -206,7 +204,7 @@ impl SimPlan {
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed, or the file that cannot be written.
-    pub fn new(args: &SimRunArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &SimRunArgs) -> Result<Self, Failure> {
         let SimRunArgs { experiment, parameters, given, common } = args;
         let axes = if common.sweeps.is_empty() {
             let wanted = experiment.sweep.iter().filter(|(name, _)| !given.contains(name));

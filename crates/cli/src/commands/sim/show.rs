@@ -8,26 +8,26 @@ use crate::output::{Report, Table};
 
 /// All rows.
 #[derive(Debug)]
-pub struct SimReport<'a> {
+pub(crate) struct SimReport<'a> {
     sweep: &'a Sweep,
     found: &'a [PointRows],
 }
 
 /// What holds for all of them.
 #[derive(Debug)]
-pub struct SimConfig<'a> {
+pub(crate) struct SimConfig<'a> {
     sweep: &'a Sweep,
 }
 
 impl<'a> SimReport<'a> {
     /// Of a sweep.
-    pub fn new(sweep: &'a Sweep, found: &'a [PointRows]) -> Self {
+    pub(crate) fn new(sweep: &'a Sweep, found: &'a [PointRows]) -> Self {
         SimReport { sweep, found }
     }
 
     /// A point with the keys that all points will have. Which columns are words is known of those that repeat a
     /// parameter.
-    pub fn example(sweep: &Sweep) -> PointRows {
+    pub(crate) fn example(sweep: &Sweep) -> PointRows {
         let Experiment { parameters, columns, .. } = sweep.experiment();
         let is_word = |parameter: &Parameter| matches!(parameter.kind, Kind::Choice(_) | Kind::Trace);
         let words = |name| parameters.iter().any(|parameter| parameter.name == name && is_word(parameter));
@@ -42,7 +42,7 @@ impl<'a> SimReport<'a> {
     }
 
     /// The parameters.
-    pub fn config(&self) -> SimConfig<'a> {
+    pub(crate) fn config(&self) -> SimConfig<'a> {
         SimConfig { sweep: self.sweep }
     }
 

@@ -160,10 +160,7 @@ fn on_a_local_network_pacing_changes_nothing_but_its_own_cost() {
 }
 
 /// The ACKs for packets that come whatever is acknowledged: when, and for how many.
-fn acks(
-    mut receiver: AckReceiver,
-    arrivals: impl IntoIterator<Item = Timestamp>,
-) -> Vec<(Timestamp, u64)> {
+fn acks(mut receiver: AckReceiver, arrivals: impl IntoIterator<Item = Timestamp>) -> Vec<(Timestamp, u64)> {
     let mut acks = Vec::new();
     let mut act_until = |receiver: &mut AckReceiver, end: Timestamp| {
         while let Some(at) = receiver.poll_at().filter(|&at| at < end) {

@@ -8,9 +8,9 @@
 
 use std::collections::VecDeque;
 
+use super::Callout;
 use super::facility::{Facility, Name};
 use super::occupancy::Occupancy;
-use super::Callout;
 use crate::{Parameters, Steps, Streams};
 
 /// A processor, its clock, and its timers. Times are nanoseconds.
