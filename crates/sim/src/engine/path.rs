@@ -10,6 +10,7 @@
 //! Nothing is lost: how long the queue gets says what a router would have to hold, or drop.
 
 pub(crate) mod ack_receiver;
+pub(crate) mod slow_start;
 pub(crate) mod transfer;
 
 use std::collections::VecDeque;

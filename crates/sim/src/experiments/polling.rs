@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use softtimers_core::pace::Pattern;
 use softtimers_core::poll::hip::Costs;
-use softtimers_core::poll::{Aggregation, AggregationConfig, Interrupts, Policy, Preset};
+use softtimers_core::poll::{Aggregation, AggregationConfig, AnyPolicy, Interrupts, Preset};
 use softtimers_core::{Rate, RateError};
 
 use crate::engine::arrivals;
@@ -182,12 +182,12 @@ fn receive(
         transfer: Duration::ZERO,
         switch: Duration::ZERO,
     };
-    let policy: Box<dyn Policy> = match quota {
-        0 => Box::new(Interrupts),
+    let policy: AnyPolicy = match quota {
+        0 => Interrupts.into(),
         _ => {
             let wanted = AggregationConfig::preset(Preset::Paper);
             let longest = parameters.time("longest").max(wanted.shortest);
-            Box::new(Aggregation::new(AggregationConfig { quota, longest, ..wanted }))
+            Aggregation::new(AggregationConfig { quota, longest, ..wanted }).into()
         }
     };
     Ok(Receiver::new(policy, costs, Timing::soft(streams.seed()), packets).run(|_, _| ()).0)

@@ -12,11 +12,12 @@
 
 use std::time::Duration;
 
-use softtimers_core::pace::{Growth, SlowStart, StartRate};
+use softtimers_core::pace::StartRate;
 use softtimers_core::{Percent, Rate};
 
 use super::slow_link::{MBIT, capacity};
 use crate::engine::path::ack_receiver::AckReceiver;
+use crate::engine::path::slow_start::{Growth, SlowStart};
 use crate::engine::path::transfer::{Sender, Transfer};
 use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams};
 

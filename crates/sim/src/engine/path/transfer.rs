@@ -10,10 +10,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use softtimers_core::pace::{SlowStart, StartRate};
+use softtimers_core::pace::StartRate;
 use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
 
 use super::ack_receiver::AckReceiver;
+use super::slow_start::SlowStart;
 
 /// The sender's rule.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use softtimers_core::poll::hip::{Costs, HipConfig, Reading, Rounding};
 use softtimers_core::poll::{
-    BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, Policy, Preset, SpinThenBlock,
-    Watchdog,
+    AnyPolicy, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, Preset,
+    SpinThenBlock, Watchdog,
 };
 
 use crate::engine::arrivals::Arrival;
@@ -159,23 +159,23 @@ impl Settings {
         Receiver::new(policy, costs, timing, arrivals).run(watch).0
     }
 
-    fn policy(&self, scheme: Scheme) -> Box<dyn Policy> {
+    fn policy(&self, scheme: Scheme) -> AnyPolicy {
         match scheme {
-            Scheme::Interrupts => Box::new(Interrupts),
-            Scheme::Polling => Box::new(Hip::new(self.hip.polling_only())),
-            Scheme::Hip => Box::new(Hip::new(self.hip)),
+            Scheme::Interrupts => Interrupts.into(),
+            Scheme::Polling => Hip::new(self.hip.polling_only()).into(),
+            Scheme::Hip => Hip::new(self.hip).into(),
             Scheme::HipSoft => {
                 let shortest = self.soft_shortest.min(self.hip.longest);
                 let reading = self.soft_reading;
-                Box::new(Hip::new(HipConfig { shortest, reading, rounding: Rounding::None, ..self.hip }))
+                Hip::new(HipConfig { shortest, reading, rounding: Rounding::None, ..self.hip }).into()
             }
-            Scheme::Constant | Scheme::Clocked => Box::new(ConstantPeriod::new(self.period)),
-            Scheme::BusyWait => Box::new(BusyWait),
-            Scheme::Watchdog => Box::new(Watchdog::new(self.watchdog)),
-            Scheme::Spin => Box::new(SpinThenBlock::new(self.spin)),
+            Scheme::Constant | Scheme::Clocked => ConstantPeriod::new(self.period).into(),
+            Scheme::BusyWait => BusyWait.into(),
+            Scheme::Watchdog => Watchdog::new(self.watchdog).into(),
+            Scheme::Spin => SpinThenBlock::new(self.spin).into(),
             Scheme::DelayBound => {
                 let bound = DelayBoundConfig::preset(Preset::Measured, self.hip.longest);
-                Box::new(DelayBound::new(DelayBoundConfig { quota: self.quota, ..bound }))
+                DelayBound::new(DelayBoundConfig { quota: self.quota, ..bound }).into()
             }
         }
     }

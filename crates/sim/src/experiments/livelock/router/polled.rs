@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 use softtimers_core::poll::{
-    Action, AutoQuota, AutoQuotaConfig, ConstantPeriod, CpuLimit, Feedback, GateId, Input, Interrupts,
-    Policy, Quota, Rounds, SourceConfig, SourceId, SourceStats,
+    Action, AnyPolicy, AutoQuota, AutoQuotaConfig, ConstantPeriod, CpuLimit, Feedback, GateId, Input,
+    Interrupts, Quota, Rounds, SourceConfig, SourceId, SourceStats,
 };
 
 use super::super::config::{Config, Consumer, Kernel};
@@ -24,7 +24,7 @@ use super::{Packet, Router, RouterEvent};
 /// The polling thread.
 #[derive(Debug)]
 pub(super) struct Polled {
-    rounds: Rounds<When>,
+    rounds: Rounds<AnyPolicy>,
     input: SourceId,
     output: SourceId,
     step: Step,
@@ -36,13 +36,6 @@ pub(super) struct Polled {
     auto: Option<AutoQuota>,
     /// At the beginning of the window.
     window: (u64, u64),
-}
-
-/// When to look at an interface.
-#[derive(Clone, Copy, Debug)]
-enum When {
-    Interrupt(Interrupts),
-    Clock(ConstantPeriod),
 }
 
 /// The step that the thread is at.
@@ -70,12 +63,12 @@ enum Stage {
 impl Polled {
     pub(super) fn new(config: &Config) -> Self {
         let when = match config.kernel {
-            Kernel::Clocked => When::Clock(ConstantPeriod::new(config.period)),
-            _ => When::Interrupt(Interrupts),
+            Kernel::Clocked => ConstantPeriod::new(config.period).into(),
+            _ => AnyPolicy::from(Interrupts),
         };
         let mut rounds = Rounds::new();
         let input = rounds.add(SourceConfig::new(when).with_quota(config.quota));
-        let output = rounds.add(SourceConfig::new(When::Interrupt(Interrupts)).with_quota(config.quota));
+        let output = rounds.add(SourceConfig::new(Interrupts.into()).with_quota(config.quota));
         let mut gate = || {
             let gate = rounds.add_gate();
             rounds.attach(gate, input);
@@ -349,22 +342,6 @@ impl Router {
 /// The processor's cycle counter.
 fn cycles(now: Timestamp) -> Duration {
     now.saturating_duration_since(Timestamp::ZERO)
-}
-
-impl Policy for When {
-    fn looked(&mut self, look: &softtimers_core::poll::Look) -> softtimers_core::poll::Next {
-        match self {
-            When::Interrupt(policy) => policy.looked(look),
-            When::Clock(policy) => policy.looked(look),
-        }
-    }
-
-    fn next(&self) -> softtimers_core::poll::Next {
-        match self {
-            When::Interrupt(policy) => policy.next(),
-            When::Clock(policy) => policy.next(),
-        }
-    }
 }
 
 /// Long enough that a turn's packets more or less are below what neighbouring quotas differ by.

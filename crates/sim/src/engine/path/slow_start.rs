@@ -15,29 +15,19 @@
 
 /// The window of slow start, in packets: tell it what is acknowledged and it says how many may leave.
 ///
-/// ```
-/// use softtimers_core::pace::{Growth, SlowStart};
-///
-/// let mut sender = SlowStart::new(1_000, Growth::PerPacket);
-/// assert_eq!(sender.begin(), 2);
-/// assert_eq!((sender.on_ack(1), sender.on_ack(1)), (2, 2)); // two for each
-/// assert_eq!(sender.on_ack(4), 8);
-/// assert_eq!(sender.window(), 8);
-/// ```
-///
 /// # Cost
 /// 32 bytes; everything is O(1).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SlowStart {
+pub(crate) struct SlowStart {
     window: u64,
     most: u64,
     in_flight: u64,
     growth: Growth,
 }
 
-/// What opens the window by a packet.
+/// The rule by which the window opens by a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Growth {
+pub(crate) enum Growth {
     /// Each packet that is acknowledged, as the paper says (A.2): twice as many in each round trip.
     #[default]
     PerPacket,
@@ -49,20 +39,20 @@ pub enum Growth {
 impl SlowStart {
     /// Nothing has been sent. The window grows up to `most` packets: what the path holds, or the receiver
     /// takes; never below two.
-    pub fn new(most: u64, growth: Growth) -> Self {
+    pub(crate) fn new(most: u64, growth: Growth) -> Self {
         SlowStart { window: INITIAL, most: most.max(INITIAL), in_flight: 0, growth }
     }
 
     /// Begins, or begins anew after an idle time: the window is two packets. Returns how many may leave at
     /// once; those count as sent.
-    pub fn begin(&mut self) -> u64 {
+    pub(crate) fn begin(&mut self) -> u64 {
         self.window = INITIAL;
         self.release()
     }
 
     /// An ACK acknowledges so many packets more. Returns how many may leave at once; those count as sent.
     /// More than are in flight, as a receiver may claim, count as all of them.
-    pub fn on_ack(&mut self, packets: u64) -> u64 {
+    pub(crate) fn on_ack(&mut self, packets: u64) -> u64 {
         let packets = packets.min(self.in_flight);
         self.in_flight -= packets;
         let growth = match self.growth {
@@ -74,7 +64,8 @@ impl SlowStart {
     }
 
     /// Packets that may be in flight.
-    pub fn window(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn window(&self) -> u64 {
         self.window
     }
 
