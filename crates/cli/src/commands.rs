@@ -1,3 +1,11 @@
-//! One folder for each command: what is typed (`args`), what it does (`run`), what it reports (`show`).
+//! The commands, a folder each: `args` is what is typed and what it means, `run` what is done, `show` what is told.
 
-pub mod sim;
+pub(crate) mod capture;
+pub(crate) mod doctor;
+pub(crate) mod documents;
+pub(crate) mod echo;
+pub(crate) mod noise;
+pub(crate) mod probe;
+pub(crate) mod report;
+pub(crate) mod sim;
+pub(crate) mod wan;

@@ -2,15 +2,16 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, Subcommand};
+use softtimers_measure::failure::{Exit, Failure};
 use softtimers_sim::{Axis, Experiment, Kind, Parameter, Parameters, Part, Setting, Sweep, experiments};
 
 use super::setting;
 use crate::args::OutputArgs;
-use crate::failure::{Exit, Failure};
 use crate::file::OutputFile;
-use crate::output::Output;
+use crate::run::output::Output;
 
 /// `softtimers sim`.
 #[derive(Debug, Clone)]
@@ -184,7 +185,7 @@ fn after_help(experiment: &Experiment) -> String {
 #[derive(Debug)]
 pub(crate) struct SimPlan {
     /// The points.
-    pub(crate) sweep: Sweep,
+    pub(crate) sweep: Arc<Sweep>,
     /// Which of them.
     pub(crate) part: Part,
     /// On so many processors.
@@ -238,7 +239,7 @@ impl SimPlan {
         sweep.check(&given).map_err(Failure::usage)?;
         let out = common.out.as_deref().map(|path| OutputFile::create(path, "--out", common.force));
         Ok(SimPlan {
-            sweep,
+            sweep: Arc::new(sweep),
             part: common.part.unwrap_or_default(),
             threads: common.threads.unwrap_or(all),
             seed: common.seed,

@@ -2,12 +2,12 @@
 
 use std::io::read_to_string;
 
+use softtimers_measure::failure::Failure;
 use softtimers_sim::csv::Merge;
 
 use super::args::SimMergeArgs;
-use crate::failure::Failure;
 use crate::file;
-use crate::output::print;
+use crate::run::output::print;
 
 /// Puts the files together and prints the result.
 ///

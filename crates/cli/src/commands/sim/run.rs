@@ -16,17 +16,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{BackgroundLoad, Machine};
 use softtimers_sim::{PointError, PointRows, Watch, csv};
 
 use super::args::{SimArgs, SimPlan};
 use super::merge;
 use super::show::{SimConfig, SimReport};
-use crate::failure::Failure;
 use crate::file::OutputFile;
-use crate::interrupt::Interrupt;
-use crate::machine::{Machine, Neighbours};
-use crate::output::{Run, print_line, say};
-use crate::progress::Progress;
+use crate::run::output::{Object, Output, print_line, say};
+use crate::run::progress::Progress;
+use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
 
 /// Runs an experiment, or merges files.
 ///
@@ -36,15 +37,26 @@ use crate::progress::Progress;
 pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
     match args {
         SimArgs::Merge(args) => merge::run(args),
-        SimArgs::Run(args) => Simulation::of(SimPlan::new(args)?).run(),
+        SimArgs::Run(args) => carry_out(&mut Simulation::of(SimPlan::new(args)?)),
     }
 }
 
+/// The run, as the thread of the sweep sees it.
 struct Simulation {
+    shared: Arc<Shared>,
+    /// Whether all points were run, or as many as were asked for.
+    whole: bool,
+    /// Closed when nothing is left to print: it ends the thread that waits for signals.
+    going_on: Option<UnixStream>,
+}
+
+/// What the thread that waits for signals needs, too.
+struct Shared {
     plan: SimPlan,
     machine: Machine,
-    neighbours: Neighbours,
-    watch: Arc<Watch>,
+    background: BackgroundLoad,
+    watch: Watch,
+    kept: Mutex<Kept>,
 }
 
 /// What there is to keep, whoever ends the run.
@@ -52,41 +64,92 @@ struct Simulation {
 struct Kept {
     /// Where lines are written as soon as a point is finished.
     out: Option<OutputFile>,
-    /// What the table will be of.
+    /// The points that the table will show.
     found: Vec<PointRows>,
 }
 
-impl Simulation {
-    fn of(plan: SimPlan) -> Self {
-        Simulation { plan, machine: Machine::read(), neighbours: Neighbours::watch(), watch: Arc::default() }
+impl Command for Simulation {
+    type Config = SimConfig;
+    type Report = SimReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+
+    fn output(&self) -> &Output {
+        &self.shared.plan.output
     }
 
-    fn run(mut self) -> Result<(), Failure> {
-        self.check_keys()?;
+    fn config(&self) -> SimConfig {
+        self.shared.config()
+    }
+
+    fn example(&self) -> SimReport {
+        SimReport::example(&self.shared.plan.sweep)
+    }
+
+    fn seed(&self) -> Option<u64> {
+        Some(self.shared.plan.seed)
+    }
+
+    fn run(&mut self, _: &Run<'_>) -> Result<Outcome<SimReport>, Failure> {
         let listening = |error: io::Error| Failure::broke_off("listening for signals", &error);
-        let interrupt = Interrupt::listen_each().map_err(listening)?;
-        let kept = Mutex::new(Kept { out: self.plan.out.take(), ..Kept::default() });
+        let interrupt = Arc::new(Interrupt::listen_each().map_err(listening)?);
         let (going_on, over) = UnixStream::pair().map_err(listening)?;
-        thread::scope(|scope| {
-            scope.spawn(|| self.attend(&interrupt, &over, &kept));
-            let result = self.sweep(&interrupt, &kept);
-            let printed = self.print_rest(&kept, result.is_ok());
-            drop(going_on);
-            printed.and(result.or_else(Ended::into_result))
+        self.going_on = Some(going_on);
+        let (attended, signals) = (Arc::clone(&self.shared), Arc::clone(&interrupt));
+        thread::spawn(move || attended.attend(&signals, &over));
+        let swept = self.shared.sweep(&interrupt);
+        self.whole = swept.is_ok();
+        let report = self.shared.report(&self.shared.kept().found);
+        Ok(Outcome { broke_off: swept.err().and_then(Ended::failure), ..Outcome::of(report) })
+    }
+
+    /// The table, also of a run that broke off; lines have been printed already.
+    fn print(&mut self, object: &Object<'_, SimReport, SimConfig>) -> Result<(), Failure> {
+        let mut kept = self.shared.kept();
+        let printed = if !self.shared.plan.csv && (self.whole || !kept.found.is_empty()) {
+            self.output().finish(object)
+        } else {
+            Ok(())
+        };
+        // Whoever ends the process now has nothing to print.
+        kept.found.clear();
+        self.going_on = None;
+        printed
+    }
+}
+
+impl Simulation {
+    fn of(mut plan: SimPlan) -> Self {
+        let kept = Mutex::new(Kept { out: plan.out.take(), ..Kept::default() });
+        let (machine, background, watch) = (Machine::read(), BackgroundLoad::watch(), Watch::new());
+        let shared = Arc::new(Shared { plan, machine, background, watch, kept });
+        Simulation { shared, whole: false, going_on: None }
+    }
+}
+
+impl Shared {
+    /// Runs all points.
+    fn sweep(self: &Arc<Self>, interrupt: &Interrupt) -> Result<(), Ended> {
+        let SimPlan { sweep, part, threads, csv, .. } = &self.plan;
+        let thousandths = 1_000 * part.of(sweep.points()).count() as u64;
+        let shared = Arc::clone(self);
+        let _progress = Progress::parts(sweep.experiment().name, thousandths, move || shared.watch.done());
+        let write = |lines: &str, kept: &mut Kept| {
+            kept.out.as_mut().map_or(Ok(()), |file| file.append(lines)).map_err(Ended::Failed)?;
+            if *csv { print_line(lines.trim_end()).map_err(Ended::from) } else { Ok(()) }
+        };
+        write(&csv::header(sweep), &mut self.kept())?;
+        sweep.run(*part, *threads, &self.watch, |point| {
+            let mut kept = self.kept();
+            write(&csv::lines(sweep, &point), &mut kept)?;
+            if !*csv {
+                kept.found.push(point);
+            }
+            if interrupt.arrived() { Err(Ended::Asked) } else { Ok(()) }
         })
     }
 
-    /// The table of what was found, also of a run that broke off.
-    fn print_rest(&self, kept: &Mutex<Kept>, whole: bool) -> Result<(), Failure> {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let printed = if whole || !kept.found.is_empty() { self.print(&kept.found) } else { Ok(()) };
-        // Whoever ends the process now has nothing to print.
-        kept.found.clear();
-        printed
-    }
-
     /// Says at a signal what comes of it, and at a second one ends the process with what there is.
-    fn attend(&self, interrupt: &Interrupt, over: &UnixStream, kept: &Mutex<Kept>) {
+    fn attend(&self, interrupt: &Interrupt, over: &UnixStream) {
         let signal = || interrupt.wait(over).is_ok_and(|signal| signal);
         if !signal() {
             return;
@@ -101,7 +164,7 @@ impl Simulation {
         }
         interrupt.end_at_next();
         // With it nobody writes meanwhile, or a line would be cut off; who writes for so long is blocked.
-        if let Some(kept) = lock_soon(kept) {
+        if let Some(kept) = lock_soon(&self.kept) {
             let printed = if kept.found.is_empty() { Ok(()) } else { self.print(&kept.found) };
             if let Err(failure) = printed {
                 say(format_args!("softtimers: {failure}"));
@@ -110,52 +173,31 @@ impl Simulation {
         std::process::exit(interrupt.exit_code());
     }
 
-    /// Runs all points.
-    fn sweep(&self, interrupt: &Interrupt, kept: &Mutex<Kept>) -> Result<(), Ended> {
-        let SimPlan { sweep, part, threads, csv, .. } = &self.plan;
-        let points = part.of(sweep.points()).count();
-        let watch = Arc::clone(&self.watch);
-        let thousandths = 1_000 * points as u64;
-        let _progress = Progress::parts(sweep.experiment().name, thousandths, move || watch.done());
-        let write = |lines: &str, kept: &mut Kept| {
-            kept.out.as_mut().map_or(Ok(()), |file| file.append(lines)).map_err(Ended::Failed)?;
-            if *csv { print_line(lines.trim_end()).map_err(Ended::from) } else { Ok(()) }
-        };
-        let lock = || kept.lock().unwrap_or_else(PoisonError::into_inner);
-        write(&csv::header(sweep), &mut lock())?;
-        sweep.run(*part, *threads, &self.watch, |point| {
-            let mut kept = lock();
-            write(&csv::lines(sweep, &point), &mut kept)?;
-            if !*csv {
-                kept.found.push(point);
-            }
-            if interrupt.arrived() { Err(Ended::Asked) } else { Ok(()) }
+    /// The table of a run that is ended at once.
+    fn print(&self, found: &[PointRows]) -> Result<(), Failure> {
+        let machine = self.machine.clone().during(self.background.so_far());
+        let (config, report) = (self.config(), self.report(found));
+        let SimPlan { output, seed, .. } = &self.plan;
+        output.finish(&Object {
+            machine: &machine,
+            seed: Some(*seed),
+            config: &config,
+            fallbacks: &[],
+            inconclusive: None,
+            report: &report,
         })
     }
 
-    fn check_keys(&self) -> Result<(), Failure> {
-        let example = [SimReport::example(&self.plan.sweep)];
-        let report = SimReport::new(&self.plan.sweep, &example);
-        self.plan.output.check_keys(&self.run_of(&self.machine, &report, &report.config()))
+    fn config(&self) -> SimConfig {
+        SimConfig::new(&self.plan.sweep)
     }
 
-    /// The table; lines have been printed already.
-    fn print(&self, found: &[PointRows]) -> Result<(), Failure> {
-        if self.plan.csv {
-            return Ok(());
-        }
-        let machine = self.machine.clone().during(self.neighbours.so_far());
-        let report = SimReport::new(&self.plan.sweep, found);
-        self.plan.output.finish(&self.run_of(&machine, &report, &report.config()))
+    fn report(&self, found: &[PointRows]) -> SimReport {
+        SimReport::new(&self.plan.sweep, found.to_vec())
     }
 
-    fn run_of<'a>(
-        &self,
-        machine: &'a Machine,
-        report: &'a SimReport<'a>,
-        config: &'a SimConfig<'a>,
-    ) -> Run<'a, SimReport<'a>, SimConfig<'a>> {
-        Run { machine, seed: Some(self.plan.seed), config, fallbacks: &[], inconclusive: None, report }
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,10 +209,10 @@ enum Ended {
 }
 
 impl Ended {
-    fn into_result(self) -> Result<(), Failure> {
+    fn failure(self) -> Option<Failure> {
         match self {
-            Ended::Failed(failure) => Err(failure),
-            Ended::Asked => Ok(()),
+            Ended::Failed(failure) => Some(failure),
+            Ended::Asked => None,
         }
     }
 }

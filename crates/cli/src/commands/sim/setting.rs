@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use softtimers_measure::units::{self, SendRate};
 use softtimers_sim::{Kind, Setting};
 
 use crate::file;
 use crate::recording::{self, Changed, Fit};
-use crate::units::{self, SendRate};
 
 /// What `text` means for a parameter of this kind.
 ///

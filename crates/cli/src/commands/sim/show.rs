@@ -1,49 +1,50 @@
 //! The rows of a sweep as a table for people and as JSON.
 
+use std::sync::Arc;
+
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use softtimers_sim::{Column, Experiment, Kind, Parameter, PointRows, Sweep, Value};
 
-use crate::output::{Report, Table};
+use crate::run::output::Report;
+use crate::run::table::Table;
 
-/// All rows.
+/// The rows of the points that were run.
 #[derive(Debug)]
-pub(crate) struct SimReport<'a> {
-    sweep: &'a Sweep,
-    found: &'a [PointRows],
+pub(crate) struct SimReport {
+    sweep: Arc<Sweep>,
+    found: Vec<PointRows>,
 }
 
-/// What holds for all of them.
+/// The parameters of all points.
 #[derive(Debug)]
-pub(crate) struct SimConfig<'a> {
-    sweep: &'a Sweep,
+pub(crate) struct SimConfig {
+    sweep: Arc<Sweep>,
 }
 
-impl<'a> SimReport<'a> {
-    /// Of a sweep.
-    pub(crate) fn new(sweep: &'a Sweep, found: &'a [PointRows]) -> Self {
-        SimReport { sweep, found }
+impl SimConfig {
+    pub(crate) fn new(sweep: &Arc<Sweep>) -> Self {
+        SimConfig { sweep: Arc::clone(sweep) }
+    }
+}
+
+impl SimReport {
+    pub(crate) fn new(sweep: &Arc<Sweep>, found: Vec<PointRows>) -> Self {
+        SimReport { sweep: Arc::clone(sweep), found }
     }
 
-    /// A point with the keys that all points will have. Which columns are words is known of those that repeat a
-    /// parameter.
-    pub(crate) fn example(sweep: &Sweep) -> PointRows {
+    /// A report of one point, with the keys that all points will have. Which columns are words is known of those that
+    /// repeat a parameter.
+    pub(crate) fn example(sweep: &Arc<Sweep>) -> Self {
         let Experiment { parameters, columns, .. } = sweep.experiment();
         let is_word = |parameter: &Parameter| matches!(parameter.kind, Kind::Choice(_) | Kind::Trace);
         let words = |name| parameters.iter().any(|parameter| parameter.name == name && is_word(parameter));
         let value = |column: &Column| {
             if words(column.name) { Value::Text(String::new()) } else { Value::Missing }
         };
-        PointRows {
-            point: 0,
-            at: vec![String::new(); sweep.axes().len()],
-            rows: vec![columns.iter().map(value).collect()],
-        }
-    }
-
-    /// The parameters.
-    pub(crate) fn config(&self) -> SimConfig<'a> {
-        SimConfig { sweep: self.sweep }
+        let at = vec![String::new(); sweep.axes().len()];
+        let found = PointRows { point: 0, at, rows: vec![columns.iter().map(value).collect()] };
+        SimReport::new(sweep, vec![found])
     }
 
     /// Names and, row by row, texts.
@@ -62,7 +63,7 @@ impl<'a> SimReport<'a> {
     }
 }
 
-impl Report for SimReport<'_> {
+impl Report for SimReport {
     const SCHEMA: &'static str = "softtimers.sim/2";
     const ROWS: Option<&'static str> = Some("rows");
 
@@ -94,7 +95,7 @@ impl Report for SimReport<'_> {
     }
 }
 
-impl Serialize for SimReport<'_> {
+impl Serialize for SimReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(2))?;
         map.serialize_entry("points", &self.found.len())?;
@@ -103,11 +104,11 @@ impl Serialize for SimReport<'_> {
     }
 }
 
-struct Rows<'a>(&'a SimReport<'a>);
+struct Rows<'a>(&'a SimReport);
 
 impl Serialize for Rows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (sweep, found) = (self.0.sweep, self.0.found);
+        let SimReport { sweep, found } = self.0;
         let mut rows = serializer.serialize_seq(None)?;
         for found in found {
             for values in &found.rows {
@@ -146,7 +147,7 @@ impl Serialize for Cells<'_> {
     }
 }
 
-impl Serialize for SimConfig<'_> {
+impl Serialize for SimConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("experiment", self.sweep.experiment().name)?;
