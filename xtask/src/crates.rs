@@ -88,7 +88,7 @@ const NEEDED: &[(&str, &[&str])] = &[
         ],
     ),
     ("softtimers-capi", &["include/softtimers.h", "softtimers.pc.in", "build.rs", "README.md"]),
-    ("softtimers-sim", &["src/livelock/figures.csv"]),
+    ("softtimers-sim", &["src/experiments/livelock/figures.csv"]),
 ];
 
 /// Asks the registry's client to publish everything, short of uploading: each package is built from what would be
