@@ -19,7 +19,8 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
     let root = workspace.root();
     let pages = pages(root)?;
     report.step("format", || in_each(root, &["fmt", "--all", "--check"]));
-    report.step("lock files", || in_each(root, &["metadata", "--quiet", "--locked", "--format-version", "1"]));
+    report
+        .step("lock files", || in_each(root, &["metadata", "--quiet", "--locked", "--format-version", "1"]));
     report.step("links", || Ok(links::check(root, &pages)));
     report.step("features", || features::check_page(root));
     report.step("softtimers.h", || header::check(root));
@@ -56,7 +57,8 @@ fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mu
     report.add_tests(tests.tally, tests.skipped());
     // After a failure cargo runs no further binary; whatever is claimed of those would be missed as well.
     if tests.tally.failed == 0 {
-        report.step("claims", || claims::check(&Features::read(workspace.root())?, workspace, &tests.statuses));
+        report
+            .step("claims", || claims::check(&Features::read(workspace.root())?, workspace, &tests.statuses));
         report.step("promises of docs/", || Ok(claims::promises(pages, &tests.statuses)));
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn check(workspace: &Workspace) -> Outcome {
     problems.extend(core.map(|name| format!("{CORE} depends on {name}; it may depend on nothing")));
     for heavy in HEAVY {
         let has = |member: &&Package| outside(member).any(|name| name == *heavy);
-        let owners: Vec<_> = workspace.published().filter(has).map(|member| &**member.name).collect();
+        let owners: Vec<_> = workspace.published().filter(has).map(|member| member.name.as_str()).collect();
         if owners.len() > 1 {
             problems.push(format!("{heavy} is in {}; only one crate may have it", owners.join(" and ")));
         }
@@ -59,12 +59,14 @@ fn wrong(member: &Package, workspace: &Workspace) -> Vec<String> {
     let names = member.dependencies.iter().map(|dependency| dependency.name.as_str());
     let inside = names.filter(|name| workspace.member(name).is_some());
     let allowed = MAY_DEPEND_ON.iter().find(|(name, _)| member.name == *name);
-    let wrong = inside.filter(|name| TOP.contains(name) || allowed.is_some_and(|(_, may)| !may.contains(name)));
+    let wrong =
+        inside.filter(|name| TOP.contains(name) || allowed.is_some_and(|(_, may)| !may.contains(name)));
     wrong.map(|name| format!("{} may not depend on {name}", member.name)).collect()
 }
 
 /// What it needs, but for its tests.
 fn outside(member: &Package) -> impl Iterator<Item = &str> {
-    let needed = member.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
+    let needed =
+        member.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
     needed.map(|dependency| dependency.name.as_str())
 }

@@ -313,7 +313,10 @@ mod tests {
             (format!("state = \"shown\"\n{test}"), "its level is missing"),
             (format!("state = \"shown\"\nlevel = \"mechanism\"\n{command}"), "no test shows it"),
             (format!("state = \"shown\"\nlevel = \"command\"\n{test}"), "names no command"),
-            (format!("state = \"shown\"\nlevel = \"quoted\"\n{command}"), "does not say where its figures stand"),
+            (
+                format!("state = \"shown\"\nlevel = \"quoted\"\n{command}"),
+                "does not say where its figures stand",
+            ),
             (format!("state = \"shown\"\nlevel = \"calibrated\"\n{test}"), "which constant was fitted"),
             ("state = \"shown\"\nlevel = \"live\"\nshown_by = [\"some test\"]".into(), "is neither"),
             ("state = \"documented\"\nkind = \"L\"".into(), "documented_in is missing"),

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
+use cargo_metadata::Package;
 
 use crate::features::outputs;
 use crate::program::{self, cargo, cargo_of, program as command};
@@ -87,14 +88,12 @@ fn miri(root: &Path) -> Result<Outcome> {
 /// Every interleaving of the packages that depend on loom. It replaces the atomics under `cfg(loom)`, so nothing built
 /// for it can be shared with other builds.
 fn loom(workspace: &Workspace) -> Result<Outcome> {
-    let knows = |member: &&_| {
-        let cargo_metadata::Package { dependencies, .. } = member;
-        dependencies.iter().any(|dependency| dependency.name == "loom")
-    };
+    let knows = |member: &&Package| member.dependencies.iter().any(|dependency| dependency.name == "loom");
+    let packages = workspace.members().filter(knows).flat_map(|member| ["--package", member.name.as_str()]);
     let mut cargo = cargo(workspace.root());
     cargo.env("RUSTFLAGS", "--cfg loom").env("LOOM_MAX_PREEMPTIONS", "2");
     cargo.args(["test", "--release", "--lib", "--tests", "--target-dir"]).arg(workspace.target("loom"));
-    program::check(cargo.args(workspace.members().filter(knows).flat_map(|member| ["--package", &member.name])))
+    program::check(cargo.args(packages))
 }
 
 /// Each fuzz target for a short while.

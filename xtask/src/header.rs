@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use cbindgen::{Builder, Config, DocumentationStyle, Language};
+use cbindgen::{Builder, Config, Language};
 
 use crate::report::Outcome;
 
@@ -49,7 +49,9 @@ fn text(root: &Path) -> Result<String> {
         let file = root.join(BORDER).join(name).with_extension("rs");
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
         let own = self::objects(&text);
-        opaque.extend(own.iter().map(|(name, about)| format!("/** {about} */\ntypedef struct {name} {name};\n\n")));
+        opaque.extend(
+            own.iter().map(|(name, about)| format!("/** {about} */\ntypedef struct {name} {name};\n\n")),
+        );
         let own = own.into_iter().map(|(name, _)| name);
         sections += &section(&file, &text, own.clone().collect())?;
         objects.extend(own);
@@ -84,11 +86,16 @@ fn section(file: &Path, text: &str, objects: Vec<String>) -> Result<String> {
         language: Language::C,
         no_includes: true,
         usize_is_size_t: true,
-        line_length: 110,
+        line_length: 124,
         tab_width: 4,
-        documentation_style: DocumentationStyle::Doxy,
         ..Config::default()
     };
+    // Also what only other modules use.
+    let types = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub type "))?;
+        rest.split(' ').next().filter(|name| name.starts_with("softtimers_")).map(str::to_owned)
+    });
+    config.export.include = types.filter(|name| !objects.contains(name)).collect();
     config.export.exclude = objects;
     let bindings = Builder::new().with_config(config).with_src(file).generate()?;
     let mut section = format!("/* {}\n", "-".repeat(87));

@@ -66,7 +66,8 @@ pub(crate) fn check(root: &Path) -> Result<Outcome> {
     if counted.compiler == written.compiler {
         problems.extend(counted.differences(&written));
     } else if problems.is_empty() {
-        let [by, here] = [&written, &counted].map(|Counts { compiler: c, .. }| format!("{} for {}", c.release, c.host));
+        let [by, here] =
+            [&written, &counted].map(|Counts { compiler: c, .. }| format!("{} for {}", c.release, c.host));
         return Ok(Outcome::skipped(format!("{FILE} has the counts of rustc {by}, and this is {here}")));
     }
     let relations = RELATIONS.len() + LIMITS.len();

@@ -47,8 +47,9 @@ fn problem(package: &Package, licences: &Licenses) -> Option<String> {
     let own = licences.exceptions.iter().filter(|exception| package.name == exception.package);
     let allowed: Vec<_> = licences.allow.iter().chain(own.flat_map(|own| &own.allow)).collect();
     let expression = package.license.as_deref().unwrap_or_default();
-    let is_met = Expression::parse_mode(expression, ParseMode::LAX)
-        .is_ok_and(|read| read.evaluate(|wanted| allowed.iter().any(|licence| **licence == wanted.to_string())));
+    let is_met = Expression::parse_mode(expression, ParseMode::LAX).is_ok_and(|read| {
+        read.evaluate(|wanted| allowed.iter().any(|licence| **licence == wanted.to_string()))
+    });
     let Package { name, version, .. } = package;
     (!is_met).then(|| format!("{name} {version}: `{expression}` is not allowed by deny.toml"))
 }

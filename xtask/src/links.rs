@@ -22,12 +22,14 @@ use crate::workspace::Page;
 
 /// Where each link and picture of a page is, and what it leads to.
 pub(crate) fn links(text: &str) -> impl Iterator<Item = (Range<usize>, String)> {
-    Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter().filter_map(|(event, range)| match event {
-        Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
-            Some((range, dest_url.into_string()))
-        }
-        _ => None,
-    })
+    Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter().filter_map(
+        |(event, range)| match event {
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                Some((range, dest_url.into_string()))
+            }
+            _ => None,
+        },
+    )
 }
 
 /// Checks every page, and that the table of contents has each page of `docs/` once and nothing else.
@@ -120,7 +122,8 @@ mod tests {
 
     #[test]
     fn headings_get_the_usual_anchors() {
-        let text = "# What is *due*?\n## One-shot & `tick`\n```\n# no heading\n```\n## Cost\n## Cost\n#no heading\n";
+        let text =
+            "# What is *due*?\n## One-shot & `tick`\n```\n# no heading\n```\n## Cost\n## Cost\n#no heading\n";
         assert_eq!(anchors(text), ["what-is-due", "one-shot--tick", "cost", "cost-1"]);
         let rust = "//! # Why\nstruct S; // # no\n    /// # Cost\n#[derive(Debug)]\n";
         assert_eq!(anchors(&doc_comments(rust)), ["why", "cost"]);

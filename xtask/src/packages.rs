@@ -19,7 +19,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
     let mut package = cargo(workspace.root());
     package.args(["package", "--quiet", "--no-verify", "--allow-dirty"]);
     for member in workspace.published() {
-        package.args(["--package", &member.name]);
+        package.args(["--package", member.name.as_str()]);
         let is_known = [
             (member.description.is_some(), "description"),
             (member.license.is_some(), "license"),
@@ -63,7 +63,9 @@ pub(crate) fn installed(workspace: &Workspace) -> Result<Outcome> {
         symlink(found(tool).with_context(|| format!("`{tool}` is not in PATH"))?, path.join(tool))?;
     }
     let mut install = command(path.join("cargo"), workspace.root());
-    install.args(["install", "--debug", "--locked", "--no-track", "--path", "crates/cli", "--root"]).arg(&place);
+    install
+        .args(["install", "--debug", "--locked", "--no-track", "--path", "crates/cli", "--root"])
+        .arg(&place);
     must(install.env("PATH", &path))?;
     let says = output(command(place.join("bin/softtimers"), &place).arg("--version"))?;
     ensure!(says.starts_with("softtimers "), "it says {says}");

@@ -69,7 +69,8 @@ const COMMAND: &str = "softtimers-cli";
 fn changelog(workspace: &Workspace) -> Result<Outcome> {
     let version = &workspace.member(COMMAND).context("there is no softtimers-cli")?.version;
     let others = workspace.published().filter(|member| member.version != *version);
-    let mut problems: Vec<_> = others.map(|member| format!("{} is {}", member.name, member.version)).collect();
+    let mut problems: Vec<_> =
+        others.map(|member| format!("{} is {}", member.name, member.version)).collect();
     let text = fs::read_to_string(workspace.root().join("CHANGELOG.md")).context("no CHANGELOG.md")?;
     let named = text.contains(&format!("\n## [{version}]")) || text.contains("\n## [Unreleased]");
     problems.extend((!named).then(|| format!("CHANGELOG.md has no section for {version}")));
@@ -143,7 +144,9 @@ fn debian(workspace: &Workspace) -> Result<Outcome> {
         return Ok(Outcome::skipped("cargo-deb is not installed"));
     }
     if !workspace.target("release/root/usr/include/softtimers.h").is_file() {
-        return Ok(Outcome::skipped("two of them are made of the C library, which step `library` has not built"));
+        return Ok(Outcome::skipped(
+            "two of them are made of the C library, which step `library` has not built",
+        ));
     }
     let mut build = cargo(root);
     must(nameless(build.args(["build", "--release", "--locked", "-p", COMMAND]), workspace))?;
@@ -204,23 +207,35 @@ fn notices(workspace: &Workspace) -> Result<String> {
             let licence = package.license.as_deref().unwrap_or("not said");
             let who = format!("{} {}, {licence}", package.name, package.version);
             let directory = package.manifest_path.parent().context("a manifest in a directory")?;
-            for entry in fs::read_dir(directory)? {
-                let path = entry?.path();
-                let file = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
-                if path.is_file() && NOTICES.iter().any(|start| file.starts_with(start)) {
-                    let text = String::from_utf8_lossy(&fs::read(&path)?).trim().replace("\r\n", "\n");
-                    let crates = texts.entry(text).or_default();
-                    if !crates.contains(&who) {
-                        crates.push(who.clone());
-                    }
+            for text in licences_in(directory.as_std_path())? {
+                let crates = texts.entry(text).or_default();
+                if !crates.contains(&who) {
+                    crates.push(who.clone());
                 }
             }
         }
     }
     let line = "-".repeat(78);
-    let part = |(text, who): (&String, &Vec<String>)| format!("{line}\n{}\n{line}\n\n{text}\n\n", who.join("\n"));
+    let part =
+        |(text, who): (&String, &Vec<String>)| format!("{line}\n{}\n{line}\n\n{text}\n\n", who.join("\n"));
     let head = "What others wrote and is built into softtimers, each with the licence that its source comes with.\n\n";
     Ok(head.to_owned() + &texts.iter().map(part).collect::<String>())
+}
+
+/// The texts of a crate's licences and notices.
+fn licences_in(directory: &Path) -> Result<Vec<String>> {
+    let mut texts = vec![];
+    for entry in fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+        if path.is_file() && NOTICES.iter().any(|start| name.starts_with(start)) {
+            texts.push(String::from_utf8_lossy(&fs::read(&path)?).trim().replace("\r\n", "\n"));
+        }
+    }
+    if texts.is_empty() {
+        texts.push("Its source brings no text; the licence is the one named above.".into());
+    }
+    Ok(texts)
 }
 
 /// How files of licences are called.

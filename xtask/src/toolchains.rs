@@ -45,7 +45,8 @@ pub(crate) fn msrv_stated(workspace: &Workspace) -> Outcome {
             if let (Some(own), Some(needs)) = (&member.rust_version, &package.rust_version) {
                 compared += 1;
                 if needs > own {
-                    problems.push(format!("{} states Rust {own}; {} needs {needs}", member.name, package.name));
+                    problems
+                        .push(format!("{} states Rust {own}; {} needs {needs}", member.name, package.name));
                 }
             }
         }
@@ -59,7 +60,8 @@ pub(crate) fn msrv_stated(workspace: &Workspace) -> Outcome {
 /// If cargo cannot be started.
 pub(crate) fn msrv_check(workspace: &Workspace) -> Result<Outcome> {
     let root = workspace.root();
-    let versions: BTreeSet<_> = workspace.members().filter_map(|member| member.rust_version.as_ref()).collect();
+    let versions: BTreeSet<_> =
+        workspace.members().filter_map(|member| member.rust_version.as_ref()).collect();
     let (mut problems, mut missing) = (vec![], vec![]);
     for version in versions {
         let name = format!("{}.{}", version.major, version.minor);
@@ -69,7 +71,7 @@ pub(crate) fn msrv_check(workspace: &Workspace) -> Result<Outcome> {
         };
         let own = workspace.members().filter(|member| member.rust_version.as_ref() == Some(version));
         let mut cargo = cargo_of(&toolchain, root);
-        cargo.arg("check").args(own.flat_map(|member| ["--package", &**member.name]));
+        cargo.arg("check").args(own.flat_map(|member| ["--package", member.name.as_str()]));
         if let Outcome::Failed(found) =
             program::check(cargo.arg("--target-dir").arg(workspace.target("msrv")))?
         {

@@ -65,7 +65,10 @@ impl Workspace {
                 }
             }
         }
-        self.packages.iter().filter(|package| package.source.is_some() && found.contains(&package.id)).collect()
+        self.packages
+            .iter()
+            .filter(|package| package.source.is_some() && found.contains(&package.id))
+            .collect()
     }
 }
 

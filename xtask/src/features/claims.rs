@@ -119,7 +119,9 @@ impl Judged {
 fn unknown(command: &str, workspace: &Workspace) -> Result<Option<String>> {
     let words: Vec<_> = command.split_whitespace().take_while(|word| *word != "--").collect();
     match words[..] {
-        ["cargo", "xtask", ..] => Ok(crate::Cli::try_parse_from(&words[1..]).err().map(|error| error.to_string())),
+        ["cargo", "xtask", ..] => {
+            Ok(crate::Cli::try_parse_from(&words[1..]).err().map(|error| error.to_string()))
+        }
         ["cargo", "run" | "bench", ..] => Ok(no_target(&words, workspace)),
         ["softtimers", ref rest @ ..] => {
             // A flag or subcommand that is not there is refused before help is reached.
@@ -135,8 +137,11 @@ fn unknown(command: &str, workspace: &Workspace) -> Result<Option<String>> {
 fn no_target(words: &[&str], workspace: &Workspace) -> Option<String> {
     let value = |flag: &str| words.iter().skip_while(|word| **word != flag).nth(1).copied();
     let package = value("-p")?;
-    let Some(member) = workspace.member(package) else { return Some(format!("there is no package {package}")) };
-    let kinds = [("--bench", TargetKind::Bench), ("--example", TargetKind::Example), ("--bin", TargetKind::Bin)];
+    let Some(member) = workspace.member(package) else {
+        return Some(format!("there is no package {package}"));
+    };
+    let kinds =
+        [("--bench", TargetKind::Bench), ("--example", TargetKind::Example), ("--bin", TargetKind::Bin)];
     let (flag, kind) = kinds.into_iter().find(|(flag, _)| value(flag).is_some())?;
     let name = value(flag)?;
     let is_there = member.targets.iter().any(|target| target.is_kind(kind.clone()) && target.name == name);
@@ -149,7 +154,11 @@ mod tests {
 
     fn statuses() -> Statuses {
         let skipped = Status::Skipped("no root".into());
-        let named = [("a::lib::good", Status::Passed), ("a::lib::bad", Status::Failed), ("a::lib::rootless", skipped)];
+        let named = [
+            ("a::lib::good", Status::Passed),
+            ("a::lib::bad", Status::Failed),
+            ("a::lib::rootless", skipped),
+        ];
         named.map(|(name, status)| (name.to_owned(), status)).into()
     }
 
@@ -163,7 +172,8 @@ mod tests {
     fn a_passed_test_shows_its_row_and_a_failed_or_missing_one_does_not() {
         assert_eq!(judged("\"a::lib::good\""), Outcome::passed("1 rows are shown"));
         let bad = judged("\"a::lib::good\", \"a::lib::bad\", \"b::lib::good\"");
-        let problems = ["ST-001: a::lib::bad failed", "ST-001: b::lib::good is no test that ran; there is a::lib::good"];
+        let problems =
+            ["ST-001: a::lib::bad failed", "ST-001: b::lib::good is no test that ran; there is a::lib::good"];
         assert_eq!(bad, Outcome::Failed(problems.map(String::from).into()));
     }
 
@@ -180,7 +190,9 @@ mod tests {
     fn a_command_has_its_flags_and_targets() {
         let workspace = Workspace::load().unwrap();
         let unknown = |command: &str| unknown(command, &workspace).unwrap().unwrap_or_default();
-        for good in ["cargo xtask instructions --bless", "cargo bench -p softtimers-core --bench instructions -- x"] {
+        for good in
+            ["cargo xtask instructions --bless", "cargo bench -p softtimers-core --bench instructions -- x"]
+        {
             assert_eq!(unknown(good), "");
         }
         assert!(unknown("cargo xtask instructions --bles").contains("--bles"));
@@ -192,7 +204,9 @@ mod tests {
     #[test]
     fn a_promise_needs_a_test_that_ran() {
         let page = |text: &str| [Page { path: "docs/page.md".into(), text: text.into() }];
-        let good = page("It holds. <!-- shown by: a::lib::good --> So too <!-- shown by: a::lib::good, a::lib::good -->");
+        let good = page(
+            "It holds. <!-- shown by: a::lib::good --> So too <!-- shown by: a::lib::good, a::lib::good -->",
+        );
         assert_eq!(promises(&good, &statuses()), Outcome::passed("3 tests show what sentences promise"));
         let bad = page("It does.\nIt fails. <!-- shown by: a::lib::bad -->");
         assert_eq!(promises(&bad, &statuses()), Outcome::failed("docs/page.md:2: a::lib::bad failed"));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Features, Kind, Level, Mark, Part, Row, State, Was, claims, outputs, paper_of};
+use super::{Features, Level, Mark, Part, Row, State, Was, claims, outputs, paper_of};
 
 const HEAD: &str = "\
 <!-- Written by `cargo xtask features` from features.toml. -->
