@@ -100,6 +100,7 @@ enum Task {
     },
     /// Try everything that a release needs, short of uploading
     Release {
+        /// Upload nothing; there is no other way
         #[arg(long, required = true)]
         dry_run: bool,
         /// Only these
