@@ -18,9 +18,10 @@ use crate::{dependencies, header, instructions, licences, links, objects, packag
 pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Report) -> Result<()> {
     let root = workspace.root();
     let pages = pages(root)?;
-    report.step("format", || in_each(root, &["fmt", "--all", "--check"]));
-    report
-        .step("lock files", || in_each(root, &["metadata", "--quiet", "--locked", "--format-version", "1"]));
+    report.step("format", || {
+        in_each(root, |place| program::check(cargo(place).args(["fmt", "--all", "--check"])))
+    });
+    report.step("lock files", || in_each(root, lock_file));
     report.step("links", || Ok(links::check(root, &pages)));
     report.step("features", || features::check_page(root));
     report.step("softtimers.h", || header::check(root));
@@ -36,7 +37,9 @@ pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Repor
         let words = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
         program::check(cargo(root).args(words))
     });
-    report.step("features of crates", || tool(root, &["hack", "check", "--workspace", "--each-feature"]));
+    report.step("features of crates", || {
+        tool(root, &["hack", "check", "--workspace", "--ignore-private", "--each-feature"])
+    });
     report.step("documentation", || {
         let words = ["doc", "--workspace", "--no-deps"];
         program::check(cargo(root).env("RUSTDOCFLAGS", "-D warnings").args(words))
@@ -76,15 +79,21 @@ fn examples(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::of(problems, ""))
 }
 
-/// Runs cargo in each workspace of the project: two stand beside this one, with lock files of their own, and building
-/// them is not part of `ci`.
-fn in_each(root: &Path, words: &[&str]) -> Result<Outcome> {
+/// Checks each workspace of the project: two stand beside this one, with lock files of their own, and building them is
+/// not part of `ci`.
+fn in_each(root: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
     let mut problems = vec![];
     for directory in [".", "examples", "fuzz"] {
-        let done = program::output(cargo(&root.join(directory)).args(words));
-        problems.extend(done.err().map(|error| format!("{directory}: {error:#}")));
+        if let Outcome::Failed(found) = check(&root.join(directory))? {
+            problems.extend(found.into_iter().map(|problem| format!("{directory}: {problem}")));
+        }
     }
     Ok(Outcome::of(problems, "3 workspaces"))
+}
+
+fn lock_file(directory: &Path) -> Result<Outcome> {
+    let words = ["metadata", "--quiet", "--locked", "--format-version", "1"];
+    program::output(cargo(directory).args(words)).map(|_| Outcome::passed(""))
 }
 
 /// Runs a tool of cargo's, where it is installed.
