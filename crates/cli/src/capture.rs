@@ -29,9 +29,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::packet::{Filter, Interface};
-use softtimers::poller::{PacketConfig, PacketDevice};
 use softtimers::{Clock, Monotonic, Slice};
+use softtimers_net::packet::{Filter, Interface};
+use softtimers_net::poller::{PacketConfig, PacketDevice};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;

@@ -23,8 +23,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 use softtimers::Monotonic;
-use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
+use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 
 use crate::class::Class;
 use crate::distribution::{Distribution, Recorder};

@@ -1,7 +1,7 @@
 //! What `probe-feature` is asked for.
 
 use clap::Args;
-use softtimers::probe::Feature;
+use softtimers_net::kernel::Feature;
 
 /// `softtimers probe-feature`.
 #[derive(Args, Debug, Clone)]

@@ -13,8 +13,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::poll::{Quota, SourceConfig, SourceId};
-use softtimers::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
 use softtimers::{Clock, Monotonic, Timestamp, Token};
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
 
 use super::looks::Looks;
 use super::outlet::{Before, Written};

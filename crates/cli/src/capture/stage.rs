@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 
 use softtimers::Timestamp;
 use softtimers::poll::FeedbackConfig;
-use softtimers::poller::Gauge;
+use softtimers_net::poller::Gauge;
 
 use super::outlet::{Complete, Outlet, Written};
 use super::pcapng::Stamp;

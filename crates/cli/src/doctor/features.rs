@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
-use softtimers::probe::{self, Feature};
+use softtimers_net::kernel::{self, Feature};
 
 use crate::args::ProbeFeatureArgs;
 use crate::child::Process;
@@ -32,8 +32,8 @@ pub struct Found {
     pub how: String,
 }
 
-impl From<probe::Finding> for Found {
-    fn from(finding: probe::Finding) -> Self {
+impl From<kernel::Finding> for Found {
+    fn from(finding: kernel::Finding) -> Self {
         Found { name: finding.feature.name().to_owned(), works: finding.works, how: finding.how }
     }
 }
@@ -88,7 +88,7 @@ pub fn run(args: &ProbeFeatureArgs) -> Result<(), Failure> {
         capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
     if feature.wants_own_network() && !may_have_networks {
         // Where users may not have namespaces, the probe itself will say so.
-        let _ = probe::own_user_namespace();
+        let _ = kernel::own_user_namespace();
     }
     let found = serde_json::to_string(&Found::from(feature.probe()))
         .map_err(|error| Failure::check(format_args!("writing JSON: {error}")))?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use softtimers::packet::Filter;
+use softtimers_net::packet::Filter;
 
 use super::End;
 use crate::args::CaptureArgs;
