@@ -123,14 +123,18 @@ fn unknown(command: &str, workspace: &Workspace) -> Result<Option<String>> {
             Ok(crate::Cli::try_parse_from(&words[1..]).err().map(|error| error.to_string()))
         }
         ["cargo", "run" | "bench", ..] => Ok(no_target(&words, workspace)),
-        ["softtimers", ref rest @ ..] => {
-            // A flag or subcommand that is not there is refused before help is reached.
-            let path = workspace.target("debug/softtimers");
-            let help = program::output(program::program(path, workspace.root()).args(rest).arg("--help"));
-            Ok(help.err().map(|error| format!("{error:#}")))
-        }
-        _ => Ok(Some("it is neither softtimers nor cargo run, bench or xtask".into())),
+        ["cargo", "lab", ref rest @ ..] => refused("softtimers-lab", rest, workspace),
+        ["softtimers", ref rest @ ..] => refused("softtimers", rest, workspace),
+        _ => Ok(Some("it is neither softtimers nor cargo run, bench, lab or xtask".into())),
     }
+}
+
+/// What a program says against these words. It refuses a flag or subcommand that it does not have before it comes to
+/// `--help`, and does nothing else then.
+fn refused(name: &str, words: &[&str], workspace: &Workspace) -> Result<Option<String>> {
+    let path = workspace.target("debug").join(name);
+    let help = program::output(program::program(path, workspace.root()).args(words).arg("--help"));
+    Ok(help.err().map(|error| format!("{error:#}")))
 }
 
 /// Why `cargo run` or `cargo bench` finds nothing to run, if so.
@@ -198,7 +202,7 @@ mod tests {
         assert!(unknown("cargo xtask instructions --bles").contains("--bles"));
         assert_eq!(unknown("cargo bench -p softtimers-core --bench x"), "softtimers-core has no --bench x");
         assert_eq!(unknown("cargo run -p x"), "there is no package x");
-        assert_eq!(unknown("cargo test"), "it is neither softtimers nor cargo run, bench or xtask");
+        assert_eq!(unknown("cargo test"), "it is neither softtimers nor cargo run, bench, lab or xtask");
     }
 
     #[test]
