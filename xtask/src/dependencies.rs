@@ -17,20 +17,20 @@ use crate::workspace::Workspace;
 
 const CORE: &str = "softtimers-core";
 const LINUX: &str = "softtimers-linux";
-const BASE: &str = "softtimers";
+const LOOPS: &str = "softtimers";
 const NET: &str = "softtimers-net";
 
 /// What a crate may depend on within the workspace. One that is not here may depend on any that is no [`TOP`].
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (CORE, &[]),
     (LINUX, &[CORE]),
-    (BASE, &[CORE, LINUX]),
-    (NET, &[CORE, LINUX, BASE]),
+    (LOOPS, &[CORE, LINUX]),
+    (NET, &[CORE, LINUX, LOOPS]),
     ("softtimers-measure", &[CORE, LINUX]),
     ("softtimers-sim", &[CORE]),
     ("softtimers-bpf", &[CORE]),
-    ("softtimers-wan", &[CORE, LINUX, BASE, NET]),
-    ("softtimers-tokio", &[CORE, LINUX, BASE, NET]),
+    ("softtimers-wan", &[CORE, LINUX, LOOPS, NET]),
+    ("softtimers-tokio", &[CORE, LINUX, LOOPS, NET]),
 ];
 
 /// Nothing depends on these.
