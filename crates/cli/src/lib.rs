@@ -10,52 +10,47 @@
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
 //! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`mod@capture`], [`doctor`],
-//!   [`echo`], [`mod@probe`], [`sim`], [`noise`], [`report`], ended
+//!   [`echo`], [`mod@probe`], [`sim`](commands::sim), [`noise`], [`report`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`withheld`], [`machine`], [`ticks`], [`output`], [`stream`], [`mod@file`], with the rights of the [`user`] who asked, [`failure`].
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
+// Until it is a program only.
+#![allow(private_interfaces)]
+
+// Until nobody looks for them here.
+pub use run::progress;
+pub use softtimers_measure::{
+    assertion, child, class, distribution, failure, interrupt, machine, processor, ticks, units, usage,
+};
+
+/// Until nobody looks for them here.
+pub mod output {
+    pub use crate::run::output::{Object as Run, *};
+    pub use crate::run::table::Table;
+}
 
 pub mod address;
 pub mod args;
-pub mod assertion;
 pub mod bench;
-pub mod capture;
-pub mod child;
-pub mod class;
 pub mod command;
-pub mod distribution;
-pub mod doctor;
-pub mod documents;
-pub mod echo;
-pub mod failure;
+pub mod commands;
 pub mod file;
 pub mod forward;
 pub mod gaps;
 pub mod handshake;
-pub mod interrupt;
-pub mod machine;
-pub mod noise;
-pub mod output;
 pub mod pattern;
 pub mod plan;
-pub mod probe;
-pub mod processor;
-pub mod progress;
 pub mod properties;
 pub mod quantum;
 pub mod recording;
 pub mod recv;
 pub mod replay;
 pub mod report;
+pub mod run;
 pub mod send;
-pub mod sim;
 pub mod stream;
-pub mod ticks;
-pub mod units;
-mod usage;
 pub mod user;
-pub mod wan;
 pub mod wire;
 pub mod withheld;

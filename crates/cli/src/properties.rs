@@ -6,44 +6,22 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
-use softtimers_sim::{Kind, Part, experiment};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units;
+use softtimers_sim::csv::{Merge, MergeError};
+use softtimers_sim::{Kind, Part, experiments};
 use softtimers_wan::PathConfig;
 
 use crate::args::MacAddress;
-use crate::assertion::Assertion;
-use crate::capture::{filter, pcapng};
-use crate::failure::Failure;
+use crate::commands::capture::{filter, pcapng};
+use crate::commands::wan::control::{self, Request};
 use crate::forward::{metrics::Metrics, rules};
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
 use crate::recording::{self, Fit};
 use crate::recv::ledger::Ledger;
-use crate::sim::{merge, setting};
-use crate::units;
-use crate::wan::control::{self, Request};
+use crate::commands::sim::setting;
 use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
-
-/// Each parser of quantities accepts or refuses `text`, and what it accepts as a duration is shown
-/// as something it reads again.
-pub fn units(text: &str) {
-    if let Ok(duration) = units::duration(text) {
-        assert!(duration <= Duration::from_nanos(u64::MAX));
-        assert_eq!(units::duration(&units::show_duration(duration)), Ok(duration));
-    }
-    if let Ok(rate) = units::rate(text) {
-        // A rate above zero is a rate of packets, or faster than one a nanosecond.
-        assert_eq!(units::rate(&rate.to_string()), Ok(rate));
-        if let Ok(rate) = rate.of_packets(1_200) {
-            assert!(rate.packets_per_second() > 0.0);
-        }
-    }
-    if let Ok(percent) = units::percent(text) {
-        assert!(percent.get() <= 100);
-    }
-    for problem in [units::bytes(text).err(), units::positive_duration(text).err()].into_iter().flatten() {
-        assert!(!problem.to_string().contains('\n'));
-    }
-}
 
 /// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, hardware addresses,
 /// speeds and the parameters of experiments. Those that name a file are left out: a file may be anything, a terminal too.
@@ -56,7 +34,7 @@ pub fn typed(text: &str) {
     }
     let _ = text.parse::<MacAddress>();
     let _ = units::speed(text);
-    for parameter in experiment::ALL.iter().flat_map(|experiment| experiment.parameters) {
+    for parameter in experiments::ALL.iter().flat_map(|experiment| experiment.parameters) {
         if matches!(parameter.kind, Kind::Trace) {
             continue;
         }
@@ -118,8 +96,13 @@ pub fn metrics(request: &[u8]) {
 /// Any texts, cut apart at zeros, are parts of a sweep or are refused, and what they make together is a part that is whole.
 pub fn sim_parts(texts: &str) {
     let texts: Vec<&str> = texts.split('\0').collect();
-    if let Ok(whole) = merge::texts(&texts) {
-        assert_eq!(merge::texts(&[&whole]).ok(), Some(whole));
+    let merged = |texts: &[&str]| {
+        let mut merge = Merge::default();
+        texts.iter().try_for_each(|text| merge.add("part.csv", text))?;
+        merge.finish()
+    };
+    if let Ok(whole) = merged(&texts) {
+        assert_eq!(merged(&[&whole]), Ok::<_, MergeError>(whole));
     }
 }
 
@@ -151,14 +134,6 @@ pub fn wire(bytes: &[u8]) {
     if let Ok(datagram) = Datagram::parse(bytes) {
         assert!(bytes.len() >= MIN_SIZE);
         assert_eq!(Datagram::parse(&datagram.encode()), Ok(datagram));
-    }
-}
-
-/// Any text is an assertion or is refused, and what is accepted is shown as the same assertion.
-pub fn assertion(text: &str) {
-    match text.parse::<Assertion>() {
-        Ok(assertion) => assert_eq!(assertion.to_string().parse(), Ok(assertion)),
-        Err(error) => assert!(!error.to_string().contains('\n')),
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 use softtimers::Rate;
+use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::udp::ClientLimits;
 
 use crate::address;
-use crate::units::{self, SendRate};
 
 /// Who may be a client, for how long, and how much it may be answered.
 #[derive(Args, Debug, Clone)]

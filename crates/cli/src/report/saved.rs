@@ -15,12 +15,12 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use softtimers_measure::failure::{Failure, one_line};
 
 use super::source::{SOURCES, Source};
-use crate::failure::{Failure, one_line};
 use crate::file::{self, quoted};
-use crate::output::Report;
-use crate::sim::report::SimReport;
+use crate::run::output::Report;
+use crate::commands::sim::SimReport;
 use crate::user::as_caller;
 
 /// What was saved, by source.
@@ -219,7 +219,7 @@ pub(super) fn understood(content: &str) -> Result<Value, String> {
 }
 
 /// The envelope of what was run just now.
-pub(super) fn envelope(
+pub(crate) fn envelope(
     source: &Source,
     quick: bool,
     machine: Value,
@@ -263,7 +263,7 @@ pub(super) fn tamed(text: &str) -> String {
     }
 }
 
-/// As [`Machine::line`](crate::machine::Machine::line) has it, of what a file says.
+/// As [`Machine::line`](softtimers_measure::machine::Machine::line) has it, of what a file says.
 fn machine_line(machine: &Value) -> String {
     let key = |key: &str| Some(tamed(text(machine, key))).filter(|text| !text.is_empty());
     let (Some(kernel), Some(cpu)) = (key("kernel"), key("cpu")) else { return "unknown".to_owned() };

@@ -1,0 +1,148 @@
+//! The thread that wakes: application timers, served by a periodic tick or at their deadlines.
+//!
+//! ```text
+//!   timers    ·      · ·             ·                          due at random
+//!   tick      │  │  │  │  │  │  │  │  │  │  │  │  │  │  │  │    wakes for each, whether or not one is due
+//!   smart            │  │             │                         at due + half a tick, and runs all that are due by then
+//! ```
+
+use std::io;
+use std::num::NonZeroU32;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Barrier;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use softtimers::{
+    Backup, Clock, Config, Monotonic, Random, Slack, Slice, SoftTimers, Timestamp, TriggerState,
+};
+use softtimers_measure::distribution::Recorder;
+use softtimers_measure::usage::Usage;
+
+/// What wakes the thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wakes {
+    /// Nothing: it has no timers.
+    Never,
+    /// So often, always.
+    Tick(NonZeroU32),
+    /// The earliest deadline, with the slack that a tick of this rate takes at the median.
+    Deadline(NonZeroU32),
+}
+
+/// The timers of a program: each of a period of its own.
+#[derive(Debug)]
+pub(super) struct Application {
+    /// Periods and, at the beginning, what has passed of each.
+    timers: Vec<(Duration, Duration)>,
+}
+
+/// What the thread did in a turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    pub(super) usage: Usage,
+    /// Timers of the application that ran.
+    pub(super) events: u64,
+}
+
+impl Application {
+    /// So many timers with periods of 0.1 to 1 s.
+    pub(super) fn new(count: u32, seed: u64) -> Self {
+        let mut random = Random::stream(seed, 0);
+        let mut timer = || {
+            let period =
+                SHORTEST + Duration::from_nanos(random.below((LONGEST - SHORTEST).as_nanos() as u64));
+            (period, Duration::from_nanos(random.below(period.as_nanos() as u64)))
+        };
+        Application { timers: (0..count).map(|_| timer()).collect() }
+    }
+
+    fn start(&self, now: Timestamp, slack: Slack) -> SoftTimers<usize> {
+        let mut timers = SoftTimers::new(Config::default());
+        for (number, &(period, passed)) in self.timers.iter().enumerate() {
+            timers.schedule(now, period - passed, slack, number);
+        }
+        timers
+    }
+}
+
+/// Serves the timers from when both have come to `begin` until the other end of `stop` is gone.
+///
+/// # Errors
+/// If the system has no timers left.
+pub(super) fn serve(
+    wakes: Wakes,
+    application: &Application,
+    begin: &Barrier,
+    stop: &UnixStream,
+    lateness: &mut Recorder,
+) -> io::Result<Served> {
+    // Or what computes beside it would go on until its own slice is over.
+    let _slice = Slice::hold(*Slice::ALLOWED.start());
+    begin.wait();
+    let before = Usage::now();
+    let events = match wakes {
+        Wakes::Never => ready(stop, stop).map(|_| 0),
+        Wakes::Tick(hz) => run(Backup::tick(hz, Monotonic.now())?, hz, application, stop, lateness),
+        Wakes::Deadline(hz) => run(Backup::deadline()?, hz, application, stop, lateness),
+    }?;
+    let mut usage = Usage::now().since(&before);
+    // The one that ended it.
+    usage.wakeups = usage.wakeups.saturating_sub(1);
+    Ok(Served { usage, events })
+}
+
+fn run(
+    mut backup: Backup,
+    hz: NonZeroU32,
+    application: &Application,
+    stop: &UnixStream,
+    lateness: &mut Recorder,
+) -> io::Result<u64> {
+    // Of no account to a tick, which finds what is due.
+    let slack = Slack::within(slack(hz));
+    let mut timers = application.start(Monotonic.now(), slack);
+    let mut events = 0;
+    backup.arm(Monotonic.now(), timers.poll_at())?;
+    while ready(stop, &backup)? {
+        backup.expired()?;
+        let now = Monotonic.now();
+        let turn = timers.trigger(TriggerState::Backup, now);
+        while let Some(fired) = timers.next(&turn) {
+            lateness.record_duration(fired.lateness);
+            events += 1;
+            let (period, _) = application.timers[fired.event];
+            timers.schedule_at(now, fired.due + period, slack, fired.event);
+        }
+        backup.arm(now, timers.poll_at())?;
+    }
+    Ok(events)
+}
+
+/// Waits for either; whether it was not the first.
+fn ready(stop: &UnixStream, backup: &impl AsFd) -> io::Result<bool> {
+    let mut waited = [PollFd::new(stop, PollFlags::IN), PollFd::new(backup, PollFlags::IN)];
+    loop {
+        match poll(&mut waited, None) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(waited[0].revents().is_empty()),
+        }
+    }
+}
+
+/// Between two ticks.
+pub(super) fn period(hz: NonZeroU32) -> Duration {
+    Duration::from_secs(1) / hz.get()
+}
+
+/// What a timer that is due at random waits for a tick at the median.
+pub(super) fn slack(hz: NonZeroU32) -> Duration {
+    period(hz) / 2
+}
+
+/// Long beside any tick that a turn is measured with but the slowest, and short enough for some in each turn.
+const SHORTEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(1);
