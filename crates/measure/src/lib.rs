@@ -23,6 +23,7 @@ pub mod machine;
 pub mod processor;
 #[doc(hidden)]
 pub mod properties;
+pub mod stats;
 pub mod ticks;
 pub mod units;
 pub mod usage;
