@@ -11,57 +11,59 @@
 //! interface sends. With one, packets are changed in place ([`router`]). Nothing is allocated for a frame that is
 //! forwarded, and nothing copied.
 //!
-//! - [`headers`]: where things are; [`checksum`]: those that follow a change;
+//! - [`link`]: how an interface is; [`headers`]: where things are; [`checksum`]: those that follow a change;
 //! - [`router`], [`icmp`], [`resolution`]: what a router does, says and answers;
 //! - [`loops`]: frames that come back; [`reason`]: why one went no further.
 
-pub mod checksum;
-pub mod headers;
-pub mod icmp;
-pub mod loops;
-pub mod properties;
-pub mod reason;
-pub mod resolution;
-pub mod router;
+pub(crate) mod checksum;
+pub(crate) mod headers;
+pub(crate) mod icmp;
+pub(crate) mod link;
+pub(crate) mod loops;
+pub(crate) mod properties;
+pub(crate) mod reason;
+pub(crate) mod resolution;
+pub(crate) mod router;
 
 use softtimers_core::Timestamp;
 
-use super::interfaces::links::Link;
-use super::rules::{Action, Entrance, Filter, Protocol};
+use crate::rules::{Action, Entrance, Filter, Protocol};
 use headers::{ETHERNET, Headers, Ip, TAG};
+use link::Link;
 use loops::Loops;
 use reason::{Reason, Reasons};
 use router::{Router, Step};
 
 /// Decides about frames.
 #[derive(Clone, Debug)]
-pub struct Forwarder {
+pub(crate) struct Forwarder {
     /// The longest packet at each.
     mtus: [u32; 2],
     /// What routes; without one frames pass as they are.
-    pub router: Option<Router>,
+    pub(crate) router: Option<Router>,
     /// Which may pass.
-    pub rules: Option<Filter>,
+    pub(crate) rules: Option<Filter>,
     /// What comes back; a router's frames may.
-    pub loops: Option<Loops>,
-    reasons: [Reasons; 2],
+    pub(crate) loops: Option<Loops>,
+    /// Why frames went no further.
+    pub(crate) reasons: Reasons,
     answer: Vec<u8>,
 }
 
 /// How a frame came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Arrival {
+pub(crate) struct Arrival {
     /// Where.
-    pub entrance: Entrance,
+    pub(crate) entrance: Entrance,
     /// Bytes of payload in each of the segments that it will be cut in, if it will.
-    pub segment: Option<u16>,
+    pub(crate) segment: Option<u16>,
     /// When.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
 }
 
 /// What becomes of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// It leaves on the other side, as its bytes are now.
     Forward,
     /// It goes no further, and [`Forwarder::answer`] goes back.
@@ -72,13 +74,13 @@ pub enum Verdict {
 
 impl Forwarder {
     /// A cable between interfaces that send packets of at most so many bytes.
-    pub fn new(mtus: [u32; 2]) -> Self {
+    pub(crate) fn new(mtus: [u32; 2]) -> Self {
         Forwarder {
             mtus,
             router: None,
             rules: None,
             loops: None,
-            reasons: [Reasons::default(); 2],
+            reasons: Reasons::default(),
             answer: Vec::new(),
         }
     }
@@ -89,33 +91,23 @@ impl Forwarder {
     /// A cable without rules: 6 ns. Headers are 20 more, four rules 30, 64 rules 280, a router 30 (x86-64 beside other
     /// work).
     #[inline]
-    pub fn handle(&mut self, frame: &mut [u8], arrival: &Arrival) -> Verdict {
+    pub(crate) fn handle(&mut self, frame: &mut [u8], arrival: &Arrival) -> Verdict {
         let verdict = self.decide(frame, arrival);
         if let Verdict::Drop(reason) | Verdict::Answer(reason) = verdict {
-            self.reasons[index(arrival.entrance)].count(reason);
+            self.reasons.count(reason);
         }
         verdict
     }
 
     /// The interface on one side is like this from now on.
-    pub fn adopt(&mut self, at: usize, link: &Link) {
+    pub(crate) fn adopt(&mut self, at: usize, link: &Link) {
         self.mtus[at] = link.mtu;
         self.router.iter_mut().for_each(|router| router.adopt(at, link));
     }
 
     /// What goes back after [`Verdict::Answer`].
-    pub fn answer(&self) -> &[u8] {
+    pub(crate) fn answer(&self) -> &[u8] {
         &self.answer
-    }
-
-    /// Why frames that came in there were not forwarded.
-    pub fn reasons(&self, entrance: Entrance) -> &Reasons {
-        &self.reasons[index(entrance)]
-    }
-
-    /// Counts a frame that is dropped for a reason of the caller's.
-    pub fn refuse(&mut self, entrance: Entrance, reason: Reason) {
-        self.reasons[index(entrance)].count(reason);
     }
 
     fn decide(&mut self, frame: &mut [u8], arrival: &Arrival) -> Verdict {
@@ -185,7 +177,7 @@ mod tests {
     use etherparse::PacketBuilder;
 
     use super::*;
-    use crate::forward::rules::parse;
+    use crate::rules::parse;
 
     fn cable(rules: Option<&str>) -> Forwarder {
         let mut forwarder = Forwarder::new([1_500, 1_500]);
@@ -230,7 +222,7 @@ mod tests {
         ] {
             assert_eq!(came(&mut cable, Entrance::B, &frame), verdict, "{frame:?}");
         }
-        assert_eq!((cable.reasons(Entrance::B).total(), cable.reasons(Entrance::A).total()), (5, 0));
+        assert_eq!(cable.reasons.total(), 5);
     }
 
     #[test]

@@ -5,46 +5,42 @@
 //!                 └─▶ B: output, with a ledger of what waits there and since when
 //! ```
 //!
-//! How both interfaces are meanwhile is followed by [links].
+//! How both interfaces are meanwhile is followed by [links]. Several pollers have an engine each, on a thread each.
 
-pub mod carrier;
-pub mod links;
-pub mod port;
+mod carrier;
+mod links;
+mod port;
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 
 use softtimers::packet::Interface;
 use softtimers::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
-use softtimers_wan::interfaces::{Problem, claim};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
 
-use super::crew::Crew;
-use super::engine::{Basis, Ends, Engine};
-use super::frames::Forwarder;
-use super::frames::loops::Loops;
-use super::frames::router::{Leg, Router};
-use super::{ForwardConfig, carry, ender};
-use crate::args::FrameDriver;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::plan::{ForwardPlan, InterfacesConfig};
-use crate::wan::carrier::failure;
+use crate::engine::{Basis, Engine};
+use crate::frames::Forwarder;
+use crate::frames::headers::HEADERS;
+use crate::frames::loops::Loops;
+use crate::frames::router::{Leg, Router};
+use crate::plan::{Between, Controls, FrameDriver, Plan};
+use crate::stats::{Account, SharedStats};
+use crate::workers::Workers;
 use carrier::Carrier;
 use links::{LinkWatch, Links};
 use port::{Port, Wire};
 
 /// Forwards between two interfaces until the plan's end or a signal.
+pub(crate) trait Pollers {
+    fn run(self: Box<Self>, stats: &SharedStats) -> Result<(), Failure>;
+}
+
+/// Opens both interfaces, and is ready to forward between them.
 ///
 /// # Errors
-/// As [`run`](super::run).
-pub fn run(plan: &ForwardPlan, between: &InterfacesConfig, interrupt: Interrupt) -> Result<(), Failure> {
-    let [a, b] = &between.names;
-    let what = format!("forward {a} {b}");
-    if a == b {
-        return Err(Failure::usage(format_args!("{what}: twice the same interface")));
-    }
-    let claimed = |name: &str| claim(name, between.take).map_err(|problem| failure(&what, &problem));
-    let interfaces = [claimed(a)?, claimed(b)?];
+/// What the system says of an interface, or of its driver.
+pub(crate) fn open(plan: &Plan, controls: Controls, between: Between) -> io::Result<Box<dyn Pollers>> {
     let shares = between.pollers as usize;
     match between.driver {
         FrameDriver::Packet => {
@@ -56,90 +52,93 @@ pub fn run(plan: &ForwardPlan, between: &InterfacesConfig, interrupt: Interrupt)
                     promiscuous: between.routed.is_none(),
                     ..PacketConfig::default()
                 };
-                let devices = match shares {
+                match shares {
                     1 => PacketDevice::open(interface, &config).map(|device| vec![device]),
                     _ => PacketDevice::sharded(interface, &config, Spread::Flow, shares),
-                };
-                devices.map_err(|error| failure(&what, &Problem::from(error)))
+                }
             };
-            let devices = opened(&interfaces[0])?.into_iter().zip(opened(&interfaces[1])?);
+            let devices = opened(&between.interfaces[0])?.into_iter().zip(opened(&between.interfaces[1])?);
             let devices = devices.map(|(a, b)| [a, b]).collect();
-            start(plan, between, interrupt, interfaces, devices)
+            set_up(plan, controls, between, devices)
         }
         FrameDriver::Xdp => {
-            let devices = XdpDevice::sharded(&interfaces, XdpConfig::default(), shares);
-            let devices = devices.map_err(|error| refusal(&what, &error))?.into_iter();
+            let devices = XdpDevice::sharded(&between.interfaces, XdpConfig::default(), shares)?.into_iter();
             let devices = devices.filter_map(|share| share.try_into().ok()).collect();
-            start(plan, between, interrupt, interfaces, devices)
+            set_up(plan, controls, between, devices)
         }
     }
 }
 
-/// One thread for each pair of devices; this one has the first.
-fn start<D: Wire + Send + 'static>(
-    plan: &ForwardPlan,
-    between: &InterfacesConfig,
+/// All pollers: the first one's engine, and what the others need for theirs.
+struct Shares<D> {
+    first: Engine<Carrier<D>>,
+    others: Vec<[D; 2]>,
+    setting: Arc<Setting>,
     interrupt: Interrupt,
-    interfaces: [Interface; 2],
-    devices: Vec<[D; 2]>,
-) -> Result<(), Failure> {
-    let ender = ender(&interrupt)?;
-    let room = devices.first().and_then(|[a, _]| a.room());
-    let watch = LinkWatch::begin(&interfaces, room)?;
-    let links = Arc::clone(watch.links());
-    let (plan, between) = (plan.clone(), between.clone());
-    let setting = Arc::new(Setting { plan, between, interfaces, links, loops: Loops::new() });
-    let (plan, between) = (&setting.plan, &setting.between);
-    let mut devices = devices.into_iter();
-    let own = devices.next().ok_or_else(|| Failure::check("no devices to forward between"))?;
-    let clash = |error| Failure::broke_off("listening for signals", &error);
-    let shared = interrupt.share().map_err(clash)?;
-    // What is wrong with the rules, or an address, is found before there is anybody else.
-    let engine = setting.engine(Basis::of(plan, interrupt)?, own)?;
-    let book = engine.rules.as_ref().map(|rules| Arc::clone(rules.book()));
-    let [a, b] = between.names.clone();
-    let doing = if between.routed.is_some() { "routing" } else { "forwarding" };
-    let words = format!("{doing} between {a} and {b}");
-    let config = ForwardConfig {
-        driver: between.driver.name(),
-        listen: a,
-        to: b,
-        pollers: between.pollers,
-        routed: Some(between.routed.is_some()),
-        ..ForwardConfig::of(plan, engine.metrics.as_ref())
-    };
-    carry(plan, engine, &config, &words, ender, |engine, counter| {
-        engine.crew = Crew::ended_by(shared.ender().map_err(clash)?);
-        for devices in devices {
-            let (setting, interrupt) = (Arc::clone(&setting), shared.share().map_err(clash)?);
-            let (counter, book) = (counter.clone(), book.clone());
-            engine.crew.start(interrupt.ender().map_err(clash)?, move |board| {
-                let basis = Basis::another(&setting.plan, interrupt, book.as_deref())?;
-                let mut engine = setting.engine(basis, devices)?;
-                engine.board = Some(board.clone());
-                counter.into_iter().for_each(|counter| engine.count_in(counter));
-                engine.run()
-            })?;
-        }
-        Ok(())
-    })
+    /// Follows the interfaces while it is there.
+    _watch: LinkWatch,
 }
 
 /// What all threads begin with.
 struct Setting {
-    plan: ForwardPlan,
-    between: InterfacesConfig,
-    interfaces: [Interface; 2],
+    plan: Plan,
+    between: Between,
     links: Arc<Links>,
     loops: Loops,
 }
 
+fn set_up<D: Wire + Send + 'static>(
+    plan: &Plan,
+    controls: Controls,
+    between: Between,
+    devices: Vec<[D; 2]>,
+) -> io::Result<Box<dyn Pollers>> {
+    let room = devices.first().and_then(|[a, _]| a.room());
+    let watch = LinkWatch::begin(&between.interfaces, room, plan.notify)?;
+    let links = Arc::clone(watch.links());
+    let setting = Arc::new(Setting { plan: plan.clone(), between, links, loops: Loops::new() });
+    let interrupt = controls.interrupt.share()?;
+    let mut others = devices;
+    if others.is_empty() {
+        return Err(io::Error::other("no devices to forward between"));
+    }
+    let own = others.remove(0);
+    let first = setting.engine(Basis::first(plan, controls)?, own, Carrier::first)?;
+    Ok(Box::new(Shares { first, others, setting, interrupt, _watch: watch }))
+}
+
+/// One thread for each pair of devices; this one has the first.
+impl<D: Wire + Send + 'static> Pollers for Shares<D> {
+    fn run(mut self: Box<Self>, stats: &SharedStats) -> Result<(), Failure> {
+        let clash = |error| Failure::broke_off("listening for signals", &error);
+        let mut workers = Workers::ended_by(self.interrupt.stop_handle().map_err(clash)?);
+        for devices in self.others.drain(..) {
+            let (setting, interrupt) = (Arc::clone(&self.setting), self.interrupt.share().map_err(clash)?);
+            let mut account = Account::another(stats);
+            workers.start(interrupt.stop_handle().map_err(clash)?, move || {
+                let basis = Basis::another(&setting.plan, interrupt);
+                let engine = basis.and_then(|basis| setting.engine(basis, devices, |carrier| carrier));
+                let mut engine = engine.map_err(|error| Failure::broke_off("setting up the forwarder", &error))?;
+                engine.run(&mut account)
+            })?;
+        }
+        let carried = self.first.run(&mut Account::first(stats));
+        carried.and(workers.end())
+    }
+}
+
 impl Setting {
-    fn engine<D: Wire>(&self, mut basis: Basis, [a, b]: [D; 2]) -> Result<Engine<Carrier<D>>, Failure> {
-        let Setting { plan, between, interfaces, links, loops } = self;
+    fn engine<D: Wire>(
+        &self,
+        mut basis: Basis,
+        [a, b]: [D; 2],
+        place: impl FnOnce(Carrier<D>) -> Carrier<D>,
+    ) -> io::Result<Engine<Carrier<D>>> {
+        let Setting { plan, between, links, loops } = self;
+        let Between { interfaces, routed, .. } = between;
         let mut forwarder = Forwarder::new([0, 1].map(|side| interfaces[side].mtu()));
         forwarder.rules = basis.filter.take();
-        forwarder.router = between.routed.as_ref().map(|legs| {
+        forwarder.router = routed.as_ref().map(|legs| {
             Router::new([0, 1].map(|side| Leg {
                 mac: interfaces[side].hardware_address(),
                 next_hop: legs[side].next_hop,
@@ -148,25 +147,13 @@ impl Setting {
                 machine: Vec::new(),
             }))
         });
-        let always = Ends { count: None, ..basis.ends.clone() };
-        let ports = [Port::new(a, basis.ends.clone()), Port::new(b, always)];
-        let carrier = Carrier::new(forwarder, &between.names, &ports, loops.clone(), Links::follow(links));
-        let engine = Engine::new(plan, basis, carrier, ports);
-        engine.map_err(|error: io::Error| Failure::broke_off("setting up the forwarder", &error))
+        let ports = [Port::new(a, basis.ends.clone()), Port::new(b, basis.ends.uncounted())];
+        let names = interfaces.each_ref().map(|interface| interface.name().to_owned());
+        let carrier = Carrier::new(forwarder, names, &ports, loops.clone(), Links::follow(links), plan.notify);
+        Engine::new(plan, basis, place(carrier), ports)
     }
 }
 
-/// What the device refuses is told in its own words: another choice is wanted, or a privilege, or another kernel.
-fn refusal(what: &str, error: &io::Error) -> Failure {
-    let words = format_args!("{what}: --driver xdp: {error}");
-    match error.kind() {
-        ErrorKind::InvalidInput | ErrorKind::ResourceBusy => Failure::usage(words),
-        _ => Failure::not_possible(words),
-    }
-}
-
-/// Ethernet's header and two tags.
-const HEADERS: usize = 22;
 /// What a ring's slots can be.
 const LEAST_FRAME: usize = 64;
 const LONGEST_FRAME: usize = 65_536;

@@ -13,7 +13,7 @@ use softtimers::poll::{
 /// `--mode`.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub(crate) enum Mode {
     /// Polls only: at the interval that finds --aggregate datagrams, --max-delay at the longest
     Poll,
     /// Sleeps whenever nothing is there, and is woken up for what comes then
@@ -29,7 +29,7 @@ pub enum Mode {
 
 /// The policy of a mode.
 #[derive(Clone, Copy, Debug)]
-pub enum Looks {
+pub(crate) enum Looks {
     /// `interrupt`, and `naive` without a quota.
     Interrupts(Interrupts),
     /// `poll`.
@@ -42,25 +42,25 @@ pub enum Looks {
 
 /// What can be set of the modes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Looking {
+pub(crate) struct Looking {
     /// Which.
-    pub mode: Mode,
+    pub(crate) mode: Mode,
     /// Datagrams a turn, each way; not for `naive`.
-    pub quota: u32,
+    pub(crate) quota: u32,
     /// Datagrams wanted in a poll; for `poll` and `hybrid`.
-    pub aggregate: u32,
+    pub(crate) aggregate: u32,
     /// The longest wait for a poll; for `poll`, `hip` and `hybrid`.
-    pub max_delay: Option<Duration>,
+    pub(crate) max_delay: Option<Duration>,
 }
 
 impl Mode {
     /// Whether it wants a number of datagrams in each poll.
-    pub fn aggregates(self) -> bool {
+    pub(crate) fn aggregates(self) -> bool {
         matches!(self, Mode::Poll | Mode::Hybrid)
     }
 
     /// The longest wait for a poll unless it is said; `None` if it does not poll.
-    pub fn default_delay(self) -> Option<Duration> {
+    pub(crate) fn default_delay(self) -> Option<Duration> {
         match self {
             Mode::Interrupt | Mode::Naive => None,
             Mode::Hip => Some(HipConfig::preset(Preset::Measured).longest),
@@ -71,7 +71,7 @@ impl Mode {
 
 impl Looking {
     /// The policy, for one device.
-    pub fn policy(&self) -> Looks {
+    pub(crate) fn policy(&self) -> Looks {
         let longest = self.max_delay.unwrap_or_default();
         match self.mode {
             Mode::Interrupt | Mode::Naive => Looks::Interrupts(Interrupts),
@@ -99,7 +99,7 @@ impl Looking {
     }
 
     /// The quota of a device.
-    pub fn quota(&self) -> Quota {
+    pub(crate) fn quota(&self) -> Quota {
         if self.mode == Mode::Naive {
             return Quota::NONE;
         }
@@ -120,7 +120,7 @@ macro_rules! each {
 
 impl Looks {
     /// How often it changed between polls and wake-ups.
-    pub fn switches(&self) -> u64 {
+    pub(crate) fn switches(&self) -> u64 {
         match self {
             Looks::Interrupts(_) | Looks::Aggregation(_) => 0,
             Looks::Hip(hip) => hip.stats().switches,

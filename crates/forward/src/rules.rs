@@ -33,7 +33,8 @@
 //! go only to those whose datagrams were accepted, within the bounds of the relay. Between interfaces both ways are.
 //!
 //! [`parse`] makes [`Rules`] of a file. A [`Filter`] decides by them, one in each poller, and has a [`Tally`] of what each
-//! rule has decided about. When the file changes, the [`Revision`] in use says which one follows.
+//! rule has decided about. When the file changes, the [`Revision`] in use says which one follows, and the [`Rulebook`] wakes
+//! those up who go by it.
 
 mod clauses;
 mod contradiction;
@@ -41,93 +42,14 @@ mod coverage;
 mod filter;
 mod parse;
 mod revision;
+mod rule;
+mod rulebook;
 
-use std::fmt;
-
-pub use clauses::{Entrance, EtherType, Limit, Network, Protocol, Span};
-pub use filter::{Filter, Seen};
-pub use parse::{Problem, parse};
-pub use revision::{Revision, Tally};
-
-/// The rules of a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Rules {
-    /// At least one; the last one holds for everything.
-    entries: Vec<Entry>,
-}
-
-/// A rule, and where it stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// Its line, from 1.
-    pub line: usize,
-    /// What it says.
-    pub rule: Rule,
-}
-
-/// One rule. `None` holds for everything.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Rule {
-    /// Where it comes in.
-    pub entrance: Option<Entrance>,
-    /// What the frame carries.
-    pub kind: Option<EtherType>,
-    /// What the packet carries.
-    pub protocol: Option<Protocol>,
-    /// Whom it comes from.
-    pub from: Option<Network>,
-    /// The port it comes from.
-    pub from_ports: Option<Span>,
-    /// Where it goes.
-    pub to: Option<Network>,
-    /// The port it goes to.
-    pub to_ports: Option<Span>,
-    /// How long it is.
-    pub lengths: Option<Span>,
-    /// How fast they come.
-    pub rate: Option<Limit>,
-    /// What is done.
-    pub action: Action,
-}
-
-/// What a rule does.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Action {
-    /// The datagram is relayed.
-    Accept,
-    /// It is dropped, and counted.
-    Reject,
-}
-
-impl Rules {
-    /// In order.
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-}
-
-/// As it can be read again.
-impl fmt::Display for Rules {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.entries.iter().try_for_each(|entry| writeln!(f, "{}", entry.rule))
-    }
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, action } = self;
-        entrance.iter().try_for_each(|entrance| write!(f, "on {entrance} "))?;
-        kind.iter().try_for_each(|kind| write!(f, "type {kind} "))?;
-        protocol.iter().try_for_each(|protocol| write!(f, "protocol {protocol} "))?;
-        from.iter().try_for_each(|network| write!(f, "from {network} "))?;
-        from_ports.iter().try_for_each(|ports| write!(f, "from-port {ports} "))?;
-        to.iter().try_for_each(|network| write!(f, "to {network} "))?;
-        to_ports.iter().try_for_each(|ports| write!(f, "port {ports} "))?;
-        lengths.iter().try_for_each(|lengths| write!(f, "length {lengths} "))?;
-        rate.iter().try_for_each(|limit| write!(f, "{limit} "))?;
-        f.write_str(match action {
-            Action::Accept => "accept",
-            Action::Reject => "reject",
-        })
-    }
-}
+pub(crate) use clauses::{Entrance, EtherType, Protocol};
+pub(crate) use filter::{Filter, Seen};
+pub use parse::{Problem, Quoting, parse, parse_quoting};
+pub(crate) use revision::{Revision, Tally};
+pub(crate) use rule::Action;
+pub use rule::{Purpose, Rules};
+pub(crate) use rulebook::Follower;
+pub use rulebook::Rulebook;

@@ -1,114 +1,124 @@
-//! What `forward` tells: the keys of `softtimers.forward/1`.
+//! The one account of a forwarder: [`Stats`]. Everything that is told of a run is drawn from it.
+//!
+//! ```text
+//!   a poller ── each round ──▶ its interval ──┐
+//!   another  ── each round ──▶ its interval ──┴─ += ─▶ SharedStats: the run so far ─▶ lines, metrics, report
+//! ```
+//!
+//! Each packet is counted once, at the end where it came in, left or was dropped. How many came in all, or went from one end
+//! to the other, is asked of these counts and not kept beside them.
+
+mod findings;
+mod shared;
+
+use std::ops::AddAssign;
+use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::poller::Drops;
-use softtimers_wan::udp::RelayStats;
+use softtimers_measure::distribution::Recorder;
 
-use super::frames::reason::Reasons;
-use super::rules::Tally;
-use super::volume::{EndCounts, Volume};
-use crate::distribution::Distribution;
-use crate::output::{Report, Table};
-use crate::withheld::Withheld;
+use crate::frames::reason::Reasons;
+use crate::rules::Tally;
+use crate::volume::Volume;
 
-/// What is counted of datagrams, of both ways together. `in` is all that came to the relay's sockets, so it is `out` and
-/// the four of `dropped` together.
+pub use findings::Line;
+pub(crate) use shared::Account;
+pub use shared::SharedStats;
+
+/// What was done in an interval, or in a whole run: by one poller, or by all of them together.
+///
+/// As JSON it is the findings of `softtimers forward --json`.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Each interface, or each side of a relay.
+    pub ends: [EndStats; 2],
+    /// How packets were looked for.
+    pub polling: PollingStats,
+    /// From the kernel's receive time to having been sent.
+    pub latency: Recorder,
+    /// CPU time.
+    pub cpu: Duration,
+    /// How long it ran.
+    pub span: Duration,
+    /// The clients of a relay.
+    pub clients: Option<ClientStats>,
+    /// What only a forwarder between interfaces counts.
+    pub interfaces: Option<InterfaceStats>,
+    /// What the rules did, if there are any.
+    pub rules: Option<RuleStats>,
+}
+
+/// What one interface did, or one side of a relay.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct EndStats {
+    /// The interface's name; `clients` or `upstream`.
+    pub name: String,
+    /// Came in there, without those that found the ring full.
+    pub received: Volume,
+    /// Left there, without what was made here.
+    pub sent: Volume,
+    /// Did neither.
+    pub dropped: EndDrops,
+}
+
+/// What was dropped at an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Counts {
-    /// Came to the sockets.
-    #[serde(rename = "in")]
-    pub came: u64,
-    /// Have left.
-    pub out: u64,
-    /// Have not, by where that was decided.
-    pub dropped: DropCounts,
-    /// Looks at a side, from its first datagram until none was there.
+pub struct EndDrops {
+    /// Packets that came in there and found the ring full, or the receive buffer: nobody knows how long they were.
+    pub ring: u64,
+    /// Came in there, and a rule decided.
+    pub rule: Volume,
+    /// Were to leave there.
+    pub output: Volume,
+}
+
+/// How packets were looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PollingStats {
+    /// Looks at a side, from its first packet until none was there.
     pub polls: u64,
     /// Those that found none.
     pub empty_polls: u64,
-    /// Times that the relay slept.
+    /// Times that a poller slept.
     pub wakeups: u64,
     /// Changes between polls and wake-ups.
     pub mode_switches: u64,
-}
-
-/// Where datagrams were dropped, from the cheapest place to the dearest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct DropCounts {
-    /// In receive buffers that were full.
-    pub ring: u64,
-    /// By a rule of the file, or of the relay: see `clients`.
-    pub rule: u64,
-    /// Between two stages; this relay has one.
-    pub queue: u64,
-    /// At outputs that were full, or refused them.
-    pub output: u64,
-}
-
-/// The findings of a relay.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct ForwardReport {
-    /// Of datagrams.
-    #[serde(flatten)]
-    pub counts: Counts,
-    /// Datagrams received in a poll, on average; `null` without a poll.
-    pub packets_per_poll: Option<f64>,
-    /// From the kernel's receive time to having been sent.
-    pub latency_ns: Distribution,
-    /// The share of a processor that the relay used.
-    pub cpu_share: Option<f64>,
-    /// Periods of 10 ms in which --cpu-limit shut the input.
+    /// Periods in which a CPU limit shut the input.
     pub cpu_limited: u64,
-    /// How long it ran.
-    pub span_s: f64,
-    /// From the clients.
-    pub up: WayCounts,
-    /// Back to them.
-    pub down: WayCounts,
-    /// Each interface, or each side of a relay.
-    pub ends: [EndCounts; 2],
-    /// What only some have to tell.
-    #[serde(flatten)]
-    pub beside: Beside,
-    /// What the rules did; `null` without a file.
-    pub rules: Option<RulesReport>,
 }
 
-/// What is told of a relay alone, or of interfaces alone.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-#[serde(untagged)]
-pub enum Beside {
-    /// Of datagrams.
-    Relay {
-        /// Who used it.
-        clients: ClientCounts,
-    },
-    /// Of frames.
-    Interfaces(InterfacesReport),
+/// Who used a relay, and which datagrams of theirs it dropped by itself: those are among what a rule dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ClientStats {
+    /// Clients there have been.
+    pub opened: u64,
+    /// Forgotten after their time.
+    pub expired: u64,
+    /// Forgotten for want of room.
+    pub evicted: u64,
+    /// Datagrams of new sources for which the system had no socket.
+    pub refused: u64,
+    /// Answers kept back from clients who might be somebody else's address.
+    pub withheld: u64,
+    /// Those beyond three times the bytes, or the datagrams, that the client had sent.
+    pub withheld_budget: u64,
+    /// Those beyond the rate of a prefix.
+    pub withheld_rate: u64,
+    /// Bytes of payload in all of them.
+    pub withheld_bytes: u64,
+    /// Datagrams from the upstream, from the relay itself, or from port 0.
+    pub misdirected: u64,
+    /// Times that the other end, or a host on the way, said that it is not there.
+    pub upstream_refused: u64,
 }
 
-/// What a handler has to tell.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Findings {
-    /// What came in at the first side, and what of it has left.
-    pub up: WayCounts,
-    /// The other way.
-    pub down: WayCounts,
-    /// Each end; what its ring dropped the engine knows.
-    pub ends: [EndCounts; 2],
-    /// What only it has to tell.
-    pub beside: Beside,
-    /// What rules rejected.
-    pub rejected: u64,
-}
-
-/// What became of frames beside. Those that were refused are in `dropped.rule`.
+/// What became of frames beside. Those that were refused are among what a rule dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct InterfacesReport {
+pub struct InterfaceStats {
     /// Frames that went no further, by why; both ways together.
     pub refused: Reasons,
-    /// Frames that the forwarder made itself, which are not in `in` and `out`.
-    pub made: MadeCounts,
+    /// Frames that the forwarder made itself, which neither came in nor went out.
+    pub made: MadeStats,
     /// Times that each interface was switched off, or lost its carrier.
     pub outages: [u64; 2],
     /// Times that a loop was found.
@@ -117,7 +127,7 @@ pub struct InterfacesReport {
 
 /// What was made here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct MadeCounts {
+pub struct MadeStats {
     /// Have left: answers, and probes for loops.
     pub sent: u64,
     /// Have not: an output was full, or refused them.
@@ -126,6 +136,48 @@ pub struct MadeCounts {
     pub told: u64,
     /// Those of which too many came for that.
     pub suppressed: u64,
+}
+
+/// What the rules did.
+#[derive(Clone, Debug, Default)]
+pub struct RuleStats {
+    /// What each has decided about; `None` before anything was counted.
+    pub(crate) tally: Option<Tally>,
+    /// Times that a changed file was wrong, and the old rules stayed.
+    pub refused: u64,
+}
+
+/// Packets of both ways together. Those that came are those that left and those that were dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counts {
+    /// Came.
+    #[serde(rename = "in")]
+    pub came: u64,
+    /// Have left.
+    pub out: u64,
+    /// Have not, by where that was decided.
+    pub dropped: DropCounts,
+    /// See [`PollingStats`].
+    pub polls: u64,
+    /// Those that found none.
+    pub empty_polls: u64,
+    /// Times that a poller slept.
+    pub wakeups: u64,
+    /// Changes between polls and wake-ups.
+    pub mode_switches: u64,
+}
+
+/// Where packets were dropped, from the cheapest place to the most expensive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct DropCounts {
+    /// In rings, or receive buffers, that were full.
+    pub ring: u64,
+    /// By a rule of the file, or of the forwarder's own.
+    pub rule: u64,
+    /// Between two stages; a forwarder has one.
+    pub queue: u64,
+    /// At outputs that were full, or refused them.
+    pub output: u64,
 }
 
 /// One direction.
@@ -137,240 +189,208 @@ pub struct WayCounts {
     pub sent: u64,
 }
 
-/// Who used the relay, and which datagrams of theirs it dropped by itself: those are in `dropped.rule`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct ClientCounts {
-    /// There at the end.
-    pub now: u32,
-    /// There have been.
-    pub opened: u64,
-    /// Forgotten after their time.
-    pub expired: u64,
-    /// Forgotten for want of room.
-    pub evicted: u64,
-    /// Datagrams of new sources for which the system had no socket.
-    pub refused: u64,
-    /// Answers kept back from clients who might be somebody else's address.
-    #[serde(flatten)]
-    pub withheld: Withheld,
-    /// Datagrams from --to, from the relay itself, or from port 0.
-    pub misdirected: u64,
-    /// Times that the other end, or a host on the way, said that it is not there.
-    pub upstream_refused: u64,
-}
-
-/// What the rules did.
+/// One rule, and what it has decided about.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct RulesReport {
-    /// Datagrams that a rule rejected.
-    pub rejected: u64,
-    /// Times that changed rules came into use.
-    pub reloaded: u64,
-    /// Times that they were wrong, and the old ones stayed.
-    pub refused: u64,
-    /// Packets that rules decided about which are in the file no more.
-    pub retired: u64,
-    /// Their bytes.
-    pub retired_bytes: u64,
-    /// The rules in use at the end.
-    pub entries: Vec<RuleReport>,
-}
-
-/// One rule.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct RuleReport {
+pub struct RuleCounts {
     /// Where it stands.
     pub line: usize,
     /// What it says.
     pub rule: String,
-    /// Datagrams that it decided about.
+    /// Packets that it decided about.
     pub matched: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-impl Counts {
-    /// What was counted since `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Counts) -> Counts {
-        self.with(earlier, u64::saturating_sub)
+impl Stats {
+    /// Nothing yet, between the clients of a relay and its upstream.
+    pub fn of_relay() -> Self {
+        let ends = ["clients", "upstream"].map(EndStats::named);
+        Stats { ends, clients: Some(ClientStats::default()), ..Stats::default() }
     }
 
-    pub(super) fn with(&self, other: &Counts, f: impl Fn(u64, u64) -> u64) -> Counts {
-        let (own, others) = (&self.dropped, &other.dropped);
+    /// Nothing yet, between two interfaces.
+    pub fn of_interfaces(names: &[String; 2]) -> Self {
+        let ends = names.each_ref().map(|name| EndStats::named(name));
+        Stats { ends, interfaces: Some(InterfaceStats::default()), ..Stats::default() }
+    }
+
+    /// Returns the sums over both ends.
+    pub fn counts(&self) -> Counts {
+        let [a, b] = &self.ends;
+        let PollingStats { polls, empty_polls, wakeups, mode_switches, .. } = self.polling;
+        let ring = a.dropped.ring + b.dropped.ring;
         Counts {
-            came: f(self.came, other.came),
-            out: f(self.out, other.out),
+            came: a.received.packets + b.received.packets + ring,
+            out: a.sent.packets + b.sent.packets,
             dropped: DropCounts {
-                ring: f(own.ring, others.ring),
-                rule: f(own.rule, others.rule),
-                queue: f(own.queue, others.queue),
-                output: f(own.output, others.output),
+                ring,
+                rule: a.dropped.rule.packets + b.dropped.rule.packets,
+                queue: 0,
+                output: a.dropped.output.packets + b.dropped.output.packets,
             },
-            polls: f(self.polls, other.polls),
-            empty_polls: f(self.empty_polls, other.empty_polls),
-            wakeups: f(self.wakeups, other.wakeups),
-            mode_switches: f(self.mode_switches, other.mode_switches),
+            polls,
+            empty_polls,
+            wakeups,
+            mode_switches,
         }
     }
 
-    /// Datagrams received in a poll, on average.
+    /// Returns what went from the first end to the second, and back.
+    pub fn ways(&self) -> [WayCounts; 2] {
+        let way = |from: usize, to: usize| WayCounts {
+            received: self.ends[from].received.packets,
+            sent: self.ends[to].sent.packets,
+        };
+        [way(0, 1), way(1, 0)]
+    }
+
+    /// Returns packets received in a poll, on average; `None` without a poll.
     pub fn packets_per_poll(&self) -> Option<f64> {
-        let received = self.came.saturating_sub(self.dropped.ring);
-        (self.polls > 0).then(|| received as f64 / self.polls as f64)
+        let received = self.ends.iter().map(|end| end.received.packets).sum::<u64>();
+        (self.polling.polls > 0).then(|| received as f64 / self.polling.polls as f64)
+    }
+
+    /// Returns the share of a CPU that was used in `time`.
+    pub fn cpu_share(&self, time: Duration) -> Option<f64> {
+        (!time.is_zero()).then(|| self.cpu.as_secs_f64() / time.as_secs_f64())
     }
 }
 
-impl Findings {
-    /// Adds those of another poller between the same interfaces.
-    pub fn add(&mut self, other: &Findings) {
-        self.up.add(other.up);
-        self.down.add(other.down);
-        self.ends.iter_mut().zip(&other.ends).for_each(|(own, other)| own.add(other));
-        self.rejected += other.rejected;
-        if let (Beside::Interfaces(own), Beside::Interfaces(other)) = (&mut self.beside, &other.beside) {
-            own.add(other);
+impl EndStats {
+    fn named(name: &str) -> Self {
+        EndStats { name: name.to_owned(), ..EndStats::default() }
+    }
+}
+
+impl PollingStats {
+    /// What was counted since `earlier`.
+    pub(crate) fn since(&self, earlier: &PollingStats) -> PollingStats {
+        PollingStats {
+            polls: self.polls - earlier.polls,
+            empty_polls: self.empty_polls - earlier.empty_polls,
+            wakeups: self.wakeups - earlier.wakeups,
+            mode_switches: self.mode_switches - earlier.mode_switches,
+            cpu_limited: self.cpu_limited - earlier.cpu_limited,
         }
     }
 }
 
-impl WayCounts {
-    fn add(&mut self, other: WayCounts) {
-        self.received += other.received;
-        self.sent += other.sent;
+impl ClientStats {
+    /// Returns how many clients there are now; of an interval, how many more or fewer there are than before it.
+    pub fn now(&self) -> u64 {
+        self.opened.saturating_sub(self.expired + self.evicted)
     }
 }
 
-impl Default for Beside {
-    fn default() -> Self {
-        Beside::Relay { clients: ClientCounts::default() }
+impl RuleStats {
+    /// Adds what a poller has counted since it was asked last.
+    pub(crate) fn count(&mut self, tally: Tally) {
+        add_some(&mut self.tally, &Some(tally));
     }
-}
 
-impl From<Drops> for DropCounts {
-    fn from(drops: Drops) -> Self {
-        let Drops { interface, ring, rule, queue, output } = drops;
-        DropCounts { ring: ring + interface, rule, queue, output }
-    }
-}
-
-impl ClientCounts {
-    /// Of the clients, and of what their sockets heard.
-    pub fn of(stats: &RelayStats, misdirected: u64, upstream_refused: u64) -> Self {
-        ClientCounts {
-            now: stats.clients,
-            opened: stats.opened,
-            expired: stats.expired,
-            evicted: stats.evicted,
-            refused: stats.no_socket,
-            withheld: Withheld::from(stats),
-            misdirected,
-            upstream_refused,
-        }
-    }
-}
-
-impl RulesReport {
-    /// Of what all pollers have counted, and how often the file was wrong.
-    pub fn of(tally: &Tally, rejected: u64, refused: u64) -> Self {
-        let told = tally.entries().map(|(entry, Volume { packets, bytes })| RuleReport {
+    /// Returns the rules in use, each with what it has decided about.
+    pub fn entries(&self) -> impl Iterator<Item = RuleCounts> {
+        self.tally.iter().flat_map(Tally::entries).map(|(entry, Volume { packets, bytes })| RuleCounts {
             line: entry.line,
             rule: entry.rule.to_string(),
             matched: packets,
             bytes,
-        });
-        let (reloaded, Volume { packets: retired, bytes }) = (tally.revision().number(), tally.retired());
-        RulesReport { rejected, reloaded, refused, retired, retired_bytes: bytes, entries: told.collect() }
+        })
+    }
+
+    /// Returns how often changed rules came into use.
+    pub fn reloaded(&self) -> u64 {
+        self.tally.as_ref().map_or(0, |tally| tally.revision().number())
+    }
+
+    /// Returns what rules have decided about that are in the file no more.
+    pub fn retired(&self) -> Volume {
+        self.tally.as_ref().map(Tally::retired).unwrap_or_default()
+    }
+
+    /// Returns how many packets were rejected.
+    pub fn rejected(&self) -> u64 {
+        self.tally.as_ref().map_or(0, Tally::rejected)
     }
 }
 
-impl Report for ForwardReport {
-    const SCHEMA: &'static str = "softtimers.forward/1";
-
-    fn table(&self) -> Table {
-        let mut table = Table::default();
-        let Counts { came, out, dropped, polls, empty_polls, wakeups, mode_switches } = self.counts;
-        table.row("in", came);
-        table.row("out", out);
-        let DropCounts { ring, rule, queue, output } = dropped;
-        table.row("dropped", format!("ring {ring}  rule {rule}  queue {queue}  output {output}"));
-        let (from, to) = self.beside.ends();
-        let WayCounts { received, sent } = self.up;
-        table.row(from, format!("{received} received, {sent} sent"));
-        let WayCounts { received, sent } = self.down;
-        table.row(to, format!("{received} received, {sent} sent"));
-        table.distribution("latency", &self.latency_ns);
-        table.row("polls", format!("{polls}, {empty_polls} in vain; slept {wakeups} times"));
-        let each = self.packets_per_poll.map_or_else(|| "-".to_owned(), |packets| format!("{packets:.2}"));
-        table.row("packets a poll", each);
-        table.row("mode switches", mode_switches);
-        table.share("processor", self.cpu_share);
-        if self.cpu_limited > 0 {
-            table.row("limited", format!("{} periods of 10 ms", self.cpu_limited));
-        }
-        self.beside.rows(&mut table);
-        for RuleReport { line, rule, matched, .. } in self.rules.iter().flat_map(|rules| &rules.entries) {
-            table.row(&format!("rule {line}"), format!("{matched}  {rule}"));
-        }
-        table
+impl AddAssign<&Stats> for Stats {
+    fn add_assign(&mut self, other: &Stats) {
+        let Stats { ends, polling, latency, cpu, span, clients, interfaces, rules } = other;
+        self.ends.iter_mut().zip(ends).for_each(|(own, other)| *own += other);
+        self.polling += polling;
+        self.latency.add(latency);
+        self.cpu += *cpu;
+        self.span += *span;
+        add_some(&mut self.clients, clients);
+        add_some(&mut self.interfaces, interfaces);
+        add_some(&mut self.rules, rules);
     }
 }
 
-impl Beside {
-    fn ends(&self) -> (&'static str, &'static str) {
-        match self {
-            Beside::Relay { .. } => ("from clients", "to clients"),
-            Beside::Interfaces(_) => ("a to b", "b to a"),
-        }
-    }
-
-    fn rows(&self, table: &mut Table) {
-        match self {
-            Beside::Relay { clients } => clients.rows(table),
-            Beside::Interfaces(interfaces) => interfaces.rows(table),
-        }
+fn add_some<T: Clone + for<'a> AddAssign<&'a T>>(own: &mut Option<T>, other: &Option<T>) {
+    match (own, other) {
+        (_, None) => {}
+        (Some(own), Some(other)) => *own += other,
+        (own, Some(other)) => *own = Some(other.clone()),
     }
 }
 
-impl ClientCounts {
-    fn rows(&self, table: &mut Table) {
-        let ClientCounts { now, opened, refused, withheld, misdirected, upstream_refused, .. } = *self;
-        table.row("clients", format!("{now} at the end of {opened}; {refused} datagrams refused"));
-        if misdirected + upstream_refused > 0 {
-            table.row("", format!("{misdirected} misdirected, {upstream_refused} refused upstream"));
-        }
-        withheld.row(table);
-    }
-}
-
-impl InterfacesReport {
-    /// Adds another poller's. An outage is seen by all of them.
-    fn add(&mut self, other: &InterfacesReport) {
-        self.refused = self.refused.plus(&other.refused);
-        self.made.sent += other.made.sent;
-        self.made.lost += other.made.lost;
-        self.made.told += other.made.told;
-        self.made.suppressed += other.made.suppressed;
-        self.outages.iter_mut().zip(other.outages).for_each(|(own, other)| *own = (*own).max(other));
+impl AddAssign<&InterfaceStats> for InterfaceStats {
+    fn add_assign(&mut self, other: &InterfaceStats) {
+        self.refused += &other.refused;
+        self.made += &other.made;
+        self.outages.iter_mut().zip(other.outages).for_each(|(own, other)| *own += other);
         self.loops += other.loops;
     }
+}
 
-    fn rows(&self, table: &mut Table) {
-        let refused = self.refused.named();
-        let some: Vec<_> = refused.iter().filter(|(_, count)| *count > 0).collect();
-        let words: Vec<_> =
-            some.iter().map(|(name, count)| format!("{} {count}", name.replace('_', " "))).collect();
-        table.row("refused", if words.is_empty() { "none".to_owned() } else { words.join("  ") });
-        let MadeCounts { sent, lost, told, suppressed } = self.made;
-        if told + suppressed > 0 {
-            table.row("senders told", format!("{told}, and {suppressed} not"));
+impl AddAssign<&RuleStats> for RuleStats {
+    fn add_assign(&mut self, other: &RuleStats) {
+        add_some(&mut self.tally, &other.tally);
+        self.refused += other.refused;
+    }
+}
+
+/// Adds field by field.
+macro_rules! sums {
+    ($type:ty: $($field:ident$(.$part:ident)?),+) => {
+        impl AddAssign<&$type> for $type {
+            #[inline]
+            fn add_assign(&mut self, other: &$type) {
+                $(self.$field$(.$part)? += &other.$field$(.$part)?;)+
+            }
         }
-        if lost > 0 {
-            table.row("made here", format!("{sent} sent, {lost} lost"));
+    };
+}
+
+sums!(EndStats: received, sent, dropped.ring, dropped.rule, dropped.output);
+sums!(PollingStats: polls, empty_polls, wakeups, mode_switches, cpu_limited);
+sums!(ClientStats: opened, expired, evicted, refused, withheld, withheld_budget, withheld_rate, withheld_bytes,
+    misdirected, upstream_refused);
+sums!(MadeStats: sent, lost, told, suppressed);
+sums!(Reasons: rejected, malformed, too_long, looped, hop_limit, not_for_us, unroutable, answered);
+
+impl softtimers_measure::stats::Stats for Stats {
+    type Figures = Line;
+
+    fn is_empty(&self) -> bool {
+        self.counts() == Counts::default()
+    }
+
+    fn clear(&mut self) {
+        for end in &mut self.ends {
+            *end = EndStats { name: std::mem::take(&mut end.name), ..EndStats::default() };
         }
-        let [a, b] = self.outages;
-        if a + b + self.loops > 0 {
-            table.row("outages", format!("{a} at a, {b} at b; {} loops", self.loops));
-        }
+        self.latency.clear();
+        (self.polling, self.cpu, self.span) = Default::default();
+        self.clients.iter_mut().for_each(|clients| *clients = ClientStats::default());
+        self.interfaces.iter_mut().for_each(|interfaces| *interfaces = InterfaceStats::default());
+        self.rules.iter_mut().for_each(|rules| *rules = RuleStats::default());
+    }
+
+    fn figures(&self, time: Duration) -> Line {
+        Line::of(self, time)
     }
 }

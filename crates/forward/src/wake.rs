@@ -9,17 +9,17 @@ use std::os::unix::net::UnixStream;
 
 /// Wakes the other end up. It never waits.
 #[derive(Debug)]
-pub struct Waker(UnixStream);
+pub(crate) struct Waker(UnixStream);
 
 /// Readable from when it is woken until it [settles](Self::settle).
 #[derive(Debug)]
-pub struct Woken(UnixStream);
+pub(crate) struct Woken(UnixStream);
 
 /// Both ends.
 ///
 /// # Errors
 /// If the system has no descriptors left.
-pub fn pair() -> io::Result<(Waker, Woken)> {
+pub(crate) fn pair() -> io::Result<(Waker, Woken)> {
     let (written, readable) = UnixStream::pair()?;
     written.set_nonblocking(true)?;
     readable.set_nonblocking(true)?;
@@ -28,7 +28,7 @@ pub fn pair() -> io::Result<(Waker, Woken)> {
 
 impl Waker {
     /// Wakes it up, if it is still there.
-    pub fn wake(&self) {
+    pub(crate) fn wake(&self) {
         // If there is no room, it is readable already.
         let _ = (&self.0).write(&[0]);
     }
@@ -36,7 +36,7 @@ impl Waker {
 
 impl Woken {
     /// Forgets that it was woken. What it was woken for is to be looked at afterwards, lest something be missed.
-    pub fn settle(&self) {
+    pub(crate) fn settle(&self) {
         // What does not fit is read the next time.
         let _ = (&self.0).read(&mut [0; 64]);
     }

@@ -8,7 +8,7 @@ use etherparse::checksum::Sum16BitWords;
 /// A checksum after one of the words under it has changed (RFC 1624, equation 3): right if it was right before, and
 /// wrong if it was wrong, so that damage on the way here stays to be seen.
 #[inline]
-pub fn changed(checksum: u16, old: u16, new: u16) -> u16 {
+pub(crate) fn changed(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     let sum = (sum & 0xffff) + (sum >> 16);
     !((sum & 0xffff) + (sum >> 16)) as u16
@@ -16,7 +16,7 @@ pub fn changed(checksum: u16, old: u16, new: u16) -> u16 {
 
 /// Whether the checksum of an IPv4 header is that of its bytes.
 #[inline]
-pub fn is_right(header: &[u8]) -> bool {
+pub(crate) fn is_right(header: &[u8]) -> bool {
     Sum16BitWords::new().add_slice(header).ones_complement() == 0
 }
 

@@ -20,52 +20,52 @@ use etherparse::{
 };
 use softtimers_core::Timestamp;
 
-use crate::forward::rules::{Entrance, EtherType, Protocol, Seen};
+use crate::rules::{Entrance, EtherType, Protocol, Seen};
 
 /// An Ethernet station's address.
 pub type Mac = [u8; 6];
 
 /// Where things are in a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Headers {
+pub(crate) struct Headers {
     /// How many tags of virtual networks were looked behind, at most two.
-    pub tags: u8,
+    pub(crate) tags: u8,
     /// What the frame carries. A third tag is what it carries.
-    pub kind: EtherType,
+    pub(crate) kind: EtherType,
     /// Where that begins.
-    pub packet: usize,
+    pub(crate) packet: usize,
     /// The packet, if it is one of IP that makes sense.
-    pub ip: Option<Ip>,
+    pub(crate) ip: Option<Ip>,
 }
 
 /// What the headers of an IP packet say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ip {
+pub(crate) struct Ip {
     /// Of whom.
-    pub from: IpAddr,
+    pub(crate) from: IpAddr,
     /// For whom.
-    pub to: IpAddr,
+    pub(crate) to: IpAddr,
     /// Bytes of the header, without extensions of IPv6.
-    pub header: usize,
+    pub(crate) header: usize,
     /// Bytes of the packet, which are all there. Behind them may be a trailer.
-    pub length: usize,
+    pub(crate) length: usize,
     /// How many routers it may still pass, and this one.
-    pub hop_limit: u8,
+    pub(crate) hop_limit: u8,
     /// Whether routers may cut it in pieces; those of IPv6 never may.
-    pub may_fragment: bool,
+    pub(crate) may_fragment: bool,
     /// Which piece it is.
-    pub piece: Piece,
+    pub(crate) piece: Piece,
     /// What it carries, if no extension hides it.
-    pub protocol: Option<Protocol>,
+    pub(crate) protocol: Option<Protocol>,
     /// Where in the frame that begins.
-    pub transport: usize,
+    pub(crate) transport: usize,
     /// The ports of TCP and UDP, if they are there.
-    pub ports: Option<[u16; 2]>,
+    pub(crate) ports: Option<[u16; 2]>,
 }
 
 /// Which piece of a packet this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Piece {
+pub(crate) enum Piece {
     /// All of it.
     Whole,
     /// Its beginning, with the transport's header or a part of that.
@@ -80,7 +80,7 @@ impl Headers {
     /// # Cost
     /// Some 20 ns; nothing is allocated. At most two tags and eight extensions are looked behind.
     #[inline]
-    pub fn of(frame: &[u8]) -> Option<Self> {
+    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
         let mut kind = Ethernet2HeaderSlice::from_slice(frame).ok()?.ether_type().0;
         let (mut packet, mut tags) = (ETHERNET, 0);
         while tags < 2 && is_tag(kind) {
@@ -98,7 +98,7 @@ impl Headers {
     }
 
     /// What rules see of such a frame of so many bytes.
-    pub fn seen(&self, bytes: usize, entrance: Entrance, at: Timestamp) -> Seen {
+    pub(crate) fn seen(&self, bytes: usize, entrance: Entrance, at: Timestamp) -> Seen {
         let Headers { kind, packet, ip, .. } = *self;
         let payload = ip.and_then(|ip| ip.datagram(packet));
         let length = payload.or(ip.map(|ip| ip.length)).unwrap_or(bytes - packet);
@@ -225,9 +225,11 @@ fn is_tag(kind: u16) -> bool {
 }
 
 /// Bytes of Ethernet's header.
-pub const ETHERNET: usize = 14;
+pub(crate) const ETHERNET: usize = 14;
 /// Bytes of a tag.
-pub const TAG: usize = 4;
+pub(crate) const TAG: usize = 4;
+/// Ethernet's header and two tags.
+pub(crate) const HEADERS: usize = ETHERNET + 2 * TAG;
 const UDP: usize = 8;
 /// More than a sender has use for; what is behind them is not seen.
 const MOST_EXTENSIONS: usize = 8;

@@ -20,12 +20,12 @@ use etherparse::{
 use softtimers_core::Timestamp;
 
 use super::headers::{Headers, Ip, Mac, Piece};
-use crate::forward::rules::{Limit, Protocol};
-use crate::units::SendRate;
+use crate::rules::{Limit, Protocol};
+use softtimers_measure::units::SendRate;
 
 /// What is wrong with a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Complaint {
+pub(crate) enum Complaint {
     /// It has passed as many routers as it may.
     HopLimit,
     /// It is longer than the way out takes, which is this many bytes.
@@ -34,9 +34,9 @@ pub enum Complaint {
 
 /// What answers on one side of a router.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Voice {
+pub(crate) struct Voice {
     /// Its station's address.
-    pub mac: Mac,
+    pub(crate) mac: Mac,
     /// Its IPv4 address; [`DUMMY`] if it has none.
     pub v4: Ipv4Addr,
     /// Its IPv6 address; without one, that of the link.
@@ -45,24 +45,24 @@ pub struct Voice {
 
 /// Complaints within their rate.
 #[derive(Clone, Debug)]
-pub struct Complaints {
+pub(crate) struct Complaints {
     limit: Limit,
     earned: Timestamp,
     /// What was said.
-    pub told: u64,
+    pub(crate) told: u64,
     /// What would have been said, had it not been too much.
-    pub suppressed: u64,
+    pub(crate) suppressed: u64,
 }
 
 impl Complaints {
     /// None so far.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let limit = Limit { rate: SendRate::PacketsPerSecond(RATE), burst: BURST };
         Complaints { limit, earned: Timestamp::ZERO, told: 0, suppressed: 0 }
     }
 
     /// Makes the answer to the sender of `frame` in `answer`, if there is to be one: whether there is.
-    pub fn tell(
+    pub(crate) fn tell(
         &mut self,
         complaint: Complaint,
         voice: &Voice,
@@ -163,17 +163,17 @@ fn may_be_told(frame: &[u8], ip: &Ip) -> bool {
 }
 
 /// A link-local address for a station (RFC 4291, appendix A).
-pub fn link_local([a, b, c, d, e, f]: Mac) -> Ipv6Addr {
+pub(crate) fn link_local([a, b, c, d, e, f]: Mac) -> Ipv6Addr {
     let half = u16::from_be_bytes;
     Ipv6Addr::new(0xfe80, 0, 0, 0, half([a ^ 2, b]), half([c, 0xff]), half([0xfe, d]), half([e, f]))
 }
 
 /// Whom a router without an IPv4 address speaks as (RFC 7600).
-pub const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
+pub(crate) const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 /// Answers a second, over time.
-pub const RATE: u64 = 1_000;
+pub(crate) const RATE: u64 = 1_000;
 /// How far ahead of that they may be: 50 of them.
-pub const BURST: Duration = Duration::from_millis(49);
+pub(crate) const BURST: Duration = Duration::from_millis(49);
 /// RFC 1812, section 4.3.2.3: no more than every host receives.
 const MOST_V4: usize = 576;
 /// RFC 4443, section 2.4 (c): the least that every link of IPv6 carries.

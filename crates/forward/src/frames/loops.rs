@@ -19,7 +19,7 @@ use softtimers_wan::interfaces::{Heard, LoopProbe};
 /// Watches for loops. A clone of it, for another poller between the same interfaces, knows of the same loop: whoever gets a
 /// probe back, nobody forwards.
 #[derive(Clone, Debug)]
-pub struct Loops {
+pub(crate) struct Loops {
     known: Arc<Known>,
     /// Whether frames came since the last probe.
     carried: bool,
@@ -51,18 +51,18 @@ impl Known {
 
 impl Loops {
     /// Between two probes.
-    pub const PROBE: Duration = Duration::from_secs(1);
+    pub(crate) const PROBE: Duration = Duration::from_secs(1);
     /// Without a probe that comes back, until frames are forwarded again.
-    pub const PATIENCE: Duration = Duration::from_secs(3);
+    pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
     /// None found yet; the first probe is due.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Loops { known: Arc::default(), carried: true }
     }
 
     /// Whether a frame from interface 0 or 1 is to be dropped for a loop: a probe, or anything as long as there is one.
     #[inline]
-    pub fn is_in_one(&mut self, frame: &[u8], side: usize, now: Timestamp) -> bool {
+    pub(crate) fn is_in_one(&mut self, frame: &[u8], side: usize, now: Timestamp) -> bool {
         self.carried = true;
         let probes = LoopProbe::may_be(frame).then(|| self.known.probes());
         let Some(heard) = probes.and_then(|probes| probes.probe.hear(frame, side, now)) else {
@@ -75,7 +75,7 @@ impl Loops {
     }
 
     /// Forgets a loop that is no more. Whether there is one now, if nobody has been told so yet.
-    pub fn check(&mut self, now: Timestamp) -> Option<bool> {
+    pub(crate) fn check(&mut self, now: Timestamp) -> Option<bool> {
         let heard = self.known.heard.load(Ordering::Relaxed);
         let since = now.checked_duration_since(Timestamp::from_nanos(heard));
         if since.is_some_and(|since| since >= Self::PATIENCE) {
@@ -92,13 +92,13 @@ impl Loops {
     }
 
     /// Whether a probe is wanted.
-    pub fn wants_probe(&self) -> bool {
+    pub(crate) fn wants_probe(&self) -> bool {
         self.carried || self.is_known()
     }
 
     /// What goes out of each interface, every [`PROBE`](Self::PROBE); nothing while nothing comes, or when another
     /// poller has sent one.
-    pub fn probe(&mut self, now: Timestamp) -> Option<[impl AsRef<[u8]> + use<>; 2]> {
+    pub(crate) fn probe(&mut self, now: Timestamp) -> Option<[impl AsRef<[u8]> + use<>; 2]> {
         let wanted = self.wants_probe();
         self.carried = false;
         let mut probes = self.known.probes();

@@ -7,7 +7,7 @@ use softtimers_core::Timestamp;
 use super::headers::{ETHERNET, Headers, Mac};
 use super::router::{Leg, Router};
 use super::{Arrival, Forwarder, Verdict, checksum};
-use crate::forward::rules::{Entrance, EtherType, Filter, parse};
+use crate::rules::{Entrance, EtherType, Filter, parse};
 
 /// The first byte says how the rest, a frame, comes: to a cable or a router, with rules or without, and whether its
 /// address and checksum are set right first, so that it gets further than chance would take it.
@@ -29,7 +29,7 @@ pub fn any_frame(script: &[u8]) {
     let segment = is_set(3).then_some(u16::from(switches) << 3);
     let arrival = Arrival { entrance: Entrance::A, segment, at: Timestamp::from_micros(1) };
     let verdict = forwarder.handle(&mut frame, &arrival);
-    let counted = forwarder.reasons(Entrance::A).total();
+    let counted = forwarder.reasons.total();
     assert_eq!(counted, u64::from(verdict != Verdict::Forward), "{verdict:?}");
     assert_eq!(frame.len(), before.len());
     match verdict {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// Why a frame went no further.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// A rule rejected it.
     Rule,
     /// It is none, or a packet in it is none: a header is cut short, contradicts itself, or has a wrong checksum.
@@ -23,30 +23,30 @@ pub enum Reason {
     Answered,
 }
 
-/// How often each.
+/// How many frames went no further, by why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Reasons {
-    /// [`Reason::Rule`].
+    /// A rule rejected them.
     pub rejected: u64,
-    /// [`Reason::Malformed`].
+    /// A header was cut short, contradicted itself, or had a wrong checksum.
     pub malformed: u64,
-    /// [`Reason::TooLong`].
+    /// They were longer than the other interface sends.
     pub too_long: u64,
-    /// [`Reason::Loop`].
+    /// They came back, by a way that joins both interfaces elsewhere.
     pub looped: u64,
-    /// [`Reason::HopLimit`].
+    /// They had passed as many routers as they may.
     pub hop_limit: u64,
-    /// [`Reason::NotForUs`].
+    /// They were for another station, a group, a virtual network or the router itself.
     pub not_for_us: u64,
-    /// [`Reason::Unroutable`].
+    /// They came from or went to nobody that is behind a router, or wanted to choose their own way.
     pub unroutable: u64,
-    /// [`Reason::Answered`].
+    /// They asked for an address of the router, and were answered.
     pub answered: u64,
 }
 
 impl Reasons {
     /// One more.
-    pub fn count(&mut self, reason: Reason) {
+    pub(crate) fn count(&mut self, reason: Reason) {
         *match reason {
             Reason::Rule => &mut self.rejected,
             Reason::Malformed => &mut self.malformed,
@@ -59,7 +59,7 @@ impl Reasons {
         } += 1;
     }
 
-    /// Each with its name, in the order of the report.
+    /// Returns each with its name, in the order of the report.
     pub fn named(&self) -> [(&'static str, u64); 8] {
         let Reasons { rejected, malformed, too_long, looped, hop_limit, not_for_us, unroutable, answered } =
             *self;
@@ -75,23 +75,8 @@ impl Reasons {
         ]
     }
 
-    /// Together with others.
-    #[must_use]
-    pub fn plus(&self, other: &Reasons) -> Reasons {
-        Reasons {
-            rejected: self.rejected + other.rejected,
-            malformed: self.malformed + other.malformed,
-            too_long: self.too_long + other.too_long,
-            looped: self.looped + other.looped,
-            hop_limit: self.hop_limit + other.hop_limit,
-            not_for_us: self.not_for_us + other.not_for_us,
-            unroutable: self.unroutable + other.unroutable,
-            answered: self.answered + other.answered,
-        }
-    }
-
     /// All together.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.named().iter().map(|(_, count)| count).sum()
     }
 }

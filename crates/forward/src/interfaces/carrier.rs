@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::mem::{replace, take};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,19 +13,19 @@ use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::links::LinkFollower;
 use super::port::{Departure, Ledger, Port, Wire};
-use crate::forward::engine::{Counted, Handler};
-use crate::forward::frames::loops::Loops;
-use crate::forward::frames::reason::Reason;
-use crate::forward::frames::{Arrival, Forwarder, Verdict};
-use crate::forward::mode::Looks;
-use crate::forward::report::{Beside, Findings, InterfacesReport, MadeCounts, WayCounts};
-use crate::forward::rules::{Entrance, Filter};
-use crate::forward::volume::{EndCounts, Volume};
-use crate::output::say;
+use crate::Notify;
+use crate::engine::Handler;
+use crate::frames::loops::Loops;
+use crate::frames::reason::Reason;
+use crate::frames::{Arrival, Forwarder, Verdict};
+use crate::mode::Looks;
+use crate::rules::{Entrance, Filter};
+use crate::stats::Stats;
+use crate::volume::Volume;
 
 /// Decides about frames, and where they go.
 #[derive(Debug)]
-pub struct Carrier<D> {
+pub(crate) struct Carrier<D> {
     forwarder: Forwarder,
     names: [String; 2],
     sides: [SourceId; 2],
@@ -37,24 +38,28 @@ pub struct Carrier<D> {
     /// When the next probe for loops goes out, if one is wanted.
     next_probe: Timestamp,
     loops: u64,
+    /// Outages that are counted; `None` where another poller counts them.
+    outages: Option<[u64; 2]>,
+    notify: Notify,
     driver: PhantomData<D>,
 }
 
 impl<D: Wire> Carrier<D> {
     /// Between these two, of these names.
-    pub fn new(
+    pub(crate) fn new(
         mut forwarder: Forwarder,
-        names: &[String; 2],
+        names: [String; 2],
         ports: &[Port<D>; 2],
         loops: Loops,
         links: LinkFollower,
+        notify: Notify,
     ) -> Self {
         let now = Monotonic.now();
         // A router's packets end by their hop limit, and both interfaces may well be in one network.
         forwarder.loops = forwarder.router.is_none().then_some(loops);
         Carrier {
             forwarder,
-            names: names.clone(),
+            names,
             sides: [0, 1].map(SourceId::from_index),
             ledgers: [0, 1].map(|side: usize| Rc::clone(ports[side].ledger())),
             links,
@@ -62,8 +67,15 @@ impl<D: Wire> Carrier<D> {
             unsent: Default::default(),
             next_probe: now,
             loops: 0,
+            outages: None,
+            notify,
             driver: PhantomData,
         }
+    }
+
+    /// The same, for the poller that counts what all see.
+    pub(crate) fn first(self) -> Self {
+        Carrier { outages: Some([0; 2]), ..self }
     }
 
     /// Says when a loop is found, and when it is gone.
@@ -73,11 +85,11 @@ impl<D: Wire> Carrier<D> {
         let [a, b] = &self.names;
         if is_in_loop {
             self.loops += 1;
-            say(format_args!(
+            (self.notify)(format_args!(
                 "a frame came back: {a} and {b} are joined elsewhere, too; nothing is forwarded until they are not"
             ));
         } else {
-            say(format_args!("no frame comes back between {a} and {b} any more; they are forwarded again"));
+            (self.notify)(format_args!("no frame comes back between {a} and {b} any more; they are forwarded again"));
         }
     }
 }
@@ -127,11 +139,7 @@ impl<D: Wire> Handler for Carrier<D> {
         }
     }
 
-    fn filter(&self) -> Option<&Filter> {
-        self.forwarder.rules.as_ref()
-    }
-
-    fn filter_mut(&mut self) -> Option<&mut Filter> {
+    fn filter(&mut self) -> Option<&mut Filter> {
         self.forwarder.rules.as_mut()
     }
 
@@ -150,36 +158,22 @@ impl<D: Wire> Handler for Carrier<D> {
         [loops.wants_probe().then_some(self.next_probe), look].into_iter().flatten().min()
     }
 
-    fn lost_answers(&self) -> u64 {
-        self.ledgers.iter().map(|ledger| ledger.borrow().lost_answers()).sum()
-    }
-
-    fn findings(&self, [a, b]: [&Port<D>; 2]) -> Findings {
-        let mut refused = *self.forwarder.reasons(Entrance::A);
-        refused = refused.plus(self.forwarder.reasons(Entrance::B));
-        let [at_a, at_b] = [0, 1].map(|side: usize| self.ledgers[side].borrow());
-        let complaints = self.forwarder.router.as_ref().map(|router| &router.complaints);
-        Findings {
-            up: WayCounts { received: a.received(), sent: b.sent() },
-            down: WayCounts { received: b.received(), sent: a.sent() },
-            ends: [(0, a), (1, b)].map(|(at, port): (usize, &Port<D>)| {
-                let mut end = EndCounts { name: self.names[at].clone(), ..port.carried() };
-                end.dropped.rule = self.refused[at];
-                end.dropped.output += self.unsent[at];
-                end
-            }),
-            beside: Beside::Interfaces(InterfacesReport {
-                refused,
-                made: MadeCounts {
-                    sent: at_a.made + at_b.made,
-                    lost: at_a.made_lost + at_b.made_lost,
-                    told: complaints.map_or(0, |complaints| complaints.told),
-                    suppressed: complaints.map_or(0, |complaints| complaints.suppressed),
-                },
-                outages: self.links.outages(),
-                loops: self.loops,
-            }),
-            rejected: refused.rejected,
+    fn count(&mut self, stats: &mut Stats) {
+        for (at, end) in stats.ends.iter_mut().enumerate() {
+            end.dropped.rule += &take(&mut self.refused[at]);
+            end.dropped.output += &take(&mut self.unsent[at]);
+        }
+        let interfaces = stats.interfaces.get_or_insert_default();
+        interfaces.refused += &take(&mut self.forwarder.reasons);
+        interfaces.loops += take(&mut self.loops);
+        if let Some(router) = &mut self.forwarder.router {
+            interfaces.made.told += take(&mut router.complaints.told);
+            interfaces.made.suppressed += take(&mut router.complaints.suppressed);
+        }
+        if let Some(counted) = &mut self.outages {
+            for (at, outages) in self.links.outages().into_iter().enumerate() {
+                interfaces.outages[at] += outages - replace(&mut counted[at], outages);
+            }
         }
     }
 }

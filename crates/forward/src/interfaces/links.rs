@@ -19,44 +19,28 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use softtimers::packet::{Interface, InterfaceChange, InterfaceWatch};
 
-use super::HEADERS;
-use crate::failure::Failure;
-use crate::forward::frames::headers::Mac;
-use crate::forward::wake::{Waker, Woken, pair};
-use crate::output::say;
+use crate::Notify;
+use crate::frames::headers::HEADERS;
+use crate::frames::link::Link;
+use crate::wake::{Waker, Woken, pair};
 
 /// Both interfaces, for all pollers.
 #[derive(Debug)]
-pub struct Links {
+pub(crate) struct Links {
     version: AtomicU64,
     now: Mutex<[Link; 2]>,
 }
 
-/// How an interface is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Link {
-    /// The longest packet that it sends.
-    pub mtu: u32,
-    /// Its own address.
-    pub station: Mac,
-    /// What addresses this machine has there, without those of the link alone.
-    pub addresses: Vec<IpAddr>,
-    /// Whether it is switched on and has a carrier.
-    pub is_on: bool,
-    /// Times that it was not any more.
-    pub outages: u64,
-}
-
 /// Keeps [`Links`] as the interfaces are, while it is there.
 #[derive(Debug)]
-pub struct LinkWatch {
+pub(crate) struct LinkWatch {
     links: Arc<Links>,
     end: Waker,
 }
 
 /// One poller's view.
 #[derive(Debug)]
-pub struct LinkFollower {
+pub(crate) struct LinkFollower {
     links: Arc<Links>,
     seen: u64,
 }
@@ -65,23 +49,22 @@ impl LinkWatch {
     /// Of these two, with frames of at most `room` bytes if that is bounded.
     ///
     /// # Errors
-    /// A check failure if the system has no descriptor or no thread left.
-    pub fn begin(interfaces: &[Interface; 2], room: Option<usize>) -> Result<Self, Failure> {
-        let broke_off = |error: io::Error| Failure::broke_off("watching the interfaces", &error);
+    /// If the system has no descriptor or no thread left.
+    pub(crate) fn begin(interfaces: &[Interface; 2], room: Option<usize>, notify: Notify) -> io::Result<Self> {
         let links = Arc::new(Links::of(interfaces));
-        let mut watch = InterfaceWatch::new(interfaces.to_vec()).map_err(broke_off)?;
+        let mut watch = InterfaceWatch::new(interfaces.to_vec())?;
         // Since they were looked up they may have changed.
         let so_far = watch.all();
-        let (end, ended) = pair().map_err(broke_off)?;
-        let mut watcher = Watcher { links: Arc::clone(&links), interfaces: interfaces.clone(), room };
+        let (end, ended) = pair()?;
+        let mut watcher = Watcher { links: Arc::clone(&links), interfaces: interfaces.clone(), room, notify };
         watcher.follow(so_far);
         let run = move || watcher.run(&mut watch, &ended);
-        thread::Builder::new().name("links".to_owned()).spawn(run).map_err(broke_off)?;
+        thread::Builder::new().name("links".to_owned()).spawn(run)?;
         Ok(LinkWatch { links, end })
     }
 
     /// What is kept.
-    pub fn links(&self) -> &Arc<Links> {
+    pub(crate) fn links(&self) -> &Arc<Links> {
         &self.links
     }
 }
@@ -97,6 +80,7 @@ struct Watcher {
     links: Arc<Links>,
     interfaces: [Interface; 2],
     room: Option<usize>,
+    notify: Notify,
 }
 
 impl Watcher {
@@ -135,14 +119,14 @@ impl Watcher {
                 InterfaceChange::Removed { .. } => continue,
             };
             let name = self.interfaces[place].name();
-            words.iter().for_each(|words| say(format_args!("{name}: {words}")));
+            words.iter().for_each(|words| (self.notify)(format_args!("{name}: {words}")));
         }
     }
 }
 
 impl Links {
     /// As they were when they were looked up.
-    pub fn of(interfaces: &[Interface; 2]) -> Self {
+    pub(crate) fn of(interfaces: &[Interface; 2]) -> Self {
         Links {
             version: AtomicU64::new(1),
             now: Mutex::new([0, 1].map(|at: usize| Link::of(&interfaces[at]))),
@@ -150,7 +134,7 @@ impl Links {
     }
 
     /// For one poller, which has taken up no change yet.
-    pub fn follow(links: &Arc<Links>) -> LinkFollower {
+    pub(crate) fn follow(links: &Arc<Links>) -> LinkFollower {
         LinkFollower { links: Arc::clone(links), seen: 0 }
     }
 
@@ -173,7 +157,7 @@ impl Links {
 impl LinkFollower {
     /// How both are, if that has changed since the last call.
     #[inline]
-    pub fn changed(&mut self) -> Option<[Link; 2]> {
+    pub(crate) fn changed(&mut self) -> Option<[Link; 2]> {
         let version = self.links.version.load(Ordering::Acquire);
         if version == self.seen {
             return None;
@@ -183,7 +167,7 @@ impl LinkFollower {
     }
 
     /// Times that each was switched off, or lost its carrier.
-    pub fn outages(&self) -> [u64; 2] {
+    pub(crate) fn outages(&self) -> [u64; 2] {
         self.links.now().each_ref().map(|link| link.outages)
     }
 }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::mem::{replace, take};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,11 +14,12 @@ use softtimers::poller::{
 };
 use softtimers::{Clock, Monotonic, Timestamp};
 
-use crate::forward::engine::{Counted, Ends};
-use crate::forward::volume::{EndCounts, EndDrops, Volume};
+use crate::engine::{Counted, Ends};
+use crate::stats::{MadeStats, Stats};
+use crate::volume::Volume;
 
 /// What drives an interface.
-pub trait Wire: Device<Address = FrameInfo> + AsFd {
+pub(crate) trait Wire: Device<Address = FrameInfo> + AsFd {
     /// Frames that its output took and then dropped.
     fn lost(&mut self) -> u64;
 
@@ -60,51 +62,39 @@ impl Wire for XdpDevice {
 
 /// One interface.
 #[derive(Debug)]
-pub struct Port<D> {
+pub(crate) struct Port<D> {
     device: D,
     ledger: Rc<RefCell<Ledger>>,
     ends: Ends,
+    /// Frames that came in.
+    came: u64,
+    /// Those that are not counted yet.
     received: Volume,
     /// What its output had dropped when it was asked last.
     lost: u64,
-    /// What was dropped before the ring, or in it, when that was asked for last.
-    drops: Drops,
-    removal: Removal,
+    /// What was dropped before the ring, or in it, when that was asked for last, and how much of it is counted.
+    ring: u64,
+    counted_ring: u64,
 }
 
-/// Whether the interface was removed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Removal {
-    None,
-    /// And nobody knows yet.
-    Found,
-    Told,
-}
-
-/// What waits at an output since when, and what became of it.
+/// What waits at an output since when, and what became of it since that was last counted.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     /// When frames were last looked for, which stands for their arrival where no device knows that.
-    pub turn: Timestamp,
+    pub(crate) turn: Timestamp,
     waiting: VecDeque<Departure>,
-    /// Frames that came in at the other interface.
-    pub forwarded: Volume,
-    /// Of those, what was lost here.
+    /// Frames that came in at the other interface and have left.
+    forwarded: Volume,
+    /// Those that were lost here.
     lost: Volume,
     /// Frames that were made here.
-    pub made: u64,
-    /// Of those, what was lost.
-    pub made_lost: u64,
-    /// And of that, what no output counts.
-    unseen: u64,
-    /// Of all, what still waited at the end.
-    abandoned: u64,
+    made: MadeStats,
     latencies: Vec<u64>,
 }
 
 /// A frame that waits to leave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Departure {
+pub(crate) enum Departure {
     /// It came in at the other interface.
     Forwarded {
         /// Then.
@@ -118,35 +108,33 @@ pub enum Departure {
 
 impl<D: Wire> Port<D> {
     /// Of a device from which nothing was taken yet.
-    pub fn new(device: D, ends: Ends) -> Self {
+    pub(crate) fn new(device: D, ends: Ends) -> Self {
         Port {
             device,
             ledger: Rc::default(),
             ends,
+            came: 0,
             received: Volume::default(),
             lost: 0,
-            drops: Drops::default(),
-            removal: Removal::None,
+            ring: 0,
+            counted_ring: 0,
         }
     }
 
     /// What waits at its output.
-    pub fn ledger(&self) -> &Rc<RefCell<Ledger>> {
+    pub(crate) fn ledger(&self) -> &Rc<RefCell<Ledger>> {
         &self.ledger
     }
 
     /// Whether it must be asked now and then whether the interface is still there.
-    pub fn goes_silently(&self) -> bool {
+    pub(crate) fn goes_silently(&self) -> bool {
         self.device.goes_silently()
     }
 
     /// Sends a frame that was made here, at once if the output lets it.
-    pub fn send_made(&mut self, frame: &[u8]) {
+    pub(crate) fn send_made(&mut self, frame: &[u8]) {
         let taken = self.device.transmitter().queue(frame, None);
-        let mut ledger = self.ledger.borrow_mut();
-        ledger.takes_made(taken);
-        ledger.unseen += u64::from(!taken);
-        drop(ledger);
+        self.ledger.borrow_mut().takes_made(taken);
         // What cannot leave now does with the next that can.
         let _ = self.poll_tx(BATCH);
     }
@@ -154,7 +142,7 @@ impl<D: Wire> Port<D> {
     /// Whatever the device says, it is what waits that has left, or was lost.
     fn settle(&mut self, sent: usize) {
         let lost = self.device.lost();
-        let new = lost - std::mem::replace(&mut self.lost, lost);
+        let new = lost - replace(&mut self.lost, lost);
         if sent > 0 || new > 0 {
             self.ledger.borrow_mut().have_left(sent, new);
         }
@@ -163,35 +151,30 @@ impl<D: Wire> Port<D> {
 
 impl<D: Wire> Counted for Port<D> {
     fn received(&self) -> u64 {
-        self.received.packets
+        self.came
     }
 
-    fn sent(&self) -> u64 {
-        self.ledger.borrow().forwarded.packets
+    fn count(&mut self, end: usize, stats: &mut Stats) {
+        let mut ledger = self.ledger.borrow_mut();
+        let counted = &mut stats.ends[end];
+        counted.received += &take(&mut self.received);
+        counted.sent += &take(&mut ledger.forwarded);
+        counted.dropped.output += &take(&mut ledger.lost);
+        counted.dropped.ring += self.ring.saturating_sub(replace(&mut self.counted_ring, self.ring));
+        ledger.latencies.drain(..).for_each(|latency| stats.latency.record(latency));
+        stats.interfaces.get_or_insert_default().made += &take(&mut ledger.made);
     }
 
-    fn carried(&self) -> EndCounts {
-        let ledger = self.ledger.borrow();
-        let dropped = EndDrops { output: ledger.lost, ..EndDrops::default() };
-        EndCounts { received: self.received, sent: ledger.forwarded, dropped, ..EndCounts::default() }
-    }
-
-    fn take_latencies(&mut self, latencies: &mut Vec<u64>) {
-        latencies.append(&mut self.ledger.borrow_mut().latencies);
-    }
-
-    fn ask(&mut self) {
+    /// # Errors
+    /// `ENODEV` if the interface was removed.
+    fn ask(&mut self) -> io::Result<()> {
         match self.device.drops() {
-            Ok(drops) => self.drops = drops,
-            // Which is said once.
-            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => {
-                if self.removal == Removal::None {
-                    self.removal = Removal::Found;
-                }
-            }
+            Ok(drops) => self.ring = drops.ring + drops.interface,
+            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => return Err(error),
             // A system that does not say so goes on not saying it.
             Err(_) => {}
         }
+        Ok(())
     }
 
     fn flush(&mut self) {
@@ -212,13 +195,14 @@ impl<D: Wire> Device for Port<D> {
         let mut done = 0;
         loop {
             self.ledger.borrow_mut().turn = Monotonic.now();
-            let received = &mut self.received;
+            let (received, came) = (&mut self.received, &mut self.came);
             let turn = self.device.poll_rx((quota - done).min(BATCH), |packet, output| {
                 received.count(packet.bytes.len());
+                *came += 1;
                 sink(packet, output);
             })?;
             done += turn.done;
-            if !turn.more || done >= quota || self.ends.are_reached(self.received.packets) {
+            if !turn.more || done >= quota || self.ends.are_reached(self.came) {
                 return Ok(Turn { done, more: turn.more });
             }
         }
@@ -250,17 +234,9 @@ impl<D: Wire> Device for Port<D> {
         self.device.watchdog()
     }
 
-    /// Those before the output as they were when [asked](Counted::ask) for.
-    ///
-    /// # Errors
-    /// `ENODEV` once, if the interface was removed.
+    /// What is dropped here is [counted](Counted::count) with its bytes.
     fn drops(&mut self) -> io::Result<Drops> {
-        if self.removal == Removal::Found {
-            self.removal = Removal::Told;
-            return Err(Errno::NODEV.into());
-        }
-        let output = self.device.lost() + self.ledger.borrow().abandoned;
-        Ok(Drops { output, ..self.drops })
+        Ok(Drops { ring: self.ring, ..Drops::default() })
     }
 }
 
@@ -273,22 +249,17 @@ impl<D: AsFd> AsFd for Port<D> {
 impl Ledger {
     /// A frame waits.
     #[inline]
-    pub fn waits(&mut self, departure: Departure) {
+    pub(crate) fn waits(&mut self, departure: Departure) {
         self.waiting.push_back(departure);
     }
 
     /// A frame that was made here waits, or was lost.
-    pub fn takes_made(&mut self, taken: bool) {
+    pub(crate) fn takes_made(&mut self, taken: bool) {
         if taken {
             self.waits(Departure::Made);
         } else {
-            self.made_lost += 1;
+            self.made.lost += 1;
         }
-    }
-
-    /// What outputs count as lost although it never came in.
-    pub fn lost_answers(&self) -> u64 {
-        self.made_lost - self.unseen
     }
 
     /// So many of the first have left, and so many behind them were lost. Which is which between two turns nobody
@@ -301,7 +272,7 @@ impl Ledger {
                     self.forwarded.count(length);
                     self.latencies.push(now.saturating_duration_since(arrived).as_nanos() as u64);
                 }
-                Departure::Made => self.made += 1,
+                Departure::Made => self.made.sent += 1,
             }
         }
         let lost = usize::try_from(lost).unwrap_or(usize::MAX).min(self.waiting.len());
@@ -313,13 +284,12 @@ impl Ledger {
         for departure in self.waiting.drain(..number) {
             match departure {
                 Departure::Forwarded { length, .. } => self.lost.count(length),
-                Departure::Made => self.made_lost += 1,
+                Departure::Made => self.made.lost += 1,
             }
         }
     }
 
     fn abandon(&mut self) {
-        self.abandoned += self.waiting.len() as u64;
         self.lose(self.waiting.len());
     }
 }

@@ -8,20 +8,20 @@ use super::window::Window;
 
 /// Fires every 20 ms if it is looked at. A time that nobody looked at before the next is lost.
 #[derive(Debug)]
-pub(super) struct Beat {
+pub(crate) struct Beat {
     timers: SoftTimers<()>,
     fired: u64,
 }
 
 impl Beat {
-    pub(super) fn new(now: Timestamp) -> Self {
+    pub(crate) fn new(now: Timestamp) -> Self {
         let mut timers = SoftTimers::new(Config::default());
         timers.schedule(now, PERIOD, Slack::EXACT, ());
         Beat { timers, fired: 0 }
     }
 
     /// Fires if it is time, and says when the next is.
-    pub(super) fn fire(&mut self, window: &Window, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn fire(&mut self, window: &Window, now: Timestamp) -> Option<Timestamp> {
         let turn = self.timers.trigger(TriggerState::HandlerExit, now);
         while let Some(fired) = self.timers.next(&turn) {
             let lost = (fired.lateness.as_nanos() / PERIOD.as_nanos()) as u32;
@@ -32,7 +32,7 @@ impl Beat {
     }
 
     /// The share of its times within the window that it fired; `None` if there is none in it for sure.
-    pub(super) fn share(&self, window: &Window) -> Option<f64> {
+    pub(crate) fn share(&self, window: &Window) -> Option<f64> {
         let times = (window.length().as_nanos() / PERIOD.as_nanos()) as u64;
         (times > 0).then(|| self.fired.min(times) as f64 / times as f64)
     }

@@ -7,47 +7,47 @@ use softtimers::poll::FeedbackStats;
 
 /// The findings of a first stage.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Ended {
-    pub(super) counts: Counts,
+pub(crate) struct Ended {
+    pub(crate) counts: Counts,
     /// The share of its times that the timer of 20 ms fired.
-    pub(super) timer_share: Option<f64>,
+    pub(crate) timer_share: Option<f64>,
 }
 
 /// What it has counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) received: u64,
+pub(crate) struct Counts {
+    pub(crate) received: u64,
     /// Dropped in the receive buffer.
-    pub(super) ring: u64,
+    pub(crate) ring: u64,
     /// Dropped at the queue.
-    pub(super) queue: u64,
+    pub(crate) queue: u64,
     /// Dropped at the output.
-    pub(super) output: u64,
-    pub(super) wakeups: u64,
-    pub(super) polls: u64,
-    pub(super) empty_polls: u64,
-    pub(super) mode_switches: u64,
+    pub(crate) output: u64,
+    pub(crate) wakeups: u64,
+    pub(crate) polls: u64,
+    pub(crate) empty_polls: u64,
+    pub(crate) mode_switches: u64,
     /// Periods in which the processor limit shut the input.
-    pub(super) cpu_limited: u64,
+    pub(crate) cpu_limited: u64,
     /// What the queue did to the input; `None` without feedback.
-    pub(super) feedback: Option<FeedbackStats>,
+    pub(crate) feedback: Option<FeedbackStats>,
 }
 
 /// The end of a trial: the sender has gone, and what still waits in buffers comes out.
 #[derive(Debug, Default)]
-pub(super) struct Quiet {
+pub(crate) struct Quiet {
     /// How much had been received when it was looked at last, and since when it has been so much.
     since: Option<(Timestamp, u64)>,
 }
 
 impl Quiet {
     /// The sender has gone.
-    pub(super) fn begin(&mut self, now: Timestamp, received: u64) {
+    pub(crate) fn begin(&mut self, now: Timestamp, received: u64) {
         self.since = Some((now, received));
     }
 
     /// Whether nothing has come for so long that nothing will, and nothing waits behind.
-    pub(super) fn is_over(&mut self, now: Timestamp, received: u64, waits: bool) -> bool {
+    pub(crate) fn is_over(&mut self, now: Timestamp, received: u64, waits: bool) -> bool {
         match self.since {
             Some((since, before)) if before == received && !waits => {
                 now.saturating_duration_since(since) >= SETTLED
@@ -61,7 +61,7 @@ impl Quiet {
     }
 
     /// When to look again.
-    pub(super) fn until(&self) -> Option<Timestamp> {
+    pub(crate) fn until(&self) -> Option<Timestamp> {
         self.since.map(|(since, _)| since + SETTLED)
     }
 }

@@ -15,30 +15,30 @@ use softtimers::{Clock, Monotonic};
 
 use super::second::SIZE;
 use super::window::Window;
-use crate::child::Process;
-use crate::class::Class;
-use crate::failure::Failure;
+use softtimers_measure::child::Process;
+use softtimers_measure::class::Class;
+use softtimers_measure::failure::Failure;
 use crate::send::GOODBYES;
-use crate::units::show_duration;
+use softtimers_measure::units::show_duration;
 
 /// What is to be sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Offer {
+pub(crate) struct Offer {
     /// Datagrams a second; zero: none, the receiver idles.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Datagrams back to back.
-    pub burst: u32,
+    pub(crate) burst: u32,
     /// For so long.
-    pub length: Duration,
+    pub(crate) length: Duration,
 }
 
 /// What was sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Offered {
+pub(crate) struct Offered {
     /// With the goodbyes at the end.
-    pub(super) sent: u64,
+    pub(crate) sent: u64,
     /// Datagrams a second.
-    pub(super) pps: f64,
+    pub(crate) pps: f64,
 }
 
 /// What of `send`'s object is used here.
@@ -50,19 +50,19 @@ struct Sent {
 
 impl Offer {
     /// Whether the sender came up to it.
-    pub fn was_reached(&self, offered_pps: f64) -> bool {
+    pub(crate) fn was_reached(&self, offered_pps: f64) -> bool {
         offered_pps >= self.rate * REACHED
     }
 
     /// The same with longer bursts, if there are any.
-    pub fn in_longer_bursts(self) -> Option<Self> {
+    pub(crate) fn in_longer_bursts(self) -> Option<Self> {
         let burst = self.burst.saturating_mul(2).min(LONGEST_BURST);
         (burst > self.burst).then_some(Offer { burst, ..self })
     }
 }
 
 /// Sends to `address` from this processor, and waits for the end.
-pub(super) fn send(
+pub(crate) fn send(
     address: SocketAddr,
     offer: &Offer,
     processor: Option<usize>,

@@ -29,7 +29,7 @@ use super::trial::Stage;
 use super::window::Busy;
 
 /// What comes after receiving.
-pub(super) enum Next<'a> {
+pub(crate) enum Next<'a> {
     /// The same thread, when nothing is at hand.
     Here(Second<'a>),
     /// A thread behind this queue.
@@ -37,7 +37,7 @@ pub(super) enum Next<'a> {
 }
 
 /// Receives until the trial is over and nothing more comes.
-pub(super) fn run(stage: &Stage<'_>, socket: &UdpSocket, next: Next<'_>) -> io::Result<(Ended, Found)> {
+pub(crate) fn run(stage: &Stage<'_>, socket: &UdpSocket, next: Next<'_>) -> io::Result<(Ended, Found)> {
     socket.set_nonblocking(true)?;
     socket.set_timestamps(true)?;
     let before = socket.drops()?;

@@ -15,10 +15,10 @@ use super::queue::{Queue, ROOM};
 use super::second::{Found, Item};
 use super::trial::Stage;
 use super::window::Busy;
-use crate::forward::mode::Looks;
+use crate::mode::Looks;
 
 /// Receives until the trial is over and nothing more comes. Without a queue it filters and sends, too.
-pub(super) fn run(
+pub(crate) fn run(
     stage: &Stage<'_>,
     socket: UdpSocket,
     sink: SocketAddr,

@@ -14,11 +14,11 @@ use softtimers::{Clock, Monotonic, Timestamp};
 use super::filter::Filter;
 use super::queue::Queue;
 use super::window::{Busy, Window};
-use crate::distribution::Recorder;
+use softtimers_measure::distribution::Recorder;
 
 /// A datagram on its way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item {
+pub(crate) struct Item {
     bytes: [u8; SIZE],
     length: usize,
     from: SocketAddr,
@@ -27,7 +27,7 @@ pub(super) struct Item {
 
 impl Item {
     /// A copy, of no more than [`SIZE`] bytes: as long as the sender makes them.
-    pub(super) fn new(bytes: &[u8], from: SocketAddr, arrived: Option<Timestamp>) -> Self {
+    pub(crate) fn new(bytes: &[u8], from: SocketAddr, arrived: Option<Timestamp>) -> Self {
         let length = bytes.len().min(SIZE);
         let mut item = Item { bytes: [0; SIZE], length, from, arrived };
         item.bytes[..length].copy_from_slice(&bytes[..length]);
@@ -35,47 +35,47 @@ impl Item {
     }
 
     #[inline]
-    pub(super) fn payload(&self) -> &[u8] {
+    pub(crate) fn payload(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    pub(super) fn from(&self) -> SocketAddr {
+    pub(crate) fn from(&self) -> SocketAddr {
         self.from
     }
 
-    pub(super) fn arrived(&self) -> Option<Timestamp> {
+    pub(crate) fn arrived(&self) -> Option<Timestamp> {
         self.arrived
     }
 }
 
 /// Filters datagrams and sends them on.
 #[derive(Debug)]
-pub(super) struct Second<'a> {
-    pub(super) filter: &'a Filter,
-    pub(super) socket: UdpSocket,
-    pub(super) window: &'a Window,
-    pub(super) found: Found,
+pub(crate) struct Second<'a> {
+    pub(crate) filter: &'a Filter,
+    pub(crate) socket: UdpSocket,
+    pub(crate) window: &'a Window,
+    pub(crate) found: Found,
 }
 
 /// What a second stage has done.
 #[derive(Debug)]
-pub(super) struct Found {
-    pub(super) rejected: u64,
-    pub(super) failed: u64,
-    pub(super) latency: Recorder,
+pub(crate) struct Found {
+    pub(crate) rejected: u64,
+    pub(crate) failed: u64,
+    pub(crate) latency: Recorder,
     /// Its processor time within the window; of a second stage that has a thread of its own.
-    pub(super) used: Duration,
+    pub(crate) used: Duration,
 }
 
 impl Found {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Found { rejected: 0, failed: 0, latency: Recorder::new(), used: Duration::ZERO }
     }
 }
 
 impl<'a> Second<'a> {
     /// To `sink`.
-    pub(super) fn new(filter: &'a Filter, sink: SocketAddr, window: &'a Window) -> io::Result<Self> {
+    pub(crate) fn new(filter: &'a Filter, sink: SocketAddr, window: &'a Window) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(sink)?;
         socket.set_nonblocking(true)?;
@@ -83,7 +83,7 @@ impl<'a> Second<'a> {
     }
 
     /// One datagram, to completion. When that was.
-    pub(super) fn process(&mut self, item: &Item) -> Timestamp {
+    pub(crate) fn process(&mut self, item: &Item) -> Timestamp {
         let payload = item.payload();
         let accepted = self.filter.accepts(item.from, payload);
         let sent = accepted && self.socket.send(payload).is_ok();
@@ -101,7 +101,7 @@ impl<'a> Second<'a> {
     }
 
     /// As a thread: until the queue is closed and empty.
-    pub(super) fn run(mut self, queue: &Queue<Item>, nice: u8) -> io::Result<Found> {
+    pub(crate) fn run(mut self, queue: &Queue<Item>, nice: u8) -> io::Result<Found> {
         // For this thread only: on Linux each has its own. An error can wait, the queue cannot.
         let niced = if nice > 0 { setpriority_process(None, nice.into()) } else { Ok(()) };
         let mut busy = Busy::default();
@@ -116,4 +116,4 @@ impl<'a> Second<'a> {
 }
 
 /// What one datagram carries: with its headers a small packet of 106 bytes.
-pub(super) const SIZE: usize = 64;
+pub(crate) const SIZE: usize = 64;

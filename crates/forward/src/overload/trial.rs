@@ -33,15 +33,15 @@ use super::report::{DropCounts, FeedbackCounts, Livelock, Point};
 use super::second::{Found, Second};
 use super::window::{Busy, Window};
 use crate::args::Beside;
-use crate::failure::Failure;
-use crate::forward::mode::Mode;
+use softtimers_measure::failure::Failure;
+use crate::mode::Mode;
 use crate::plan::ReceiverPlan;
-use crate::processor::Processor;
+use softtimers_measure::processor::Processor;
 use crate::send::GOODBYES;
 
 /// A receiver to be measured.
 #[derive(Debug)]
-pub struct Bench {
+pub(crate) struct Bench {
     plan: ReceiverPlan,
     filter: Filter,
     /// The sender's and the receiver's, if there are two.
@@ -51,17 +51,17 @@ pub struct Bench {
 }
 
 /// What the stages of a trial share.
-pub(super) struct Stage<'a> {
-    pub(super) plan: &'a ReceiverPlan,
-    pub(super) filter: &'a Filter,
-    pub(super) window: &'a Window,
+pub(crate) struct Stage<'a> {
+    pub(crate) plan: &'a ReceiverPlan,
+    pub(crate) filter: &'a Filter,
+    pub(crate) window: &'a Window,
     /// Readable when the sender has gone.
-    pub(super) stop: UnixStream,
+    pub(crate) stop: UnixStream,
 }
 
 impl Bench {
     /// Measures nothing yet.
-    pub fn new(plan: ReceiverPlan) -> Self {
+    pub(crate) fn new(plan: ReceiverPlan) -> Self {
         let filter = Filter::new(plan.work as usize);
         Bench { plan, filter, processors: Processor::two(), recv_buffer: plan.recv_buffer }
     }
@@ -70,7 +70,7 @@ impl Bench {
     ///
     /// # Errors
     /// A check failure if the system refuses to keep this thread on that CPU.
-    pub fn work_cost(&self) -> Result<Duration, Failure> {
+    pub(crate) fn work_cost(&self) -> Result<Duration, Failure> {
         let kept = self.keep(1).map_err(|error| Failure::broke_off("measuring the filter", &error))?;
         let cost = self.filter.cost();
         drop(kept);
@@ -78,12 +78,12 @@ impl Bench {
     }
 
     /// Whether sender and receiver have a processor each.
-    pub fn has_two_processors(&self) -> bool {
+    pub(crate) fn has_two_processors(&self) -> bool {
         self.processors.is_some()
     }
 
     /// The size of the receive buffer in the last trial, in bytes.
-    pub fn recv_buffer(&self) -> usize {
+    pub(crate) fn recv_buffer(&self) -> usize {
         self.recv_buffer
     }
 
@@ -91,7 +91,7 @@ impl Bench {
     ///
     /// # Errors
     /// A check failure if the system fails meanwhile, or the sender does.
-    pub fn trial(&mut self, offer: Offer) -> Result<Point, Failure> {
+    pub(crate) fn trial(&mut self, offer: Offer) -> Result<Point, Failure> {
         let broke_off = |error: io::Error| Failure::broke_off("receiving", &error);
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(broke_off)?;
         self.recv_buffer = socket.request_recv_buffer(self.plan.recv_buffer).map_err(broke_off)?;
@@ -169,7 +169,7 @@ impl<'a> Trial<'a> {
 
 impl Bench {
     /// Keeps the calling thread on the sender's processor, or the receiver's.
-    fn keep(&self, which: usize) -> io::Result<Option<crate::processor::Kept>> {
+    fn keep(&self, which: usize) -> io::Result<Option<softtimers_measure::processor::Kept>> {
         let Some(processors) = self.processors else { return Ok(None) };
         Processor::new(processors[which]).map_err(io::Error::other)?.keep().map(Some)
     }
@@ -211,7 +211,7 @@ fn stages(
 ///
 /// # Errors
 /// If the system refuses the nice value.
-pub fn compute(window: &Window) -> io::Result<Duration> {
+pub(crate) fn compute(window: &Window) -> io::Result<Duration> {
     // Zero for this thread only: on Linux each has its own.
     setpriority_process(None, 19)?;
     let from = SocketAddr::from(([127, 0, 0, 1], 9));

@@ -8,45 +8,86 @@
 //! The cheapest question comes first, and whatever is refused costs no more than it.
 
 use std::cell::RefCell;
+use std::mem::{replace, take};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use softtimers::poll::SourceId;
-use softtimers::poller::{Outputs, Packet};
+use softtimers::poller::{Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_wan::udp::is_misdirected;
+use softtimers_wan::udp::{RelayStats, is_misdirected};
 
-use super::rules::{Action, Filter, Seen};
 use super::side::{Hop, Peer, Side};
 use super::table::Table;
-use super::volume::Volume;
+use crate::engine::Handler;
+use crate::mode::Looks;
+use crate::rules::{Action, Filter, Seen};
+use crate::stats::{ClientStats, Stats};
+use crate::volume::Volume;
 
 /// Decides about datagrams, and where they go.
 #[derive(Debug)]
-pub struct Screen {
+pub(crate) struct Screen {
     /// The clients.
-    pub table: Rc<RefCell<Table>>,
+    table: Rc<RefCell<Table>>,
     /// The rules, if there are any.
-    pub rules: Option<Filter>,
+    rules: Option<Filter>,
     /// The address that clients send to.
-    pub local: SocketAddr,
+    local: SocketAddr,
     /// Where their datagrams go.
-    pub upstream: SocketAddr,
+    upstream: SocketAddr,
     /// The two sides.
-    pub sides: [SourceId; 2],
+    sides: [SourceId; 2],
     /// What came in at each and went no further.
-    pub refused: [Volume; 2],
+    refused: [Volume; 2],
     /// What found no room to leave at each.
-    pub unsent: [Volume; 2],
-    /// Datagrams that a rule rejected.
-    pub rejected: u64,
+    unsent: [Volume; 2],
     /// Datagrams that would have made a loop, or could not be answered.
-    pub misdirected: u64,
+    misdirected: u64,
+    /// What the table had counted the last time.
+    known: RelayStats,
 }
 
 impl Screen {
-    /// Queues a datagram where it belongs, or drops and counts it.
-    pub fn take(&mut self, packet: &Packet<'_, Hop>, outputs: &mut Outputs<'_, Side>) {
+    /// Between the clients that send to `local` and the upstream.
+    pub(crate) fn new(
+        table: Rc<RefCell<Table>>,
+        rules: Option<Filter>,
+        local: SocketAddr,
+        upstream: SocketAddr,
+    ) -> Self {
+        Screen {
+            table,
+            rules,
+            local,
+            upstream,
+            sides: [0, 1].map(SourceId::from_index),
+            refused: Default::default(),
+            unsent: Default::default(),
+            misdirected: 0,
+            known: RelayStats::default(),
+        }
+    }
+
+    fn up(&mut self, source: SocketAddr, length: usize, at: Timestamp) -> Option<(SourceId, Peer)> {
+        if is_misdirected(source, self.upstream, self.local) {
+            self.misdirected += 1;
+            return None;
+        }
+        let seen = Seen::datagram(source, self.upstream, length, at);
+        if self.rules.as_mut().is_some_and(|rules| rules.decide(&seen) == Action::Reject) {
+            return None;
+        }
+        let client = self.table.borrow_mut().client_of(at, source, length)?;
+        Some((self.sides[1], Peer::Upstream(client)))
+    }
+}
+
+impl Handler for Screen {
+    type Side = Side;
+    const DOING: &'static str = "relaying";
+
+    fn handle(&mut self, packet: Packet<'_, Hop>, outputs: &mut Outputs<'_, Side>) {
         let arrived = packet.from.arrived;
         let at = arrived.unwrap_or_else(|| Monotonic.now());
         let way = match packet.from.peer {
@@ -58,7 +99,6 @@ impl Screen {
             }
         };
         match way {
-            // If there is no room, it is counted there.
             Some((side, peer)) => {
                 if !outputs.send(side, packet.bytes, Some(Hop { peer, arrived })) {
                     self.unsent[side.index()].count(packet.bytes.len());
@@ -71,17 +111,35 @@ impl Screen {
         }
     }
 
-    fn up(&mut self, source: SocketAddr, length: usize, at: Timestamp) -> Option<(SourceId, Peer)> {
-        if is_misdirected(source, self.upstream, self.local) {
-            self.misdirected += 1;
-            return None;
+    fn filter(&mut self) -> Option<&mut Filter> {
+        self.rules.as_mut()
+    }
+
+    fn fire(&mut self, now: Timestamp, _: &mut Poller<Side, Looks>) -> Option<Timestamp> {
+        let sessions = &mut self.table.borrow_mut().sessions;
+        sessions.expire(now);
+        sessions.poll_at()
+    }
+
+    fn count(&mut self, stats: &mut Stats) {
+        for (at, end) in stats.ends.iter_mut().enumerate() {
+            end.dropped.rule += &take(&mut self.refused[at]);
+            end.dropped.output += &take(&mut self.unsent[at]);
         }
-        let seen = Seen::datagram(source, self.upstream, length, at);
-        if self.rules.as_mut().is_some_and(|rules| rules.decide(&seen) == Action::Reject) {
-            self.rejected += 1;
-            return None;
-        }
-        let client = self.table.borrow_mut().client_of(at, source, length)?;
-        Some((self.sides[1], Peer::Upstream(client)))
+        let now = self.table.borrow().sessions.clients.stats();
+        let before = replace(&mut self.known, now);
+        let withheld = |stats: &RelayStats| stats.withheld_budget + stats.withheld_rate;
+        *stats.clients.get_or_insert_default() += &ClientStats {
+            opened: now.opened - before.opened,
+            expired: now.expired - before.expired,
+            evicted: now.evicted - before.evicted,
+            refused: now.no_socket - before.no_socket,
+            withheld: withheld(&now) - withheld(&before),
+            withheld_budget: now.withheld_budget - before.withheld_budget,
+            withheld_rate: now.withheld_rate - before.withheld_rate,
+            withheld_bytes: now.withheld_bytes - before.withheld_bytes,
+            misdirected: take(&mut self.misdirected),
+            upstream_refused: 0,
+        };
     }
 }

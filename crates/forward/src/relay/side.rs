@@ -12,6 +12,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::mem::{replace, take};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
@@ -21,22 +22,23 @@ use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earl
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_wan::udp::ClientId;
 
-use super::engine::{Counted, Ends};
 use super::table::Table;
-use super::volume::{EndCounts, EndDrops, Volume};
+use crate::engine::{Counted, Ends};
+use crate::stats::Stats;
+use crate::volume::Volume;
 
 /// One end of a datagram's way through the relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Hop {
+pub(crate) struct Hop {
     /// Whom it comes from or goes to.
-    pub peer: Peer,
+    pub(crate) peer: Peer,
     /// When it came to the relay.
-    pub arrived: Option<Timestamp>,
+    pub(crate) arrived: Option<Timestamp>,
 }
 
 /// Who is at that end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Peer {
+pub(crate) enum Peer {
     /// The address of a client.
     Address(SocketAddr),
     /// The upstream, by the socket of this client.
@@ -45,13 +47,24 @@ pub enum Peer {
 
 /// One side of the relay.
 #[derive(Debug)]
-pub struct Side {
+pub(crate) struct Side {
     port: Port,
     output: Output,
     ends: Ends,
+    /// Datagrams that came in.
+    came: u64,
+    /// Those that are not counted yet.
     received: Volume,
     /// What receive buffers had no room for, when they were asked last.
     ring: u64,
+    counted: Counters,
+}
+
+/// What others count, as far as it is counted here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    ring: u64,
+    refusals: u64,
 }
 
 #[derive(Debug)]
@@ -73,31 +86,37 @@ struct Answers {
 
 /// Datagrams that wait to be sent.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct Output {
     batch: SendBatch,
     /// Where those of the batch go, and how long they are.
     hops: VecDeque<(Hop, usize)>,
     /// From arrival to departure, of those that have left since they were last asked for; in nanoseconds.
     latencies: Vec<u64>,
+    /// What has left, and what was lost, and is not counted yet.
     sent: Volume,
     failed: Volume,
 }
 
 impl Side {
+    fn new(port: Port, ends: Ends) -> Self {
+        let (received, counted) = (Volume::default(), Counters::default());
+        Side { port, output: Output::new(), ends, came: 0, received, ring: 0, counted }
+    }
+
     /// The side of the clients.
     ///
     /// # Errors
     /// What the system says.
-    pub fn clients(socket: UdpSocket, ends: Ends) -> io::Result<Self> {
+    pub(crate) fn clients(socket: UdpSocket, ends: Ends) -> io::Result<Self> {
         let port = Port::Clients(UdpDevice::with_room(socket, BATCH, LONGEST)?);
-        Ok(Side { port, output: Output::new(), ends, received: Volume::default(), ring: 0 })
+        Ok(Side::new(port, ends))
     }
 
     /// The side of the upstream.
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub fn upstream(table: &Rc<RefCell<Table>>, ends: Ends) -> io::Result<Self> {
+    pub(crate) fn upstream(table: &Rc<RefCell<Table>>, ends: Ends) -> io::Result<Self> {
         let answers = Answers {
             readable: table.borrow().as_fd().try_clone_to_owned()?,
             table: Rc::clone(table),
@@ -106,11 +125,11 @@ impl Side {
             refusals: 0,
         };
         let port = Port::Upstream(answers);
-        Ok(Side { port, output: Output::new(), ends, received: Volume::default(), ring: 0 })
+        Ok(Side::new(port, ends))
     }
 
     /// Times that the other end, or a host on the way, said that it is not there.
-    pub fn refusals(&self) -> u64 {
+    fn refusals(&self) -> u64 {
         match &self.port {
             Port::Clients(device) => device.refusals(),
             Port::Upstream(answers) => answers.refusals,
@@ -120,30 +139,29 @@ impl Side {
 
 impl Counted for Side {
     fn received(&self) -> u64 {
-        self.received.packets
+        self.came
     }
 
-    fn sent(&self) -> u64 {
-        self.output.sent.packets
-    }
-
-    fn carried(&self) -> EndCounts {
-        let dropped = EndDrops { output: self.output.failed, ..EndDrops::default() };
-        EndCounts { received: self.received, sent: self.output.sent, dropped, ..EndCounts::default() }
-    }
-
-    fn take_latencies(&mut self, latencies: &mut Vec<u64>) {
-        latencies.append(&mut self.output.latencies);
+    fn count(&mut self, end: usize, stats: &mut Stats) {
+        let counted = &mut stats.ends[end];
+        counted.received += &take(&mut self.received);
+        counted.sent += &take(&mut self.output.sent);
+        counted.dropped.output += &take(&mut self.output.failed);
+        counted.dropped.ring += self.ring.saturating_sub(replace(&mut self.counted.ring, self.ring));
+        self.output.latencies.drain(..).for_each(|latency| stats.latency.record(latency));
+        let refusals = self.refusals();
+        let new = refusals - replace(&mut self.counted.refusals, refusals);
+        stats.clients.get_or_insert_default().upstream_refused += new;
     }
 
     /// What receive buffers had no room for: a system call for each socket.
-    fn ask(&mut self) {
-        let ring = match &mut self.port {
+    fn ask(&mut self) -> io::Result<()> {
+        self.ring = match &mut self.port {
             // A system that does not say so goes on not saying it.
             Port::Clients(device) => device.drops().map_or(self.ring, |drops| drops.ring),
             Port::Upstream(answers) => answers.table.borrow().sessions.dropped(),
         };
-        self.ring = ring;
+        Ok(())
     }
 
     fn flush(&mut self) {
@@ -164,21 +182,23 @@ impl Device for Side {
         let mut done = 0;
         loop {
             let some = (quota - done).min(BATCH);
-            let (output, received) = (&mut self.output, &mut self.received);
+            let (output, received, came) = (&mut self.output, &mut self.received, &mut self.came);
             let turn = match &mut self.port {
                 Port::Clients(device) => device.poll_rx(some, |packet, _| {
                     let Packet { bytes, from, arrived, truncated } = packet;
                     let from = Hop { peer: Peer::Address(from), arrived };
                     received.count(bytes.len());
+                    *came += 1;
                     sink(Packet { bytes, from, arrived, truncated }, output);
                 }),
                 Port::Upstream(answers) => answers.poll_rx(some, |packet| {
                     received.count(packet.bytes.len());
+                    *came += 1;
                     sink(packet, output);
                 }),
             }?;
             done += turn.done;
-            if !turn.more || done >= quota || self.ends.are_reached(self.received.packets) {
+            if !turn.more || done >= quota || self.ends.are_reached(self.came) {
                 return Ok(Turn { done, more: turn.more });
             }
         }
@@ -232,9 +252,9 @@ impl Device for Side {
         Ok(true)
     }
 
-    /// Those of the ring as they were when [asked](Counted::ask) for.
+    /// What is dropped here is [counted](Counted::count) with its bytes.
     fn drops(&mut self) -> io::Result<Drops> {
-        Ok(Drops { ring: self.ring, output: self.output.failed.packets, ..Drops::default() })
+        Ok(Drops { ring: self.ring, ..Drops::default() })
     }
 }
 
@@ -255,7 +275,7 @@ impl Answers {
                 if !looked {
                     self.table.borrow_mut().ready(&mut self.ready)?;
                 }
-                if std::mem::replace(&mut looked, true) || self.ready.is_empty() {
+                if replace(&mut looked, true) || self.ready.is_empty() {
                     return Ok(Turn { done, more: false });
                 }
                 continue;

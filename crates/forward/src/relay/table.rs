@@ -15,9 +15,9 @@ use softtimers_wan::udp::{ClientId, RelayConfig, Sessions};
 
 /// The clients there are.
 #[derive(Debug)]
-pub struct Table {
+pub(crate) struct Table {
     /// Who they are. Closing a socket ends its registration.
-    pub sessions: Sessions,
+    pub(crate) sessions: Sessions,
     /// Watches their sockets.
     epoll: OwnedFd,
 }
@@ -27,12 +27,12 @@ impl Table {
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub fn new(config: RelayConfig) -> io::Result<Self> {
+    pub(crate) fn new(config: RelayConfig) -> io::Result<Self> {
         Ok(Table { sessions: Sessions::new(config), epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
     }
 
     /// The client that `source` is, from now on if it was none; `None` if there is no socket for it.
-    pub fn client_of(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
+    pub(crate) fn client_of(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
         let watch = |socket: &UdpSocket, slot: u32| {
             let slot = epoll::EventData::new_u64(slot.into());
             Ok(epoll::add(&self.epoll, socket, slot, epoll::EventFlags::IN)?)
@@ -40,11 +40,11 @@ impl Table {
         self.sessions.client_of(now, source, bytes, watch)
     }
 
-    /// Adds the slots whose sockets have something to be read, at most [`READY`], in turn.
+    /// Adds the slots whose sockets have something to be read, at most 64, in turn.
     ///
     /// # Errors
     /// What the system says.
-    pub fn ready(&mut self, slots: &mut impl Extend<u32>) -> io::Result<()> {
+    pub(crate) fn ready(&mut self, slots: &mut impl Extend<u32>) -> io::Result<()> {
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let mut room = [const { MaybeUninit::uninit() }; READY];
         match epoll::wait(&self.epoll, &mut room, Some(&at_once)) {
@@ -64,4 +64,4 @@ impl AsFd for Table {
 }
 
 /// Sockets of which one look tells.
-pub const READY: usize = 64;
+const READY: usize = 64;

@@ -6,37 +6,37 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-use crate::units::{SendRate, show_duration};
+use softtimers_measure::units::{SendRate, show_duration};
 
 /// Addresses that begin alike.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Network {
-    pub(super) address: IpAddr,
+pub(crate) struct Network {
+    pub(crate) address: IpAddr,
     bits: u8,
 }
 
 /// Numbers from the first to the last.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Span {
+pub(crate) struct Span {
     /// The first.
-    pub first: u16,
+    pub(crate) first: u16,
     /// The last, not below it.
-    pub last: u16,
+    pub(crate) last: u16,
 }
 
 /// A rate, and how far ahead of it datagrams may be.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     /// Above zero.
-    pub rate: SendRate,
+    pub(crate) rate: SendRate,
     /// In time.
-    pub burst: Duration,
+    pub(crate) burst: Duration,
 }
 
 /// Where a frame came in: at the first interface, or at the second. Datagrams of the relay's clients come in at the
 /// first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Entrance {
+pub(crate) enum Entrance {
     /// `on a`.
     A,
     /// `on b`.
@@ -45,22 +45,22 @@ pub enum Entrance {
 
 /// What a frame carries, by its number (IEEE 802).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct EtherType(pub u16);
+pub(crate) struct EtherType(pub(crate) u16);
 
 /// What a packet carries, by its number (IANA's protocol numbers).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Protocol(pub u8);
+pub(crate) struct Protocol(pub(crate) u8);
 
 impl EtherType {
     /// IPv4.
-    pub const IPV4: EtherType = EtherType(0x0800);
+    pub(crate) const IPV4: EtherType = EtherType(0x0800);
     /// IPv6.
-    pub const IPV6: EtherType = EtherType(0x86dd);
+    pub(crate) const IPV6: EtherType = EtherType(0x86dd);
     const NAMES: [(&str, EtherType); 3] =
         [("arp", EtherType(0x0806)), ("ipv4", EtherType::IPV4), ("ipv6", EtherType::IPV6)];
 
     /// `arp`, `ipv4`, `ipv6`, or a number of four hexadecimal digits such as `0x88cc`.
-    pub fn named(text: &str) -> Option<Self> {
+    pub(crate) fn named(text: &str) -> Option<Self> {
         let known = Self::NAMES.iter().find(|(name, _)| *name == text).map(|&(_, kind)| kind);
         let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 4);
         let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
@@ -73,13 +73,13 @@ impl EtherType {
 
 impl Protocol {
     /// UDP.
-    pub const UDP: Protocol = Protocol(17);
+    pub(crate) const UDP: Protocol = Protocol(17);
     /// TCP.
-    pub const TCP: Protocol = Protocol(6);
+    pub(crate) const TCP: Protocol = Protocol(6);
     /// ICMP.
-    pub const ICMP: Protocol = Protocol(1);
+    pub(crate) const ICMP: Protocol = Protocol(1);
     /// ICMP for IPv6.
-    pub const ICMPV6: Protocol = Protocol(58);
+    pub(crate) const ICMPV6: Protocol = Protocol(58);
     const NAMES: [(&str, Protocol); 4] = [
         ("icmp", Protocol::ICMP),
         ("tcp", Protocol::TCP),
@@ -88,7 +88,7 @@ impl Protocol {
     ];
 
     /// `icmp`, `tcp`, `udp`, `icmpv6`, or a number from 0 to 255.
-    pub fn named(text: &str) -> Option<Self> {
+    pub(crate) fn named(text: &str) -> Option<Self> {
         let known = Self::NAMES.iter().find(|(name, _)| *name == text).map(|&(_, protocol)| protocol);
         let number = text.parse().ok().filter(|_| text.bytes().all(|digit| digit.is_ascii_digit()));
         known.or(number.map(Protocol))
@@ -100,7 +100,7 @@ impl Limit {
     ///
     /// The generic cell rate algorithm (ITU-T I.371): each datagram earns the time that it takes at the rate, and who
     /// is ahead by more than the burst has to wait.
-    pub fn admits(&self, earned: &mut Timestamp, now: Timestamp, length: u16) -> bool {
+    pub(crate) fn admits(&self, earned: &mut Timestamp, now: Timestamp, length: u16) -> bool {
         let ahead = earned.saturating_duration_since(now);
         if ahead > self.burst {
             return false;
@@ -117,7 +117,7 @@ impl Limit {
 
 impl Network {
     /// Those that share the first `bits` with `address`; `None` if it has fewer, or others are set in it.
-    pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
+    pub(crate) fn new(address: IpAddr, bits: u8) -> Option<Self> {
         let (all, number) = number(address);
         let rest = all.checked_sub(bits)?;
         let tail = 1u128.checked_shl(rest.into()).map_or(u128::MAX, |past| past - 1);
@@ -126,19 +126,19 @@ impl Network {
 
     /// An address of IPv4 in the form of IPv6 is none: what a socket of both families says has to be made one before, and
     /// in a packet of IPv6 anybody can write it.
-    pub(super) fn contains(&self, ip: IpAddr) -> bool {
+    pub(crate) fn contains(&self, ip: IpAddr) -> bool {
         let ((all, own), (others, number)) = (number(self.address), number(ip));
         // A shift by all bits leaves none.
         let head = |number: u128| number.checked_shr((all - self.bits).into()).unwrap_or(0);
         all == others && head(own) == head(number)
     }
 
-    pub(super) fn bits(&self) -> u8 {
+    pub(crate) fn bits(&self) -> u8 {
         self.bits
     }
 
     /// The network of so many bits that it lies in, or is; `None` if it has fewer.
-    pub(super) fn shortened(&self, bits: u8) -> Option<Network> {
+    pub(crate) fn shortened(&self, bits: u8) -> Option<Network> {
         if bits > self.bits {
             return None;
         }
@@ -153,7 +153,7 @@ impl Network {
     }
 
     /// Whether all of its addresses are among these.
-    pub(super) fn covers(&self, other: &Network) -> bool {
+    pub(crate) fn covers(&self, other: &Network) -> bool {
         self.bits <= other.bits && self.contains(other.address)
     }
 }
@@ -167,12 +167,12 @@ fn number(ip: IpAddr) -> (u8, u128) {
 }
 
 impl Span {
-    pub(super) fn contains(&self, number: u16) -> bool {
+    pub(crate) fn contains(&self, number: u16) -> bool {
         (self.first..=self.last).contains(&number)
     }
 
     /// Whether all of its numbers are among these.
-    pub(super) fn covers(&self, other: &Span) -> bool {
+    pub(crate) fn covers(&self, other: &Span) -> bool {
         self.first <= other.first && other.last <= self.last
     }
 }

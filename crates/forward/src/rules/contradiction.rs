@@ -6,12 +6,13 @@
 use std::fmt::Display;
 use std::net::IpAddr;
 
-use super::{EtherType, Network, Protocol, Rule, Span};
+use super::clauses::{EtherType, Network, Protocol, Span};
+use super::rule::Rule;
 
 impl Rule {
     /// Which two clauses never hold together, and why. Both addresses of a packet are of `one_family`, but not those of a
     /// relay, which may lead from one to the other.
-    pub fn contradiction(&self, one_family: bool) -> Option<String> {
+    pub(crate) fn contradiction(&self, one_family: bool) -> Option<String> {
         self.of_ip_only()
             .or_else(|| self.of_families(one_family))
             .or_else(|| self.of_ports())
@@ -108,13 +109,14 @@ mod tests {
     use proptest::prelude::*;
     use softtimers_core::Timestamp;
 
+    use super::super::parse;
     use super::*;
-    use crate::forward::frames::headers::Headers;
-    use crate::forward::rules::{Entrance, parse};
+    use crate::frames::headers::Headers;
+    use crate::rules::Entrance;
 
     /// A rule by its clauses, if it can be written at all.
     fn rule(clauses: &[String]) -> Option<Rule> {
-        super::super::parse::rule(&format!("{} accept", clauses.join(" "))).ok()
+        parse::rule(&format!("{} accept", clauses.join(" ")), parse::Quoting::Words).ok()
     }
 
     fn contradiction(text: &str, one_family: bool) -> Option<String> {
@@ -175,7 +177,7 @@ mod tests {
         ] {
             assert_eq!(contradiction(text, true), None, "{text}");
         }
-        let problem = parse(b"accept\n").and_then(|_| parse(b"# ours\ntype arp port 53 accept\nreject\n"));
+        let problem = parse::parse(b"accept\n").and_then(|_| parse::parse(b"# ours\ntype arp port 53 accept\nreject\n"));
         assert!(problem.unwrap_err().to_string().starts_with("2: 'type arp' and 'port 53' never hold"));
     }
 

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Action, Entry, Network, Rule, Span};
+use super::clauses::{Network, Span};
+use super::rule::{Action, Entry, Rule};
 
 /// The rules so far, to be asked whether one of them covers the next one: as many questions as there are kinds of rules,
 /// not as there are rules.
 #[derive(Default)]
-pub(super) struct Coverage {
+pub(crate) struct Coverage {
     /// Those without a range of numbers, by all of their clauses, and where each stands.
     exact: HashMap<Rule, usize>,
     /// What those have for clauses.
@@ -29,14 +30,14 @@ struct Shape {
 
 impl Coverage {
     /// The line of a rule that leaves this one nothing to decide.
-    pub(super) fn find(&self, rule: &Rule) -> Option<usize> {
+    pub(crate) fn find(&self, rule: &Rule) -> Option<usize> {
         let range = self.ranges.iter().find(|earlier| earlier.rule.covers(rule)).map(|earlier| earlier.line);
         let exact = self.shapes.iter().find_map(|shape| self.exact.get(&shape.of(rule)?).copied());
         [range, exact].into_iter().flatten().min()
     }
 
     /// One more.
-    pub(super) fn add(&mut self, entry: Entry) {
+    pub(crate) fn add(&mut self, entry: Entry) {
         let Entry { line, rule } = entry;
         let is_range = |span: Option<Span>| span.is_some_and(|span| span.first < span.last);
         if rule.rate.is_some() {
@@ -93,7 +94,7 @@ fn wanted<T>(is_wanted: bool, clause: Option<T>) -> Option<Option<T>> {
 
 impl Rule {
     /// Whether this rule, which stands before it, decides about everything that `later` holds for.
-    pub(super) fn covers(&self, later: &Rule) -> bool {
+    pub(crate) fn covers(&self, later: &Rule) -> bool {
         let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, action: _ } =
             self;
         // First what most rules differ by.
@@ -116,7 +117,7 @@ fn within<T>(clause: &Option<T>, later: &Option<T>, covers: impl FnOnce(&T, &T) 
 
 #[cfg(test)]
 mod tests {
-    use crate::forward::rules::parse;
+    use crate::rules::parse;
 
     fn problem(earlier: &str, later: &str) -> Option<String> {
         parse(format!("{earlier}\n\n{later}\nreject").as_bytes()).err().map(|problem| problem.to_string())

@@ -9,11 +9,13 @@ use std::sync::Arc;
 
 use softtimers_core::Timestamp;
 
-use super::{Action, Entrance, EtherType, Network, Protocol, Revision, Rule, Rules, Span, Tally};
+use super::clauses::{Entrance, EtherType, Network, Protocol, Span};
+use super::revision::{Revision, Tally};
+use super::rule::{Action, Rule, Rules};
 
 /// Decides about packets, of one poller.
 #[derive(Clone, Debug)]
-pub struct Filter {
+pub(crate) struct Filter {
     tally: Tally,
     /// Of each rule with a rate: when the packets so far would have come at that.
     earned: Vec<Timestamp>,
@@ -21,28 +23,28 @@ pub struct Filter {
 
 /// What a rule sees of a packet. What is not there, or cannot be seen, is `None`, and no clause about it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Where it came in.
-    pub entrance: Entrance,
+    pub(crate) entrance: Entrance,
     /// What its frame carries.
-    pub kind: EtherType,
+    pub(crate) kind: EtherType,
     /// What it carries itself.
-    pub protocol: Option<Protocol>,
+    pub(crate) protocol: Option<Protocol>,
     /// Whom it comes from, and where it is to go.
-    pub addresses: Option<[IpAddr; 2]>,
+    pub(crate) addresses: Option<[IpAddr; 2]>,
     /// From which port, and to which.
-    pub ports: Option<[u16; 2]>,
+    pub(crate) ports: Option<[u16; 2]>,
     /// Of UDP its payload, of all else the packet; in bytes.
-    pub length: usize,
+    pub(crate) length: usize,
     /// All of it, as it is counted.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
     /// When it came.
-    pub at: Timestamp,
+    pub(crate) at: Timestamp,
 }
 
 impl Seen {
     /// A datagram of the relay's, with so many bytes of payload.
-    pub fn datagram(from: SocketAddr, to: SocketAddr, length: usize, at: Timestamp) -> Self {
+    pub(crate) fn datagram(from: SocketAddr, to: SocketAddr, length: usize, at: Timestamp) -> Self {
         let from_ip = from.ip().to_canonical();
         Seen {
             entrance: Entrance::A,
@@ -59,7 +61,7 @@ impl Seen {
 
 impl Filter {
     /// Goes by these rules.
-    pub fn new(revision: Arc<Revision>) -> Self {
+    pub(crate) fn new(revision: Arc<Revision>) -> Self {
         let earned = vec![Timestamp::ZERO; revision.rules().entries().len()];
         Filter { tally: Tally::new(revision), earned }
     }
@@ -68,7 +70,7 @@ impl Filter {
     ///
     /// # Cost
     /// O(rules), some nanoseconds each; no allocation.
-    pub fn decide(&mut self, seen: &Seen) -> Action {
+    pub(crate) fn decide(&mut self, seen: &Seen) -> Action {
         let rules = self.tally.revision().rules().entries();
         let found =
             rules.iter().zip(&mut self.earned).position(|(entry, earned)| entry.rule.holds(seen, earned));
@@ -84,16 +86,16 @@ impl Filter {
     ///
     /// # Cost
     /// O(rules), of both; an atomic load while none follows.
-    pub fn advance(&mut self) -> Option<&Revision> {
+    pub(crate) fn advance(&mut self) -> Option<&Revision> {
         let (_, earned) = self.tally.revision().carried(&self.earned)?;
         self.earned = earned;
         self.tally.advance();
         Some(self.tally.revision())
     }
 
-    /// What its rules have decided about so far.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
+    /// What its rules have decided about since it was taken last.
+    pub(crate) fn tally(&mut self) -> &mut Tally {
+        &mut self.tally
     }
 }
 
@@ -105,7 +107,7 @@ impl From<Rules> for Filter {
 
 impl Rule {
     /// Whether it holds for a packet; `earned` is the memory of its rate.
-    pub(super) fn holds(&self, seen: &Seen, earned: &mut Timestamp) -> bool {
+    pub(crate) fn holds(&self, seen: &Seen, earned: &mut Timestamp) -> bool {
         let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, .. } = self;
         let length = u16::try_from(seen.length).unwrap_or(u16::MAX);
         let address = |network: &Option<Network>, end: usize| {
@@ -129,13 +131,13 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forward::rules::parse;
+    use crate::rules::parse;
 
     fn rules(text: &str) -> Filter {
         parse(text.as_bytes()).unwrap().into()
     }
 
-    fn matched(filter: &Filter) -> Vec<u64> {
+    fn matched(filter: &mut Filter) -> Vec<u64> {
         filter.tally().entries().map(|(_, matched)| matched.packets).collect()
     }
 
@@ -166,7 +168,7 @@ mod tests {
         ] {
             assert_eq!(accepted(&mut rules, from, length), accept, "{from} {length}");
         }
-        assert_eq!(matched(&rules), [1, 2, 1, 0, 4]);
+        assert_eq!(matched(&mut rules), [1, 2, 1, 0, 4]);
         let lines = rules.tally().entries().map(|(entry, _)| entry.line);
         assert_eq!(lines.collect::<Vec<_>>(), [1, 2, 4, 5, 6]);
     }
@@ -204,7 +206,7 @@ mod tests {
                 u32::from(limited.decide(&seen("10.0.0.1:1", 9, 1_000_000 + 100 * step)) == Action::Accept);
         }
         assert_eq!(accepted, 1_000);
-        assert_eq!(matched(&limited)[1], 40 + 9_000);
+        assert_eq!(matched(&mut limited)[1], 40 + 9_000);
 
         // 1,250 bytes take a millisecond at 10 Mbit/s.
         let mut bits = rules("rate 10Mbit burst 0s accept\nreject");
@@ -222,6 +224,6 @@ mod tests {
         first.change(parse(b"from 10.9.9.9 reject\nrate 1pps burst 0s accept\nreject").unwrap());
         assert_eq!(limited.advance().map(Revision::number), Some(1));
         assert!(!accepted(&mut limited, "10.0.0.1:1", 9));
-        assert_eq!(matched(&limited), [0, 1, 2]);
+        assert_eq!(matched(&mut limited), [0, 1, 2]);
     }
 }

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::str::{FromStr, SplitWhitespace};
 use std::time::Duration;
 
+use softtimers_measure::failure::one_line;
+use softtimers_measure::units;
+
 use super::coverage::Coverage;
-use super::{Action, Entrance, Entry, EtherType, Limit, Network, Protocol, Rule, Rules, Span};
-use crate::failure::one_line;
-use crate::file::quoted;
-use crate::units;
+use super::clauses::{Entrance, EtherType, Limit, Network, Protocol, Span};
+use super::rule::{Action, Entry, Purpose, Rule, Rules};
 
 /// Why some text is no rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,7 +20,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// The line, from 1; of a rule that is missing, the one after the last.
+    /// Returns the line, from 1; for a rule that is missing, the one after the last.
     pub fn line(&self) -> usize {
         self.line
     }
@@ -37,18 +38,53 @@ impl std::error::Error for Problem {}
 /// Understands the text of a file of rules.
 ///
 /// ```
-/// use softtimers_cli::forward::rules::parse;
+/// use softtimers_forward::parse;
 ///
 /// let rules = parse(b"from 192.0.2.0/24 accept # ours\nreject\n")?;
 /// assert_eq!(rules.to_string(), "from 192.0.2.0/24 accept\nreject\n");
 /// let problem = parse(b"# nobody else\nform 192.0.2.0/24 accept\n").unwrap_err();
 /// assert!(problem.to_string().starts_with("2: 'form': "));
-/// # Ok::<(), softtimers_cli::forward::rules::Problem>(())
+/// # Ok::<(), softtimers_forward::Problem>(())
 /// ```
 ///
 /// # Errors
 /// The first [`Problem`].
 pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
+    parse_quoting(text, Quoting::Words)
+}
+
+/// Whether a [`Problem`] quotes the words that it is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Quoting {
+    /// As they are.
+    Words,
+    /// `…` in their place: the file may be one that the reader of the message may not read.
+    Nothing,
+}
+
+/// Words of a file in a message, or `…`.
+struct Quoted<T>(Quoting, T);
+
+impl Quoting {
+    fn of<T: fmt::Display>(self, words: T) -> Quoted<T> {
+        Quoted(self, words)
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Quoted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Quoting::Words => self.1.fmt(f),
+            Quoting::Nothing => f.write_str("…"),
+        }
+    }
+}
+
+/// As [`parse`]; `quoting` says what a problem may quote.
+///
+/// # Errors
+/// The first [`Problem`].
+pub fn parse_quoting(text: &[u8], quoting: Quoting) -> Result<Rules, Problem> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut coverage = Coverage::default();
     let mut lines = 0;
@@ -69,7 +105,7 @@ pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
         if entries.len() == MOST_RULES {
             return Err(problem(format!("more than {MOST_RULES} rules")));
         }
-        let rule = rule(words).map_err(problem)?;
+        let rule = rule(words, quoting).map_err(problem)?;
         // What holds for a relay at least may stay; who knows what is forwarded may ask for more.
         if let Some(contradiction) = rule.contradiction(false) {
             return Err(problem(contradiction));
@@ -87,6 +123,25 @@ pub fn parse(text: &[u8]) -> Result<Rules, Problem> {
     }
     let what = "the end: the last rule must be 'accept' or 'reject' alone, for all that no other holds for";
     Err(Problem { line: lines + 1, what: what.into() })
+}
+
+impl Rules {
+    /// Checks that all of the rules may be used for this.
+    ///
+    /// # Errors
+    /// The first [`Problem`]: clauses that never hold together for frames, a rate of several pollers.
+    pub fn check(&self, purpose: Purpose) -> Result<(), Problem> {
+        for Entry { line, rule } in self.entries() {
+            let rate = || {
+                let counted = purpose.pollers < 2 || rule.rate.is_none();
+                (!counted).then(|| "a rate, which --pollers 1 can count and more cannot".to_owned())
+            };
+            if let Some(what) = rule.contradiction(purpose.frames).or_else(rate) {
+                return Err(Problem { line: *line, what });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Rule {
@@ -108,29 +163,29 @@ impl Rule {
     }
 }
 
-pub(super) fn rule(text: &str) -> Result<Rule, String> {
+pub(crate) fn rule(text: &str, quoting: Quoting) -> Result<Rule, String> {
     let mut words = text.split_whitespace();
     let mut rule = Rule::FOR_ALL;
     let mut burst = None;
     while let Some(word) = words.next() {
         match word {
-            "on" => once(word, &mut rule.entrance, entrance(value(word, &mut words)?)?)?,
-            "type" => once(word, &mut rule.kind, kind(value(word, &mut words)?)?)?,
-            "protocol" => once(word, &mut rule.protocol, protocol(value(word, &mut words)?)?)?,
-            "from" => once(word, &mut rule.from, network(word, value(word, &mut words)?)?)?,
-            "from-port" => once(word, &mut rule.from_ports, span(word, value(word, &mut words)?)?)?,
-            "to" => once(word, &mut rule.to, network(word, value(word, &mut words)?)?)?,
-            "port" => once(word, &mut rule.to_ports, span(word, value(word, &mut words)?)?)?,
-            "length" => once(word, &mut rule.lengths, span(word, value(word, &mut words)?)?)?,
+            "on" => once(word, &mut rule.entrance, entrance(value(word, &mut words)?, quoting)?)?,
+            "type" => once(word, &mut rule.kind, kind(value(word, &mut words)?, quoting)?)?,
+            "protocol" => once(word, &mut rule.protocol, protocol(value(word, &mut words)?, quoting)?)?,
+            "from" => once(word, &mut rule.from, network(word, value(word, &mut words)?, quoting)?)?,
+            "from-port" => once(word, &mut rule.from_ports, span(word, value(word, &mut words)?, quoting)?)?,
+            "to" => once(word, &mut rule.to, network(word, value(word, &mut words)?, quoting)?)?,
+            "port" => once(word, &mut rule.to_ports, span(word, value(word, &mut words)?, quoting)?)?,
+            "length" => once(word, &mut rule.lengths, span(word, value(word, &mut words)?, quoting)?)?,
             "rate" => {
                 let text = value(word, &mut words)?;
-                let rate = units::rate(text).map_err(|error| format!("rate '{}': {error}", quoted(text)))?;
+                let rate = units::rate(text).map_err(|error| format!("rate '{}': {error}", quoting.of(text)))?;
                 once(word, &mut rule.rate, Limit { rate, burst: DEFAULT_BURST })?;
             }
             "burst" => {
                 let text = value(word, &mut words)?;
                 let time =
-                    units::duration(text).map_err(|error| format!("burst '{}': {error}", quoted(text)))?;
+                    units::duration(text).map_err(|error| format!("burst '{}': {error}", quoting.of(text)))?;
                 rule.rate.as_mut().ok_or("'burst' belongs after a 'rate'")?.burst = time;
                 once(word, &mut burst, time)?;
             }
@@ -138,10 +193,10 @@ pub(super) fn rule(text: &str) -> Result<Rule, String> {
                 rule.action = if word == "accept" { Action::Accept } else { Action::Reject };
                 return match words.next() {
                     None => Ok(rule),
-                    Some(more) => Err(format!("'{}' after '{word}': a rule ends there", quoted(more))),
+                    Some(more) => Err(format!("'{}' after '{word}': a rule ends there", quoting.of(more))),
                 };
             }
-            _ => return Err(format!("'{}': {WORDS}", quoted(word))),
+            _ => return Err(format!("'{}': {WORDS}", quoting.of(word))),
         }
     }
     Err("neither 'accept' nor 'reject' at its end".into())
@@ -158,27 +213,27 @@ fn once<T>(word: &str, place: &mut Option<T>, value: T) -> Result<(), String> {
     }
 }
 
-fn entrance(text: &str) -> Result<Entrance, String> {
+fn entrance(text: &str, quoting: Quoting) -> Result<Entrance, String> {
     match text {
         "a" => Ok(Entrance::A),
         "b" => Ok(Entrance::B),
-        _ => Err(format!("on '{}': a, the first interface, or b, the second", quoted(text))),
+        _ => Err(format!("on '{}': a, the first interface, or b, the second", quoting.of(text))),
     }
 }
 
-fn kind(text: &str) -> Result<EtherType, String> {
+fn kind(text: &str, quoting: Quoting) -> Result<EtherType, String> {
     EtherType::named(text)
-        .ok_or_else(|| format!("type '{}': arp, ipv4, ipv6, or a number from 0x0600 to 0xffff", quoted(text)))
+        .ok_or_else(|| format!("type '{}': arp, ipv4, ipv6, or a number from 0x0600 to 0xffff", quoting.of(text)))
 }
 
-fn protocol(text: &str) -> Result<Protocol, String> {
+fn protocol(text: &str, quoting: Quoting) -> Result<Protocol, String> {
     Protocol::named(text).ok_or_else(|| {
-        format!("protocol '{}': tcp, udp, icmp, icmpv6, or a number from 0 to 255", quoted(text))
+        format!("protocol '{}': tcp, udp, icmp, icmpv6, or a number from 0 to 255", quoting.of(text))
     })
 }
 
-fn network(word: &str, text: &str) -> Result<Network, String> {
-    let refuse = |why: String| format!("{word} '{}': {why}", quoted(text));
+fn network(word: &str, text: &str, quoting: Quoting) -> Result<Network, String> {
+    let refuse = |why: String| format!("{word} '{}': {why}", quoting.of(text));
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address
         .parse()
@@ -194,22 +249,22 @@ fn network(word: &str, text: &str) -> Result<Network, String> {
     if address != address.to_canonical() && bits >= MAPPED {
         return Err(refuse(format!(
             "an address of IPv4, to be written {}/{}",
-            quoted(address.to_canonical()),
-            quoted(bits - MAPPED)
+            quoting.of(address.to_canonical()),
+            quoting.of(bits - MAPPED)
         )));
     }
     Network::new(address, bits)
-        .ok_or_else(|| refuse(format!("has bits beyond the first {}, which are the network's", quoted(bits))))
+        .ok_or_else(|| refuse(format!("has bits beyond the first {}, which are the network's", quoting.of(bits))))
 }
 
-fn span(word: &str, text: &str) -> Result<Span, String> {
+fn span(word: &str, text: &str, quoting: Quoting) -> Result<Span, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (number(first), number(last));
     let (Some(first), Some(last)) = (first, last) else {
-        return Err(format!("{word} '{}': not a number from 0 to 65535, or FIRST-LAST", quoted(text)));
+        return Err(format!("{word} '{}': not a number from 0 to 65535, or FIRST-LAST", quoting.of(text)));
     };
     if first > last {
-        return Err(format!("{word} '{}': the first is above the last", quoted(text)));
+        return Err(format!("{word} '{}': the first is above the last", quoting.of(text)));
     }
     Ok(Span { first, last })
 }

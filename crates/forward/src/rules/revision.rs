@@ -19,15 +19,16 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::{Entry, Rule, Rules};
-use crate::forward::volume::Volume;
+use super::rule::{Action, Entry, Rule, Rules};
+use crate::volume::Volume;
 
 /// The rules of a file as it was between two changes, shared by all who go by them.
 #[derive(Debug)]
-pub struct Revision {
+pub(crate) struct Revision {
     number: u64,
     rules: Rules,
     /// Pollers that have taken it up.
@@ -45,15 +46,17 @@ struct Next {
 
 /// Of each rule of a revision, how many packets it has decided about.
 #[derive(Clone, Debug)]
-pub struct Tally {
+pub(crate) struct Tally {
     revision: Arc<Revision>,
     matched: Vec<Volume>,
     retired: Volume,
+    /// Packets that a rule rejected, whichever.
+    rejected: u64,
 }
 
 impl Revision {
     /// The first one of a file.
-    pub fn new(rules: Rules) -> Arc<Self> {
+    pub(crate) fn new(rules: Rules) -> Arc<Self> {
         Revision::numbered(0, rules)
     }
 
@@ -62,12 +65,12 @@ impl Revision {
     }
 
     /// How many were before it.
-    pub fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
     /// The rules.
-    pub fn rules(&self) -> &Rules {
+    pub(crate) fn rules(&self) -> &Rules {
         &self.rules
     }
 
@@ -75,7 +78,7 @@ impl Revision {
     ///
     /// # Cost
     /// O(rules), of both.
-    pub fn change(&self, rules: Rules) -> Arc<Revision> {
+    pub(crate) fn change(&self, rules: Rules) -> Arc<Revision> {
         let next = self.next.get_or_init(|| {
             let heirs = heirs(self.rules.entries(), rules.entries());
             Next { revision: Revision::numbered(self.number + 1, rules), heirs }
@@ -84,13 +87,13 @@ impl Revision {
     }
 
     /// One poller more goes by it: how many now do, or have.
-    pub fn follow(&self) -> u32 {
+    pub(crate) fn follow(&self) -> u32 {
         self.followers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// What was kept by rule, in the order of the revision that follows; where a rule is new, its default. `None` while
     /// none follows.
-    pub(super) fn carried<T: Copy + Default>(&self, kept: &[T]) -> Option<(Arc<Revision>, Vec<T>)> {
+    pub(crate) fn carried<T: Copy + Default>(&self, kept: &[T]) -> Option<(Arc<Revision>, Vec<T>)> {
         let Next { revision, heirs } = self.next.get()?;
         let mut carried = vec![T::default(); revision.rules.entries().len()];
         for (value, heir) in kept.iter().zip(heirs) {
@@ -102,54 +105,74 @@ impl Revision {
 
 impl Tally {
     /// Nothing yet, by these rules.
-    pub fn new(revision: Arc<Revision>) -> Self {
+    pub(crate) fn new(revision: Arc<Revision>) -> Self {
         let matched = vec![Volume::default(); revision.rules.entries().len()];
-        Tally { revision, matched, retired: Volume::default() }
+        Tally { revision, matched, retired: Volume::default(), rejected: 0 }
     }
 
     /// The rules that are counted.
-    pub fn revision(&self) -> &Arc<Revision> {
+    pub(crate) fn revision(&self) -> &Arc<Revision> {
         &self.revision
     }
 
     /// The rules, each with the packets it has decided about.
-    pub fn entries(&self) -> impl Iterator<Item = (&Entry, Volume)> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&Entry, Volume)> {
         self.revision.rules.entries().iter().zip(self.matched.iter().copied())
     }
 
     /// Packets that rules have decided about which are in the file no more.
-    pub fn retired(&self) -> Volume {
+    pub(crate) fn retired(&self) -> Volume {
         self.retired
+    }
+
+    /// Returns how many packets were rejected.
+    pub(crate) fn rejected(&self) -> u64 {
+        self.rejected
+    }
+
+    /// Returns what was counted, and begins anew by the same rules.
+    ///
+    /// # Cost
+    /// O(rules).
+    pub(crate) fn take(&mut self) -> Tally {
+        let blank = Tally::new(Arc::clone(&self.revision));
+        std::mem::replace(self, blank)
     }
 
     /// Counts a packet of so many bytes that the rule at `index` has decided about.
     #[inline]
-    pub(super) fn count(&mut self, index: usize, bytes: usize) {
+    pub(crate) fn count(&mut self, index: usize, bytes: usize) {
         self.matched[index].count(bytes);
+        let action = self.revision.rules.entries()[index].rule.action;
+        self.rejected += u64::from(action == Action::Reject);
     }
 
     /// Goes on with the revision that follows, if one does. What rules had that are not in it is [retired](Self::retired).
     ///
     /// # Cost
     /// O(rules), of both; an atomic load while none follows.
-    pub fn advance(&mut self) -> bool {
+    pub(crate) fn advance(&mut self) -> bool {
         let Some((revision, carried)) = self.revision.carried(&self.matched) else { return false };
-        let sum = |counts: &[Volume]| counts.iter().copied().sum::<Volume>();
-        self.retired += sum(&self.matched) - sum(&carried);
+        let sum = |counts: &[Volume]| counts.iter().sum::<Volume>();
+        self.retired += &(sum(&self.matched) - sum(&carried));
         (self.revision, self.matched) = (revision, carried);
         true
     }
 
-    /// Adds another poller's, of the same file. It is of the later revision of both then.
-    ///
-    /// # Cost
-    /// O(rules), and that again for each revision between them.
-    pub fn add(&mut self, other: &Tally) {
+}
+
+/// Adds another poller's, or what the same one counted later, of the same file. The sum is of the later revision of both.
+///
+/// # Cost
+/// O(rules), and that again for each revision between them.
+impl AddAssign<&Tally> for Tally {
+    fn add_assign(&mut self, other: &Tally) {
         let mut other = Cow::Borrowed(other);
         while self.revision.number < other.revision.number && self.advance() {}
         while other.revision.number < self.revision.number && other.to_mut().advance() {}
-        self.matched.iter_mut().zip(&other.matched).for_each(|(own, other)| *own += *other);
-        self.retired += other.retired;
+        self.matched.iter_mut().zip(&other.matched).for_each(|(own, other)| *own += other);
+        self.retired += &other.retired;
+        self.rejected += other.rejected;
     }
 }
 
@@ -184,7 +207,7 @@ mod tests {
     use softtimers::late::cpu_time;
 
     use super::*;
-    use crate::forward::rules::parse;
+    use crate::rules::parse;
 
     /// Rules at these ports, each on the line of its place; where there is none, an empty line. With a rate, since of two equal
     /// rules without one the second is refused.
@@ -213,11 +236,11 @@ mod tests {
         assert_eq!((counted(&early), early.retired().packets), (vec![(1, 1), (2, 3)], 2));
         second.change(rules(&[b, c, a]));
         // Nobody need have gone by the last one.
-        early.add(&late);
+        early += &late;
         assert_eq!((counted(&early), early.retired().packets), (vec![(1, 2), (2, 4)], 3));
         assert!(early.advance());
         assert_eq!((counted(&early), early.retired().packets), (vec![(1, 0), (2, 0), (3, 2), (4, 4)], 3));
-        late.add(&early);
+        late += &early;
         assert_eq!((counted(&late), late.retired().packets), (vec![(1, 0), (2, 0), (3, 3), (4, 5)], 4));
     }
 
@@ -263,7 +286,7 @@ mod tests {
             let before = cpu_time();
             tally.revision().change(new);
             assert!(tally.advance());
-            tally.add(&late);
+            tally += &late;
             (cpu_time() - before).as_nanos().max(1)
         };
         let times = (0..8).map(|_| cost(16_000) / cost(1_000)).min().unwrap();
@@ -332,8 +355,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// At each scrape the first poller adds what the others told last to its own: each packet is with the rule that
-        /// decided about it, or retired with it; and the count of a rule that stays never drops.
+        /// Pollers hand over what they have counted since the last time, the first of them at each scrape: each packet is with
+        /// the rule that decided about it, or retired with it; and the count of a rule that stays never drops.
         #[test]
         fn nothing_is_lost_and_no_count_drops(
             first in prop::collection::vec(prop::option::weighted(0.8, 0u8..4), 0..6),
@@ -344,7 +367,7 @@ mod tests {
             let mut lives = Lives { latest: Arc::clone(&latest), of: Vec::new(), matched: Default::default() };
             let begun = lives.begin(latest.rules().entries().len());
             lives.of.push(begun);
-            let mut told = tallies.clone().map(|tally| (tally, Vec::<u64>::new()));
+            let (mut sum, mut told) = (Tally::new(Arc::clone(&latest)), [(); POLLERS].map(|()| Vec::<u64>::new()));
             let mut scraped: HashMap<usize, u64> = HashMap::new();
             for event in events {
                 match event {
@@ -358,11 +381,15 @@ mod tests {
                         }
                     }
                     Event::Advance(poller) => _ = tallies[poller].advance(),
-                    Event::Tell(poller) => told[poller] = (tallies[poller].clone(), lives.matched[poller].clone()),
+                    Event::Tell(poller) => {
+                        sum += &tallies[poller].take();
+                        told[poller].clone_from(&lives.matched[poller]);
+                    }
                     Event::Scrape => {
-                        let (mut sum, mut expected) = (tallies[0].clone(), lives.matched[0].clone());
-                        for (tally, matched) in &told[1..] {
-                            sum.add(tally);
+                        sum += &tallies[0].take();
+                        told[0].clone_from(&lives.matched[0]);
+                        let mut expected = told[0].clone();
+                        for matched in &told[1..] {
                             expected.iter_mut().zip(matched).for_each(|(own, other)| *own += other);
                         }
                         let current = &lives.of[sum.revision().number() as usize];
