@@ -23,7 +23,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 
 use crate::asks::Asks;
-use crate::mode::Looks;
+use softtimers::poll::AnyPolicy;
 use crate::plan::{Controls, Plan};
 use crate::rules::{Filter, Follower, Rulebook};
 use crate::stats::{Account, PollingStats, Stats};
@@ -65,7 +65,7 @@ pub(crate) trait Handler {
     fn filter(&mut self) -> Option<&mut Filter>;
 
     /// Does what is due; says when more is.
-    fn fire(&mut self, now: Timestamp, poller: &mut Poller<Self::Side, Looks>) -> Option<Timestamp>;
+    fn fire(&mut self, now: Timestamp, poller: &mut Poller<Self::Side, AnyPolicy>) -> Option<Timestamp>;
 
     /// Adds what it has done since the last call.
     fn count(&mut self, stats: &mut Stats);
@@ -85,7 +85,7 @@ pub(crate) struct Ends {
 /// What forwards, while it does.
 #[derive(Debug)]
 pub(crate) struct Engine<H: Handler> {
-    poller: Poller<H::Side, Looks>,
+    poller: Poller<H::Side, AnyPolicy>,
     handler: H,
     sides: [SourceId; 2],
     follower: Option<Follower>,

@@ -50,7 +50,7 @@ use stats::Account;
 
 pub use asks::{Asker, Asks, asks};
 pub use frames::headers::Mac;
-pub use mode::{Looking, Looks, Mode};
+pub use mode::{Looking, Mode, UnknownMode};
 pub use plan::{Between, Controls, FrameDriver, LegPlan, Notify, Plan};
 pub use rules::{Problem, Purpose, Quoting, Rulebook, Rules, parse, parse_quoting};
 pub use stats::{SharedStats, Stats};

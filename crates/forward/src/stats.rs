@@ -75,7 +75,7 @@ pub struct EndDrops {
 /// How packets were looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PollingStats {
-    /// Looks at a side, from its first packet until none was there.
+    /// AnyPolicy at a side, from its first packet until none was there.
     pub polls: u64,
     /// Those that found none.
     pub empty_polls: u64,
@@ -370,6 +370,7 @@ sums!(PollingStats: polls, empty_polls, wakeups, mode_switches, cpu_limited);
 sums!(ClientStats: opened, expired, evicted, refused, withheld, withheld_budget, withheld_rate, withheld_bytes,
     misdirected, upstream_refused);
 sums!(MadeStats: sent, lost, told, suppressed);
+sums!(DropCounts: ring, rule, queue, output);
 sums!(Reasons: rejected, malformed, too_long, looped, hop_limit, not_for_us, unroutable, answered);
 
 impl softtimers_measure::stats::Stats for Stats {

@@ -18,7 +18,7 @@ use crate::engine::Handler;
 use crate::frames::loops::Loops;
 use crate::frames::reason::Reason;
 use crate::frames::{Arrival, Forwarder, Verdict};
-use crate::mode::Looks;
+use softtimers::poll::AnyPolicy;
 use crate::rules::{Entrance, Filter};
 use crate::stats::Stats;
 use crate::volume::Volume;
@@ -143,7 +143,7 @@ impl<D: Wire> Handler for Carrier<D> {
         self.forwarder.rules.as_mut()
     }
 
-    fn fire(&mut self, now: Timestamp, poller: &mut Poller<Port<D>, Looks>) -> Option<Timestamp> {
+    fn fire(&mut self, now: Timestamp, poller: &mut Poller<Port<D>, AnyPolicy>) -> Option<Timestamp> {
         self.tell_of_loops(now);
         let look = self.sides.iter().any(|&side| poller.device(side).goes_silently()).then(|| now + LOOK);
         let Some(loops) = self.forwarder.loops.as_mut().filter(|loops| loops.wants_probe()) else {

@@ -13,7 +13,7 @@ use softtimers::{Clock, Monotonic};
 
 /// Rules none of which applies, before one that lets everything pass.
 #[derive(Clone, Debug)]
-pub(crate) struct Filter {
+pub struct Filter {
     rules: Vec<Rule>,
 }
 
@@ -28,7 +28,7 @@ struct Rule {
 
 impl Filter {
     /// `rules` rules.
-    pub(crate) fn new(rules: usize) -> Self {
+    pub fn new(rules: usize) -> Self {
         let rule = |number: usize| {
             let number = number as u32;
             // 240.0.0.0/4 is nobody's.
@@ -41,7 +41,7 @@ impl Filter {
     /// What a datagram costs on the CPU that the caller runs on: the median of up to 201 walks over all rules.
     ///
     /// Takes 50 ms, or five walks if those take longer.
-    pub(crate) fn cost(&self) -> Duration {
+    pub fn cost(&self) -> Duration {
         let from = SocketAddr::from(([127, 0, 0, 1], 9));
         let (began, mut walks) = (Monotonic.now(), Vec::with_capacity(WALKS));
         let mut last = began;
@@ -58,13 +58,13 @@ impl Filter {
     }
 
     /// How many rules.
-    pub(crate) fn rules(&self) -> usize {
+    pub fn rules(&self) -> usize {
         self.rules.len()
     }
 
     /// Whether the datagram may pass: no rule says otherwise.
     #[inline]
-    pub(crate) fn accepts(&self, from: SocketAddr, payload: &[u8]) -> bool {
+    pub fn accepts(&self, from: SocketAddr, payload: &[u8]) -> bool {
         let source = match from.ip() {
             IpAddr::V4(address) => address.to_bits(),
             IpAddr::V6(address) => address.to_bits() as u32,

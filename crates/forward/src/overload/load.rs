@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::poll;
@@ -18,23 +19,22 @@ use super::window::Window;
 use softtimers_measure::child::Process;
 use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
-use crate::send::GOODBYES;
 use softtimers_measure::units::show_duration;
 
 /// What is to be sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Offer {
+pub struct Offer {
     /// Datagrams a second; zero: none, the receiver idles.
-    pub(crate) rate: f64,
+    pub rate: f64,
     /// Datagrams back to back.
-    pub(crate) burst: u32,
+    pub burst: u32,
     /// For so long.
-    pub(crate) length: Duration,
+    pub length: Duration,
 }
 
 /// What was sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Offered {
+pub struct Offered {
     /// With the goodbyes at the end.
     pub(crate) sent: u64,
     /// Datagrams a second.
@@ -50,19 +50,20 @@ struct Sent {
 
 impl Offer {
     /// Whether the sender came up to it.
-    pub(crate) fn was_reached(&self, offered_pps: f64) -> bool {
+    pub fn was_reached(&self, offered_pps: f64) -> bool {
         offered_pps >= self.rate * REACHED
     }
 
     /// The same with longer bursts, if there are any.
-    pub(crate) fn in_longer_bursts(self) -> Option<Self> {
+    pub fn in_longer_bursts(self) -> Option<Self> {
         let burst = self.burst.saturating_mul(2).min(LONGEST_BURST);
         (burst > self.burst).then_some(Offer { burst, ..self })
     }
 }
 
-/// Sends to `address` from this processor, and waits for the end.
+/// Has `program`, which is `softtimers`, send to `address` from this processor, and waits for the end.
 pub(crate) fn send(
+    program: &Path,
     address: SocketAddr,
     offer: &Offer,
     processor: Option<usize>,
@@ -92,7 +93,7 @@ pub(crate) fn send(
         // The receiver needs it, too.
         None => flag("--timer", "soft".to_owned()),
     }
-    let sent: Sent = Process::start("the sender".to_owned(), &words)?.finish()?;
+    let sent: Sent = Process::start_program(program, "the sender".to_owned(), &words)?.finish()?;
     Ok(Offered { sent: sent.sent + u64::from(GOODBYES), pps: sent.achieved_pps.unwrap_or(0.0) })
 }
 
@@ -111,6 +112,8 @@ fn pause(time: Duration) -> io::Result<()> {
     }
 }
 
+/// Datagrams by which `send` says that it has sent all; it does not count them.
+pub(crate) const GOODBYES: u32 = 3;
 /// Of the rate: rates of a trial of thousands of datagrams are not more exact.
 const REACHED: f64 = 0.97;
 /// What one send of the kernel can be cut into.

@@ -22,9 +22,10 @@ use softtimers::udp::{RecvBatch, UdpSocket};
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::beat::Beat;
-use super::first::{Counts, Ended, Quiet};
+use super::quiet::Quiet;
 use super::queue::{Queue, ROOM};
-use super::second::{Found, Item, SIZE, Second};
+use super::second::{Item, SIZE, Second};
+use super::stats::Stats;
 use super::trial::Stage;
 use super::window::Busy;
 
@@ -37,31 +38,31 @@ pub(crate) enum Next<'a> {
 }
 
 /// Receives until the trial is over and nothing more comes.
-pub(crate) fn run(stage: &Stage<'_>, socket: &UdpSocket, next: Next<'_>) -> io::Result<(Ended, Found)> {
+pub(crate) fn run(stage: &Stage<'_>, socket: &UdpSocket, next: Next<'_>) -> io::Result<Stats> {
     socket.set_nonblocking(true)?;
     socket.set_timestamps(true)?;
     let before = socket.drops()?;
     let mut epoll = Epoll::new(Waiting::Pwait2)?;
     epoll.add(socket.as_fd(), SOCKET, EventFlags::IN)?;
     epoll.add(stage.stop.as_fd(), STOP, EventFlags::IN)?;
-    let mut receiver = Receiver {
+    let mut receiver = FirstStage {
         batch: RecvBatch::new(1, 2 * SIZE),
         next,
         queue: VecDeque::with_capacity(ROOM as usize),
-        counts: Counts::default(),
+        stats: Stats::default(),
         busy: Busy::default(),
     };
     let (mut ready, mut quiet) = (Events::with_capacity(4), Quiet::default());
     let mut now = Monotonic.now();
     let mut beat = Beat::new(now);
     let mut until = beat.fire(stage.window, now);
-    while !quiet.is_over(now, receiver.counts.received, !receiver.queue.is_empty()) {
+    while !quiet.is_over(now, receiver.stats.received, !receiver.queue.is_empty()) {
         let timeout = match receiver.queue.is_empty() {
             true => [until, quiet.until()].into_iter().flatten().min(),
             false => Some(Timestamp::ZERO),
         };
         let timeout = timeout.map(|until| until.saturating_duration_since(now));
-        receiver.counts.wakeups += u64::from(timeout != Some(Duration::ZERO));
+        receiver.stats.wakeups += u64::from(timeout != Some(Duration::ZERO));
         epoll.wait(&mut ready, timeout)?;
         let (mut received, mut stop) = (false, false);
         for event in ready.iter() {
@@ -74,7 +75,7 @@ pub(crate) fn run(stage: &Stage<'_>, socket: &UdpSocket, next: Next<'_>) -> io::
         receiver.busy.look(stage.window, now);
         if stop {
             epoll.delete(stage.stop.as_fd())?;
-            quiet.begin(now, receiver.counts.received);
+            quiet.begin(now, receiver.stats.received);
         }
         if !received {
             receiver.follow();
@@ -82,34 +83,34 @@ pub(crate) fn run(stage: &Stage<'_>, socket: &UdpSocket, next: Next<'_>) -> io::
             until = beat.fire(stage.window, now);
         }
     }
-    receiver.counts.ring = u64::from(socket.drops()?.wrapping_sub(before));
+    receiver.stats.dropped.ring = u64::from(socket.drops()?.wrapping_sub(before));
     Ok(receiver.end(beat.share(stage.window)))
 }
 
-struct Receiver<'a> {
+struct FirstStage<'a> {
     batch: RecvBatch,
     next: Next<'a>,
     /// Of a second stage in this thread.
     queue: VecDeque<Item>,
-    counts: Counts,
+    stats: Stats,
     busy: Busy,
 }
 
-impl Receiver<'_> {
+impl FirstStage<'_> {
     /// One datagram, if there is one.
     fn receive(&mut self, stage: &Stage<'_>, socket: &UdpSocket) -> bool {
         let Ok(1..) = socket.recv_at_most(&mut self.batch, 1) else { return false };
         let Some(datagram) = self.batch.get(0) else { return false };
         let item = Item::new(datagram.payload, datagram.from, datagram.received);
         stage.window.begin(Monotonic.now());
-        self.counts.received += 1;
-        stage.window.received.store(self.counts.received, Ordering::Relaxed);
+        self.stats.received += 1;
+        stage.window.received.store(self.stats.received, Ordering::Relaxed);
         let admitted = match &self.next {
             Next::Here(_) => self.queue.len() < ROOM as usize,
             Next::Behind(queue) => queue.admits(),
         };
         match &self.next {
-            _ if !admitted => self.counts.queue += 1,
+            _ if !admitted => self.stats.dropped.queue += 1,
             Next::Here(_) => self.queue.push_back(item),
             Next::Behind(queue) => queue.put([item]),
         }
@@ -123,13 +124,13 @@ impl Receiver<'_> {
         }
     }
 
-    fn end(self, timer_share: Option<f64>) -> (Ended, Found) {
-        let mut found = match self.next {
-            Next::Here(second) => second.found,
-            Next::Behind(_) => Found::new(),
-        };
-        found.used = self.busy.used();
-        (Ended { counts: self.counts, timer_share }, found)
+    fn end(mut self, timer_share: Option<f64>) -> Stats {
+        self.stats.timer_share = timer_share;
+        self.stats.cpu = self.busy.used();
+        if let Next::Here(second) = self.next {
+            self.stats += &second.stats;
+        }
+        self.stats
     }
 }
 

@@ -9,11 +9,11 @@ use softtimers::poller::Gauge;
 
 /// Between the two stages.
 #[derive(Debug)]
-pub(crate) struct Queue<T> {
+pub struct Queue<T> {
     state: Mutex<State<T>>,
     some: Condvar,
     /// Counts it for the first stage's feedback.
-    pub(crate) gauge: Gauge,
+    pub gauge: Gauge,
 }
 
 #[derive(Debug)]
@@ -29,14 +29,14 @@ impl<T> Queue<T> {
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub(crate) fn new() -> io::Result<Self> {
+    pub fn new() -> io::Result<Self> {
         let items = VecDeque::with_capacity(ROOM as usize);
         let state = Mutex::new(State { items, waits: false, closed: false });
         Ok(Queue { state, some: Condvar::new(), gauge: Gauge::new()? })
     }
 
     /// Whether one more has room. If so, put it.
-    pub(crate) fn admits(&self) -> bool {
+    pub fn admits(&self) -> bool {
         let admits = self.gauge.depth() < ROOM;
         if admits {
             self.gauge.put(1);
@@ -47,7 +47,7 @@ impl<T> Queue<T> {
     }
 
     /// Puts what was admitted.
-    pub(crate) fn put(&self, items: impl IntoIterator<Item = T>) {
+    pub fn put(&self, items: impl IntoIterator<Item = T>) {
         let mut state = self.lock();
         state.items.extend(items);
         if !state.items.is_empty() && std::mem::take(&mut state.waits) {
@@ -57,13 +57,13 @@ impl<T> Queue<T> {
     }
 
     /// Nothing more will come.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.lock().closed = true;
         self.some.notify_all();
     }
 
     /// The next one; `None` after the last. Sleeps meanwhile.
-    pub(crate) fn take(&self) -> Option<T> {
+    pub fn take(&self) -> Option<T> {
         let mut state = self.lock();
         loop {
             if let Some(item) = state.items.pop_front() {
@@ -87,6 +87,6 @@ impl<T> Queue<T> {
 }
 
 /// Packets that the queue has room for.
-pub(crate) const ROOM: u32 = 1_024;
+pub const ROOM: u32 = 1_024;
 /// Nothing depends on it: the queue says when something is there.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);

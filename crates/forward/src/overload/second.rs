@@ -5,7 +5,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use rustix::process::setpriority_process;
 use softtimers::udp::UdpSocket;
@@ -13,8 +12,8 @@ use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::filter::Filter;
 use super::queue::Queue;
+use super::stats::Stats;
 use super::window::{Busy, Window};
-use softtimers_measure::distribution::Recorder;
 
 /// A datagram on its way.
 #[derive(Clone, Copy, Debug)]
@@ -54,23 +53,7 @@ pub(crate) struct Second<'a> {
     pub(crate) filter: &'a Filter,
     pub(crate) socket: UdpSocket,
     pub(crate) window: &'a Window,
-    pub(crate) found: Found,
-}
-
-/// What a second stage has done.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) rejected: u64,
-    pub(crate) failed: u64,
-    pub(crate) latency: Recorder,
-    /// Its processor time within the window; of a second stage that has a thread of its own.
-    pub(crate) used: Duration,
-}
-
-impl Found {
-    pub(crate) fn new() -> Self {
-        Found { rejected: 0, failed: 0, latency: Recorder::new(), used: Duration::ZERO }
-    }
+    pub(crate) stats: Stats,
 }
 
 impl<'a> Second<'a> {
@@ -79,7 +62,7 @@ impl<'a> Second<'a> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(sink)?;
         socket.set_nonblocking(true)?;
-        Ok(Second { filter, socket, window, found: Found::new() })
+        Ok(Second { filter, socket, window, stats: Stats::default() })
     }
 
     /// One datagram, to completion. When that was.
@@ -89,19 +72,19 @@ impl<'a> Second<'a> {
         let sent = accepted && self.socket.send(payload).is_ok();
         let now = Monotonic.now();
         if !accepted {
-            self.found.rejected += 1;
+            self.stats.dropped.rule += 1;
         } else if !sent {
-            self.found.failed += 1;
+            self.stats.dropped.output += 1;
         } else if self.window.deliver(now, 1)
             && let Some(arrived) = item.arrived
         {
-            self.found.latency.record_duration(now.saturating_duration_since(arrived));
+            self.stats.latency.record_duration(now.saturating_duration_since(arrived));
         }
         now
     }
 
     /// As a thread: until the queue is closed and empty.
-    pub(crate) fn run(mut self, queue: &Queue<Item>, nice: u8) -> io::Result<Found> {
+    pub(crate) fn run(mut self, queue: &Queue<Item>, nice: u8) -> io::Result<Stats> {
         // For this thread only: on Linux each has its own. An error can wait, the queue cannot.
         let niced = if nice > 0 { setpriority_process(None, nice.into()) } else { Ok(()) };
         let mut busy = Busy::default();
@@ -109,9 +92,9 @@ impl<'a> Second<'a> {
             let now = self.process(&item);
             busy.look(self.window, now);
         }
-        self.found.used = busy.used();
+        self.stats.cpu = busy.used();
         niced?;
-        Ok(self.found)
+        Ok(self.stats)
     }
 }
 

@@ -12,6 +12,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
@@ -22,28 +23,28 @@ use rustix::process::setpriority_process;
 use softtimers::poll::{Progress, ProgressConfig};
 use softtimers::udp::UdpSocket;
 use softtimers::{Clock, Monotonic};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::processor::{Kept, Processor};
 
+use super::Receiver;
 use super::filter::Filter;
-use super::first::Ended;
-use super::load::{self, Offer, Offered};
+use super::load::{self, GOODBYES, Offer, Offered};
 use super::naive::{self, Next};
+use super::point::Point;
 use super::polled;
 use super::queue::Queue;
-use super::report::{DropCounts, FeedbackCounts, Livelock, Point};
-use super::second::{Found, Second};
+use super::second::Second;
+use super::stats::Stats;
 use super::window::{Busy, Window};
-use crate::args::Beside;
-use softtimers_measure::failure::Failure;
 use crate::mode::Mode;
-use crate::plan::ReceiverPlan;
-use softtimers_measure::processor::Processor;
-use crate::send::GOODBYES;
 
-/// A receiver to be measured.
+/// Measures a receiver.
 #[derive(Debug)]
-pub(crate) struct Bench {
-    plan: ReceiverPlan,
+pub struct Bench {
+    plan: Receiver,
     filter: Filter,
+    /// `softtimers`, which sends.
+    program: PathBuf,
     /// The sender's and the receiver's, if there are two.
     processors: Option<[usize; 2]>,
     /// What the system granted to the last trial.
@@ -52,7 +53,7 @@ pub(crate) struct Bench {
 
 /// What the stages of a trial share.
 pub(crate) struct Stage<'a> {
-    pub(crate) plan: &'a ReceiverPlan,
+    pub(crate) plan: &'a Receiver,
     pub(crate) filter: &'a Filter,
     pub(crate) window: &'a Window,
     /// Readable when the sender has gone.
@@ -60,17 +61,17 @@ pub(crate) struct Stage<'a> {
 }
 
 impl Bench {
-    /// Measures nothing yet.
-    pub(crate) fn new(plan: ReceiverPlan) -> Self {
-        let filter = Filter::new(plan.work as usize);
-        Bench { plan, filter, processors: Processor::two(), recv_buffer: plan.recv_buffer }
+    /// Measures nothing yet. `program` is `softtimers`, whose `send` is the sender of each trial.
+    pub fn new(plan: Receiver, program: PathBuf) -> Self {
+        let filter = Filter::new(plan.rules as usize);
+        Bench { plan, filter, program, processors: Processor::two(), recv_buffer: plan.recv_buffer }
     }
 
     /// What the filter costs a datagram on the receiver's CPU now.
     ///
     /// # Errors
     /// A check failure if the system refuses to keep this thread on that CPU.
-    pub(crate) fn work_cost(&self) -> Result<Duration, Failure> {
+    pub fn work_cost(&self) -> Result<Duration, Failure> {
         let kept = self.keep(1).map_err(|error| Failure::broke_off("measuring the filter", &error))?;
         let cost = self.filter.cost();
         drop(kept);
@@ -78,12 +79,12 @@ impl Bench {
     }
 
     /// Whether sender and receiver have a processor each.
-    pub(crate) fn has_two_processors(&self) -> bool {
+    pub fn has_two_processors(&self) -> bool {
         self.processors.is_some()
     }
 
     /// The size of the receive buffer in the last trial, in bytes.
-    pub(crate) fn recv_buffer(&self) -> usize {
+    pub fn recv_buffer(&self) -> usize {
         self.recv_buffer
     }
 
@@ -91,7 +92,7 @@ impl Bench {
     ///
     /// # Errors
     /// A check failure if the system fails meanwhile, or the sender does.
-    pub(crate) fn trial(&mut self, offer: Offer) -> Result<Point, Failure> {
+    pub fn trial(&mut self, offer: Offer) -> Result<Point, Failure> {
         let broke_off = |error: io::Error| Failure::broke_off("receiving", &error);
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(broke_off)?;
         self.recv_buffer = socket.request_recv_buffer(self.plan.recv_buffer).map_err(broke_off)?;
@@ -103,12 +104,12 @@ impl Bench {
         let trial = Trial { bench: self, window: &window, sink: sink_address };
         thread::scope(|scope| {
             let threads = trial.start(scope, socket).map_err(broke_off)?;
-            let offered = load::send(address, &offer, self.processors.map(|[here, _]| here), &window);
+            let offered = load::send(&self.program, address, &offer, self.processors.map(|[here, _]| here), &window);
             // Or the threads would go on for ever.
             window.over.store(true, Ordering::Relaxed);
             drop(threads.stop);
-            let outcome = threads.handles.join().map_err(broke_off)?;
-            Ok(outcome.point(&offer, &offered?, &window, self.plan.looking.max_delay.unwrap_or_default()))
+            let stats = threads.handles.join().map_err(broke_off)?;
+            Ok(self.point(&offer, &offered?, &window, &stats))
         })
     }
 }
@@ -126,8 +127,8 @@ struct Threads<'scope> {
 }
 
 struct Handles<'scope> {
-    stages: ScopedJoinHandle<'scope, io::Result<(Ended, Found)>>,
-    watcher: ScopedJoinHandle<'scope, io::Result<Livelock>>,
+    stages: ScopedJoinHandle<'scope, io::Result<Stats>>,
+    watcher: ScopedJoinHandle<'scope, io::Result<Stats>>,
     beside: Option<ScopedJoinHandle<'scope, io::Result<Duration>>>,
 }
 
@@ -143,13 +144,12 @@ impl<'a> Trial<'a> {
         let (bench, window, sink) = (self.bench, self.window, self.sink);
         let (stop, stopped) = UnixStream::pair()?;
         let stage = Stage { plan: &bench.plan, filter: &bench.filter, window, stop: stopped.try_clone()? };
-        let beside = match bench.plan.beside {
-            Beside::None => None,
-            Beside::Compute => Some(scope.spawn(move || {
+        let beside = bench.plan.computes.then(|| {
+            scope.spawn(move || {
                 let _kept = bench.keep(1)?;
                 compute(window)
-            })),
-        };
+            })
+        });
         Ok(Threads {
             stop,
             handles: Handles {
@@ -169,7 +169,7 @@ impl<'a> Trial<'a> {
 
 impl Bench {
     /// Keeps the calling thread on the sender's processor, or the receiver's.
-    fn keep(&self, which: usize) -> io::Result<Option<softtimers_measure::processor::Kept>> {
+    fn keep(&self, which: usize) -> io::Result<Option<Kept>> {
         let Some(processors) = self.processors else { return Ok(None) };
         Processor::new(processors[which]).map_err(io::Error::other)?.keep().map(Some)
     }
@@ -181,8 +181,8 @@ fn stages(
     stage: &Stage<'_>,
     socket: UdpSocket,
     sink: SocketAddr,
-) -> io::Result<(Ended, Found)> {
-    let naive = bench.plan.looking.mode == Mode::Naive;
+) -> io::Result<Stats> {
+    let naive = bench.plan.looking.mode() == Mode::NAIVE;
     if bench.plan.stages == 1 {
         return if naive {
             let second = Second::new(stage.filter, sink, stage.window)?;
@@ -201,9 +201,10 @@ fn stages(
             polled::run(stage, socket, sink, Some(&queue))
         };
         queue.close();
-        let found = thread.join().map_err(|_| io::Error::other("the second stage panicked"))?;
-        let ((ended, own), found) = (first?, found?);
-        Ok((ended, Found { used: own.used + found.used, ..found }))
+        let second = thread.join().map_err(|_| io::Error::other("the second stage panicked"))?;
+        let mut stats = first?;
+        stats += &second?;
+        Ok(stats)
     })
 }
 
@@ -211,7 +212,7 @@ fn stages(
 ///
 /// # Errors
 /// If the system refuses the nice value.
-pub(crate) fn compute(window: &Window) -> io::Result<Duration> {
+pub fn compute(window: &Window) -> io::Result<Duration> {
     // Zero for this thread only: on Linux each has its own.
     setpriority_process(None, 19)?;
     let from = SocketAddr::from(([127, 0, 0, 1], 9));
@@ -223,22 +224,21 @@ pub(crate) fn compute(window: &Window) -> io::Result<Duration> {
     Ok(busy.used())
 }
 
-/// Looks every two milliseconds whether there is input without progress.
-fn watch(window: &Window, stop: &UnixStream) -> io::Result<Livelock> {
+/// AnyPolicy every two milliseconds whether there is input without progress.
+fn watch(window: &Window, stop: &UnixStream) -> io::Result<Stats> {
     let mut progress = Progress::new(ProgressConfig::detector(DETECTED));
-    let (mut looks, mut stalled) = (0u64, 0u64);
+    let mut stats = Stats::default();
     while !closed_within(stop, LOOK)? {
         let now = Monotonic.now();
         let [received, delivered] = [&window.received, &window.delivered].map(|n| n.load(Ordering::Relaxed));
         progress.observe(now, received, delivered);
         if window.is_on(now) == Some(true) {
-            (looks, stalled) = (looks + 1, stalled + u64::from(progress.is_stalled()));
+            stats.looks += 1;
+            stats.stalled += u64::from(progress.is_stalled());
         }
     }
-    Ok(Livelock {
-        episodes: progress.episodes(),
-        stalled_share: (looks > 0).then(|| stalled as f64 / looks as f64),
-    })
+    stats.episodes = progress.episodes();
+    Ok(stats)
 }
 
 /// Whether the other end is dropped within this time.
@@ -251,67 +251,39 @@ fn closed_within(stop: &UnixStream, time: Duration) -> io::Result<bool> {
     }
 }
 
-/// All that the threads of a trial have found.
-struct Outcome {
-    ended: Ended,
-    found: Found,
-    livelock: Livelock,
-    /// Processor time of the computation beside.
-    beside: Option<Duration>,
-}
-
 impl Handles<'_> {
-    fn join(self) -> io::Result<Outcome> {
+    fn join(self) -> io::Result<Stats> {
         fn join<T>(handle: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
             handle.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the trial panicked")))
         }
         // All of them, also if one has failed.
         let (stages, watcher) = (join(self.stages), join(self.watcher));
         let beside = self.beside.map(join).transpose();
-        let (ended, found) = stages?;
-        Ok(Outcome { ended, found, livelock: watcher?, beside: beside? })
+        let mut stats = stages?;
+        stats += &watcher?;
+        stats.beside = beside?.unwrap_or_default();
+        Ok(stats)
     }
 }
 
-impl Outcome {
-    /// The receiver lets a datagram wait for up to `max_delay`, whatever the rate.
-    fn point(&self, offer: &Offer, offered: &Offered, window: &Window, max_delay: Duration) -> Point {
-        let Ended { counts, timer_share } = self.ended;
-        let length = window.length().as_secs_f64();
+impl Bench {
+    fn point(&self, offer: &Offer, offered: &Offered, window: &Window, stats: &Stats) -> Point {
+        let length = window.length();
         let [delivered, in_time] = [&window.delivered, &window.in_time].map(|n| n.load(Ordering::Relaxed));
-        let late = delivered - in_time;
-        let share = |used: Duration| used.as_secs_f64() / length;
+        // The receiver lets a datagram wait for so long, whatever the rate.
+        let waits = self.plan.looking.max_delay().unwrap_or_default();
+        let keeps_up = keeps_up(offered.sent, delivered - in_time, waits.as_secs_f64() / length.as_secs_f64());
         Point {
-            multiple: None,
             target_pps: offer.rate,
             offered_pps: offered.pps,
             burst: offer.burst,
-            trial_s: length,
             sent: offered.sent,
-            received: counts.received,
             delivered,
-            delivered_pps: in_time as f64 / length,
-            late,
-            loss_free: delivered == offered.sent
-                && keeps_up(offered.sent, late, max_delay.as_secs_f64() / length),
-            dropped: DropCounts {
-                ring: counts.ring,
-                rule: self.found.rejected,
-                queue: counts.queue,
-                output: counts.output + self.found.failed,
-            },
-            latency_ns: self.found.latency.distribution(),
-            timer_share,
-            cpu_share: share(self.found.used),
-            beside_share: self.beside.map(share),
-            wakeups: counts.wakeups,
-            wakeups_per_packet: (counts.received > 0).then(|| counts.wakeups as f64 / counts.received as f64),
-            polls: counts.polls,
-            empty_polls: counts.empty_polls,
-            mode_switches: counts.mode_switches,
-            cpu_limited: counts.cpu_limited,
-            feedback: counts.feedback.map(FeedbackCounts::from),
-            livelock: self.livelock,
+            delivered_pps: in_time as f64 / length.as_secs_f64(),
+            late: delivered - in_time,
+            loss_free: delivered == offered.sent && keeps_up,
+            beside_share: self.plan.computes.then(|| stats.beside.as_secs_f64() / length.as_secs_f64()),
+            ..Point::of(stats, length)
         }
     }
 }

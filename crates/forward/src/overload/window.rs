@@ -11,23 +11,23 @@ use softtimers::late::cpu_time;
 /// What comes out later was waiting in a buffer, and would make an overloaded receiver look better, the more so the
 /// shorter the trial is.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub struct Window {
     /// Nanoseconds; zero before the first datagram.
     began: AtomicU64,
     length: u64,
     /// Datagrams taken from the socket.
-    pub(crate) received: AtomicU64,
+    pub received: AtomicU64,
     /// Datagrams that left.
-    pub(crate) delivered: AtomicU64,
+    pub delivered: AtomicU64,
     /// Those of them within the window.
-    pub(crate) in_time: AtomicU64,
+    pub in_time: AtomicU64,
     /// The sender has gone.
-    pub(crate) over: AtomicBool,
+    pub over: AtomicBool,
 }
 
 impl Window {
     /// Of this length.
-    pub(crate) fn new(length: Duration) -> Self {
+    pub fn new(length: Duration) -> Self {
         Window {
             began: AtomicU64::new(0),
             length: length.as_nanos() as u64,
@@ -39,25 +39,25 @@ impl Window {
     }
 
     /// How long it is.
-    pub(crate) fn length(&self) -> Duration {
+    pub fn length(&self) -> Duration {
         Duration::from_nanos(self.length)
     }
 
     /// Begins, unless it has.
-    pub(crate) fn begin(&self, now: Timestamp) {
+    pub fn begin(&self, now: Timestamp) {
         if self.began.load(Ordering::Relaxed) == 0 {
             let _ = self.began.compare_exchange(0, now.as_nanos(), Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
     /// Whether it is on at `now`; `None` before it.
-    pub(crate) fn is_on(&self, now: Timestamp) -> Option<bool> {
+    pub fn is_on(&self, now: Timestamp) -> Option<bool> {
         let began = self.began.load(Ordering::Relaxed);
         (began != 0).then(|| now.as_nanos() < began + self.length)
     }
 
     /// So many have left at `now`. Whether that is within it.
-    pub(crate) fn deliver(&self, now: Timestamp, datagrams: u64) -> bool {
+    pub fn deliver(&self, now: Timestamp, datagrams: u64) -> bool {
         self.delivered.fetch_add(datagrams, Ordering::Relaxed);
         let in_time = self.is_on(now) == Some(true);
         if in_time {
@@ -69,14 +69,14 @@ impl Window {
 
 /// The processor time of the calling thread within a window, looked at in passing.
 #[derive(Debug, Default)]
-pub(crate) struct Busy {
+pub struct Busy {
     began: Option<Duration>,
     used: Option<Duration>,
 }
 
 impl Busy {
     /// Reads it where the window begins and ends.
-    pub(crate) fn look(&mut self, window: &Window, now: Timestamp) {
+    pub fn look(&mut self, window: &Window, now: Timestamp) {
         match (self.began, self.used, window.is_on(now)) {
             (None, _, Some(true)) => self.began = Some(cpu_time()),
             (Some(began), None, Some(false)) => self.used = Some(cpu_time().saturating_sub(began)),
@@ -85,7 +85,7 @@ impl Busy {
     }
 
     /// How much it was; of a window that has not ended by now, so far.
-    pub(crate) fn used(&self) -> Duration {
+    pub fn used(&self) -> Duration {
         let so_far = self.began.map(|began| cpu_time().saturating_sub(began));
         self.used.or(so_far).unwrap_or_default()
     }

@@ -20,7 +20,7 @@ use softtimers_wan::udp::{RelayStats, is_misdirected};
 use super::side::{Hop, Peer, Side};
 use super::table::Table;
 use crate::engine::Handler;
-use crate::mode::Looks;
+use softtimers::poll::AnyPolicy;
 use crate::rules::{Action, Filter, Seen};
 use crate::stats::{ClientStats, Stats};
 use crate::volume::Volume;
@@ -115,7 +115,7 @@ impl Handler for Screen {
         self.rules.as_mut()
     }
 
-    fn fire(&mut self, now: Timestamp, _: &mut Poller<Side, Looks>) -> Option<Timestamp> {
+    fn fire(&mut self, now: Timestamp, _: &mut Poller<Side, AnyPolicy>) -> Option<Timestamp> {
         let sessions = &mut self.table.borrow_mut().sessions;
         sessions.expire(now);
         sessions.poll_at()

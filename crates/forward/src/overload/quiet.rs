@@ -1,37 +1,8 @@
-//! What a first stage has to tell when it ends, whatever drives it: [`Ended`]; and when that is: [`Quiet`].
+//! When a trial is over: [`Quiet`].
 
 use std::time::Duration;
 
 use softtimers::Timestamp;
-use softtimers::poll::FeedbackStats;
-
-/// The findings of a first stage.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Ended {
-    pub(crate) counts: Counts,
-    /// The share of its times that the timer of 20 ms fired.
-    pub(crate) timer_share: Option<f64>,
-}
-
-/// What it has counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) received: u64,
-    /// Dropped in the receive buffer.
-    pub(crate) ring: u64,
-    /// Dropped at the queue.
-    pub(crate) queue: u64,
-    /// Dropped at the output.
-    pub(crate) output: u64,
-    pub(crate) wakeups: u64,
-    pub(crate) polls: u64,
-    pub(crate) empty_polls: u64,
-    pub(crate) mode_switches: u64,
-    /// Periods in which the processor limit shut the input.
-    pub(crate) cpu_limited: u64,
-    /// What the queue did to the input; `None` without feedback.
-    pub(crate) feedback: Option<FeedbackStats>,
-}
 
 /// The end of a trial: the sender has gone, and what still waits in buffers comes out.
 #[derive(Debug, Default)]
