@@ -109,11 +109,11 @@ impl<R> Outcome<R> {
 pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
     let machine = Machine::read();
     let (config, seed, example) = (command.config(), command.seed(), command.example());
-    let object = |machine, config, report| Object { machine, seed, config, fallbacks: &[], inconclusive: None, report };
-    command.output().check_keys(&object(&machine, &config, &example))?;
+    command.output().check_keys(&object(&machine, seed, &config, &example))?;
     let output = command.output().clone();
     let run = Run {
         schema: C::Report::SCHEMA,
+        machine: &machine,
         seed,
         output: &output,
         disturbed_by: C::DISTURBED_BY,
@@ -126,12 +126,12 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
     let streamed = run.stream.take().map_or(Ok(()), |finish| finish());
     let Outcome { report, fallbacks, inconclusive, broke_off } = outcome?;
     let disturbed = run.disturbed();
-    let machine = machine.during(run.interference());
-    let printed = command.print(&Object {
-        fallbacks: &fallbacks,
-        inconclusive: inconclusive.or(disturbed),
-        ..object(&machine, &command.config(), &report)
-    });
+    let interference = run.interference();
+    drop(run);
+    let (machine, config) = (machine.during(interference), command.config());
+    let inconclusive = inconclusive.or(disturbed);
+    let made = Object { fallbacks: &fallbacks, inconclusive, ..object(&machine, seed, &config, &report) };
+    let printed = command.print(&made);
     match (broke_off.or(streamed.err()), printed) {
         (None, printed) => printed,
         // Such as that stdout cannot be written to.
@@ -144,6 +144,7 @@ pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
 /// The run of a command, as the command sees it.
 pub(crate) struct Run<'a> {
     schema: &'static str,
+    machine: &'a Machine,
     seed: Option<u64>,
     output: &'a Output,
     disturbed_by: Disturbance,
@@ -164,10 +165,13 @@ impl Run<'_> {
     /// # Errors
     /// A check failure if the system refuses.
     pub(crate) fn interrupt(&self) -> Result<&Interrupt, Failure> {
-        if self.interrupt.get().is_none() {
-            let _ = self.interrupt.set(Interrupt::listen().map_err(not_heard)?);
+        match self.interrupt.get() {
+            Some(interrupt) => Ok(interrupt),
+            None => {
+                let interrupt = Interrupt::listen().map_err(not_heard)?;
+                Ok(self.interrupt.get_or_init(|| interrupt))
+            }
         }
-        self.interrupt.get().ok_or_else(|| Failure::check("listening for signals"))
     }
 
     /// Returns the same for a loop that owns it.
@@ -183,9 +187,19 @@ impl Run<'_> {
         self.background.replace(Some(BackgroundLoad::watch()));
     }
 
+    /// Watches no background load: what goes on now has nothing to do with the figures.
+    pub(crate) fn unwatch(&self) {
+        self.background.replace(None);
+    }
+
     /// Shows how much of `duration` has passed, until it is dropped.
     pub(crate) fn progress(&self, what: &'static str, duration: Option<Duration>) -> Progress {
         Progress::start(what, duration)
+    }
+
+    /// Returns what would be printed if the run ended now with this report.
+    pub(crate) fn so_far<'a, R, C>(&'a self, config: &'a C, report: &'a R) -> Object<'a, R, C> {
+        object(self.machine, self.seed, config, report)
     }
 
     /// Whether a line a second is printed.
@@ -205,7 +219,7 @@ impl Run<'_> {
         let stop = self.interrupt()?.stop_handle().map_err(not_heard)?;
         let (counter, intervals) = Counter::streamed(blank);
         let stream = Stream::start(self.schema.replacen('/', ".stream/", 1), self.seed, intervals, stop);
-        self.stream.replace(Some(Box::new(|| stream.finish())));
+        self.stream.replace(Some(Box::new(move || stream.finish())));
         Ok(counter)
     }
 
@@ -227,6 +241,91 @@ impl Run<'_> {
     }
 }
 
+/// An object without remarks.
+fn object<'a, R, C>(machine: &'a Machine, seed: Option<u64>, config: &'a C, report: &'a R) -> Object<'a, R, C> {
+    Object { machine, seed, config, fallbacks: &[], inconclusive: None, report }
+}
+
 fn not_heard(error: io::Error) -> Failure {
     Failure::broke_off("listening for signals", &error)
+}
+
+#[cfg(test)]
+mod tests {
+    use softtimers_measure::failure::Exit;
+
+    use super::table::Table;
+    use super::*;
+
+    #[derive(Serialize, Default)]
+    struct Counts {
+        sent: u64,
+    }
+
+    impl Report for Counts {
+        const SCHEMA: &'static str = "softtimers.fake/1";
+
+        fn table(&self) -> Table {
+            Table::default()
+        }
+    }
+
+    /// Keeps what it is to print.
+    #[derive(Default)]
+    struct Fake {
+        output: Output,
+        breaks_off: bool,
+        fails_to_print: bool,
+        printed: Option<serde_json::Value>,
+    }
+
+    impl Command for Fake {
+        type Config = bool;
+        type Report = Counts;
+        const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+
+        fn output(&self) -> &Output {
+            &self.output
+        }
+
+        fn config(&self) -> bool {
+            self.breaks_off
+        }
+
+        fn example(&self) -> Counts {
+            Counts::default()
+        }
+
+        fn run(&mut self, _: &Run<'_>) -> Result<Outcome<Counts>, Failure> {
+            let broke_off = self.breaks_off.then(|| Failure::check("the cable is gone"));
+            let outcome = Outcome { broke_off, ..Outcome::of(Counts { sent: 7 }) };
+            Ok(Outcome { fallbacks: vec!["slowly".into()], inconclusive: Some("a test".into()), ..outcome })
+        }
+
+        fn print(&mut self, object: &Object<'_, Counts, bool>) -> Result<(), Failure> {
+            self.printed = Some(object.to_json()?);
+            if self.fails_to_print { Err(Failure::check("the disk is full")) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn what_broke_a_run_off_is_told_after_its_report() {
+        let mut fake = Fake { breaks_off: true, ..Fake::default() };
+        assert_eq!(carry_out(&mut fake).unwrap_err().to_string(), "the cable is gone");
+        let printed = fake.printed.unwrap();
+        assert_eq!((&printed["sent"], &printed["config"]), (&7.into(), &true.into()));
+        assert_eq!((&printed["fallbacks"][0], &printed["inconclusive"]), (&"slowly".into(), &"a test".into()));
+        let mut both = Fake { breaks_off: true, fails_to_print: true, ..Fake::default() };
+        assert_eq!(carry_out(&mut both).unwrap_err().to_string(), "the cable is gone; the disk is full");
+    }
+
+    #[test]
+    fn keys_that_no_report_has_are_refused_before_the_run() {
+        let asserting = |text: &str| Output { assertions: vec![text.parse().unwrap()], ..Output::default() };
+        let mut fake = Fake { output: asserting("snet>1"), ..Fake::default() };
+        assert_eq!(carry_out(&mut fake).unwrap_err().exit(), Exit::Usage);
+        assert!(fake.printed.is_none());
+        let mut fake = Fake { output: asserting("sent>1"), ..Fake::default() };
+        assert!(carry_out(&mut fake).is_ok() && fake.printed.is_some());
+    }
 }

@@ -1,10 +1,29 @@
 //! What is generated from the command line's definition: completion scripts and manual pages.
 
-use clap::CommandFactory;
+use clap::{Args, CommandFactory};
 use clap_mangen::Man;
 use softtimers_measure::failure::Failure;
 
-use crate::args::{Cli, CompletionsArgs, ManArgs};
+use crate::args::Cli;
+
+/// `softtimers completions`.
+#[derive(Args, Debug, Clone)]
+#[command(
+    after_help = "Example:\n  softtimers completions bash > ~/.local/share/bash-completion/completions/softtimers"
+)]
+pub struct CompletionsArgs {
+    /// The shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `softtimers man`.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = "Example:\n  softtimers man send | man -l -")]
+pub struct ManArgs {
+    /// The subcommand, and one of its own: `send`, `sim hip`; without any, the page of softtimers(1)
+    #[arg(value_name = "COMMAND")]
+    pub names: Vec<String>,
+}
 
 /// The completion script for a shell.
 pub fn completions(args: &CompletionsArgs) -> String {

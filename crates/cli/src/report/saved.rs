@@ -19,7 +19,7 @@ use softtimers_measure::failure::{Failure, one_line};
 
 use super::source::{SOURCES, Source};
 use crate::file::{self, quoted};
-use crate::output::Report;
+use crate::run::output::Report;
 use crate::sim::report::SimReport;
 use crate::user::as_caller;
 

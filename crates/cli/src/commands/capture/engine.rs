@@ -17,14 +17,15 @@ use softtimers::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueI
 use softtimers::{Clock, Monotonic, Timestamp, Token};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::stats::Counter;
 
 use super::looks::Looks;
 use super::outlet::{Before, Written};
 use super::pcapng::Stamp;
-use super::report::{CaptureReport, DropCounts, FeedbackCounts, Second};
+use super::show::{CaptureReport, FeedbackCounts};
 use super::sink::Why;
 use super::stage::Stage;
-use crate::stream::Counter;
+use super::stats::{CaptureStats, DropCounts};
 
 /// What captures, while it does.
 #[derive(Debug)]
@@ -37,12 +38,12 @@ pub struct Engine {
     interrupt: Interrupt,
     start: Timestamp,
     until: Option<Timestamp>,
-    cpu_before: Duration,
     before: Before,
     /// What the device and the stage had dropped when they were asked last.
     dropped: DropCounts,
+    /// What the process had used then.
     cpu: Duration,
-    counter: Option<Counter<Second>>,
+    counter: Counter<CaptureStats>,
 }
 
 /// What is taken of frames.
@@ -62,6 +63,7 @@ impl Engine {
         stage: Stage,
         before: Before,
         interrupt: Interrupt,
+        counter: Counter<CaptureStats>,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::broke_off("setting up the capture", &error);
         let mut poller = Poller::new().map_err(failed)?;
@@ -81,22 +83,16 @@ impl Engine {
             interrupt,
             start: Monotonic.now(),
             until: None,
-            cpu_before: cpu_time(),
             before,
             dropped: DropCounts::default(),
-            cpu: Duration::ZERO,
-            counter: None,
+            cpu: cpu_time(),
+            counter,
         })
     }
 
     /// Keeps no more of a frame.
     pub fn cut_to(&mut self, bytes: u32) {
         self.intake.snap_length = bytes as usize;
-    }
-
-    /// Counts into this account, too.
-    pub fn count_in(&mut self, counter: Counter<Second>) {
-        self.counter = Some(counter);
     }
 
     /// Captures until this time, a signal, or until the stage is complete, and ends the file. What broke it off is told beside the findings.
@@ -165,26 +161,14 @@ impl Engine {
             Err(_) => (self.dropped.interface, self.dropped.ring),
         };
         let now = DropCounts { interface, ring, queue: self.stage.dropped(), output: 0 };
-        let cpu = cpu_time().saturating_sub(self.cpu_before);
-        let (before, used) = (self.dropped, cpu.saturating_sub(self.cpu));
-        (self.dropped, self.cpu) = (now, cpu);
+        let news = now.since(&std::mem::replace(&mut self.dropped, now));
         *self.before.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        let news = DropCounts {
-            interface: now.interface.saturating_sub(before.interface),
-            ring: now.ring - before.ring,
-            queue: now.queue - before.queue,
-            output: 0,
-        };
-        self.counter.iter().for_each(|counter| {
-            counter.count(|second| {
-                second.counts.dropped.add(&news);
-                second.cpu += used;
-            });
-        });
+        self.counter.count(|stats| stats.counts.dropped += news);
+        count_cpu(&mut self.counter, &mut self.cpu);
     }
 
     fn report(
-        self,
+        mut self,
         ended: &'static str,
         trouble: Result<(), Failure>,
     ) -> (CaptureReport, Result<(), Failure>) {
@@ -196,12 +180,13 @@ impl Engine {
         });
         let device = self.poller.device(self.source);
         let (outages, renewals) = (device.outages(), device.renewals());
-        let Written { mut total, files, broken } = match self.stage.finish() {
+        let Written { counter, files, broken } = match self.stage.finish() {
             Ok(written) => written,
             Err(failure) => return (CaptureReport::default(), Err(failure)),
         };
-        total.counts.dropped.add(&self.dropped);
-        total.cpu = cpu_time().saturating_sub(self.cpu_before);
+        self.counter.join(counter);
+        count_cpu(&mut self.counter, &mut self.cpu);
+        let total = self.counter.total();
         let report = CaptureReport {
             counts: total.counts,
             delay_ns: total.stay.distribution(),
@@ -230,6 +215,13 @@ impl Intake {
         let kept = packet.bytes.len().min(self.snap_length);
         stage.take(&stamp, packet.arrived.unwrap_or(Timestamp::ZERO), &packet.bytes[..kept]);
     }
+}
+
+/// Counts what this process has used since `before`.
+fn count_cpu(counter: &mut Counter<CaptureStats>, before: &mut Duration) {
+    let now = cpu_time();
+    let used = now.saturating_sub(std::mem::replace(before, now));
+    counter.count(|stats| stats.cpu += used);
 }
 
 /// Of this process, all threads.

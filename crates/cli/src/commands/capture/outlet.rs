@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_measure::interrupt::Ender;
+use softtimers_measure::interrupt::StopHandle;
+use softtimers_measure::stats::Counter;
 
 use super::pcapng::{self, Stamp, Statistics};
-use super::report::{DropCounts, Second};
+use super::stats::{CaptureStats, DropCounts};
 use super::sink::{Loss, Sink, Why};
-use crate::stream::Counter;
 
 /// What was lost before frames came to the outlet, as it was asked last.
 pub type Before = Arc<Mutex<DropCounts>>;
@@ -27,12 +27,11 @@ pub struct Outlet {
     blocks: Vec<u8>,
     /// Of their packets, when each arrived, and how much of it there is.
     waiting: Vec<(Timestamp, u32)>,
-    total: Second,
-    counter: Option<Counter<Second>>,
+    counter: Counter<CaptureStats>,
     before: Before,
     /// Since 1970.
     begin: Duration,
-    ender: Ender,
+    stop: StopHandle,
     /// Frames that were taken to be written, and the most that are wanted.
     taken: u64,
     most: u64,
@@ -45,8 +44,8 @@ pub struct Outlet {
 /// What has come of it.
 #[derive(Debug)]
 pub struct Written {
-    /// Frames, and their delays.
-    pub total: Second,
+    /// What counted frames, and their delays.
+    pub counter: Counter<CaptureStats>,
     /// Files.
     pub files: u64,
     /// Whether it could not be written to the end, and why.
@@ -54,17 +53,16 @@ pub struct Written {
 }
 
 impl Outlet {
-    /// To this sink, which was begun. When it cannot be written any more, `ender` ends the run.
-    pub fn new(sink: Sink, before: Before, ender: Ender, counter: Option<Counter<Second>>) -> Self {
+    /// To this sink, which was begun. When it cannot be written any more, `stop` ends the run.
+    pub fn new(sink: Sink, before: Before, stop: StopHandle, counter: Counter<CaptureStats>) -> Self {
         Outlet {
             sink,
             blocks: Vec::with_capacity(BATCH),
             waiting: Vec::new(),
-            total: Second::default(),
             counter,
             before,
             begin: since_1970(),
-            ender,
+            stop,
             taken: 0,
             most: u64::MAX,
             complete: Complete::default(),
@@ -106,8 +104,8 @@ impl Outlet {
         if self.waiting.is_empty() {
             return;
         }
-        let Self { sink, blocks, before, begin, total, .. } = self;
-        let written = sink.write(blocks, |ending| end(ending, before, *begin, total));
+        let Self { sink, blocks, before, begin, counter, .. } = self;
+        let written = sink.write(blocks, |ending| end(ending, before, *begin, counter));
         let taken = self.waiting.len();
         let kept = written.as_ref().map_or_else(|loss| loss.kept, |()| taken);
         self.count(kept);
@@ -118,7 +116,7 @@ impl Outlet {
         self.waiting.clear();
         if self.taken >= self.most && self.broken.is_none() {
             self.complete.store(true, Ordering::Release);
-            self.ender.end();
+            self.stop.end();
         }
     }
 
@@ -128,52 +126,46 @@ impl Outlet {
         if !matches!(self.broken, Some(Why::Gone | Why::Stalled(_))) {
             // On a full disk there may be room for it: the batch that did not fit was longer.
             let mut ending = Vec::new();
-            end(&mut ending, &self.before, self.begin, &self.total);
+            end(&mut ending, &self.before, self.begin, &self.counter);
             if let Err(loss) = self.sink.finish(&ending)
                 && self.broken.is_none()
             {
                 self.lose(loss, 0);
             }
         }
-        Written { total: self.total, files: self.sink.files(), broken: self.broken }
+        Written { counter: self.counter, files: self.sink.files(), broken: self.broken }
     }
 
     /// Counts the first `kept` of those that wait as written now.
     fn count(&mut self, kept: usize) {
         let now = Monotonic.now();
-        let Self { waiting, total, counter, .. } = self;
+        let Self { waiting, counter, .. } = self;
         let written = &waiting[..kept.min(waiting.len())];
         let bytes: u64 = written.iter().map(|&(_, bytes)| u64::from(bytes)).sum();
-        let add = |second: &mut Second| {
-            second.counts.captured += written.len() as u64;
-            second.counts.bytes += bytes;
+        counter.count(|stats| {
+            stats.counts.captured += written.len() as u64;
+            stats.counts.bytes += bytes;
             for (arrived, _) in written {
-                let delay = now.saturating_duration_since(*arrived);
-                second.stay.record(delay.as_nanos() as u64);
+                stats.stay.record_duration(now.saturating_duration_since(*arrived));
             }
-        };
-        add(total);
-        counter.iter().for_each(|counter| counter.count(add));
+        });
     }
 
     fn count_lost(&mut self, frames: u64) {
-        self.total.counts.dropped.output += frames;
-        self.counter
-            .iter()
-            .for_each(|counter| counter.count(|second| second.counts.dropped.output += frames));
+        self.counter.count(|stats| stats.counts.dropped.output += frames);
     }
 
     fn lose(&mut self, loss: Loss, frames: usize) {
         self.count_lost(frames as u64);
         self.broken = Some(loss.why);
-        self.ender.end();
+        self.stop.end();
     }
 }
 
 /// What the interface and we have done so far.
-fn end(ending: &mut Vec<u8>, before: &Before, begin: Duration, total: &Second) {
+fn end(ending: &mut Vec<u8>, before: &Before, begin: Duration, counter: &Counter<CaptureStats>) {
     let before = *before.lock().unwrap_or_else(PoisonError::into_inner);
-    let counts = total.counts;
+    let counts = counter.total().counts;
     let dropped_behind = before.ring + before.queue + counts.dropped.output;
     let statistics = Statistics {
         begin,

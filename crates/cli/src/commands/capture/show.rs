@@ -1,47 +1,55 @@
-//! What `capture` tells: the keys of `softtimers.capture/1`, and what `--json-stream` counts in an interval.
+//! What `capture` tells: the keys of `softtimers.capture/1`.
 
 use serde::Serialize;
 use softtimers_measure::distribution::Distribution;
 
-use crate::output::{Report, Table};
-use crate::stream::passage::{Counted, Interval, Passage};
+use super::args::Capture;
+use super::sink::Rotate;
+use super::stats::{Counts, DropCounts};
+use crate::run::output::Report;
+use crate::run::table::Table;
 
-/// What is counted of frames. What the filter does not keep is none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Counts {
-    /// In the file.
-    pub captured: u64,
-    /// Of these, what was kept.
-    pub bytes: u64,
-    /// Not in the file, by where they were lost.
-    pub dropped: DropCounts,
+/// The `config` object of `capture`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct CaptureConfig {
+    interface: String,
+    file: String,
+    max_delay_ns: u64,
+    snaplen: u32,
+    filter: Option<String>,
+    promiscuous: bool,
+    ring_bytes: u64,
+    queue: Option<u32>,
+    rotate_bytes: Option<u64>,
+    rotate_s: Option<f64>,
+    /// Whom it became; `null`: it stayed who it was.
+    user: Option<u32>,
+    duration_s: Option<f64>,
+    count: Option<u64>,
 }
 
-/// Where frames were lost, from the cheapest place to the dearest.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct DropCounts {
-    /// At the interface, before the kernel saw them, whatever the filter.
-    pub interface: u64,
-    /// In the ring, which was full.
-    pub ring: u64,
-    /// At the queue before the writer, with `--queue`.
-    pub queue: u64,
-    /// At the file, which could not be written.
-    pub output: u64,
-}
-
-impl DropCounts {
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.interface + self.ring + self.queue + self.output
-    }
-
-    /// Adds those of the interval that followed.
-    pub fn add(&mut self, other: &DropCounts) {
-        self.interface += other.interface;
-        self.ring += other.ring;
-        self.queue += other.queue;
-        self.output += other.output;
+impl CaptureConfig {
+    pub(super) fn of(plan: &Capture) -> Self {
+        let (rotate_bytes, rotate_s) = match plan.sink.rotate {
+            None => (None, None),
+            Some(Rotate::Bytes(bytes)) => (Some(bytes), None),
+            Some(Rotate::Time(time)) => (None, Some(time.as_secs_f64())),
+        };
+        CaptureConfig {
+            interface: plan.interface.clone(),
+            file: plan.sink.path.display().to_string(),
+            max_delay_ns: u64::try_from(plan.max_delay.as_nanos()).unwrap_or(u64::MAX),
+            snaplen: plan.snap_length,
+            filter: plan.expression.clone(),
+            promiscuous: plan.promiscuous,
+            ring_bytes: plan.ring,
+            queue: plan.queue,
+            rotate_bytes,
+            rotate_s,
+            user: plan.user.map(|user| user.uid),
+            duration_s: plan.end.duration.map(|duration| duration.as_secs_f64()),
+            count: plan.end.count,
+        }
     }
 }
 
@@ -103,37 +111,5 @@ impl Report for CaptureReport {
         }
         table.row("ended by", self.ended);
         table
-    }
-}
-
-/// The account of an interval, or of the whole run.
-pub type Second = Passage<Counts>;
-
-/// The keys of `interval` and of `total`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct SecondReport {
-    #[serde(flatten)]
-    counts: Counts,
-    captured_pps: f64,
-    delay_ns: Distribution,
-    cpu_share: Option<f64>,
-}
-
-impl Counted for Counts {
-    type Figures = SecondReport;
-
-    fn plus(&self, next: &Self) -> Self {
-        let mut dropped = self.dropped;
-        dropped.add(&next.dropped);
-        Counts { captured: self.captured + next.captured, bytes: self.bytes + next.bytes, dropped }
-    }
-
-    fn figures(self, interval: Interval) -> SecondReport {
-        SecondReport {
-            counts: self,
-            captured_pps: interval.rate(self.captured),
-            delay_ns: interval.stay_ns,
-            cpu_share: interval.cpu_share,
-        }
     }
 }

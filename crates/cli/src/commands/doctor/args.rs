@@ -1,11 +1,14 @@
-//! What `doctor` is asked for.
+//! What `doctor` is asked for, and will do.
 
 use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 use softtimers_measure::units;
 
-use super::OutputArgs;
+use super::trial::{INTERVAL, METHODS};
+use crate::args::OutputArgs;
+use crate::run::output::Output;
 
 /// `softtimers doctor`.
 ///
@@ -38,6 +41,42 @@ pub struct DoctorArgs {
     /// How to print.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// What `doctor` will do.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Doctor {
+    /// The length of each trial.
+    pub trial_s: f64,
+    /// Datagrams that the echo server takes in one go.
+    pub echo_batch: usize,
+    /// The gap asked of the idle loop.
+    pub idle_interval_ns: u64,
+    /// How many methods are put off to the end: what runs first meets another machine than what runs
+    /// last. Results stand in the same order whatever this is.
+    pub rotate: usize,
+    #[serde(skip)]
+    pub(super) duration: Duration,
+    #[serde(skip)]
+    pub(super) idle_interval: Duration,
+    #[serde(skip)]
+    pub(super) output: Output,
+}
+
+impl From<&DoctorArgs> for Doctor {
+    fn from(args: &DoctorArgs) -> Self {
+        let duration = args.duration.unwrap_or(if args.quick { QUICK_TRIAL } else { FULL_TRIAL });
+        let idle_interval = args.idle_interval.unwrap_or(INTERVAL);
+        Doctor {
+            trial_s: duration.as_secs_f64(),
+            echo_batch: usize::from(args.echo_batch),
+            idle_interval_ns: u64::try_from(idle_interval.as_nanos()).unwrap_or(u64::MAX),
+            rotate: args.rotate as usize % METHODS.len(),
+            duration,
+            idle_interval,
+            output: Output::from(&args.output),
+        }
+    }
 }
 
 /// The length of a trial unless it is given.

@@ -13,7 +13,7 @@ use softtimers::clock::Tsc;
 use softtimers::{Backup, Clock, Config, Monotonic, Slack, Slice, SoftTimers, TimerSlack, TriggerState};
 use softtimers_measure::distribution::Distribution;
 
-use crate::output::Table;
+use crate::run::table::Table;
 
 /// Prices in nanoseconds; each is the least of several rounds, because a neighbour only adds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]

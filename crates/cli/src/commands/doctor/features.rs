@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
@@ -18,12 +19,12 @@ use softtimers_measure::child::Process;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 
-use crate::args::ProbeFeatureArgs;
-use crate::output::{Table, print};
+use crate::run::output::print;
+use crate::run::table::Table;
 
 /// A feature of the kernel, and whether it works.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Found {
+pub struct FeatureReport {
     /// Its name.
     pub name: String,
     /// Whether it was seen to work, for this user.
@@ -32,15 +33,15 @@ pub struct Found {
     pub how: String,
 }
 
-impl From<probe::Finding> for Found {
+impl From<probe::Finding> for FeatureReport {
     fn from(finding: probe::Finding) -> Self {
-        Found { name: finding.feature.name().to_owned(), works: finding.works, how: finding.how }
+        FeatureReport { name: finding.feature.name().to_owned(), works: finding.works, how: finding.how }
     }
 }
 
-impl Found {
+impl FeatureReport {
     fn not(feature: Feature, why: impl ToString) -> Self {
-        Found { name: feature.name().to_owned(), works: false, how: why.to_string() }
+        FeatureReport { name: feature.name().to_owned(), works: false, how: why.to_string() }
     }
 }
 
@@ -48,32 +49,40 @@ impl Found {
 ///
 /// # Cost
 /// About half a second; no probe is waited for longer than two.
-pub(super) fn all(interrupt: &Interrupt) -> Vec<Found> {
+pub(super) fn all(interrupt: &Interrupt) -> Vec<FeatureReport> {
     let probed = |&feature: &Feature| {
         let found = (!interrupt.arrived()).then(|| in_a_child(feature));
         // On a terminal, Ctrl-C ends the child, too; that is no finding.
         let found = found.filter(|_| !interrupt.arrived());
-        found.unwrap_or_else(|| Found::not(feature, "not probed: interrupted"))
+        found.unwrap_or_else(|| FeatureReport::not(feature, "not probed: interrupted"))
     };
     Feature::ALL.iter().map(probed).collect()
 }
 
 /// The findings of a probe that has not been made.
-pub(super) fn blank() -> Vec<Found> {
-    Feature::ALL.iter().map(|&feature| Found::not(feature, "")).collect()
+pub(super) fn blank() -> Vec<FeatureReport> {
+    Feature::ALL.iter().map(|&feature| FeatureReport::not(feature, "")).collect()
 }
 
 /// The findings for people: what works first.
-pub(super) fn add_to(features: &[Found], table: &mut Table) {
+pub(super) fn add_to(features: &[FeatureReport], table: &mut Table) {
     for (works, title) in [(true, "works here"), (false, "not seen to work")] {
         let found = || features.iter().filter(|found| found.works == works);
         if found().next().is_some() {
             table.row(title, format!("{} of {}", found().count(), features.len()));
         }
-        for Found { name, how, .. } in found() {
+        for FeatureReport { name, how, .. } in found() {
             table.text(&format!("  {name}"), how);
         }
     }
+}
+
+/// `softtimers probe-feature`.
+#[derive(Args, Debug, Clone)]
+pub struct ProbeFeatureArgs {
+    /// The feature, by its name in `doctor`'s report
+    #[arg(value_name = "NAME", value_parser = feature)]
+    pub feature: Feature,
 }
 
 /// `softtimers probe-feature`: probes one feature in this process.
@@ -90,16 +99,23 @@ pub fn run(args: &ProbeFeatureArgs) -> Result<(), Failure> {
         // Where users may not have namespaces, the probe itself will say so.
         let _ = probe::own_user_namespace();
     }
-    let found = serde_json::to_string(&Found::from(feature.probe()))
+    let found = serde_json::to_string(&FeatureReport::from(feature.probe()))
         .map_err(|error| Failure::check(format_args!("writing JSON: {error}")))?;
     print(&format!("{found}\n"))
 }
 
-fn in_a_child(feature: Feature) -> Found {
+fn feature(name: &str) -> Result<Feature, String> {
+    Feature::named(name).ok_or_else(|| {
+        let names = Feature::ALL.map(Feature::name).join(", ");
+        format!("the features are {names}")
+    })
+}
+
+fn in_a_child(feature: Feature) -> FeatureReport {
     let words = ["probe-feature", feature.name()].map(str::to_owned);
     Process::start("the probe".to_owned(), &words)
         .and_then(|child| child.finish_within(PATIENCE))
-        .unwrap_or_else(|failure| Found::not(feature, failure))
+        .unwrap_or_else(|failure| FeatureReport::not(feature, failure))
 }
 
 /// Several times what the slowest probe waits, on a loaded machine.
@@ -112,9 +128,9 @@ mod tests {
     #[test]
     fn what_works_is_told_apart_and_fits() {
         let how = "a word and another ".repeat(12);
-        let all: Vec<Found> = Feature::ALL
+        let all: Vec<FeatureReport> = Feature::ALL
             .iter()
-            .map(|&feature| Found { works: feature != Feature::Netem, ..Found::not(feature, &how) })
+            .map(|&feature| FeatureReport { works: feature != Feature::Netem, ..FeatureReport::not(feature, &how) })
             .collect();
         let mut table = Table::default();
         add_to(&all, &mut table);

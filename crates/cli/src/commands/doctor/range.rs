@@ -13,8 +13,8 @@
 use serde::Serialize;
 use softtimers_measure::distribution::Distribution;
 
-use super::Costs;
-use crate::output::Table;
+use super::costs::Costs;
+use crate::run::table::Table;
 
 /// The intervals between events for which soft timers are useful on this machine. Empty if the first
 /// end is not below the second.

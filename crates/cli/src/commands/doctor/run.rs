@@ -1,144 +1,65 @@
-//! `doctor`: what timers cost on this machine, and whether softtimers would help.
-//!
-//! It measures rather than guesses, on loopback only and without privileges: the price of the
-//! operations that a timer is made of, then the same paced stream by every method, from a loop that
-//! is busy with an echo server and from one that is idle. Each busy trial has its baseline, the same
-//! loop without pacing, right before or after it. The stream is judged by an independent
-//! receiver's kernel timestamps, in another process.
-
-mod costs;
-pub mod features;
-mod range;
-mod strip;
-mod table;
-mod trial;
-mod verdict;
+//! The costs, the features and the trials, one after another.
 
 use std::time::Duration;
 
-use serde::Serialize;
-
-use crate::args::{DoctorArgs, FULL_TRIAL, QUICK_TRIAL, Timer};
-use crate::output::{Output, Run};
-use crate::progress::Progress;
-
-pub use costs::Costs;
-use features::Found;
-pub use range::UsefulRange;
-pub use trial::{Cell, Load};
-use trial::{Notes, Trial};
 use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
-use softtimers_measure::machine::{Machine, Neighbours};
 
-/// What `doctor` will do.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct DoctorPlan {
-    /// The length of each trial.
-    pub trial_s: f64,
-    /// Datagrams that the echo server takes in one go.
-    pub echo_batch: usize,
-    /// The gap asked of the idle loop.
-    pub idle_interval_ns: u64,
-    /// How many methods are put off to the end: what runs first meets another machine than what runs
-    /// last. Results stand in the same order whatever this is.
-    pub rotate: usize,
-    #[serde(skip)]
-    duration: Duration,
-    #[serde(skip)]
-    idle_interval: Duration,
-    #[serde(skip)]
-    output: Output,
-}
+use super::args::Doctor;
+use super::show::DoctorReport;
+use super::trial::{Cell, INTERVAL, Load, METHODS, Notes, Trial};
+use super::{costs, features, range, verdict};
+use crate::args::Timer;
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
 
-impl From<&DoctorArgs> for DoctorPlan {
-    fn from(args: &DoctorArgs) -> Self {
-        let duration = args.duration.unwrap_or(if args.quick { QUICK_TRIAL } else { FULL_TRIAL });
-        let idle_interval = args.idle_interval.unwrap_or(INTERVAL);
-        DoctorPlan {
-            trial_s: duration.as_secs_f64(),
-            echo_batch: usize::from(args.echo_batch),
-            idle_interval_ns: u64::try_from(idle_interval.as_nanos()).unwrap_or(u64::MAX),
-            rotate: args.rotate as usize % METHODS.len(),
-            duration,
-            idle_interval,
-            output: Output::from(&args.output),
+impl Command for Doctor {
+    type Config = Doctor;
+    type Report = DoctorReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> Doctor {
+        self.clone()
+    }
+
+    fn example(&self) -> DoctorReport {
+        DoctorReport {
+            features: features::blank(),
+            pacing: self.trials().iter().map(Trial::blank).collect(),
+            ..DoctorReport::default()
         }
+    }
+
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<DoctorReport>, Failure> {
+        // Busy and idle, and a baseline for every two of the busy ones.
+        let trials = 5 * METHODS.len() as u32 / 2;
+        let expected = (self.duration + TRIAL_OVERHEAD) * trials + COSTS_TAKE;
+        let _progress = run.progress("examining", Some(expected));
+        let interrupt = run.interrupt()?;
+        let costs = costs::measure().map_err(|error| Failure::broke_off("measuring costs", &error))?;
+        let features = features::all(interrupt);
+        let mut notes = Notes::default();
+        let pacing = compare(self, &mut notes, interrupt)?;
+        let is_server = |cell: &&Cell| cell.busy == Load::Echo && cell.method == "soft";
+        let server = pacing.iter().find(is_server).filter(|cell| cell.not_made.is_none());
+        let useful_range = range::useful(&costs, server.map(|cell| &cell.trigger_interval_ns));
+        let verdict = if interrupt.arrived() {
+            "interrupted, so no verdict".to_owned()
+        } else {
+            verdict::of(&costs, &pacing, run.disturbed().is_some())
+        };
+        let report = DoctorReport { verdict, useful_range, costs, features, pacing };
+        Ok(Outcome { fallbacks: notes.sentences(), ..Outcome::of(report) })
     }
 }
 
-/// The keys of `doctor`'s object.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct DoctorReport {
-    /// Prices of single operations.
-    pub costs: Costs,
-    /// What of the kernel works.
-    pub features: Vec<Found>,
-    /// Between which intervals soft events are the right tool.
-    pub useful_range: UsefulRange,
-    /// The same stream by every method.
-    pub pacing: Vec<Cell>,
-    /// What follows from it, in one sentence.
-    pub verdict: String,
-}
-
-/// Examines the machine and prints what was found.
-///
-/// # Errors
-/// If a trial cannot be started, or an assertion does not hold.
-pub fn run(plan: &DoctorPlan) -> Result<(), Failure> {
-    let machine = Machine::read();
-    let example = DoctorReport {
-        features: features::blank(),
-        pacing: plan.trials().iter().map(Trial::blank).collect(),
-        ..DoctorReport::default()
-    };
-    let blank = Run {
-        machine: &machine,
-        seed: None,
-        config: plan,
-        fallbacks: &[],
-        inconclusive: None,
-        report: &example,
-    };
-    plan.output.check_keys(&blank)?;
-
-    // Busy and idle, and a baseline for every two of the busy ones.
-    let trials = 5 * METHODS.len() as u32 / 2;
-    let expected = (plan.duration + TRIAL_OVERHEAD) * trials + COSTS_TAKE;
-    let progress = Progress::start("examining", Some(expected));
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let neighbours = Neighbours::watch();
-    let costs = costs::measure().map_err(|error| Failure::broke_off("measuring costs", &error))?;
-    let features = features::all(&interrupt);
-    let mut notes = Notes::default();
-    let pacing = compare(plan, &mut notes, &interrupt)?;
-    let interference = neighbours.so_far();
-    drop(progress);
-
-    let inconclusive = interference.inconclusive();
-    let is_server = |cell: &&Cell| cell.busy == Load::Echo && cell.method == "soft";
-    let server = pacing.iter().find(is_server).filter(|cell| cell.not_made.is_none());
-    let useful_range = range::useful(&costs, server.map(|cell| &cell.trigger_interval_ns));
-    let verdict = if interrupt.arrived() {
-        "interrupted, so no verdict".to_owned()
-    } else {
-        verdict::of(&costs, &pacing, inconclusive.is_some())
-    };
-    plan.output.finish(&Run {
-        machine: &machine.during(interference),
-        seed: None,
-        config: plan,
-        fallbacks: &notes.sentences(),
-        inconclusive,
-        report: &DoctorReport { verdict, useful_range, costs, features, pacing },
-    })
-}
-
 /// Makes the trials until a signal arrives, and returns the cells of all of them in the fixed order.
-fn compare(plan: &DoctorPlan, notes: &mut Notes, interrupt: &Interrupt) -> Result<Vec<Cell>, Failure> {
+fn compare(plan: &Doctor, notes: &mut Notes, interrupt: &Interrupt) -> Result<Vec<Cell>, Failure> {
     let class = Class::current();
     let mut cells = Vec::new();
     for neighbours in plan.in_turn().chunks(2) {
@@ -179,7 +100,7 @@ fn unless_interrupted<T>(
     if interrupt.arrived() { Ok(None) } else { outcome.map(Some) }
 }
 
-impl DoctorPlan {
+impl Doctor {
     /// The trials in the order of the report, without the baselines.
     fn trials(&self) -> Vec<Trial> {
         let (duration, echo_batch) = (self.duration, self.echo_batch);
@@ -198,15 +119,7 @@ impl DoctorPlan {
     }
 }
 
-/// softtimers, what anybody can write into a loop, what needs no more than the wait, and what goes on
-/// beside the loop.
-const METHODS: [Timer; 8] = {
-    use Timer::*;
-    [Soft, Loop, Spin, Pwait2, Timerfd, Ms, Signal, Thread]
-};
 const INTERRUPTED: &str = "interrupted";
-/// 25,000 packets/s: one flow of full-sized packets at 300 Mbit/s.
-const INTERVAL: Duration = Duration::from_micros(40);
 /// Starting the processes and saying goodbye; measured.
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(50);
 /// And the probes.
@@ -221,7 +134,7 @@ mod tests {
     fn order(words: &str) -> Vec<usize> {
         match Cli::parse_from(format!("softtimers doctor {words}").split_whitespace()).command {
             Command::Doctor(args) => {
-                DoctorPlan::from(&args).in_turn().into_iter().map(|(place, _)| place).collect()
+                Doctor::from(&args).in_turn().into_iter().map(|(place, _)| place).collect()
             }
             other => panic!("{other:?}"),
         }

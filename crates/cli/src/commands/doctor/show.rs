@@ -3,11 +3,31 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use softtimers_measure::units::show_duration;
 
+use super::costs::Costs;
+use super::features::{self, FeatureReport};
+use super::range::UsefulRange;
 use super::strip::Alphabet;
-use super::{Cell, DoctorReport, Load, features};
-use crate::output::{Report, Table};
+use super::trial::{Cell, Load};
+use crate::run::output::Report;
+use crate::run::table::Table;
+
+/// The keys of `doctor`'s object.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct DoctorReport {
+    /// Prices of single operations.
+    pub costs: Costs,
+    /// What of the kernel works.
+    pub features: Vec<FeatureReport>,
+    /// Between which intervals soft events are the right tool.
+    pub useful_range: UsefulRange,
+    /// The same stream by every method.
+    pub pacing: Vec<Cell>,
+    /// What follows from it, in one sentence.
+    pub verdict: String,
+}
 
 impl Report for DoctorReport {
     const SCHEMA: &'static str = "softtimers.doctor/1";

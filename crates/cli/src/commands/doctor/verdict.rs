@@ -6,7 +6,8 @@
 //! the loop and has a price: a signal for each packet, or a second thread. `spin` decides nothing: a
 //! busy loop never sleeps anyway, so there it is `loop`; what it costs an idle one is told.
 
-use super::{Cell, Costs, Load};
+use super::costs::Costs;
+use super::trial::{Cell, Load};
 
 /// The verdict, with its reason. Of figures that prove nothing there is none.
 pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> String {

@@ -1,96 +1,52 @@
-//! `softtimers echo-client`: the load of `send --busy echo`, in a process of its own so that its work
-//! is not measured as the sender's.
-//!
-//! The client is a closed loop: a fixed number of datagrams is under way, and each reply is answered
-//! by the next request at once. A server that falls behind is therefore kept exactly busy, never
-//! flooded, and replies per second are its work rate. What is lost is sent again after 100 ms, so
-//! that the number under way does not shrink.
-//!
-//! ```text
-//!   slots   0 1 2 3 … window-1      request: slot, generation, padding
-//!           │ └── reply: same slot and generation ─▶ next generation, sent at once
-//!           └──── no reply for 100 ms ─────────────▶ next generation, counted as lost
-//! ```
-//!
-//! With `--spin` it never sleeps. A sleeping client would have to be woken by the server's replies, and
-//! those wake-ups would be charged to the server, as no remote client's are. Whether it has a processor
-//! to itself, so that it may, only the server knows, which keeps the client off its own.
+//! The closed loop of requests and replies.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde::{Deserialize, Serialize};
 use softtimers::Monotonic;
 use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
 use softtimers_measure::class::Class;
-use softtimers_measure::distribution::{Distribution, Recorder};
+use softtimers_measure::distribution::Recorder;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
-use softtimers_measure::machine::Machine;
 
-use crate::output::{Report, Run, Table};
-use crate::plan::EchoClientPlan;
+use super::args::Echo;
+use super::show::EchoReport;
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
 
-/// Loads the server until the plan's end, a signal, or the end of the server; then prints the report.
-///
-/// # Errors
-/// A usage failure if an assertion names no key; a check failure if an assertion does not hold or
-/// the system fails meanwhile.
-pub fn run(plan: &EchoClientPlan) -> Result<(), Failure> {
-    let broke = |error: io::Error| Failure::broke_off("loading the echo server", &error);
-    let class = Class::current();
-    if plan.spin && !class.may_spin() {
-        return Err(Failure::not_possible(format_args!("--spin: {class}, so it must not spin")));
+impl Command for Echo {
+    type Config = ();
+    type Report = EchoReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Unwatched;
+
+    fn output(&self) -> &Output {
+        &self.output
     }
-    let machine = Machine::read();
-    let run_of = |report| Run {
-        machine: &machine,
-        seed: None,
-        config: &(),
-        fallbacks: &[],
-        inconclusive: None,
-        report,
-    };
-    let example = EchoReport::default();
-    plan.output.check_keys(&run_of(&example))?;
-    let interrupt = Interrupt::listen().map_err(broke)?;
-    let report = load(plan, &interrupt).map_err(broke)?;
-    plan.output.finish(&run_of(&report))
-}
 
-/// What the client saw: the keys of `softtimers.echo-client/1`.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct EchoReport {
-    /// Replies that came in time.
-    pub replies: u64,
-    /// Replies per second of the run; the server's work rate.
-    pub replies_per_s: f64,
-    /// Requests without a reply within 100 ms.
-    pub lost: u64,
-    /// From request to reply.
-    pub rtt_ns: Distribution,
-    /// The length of the run.
-    pub duration_s: f64,
-}
+    fn config(&self) {}
 
-impl Report for EchoReport {
-    const SCHEMA: &'static str = "softtimers.echo-client/1";
+    fn example(&self) -> EchoReport {
+        EchoReport::default()
+    }
 
-    fn table(&self) -> Table {
-        let mut table = Table::default();
-        table.row("replies", self.replies);
-        table.row("replies/s", format!("{:.0}", self.replies_per_s));
-        table.row("lost", self.lost);
-        table.distribution("round trip", &self.rtt_ns);
-        table
+    /// Loads the server until the plan's end, a signal, or the end of the server.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<EchoReport>, Failure> {
+        let class = Class::current();
+        if self.spin && !class.may_spin() {
+            return Err(Failure::not_possible(format_args!("--spin: {class}, so it must not spin")));
+        }
+        load(self, run.interrupt()?)
+            .map(Outcome::of)
+            .map_err(|error| Failure::broke_off("loading the echo server", &error))
     }
 }
 
 /// Keeps the server busy until `plan` or a signal ends it, or the server is gone.
-fn load(plan: &EchoClientPlan, interrupt: &Interrupt) -> io::Result<EchoReport> {
+fn load(plan: &Echo, interrupt: &Interrupt) -> io::Result<EchoReport> {
     let mut window = Window::new(plan)?;
     let mut incoming = RecvBatch::new(BATCH, TAG);
     let start = Monotonic.now();
@@ -137,7 +93,7 @@ struct Slot {
 }
 
 impl Window {
-    fn new(plan: &EchoClientPlan) -> io::Result<Self> {
+    fn new(plan: &Echo) -> io::Result<Self> {
         let any: IpAddr =
             if plan.server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let socket = UdpSocket::bind((any, 0))?;

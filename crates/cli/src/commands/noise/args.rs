@@ -1,13 +1,17 @@
-//! What `noise` is asked for.
+//! What `noise` is asked for, and will do.
 
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::processor::Processor;
 use softtimers_measure::units;
 
-use super::OutputArgs;
+use crate::args::OutputArgs;
+use crate::run::output::Output;
 
 /// `softtimers noise`.
 ///
@@ -81,6 +85,112 @@ pub enum NoiseClass {
     Fifo,
 }
 
+/// What `noise` will do.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Noise {
+    /// Phases under each class.
+    pub phases: u32,
+    /// What each takes if nothing holds it up.
+    pub phase_ns: u64,
+    /// Times the median: beyond it a phase is delayed.
+    pub threshold: f64,
+    /// Of the jobs.
+    pub nodes: Vec<u32>,
+    /// Whether also under `SCHED_FIFO`.
+    pub fifo: bool,
+    /// Where it measures.
+    pub cpu: usize,
+    #[serde(skip)]
+    pub(super) phase: Duration,
+    #[serde(skip)]
+    pub(super) seed: u64,
+    #[serde(skip)]
+    pub(super) processor: Processor,
+    #[serde(skip)]
+    pub(super) output: Output,
+}
+
+impl Noise {
+    /// Of the arguments.
+    ///
+    /// # Errors
+    /// A usage failure for a processor that this process may not run on, and for more real-time phases than a minute
+    /// has.
+    pub fn new(args: &NoiseArgs) -> Result<Self, Failure> {
+        let processor = processor(args)?;
+        let fifo = args.class == NoiseClass::Fifo;
+        if fifo && args.phase * args.phases > LONGEST_FIFO {
+            let most = LONGEST_FIFO.as_nanos() / args.phase.as_nanos();
+            return Err(Failure::usage(format_args!(
+                "--phases {}: --class fifo may take a processor for a minute, {most} such phases",
+                args.phases
+            )));
+        }
+        Ok(Noise {
+            phases: args.phases,
+            phase_ns: args.phase.as_nanos() as u64,
+            threshold: args.threshold,
+            nodes: args.nodes.clone(),
+            fifo,
+            cpu: processor.number(),
+            phase: args.phase,
+            seed: args.seed,
+            processor,
+            output: Output::from(&args.output),
+        })
+    }
+}
+
+/// What `noise --rates` will do.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Rates {
+    /// Wake-ups a second.
+    pub rates: Vec<NonZeroU32>,
+    /// Pairs of each.
+    pub rounds: u32,
+    /// How long each has the processor in a round; ten periods of a rate, where those are longer.
+    pub turn_ns: u64,
+    /// Timers of the application.
+    pub timers: u32,
+    /// Where it measures.
+    pub cpu: usize,
+    #[serde(skip)]
+    pub(super) turn: Duration,
+    #[serde(skip)]
+    pub(super) seed: u64,
+    #[serde(skip)]
+    pub(super) processor: Processor,
+    #[serde(skip)]
+    pub(super) output: Output,
+}
+
+impl Rates {
+    /// Of the arguments.
+    ///
+    /// # Errors
+    /// A usage failure for a processor that this process may not run on.
+    pub fn new(rates: &[NonZeroU32], args: &NoiseArgs) -> Result<Self, Failure> {
+        let processor = processor(args)?;
+        Ok(Rates {
+            rates: rates.to_vec(),
+            rounds: args.rounds,
+            turn_ns: args.turn.as_nanos() as u64,
+            timers: args.timers,
+            cpu: processor.number(),
+            turn: args.turn,
+            seed: args.seed,
+            processor,
+            output: Output::from(&args.output),
+        })
+    }
+}
+
+/// Where to measure.
+fn processor(args: &NoiseArgs) -> Result<Processor, Failure> {
+    let unknown = |error| Failure::broke_off("asking for the processor", &error);
+    args.cpu.map_or_else(|| Processor::current().map_err(unknown), Processor::new)
+}
+
 fn phase(text: &str) -> Result<Duration, String> {
     within(text, Duration::from_micros(100)..=Duration::from_millis(10))
 }
@@ -108,6 +218,7 @@ fn threshold(text: &str) -> Result<f64, String> {
     times.ok_or_else(|| "a number from 1 to 100 is allowed".to_owned())
 }
 
+const LONGEST_FIFO: Duration = Duration::from_secs(60);
 /// Those of the paper's figure 4, and beyond.
 const RATES: &str = "10Hz,50Hz,100Hz,250Hz,500Hz,1kHz,2kHz,5kHz,10kHz,20kHz";
 

@@ -14,7 +14,7 @@
 //! drifts by more between two rounds.
 
 mod power;
-mod report;
+mod show;
 mod waker;
 
 use std::io;
@@ -27,69 +27,22 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde::Serialize;
 use softtimers::{Clock, Monotonic, Slice, Timestamp};
-
-use super::work::Work;
-use crate::args::NoiseArgs;
-use crate::output::{Output, Run};
-use crate::progress::Progress;
-
-use power::Counters;
-pub use power::SleepState;
-use report::Rounds;
-pub use report::{Cost, Idle, RateCost, RatesReport};
-use waker::{Application, Served, Wakes};
 use softtimers_measure::class::Class;
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
-use softtimers_measure::machine::{Interference, Machine, Neighbours};
-use softtimers_measure::processor::Processor;
 
-/// What `noise --rates` will do.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct RatesPlan {
-    /// Wake-ups a second.
-    pub rates: Vec<NonZeroU32>,
-    /// Pairs of each.
-    pub rounds: u32,
-    /// How long each has the processor in a round; ten periods of a rate, where those are longer.
-    pub turn_ns: u64,
-    /// Timers of the application.
-    pub timers: u32,
-    /// Where it measures.
-    pub cpu: usize,
-    #[serde(skip)]
-    turn: Duration,
-    #[serde(skip)]
-    seed: u64,
-    #[serde(skip)]
-    processor: Processor,
-    #[serde(skip)]
-    output: Output,
-}
+use super::args::Rates;
+use super::work::Work;
+use crate::run::output::Output;
+use crate::run::progress::Progress;
+use crate::run::{Command, Disturbance, Outcome, Run};
+use power::Counters;
+use show::{Idle, RateCost, RatesReport, Rounds};
+use waker::{Application, Served, Wakes};
 
-impl RatesPlan {
-    /// Of the arguments.
-    ///
-    /// # Errors
-    /// A usage failure for a processor that this process may not run on.
-    pub fn new(rates: &[NonZeroU32], args: &NoiseArgs) -> Result<Self, Failure> {
-        let processor = super::processor(args)?;
-        Ok(RatesPlan {
-            rates: rates.to_vec(),
-            rounds: args.rounds,
-            turn_ns: args.turn.as_nanos() as u64,
-            timers: args.timers,
-            cpu: processor.number(),
-            turn: args.turn,
-            seed: args.seed,
-            processor,
-            output: Output::from(&args.output),
-        })
-    }
-
+impl Rates {
     /// A turn at this rate.
     fn turn(&self, hz: NonZeroU32) -> Duration {
         self.turn.max(waker::period(hz) * TICKS_IN_A_TURN)
@@ -99,61 +52,61 @@ impl RatesPlan {
     fn stretch(&self, hz: NonZeroU32) -> Duration {
         (self.turn * self.rounds).clamp(self.turn(hz), IDLE.max(self.turn(hz)))
     }
-
-    fn run_of<'a>(
-        &'a self,
-        machine: &'a Machine,
-        fallbacks: &'a [String],
-        report: &'a RatesReport,
-    ) -> Run<'a, RatesReport, RatesPlan> {
-        let (measured, all) = (report.rates.len(), self.rates.len());
-        let ended = (measured < all).then(|| format!("ended by a signal after {measured} of {all} rates"));
-        let disturbed = Interference { steal_share: machine.steal_share, others_share: machine.others_share };
-        let inconclusive = ended.or_else(|| disturbed.inconclusive());
-        Run { machine, seed: Some(self.seed), config: self, fallbacks, inconclusive, report }
-    }
 }
 
-/// Measures and prints.
-///
-/// # Errors
-/// Not possible for a thread of a real-time class; a check failure if the system refuses or an assertion does not hold.
-pub fn run(plan: &RatesPlan) -> Result<(), Failure> {
-    let machine = Machine::read();
-    plan.output.check_keys(&plan.run_of(&machine, &[], &RatesReport::blank(plan)))?;
-    let class = Class::current();
-    if !class.may_spin() {
-        return Err(Failure::not_possible(format_args!("{class}, so it must not spin")));
+impl Command for Rates {
+    type Config = Rates;
+    type Report = RatesReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.output
     }
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let done = Arc::new(AtomicUsize::new(0));
-    let steps = 1 + plan.rates.len() * (3 * plan.rounds as usize + 2);
-    let progress = Progress::counted("measuring", steps, &done);
-    let neighbours = Neighbours::watch();
-    let refused = |error| Failure::broke_off(format_args!("keeping to processor {}", plan.cpu), &error);
-    let kept = plan.processor.keep().map_err(refused)?;
-    let bench = Bench {
-        work: Work::calibrated(PIECE).0,
-        application: Application::new(plan.timers, plan.seed),
-        counters: Counters::find(Path::new("/"), plan.cpu),
-        done,
-        interrupt,
-    };
-    let measured = bench.measure(plan).map_err(|error| Failure::broke_off("waking", &error));
-    drop((kept, progress));
-    let report = measured?;
-    let machine = machine.during(neighbours.so_far());
-    plan.output.finish(&plan.run_of(&machine, &bench.missing(), &report))
+
+    fn config(&self) -> Rates {
+        self.clone()
+    }
+
+    fn seed(&self) -> Option<u64> {
+        Some(self.seed)
+    }
+
+    fn example(&self) -> RatesReport {
+        RatesReport::example(self)
+    }
+
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<RatesReport>, Failure> {
+        let class = Class::current();
+        if !class.may_spin() {
+            return Err(Failure::not_possible(format_args!("{class}, so it must not spin")));
+        }
+        let interrupt = run.interrupt()?;
+        let done = Arc::new(AtomicUsize::new(0));
+        let steps = 1 + self.rates.len() * (3 * self.rounds as usize + 2);
+        let _progress = Progress::counted("measuring", steps, &done);
+        let refused = |error| Failure::broke_off(format_args!("keeping to processor {}", self.cpu), &error);
+        let _kept = self.processor.keep().map_err(refused)?;
+        let bench = Bench {
+            work: Work::calibrated(PIECE).0,
+            application: Application::new(self.timers, self.seed),
+            counters: Counters::find(Path::new("/"), self.cpu),
+            done,
+            interrupt,
+        };
+        let report = bench.measure(self).map_err(|error| Failure::broke_off("waking", &error))?;
+        let (measured, all) = (report.rates.len(), self.rates.len());
+        let ended = (measured < all).then(|| format!("ended by a signal after {measured} of {all} rates"));
+        Ok(Outcome { fallbacks: bench.missing(), inconclusive: ended, ..Outcome::of(report) })
+    }
 }
 
 /// Who takes turns on the processor.
-struct Bench {
+struct Bench<'a> {
     work: Work,
     application: Application,
     counters: Counters,
     done: Arc<AtomicUsize>,
-    interrupt: Interrupt,
+    interrupt: &'a Interrupt,
 }
 
 /// What is beside the waker.
@@ -163,8 +116,8 @@ enum Beside {
     Nothing,
 }
 
-impl Bench {
-    fn measure(&self, plan: &RatesPlan) -> io::Result<RatesReport> {
+impl Bench<'_> {
+    fn measure(&self, plan: &Rates) -> io::Result<RatesReport> {
         let mut report = RatesReport { energy: self.counters.energy().ok(), ..RatesReport::default() };
         let longest = plan.rates.iter().map(|&hz| plan.stretch(hz)).max().unwrap_or(IDLE);
         report.idle = self.idle(Wakes::Never, longest, &mut Recorder::new())?;
@@ -176,7 +129,7 @@ impl Bench {
     }
 
     /// Both ways at this rate; `None` if a signal came first.
-    fn rate(&self, hz: NonZeroU32, plan: &RatesPlan) -> io::Result<Option<RateCost>> {
+    fn rate(&self, hz: NonZeroU32, plan: &Rates) -> io::Result<Option<RateCost>> {
         let ways = [Wakes::Never, Wakes::Tick(hz), Wakes::Deadline(hz)];
         let mut rounds = ways.map(|_| Rounds::default());
         for round in 0..plan.rounds {
@@ -259,7 +212,7 @@ impl Bench {
     /// A signal ends it, too.
     fn sleep_until(&self, end: Timestamp) -> u64 {
         let left = Timespec::try_from(end.saturating_duration_since(Monotonic.now()));
-        let _ = poll(&mut [PollFd::new(&self.interrupt, PollFlags::IN)], left.ok().as_ref());
+        let _ = poll(&mut [PollFd::new(self.interrupt, PollFlags::IN)], left.ok().as_ref());
         0
     }
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers_core::Random;
 use softtimers_sim::noise::{self, undelayed, wanted};
-pub use softtimers_measure::distribution::Quantile;
-use softtimers_measure::distribution::{Distribution, Recorder};
+use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
 use softtimers_measure::units::show_duration;
 
-use super::measured::{Caused, Interrupts, Phases};
-use super::{Cause, NoisePlan};
-use crate::output::{Report, Table};
+use super::args::Noise;
+use super::measured::{Cause, Caused, Interrupts, Phases};
+use crate::run::output::Report;
+use crate::run::table::Table;
 
 /// The keys of `noise`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -20,14 +20,14 @@ pub struct NoiseReport {
     pub calibrated_ns: u64,
     /// Under the ordinary class.
     #[serde(flatten)]
-    pub ordinary: Found,
+    pub ordinary: ClassReport,
     /// Under `SCHED_FIFO`.
-    pub fifo: Option<Found>,
+    pub fifo: Option<ClassReport>,
 }
 
 /// Phases under one class.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Found {
+pub struct ClassReport {
     /// How many, less than asked for if a signal ended the run.
     pub phases: u64,
     /// How long they took.
@@ -75,16 +75,16 @@ pub struct Slowdown {
 }
 
 impl NoiseReport {
-    pub(super) fn blank(plan: &NoisePlan) -> Self {
-        let blank = Found { slowdown: vec![Slowdown::default(); plan.nodes.len()], ..Found::default() };
+    pub(super) fn example(plan: &Noise) -> Self {
+        let blank = ClassReport { slowdown: vec![Slowdown::default(); plan.nodes.len()], ..ClassReport::default() };
         NoiseReport { calibrated_ns: 0, ordinary: blank.clone(), fifo: plan.fifo.then_some(blank) }
     }
 }
 
-impl Found {
-    pub(super) fn of(measured: &Phases, plan: &NoisePlan) -> Self {
+impl ClassReport {
+    pub(super) fn of(measured: &Phases, plan: &Noise) -> Self {
         let Some(phases) = noise::Phases::new(measured.nanos().map(|nanos| (nanos, 1))) else {
-            return Found::default();
+            return ClassReport::default();
         };
         let mut recorder = Recorder::new();
         measured.nanos().for_each(|nanos| recorder.record(nanos));
@@ -99,7 +99,7 @@ impl Found {
         let unexplained = causes.iter().filter(|caused| caused.cause == Cause::Unexplained);
         let unexplained: u64 = unexplained.map(|caused| caused.phases).sum();
         let job = |nodes: u32| slowdown(&phases, nodes, threshold, plan.seed);
-        Found {
+        ClassReport {
             phases: recorder.len(),
             phase_ns: recorder.distribution(),
             threshold_ns: threshold,

@@ -9,11 +9,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde::Serialize;
 use softtimers_measure::failure::Failure;
-
-use super::wait;
 
 /// A command that is running. Dropped without [`end`](Beside::end), it goes on.
 #[derive(Debug)]
@@ -100,6 +100,16 @@ impl Beside {
             self.child.wait().map_err(|error| Failure::broke_off("waiting for the command", &error))?;
         let name = self.words[0].to_string_lossy().into_owned();
         Ok(Ended { name, exit_code: status.code(), signal: status.signal(), asked })
+    }
+}
+
+/// Sleeps until one of `sources` is readable, or for `most`.
+pub(super) fn wait(sources: &[BorrowedFd<'_>], most: Duration) -> io::Result<()> {
+    let mut sources: Vec<PollFd<'_>> =
+        sources.iter().map(|source| PollFd::new(source, PollFlags::IN)).collect();
+    match poll(&mut sources, Timespec::try_from(most).ok().as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

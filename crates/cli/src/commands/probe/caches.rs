@@ -2,7 +2,7 @@
 
 use softtimers::misses::{Cache, MissCounter};
 
-use super::report::MissReport;
+use super::show::MissReport;
 
 /// The counters of the measured processors, in their order.
 #[derive(Debug)]

@@ -1,98 +1,76 @@
-//! `probe`: how often this kernel passes trigger states, by BPF programs at its tracepoints.
-//!
-//! The kernel counts; this process only looks, four times a second, and waits for what ends the run. So what it
-//! reports of an interval of the stream is as exact as the whole.
-//!
-//! ```text
-//!   calls without ─▶ attach ─▶ calls with ─▶ count anew ─▶ CMD, or the time, or a signal ─▶ report
-//!            └── what a trigger state costs more ──┘
-//! ```
+//! The probe, while it counts.
 
-mod beside;
-mod caches;
-mod cost;
-pub mod report;
-pub mod second;
-mod view;
-
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use serde::Serialize;
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_bpf::{Error, Intervals, Probe, Source};
-
-use crate::output::Run;
-use crate::plan::ProbePlan;
-use crate::stream::Stream;
-use beside::{Beside, Ended};
-use caches::Caches;
-use report::{ProbeReport, TracepointReport};
-use second::Second;
-use view::View;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
-use softtimers_measure::machine::{Interference, Machine, Neighbours};
 use softtimers_measure::processor::Processor;
+use softtimers_measure::stats::Counter;
 
-/// Measures until the command, the time or a signal ends it, then prints and checks the report.
-///
-/// # Errors
-/// Not-possible where the kernel or the privileges do not allow it; a usage failure if the command cannot be started
-/// or an assertion names no key; a check failure if one does not hold, or the command fails.
-pub fn run(plan: &ProbePlan) -> Result<(), Failure> {
-    let machine = Machine::read();
-    let config = ProbeConfig::of(plan);
-    let example = ProbeReport::example(plan);
-    let kind = Run {
-        machine: &machine,
-        seed: None,
-        config: &config,
-        fallbacks: &[],
-        inconclusive: None,
-        report: &example,
-    };
-    plan.output.check_keys(&kind)?;
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let (mut probe, per_trigger) = attach(plan)?;
-    let neighbours = Neighbours::watch();
-    let caches = Caches::of((0..probe.processors()).filter(|&cpu| plan.measures(cpu)));
-    probe.restart().map_err(failure)?;
-    let begun = Monotonic.now();
-    let beside = if plan.command.is_empty() { None } else { Some(Beside::start(&plan.command)?) };
-    let (intervals, ended) = watch(plan, &probe, begun, beside, &interrupt)?;
-    let elapsed = Monotonic.now().saturating_duration_since(begun);
-    let missed = caches.counted();
+use super::args::KernelProbe;
+use super::beside::{Beside, Ended, wait};
+use super::caches::Caches;
+use super::cost;
+use super::show::{ProbeConfig, ProbeReport, TracepointReport};
+use super::stats::ProbeStats;
+use super::view::View;
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
 
-    let mut report =
-        ProbeReport { command: ended, ..ProbeReport::of(&intervals, elapsed, per_trigger, plan) };
-    for ((cpu, processor), missed) in report.cpus.iter_mut().zip(measured(plan, &intervals)).zip(missed) {
-        cpu.misses = missed;
-        let samples = probe.samples(processor.cpu).map_err(failure)?;
-        cpu.add_samples(&samples);
+impl Command for KernelProbe {
+    type Config = ProbeConfig;
+    type Report = ProbeReport;
+    // What other programs do is what is measured.
+    const DISTURBED_BY: Disturbance = Disturbance::Host;
+
+    fn output(&self) -> &Output {
+        &self.output
     }
-    report.tracepoints = probe.tracepoints().map(TracepointReport::from).collect();
-    let interference = neighbours.so_far();
-    let printed = plan.output.finish(&Run {
-        machine: &machine.during(interference),
-        seed: None,
-        config: &config,
-        fallbacks: &report.fallbacks(),
-        // What other programs do is what is measured: only the host's share disturbs.
-        inconclusive: Interference { others_share: None, ..interference }.inconclusive(),
-        report: &report,
-    });
-    let failed = report.command.as_ref().and_then(Ended::failure);
-    printed.and(failed.map_or(Ok(()), Err))
+
+    fn config(&self) -> ProbeConfig {
+        ProbeConfig::of(self)
+    }
+
+    fn example(&self) -> ProbeReport {
+        ProbeReport::example(self)
+    }
+
+    /// Measures until the command, the time or a signal ends it.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<ProbeReport>, Failure> {
+        let interrupt = run.interrupt()?;
+        let (mut probe, per_trigger) = attach(self)?;
+        run.watch();
+        let caches = Caches::of((0..probe.processors()).filter(|&cpu| self.measures(cpu)));
+        probe.restart().map_err(failure)?;
+        let begun = Monotonic.now();
+        let beside = if self.command.is_empty() { None } else { Some(Beside::start(&self.command)?) };
+        let mut counter = run.counter(ProbeStats::new(self.probe.processors.as_deref()))?;
+        let command = watch(self, &probe, begun, beside, interrupt, &mut counter)?;
+        let elapsed = Monotonic.now().saturating_duration_since(begun);
+        let missed = caches.counted();
+
+        let mut report =
+            ProbeReport { command, ..ProbeReport::of(&counter.total(), elapsed, per_trigger, self) };
+        for (cpu, missed) in report.cpus.iter_mut().zip(missed) {
+            cpu.misses = missed;
+            let samples = probe.samples(cpu.cpu).map_err(failure)?;
+            cpu.add_samples(&samples);
+        }
+        report.tracepoints = probe.tracepoints().map(TracepointReport::from).collect();
+        Ok(Outcome {
+            fallbacks: report.fallbacks(),
+            broke_off: report.command.as_ref().and_then(Ended::failure),
+            ..Outcome::of(report)
+        })
+    }
 }
 
 /// Starts the probe, and finds out what it costs where system calls are trigger states: by calls on a processor that is
 /// measured, without and with it. In nanoseconds, between what is sure of it.
-fn attach(plan: &ProbePlan) -> Result<(Probe, Option<[f64; 3]>), Failure> {
+fn attach(plan: &KernelProbe) -> Result<(Probe, Option<[f64; 3]>), Failure> {
     // Where it may not run on any of them, the cost stays unknown.
     let first = plan.probe.processors.as_ref().and_then(|cpus| cpus.first().copied());
     let kept = first.map(|cpu| {
@@ -109,18 +87,15 @@ fn attach(plan: &ProbePlan) -> Result<(Probe, Option<[f64; 3]>), Failure> {
     Ok((probe, more.filter(|_| known)))
 }
 
-/// Looks at the counters until the run is over; returns what they say then, and how the command ended.
+/// Looks at the counters until the run is over; returns how the command ended.
 fn watch(
-    plan: &ProbePlan,
+    plan: &KernelProbe,
     probe: &Probe,
     begun: Timestamp,
     mut beside: Option<Beside>,
     interrupt: &Interrupt,
-) -> Result<(Intervals, Option<Ended>), Failure> {
-    let ender = interrupt.ender().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let stream = plan.output.stream.then(|| {
-        Stream::start("softtimers.probe.stream/1", None, Second::new(plan.probe.processors.as_deref()), ender)
-    });
+    counter: &mut Counter<ProbeStats>,
+) -> Result<Option<Ended>, Failure> {
     let mut view = View::new(!plan.output.json && !plan.output.stream);
     let end = plan.duration.map(|duration| begun + duration);
     let mut before = Intervals::default();
@@ -133,37 +108,16 @@ fn watch(
             None => false,
         };
         let intervals = probe.intervals().map_err(failure)?;
-        if let Some(stream) = &stream {
-            stream.counter().count(|second| second.count(&intervals.since(&before)));
-        }
+        counter.count(|stats| stats.count(&intervals.since(&before)));
         view.look(now, &intervals, plan);
         if over {
             drop(view);
-            let ended = beside.map(Beside::end).transpose()?;
-            stream.map_or(Ok(()), Stream::finish)?;
-            return Ok((intervals, ended));
+            return beside.map(Beside::end).transpose();
         }
         before = intervals;
         let child = beside.as_ref().and_then(Beside::descriptor);
         let sources: Vec<BorrowedFd<'_>> = [Some(interrupt.as_fd()), child].into_iter().flatten().collect();
         wait(&sources, left).map_err(|error| Failure::broke_off("waiting", &error))?;
-    }
-}
-
-fn measured<'a>(
-    plan: &'a ProbePlan,
-    intervals: &'a Intervals,
-) -> impl Iterator<Item = &'a softtimers_bpf::ProcessorIntervals> {
-    intervals.processors.iter().filter(|processor| plan.measures(processor.cpu))
-}
-
-/// Sleeps until one of `sources` is readable, or for `most`.
-fn wait(sources: &[BorrowedFd<'_>], most: Duration) -> io::Result<()> {
-    let mut sources: Vec<PollFd<'_>> =
-        sources.iter().map(|source| PollFd::new(source, PollFlags::IN)).collect();
-    match poll(&mut sources, Timespec::try_from(most).ok().as_ref()) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
     }
 }
 
@@ -177,33 +131,6 @@ fn failure(error: Error) -> Failure {
             Failure::not_possible(format_args!("the kernel's trigger states: {error}"))
         }
         Error::Map(_) | Error::System(_) => Failure::check(error),
-    }
-}
-
-/// The `config` object of `probe`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ProbeConfig {
-    /// The longest run; `null` for no bound.
-    pub duration_s: Option<f64>,
-    /// The processors; `null` for all.
-    pub cpus: Option<Vec<u32>>,
-    /// What counts as a trigger state.
-    pub sources: Vec<&'static str>,
-    /// How many intervals are kept one by one at most.
-    pub samples: u32,
-    /// What was run meanwhile; empty for nothing.
-    pub command: Vec<String>,
-}
-
-impl ProbeConfig {
-    fn of(plan: &ProbePlan) -> Self {
-        ProbeConfig {
-            duration_s: plan.duration.map(|duration| duration.as_secs_f64()),
-            cpus: plan.probe.processors.clone(),
-            sources: plan.probe.sources.iter().map(|source| source.name()).collect(),
-            samples: plan.probe.samples,
-            command: plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        }
     }
 }
 

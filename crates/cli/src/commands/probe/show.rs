@@ -3,14 +3,42 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_bpf::{Counted, Intervals, ProcessorIntervals, Sample, Source, Windows};
+use softtimers_bpf::{Counted, ProcessorIntervals, Sample, Source, Windows};
 use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
 use softtimers_measure::units::show_duration;
 
+use super::args::KernelProbe;
 use super::beside::Ended;
-use super::measured;
-use crate::output::{Report, Table};
-use crate::plan::ProbePlan;
+use super::stats::ProbeStats;
+use crate::run::output::Report;
+use crate::run::table::Table;
+
+/// The `config` object of `probe`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ProbeConfig {
+    /// The longest run; `null` for no bound.
+    pub duration_s: Option<f64>,
+    /// The processors; `null` for all.
+    pub cpus: Option<Vec<u32>>,
+    /// What counts as a trigger state.
+    pub sources: Vec<&'static str>,
+    /// How many intervals are kept one by one at most.
+    pub samples: u32,
+    /// What was run meanwhile; empty for nothing.
+    pub command: Vec<String>,
+}
+
+impl ProbeConfig {
+    pub(super) fn of(plan: &KernelProbe) -> Self {
+        ProbeConfig {
+            duration_s: plan.duration.map(|duration| duration.as_secs_f64()),
+            cpus: plan.probe.processors.clone(),
+            sources: plan.probe.sources.iter().map(|source| source.name()).collect(),
+            samples: plan.probe.samples,
+            command: plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        }
+    }
+}
 
 /// The keys of `probe`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -119,13 +147,13 @@ pub struct SourceReport {
 impl ProbeReport {
     /// Of what was counted in so long; nothing yet of intervals one by one.
     pub(super) fn of(
-        intervals: &Intervals,
+        stats: &ProbeStats,
         elapsed: Duration,
         per_trigger: Option<[f64; 3]>,
-        plan: &ProbePlan,
+        plan: &KernelProbe,
     ) -> Self {
         let cpus: Vec<_> =
-            measured(plan, intervals).map(|processor| CpuReport::of(processor, elapsed, plan)).collect();
+            stats.processors().map(|processor| CpuReport::of(processor, elapsed, plan)).collect();
         let passed: u64 = cpus.iter().map(|cpu| cpu.interval_ns.count + cpu.idle.interval_ns.count).sum();
         let time = elapsed.as_nanos() as f64 * cpus.len() as f64;
         let [low, median, high] = per_trigger.map_or([None; 3], |interval| interval.map(Some));
@@ -145,7 +173,7 @@ impl ProbeReport {
     }
 
     /// One with all its keys.
-    pub(super) fn example(plan: &ProbePlan) -> Self {
+    pub(super) fn example(plan: &KernelProbe) -> Self {
         let processors = softtimers_bpf::processors().unwrap_or(1);
         let cpus = (0..processors).filter(|&cpu| plan.measures(cpu)).map(|cpu| CpuReport {
             cpu,
@@ -178,7 +206,7 @@ impl From<(&'static str, Result<(), &str>)> for TracepointReport {
 }
 
 impl CpuReport {
-    fn of(processor: &ProcessorIntervals, elapsed: Duration, plan: &ProbePlan) -> Self {
+    fn of(processor: &ProcessorIntervals, elapsed: Duration, plan: &KernelProbe) -> Self {
         let busy = processor.busy();
         let sources = plan.probe.sources.iter();
         CpuReport {

@@ -1,17 +1,18 @@
-//! What `probe --json-stream` says of an interval, and the live view of it.
+//! What `probe` counts, and what `--json-stream` and the live view say of it.
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_bpf::{Intervals, ProcessorIntervals, Source};
 use softtimers_measure::distribution::Distribution;
+use softtimers_measure::stats::Stats;
 
-use super::report::{distribution, share};
-use crate::stream::Account;
+use super::show::{distribution, share};
 
-/// The account of an interval, or of the whole run.
+/// The intervals between trigger states in a second, or in the whole run.
 #[derive(Clone, Debug, Default)]
-pub struct Second {
+pub struct ProbeStats {
     counted: Intervals,
     /// `None`: all are measured.
     cpus: Option<Vec<u32>>,
@@ -52,10 +53,10 @@ pub struct SourceShare {
     pub share: Option<f64>,
 }
 
-impl Second {
+impl ProbeStats {
     /// Empty, for these processors.
     pub fn new(cpus: Option<&[u32]>) -> Self {
-        Second { counted: Intervals::default(), cpus: cpus.map(<[u32]>::to_vec) }
+        ProbeStats { counted: Intervals::default(), cpus: cpus.map(<[u32]>::to_vec) }
     }
 
     /// Adds what was counted since it was counted last.
@@ -74,7 +75,20 @@ impl Second {
     }
 }
 
-impl Account for Second {
+impl ProbeStats {
+    /// The CPUs that are measured.
+    pub(super) fn processors(&self) -> impl Iterator<Item = &ProcessorIntervals> {
+        self.counted.processors.iter()
+    }
+}
+
+impl AddAssign<&ProbeStats> for ProbeStats {
+    fn add_assign(&mut self, next: &ProbeStats) {
+        self.count(&next.counted);
+    }
+}
+
+impl Stats for ProbeStats {
     type Figures = SecondReport;
 
     fn is_empty(&self) -> bool {
@@ -85,13 +99,8 @@ impl Account for Second {
         self.counted.processors.clear();
     }
 
-    fn add(&mut self, next: &Self) {
-        self.count(&next.counted);
-    }
-
     fn figures(&self, time: Duration) -> SecondReport {
-        let cpus: Vec<_> =
-            self.counted.processors.iter().map(|processor| CpuSecond::of(processor, time)).collect();
+        let cpus: Vec<_> = self.processors().map(|processor| CpuSecond::of(processor, time)).collect();
         SecondReport { intervals: cpus.iter().map(|cpu| cpu.interval_ns.count).sum(), cpus }
     }
 }

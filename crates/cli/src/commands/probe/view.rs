@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use softtimers::Timestamp;
 use softtimers_bpf::Intervals;
+use softtimers_measure::stats::Stats;
 use softtimers_measure::units::show_duration;
 
-use super::second::{CpuSecond, Second};
-use crate::plan::ProbePlan;
-use crate::stream::Account;
+use super::args::KernelProbe;
+use super::stats::{CpuSecond, ProbeStats};
 
 /// The view, until it is dropped.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl View {
     }
 
     /// Shows what was counted since it last did, if that is a second ago.
-    pub(super) fn look(&mut self, now: Timestamp, counted: &Intervals, plan: &ProbePlan) {
+    pub(super) fn look(&mut self, now: Timestamp, counted: &Intervals, plan: &KernelProbe) {
         let Some(at) = self.at.filter(|_| self.shown) else {
             (self.at, self.before) = (Some(now), counted.clone());
             return;
@@ -37,9 +37,9 @@ impl View {
         if passed < SECOND {
             return;
         }
-        let mut second = Second::new(plan.probe.processors.as_deref());
-        second.count(&counted.since(&self.before));
-        let cpus = second.figures(passed).cpus;
+        let mut stats = ProbeStats::new(plan.probe.processors.as_deref());
+        stats.count(&counted.since(&self.before));
+        let cpus = stats.figures(passed).cpus;
         let mut text = self.erased();
         cpus.iter().for_each(|cpu| text += &line(cpu, passed));
         self.lines = cpus.len();

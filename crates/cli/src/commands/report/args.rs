@@ -1,12 +1,15 @@
-//! What `report` is asked for.
+//! What `report` is asked for, and will do.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use serde::Serialize;
 
-use super::OutputArgs;
-use crate::report::catalogue::SECTIONS;
+use crate::args::OutputArgs;
+use crate::file::OutputFile;
+use crate::report::catalogue::{SECTIONS, Section};
+use crate::run::output::Output;
 
 /// `softtimers report`.
 ///
@@ -44,6 +47,45 @@ pub struct ReportArgs {
     /// How to print.
     #[command(flatten)]
     pub output: OutputArgs,
+}
+
+/// What `report` will do.
+#[derive(Debug)]
+pub struct WrittenReport {
+    pub(super) config: ReportConfig,
+    pub(super) out: PathBuf,
+    pub(super) force: bool,
+    pub(super) output: Output,
+    /// HTML, Markdown and JSON, once they are open.
+    pub(super) files: Option<[OutputFile; 3]>,
+}
+
+/// The `config` object of `report`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ReportConfig {
+    /// The sections by name, in the order of the report.
+    pub sections: Vec<&'static str>,
+    /// Whether runs are short.
+    pub quick: bool,
+    /// Where the runs come from; `null` if they are made now.
+    pub from: Option<PathBuf>,
+    /// Where they are kept; `null` if they are not.
+    pub run: Option<PathBuf>,
+}
+
+impl From<&ReportArgs> for WrittenReport {
+    fn from(args: &ReportArgs) -> Self {
+        let wanted =
+            |section: &&Section| args.only.is_empty() || args.only.iter().any(|name| name == section.name);
+        let config = ReportConfig {
+            sections: SECTIONS.iter().filter(wanted).map(|section| section.name).collect(),
+            quick: args.quick,
+            from: args.from.clone(),
+            run: args.run.clone(),
+        };
+        let (out, force, output) = (args.out.clone(), args.force, Output::from(&args.output));
+        WrittenReport { config, out, force, output, files: None }
+    }
 }
 
 fn only_help() -> String {

@@ -11,8 +11,7 @@ use softtimers_wan::udp::{self, RelayConfig};
 use softtimers_wan::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
 use softtimers_measure::failure::Failure;
 
-use super::WanConfig;
-use super::report::{ClientsReport, InterfacesReport};
+use super::show::{ClientsReport, InterfacesReport, WanConfig};
 use crate::address::bind_failure;
 
 /// What the path lies between.

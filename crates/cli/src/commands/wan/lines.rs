@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use serde_json::Value;
 use softtimers_measure::failure::Failure;
 
-use crate::output::print_line;
+use crate::run::output::print_line;
 
 /// The schema of a line; the last one is the object of `--json`.
 const SCHEMA: &str = "softtimers.wan.stream/1";

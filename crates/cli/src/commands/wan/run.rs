@@ -1,151 +1,107 @@
-//! `softtimers wan`: a network path between two addresses, without root; with privileges, between two interfaces.
-//!
-//! The path is that of [`softtimers_wan`]; here are the flags, the control socket and the summary.
-//!
-//! ```text
-//!   clients ──▶ --listen ─▶ [ queue ▐ rate ▌ loss, delay ] ─▶ --to
-//!                       ◀─ [ delay, loss ▌ rate ▐ queue ] ◀─
-//!                 --control: set up delay 50ms │ SIGTERM: the summary
-//! ```
-
-pub mod carrier;
-pub mod control;
-mod lines;
-pub mod report;
-pub mod self_test;
-pub mod setting;
+//! The path, while it carries.
 
 use std::io;
 use std::time::Duration;
 
-use serde::Serialize;
 use softtimers::Timestamp;
 use softtimers::late::cpu_time;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
 use softtimers_wan::live::Ended;
 use softtimers_wan::{PathConfig, Wan, Way};
 
-use crate::output::{Run, say};
-use crate::plan::WanPlan;
-use crate::progress::Progress;
-use carrier::{Carrier, Ends};
-use control::{Control, MOST_CONNECTIONS, Request};
-use lines::Lines;
-use report::{DirectionReport, WanReport};
-use softtimers_measure::failure::Failure;
-use softtimers_measure::interrupt::Interrupt;
-use softtimers_measure::machine::{Machine, Neighbours};
+use super::args::WanPlan;
+use super::carrier::Carrier;
+use super::control::{Control, MOST_CONNECTIONS, Request};
+use super::lines::Lines;
+use super::show::{DirectionReport, WanConfig, WanReport};
+use crate::run::output::{Output, say};
+use crate::run::{Command, Disturbance, Outcome, Run};
 
-/// Carries packets until the plan's end or a signal, then prints and checks the report.
-///
-/// # Errors
-/// A usage failure if an address or the control socket cannot be used, or an assertion names no key; a check
-/// failure if an assertion does not hold or the system fails meanwhile.
-pub fn run(plan: &WanPlan) -> Result<(), Failure> {
-    let machine = Machine::read();
-    let path = Wan::builder().up(plan.up.clone()).down(plan.down.clone()).seed(plan.seed);
-    let mut session = Session::new(plan, Carrier::start(&plan.ends, path)?)?;
-    let config = WanConfig {
-        duration_s: plan.duration.map(|duration| duration.as_secs_f64()),
-        ..session.carrier.config(&plan.ends)
-    };
-    let neighbours = Neighbours::watch();
-    let lines = plan.output.stream.then(Lines::start);
-    let seed = Some(plan.seed);
-    let example = session.report();
-    let kind = Run {
-        machine: &machine,
-        seed: None,
-        config: &config,
-        fallbacks: &[],
-        inconclusive: None,
-        report: &example,
-    };
-    plan.output.check_keys(&kind)?;
-    match config.kind {
-        "interfaces" => say(format_args!("relaying between {} and {}", config.listen, config.to)),
-        "tcp" => say(format_args!(
-            "listening on {}, relaying to {}: streams, so delay and rate only",
-            config.listen, config.to
-        )),
-        _ => say(format_args!("listening on {}, relaying to {}", config.listen, config.to)),
-    }
-    let progress = Progress::start("relaying", plan.duration);
-    session.run(plan, |report| {
-        let Some(lines) = &lines else { return Ok(true) };
-        let run =
-            Run { machine: &machine, seed, config: &config, fallbacks: &[], inconclusive: None, report };
-        run.to_json().map(|report| lines.hand_over(report))
-    })?;
-    drop(progress);
-    lines.map_or(Ok(()), Lines::finish)?;
-    let interference = neighbours.so_far();
-    plan.output.finish(&Run {
-        machine: &machine.clone().during(interference),
-        seed,
-        config: &config,
-        fallbacks: &[],
-        inconclusive: interference.inconclusive(),
-        report: &session.report(),
-    })
-}
-
-/// The `config` object of `wan`; what is set of the path stands with what was measured.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct WanConfig {
-    /// `udp`, `tcp` or `interfaces`.
-    pub kind: &'static str,
-    /// The address that was bound, with the port in use; the first interface.
-    pub listen: String,
-    /// Where packets go; the second interface.
-    pub to: String,
-    /// The most clients at once.
-    pub clients: u32,
-    /// When a silent client is forgotten; `null` where there are none.
-    pub client_timeout_s: Option<f64>,
-    /// Networks whose clients are answered with all, beside loopback; of datagrams.
-    pub trust: Vec<String>,
-    /// Answers a second to all others of a prefix; `null` unless it is of datagrams.
-    pub answers_per_prefix_pps: Option<f64>,
-    /// The longest run; `null` for no bound.
-    pub duration_s: Option<f64>,
-}
-
-/// What carries, and who may interrupt it.
-struct Session {
-    ends: Ends,
+/// What carries, and who may change the path meanwhile.
+pub(crate) struct Emulator {
+    plan: WanPlan,
     carrier: Carrier,
-    interrupt: Interrupt,
     control: Option<Control>,
     /// When who wants to connect is listened to again, after that has failed.
     deaf_until: Option<Timestamp>,
     start: Timestamp,
 }
 
-impl Session {
-    fn new(plan: &WanPlan, mut carrier: Carrier) -> Result<Self, Failure> {
+impl Command for Emulator {
+    type Config = WanConfig;
+    type Report = WanReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.plan.output
+    }
+
+    fn config(&self) -> WanConfig {
+        let duration_s = self.plan.duration.map(|duration| duration.as_secs_f64());
+        WanConfig { duration_s, ..self.carrier.config(&self.plan.ends) }
+    }
+
+    fn seed(&self) -> Option<u64> {
+        Some(self.plan.seed)
+    }
+
+    fn example(&self) -> WanReport {
+        self.report()
+    }
+
+    /// Carries packets until the plan's end or a signal.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<WanReport>, Failure> {
         let broke_off = |error: io::Error| Failure::broke_off("watching for changes", &error);
-        let interrupt = Interrupt::listen().map_err(broke_off)?;
-        carrier.watch(&interrupt, SIGNAL).map_err(broke_off)?;
-        let control = plan.control.as_deref().map(|path| {
-            Control::bind(path)
-                .map_err(|error| Failure::usage(format_args!("--control {}: {error}", path.display())))
-        });
-        let control = control.transpose()?;
-        if let Some(control) = &control {
-            carrier.watch(control, CONTROL).map_err(broke_off)?;
+        let interrupt = run.interrupt()?;
+        self.carrier.watch(interrupt, SIGNAL).map_err(broke_off)?;
+        if let Some(path) = self.plan.control.as_deref() {
+            let refused = |error| Failure::usage(format_args!("--control {}: {error}", path.display()));
+            let control = Control::bind(path).map_err(refused)?;
+            self.carrier.watch(&control, CONTROL).map_err(broke_off)?;
+            self.control = Some(control);
         }
+        let lines = run.streams().then(Lines::start);
+        let config = self.config();
+        match config.kind {
+            "interfaces" => say(format_args!("relaying between {} and {}", config.listen, config.to)),
+            "tcp" => say(format_args!(
+                "listening on {}, relaying to {}: streams, so delay and rate only",
+                config.listen, config.to
+            )),
+            _ => say(format_args!("listening on {}, relaying to {}", config.listen, config.to)),
+        }
+        let progress = run.progress("relaying", self.plan.duration);
+        self.carry(interrupt, |report| {
+            let Some(lines) = &lines else { return Ok(true) };
+            run.so_far(&config, report).to_json().map(|report| lines.hand_over(report))
+        })?;
+        drop(progress);
+        lines.map_or(Ok(()), Lines::finish)?;
+        Ok(Outcome::of(self.report()))
+    }
+}
+
+impl Emulator {
+    /// Takes the ends of the path.
+    ///
+    /// # Errors
+    /// A usage failure if one cannot be used; not-possible without the privileges.
+    pub(crate) fn new(plan: WanPlan) -> Result<Self, Failure> {
+        let path = Wan::builder().up(plan.up.clone()).down(plan.down.clone()).seed(plan.seed);
+        let carrier = Carrier::start(&plan.ends, path)?;
         let start = carrier.now();
-        Ok(Session { ends: plan.ends.clone(), carrier, interrupt, control, deaf_until: None, start })
+        Ok(Emulator { plan, carrier, control: None, deaf_until: None, start })
     }
 
     /// Runs until the end, a signal, or until `each_second` says that nobody reads any more.
-    fn run(
+    fn carry(
         &mut self,
-        plan: &WanPlan,
+        interrupt: &Interrupt,
         each_second: impl Fn(&WanReport) -> Result<bool, Failure>,
     ) -> Result<(), Failure> {
-        let end = plan.duration.map(|duration| self.start + duration);
-        let mut next_line = plan.output.stream.then(|| self.start + SECOND);
+        let end = self.plan.duration.map(|duration| self.start + duration);
+        let mut next_line = self.plan.output.stream.then(|| self.start + SECOND);
         loop {
             let until = [end, next_line, self.deaf_until].into_iter().flatten().min();
             let ended = self.carrier.run(until)?;
@@ -156,7 +112,7 @@ impl Session {
                 Ended::Watched(CONTROL) => self.accept(now),
                 Ended::Watched(number) => self.serve((number - FIRST_CONNECTION) as usize),
             }
-            if self.interrupt.arrived() || end.is_some_and(|end| now >= end) {
+            if interrupt.arrived() || end.is_some_and(|end| now >= end) {
                 return Ok(());
             }
             if self.deaf_until.is_some_and(|until| now >= until) {
@@ -210,7 +166,7 @@ impl Session {
                     })
                     .collect();
                 // Both or none.
-                if let Some(error) = paths.iter().find_map(|(_, path)| self.ends.check(path).err()) {
+                if let Some(error) = paths.iter().find_map(|(_, path)| self.plan.ends.check(path).err()) {
                     return format!("error: {error}");
                 }
                 match paths.into_iter().try_for_each(|(way, path)| self.carrier.set(way, path)) {

@@ -16,10 +16,11 @@ use softtimers_measure::child::Process;
 use softtimers_measure::distribution::Distribution;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
-use softtimers_measure::machine::{Machine, Neighbours};
 use softtimers_measure::units::show_duration;
 
-use crate::output::{Output, Report, Run, Table, say};
+use crate::run::output::{Output, Report, say};
+use crate::run::table::Table;
+use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// What the self-test found.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -60,58 +61,55 @@ pub struct SelfTestConfig {
     pub delay_ns: u64,
 }
 
-/// Tries one rate after the other, and prints what was found.
-///
-/// # Errors
-/// A check failure if a process breaks off or an assertion does not hold.
-pub fn run(output: &Output) -> Result<(), Failure> {
-    let machine = Machine::read();
-    let config = SelfTestConfig { duration_s: LENGTH.as_secs_f64(), size_bytes: SIZE, delay_ns: 50_000_000 };
-    let kind =
-        SelfTestReport { rates: vec![RateReport::default(); RATES.len()], ..SelfTestReport::default() };
-    let run = Run {
-        machine: &machine,
-        seed: None,
-        config: &config,
-        fallbacks: &[],
-        inconclusive: None,
-        report: &kind,
-    };
-    output.check_keys(&run)?;
-    let neighbours = Neighbours::watch();
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let mut report = SelfTestReport::default();
-    let mut fallbacks = vec![];
-    for megabits in RATES {
-        say(format_args!("{megabits} Mbit/s for {}", show_duration(LENGTH)));
-        let rate = one_rate(megabits * 1_000_000, &interrupt);
-        if interrupt.arrived() {
-            fallbacks.push(format!(
-                "ended by a signal after {} of {} rates",
-                report.rates.len(),
-                RATES.len()
-            ));
-            break;
-        }
-        let Some(rate) = rate? else { break };
-        let (held, reached) = (rate.own_loss == 0, rate.sent_bps >= 0.99 * rate.target_bps as f64);
-        if held && reached {
-            report.limit_bps = Some(rate.target_bps);
-        }
-        report.rates.push(rate);
-        if !held || !reached {
-            break;
-        }
+/// The self-test, which has no settings.
+#[derive(Debug)]
+pub(crate) struct SelfTest {
+    /// How to print the report.
+    pub(crate) output: Output,
+}
+
+impl Command for SelfTest {
+    type Config = SelfTestConfig;
+    type Report = SelfTestReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.output
     }
-    let interference = neighbours.so_far();
-    output.finish(&Run {
-        machine: &machine.clone().during(interference),
-        fallbacks: &fallbacks,
-        inconclusive: interference.inconclusive(),
-        report: &report,
-        ..run
-    })
+
+    fn config(&self) -> SelfTestConfig {
+        SelfTestConfig { duration_s: LENGTH.as_secs_f64(), size_bytes: SIZE, delay_ns: 50_000_000 }
+    }
+
+    fn example(&self) -> SelfTestReport {
+        SelfTestReport { limit_bps: None, rates: vec![RateReport::default(); RATES.len()] }
+    }
+
+    /// Tries one rate after the other.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SelfTestReport>, Failure> {
+        let interrupt = run.interrupt()?;
+        let mut report = SelfTestReport::default();
+        let mut fallbacks = vec![];
+        for megabits in RATES {
+            say(format_args!("{megabits} Mbit/s for {}", show_duration(LENGTH)));
+            let rate = one_rate(megabits * 1_000_000, interrupt);
+            if interrupt.arrived() {
+                let (tried, all) = (report.rates.len(), RATES.len());
+                fallbacks.push(format!("ended by a signal after {tried} of {all} rates"));
+                break;
+            }
+            let Some(rate) = rate? else { break };
+            let (held, reached) = (rate.own_loss == 0, rate.sent_bps >= 0.99 * rate.target_bps as f64);
+            if held && reached {
+                report.limit_bps = Some(rate.target_bps);
+            }
+            report.rates.push(rate);
+            if !held || !reached {
+                break;
+            }
+        }
+        Ok(Outcome { fallbacks, ..Outcome::of(report) })
+    }
 }
 
 /// `None` if a signal came first.

@@ -10,8 +10,30 @@ use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability};
 use softtimers_measure::distribution::Distribution;
 use softtimers_measure::units::show_duration;
 
-use crate::output::{Report, Table};
+use crate::run::output::Report;
+use crate::run::table::Table;
 use crate::withheld::Withheld;
+
+/// The `config` object of `wan`; what is set of the path stands with what was measured.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct WanConfig {
+    /// `udp`, `tcp` or `interfaces`.
+    pub kind: &'static str,
+    /// The address that was bound, with the port in use; the first interface.
+    pub listen: String,
+    /// Where packets go; the second interface.
+    pub to: String,
+    /// The most clients at once.
+    pub clients: u32,
+    /// When a silent client is forgotten; `null` where there are none.
+    pub client_timeout_s: Option<f64>,
+    /// Networks whose clients are answered with all, beside loopback; of datagrams.
+    pub trust: Vec<String>,
+    /// Answers a second to all others of a prefix; `null` unless it is of datagrams.
+    pub answers_per_prefix_pps: Option<f64>,
+    /// The longest run; `null` for no bound.
+    pub duration_s: Option<f64>,
+}
 
 /// The findings of a path emulator.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]

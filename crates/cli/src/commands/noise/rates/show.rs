@@ -6,10 +6,11 @@ use serde::Serialize;
 use softtimers_measure::distribution::{Distribution, Recorder, quartiles};
 use softtimers_measure::units::show_duration;
 
-use super::RatesPlan;
+use super::super::args::Rates;
 use super::power::SleepState;
 use super::waker::Served;
-use crate::output::{Report, Table};
+use crate::run::output::Report;
+use crate::run::table::Table;
 
 /// The keys of the object of `noise --rates`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -118,7 +119,7 @@ impl Rounds {
 
 impl RatesReport {
     /// One with the keys that a run will have.
-    pub(super) fn blank(plan: &RatesPlan) -> Self {
+    pub(super) fn example(plan: &Rates) -> Self {
         let states = vec![SleepState::default(); super::power::MOST_STATES];
         let idle = Idle { states, ..Idle::default() };
         let cost = Cost { idle: idle.clone(), ..Cost::default() };

@@ -11,8 +11,8 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::machine::Machine;
 
-use super::saved::envelope;
-use super::source::{HERE, Source, Step};
+use crate::report::saved::envelope;
+use crate::report::source::{HERE, Source, Step};
 
 /// Runs the steps of a source; `None` if a signal ended them, for what it has found then is not what was asked for.
 ///
