@@ -32,13 +32,14 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-bpf", &[CORE]),
     ("softtimers-sim", &[CORE]),
     ("softtimers-measure", &[CORE, LINUX]),
+    ("softtimers-forward", &[CORE, LINUX, "softtimers-wan", "softtimers-measure"]),
     (
         "softtimers-cli",
-        &[CORE, LINUX, "softtimers-wan", "softtimers-bpf", "softtimers-sim", "softtimers-measure"],
+        &[CORE, LINUX, "softtimers-wan", "softtimers-bpf", "softtimers-sim", "softtimers-measure", "softtimers-forward"],
     ),
     (
         "softtimers-corpora",
-        &[CORE, "softtimers-wan", "softtimers-capi", "softtimers-measure", "softtimers-cli"],
+        &[CORE, "softtimers-wan", "softtimers-capi", "softtimers-measure", "softtimers-forward", "softtimers-cli"],
     ),
     (
         "softtimers-bench",
@@ -52,6 +53,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "softtimers-bpf",
             "softtimers-sim",
             "softtimers-measure",
+            "softtimers-forward",
             "softtimers-cli",
         ],
     ),

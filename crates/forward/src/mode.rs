@@ -5,7 +5,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use softtimers::poll::{AnyPolicy, DelayBoundConfig, PolicyError, PolicySettings, Quota, WhenIdle};
+use softtimers::Timestamp;
+use softtimers::poll::{
+    AnyPolicy, DelayBoundConfig, Look, Next, Policy, PolicyError, PolicySettings, Quota, WhenIdle,
+};
 
 /// A receive policy, by the name that it has here; or none, to see what they are for.
 ///
@@ -138,6 +141,12 @@ impl Looking {
         self.policy.settings().time
     }
 
+    /// Whether it looks again at once after it has found a packet, and never sleeps meanwhile.
+    pub fn spins(&self) -> bool {
+        let look = Look { began: Timestamp::ZERO, ended: Timestamp::ZERO, found: 1 };
+        self.policy().looked(&look) == Next::Now
+    }
+
     /// The same with another quota.
     #[must_use]
     pub fn with_quota(self, quota: u32) -> Self {
@@ -194,6 +203,15 @@ mod tests {
             assert!(!about.is_empty(), "{mode}");
             assert!(Looking::new(mode, 64, None, Some(Duration::from_micros(200))).is_ok(), "{mode}");
         }
+    }
+
+    #[test]
+    fn those_that_spin_are_known() {
+        let spins = |(mode, _): &(Mode, _)| {
+            Looking::new(*mode, 64, None, Some(Duration::from_micros(200))).unwrap().spins()
+        };
+        let names: Vec<_> = Mode::all().filter(spins).map(|(mode, _)| mode.name()).collect();
+        assert_eq!(names, ["busy-wait", "spin"]);
     }
 
     #[test]

@@ -63,3 +63,68 @@ impl Account {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use softtimers_core::Timestamp;
+
+    use super::*;
+    use crate::rules::{Filter, Revision, Seen, parse};
+
+    /// What a poller counts that has sent so many packets.
+    fn carried(stats: &mut Stats, packets: u64, rules: &Arc<Revision>) {
+        for _ in 0..packets {
+            stats.ends[0].received.count(100);
+            stats.ends[1].sent.count(100);
+            stats.latency.record(packets);
+        }
+        stats.polling.cpu_limited += 1;
+        stats.interfaces.get_or_insert_default().loops += 1;
+        let mut filter = Filter::new(Arc::clone(rules));
+        let local = SocketAddr::from(([127, 0, 0, 1], 9));
+        (0..packets).for_each(|_| _ = filter.decide(&Seen::datagram(local, local, 9, Timestamp::ZERO)));
+        stats.rules.get_or_insert_default().count(filter.tally().take());
+    }
+
+    #[test]
+    fn what_all_have_done_is_the_sum_of_what_each_hands_over() {
+        let rules = Revision::new(parse(b"accept").unwrap());
+        let later = rules.change(parse(b"# the same\naccept").unwrap());
+        let names = ["a", "b"].map(str::to_owned);
+        for each_round in [false, true] {
+            let shared = SharedStats::new(Counter::new(Stats::of_interfaces(&names)), each_round);
+            let (mut first, mut other) = (Account::first(&shared), Account::another(&shared));
+            first.count(false, |stats| carried(stats, 3, &rules));
+            other.count(false, |stats| carried(stats, 4, &later));
+            assert_eq!(shared.total().counts().out, if each_round { 7 } else { 3 });
+            first.count(true, |stats| stats.span += Duration::from_secs(1));
+            other.count(true, |_| ());
+            other.count(true, |_| ());
+            let total = shared.total();
+            let [up, down] = total.ways();
+            assert_eq!((total.counts().came, up.received, up.sent, down.sent), (7, 7, 7, 0));
+            assert_eq!((total.ends[1].name.as_str(), total.ends[1].sent.bytes), ("b", 700));
+            assert_eq!((total.latency.len(), total.polling.cpu_limited, total.span.as_secs()), (7, 2, 1));
+            assert_eq!(total.interfaces.as_ref().map(|stats| stats.loops), Some(2));
+            let rules = total.rules.as_ref().unwrap();
+            let entries: Vec<_> = rules.entries().map(|entry| (entry.line, entry.matched)).collect();
+            assert_eq!((entries, rules.reloaded()), (vec![(2, 7)], 1));
+        }
+    }
+
+    #[test]
+    fn an_interval_that_is_cleared_counts_the_same_things_anew() {
+        let rules = Revision::new(parse(b"accept").unwrap());
+        let mut stats = Stats::of_interfaces(&["a", "b"].map(str::to_owned));
+        let blank = serde_json::to_value(&stats).unwrap();
+        carried(&mut stats, 3, &rules);
+        assert!(!stats.is_empty());
+        stats.clear();
+        stats.rules = None;
+        assert!(stats.is_empty());
+        assert_eq!(serde_json::to_value(&stats).unwrap(), blank);
+    }
+}

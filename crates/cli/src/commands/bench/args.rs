@@ -1,11 +1,15 @@
-//! What `bench` is asked for.
+//! What `bench` is asked for, and will do.
 
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use softtimers_forward::overload::Receiver;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units::{self, SendRate};
 
-use super::{OutputArgs, ReceivingArgs};
-use crate::units::{self, SendRate};
+use crate::args::OutputArgs;
+use crate::commands::receiving::{self, ReceivingArgs};
+use crate::run::output::Output;
 
 /// `softtimers bench`.
 ///
@@ -82,6 +86,74 @@ pub enum TrialLength {
     Datagrams(u64),
 }
 
+/// A run of `bench`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BenchPlan {
+    /// What is measured.
+    pub receiver: Receiver,
+    /// Datagrams back to back.
+    pub burst: u32,
+    /// How long it is sent to, each time.
+    pub trial: TrialLength,
+    /// What it is offered.
+    pub offers: Offers,
+    /// How to print the report.
+    pub output: Output,
+}
+
+/// What a receiver is offered.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Offers {
+    /// Multiples of what it can do, which is found first.
+    Multiples(Vec<f64>),
+    /// These rates, in packets a second.
+    Rates(Vec<u64>),
+}
+
+impl BenchPlan {
+    /// Understands the arguments of `bench`.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub fn new(args: &BenchArgs) -> Result<Self, Failure> {
+        if args.nice.is_some() && args.stages == 1 {
+            return Err(Failure::usage("--nice: for --stages 2, it is that of the second"));
+        }
+        let mut multiples = args.rates.clone();
+        multiples.sort_by(f64::total_cmp);
+        let offers =
+            if args.at.is_empty() { Offers::Multiples(multiples) } else { Offers::Rates(args.at.clone()) };
+        Ok(BenchPlan {
+            receiver: Receiver {
+                looking: args.receiving.looking()?,
+                stages: args.stages,
+                rules: args.work,
+                cpu_limit: args.receiving.cpu_limit()?,
+                nice: args.nice.unwrap_or(0),
+                computes: args.beside == Beside::Compute,
+                recv_buffer: receiving::recv_buffer(args.recv_buffer)?,
+            },
+            burst: args.burst,
+            trial: args.trial,
+            offers,
+            output: Output::from(&args.output),
+        })
+    }
+}
+
+impl TrialLength {
+    /// How long it is at this rate.
+    pub fn at(self, packets_per_second: f64) -> Duration {
+        match self {
+            TrialLength::Time(time) => time,
+            TrialLength::Datagrams(number) => {
+                let seconds = number as f64 / packets_per_second.max(1.0);
+                Duration::from_secs_f64(seconds.clamp(SHORTEST.as_secs_f64(), LONGEST.as_secs_f64()))
+            }
+        }
+    }
+}
+
 fn work(text: &str) -> Result<u32, String> {
     let rules = text.parse().ok().filter(|rules| (0..=10_000_000).contains(rules));
     rules.ok_or_else(|| "0 to 10000000 rules, not a time: the report says what they cost here".to_owned())
@@ -114,6 +186,10 @@ fn rate(text: &str) -> Result<u64, String> {
         _ => Err(format!("0pps to {}Mpps", most / 1_000_000)),
     }
 }
+
+/// Of a trial of so many datagrams: a timer of 20 ms is to fire in it.
+const SHORTEST: Duration = Duration::from_millis(40);
+const LONGEST: Duration = Duration::from_secs(60);
 
 const BENCH_EXAMPLES: &str = "\
 Examples:

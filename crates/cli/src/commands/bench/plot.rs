@@ -8,7 +8,7 @@
 //!             └──────────────▶ offered
 //! ```
 
-use super::report::Point;
+use softtimers_forward::overload::Point;
 
 /// Lines from the top, each with its name: a point is `*`, and `.` is where all would be that is offered.
 pub(super) fn lines(points: &[Point]) -> Vec<(String, String)> {

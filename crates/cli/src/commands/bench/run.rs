@@ -1,86 +1,67 @@
-//! `softtimers bench`: what a receiver does under overload, measured on this machine.
-//!
-//! The highest rate at which nothing is lost (the MLFRR of the livelock paper, §4.2) says how much a receiver can do. What
-//! it delivers beyond that says whether it can be relied on, and that is where receivers differ:
-//!
-//! ```text
-//!   delivered │     ╱▔▔▔▔▔▔▔▔  realisable: hybrid, poll, hip, interrupt
-//!             │   ╱│ ╲
-//!             │ ╱  │   ╲______ livelock: naive
-//!             └────┴──────────▶ offered
-//!                  MLFRR
-//! ```
-//!
-//! - [`trial`](mod@trial): one receiver, offered one rate by [`load`], a sender in another process;
-//! - `polled` and `naive`: the receivers; [`queue`], and `second` behind it; [`filter`]: its work;
-//! - `beat`: a timer that wants to fire meanwhile; [`window`]: the time that counts;
-//! - `search`: which trials are made; [`report`] and `plot`: what is told of them.
-
-mod beat;
-pub mod filter;
-mod first;
-pub mod load;
-mod naive;
-mod plot;
-mod polled;
-pub mod queue;
-pub mod report;
-mod search;
-mod second;
-pub mod trial;
-pub mod window;
+//! The trials of a bench, from the first of the search to the last of the curve.
 
 use std::time::Duration;
 
-use crate::args::TrialLength;
-use crate::failure::Failure;
-use crate::forward::mode::Mode;
-use crate::interrupt::Interrupt;
-use crate::machine::{Machine, Neighbours};
-use crate::output::Run;
-use crate::plan::{BenchPlan, Offers};
-use crate::progress::Progress;
-use report::{BenchConfig, BenchReport, CurveReport, Point};
-use search::Search;
-use trial::Bench;
+use softtimers_forward::overload::{Bench, Point};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
 
-/// Makes the trials, prints what they say and checks it.
-///
-/// # Errors
-/// A usage failure if an assertion names no key; a check failure if an assertion does not hold or a trial breaks off.
-pub fn run(plan: &BenchPlan) -> Result<(), Failure> {
-    let machine = Machine::read();
-    let example = BenchReport {
-        curve: Some(CurveReport::default()),
-        points: vec![Point::default(); plan.points()],
-        ..BenchReport::default()
-    };
-    let mut bench = Bench::new(plan.receiver);
-    let blank = Run {
-        machine: &machine,
-        seed: None,
-        config: &config(plan, &bench),
-        fallbacks: &[],
-        inconclusive: None,
-        report: &example,
-    };
-    plan.output.check_keys(&blank)?;
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let neighbours = Neighbours::watch();
-    let progress = Progress::start("measuring", Some(plan.expected()));
-    let report = Search::new(plan, &mut bench, &interrupt).run();
-    drop(progress);
-    let report = report?;
-    let interference = neighbours.so_far();
-    plan.output.finish(&Run {
-        machine: &machine.during(interference),
-        seed: None,
-        config: &config(plan, &bench),
-        fallbacks: &notes(plan, &bench, &report, &interrupt),
-        inconclusive: interference.inconclusive().or_else(|| report.contradiction()),
-        report: &report,
-    })
+use super::args::{BenchPlan, Offers};
+use super::search::Search;
+use super::show::{BenchConfig, BenchReport, CurveReport};
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+/// What is asked for, and what measures it.
+pub(crate) struct Overload {
+    plan: BenchPlan,
+    bench: Bench,
+}
+
+impl Overload {
+    /// Measures nothing yet.
+    ///
+    /// # Errors
+    /// A check failure if the system does not tell where this program is, which is also the sender.
+    pub(crate) fn new(plan: BenchPlan) -> Result<Self, Failure> {
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::broke_off("finding this program", &error))?;
+        Ok(Overload { bench: Bench::new(plan.receiver, program), plan })
+    }
+}
+
+impl Command for Overload {
+    type Config = BenchConfig;
+    type Report = BenchReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.plan.output
+    }
+
+    fn config(&self) -> BenchConfig {
+        BenchConfig::of(&self.plan, &self.bench)
+    }
+
+    fn example(&self) -> BenchReport {
+        BenchReport {
+            curve: Some(CurveReport::default()),
+            points: vec![Point::default(); self.plan.points()],
+            ..BenchReport::default()
+        }
+    }
+
+    /// Makes the trials.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<BenchReport>, Failure> {
+        let interrupt = run.interrupt()?;
+        let progress = run.progress("measuring", Some(self.plan.expected()));
+        let report = Search::new(&self.plan, &mut self.bench, interrupt).run()?;
+        drop(progress);
+        let fallbacks = notes(&self.plan, &self.bench, &report, interrupt);
+        // What others did says why the figures may contradict each other.
+        let inconclusive = run.disturbed().or_else(|| report.contradiction());
+        Ok(Outcome { fallbacks, inconclusive, ..Outcome::of(report) })
+    }
 }
 
 impl BenchPlan {
@@ -95,34 +76,6 @@ impl BenchPlan {
     fn expected(&self) -> Duration {
         let search = if matches!(self.offers, Offers::Multiples(_)) { SEARCH } else { 0 };
         (self.trial.at(EXPECTED_RATE) + TRIAL_OVERHEAD) * (self.points() as u32 + search)
-    }
-}
-
-fn config(plan: &BenchPlan, bench: &Bench) -> BenchConfig {
-    let receiver = &plan.receiver;
-    let naive = receiver.looking.mode == Mode::Naive;
-    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    BenchConfig {
-        mode: receiver.looking.mode,
-        stages: receiver.stages,
-        rules: receiver.work,
-        burst: plan.burst,
-        quota: (!naive).then_some(receiver.looking.quota),
-        aggregate: receiver.looking.mode.aggregates().then_some(receiver.looking.aggregate),
-        max_delay_ns: receiver.looking.max_delay.map(nanos),
-        cpu_limit: receiver.cpu_limit.map(|share| f64::from(share.get()) / 100.0),
-        nice: receiver.nice,
-        beside: receiver.beside,
-        queue: queue::ROOM,
-        recv_buffer_bytes: bench.recv_buffer(),
-        trial_s: match plan.trial {
-            TrialLength::Time(time) => Some(time.as_secs_f64()),
-            TrialLength::Datagrams(_) => None,
-        },
-        trial_datagrams: match plan.trial {
-            TrialLength::Time(_) => None,
-            TrialLength::Datagrams(number) => Some(number),
-        },
     }
 }
 

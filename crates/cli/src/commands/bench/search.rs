@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use softtimers::poll::{Confirmation, Curve, LossFree, Point as CurvePoint};
+use softtimers_forward::overload::{Bench, Offer, Point};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::units::show_duration;
 
-use super::load::Offer;
-use super::report::{BenchReport, CurveReport, Point};
-use super::trial::Bench;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::plan::{BenchPlan, Offers};
-use crate::units::show_duration;
+use super::args::{BenchPlan, Offers};
+use super::show::{BenchReport, CurveReport};
 
 /// The trials of a plan.
 #[derive(Debug)]

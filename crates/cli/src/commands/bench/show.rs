@@ -1,14 +1,16 @@
 //! What `bench` tells: the keys of `softtimers.bench/1`, and the table.
 
 use serde::Serialize;
-use softtimers::poll::{Behaviour, Curve, FeedbackStats};
+use softtimers::poll::{Behaviour, Curve};
+use softtimers_forward::Mode;
+use softtimers_forward::overload::{Bench, Point, ROOM};
+use softtimers_forward::stats::DropCounts;
+use softtimers_measure::units::show_duration;
 
+use super::args::{BenchPlan, Beside, TrialLength};
 use super::plot;
-use crate::args::Beside;
-use crate::distribution::Distribution;
-use crate::forward::mode::Mode;
-use crate::output::{Report, Table};
-use crate::units::show_duration;
+use crate::run::output::Report;
+use crate::run::table::Table;
 
 /// The configuration in effect.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -41,6 +43,36 @@ pub struct BenchConfig {
     pub trial_s: Option<f64>,
     /// Datagrams of each trial; `null` if it is a time.
     pub trial_datagrams: Option<u64>,
+}
+
+impl BenchConfig {
+    /// As it was asked for, with what the system granted.
+    pub(super) fn of(plan: &BenchPlan, bench: &Bench) -> Self {
+        let receiver = &plan.receiver;
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        BenchConfig {
+            mode: receiver.looking.mode(),
+            stages: receiver.stages,
+            rules: receiver.rules,
+            burst: plan.burst,
+            quota: receiver.looking.packets(),
+            aggregate: receiver.looking.aggregate(),
+            max_delay_ns: receiver.looking.max_delay().map(nanos),
+            cpu_limit: receiver.cpu_limit.map(|share| f64::from(share.get()) / 100.0),
+            nice: receiver.nice,
+            beside: if receiver.computes { Beside::Compute } else { Beside::None },
+            queue: ROOM,
+            recv_buffer_bytes: bench.recv_buffer(),
+            trial_s: match plan.trial {
+                TrialLength::Time(time) => Some(time.as_secs_f64()),
+                TrialLength::Datagrams(_) => None,
+            },
+            trial_datagrams: match plan.trial {
+                TrialLength::Time(_) => None,
+                TrialLength::Datagrams(number) => Some(number),
+            },
+        }
+    }
 }
 
 /// The findings.
@@ -121,7 +153,7 @@ impl Report for BenchReport {
         table.row("points", HEADER);
         for point in &self.points {
             let name = point.multiple.map_or_else(String::new, |multiple| format!("  {multiple} x"));
-            table.row(&name, point.line());
+            table.row(&name, line(point));
         }
         if self.points.len() > 2 {
             for (name, line) in plot::lines(&self.points) {
@@ -146,40 +178,38 @@ impl Report for BenchReport {
     }
 }
 
-impl Point {
-    /// So many datagrams of this trial, in a second. A single one is seen in a long trial, too.
-    fn per_second(&self, datagrams: u64) -> f64 {
-        let rate = datagrams as f64 / self.trial_s;
-        if datagrams == 0 { 0.0 } else { rate.max(1.0) }
-    }
+/// So many datagrams of a trial, in a second. A single one is seen in a long trial, too.
+fn per_second(point: &Point, datagrams: u64) -> f64 {
+    let rate = datagrams as f64 / point.trial_s;
+    if datagrams == 0 { 0.0 } else { rate.max(1.0) }
+}
 
-    fn line(&self) -> String {
-        let percent =
-            |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
-        let latency = |value: Option<u64>| {
-            value.map_or("-".to_owned(), |nanos| {
-                show_duration(std::time::Duration::from_nanos(rounded(nanos)))
-            })
-        };
-        let DropCounts { ring, rule, queue, output } = self.dropped;
-        let [late, ring, queue, output] =
-            [self.late, ring, queue, rule + output].map(|datagrams| self.per_second(datagrams));
-        format!(
-            "{:>7.0} {:>2} {:>9.0} {:>6.0} {:>7.0} {:>6.0} {:>6.0} {:>6} {:>6} {:>5} {:>4} {:>4}",
-            self.offered_pps,
-            self.burst,
-            self.delivered_pps,
-            late,
-            ring,
-            queue,
-            output,
-            latency(self.latency_ns.p50),
-            latency(self.latency_ns.p99),
-            percent(self.timer_share),
-            percent(Some(self.cpu_share)),
-            percent(self.beside_share),
-        )
-    }
+fn line(point: &Point) -> String {
+    let percent =
+        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
+    let latency = |value: Option<u64>| {
+        value.map_or("-".to_owned(), |nanos| {
+            show_duration(std::time::Duration::from_nanos(rounded(nanos)))
+        })
+    };
+    let DropCounts { ring, rule, queue, output } = point.dropped;
+    let [late, ring, queue, output] =
+        [point.late, ring, queue, rule + output].map(|datagrams| per_second(point, datagrams));
+    format!(
+        "{:>7.0} {:>2} {:>9.0} {:>6.0} {:>7.0} {:>6.0} {:>6.0} {:>6} {:>6} {:>5} {:>4} {:>4}",
+        point.offered_pps,
+        point.burst,
+        point.delivered_pps,
+        late,
+        ring,
+        queue,
+        output,
+        latency(point.latency_ns.p50),
+        latency(point.latency_ns.p99),
+        percent(point.timer_share),
+        percent(Some(point.cpu_share)),
+        percent(point.beside_share),
+    )
 }
 
 /// To two digits, which is what a table has room for.

@@ -1,12 +1,12 @@
 //! `--metrics`: the counters as text for Prometheus, over HTTP.
 //!
 //! A thread of its own speaks HTTP, by hyper on a runtime that has this thread alone, so that no peer of it can hold
-//! packets up. It asks the forwarder for the counts, which that takes between two rounds, and makes the text itself;
-//! nothing is counted twice, and nothing is done while nobody asks.
+//! packets up. It asks the forwarder to count what it has done, which that does between two rounds, and makes the text
+//! itself; nothing is counted twice, and nothing is done while nobody asks.
 //!
 //! ```text
 //!   scrapers ══ GET /metrics ═▶ thread ── asks, a byte in a pipe ─▶ forwarder, between two rounds
-//!            ◀═ text ══════════        ◀── counts ─────────────────
+//!            ◀═ text ══════════        ◀── counted ────────────────
 //! ```
 //!
 //! Connections are served at once, each for a bounded time. When there are more than there is room for, the oldest that has
@@ -17,10 +17,8 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -36,68 +34,59 @@ use tokio::sync::{Mutex, oneshot};
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{sleep, timeout};
 
-use super::wake::{Waker, Woken, pair};
-
 /// Where the metrics are asked for.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
+    listener: std::net::TcpListener,
     address: SocketAddr,
-    asked: Receiver<oneshot::Sender<Text>>,
-    woken: Woken,
 }
 
-/// Makes the text of counts that were taken.
-pub type Text = Box<dyn FnOnce() -> String + Send>;
+/// Makes the text of what is counted.
+pub(crate) type Text = Box<dyn FnOnce() -> String + Send>;
+
+/// Asks for it; who is asked and has ended drops the sender.
+type Ask = Box<dyn Fn(oneshot::Sender<Text>) + Send + Sync>;
 
 impl Metrics {
-    /// Listens, and answers from then on.
+    /// Listens; who connects waits until [`serve`](Self::serve).
     ///
     /// # Errors
-    /// What the system says of the address, of another descriptor or of a thread.
-    pub fn start(address: SocketAddr) -> io::Result<Self> {
+    /// What the system says of the address.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
         let listener = std::net::TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;
-        let (waker, woken) = pair()?;
-        let (ask, asked) = mpsc::channel();
-        let source = Arc::new(Source { ask, waker, latest: Mutex::new(None) });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let listener = {
-            let _inside = runtime.enter();
-            TcpListener::from_std(listener)?
-        };
-        let serve = move || runtime.block_on(serve(listener, source));
-        std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
-        Ok(Metrics { address, asked, woken })
+        Ok(Metrics { listener, address })
     }
 
     /// The address in use.
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Answers those who have asked; `text` is called for each, and what it returns by another thread.
-    pub fn answer(&self, mut text: impl FnMut() -> Text) {
-        self.woken.settle();
-        while let Ok(reply) = self.asked.try_recv() {
-            // Nobody may be waiting any more.
-            let _ = reply.send(text());
-        }
-    }
-}
-
-/// Readable once somebody has asked.
-impl AsFd for Metrics {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.woken.as_fd()
+    /// Answers from now on, with the texts that `ask` gets.
+    ///
+    /// # Errors
+    /// If the system has no descriptor or no thread left.
+    pub(crate) fn serve(
+        self,
+        ask: impl Fn(oneshot::Sender<Text>) + Send + Sync + 'static,
+    ) -> io::Result<()> {
+        let source = Arc::new(Source { ask: Box::new(ask), latest: Mutex::new(None) });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            TcpListener::from_std(self.listener)?
+        };
+        let serve = move || runtime.block_on(serve(listener, source));
+        std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
+        Ok(())
     }
 }
 
 /// Where texts come from.
-#[derive(Debug)]
 struct Source {
-    ask: Sender<oneshot::Sender<Text>>,
-    waker: Waker,
+    ask: Ask,
     /// When the forwarder was asked last, and what it said.
     latest: Mutex<Option<(Timestamp, Option<Bytes>)>>,
 }
@@ -116,8 +105,7 @@ impl Source {
         }
         let asked = Monotonic.now();
         let (reply, answer) = oneshot::channel();
-        let _ = self.ask.send(reply);
-        self.waker.wake();
+        (self.ask)(reply);
         let made = timeout(PATIENCE, answer).await.ok().and_then(Result::ok);
         let text = made.map(|made| Bytes::from(made()));
         *latest = Some((asked, text.clone()));

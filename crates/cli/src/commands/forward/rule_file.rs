@@ -1,4 +1,4 @@
-//! A file of rules that may change while it is in use: [`RuleFile`].
+//! A file of rules that may change while it is in use: [`RuleFile`], and the [`RuleWatch`] that keeps the rulebook as it is.
 //!
 //! Some editors write a file anew, some put another in its place, and a ConfigMap changes a link two directories above:
 //! what all of them change is what the path's `stat` says. So that is compared, a few times a second, which needs no
@@ -9,32 +9,74 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 
 use rustix::fs::OFlags;
+use softtimers_forward::{Purpose, Quoting, Rulebook, Rules, parse_quoting};
+use softtimers_measure::failure::{Failure, one_line};
 
-use super::rules::{Rules, parse};
-use crate::user::as_caller;
+use crate::run::output::say;
+use crate::user::{as_caller, exceeds_caller, stay_caller};
+
+/// A rulebook that is as its file is, once it is [begun](RuleWatch::begin) and as long as this is there.
+#[derive(Debug)]
+pub(super) struct RuleWatch {
+    book: Arc<Rulebook>,
+    /// Until it is begun.
+    file: Option<RuleFile>,
+}
+
+impl RuleWatch {
+    /// Reads the rules.
+    ///
+    /// # Errors
+    /// `FILE:LINE: what is wrong`, or why it cannot be read.
+    pub(super) fn open(path: &Path, purpose: Purpose) -> Result<Self, String> {
+        let (file, rules) = RuleFile::open(path, purpose)?;
+        Ok(RuleWatch { book: Arc::new(Rulebook::new(rules, purpose, say)), file: Some(file) })
+    }
+
+    /// The rulebook.
+    pub(super) fn book(&self) -> &Arc<Rulebook> {
+        &self.book
+    }
+
+    /// Looks at the file from now on, in a thread of its own.
+    ///
+    /// # Errors
+    /// A check failure if the system has no thread left.
+    pub(super) fn begin(&mut self) -> Result<(), Failure> {
+        let Some(mut file) = self.file.take() else { return Ok(()) };
+        let book = Arc::downgrade(&self.book);
+        let watch = move || {
+            // Each look takes them on again if that fails, and says why a file cannot be read then.
+            let _ = stay_caller();
+            loop {
+                thread::park_timeout(RuleFile::LOOK);
+                let Some(book) = Weak::upgrade(&book) else { return };
+                match file.look() {
+                    None => {}
+                    Some(Ok(rules)) => book.change(rules),
+                    Some(Err(problem)) => book.refuse(&one_line(&problem)),
+                }
+            }
+        };
+        let started = thread::Builder::new().name("rules".to_owned()).spawn(watch);
+        started.map(drop).map_err(|error| Failure::broke_off("starting a thread", &error))
+    }
+}
 
 /// A file, and which state of it was read.
 #[derive(Debug)]
-pub struct RuleFile {
+struct RuleFile {
     path: PathBuf,
     purpose: Purpose,
     /// The state that was read last.
     read: Option<State>,
     /// The state at the last look.
     looked: Option<State>,
-}
-
-/// What rules are for, which decides what may be in them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Purpose {
-    /// Threads that go by them. Of several each has its own counts, so that a rate would be that of each: then none is
-    /// allowed.
-    pub pollers: u32,
-    /// Frames between interfaces, whose addresses are of one family; else datagrams of a relay.
-    pub frames: bool,
 }
 
 /// What changes when a file does.
@@ -48,20 +90,20 @@ struct State {
 
 impl RuleFile {
     /// Between two looks.
-    pub const LOOK: Duration = Duration::from_millis(200);
+    const LOOK: Duration = Duration::from_millis(200);
 
     /// Reads the rules.
     ///
     /// # Errors
     /// `FILE:LINE: what is wrong`, or why it cannot be read.
-    pub fn open(path: &Path, purpose: Purpose) -> Result<(Self, Rules), String> {
+    fn open(path: &Path, purpose: Purpose) -> Result<(Self, Rules), String> {
         let (rules, state) = read(path, purpose)?;
         let state = Some(state);
         Ok((RuleFile { path: path.to_owned(), purpose, read: state, looked: state }, rules))
     }
 
     /// Looks whether it has changed: its new rules, or why they cannot be used, once for each change.
-    pub fn look(&mut self) -> Option<Result<Rules, String>> {
+    fn look(&mut self) -> Option<Result<Rules, String>> {
         let state = as_caller(|| std::fs::metadata(&self.path)).ok().map(|metadata| State::of(&metadata));
         let still = std::mem::replace(&mut self.looked, state) == state;
         if state == self.read || !still {
@@ -103,18 +145,9 @@ fn read(path: &Path, purpose: Purpose) -> Result<(Rules, State), String> {
     if text.len() as u64 > LONGEST {
         return Err(format!("{shown}: longer than {LONGEST} bytes"));
     }
-    let rules = parse(&text).map_err(|problem| format!("{shown}:{problem}"))?;
-    for entry in rules.entries() {
-        if let Some(contradiction) = entry.rule.contradiction(purpose.frames) {
-            return Err(format!("{shown}:{}: {contradiction}", entry.line));
-        }
-        if purpose.pollers > 1 && entry.rule.rate.is_some() {
-            return Err(format!(
-                "{shown}:{}: a rate, which --pollers 1 can count and more cannot",
-                entry.line
-            ));
-        }
-    }
+    let quoting = if exceeds_caller() { Quoting::Nothing } else { Quoting::Words };
+    let rules = parse_quoting(&text, quoting).and_then(|rules| rules.check(purpose).map(|()| rules));
+    let rules = rules.map_err(|problem| format!("{shown}:{problem}"))?;
     Ok((rules, State::of(&metadata)))
 }
 
@@ -150,7 +183,7 @@ mod tests {
 
         fs::write(&path, "port 1 accept\nreject").unwrap();
         assert!(file.look().is_none(), "it may still be written");
-        assert_eq!(file.look().unwrap().unwrap().entries().len(), 2);
+        assert_eq!(file.look().unwrap().unwrap().len(), 2);
         assert!(file.look().is_none());
 
         let wrong = path.with_extension("new");
@@ -174,5 +207,25 @@ mod tests {
         fs::write(&path, "#".repeat(LONGEST as usize + 1)).unwrap();
         assert!(RuleFile::open(&path, ONE).unwrap_err().ends_with("longer than 2097152 bytes"));
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_thread_looks_while_somebody_wants_it() {
+        let path = std::env::temp_dir().join(format!("softtimers-{}-rulebook", std::process::id()));
+        fs::write(&path, "accept").unwrap();
+        let mut watch = RuleWatch::open(&path, ONE).unwrap();
+        let book = Arc::downgrade(watch.book());
+        watch.begin().unwrap();
+        watch.begin().unwrap();
+        drop(watch);
+        fs::remove_file(&path).unwrap();
+        // It has the book for as long as a look takes.
+        let gone = || {
+            book.upgrade().is_none() || {
+                thread::park_timeout(Duration::from_millis(1));
+                false
+            }
+        };
+        assert!((0..30_000).any(|_| gone()));
     }
 }
