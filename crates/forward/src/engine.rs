@@ -73,7 +73,7 @@ pub(crate) trait Handler {
 
 /// When a turn is to end although its quota does not say so: without a quota it would not otherwise.
 #[derive(Clone, Debug)]
-pub(crate) struct Ends {
+pub(crate) struct Until {
     /// A signal.
     interrupt: Rc<Interrupt>,
     /// The end of the run.
@@ -89,7 +89,7 @@ pub(crate) struct Engine<H: Handler> {
     handler: H,
     sides: [SourceId; 2],
     follower: Option<Follower>,
-    ends: Ends,
+    until: Until,
     first: Option<First>,
     /// When it last asked for what takes system calls.
     asked: Timestamp,
@@ -113,7 +113,7 @@ struct First {
 #[derive(Debug)]
 pub(crate) struct Basis {
     /// When to end.
-    pub(crate) ends: Ends,
+    pub(crate) until: Until,
     /// The rules, if there are any.
     pub(crate) filter: Option<Filter>,
     follower: Option<Follower>,
@@ -137,12 +137,12 @@ impl Basis {
     /// If the system has no descriptors left.
     pub(crate) fn another(plan: &Plan, interrupt: Interrupt) -> io::Result<Self> {
         let (follower, filter) = plan.rules.as_deref().map(Rulebook::follow).transpose()?.unzip();
-        let ends = Ends {
+        let until = Until {
             interrupt: Rc::new(interrupt),
             at: plan.duration.map(|duration| Monotonic.now() + duration),
             count: plan.count,
         };
-        Ok(Basis { ends, filter, follower, first: None })
+        Ok(Basis { until, filter, follower, first: None })
     }
 }
 
@@ -152,13 +152,13 @@ impl<H: Handler> Engine<H> {
     /// # Errors
     /// What the system says.
     pub(crate) fn new(plan: &Plan, basis: Basis, handler: H, sides: [H::Side; 2]) -> io::Result<Self> {
-        let Basis { ends, follower, first, .. } = basis;
+        let Basis { until, follower, first, .. } = basis;
         let mut poller = Poller::new()?;
         for side in sides {
             poller.add(side, SourceConfig::new(plan.looking.policy()).with_quota(plan.looking.quota()))?;
         }
         poller.limit_cpu(plan.cpu_limit.map(CpuLimitConfig::new));
-        poller.watch(&*ends.interrupt, SIGNAL)?;
+        poller.watch(&*until.interrupt, SIGNAL)?;
         if let Some(asks) = first.as_ref().and_then(|first| first.asks.as_ref()) {
             poller.watch(asks, ASKED)?;
         }
@@ -170,7 +170,7 @@ impl<H: Handler> Engine<H> {
             handler,
             sides: [0, 1].map(SourceId::from_index),
             follower,
-            ends,
+            until,
             first,
             asked: Monotonic.now(),
             polling: PollingStats::default(),
@@ -192,9 +192,9 @@ impl<H: Handler> Engine<H> {
     }
 
     fn carry(&mut self, account: &mut Account) -> io::Result<()> {
-        while !self.ends.are_reached(self.poller.device(self.sides[0]).received()) {
+        while !self.until.is_reached(self.poller.device(self.sides[0]).received()) {
             let due = self.handler.fire(Monotonic.now(), &mut self.poller);
-            let until = [due, self.ends.at].into_iter().flatten().min();
+            let until = [due, self.until.at].into_iter().flatten().min();
             let handler = &mut self.handler;
             self.poller.wait(until, |packet, outputs| handler.handle(packet, outputs))?;
             let ready = self.poller.ready();
@@ -276,14 +276,14 @@ impl<H: Handler> Engine<H> {
     }
 }
 
-impl Ends {
+impl Until {
     /// The same for a side whose packets do not count.
     pub(crate) fn uncounted(&self) -> Self {
-        Ends { count: None, ..self.clone() }
+        Until { count: None, ..self.clone() }
     }
 
     /// Whether the run is to end, after so many packets.
-    pub(crate) fn are_reached(&self, received: u64) -> bool {
+    pub(crate) fn is_reached(&self, received: u64) -> bool {
         self.interrupt.arrived()
             || self.count.is_some_and(|count| received >= count)
             || self.at.is_some_and(|at| Monotonic.now() >= at)

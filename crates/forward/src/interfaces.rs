@@ -147,7 +147,7 @@ impl Setting {
                 machine: Vec::new(),
             }))
         });
-        let ports = [Port::new(a, basis.ends.clone()), Port::new(b, basis.ends.uncounted())];
+        let ports = [Port::new(a, basis.until.clone()), Port::new(b, basis.until.uncounted())];
         let names = interfaces.each_ref().map(|interface| interface.name().to_owned());
         let carrier = Carrier::new(forwarder, names, &ports, loops.clone(), Links::follow(links), plan.notify);
         Engine::new(plan, basis, place(carrier), ports)

@@ -26,6 +26,7 @@ mod engine;
 mod frames;
 mod interfaces;
 mod mode;
+mod notify;
 pub mod overload;
 mod plan;
 #[doc(hidden)]
@@ -51,7 +52,8 @@ use stats::Account;
 pub use asks::{Asker, Asks, asks};
 pub use frames::headers::Mac;
 pub use mode::{Looking, Mode, UnknownMode};
-pub use plan::{Between, Controls, FrameDriver, LegPlan, Notify, Plan};
+pub use notify::Notify;
+pub use plan::{Between, Controls, FrameDriver, LegPlan, Plan};
 pub use rules::{Problem, Purpose, Quoting, Rulebook, Rules, parse, parse_quoting};
 pub use stats::{SharedStats, Stats};
 pub use volume::Volume;

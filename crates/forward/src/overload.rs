@@ -24,37 +24,16 @@ mod point;
 mod polled;
 mod queue;
 mod quiet;
+mod receiver;
 mod second;
 mod stats;
 mod trial;
 mod window;
 
-use softtimers::Percent;
-
-use crate::mode::Looking;
-
 pub use filter::Filter;
 pub use load::Offer;
 pub use point::{FeedbackCounts, Livelock, Point};
 pub use queue::{Queue, ROOM};
+pub use receiver::Receiver;
 pub use trial::{Bench, compute};
 pub use window::{Busy, Window};
-
-/// A receiver to be measured.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Receiver {
-    /// When it looks.
-    pub looking: Looking,
-    /// One thread, or two with a queue between.
-    pub stages: u8,
-    /// Rules of the filter.
-    pub rules: u32,
-    /// The share of a CPU that input may have.
-    pub cpu_limit: Option<Percent>,
-    /// The nice value of the second stage.
-    pub nice: u8,
-    /// A computation with the nice value 19 wants its CPU, too.
-    pub computes: bool,
-    /// What is asked for, in bytes.
-    pub recv_buffer: usize,
-}

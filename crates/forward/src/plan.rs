@@ -1,6 +1,5 @@
 //! How to forward, as a value: [`Plan`], and what lies [between](Between) two interfaces.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use softtimers_measure::interrupt::Interrupt;
 use crate::asks::Asks;
 use crate::frames::headers::Mac;
 use crate::mode::Looking;
+use crate::notify::Notify;
 use crate::rules::Rulebook;
 
 /// How to forward, whatever it is between.
@@ -30,9 +30,6 @@ pub struct Plan {
     /// Called with what somebody may want to know at once, such as that a loop was found; one line, without its end.
     pub notify: Notify,
 }
-
-/// See [`Plan::notify`].
-pub type Notify = fn(fmt::Arguments<'_>);
 
 /// What a forwarder hears of its program while it runs.
 #[derive(Debug)]

@@ -32,9 +32,9 @@ pub(crate) fn engine(
     let (local, upstream) = (socket.local_addr()?, config.upstream);
     prepare(&socket, &config)?;
     let table = Rc::new(RefCell::new(Table::new(config)?));
-    let clients = Side::clients(socket, basis.ends.clone())?;
+    let clients = Side::clients(socket, basis.until.clone())?;
     // Answers are not counted.
-    let sides = [clients, Side::upstream(&table, basis.ends.uncounted())?];
+    let sides = [clients, Side::upstream(&table, basis.until.uncounted())?];
     let screen = Screen::new(table, basis.filter.take(), local, upstream);
     Engine::new(plan, basis, screen, sides)
 }

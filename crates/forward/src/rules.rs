@@ -45,7 +45,7 @@ mod revision;
 mod rule;
 mod rulebook;
 
-pub(crate) use clauses::{Entrance, EtherType, Protocol};
+pub(crate) use clauses::{Entrance, EtherType, Limit, Protocol};
 pub(crate) use filter::{Filter, Seen};
 pub use parse::{Problem, Quoting, parse, parse_quoting};
 pub(crate) use revision::{Revision, Tally};

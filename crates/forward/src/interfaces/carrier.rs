@@ -13,12 +13,12 @@ use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::links::LinkFollower;
 use super::port::{Departure, Ledger, Port, Wire};
-use crate::Notify;
 use crate::engine::Handler;
 use crate::frames::loops::Loops;
 use crate::frames::reason::Reason;
 use crate::frames::{Arrival, Forwarder, Verdict};
 use softtimers::poll::AnyPolicy;
+use crate::notify::Notify;
 use crate::rules::{Entrance, Filter};
 use crate::stats::Stats;
 use crate::volume::Volume;

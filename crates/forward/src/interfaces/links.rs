@@ -19,9 +19,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use softtimers::packet::{Interface, InterfaceChange, InterfaceWatch};
 
-use crate::Notify;
 use crate::frames::headers::HEADERS;
 use crate::frames::link::Link;
+use crate::notify::Notify;
 use crate::wake::{Waker, Woken, pair};
 
 /// Both interfaces, for all pollers.

@@ -14,7 +14,7 @@ use softtimers::poller::{
 };
 use softtimers::{Clock, Monotonic, Timestamp};
 
-use crate::engine::{Counted, Ends};
+use crate::engine::{Counted, Until};
 use crate::stats::{MadeStats, Stats};
 use crate::volume::Volume;
 
@@ -65,7 +65,7 @@ impl Wire for XdpDevice {
 pub(crate) struct Port<D> {
     device: D,
     ledger: Rc<RefCell<Ledger>>,
-    ends: Ends,
+    until: Until,
     /// Frames that came in.
     came: u64,
     /// Those that are not counted yet.
@@ -108,11 +108,11 @@ pub(crate) enum Departure {
 
 impl<D: Wire> Port<D> {
     /// Of a device from which nothing was taken yet.
-    pub(crate) fn new(device: D, ends: Ends) -> Self {
+    pub(crate) fn new(device: D, until: Until) -> Self {
         Port {
             device,
             ledger: Rc::default(),
-            ends,
+            until,
             came: 0,
             received: Volume::default(),
             lost: 0,
@@ -202,7 +202,7 @@ impl<D: Wire> Device for Port<D> {
                 sink(packet, output);
             })?;
             done += turn.done;
-            if !turn.more || done >= quota || self.ends.are_reached(self.came) {
+            if !turn.more || done >= quota || self.until.is_reached(self.came) {
                 return Ok(Turn { done, more: turn.more });
             }
         }

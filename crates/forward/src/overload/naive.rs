@@ -24,9 +24,9 @@ use softtimers::{Clock, Monotonic, Timestamp};
 use super::beat::Beat;
 use super::quiet::Quiet;
 use super::queue::{Queue, ROOM};
+use super::receiver::Stage;
 use super::second::{Item, SIZE, Second};
 use super::stats::Stats;
-use super::trial::Stage;
 use super::window::Busy;
 
 /// What comes after receiving.

@@ -12,9 +12,9 @@ use softtimers::{Clock, Monotonic, Timestamp, Token};
 use super::beat::Beat;
 use super::quiet::Quiet;
 use super::queue::{Queue, ROOM};
+use super::receiver::Stage;
 use super::second::Item;
 use super::stats::Stats;
-use super::trial::Stage;
 use super::window::Busy;
 
 /// Receives until the trial is over and nothing more comes. Without a queue it filters and sends, too.

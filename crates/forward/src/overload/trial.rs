@@ -26,13 +26,13 @@ use softtimers::{Clock, Monotonic};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::{Kept, Processor};
 
-use super::Receiver;
 use super::filter::Filter;
 use super::load::{self, GOODBYES, Offer, Offered};
 use super::naive::{self, Next};
 use super::point::Point;
 use super::polled;
 use super::queue::Queue;
+use super::receiver::{Receiver, Stage};
 use super::second::Second;
 use super::stats::Stats;
 use super::window::{Busy, Window};
@@ -49,15 +49,6 @@ pub struct Bench {
     processors: Option<[usize; 2]>,
     /// What the system granted to the last trial.
     recv_buffer: usize,
-}
-
-/// What the stages of a trial share.
-pub(crate) struct Stage<'a> {
-    pub(crate) plan: &'a Receiver,
-    pub(crate) filter: &'a Filter,
-    pub(crate) window: &'a Window,
-    /// Readable when the sender has gone.
-    pub(crate) stop: UnixStream,
 }
 
 impl Bench {

@@ -23,7 +23,7 @@ use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_wan::udp::ClientId;
 
 use super::table::Table;
-use crate::engine::{Counted, Ends};
+use crate::engine::{Counted, Until};
 use crate::stats::Stats;
 use crate::volume::Volume;
 
@@ -48,9 +48,9 @@ pub(crate) enum Peer {
 /// One side of the relay.
 #[derive(Debug)]
 pub(crate) struct Side {
-    port: Port,
+    inlet: Inlet,
     output: Output,
-    ends: Ends,
+    until: Until,
     /// Datagrams that came in.
     came: u64,
     /// Those that are not counted yet.
@@ -68,7 +68,7 @@ struct Counters {
 }
 
 #[derive(Debug)]
-enum Port {
+enum Inlet {
     Clients(UdpDevice),
     Upstream(Answers),
 }
@@ -98,25 +98,25 @@ pub(crate) struct Output {
 }
 
 impl Side {
-    fn new(port: Port, ends: Ends) -> Self {
+    fn new(inlet: Inlet, until: Until) -> Self {
         let (received, counted) = (Volume::default(), Counters::default());
-        Side { port, output: Output::new(), ends, came: 0, received, ring: 0, counted }
+        Side { inlet, output: Output::new(), until, came: 0, received, ring: 0, counted }
     }
 
     /// The side of the clients.
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn clients(socket: UdpSocket, ends: Ends) -> io::Result<Self> {
-        let port = Port::Clients(UdpDevice::with_room(socket, BATCH, LONGEST)?);
-        Ok(Side::new(port, ends))
+    pub(crate) fn clients(socket: UdpSocket, until: Until) -> io::Result<Self> {
+        let inlet = Inlet::Clients(UdpDevice::with_room(socket, BATCH, LONGEST)?);
+        Ok(Side::new(inlet, until))
     }
 
     /// The side of the upstream.
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub(crate) fn upstream(table: &Rc<RefCell<Table>>, ends: Ends) -> io::Result<Self> {
+    pub(crate) fn upstream(table: &Rc<RefCell<Table>>, until: Until) -> io::Result<Self> {
         let answers = Answers {
             readable: table.borrow().as_fd().try_clone_to_owned()?,
             table: Rc::clone(table),
@@ -124,15 +124,15 @@ impl Side {
             ready: VecDeque::new(),
             refusals: 0,
         };
-        let port = Port::Upstream(answers);
-        Ok(Side::new(port, ends))
+        let inlet = Inlet::Upstream(answers);
+        Ok(Side::new(inlet, until))
     }
 
     /// Times that the other end, or a host on the way, said that it is not there.
     fn refusals(&self) -> u64 {
-        match &self.port {
-            Port::Clients(device) => device.refusals(),
-            Port::Upstream(answers) => answers.refusals,
+        match &self.inlet {
+            Inlet::Clients(device) => device.refusals(),
+            Inlet::Upstream(answers) => answers.refusals,
         }
     }
 }
@@ -156,10 +156,10 @@ impl Counted for Side {
 
     /// What receive buffers had no room for: a system call for each socket.
     fn ask(&mut self) -> io::Result<()> {
-        self.ring = match &mut self.port {
+        self.ring = match &mut self.inlet {
             // A system that does not say so goes on not saying it.
-            Port::Clients(device) => device.drops().map_or(self.ring, |drops| drops.ring),
-            Port::Upstream(answers) => answers.table.borrow().sessions.dropped(),
+            Inlet::Clients(device) => device.drops().map_or(self.ring, |drops| drops.ring),
+            Inlet::Upstream(answers) => answers.table.borrow().sessions.dropped(),
         };
         Ok(())
     }
@@ -183,22 +183,22 @@ impl Device for Side {
         loop {
             let some = (quota - done).min(BATCH);
             let (output, received, came) = (&mut self.output, &mut self.received, &mut self.came);
-            let turn = match &mut self.port {
-                Port::Clients(device) => device.poll_rx(some, |packet, _| {
+            let turn = match &mut self.inlet {
+                Inlet::Clients(device) => device.poll_rx(some, |packet, _| {
                     let Packet { bytes, from, arrived, truncated } = packet;
                     let from = Hop { peer: Peer::Address(from), arrived };
                     received.count(bytes.len());
                     *came += 1;
                     sink(Packet { bytes, from, arrived, truncated }, output);
                 }),
-                Port::Upstream(answers) => answers.poll_rx(some, |packet| {
+                Inlet::Upstream(answers) => answers.poll_rx(some, |packet| {
                     received.count(packet.bytes.len());
                     *came += 1;
                     sink(packet, output);
                 }),
             }?;
             done += turn.done;
-            if !turn.more || done >= quota || self.ends.are_reached(self.came) {
+            if !turn.more || done >= quota || self.until.is_reached(self.came) {
                 return Ok(Turn { done, more: turn.more });
             }
         }
@@ -208,9 +208,9 @@ impl Device for Side {
         let mut done = 0;
         while let Some((peer, run)) = self.output.run(quota - done) {
             let batch = &mut self.output.batch;
-            let outcome = match (&mut self.port, peer) {
-                (Port::Clients(device), _) => device.socket().send_at_most(batch, run),
-                (Port::Upstream(answers), Peer::Upstream(client)) => {
+            let outcome = match (&mut self.inlet, peer) {
+                (Inlet::Clients(device), _) => device.socket().send_at_most(batch, run),
+                (Inlet::Upstream(answers), Peer::Upstream(client)) => {
                     match answers.table.borrow_mut().sessions.clients.outlet(client) {
                         Some(outlet) => {
                             let outcome = outlet.socket.send_at_most(batch, run);
@@ -224,7 +224,7 @@ impl Device for Side {
                         }
                     }
                 }
-                (Port::Upstream(_), Peer::Address(_)) => {
+                (Inlet::Upstream(_), Peer::Address(_)) => {
                     self.output.discard();
                     continue;
                 }
@@ -260,9 +260,9 @@ impl Device for Side {
 
 impl AsFd for Side {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.port {
-            Port::Clients(device) => device.as_fd(),
-            Port::Upstream(answers) => answers.readable.as_fd(),
+        match &self.inlet {
+            Inlet::Clients(device) => device.as_fd(),
+            Inlet::Upstream(answers) => answers.readable.as_fd(),
         }
     }
 }

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::filter::Filter;
 use super::revision::Revision;
 use super::rule::{Purpose, Rules};
-use crate::Notify;
+use crate::notify::Notify;
 use crate::wake::{Waker, Woken, pair};
 
 /// The rules in use, for all pollers.
