@@ -10,14 +10,14 @@
 //!      └ dropped    (the kernel's)       └ dropped            [ queue └ dropped ]    └ dropped
 //! ```
 //!
-//! - [`run`]: setting up; [`engine`]: the loop; [`looks`]: when it looks; [`stage`]: who writes; [`outlet`] and [`sink`]: batches and files;
+//! - [`run`]: setting up; [`engine`]: the loop; [`batching`]: when it looks; [`stage`]: who writes; [`batch`] and [`sink`]: batches and files;
 //! - [`pipe`]: who may stop reading; [`pcapng`]: what is in them; [`filter`]: what is kept; [`privileges`]: what is given up; [`stats`]: what is counted.
 
 pub(crate) mod args;
 mod engine;
 pub(crate) mod filter;
-mod looks;
-mod outlet;
+mod batching;
+mod batch;
 pub(crate) mod pcapng;
 mod pipe;
 mod privileges;

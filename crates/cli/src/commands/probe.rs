@@ -9,7 +9,7 @@
 //! ```
 
 pub(crate) mod args;
-mod beside;
+mod companion;
 mod caches;
 mod cost;
 mod run;

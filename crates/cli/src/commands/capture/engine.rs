@@ -1,4 +1,4 @@
-//! The loop of `capture`: [`Engine`].
+//! The loop of `capture`: [`CaptureLoop`].
 //!
 //! ```text
 //!   due? ─▶ poller: a round ─▶ write the batch ─▶ count what was dropped, four times a second ─┐
@@ -19,8 +19,8 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::stats::Counter;
 
-use super::looks::Looks;
-use super::outlet::{Before, Written};
+use super::batching::Batching;
+use super::batch::{Before, Written};
 use super::pcapng::Stamp;
 use super::show::{CaptureReport, FeedbackCounts};
 use super::sink::Why;
@@ -29,8 +29,8 @@ use super::stats::{CaptureStats, DropCounts};
 
 /// What captures, while it does.
 #[derive(Debug)]
-pub struct Engine {
-    poller: Poller<PacketDevice, Looks>,
+pub struct CaptureLoop {
+    poller: Poller<PacketDevice, Batching>,
     source: SourceId,
     queue: Option<QueueId>,
     stage: Stage,
@@ -52,7 +52,7 @@ struct Intake {
     snap_length: usize,
 }
 
-impl Engine {
+impl CaptureLoop {
     /// Of a device that is open, to a stage.
     ///
     /// # Errors
@@ -67,14 +67,14 @@ impl Engine {
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::broke_off("setting up the capture", &error);
         let mut poller = Poller::new().map_err(failed)?;
-        let config = SourceConfig::new(Looks::new(period)).with_quota(Quota::new(QUOTA, 1));
+        let config = SourceConfig::new(Batching::new(period)).with_quota(Quota::new(QUOTA, 1));
         let source = poller.add(device, config).map_err(failed)?;
         poller.watch(&interrupt, SIGNAL).map_err(failed)?;
         let queue = match stage.feedback() {
             Some((gauge, config)) => Some(poller.attach_queue(gauge, config, &[source]).map_err(failed)?),
             None => None,
         };
-        Ok(Engine {
+        Ok(CaptureLoop {
             poller,
             source,
             queue,
@@ -120,7 +120,7 @@ impl Engine {
             if self.until.is_some_and(|until| until <= now) {
                 return Ok("duration");
             }
-            // Last: the outlet ends the run as a signal does.
+            // Last: the writer ends the run as a signal does.
             if self.interrupt.arrived() {
                 return Ok("signal");
             }

@@ -10,8 +10,8 @@ use softtimers::{Clock, Monotonic, Slice};
 use softtimers_measure::failure::Failure;
 
 use super::args::Capture;
-use super::engine::Engine;
-use super::outlet::{Before, Outlet};
+use super::engine::CaptureLoop;
+use super::batch::{Before, BatchWriter};
 use super::pipe::Patience;
 use super::show::{CaptureConfig, CaptureReport, FeedbackCounts};
 use super::sink::{self, Sink};
@@ -58,12 +58,12 @@ impl Command for Capture {
         let before = Before::default();
         let interrupt = run.own_interrupt()?;
         let stop = interrupt.stop_handle().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-        let mut outlet = Outlet::new(sink, Before::clone(&before), stop, counter.another());
-        outlet.begin(self.end.count);
-        let stage = Stage::new(outlet, self.queue)?;
+        let mut writer = BatchWriter::new(sink, Before::clone(&before), stop, counter.another());
+        writer.begin(self.end.count);
+        let stage = Stage::new(writer, self.queue)?;
         let (_slice, fallbacks) = hold_slice(self.max_delay);
         // The rest of the bound is for the wake-up and for writing.
-        let mut engine = Engine::new(device, self.max_delay / 2, stage, before, interrupt, counter)?;
+        let mut engine = CaptureLoop::new(device, self.max_delay / 2, stage, before, interrupt, counter)?;
         engine.cut_to(self.snap_length);
         say(format_args!("capturing on {} to {shown}", self.interface));
         let _progress = run.progress("capturing", self.end.duration);

@@ -20,7 +20,7 @@ use softtimers::poll::FeedbackConfig;
 use softtimers::poller::Gauge;
 use softtimers_measure::failure::Failure;
 
-use super::outlet::{Complete, Outlet, Written};
+use super::batch::{Complete, BatchWriter, Written};
 use super::pcapng::Stamp;
 
 /// Where the loop's frames go.
@@ -33,7 +33,7 @@ pub struct Stage {
 #[derive(Debug)]
 enum Way {
     /// To the file.
-    Here(Box<Outlet>),
+    Here(Box<BatchWriter>),
     /// To a thread.
     Beside(Queue),
 }
@@ -61,15 +61,15 @@ impl Stage {
     ///
     /// # Errors
     /// A check failure if the system has no descriptors left.
-    pub fn new(outlet: Outlet, capacity: Option<u32>) -> Result<Self, Failure> {
-        let complete = outlet.complete();
+    pub fn new(writer: BatchWriter, capacity: Option<u32>) -> Result<Self, Failure> {
+        let complete = writer.complete();
         let Some(capacity) = capacity else {
-            return Ok(Stage { way: Way::Here(Box::new(outlet)), complete });
+            return Ok(Stage { way: Way::Here(Box::new(writer)), complete });
         };
         let gauge = Gauge::new().map_err(|error| Failure::broke_off("making a queue", &error))?;
         let (frames, taken) = sync_channel(capacity as usize);
         let behind = gauge.clone();
-        let writer = std::thread::spawn(move || write(outlet, &taken, &behind));
+        let writer = std::thread::spawn(move || write(writer, &taken, &behind));
         let way = Way::Beside(Queue { frames, gauge, capacity, writer, dropped: 0 });
         Ok(Stage { way, complete })
     }
@@ -92,15 +92,15 @@ impl Stage {
             return;
         }
         match &mut self.way {
-            Way::Here(outlet) => outlet.take(stamp, arrived, bytes),
+            Way::Here(writer) => writer.take(stamp, arrived, bytes),
             Way::Beside(queue) => queue.offer(stamp, arrived, bytes),
         }
     }
 
     /// The loop has nothing more for now.
     pub fn flush(&mut self) {
-        if let Way::Here(outlet) = &mut self.way {
-            outlet.flush();
+        if let Way::Here(writer) = &mut self.way {
+            writer.flush();
         }
     }
 
@@ -118,7 +118,7 @@ impl Stage {
     /// A check failure if the thread panicked.
     pub fn finish(self) -> Result<Written, Failure> {
         match self.way {
-            Way::Here(outlet) => Ok(outlet.finish()),
+            Way::Here(writer) => Ok(writer.finish()),
             Way::Beside(Queue { frames, writer, .. }) => {
                 drop(frames);
                 writer.join().map_err(|_| Failure::check("the thread that writes the file panicked"))
@@ -151,13 +151,13 @@ impl Queue {
 }
 
 /// Writes what is there, and then waits for more.
-fn write(mut outlet: Outlet, frames: &Receiver<Frame>, gauge: &Gauge) -> Written {
+fn write(mut writer: BatchWriter, frames: &Receiver<Frame>, gauge: &Gauge) -> Written {
     while let Ok(first) = frames.recv() {
         for Frame { stamp, arrived, bytes } in std::iter::once(first).chain(frames.try_iter()) {
             gauge.took(1);
-            outlet.take(&stamp, arrived, &bytes);
+            writer.take(&stamp, arrived, &bytes);
         }
-        outlet.flush();
+        writer.flush();
     }
-    outlet.finish()
+    writer.finish()
 }

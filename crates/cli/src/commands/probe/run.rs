@@ -11,7 +11,7 @@ use softtimers_measure::processor::Processor;
 use softtimers_measure::stats::Counter;
 
 use super::args::KernelProbe;
-use super::beside::{Beside, Ended, wait};
+use super::companion::{Companion, Ended, wait};
 use super::caches::Caches;
 use super::cost;
 use super::show::{ProbeConfig, ProbeReport, TracepointReport};
@@ -46,9 +46,9 @@ impl Command for KernelProbe {
         let caches = Caches::of((0..probe.processors()).filter(|&cpu| self.measures(cpu)));
         probe.restart().map_err(failure)?;
         let begun = Monotonic.now();
-        let beside = if self.command.is_empty() { None } else { Some(Beside::start(&self.command)?) };
+        let companion = if self.command.is_empty() { None } else { Some(Companion::start(&self.command)?) };
         let mut counter = run.counter(ProbeStats::new(self.probe.processors.as_deref()))?;
-        let command = watch(self, &probe, begun, beside, interrupt, &mut counter)?;
+        let command = watch(self, &probe, begun, companion, interrupt, &mut counter)?;
         let elapsed = Monotonic.now().saturating_duration_since(begun);
         let missed = caches.counted();
 
@@ -92,7 +92,7 @@ fn watch(
     plan: &KernelProbe,
     probe: &Probe,
     begun: Timestamp,
-    mut beside: Option<Beside>,
+    mut companion: Option<Companion>,
     interrupt: &Interrupt,
     counter: &mut Counter<ProbeStats>,
 ) -> Result<Option<Ended>, Failure> {
@@ -102,9 +102,9 @@ fn watch(
     loop {
         let now = Monotonic.now();
         let left = end.map_or(LOOK, |end| end.saturating_duration_since(now).min(LOOK));
-        let over = match beside.as_mut() {
+        let over = match companion.as_mut() {
             _ if interrupt.arrived() || left.is_zero() => true,
-            Some(beside) => beside.has_ended()?,
+            Some(companion) => companion.has_ended()?,
             None => false,
         };
         let intervals = probe.intervals().map_err(failure)?;
@@ -112,10 +112,10 @@ fn watch(
         view.look(now, &intervals, plan);
         if over {
             drop(view);
-            return beside.map(Beside::end).transpose();
+            return companion.map(Companion::end).transpose();
         }
         before = intervals;
-        let child = beside.as_ref().and_then(Beside::descriptor);
+        let child = companion.as_ref().and_then(Companion::descriptor);
         let sources: Vec<BorrowedFd<'_>> = [Some(interrupt.as_fd()), child].into_iter().flatten().collect();
         wait(&sources, left).map_err(|error| Failure::broke_off("waiting", &error))?;
     }

@@ -8,7 +8,7 @@ use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
 use softtimers_measure::units::show_duration;
 
 use super::args::KernelProbe;
-use super::beside::Ended;
+use super::companion::Ended;
 use super::stats::ProbeStats;
 use crate::run::output::Report;
 use crate::run::table::Table;

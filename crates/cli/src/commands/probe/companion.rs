@@ -1,4 +1,4 @@
-//! The command that runs while `probe` measures: [`Beside`].
+//! The command that runs while `probe` measures: [`Companion`].
 //!
 //! What it prints goes to stderr, for stdout is data. It is asked to end with the run, and made to if it does not.
 
@@ -15,9 +15,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde::Serialize;
 use softtimers_measure::failure::Failure;
 
-/// A command that is running. Dropped without [`end`](Beside::end), it goes on.
+/// A command that is running. Dropped without [`end`](Companion::end), it goes on.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct Companion {
     words: Vec<OsString>,
     child: Child,
     /// Readable when it has ended; an old kernel has none.
@@ -52,7 +52,7 @@ impl Ended {
     }
 }
 
-impl Beside {
+impl Companion {
     /// Starts it.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Beside {
         let child =
             Command::new(&words[0]).args(&words[1..]).stdout(Stdio::from(stdout)).spawn().map_err(broke)?;
         let ended = id(&child).and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
-        Ok(Beside { words: words.to_vec(), child, ended })
+        Ok(Companion { words: words.to_vec(), child, ended })
     }
 
     /// Readable when it has ended.

@@ -1,4 +1,4 @@
-//! When a capture looks at its ring: [`Looks`].
+//! When a capture looks at its ring: [`Batching`].
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use softtimers::poll::{Look, Next, Policy};
 /// many frames as there can be, and a batch is one write. The policies of core want a few packets a look, or polls for
 /// a busy processor; a forwarder's packets have somewhere to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Looks {
+pub struct Batching {
     period: Duration,
     next: Next,
 }
 
-impl Looks {
+impl Batching {
     /// Of which one follows another after this long.
     pub const fn new(period: Duration) -> Self {
-        Looks { period, next: Next::Armed }
+        Batching { period, next: Next::Armed }
     }
 }
 
-impl Policy for Looks {
+impl Policy for Batching {
     fn looked(&mut self, look: &Look) -> Next {
         self.next = if look.found > 0 { Next::At(look.ended + self.period) } else { Next::Armed };
         self.next
@@ -51,12 +51,12 @@ mod tests {
     #[test]
     fn it_wakes_up_once_a_period_and_not_at_all_without_frames() {
         let at = Timestamp::from_micros;
-        let mut looks = Looks::new(Duration::from_micros(500));
-        assert_eq!(looks.next(), Next::Armed);
-        let mut look = |time, found| looks.looked(&Look { began: at(time), ended: at(time + 10), found });
+        let mut batching = Batching::new(Duration::from_micros(500));
+        assert_eq!(batching.next(), Next::Armed);
+        let mut look = |time, found| batching.looked(&Look { began: at(time), ended: at(time + 10), found });
         assert_eq!(look(1_000, 1), Next::At(at(1_510)));
         assert_eq!(look(1_510, 200), Next::At(at(2_020)));
         assert_eq!(look(2_020, 0), Next::Armed);
-        assert_eq!(looks.idle(at(3_000)), Next::Armed);
+        assert_eq!(batching.idle(at(3_000)), Next::Armed);
     }
 }

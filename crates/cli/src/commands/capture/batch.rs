@@ -1,4 +1,4 @@
-//! From a frame to the file: [`Outlet`], which gathers a batch and writes it at once.
+//! From a frame to the file: [`BatchWriter`], which gathers a batch and writes it at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::pcapng::{self, Stamp, Statistics};
 use super::stats::{CaptureStats, DropCounts};
 use super::sink::{Loss, Sink, Why};
 
-/// What was lost before frames came to the outlet, as it was asked last.
+/// What was lost before frames came to the writer, as it was asked last.
 pub type Before = Arc<Mutex<DropCounts>>;
 
 /// Whether all that were wanted are in the file.
@@ -21,7 +21,7 @@ pub type Complete = Arc<AtomicBool>;
 
 /// Gathers frames and writes them.
 #[derive(Debug)]
-pub struct Outlet {
+pub struct BatchWriter {
     sink: Sink,
     /// Blocks that are to be written.
     blocks: Vec<u8>,
@@ -52,10 +52,10 @@ pub struct Written {
     pub broken: Option<Why>,
 }
 
-impl Outlet {
+impl BatchWriter {
     /// To this sink, which was begun. When it cannot be written any more, `stop` ends the run.
     pub fn new(sink: Sink, before: Before, stop: StopHandle, counter: Counter<CaptureStats>) -> Self {
-        Outlet {
+        BatchWriter {
             sink,
             blocks: Vec::with_capacity(BATCH),
             waiting: Vec::new(),
@@ -83,7 +83,7 @@ impl Outlet {
         }
     }
 
-    /// Takes a frame, which is in the file after the next [`flush`](Outlet::flush) at the latest.
+    /// Takes a frame, which is in the file after the next [`flush`](BatchWriter::flush) at the latest.
     pub fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
         if self.taken >= self.most {
             return;
