@@ -70,7 +70,7 @@ pub(crate) fn open(plan: &Plan, controls: Controls, between: Between) -> io::Res
 }
 
 /// All pollers: the first one's engine, and what the others need for theirs.
-struct Shares<D> {
+struct Shares<D: Wire> {
     first: Engine<Carrier<D>>,
     others: Vec<[D; 2]>,
     setting: Arc<Setting>,

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use softtimers::Timestamp;
 use softtimers::poll::{
-    AnyPolicy, DelayBoundConfig, Look, Next, Policy, PolicyError, PolicySettings, Quota, WhenIdle,
+    AnyPolicy, DelayBoundConfig, Look, Next, Policy, PolicySettings, Quota, WhenIdle,
 };
+use softtimers_core::PolicyError;
 
 /// A receive policy, by the name that it has here; or none, to see what they are for.
 ///

@@ -48,7 +48,9 @@ mod rulebook;
 pub(crate) use clauses::{Entrance, EtherType, Limit, Protocol};
 pub(crate) use filter::{Filter, Seen};
 pub use parse::{Problem, Quoting, parse, parse_quoting};
-pub(crate) use revision::{Revision, Tally};
+#[cfg(test)]
+pub(crate) use revision::Revision;
+pub(crate) use revision::Tally;
 pub(crate) use rule::Action;
 pub use rule::{Purpose, Rules};
 pub(crate) use rulebook::Follower;

@@ -106,7 +106,7 @@ impl<D: Wire> Handler for Carrier<D> {
         let length = bytes.len();
         if truncated {
             self.refused[1 - out].count(length);
-            self.forwarder.refuse(entrance, Reason::Malformed);
+            self.forwarder.reasons.count(Reason::Malformed);
             return outputs.drop_by_rule();
         }
         if let Some(links) = self.links.changed() {

@@ -34,7 +34,7 @@ pub struct Offer {
 
 /// What was sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Offered {
+pub(crate) struct Offered {
     /// With the goodbyes at the end.
     pub(crate) sent: u64,
     /// Datagrams a second.
