@@ -138,7 +138,7 @@ impl BenchReport {
 
     /// What the points say together.
     fn conclude(&mut self) {
-        let mut points: Vec<CurvePoint> = self.points.iter().map(CurvePoint::from).collect();
+        let mut points: Vec<CurvePoint> = self.points.iter().map(of_curve).collect();
         points.sort_by_key(|point| point.offered);
         self.curve = Curve::of(&points).map(CurveReport::from);
         if let Some(capacity) = self.capacity_pps.filter(|&capacity| capacity > 0.0) {
@@ -151,11 +151,9 @@ impl BenchReport {
     }
 }
 
-impl From<&Point> for CurvePoint {
-    fn from(point: &Point) -> Self {
-        let [offered, delivered] = point.rates().map(|rate| rate as u64);
-        CurvePoint { offered, delivered }
-    }
+fn of_curve(point: &Point) -> CurvePoint {
+    let [offered, delivered] = point.rates().map(|rate| rate as u64);
+    CurvePoint { offered, delivered }
 }
 
 fn nanos(time: Duration) -> u64 {

@@ -1,5 +1,7 @@
 //! What `bench` tells: the keys of `softtimers.bench/1`, and the table.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use softtimers::poll::{Behaviour, Curve};
 use softtimers_forward::Mode;
@@ -139,7 +141,7 @@ impl Report for BenchReport {
 
     fn table(&self) -> Table {
         let mut table = Table::default();
-        let nanos = |nanos| show_duration(std::time::Duration::from_nanos(nanos));
+        let nanos = |nanos| show_duration(Duration::from_nanos(nanos));
         let (before, after) = (nanos(self.work_ns), nanos(self.work_after_ns));
         table.row("work", format!("{before} per datagram before the trials, {after} after them"));
         if let Some(capacity) = self.capacity_pps {
@@ -189,7 +191,7 @@ fn line(point: &Point) -> String {
         |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
     let latency = |value: Option<u64>| {
         value.map_or("-".to_owned(), |nanos| {
-            show_duration(std::time::Duration::from_nanos(rounded(nanos)))
+            show_duration(Duration::from_nanos(rounded(nanos)))
         })
     };
     let DropCounts { ring, rule, queue, output } = point.dropped;
