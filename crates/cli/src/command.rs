@@ -6,7 +6,6 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use softtimers_measure::child;
 use softtimers_measure::failure::{Exit, Failure, one_line};
-use softtimers_measure::failure::{Exit, Failure, one_line};
 
 use crate::args::{Cli, Command};
 use crate::commands::bench::args::BenchPlan;

@@ -109,7 +109,7 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
         serde_json::to_string_pretty(&self.keys()).map_err(no_json)
     }
 
-    fn object(&self) -> Keys<'_, R, C> {
+    fn keys(&self) -> Keys<'_, R, C> {
         Keys {
             schema: R::SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
