@@ -88,7 +88,7 @@ pub enum TrialLength {
 
 /// A run of `bench`.
 #[derive(Clone, PartialEq, Debug)]
-pub struct BenchPlan {
+pub(crate) struct BenchPlan {
     /// What is measured.
     pub receiver: Receiver,
     /// Datagrams back to back.
@@ -103,7 +103,7 @@ pub struct BenchPlan {
 
 /// What a receiver is offered.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Offers {
+pub(crate) enum Offers {
     /// Multiples of what it can do, which is found first.
     Multiples(Vec<f64>),
     /// These rates, in packets a second.
@@ -115,7 +115,7 @@ impl BenchPlan {
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
-    pub fn new(args: &BenchArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &BenchArgs) -> Result<Self, Failure> {
         if args.nice.is_some() && args.stages == 1 {
             return Err(Failure::usage("--nice: for --stages 2, it is that of the second"));
         }

@@ -16,7 +16,7 @@ use crate::run::table::Table;
 
 /// The configuration in effect.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct BenchConfig {
+pub(crate) struct BenchConfig {
     /// When the receiver looks.
     pub mode: Mode,
     /// Threads it has.
@@ -79,7 +79,7 @@ impl BenchConfig {
 
 /// The findings.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct BenchReport {
+pub(crate) struct BenchReport {
     /// The most that was delivered in a trial of the search: what multiples are multiples of. `null` without a search.
     pub capacity_pps: Option<f64>,
     /// The maximum loss-free receive rate: found by halving to 1%, then offered again for four times as long. The rate that
@@ -105,7 +105,7 @@ pub struct BenchReport {
 
 /// How a receiver behaves beyond its capacity.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct CurveReport {
+pub(crate) struct CurveReport {
     /// `ideal`, `realisable` or `livelock`.
     pub behaviour: &'static str,
     /// The highest rate of a point up to which no more than half a percent is lost, or left to a buffer.
