@@ -1,12 +1,12 @@
 //! The kinds of object, and the magic word of each.
 
 use softtimers::bsd::{Callouts, MultiTimers, TimeVal};
-use softtimers::poll::{CpuLimit, Feedback};
+use softtimers::poll::{AnyPolicy, CpuLimit, Feedback};
 use softtimers::{Backup, Histogram, RateClock};
 use softtimers_wan::Wan;
 
 use crate::border::clock::softtimers_call;
-use crate::border::{flows::Flows, policy::AnyPolicy, timers::Timers};
+use crate::border::{flows::Flows, timers::Timers};
 
 /// What an object may hold, and what C calls it.
 pub trait Kind: 'static {

@@ -16,7 +16,7 @@
 /// The window of slow start, in packets: tell it what is acknowledged and it says how many may leave.
 ///
 /// ```
-/// use softtimers_core::pace::{Growth, SlowStart};
+/// use softtimers_sim::path::slow_start::{Growth, SlowStart};
 ///
 /// let mut sender = SlowStart::new(1_000, Growth::PerPacket);
 /// assert_eq!(sender.begin(), 2);
