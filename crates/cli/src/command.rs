@@ -54,7 +54,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(&ReplayPlan::new(args)?),
         Command::Wan(args) if args.self_test => {
             carry_out(&mut SelfTest { output: Output::from(&args.output) })
-        },
+        }
         Command::Wan(args) => carry_out(&mut Emulator::new(WanPlan::new(args)?)?),
         Command::Forward(args) => carry_out(&mut ForwardPlan::new(args)?),
         Command::Capture(args) => carry_out(&mut Capture::new(args)?),

@@ -242,8 +242,9 @@ mod tests {
         let machine = Machine { kernel: "6.1".to_owned(), ..Machine::default() };
         let report = Small { sent: 3, back_to_back: Some(0.5) };
         let notes = ["no epoll_pwait2; timerfd instead".to_owned()];
-        let text = Object { fallbacks: &notes, inconclusive: Some("busy".to_owned()), ..object(&machine, &report) }
-            .to_text();
+        let text =
+            Object { fallbacks: &notes, inconclusive: Some("busy".to_owned()), ..object(&machine, &report) }
+                .to_text();
         assert!(text.starts_with("sent          3\nback to back  50.00%\nnote: no epoll_pwait2"), "{text}");
         assert!(text.contains("\ninconclusive: busy\nLinux 6.1"), "{text}");
     }
