@@ -1,19 +1,11 @@
-//! What the clauses of a rule hold: [`Network`], [`Span`], [`Limit`], [`EtherType`], [`Protocol`], [`Entrance`].
+//! What the clauses of a rule hold: [`Span`], [`Limit`], [`EtherType`], [`Protocol`], [`Entrance`].
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
 use softtimers_measure::units::{SendRate, show_duration};
-
-/// Addresses that begin alike.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Network {
-    pub(crate) address: IpAddr,
-    bits: u8,
-}
 
 /// Numbers from the first to the last.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -115,57 +107,6 @@ impl Limit {
     }
 }
 
-impl Network {
-    /// Those that share the first `bits` with `address`; `None` if it has fewer, or others are set in it.
-    pub(crate) fn new(address: IpAddr, bits: u8) -> Option<Self> {
-        let (all, number) = number(address);
-        let rest = all.checked_sub(bits)?;
-        let tail = 1u128.checked_shl(rest.into()).map_or(u128::MAX, |past| past - 1);
-        (number & tail == 0).then_some(Network { address, bits })
-    }
-
-    /// An address of IPv4 in the form of IPv6 is none: what a socket of both families says has to be made one before, and
-    /// in a packet of IPv6 anybody can write it.
-    pub(crate) fn contains(&self, ip: IpAddr) -> bool {
-        let ((all, own), (others, number)) = (number(self.address), number(ip));
-        // A shift by all bits leaves none.
-        let head = |number: u128| number.checked_shr((all - self.bits).into()).unwrap_or(0);
-        all == others && head(own) == head(number)
-    }
-
-    pub(crate) fn bits(&self) -> u8 {
-        self.bits
-    }
-
-    /// The network of so many bits that it lies in, or is; `None` if it has fewer.
-    pub(crate) fn shortened(&self, bits: u8) -> Option<Network> {
-        if bits > self.bits {
-            return None;
-        }
-        let (all, number) = number(self.address);
-        let rest = u32::from(all - bits);
-        let head = number.checked_shr(rest).and_then(|head| head.checked_shl(rest)).unwrap_or(0);
-        let address = match self.address {
-            IpAddr::V4(_) => Ipv4Addr::from(head as u32).into(),
-            IpAddr::V6(_) => Ipv6Addr::from(head).into(),
-        };
-        Some(Network { address, bits })
-    }
-
-    /// Whether all of its addresses are among these.
-    pub(crate) fn covers(&self, other: &Network) -> bool {
-        self.bits <= other.bits && self.contains(other.address)
-    }
-}
-
-/// How many bits an address has, and which.
-fn number(ip: IpAddr) -> (u8, u128) {
-    match ip {
-        IpAddr::V4(ip) => (32, u32::from(ip).into()),
-        IpAddr::V6(ip) => (128, ip.into()),
-    }
-}
-
 impl Span {
     pub(crate) fn contains(&self, number: u16) -> bool {
         (self.first..=self.last).contains(&number)
@@ -198,12 +139,6 @@ impl fmt::Display for Protocol {
             Some((name, _)) => f.write_str(name),
             None => self.0.fmt(f),
         }
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.bits)
     }
 }
 

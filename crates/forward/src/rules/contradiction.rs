@@ -4,9 +4,9 @@
 //! Only what follows from the clauses alone counts. A rule for packets that nobody sends is left alone.
 
 use std::fmt::Display;
-use std::net::IpAddr;
+use ipnet::IpNet;
 
-use super::clauses::{EtherType, Network, Protocol, Span};
+use super::clauses::{EtherType, Protocol, Span};
 use super::rule::Rule;
 
 impl Rule {
@@ -34,14 +34,14 @@ impl Rule {
         // A relay's frames are those of its clients.
         let near = [from, to.filter(|_| one_family)];
         if let Some(kind) = kind {
-            let other = near.into_iter().flatten().find(|(_, net)| net.kind() != kind);
+            let other = near.into_iter().flatten().find(|(_, net)| ethertype(*net) != kind);
             if let Some((word, net)) = other {
                 let why = format!("that is an address of {}", family(net));
                 return Some(never(format!("type {kind}"), format!("{word} {net}"), why));
             }
         }
         let ((_, from), (_, to)) = from.zip(to).filter(|_| one_family)?;
-        (from.kind() != to.kind()).then(|| {
+        (ethertype(from) != ethertype(to)).then(|| {
             let why = format!("one is an address of {}, the other of {}", family(from), family(to));
             never(format!("from {from}"), format!("to {to}"), why)
         })
@@ -57,7 +57,7 @@ impl Rule {
     fn of_length(&self, one_family: bool) -> Option<String> {
         let protocol = self.protocol.filter(|protocol| *protocol != Protocol::UDP)?;
         let lengths = self.lengths?;
-        let [from, to] = self.networks().map(|network| network.map(|(_, net)| net.kind()));
+        let [from, to] = self.networks().map(|network| network.map(|(_, net)| ethertype(net)));
         let is_v6 = [self.kind, from, to.filter(|_| one_family)].contains(&Some(EtherType::IPV6));
         let header = if is_v6 { 40 } else { 20 };
         let least = header + if self.ports().is_some() { PORTS } else { 0 };
@@ -68,7 +68,7 @@ impl Rule {
         })
     }
 
-    fn networks(&self) -> [Option<(&'static str, Network)>; 2] {
+    fn networks(&self) -> [Option<(&'static str, IpNet)>; 2] {
         [self.from.map(|net| ("from", net)), self.to.map(|net| ("to", net))]
     }
 
@@ -79,18 +79,13 @@ impl Rule {
     }
 }
 
-impl Network {
-    /// Which packets have such addresses.
-    fn kind(&self) -> EtherType {
-        match self.address {
-            IpAddr::V4(_) => EtherType::IPV4,
-            IpAddr::V6(_) => EtherType::IPV6,
-        }
-    }
+/// Which packets have such addresses.
+fn ethertype(net: IpNet) -> EtherType {
+    if matches!(net, IpNet::V4(_)) { EtherType::IPV4 } else { EtherType::IPV6 }
 }
 
-fn family(net: Network) -> &'static str {
-    if net.kind() == EtherType::IPV4 { "IPv4" } else { "IPv6" }
+fn family(net: IpNet) -> &'static str {
+    if ethertype(net) == EtherType::IPV4 { "IPv4" } else { "IPv6" }
 }
 
 fn has_ports(protocol: Protocol) -> bool {
@@ -106,6 +101,8 @@ const PORTS: u16 = 4;
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use proptest::prelude::*;
     use softtimers_core::Timestamp;
 
@@ -190,7 +187,7 @@ mod tests {
         if !needs_ip {
             return frame(kind.map_or(0x88b5, |kind| kind.0), vec![0; first]);
         }
-        let nets = [from, to].map(|net| net.map(|net| net.kind()));
+        let nets = [from, to].map(|net| net.map(ethertype));
         let is_v6 = [kind, nets[0], nets[1]].contains(&Some(EtherType::IPV6));
         let protocol = protocol.unwrap_or(Protocol::UDP);
         let ports =
@@ -207,7 +204,7 @@ mod tests {
         let extension = if is_v6 && is_udp && !datagram { vec![17, 0, 0, 1, 0, 0, 0, 0] } else { vec![] };
         let mut payload = [&extension[..], &ports].concat();
         payload.resize(rest, 0);
-        let address = |net: Option<Network>| match net.map(|net| net.address) {
+        let address = |net: Option<IpNet>| match net.map(|net| net.addr()) {
             Some(IpAddr::V4(v4)) => v4.octets().to_vec(),
             Some(IpAddr::V6(v6)) => v6.octets().to_vec(),
             None if is_v6 => vec![0x20; 16],

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::clauses::{Network, Span};
+use ipnet::IpNet;
+
+use super::clauses::Span;
 use super::rule::{Action, Entry, Rule};
 
 /// The rules so far, to be asked whether one of them covers the next one: as many questions as there are kinds of rules,
@@ -60,9 +62,9 @@ impl Shape {
             entrance: wanted(entrance, rule.entrance)?,
             kind: wanted(kind, rule.kind)?,
             protocol: wanted(protocol, rule.protocol)?,
-            from: from.map_or(Some(None), |bits| rule.from?.shortened(bits).map(Some))?,
+            from: from.map_or(Some(None), |bits| shortened(rule.from?, bits).map(Some))?,
             from_ports: wanted(from_ports, rule.from_ports)?,
-            to: to.map_or(Some(None), |bits| rule.to?.shortened(bits).map(Some))?,
+            to: to.map_or(Some(None), |bits| shortened(rule.to?, bits).map(Some))?,
             to_ports: wanted(to_ports, rule.to_ports)?,
             lengths: wanted(lengths, rule.lengths)?,
             rate: None,
@@ -74,7 +76,7 @@ impl Shape {
 impl From<&Rule> for Shape {
     fn from(rule: &Rule) -> Self {
         Shape {
-            bits: [rule.from, rule.to].map(|network| network.map(|network| network.bits())),
+            bits: [rule.from, rule.to].map(|network| network.map(|network| network.prefix_len())),
             others: [
                 rule.entrance.is_some(),
                 rule.kind.is_some(),
@@ -98,9 +100,9 @@ impl Rule {
         let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, action: _ } =
             self;
         // First what most rules differ by.
-        within(from, &later.from, Network::covers)
+        within(from, &later.from, covers)
             && within(to_ports, &later.to_ports, Span::covers)
-            && within(to, &later.to, Network::covers)
+            && within(to, &later.to, covers)
             && within(from_ports, &later.from_ports, Span::covers)
             && within(lengths, &later.lengths, Span::covers)
             && within(protocol, &later.protocol, PartialEq::eq)
@@ -108,6 +110,16 @@ impl Rule {
             && within(entrance, &later.entrance, PartialEq::eq)
             && rate.is_none()
     }
+}
+
+/// The network of so many bits that this one lies in, or is; `None` if it has fewer.
+fn shortened(network: IpNet, bits: u8) -> Option<IpNet> {
+    let shorter = IpNet::new(network.addr(), bits).ok().filter(|_| bits <= network.prefix_len());
+    shorter.map(|network| network.trunc())
+}
+
+fn covers(network: &IpNet, later: &IpNet) -> bool {
+    network.contains(later)
 }
 
 /// Whether a clause, or none, holds wherever that of a later rule does.

@@ -7,9 +7,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use softtimers_core::Timestamp;
 
-use super::clauses::{Entrance, EtherType, Network, Protocol, Span};
+use super::clauses::{Entrance, EtherType, Protocol, Span};
 use super::revision::{Revision, Tally};
 use super::rule::{Action, Rule, Rules};
 
@@ -110,8 +111,10 @@ impl Rule {
     pub(crate) fn holds(&self, seen: &Seen, earned: &mut Timestamp) -> bool {
         let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, .. } = self;
         let length = u16::try_from(seen.length).unwrap_or(u16::MAX);
-        let address = |network: &Option<Network>, end: usize| {
-            network.is_none_or(|network| seen.addresses.is_some_and(|ips| network.contains(ips[end])))
+        // An address of IPv4 in the form of IPv6 is in no network of IPv4: what a socket of both families says was made one
+        // before, and in a packet of IPv6 anybody can write it.
+        let address = |network: &Option<IpNet>, end: usize| {
+            network.is_none_or(|network| seen.addresses.is_some_and(|ips| network.contains(&ips[end])))
         };
         let port = |span: &Option<Span>, end: usize| {
             span.is_none_or(|span| seen.ports.is_some_and(|ports| span.contains(ports[end])))

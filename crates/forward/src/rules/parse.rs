@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::str::{FromStr, SplitWhitespace};
 use std::time::Duration;
 
+use ipnet::IpNet;
 use softtimers_measure::failure::one_line;
 use softtimers_measure::units;
 
 use super::coverage::Coverage;
-use super::clauses::{Entrance, EtherType, Limit, Network, Protocol, Span};
+use super::clauses::{Entrance, EtherType, Limit, Protocol, Span};
 use super::rule::{Action, Entry, Purpose, Rule, Rules};
 
 /// Why some text is no rules.
@@ -232,7 +233,7 @@ fn protocol(text: &str, quoting: Quoting) -> Result<Protocol, String> {
     })
 }
 
-fn network(word: &str, text: &str, quoting: Quoting) -> Result<Network, String> {
+fn network(word: &str, text: &str, quoting: Quoting) -> Result<IpNet, String> {
     let refuse = |why: String| format!("{word} '{}': {why}", quoting.of(text));
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address
@@ -253,8 +254,8 @@ fn network(word: &str, text: &str, quoting: Quoting) -> Result<Network, String> 
             quoting.of(bits - MAPPED)
         )));
     }
-    Network::new(address, bits)
-        .ok_or_else(|| refuse(format!("has bits beyond the first {}, which are the network's", quoting.of(bits))))
+    let network = IpNet::new(address, bits).ok().filter(|network| network.trunc() == *network);
+    network.ok_or_else(|| refuse(format!("has bits beyond the first {}, which are the network's", quoting.of(bits))))
 }
 
 fn span(word: &str, text: &str, quoting: Quoting) -> Result<Span, String> {

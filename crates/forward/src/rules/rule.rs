@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::clauses::{Entrance, EtherType, Limit, Network, Protocol, Span};
+use ipnet::IpNet;
+
+use super::clauses::{Entrance, EtherType, Limit, Protocol, Span};
 
 /// The rules of a file. As text they can be read again.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,11 +32,11 @@ pub(crate) struct Rule {
     /// What the packet carries.
     pub(crate) protocol: Option<Protocol>,
     /// Whom it comes from.
-    pub(crate) from: Option<Network>,
+    pub(crate) from: Option<IpNet>,
     /// The port it comes from.
     pub(crate) from_ports: Option<Span>,
     /// Where it goes.
-    pub(crate) to: Option<Network>,
+    pub(crate) to: Option<IpNet>,
     /// The port it goes to.
     pub(crate) to_ports: Option<Span>,
     /// How long it is.
