@@ -51,7 +51,7 @@ use stats::Account;
 
 pub use asks::{Asker, Asks, asks};
 pub use frames::headers::Mac;
-pub use mode::{Looking, Mode, UnknownMode};
+pub use mode::{Looking, Mode};
 pub use notify::Notify;
 pub use plan::{Between, Controls, FrameDriver, LegPlan, Plan};
 pub use rules::{Problem, Purpose, Quoting, Rulebook, Rules, parse, parse_quoting};

@@ -27,10 +27,6 @@ pub struct Mode {
     policy: &'static str,
 }
 
-/// There is no mode of this name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownMode;
-
 /// When to look for packets, and how many to take at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Looking {
@@ -162,10 +158,11 @@ impl Default for Mode {
 }
 
 impl FromStr for Mode {
-    type Err = UnknownMode;
+    type Err = PolicyError;
 
-    fn from_str(text: &str) -> Result<Self, UnknownMode> {
-        Mode::all().map(|(mode, _)| mode).find(|mode| mode.name == text).ok_or(UnknownMode)
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let unknown = PolicyError::UnknownName { allowed: AnyPolicy::ALL };
+        Mode::all().map(|(mode, _)| mode).find(|mode| mode.name == text).ok_or(unknown)
     }
 }
 
@@ -180,14 +177,6 @@ impl Serialize for Mode {
         serializer.serialize_str(self.name)
     }
 }
-
-impl fmt::Display for UnknownMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no such mode")
-    }
-}
-
-impl std::error::Error for UnknownMode {}
 
 #[cfg(test)]
 mod tests {

@@ -32,7 +32,7 @@ use super::window::Busy;
 /// What comes after receiving.
 pub(crate) enum Next<'a> {
     /// The same thread, when nothing is at hand.
-    Here(Second<'a>),
+    Here(Box<Second<'a>>),
     /// A thread behind this queue.
     Behind(&'a Queue<Item>),
 }

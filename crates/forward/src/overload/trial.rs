@@ -88,74 +88,49 @@ impl Bench {
         let socket = UdpSocket::bind("127.0.0.1:0").map_err(broke_off)?;
         self.recv_buffer = socket.request_recv_buffer(self.plan.recv_buffer).map_err(broke_off)?;
         let sink = UdpSocket::bind("127.0.0.1:0").map_err(broke_off)?;
-        let addresses = [&socket, &sink].map(UdpSocket::local_addr);
-        let [address, sink_address] = addresses;
+        let [address, sink_address] = [&socket, &sink].map(UdpSocket::local_addr);
         let (address, sink_address) = (address.map_err(broke_off)?, sink_address.map_err(broke_off)?);
-        let window = Window::new(offer.length);
-        let trial = Trial { bench: self, window: &window, sink: sink_address };
+        let (bench, window) = (&*self, &Window::new(offer.length));
+        let (stop, stopped) = UnixStream::pair().map_err(broke_off)?;
+        let stage = Stage {
+            plan: &bench.plan,
+            filter: &bench.filter,
+            window,
+            stop: stopped.try_clone().map_err(broke_off)?,
+        };
         thread::scope(|scope| {
-            let threads = trial.start(scope, socket).map_err(broke_off)?;
-            let offered = load::send(&self.program, address, &offer, self.processors.map(|[here, _]| here), &window);
+            let stages = scope.spawn(move || {
+                let _kept = bench.keep(1)?;
+                stages(&stage, socket, sink_address)
+            });
+            let watcher = scope.spawn(move || {
+                let _kept = bench.keep(0)?;
+                watch(window, &stopped)
+            });
+            let beside = bench.plan.computes.then(|| {
+                scope.spawn(move || {
+                    let _kept = bench.keep(1)?;
+                    compute(window)
+                })
+            });
+            let here = bench.processors.map(|[here, _]| here);
+            let offered = load::send(&bench.program, address, &offer, here, window);
             // Or the threads would go on for ever.
             window.over.store(true, Ordering::Relaxed);
-            drop(threads.stop);
-            let stats = threads.handles.join().map_err(broke_off)?;
-            Ok(self.point(&offer, &offered?, &window, &stats))
+            drop(stop);
+            // All of them, also if one has failed.
+            let (stages, watcher) = (join(stages), join(watcher));
+            let beside = beside.map(join).transpose().map_err(broke_off)?;
+            let mut stats = stages.map_err(broke_off)?;
+            stats += &watcher.map_err(broke_off)?;
+            stats.beside = beside.unwrap_or_default();
+            Ok(bench.point(&offer, &offered?, window, &stats))
         })
     }
 }
 
-struct Trial<'a> {
-    bench: &'a Bench,
-    window: &'a Window,
-    sink: SocketAddr,
-}
-
-/// The threads of a trial, which end when `stop` is dropped.
-struct Threads<'scope> {
-    stop: UnixStream,
-    handles: Handles<'scope>,
-}
-
-struct Handles<'scope> {
-    stages: ScopedJoinHandle<'scope, io::Result<Stats>>,
-    watcher: ScopedJoinHandle<'scope, io::Result<Stats>>,
-    beside: Option<ScopedJoinHandle<'scope, io::Result<Duration>>>,
-}
-
-impl<'a> Trial<'a> {
-    fn start<'scope>(
-        &self,
-        scope: &'scope thread::Scope<'scope, '_>,
-        socket: UdpSocket,
-    ) -> io::Result<Threads<'scope>>
-    where
-        'a: 'scope,
-    {
-        let (bench, window, sink) = (self.bench, self.window, self.sink);
-        let (stop, stopped) = UnixStream::pair()?;
-        let stage = Stage { plan: &bench.plan, filter: &bench.filter, window, stop: stopped.try_clone()? };
-        let beside = bench.plan.computes.then(|| {
-            scope.spawn(move || {
-                let _kept = bench.keep(1)?;
-                compute(window)
-            })
-        });
-        Ok(Threads {
-            stop,
-            handles: Handles {
-                stages: scope.spawn(move || {
-                    let _kept = bench.keep(1)?;
-                    stages(bench, &stage, socket, sink)
-                }),
-                watcher: scope.spawn(move || {
-                    let _kept = bench.keep(0)?;
-                    watch(window, &stopped)
-                }),
-                beside,
-            },
-        })
-    }
+fn join<T>(handle: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
+    handle.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the trial panicked")))
 }
 
 impl Bench {
@@ -164,20 +139,35 @@ impl Bench {
         let Some(processors) = self.processors else { return Ok(None) };
         Processor::new(processors[which]).map_err(io::Error::other)?.keep().map(Some)
     }
+
+    fn point(&self, offer: &Offer, offered: &Offered, window: &Window, stats: &Stats) -> Point {
+        let length = window.length();
+        let [delivered, in_time] = [&window.delivered, &window.in_time].map(|n| n.load(Ordering::Relaxed));
+        // The receiver lets a datagram wait for so long, whatever the rate.
+        let waits = self.plan.looking.max_delay().unwrap_or_default();
+        let keeps_up = keeps_up(offered.sent, delivered - in_time, waits.as_secs_f64() / length.as_secs_f64());
+        Point {
+            target_pps: offer.rate,
+            offered_pps: offered.pps,
+            burst: offer.burst,
+            sent: offered.sent,
+            delivered,
+            delivered_pps: in_time as f64 / length.as_secs_f64(),
+            late: delivered - in_time,
+            loss_free: delivered == offered.sent && keeps_up,
+            beside_share: self.plan.computes.then(|| stats.beside.as_secs_f64() / length.as_secs_f64()),
+            ..Point::of(stats, length)
+        }
+    }
 }
 
 /// The receiver: this thread, and one more if there are two stages.
-fn stages(
-    bench: &Bench,
-    stage: &Stage<'_>,
-    socket: UdpSocket,
-    sink: SocketAddr,
-) -> io::Result<Stats> {
-    let naive = bench.plan.looking.mode() == Mode::NAIVE;
-    if bench.plan.stages == 1 {
+fn stages(stage: &Stage<'_>, socket: UdpSocket, sink: SocketAddr) -> io::Result<Stats> {
+    let naive = stage.plan.looking.mode() == Mode::NAIVE;
+    if stage.plan.stages == 1 {
         return if naive {
             let second = Second::new(stage.filter, sink, stage.window)?;
-            naive::run(stage, &socket, Next::Here(second))
+            naive::run(stage, &socket, Next::Here(Box::new(second)))
         } else {
             polled::run(stage, socket, sink, None)
         };
@@ -185,7 +175,7 @@ fn stages(
     let queue = Queue::new()?;
     let second = Second::new(stage.filter, sink, stage.window)?;
     thread::scope(|scope| {
-        let thread = scope.spawn(|| second.run(&queue, bench.plan.nice));
+        let thread = scope.spawn(|| second.run(&queue, stage.plan.nice));
         let first = if naive {
             naive::run(stage, &socket, Next::Behind(&queue))
         } else {
@@ -239,43 +229,6 @@ fn closed_within(stop: &UnixStream, time: Duration) -> io::Result<bool> {
         Ok(found) => Ok(found > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
-    }
-}
-
-impl Handles<'_> {
-    fn join(self) -> io::Result<Stats> {
-        fn join<T>(handle: ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
-            handle.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the trial panicked")))
-        }
-        // All of them, also if one has failed.
-        let (stages, watcher) = (join(self.stages), join(self.watcher));
-        let beside = self.beside.map(join).transpose();
-        let mut stats = stages?;
-        stats += &watcher?;
-        stats.beside = beside?.unwrap_or_default();
-        Ok(stats)
-    }
-}
-
-impl Bench {
-    fn point(&self, offer: &Offer, offered: &Offered, window: &Window, stats: &Stats) -> Point {
-        let length = window.length();
-        let [delivered, in_time] = [&window.delivered, &window.in_time].map(|n| n.load(Ordering::Relaxed));
-        // The receiver lets a datagram wait for so long, whatever the rate.
-        let waits = self.plan.looking.max_delay().unwrap_or_default();
-        let keeps_up = keeps_up(offered.sent, delivered - in_time, waits.as_secs_f64() / length.as_secs_f64());
-        Point {
-            target_pps: offer.rate,
-            offered_pps: offered.pps,
-            burst: offer.burst,
-            sent: offered.sent,
-            delivered,
-            delivered_pps: in_time as f64 / length.as_secs_f64(),
-            late: delivered - in_time,
-            loss_free: delivered == offered.sent && keeps_up,
-            beside_share: self.plan.computes.then(|| stats.beside.as_secs_f64() / length.as_secs_f64()),
-            ..Point::of(stats, length)
-        }
     }
 }
 
