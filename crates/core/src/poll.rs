@@ -13,7 +13,7 @@
 //!          │ Hip  …       │ Armed     │ over receive, transmit│Open, └──────────────────────┘
 //!          └──────────────┘           └──────────┬───────────┘Shut
 //!                 ▲                              │ Action: Receive, Transmit, Arm, Disarm, Rest
-//!                 └─────── found, empty ───── a poller (softtimers::poller), a simulator, a test
+//!                 └─────── found, empty ───── a poller (softtimers_net), a simulator, a test
 //! ```
 //!
 //! The words are the same for all of them. A [`Look`] is one visit to a source, from its first packet until its

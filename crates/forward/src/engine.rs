@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use softtimers::late::cpu_time;
 use softtimers::poll::{CpuLimitConfig, SourceConfig, SourceId};
-use softtimers::poller::{Device, Outputs, Packet, Poller};
+use softtimers_net::poller::{Device, Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp, Token};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;

@@ -14,8 +14,8 @@ mod port;
 use std::io;
 use std::sync::Arc;
 
-use softtimers::packet::Interface;
-use softtimers::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 

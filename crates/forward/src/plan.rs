@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use softtimers::Percent;
-use softtimers::packet::Interface;
+use softtimers_net::packet::Interface;
 use softtimers_measure::interrupt::Interrupt;
 
 use crate::asks::Asks;

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use softtimers::udp::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 use softtimers_wan::udp::{RelayConfig, prepare};
 
 use crate::engine::{Basis, Engine};

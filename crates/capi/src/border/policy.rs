@@ -11,7 +11,11 @@ use softtimers::Timestamp;
 use softtimers::poll::{AnyPolicy, Look, Next, Policy, PolicySettings};
 
 use super::clock::SOFTTIMERS_NEVER;
-use crate::object::{Errno, Object, write};
+use crate::object::{Errno, Kind, Object, write};
+
+impl Kind for AnyPolicy {
+    const NAME: &'static str = "softtimers_policy";
+}
 
 /// When to look at one source.
 pub type softtimers_policy = Object<AnyPolicy>;

@@ -7,8 +7,8 @@ use std::io;
 use std::net::SocketAddr;
 
 use rustix::process::setpriority_process;
-use softtimers::udp::UdpSocket;
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::udp::UdpSocket;
 
 use super::filter::Filter;
 use super::queue::Queue;

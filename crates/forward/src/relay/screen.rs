@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use softtimers::poll::SourceId;
-use softtimers::poller::{Outputs, Packet, Poller};
+use softtimers_net::poller::{Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_wan::udp::{RelayStats, is_misdirected};
 

@@ -17,7 +17,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use softtimers::packet::Filter;
+use softtimers_net::packet::Filter;
 use softtimers_measure::failure::Failure;
 
 use crate::file::{self, quoted};

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 
 use softtimers::Timestamp;
 use softtimers::poll::FeedbackConfig;
-use softtimers::poller::Gauge;
+use softtimers_net::poller::Gauge;
 use softtimers_measure::failure::Failure;
 
 use super::batch::{BatchWriter, Complete, Written};

@@ -152,7 +152,7 @@ impl ForwardDriver {
 
 /// A run of `forward`.
 #[derive(Clone, Debug)]
-pub struct ForwardPlan {
+pub(crate) struct ForwardPlan {
     /// Between what.
     pub ends: Ends,
     /// When it looks.
@@ -171,7 +171,7 @@ pub struct ForwardPlan {
 
 /// What lies on both sides.
 #[derive(Clone, Debug)]
-pub enum Ends {
+pub(crate) enum Ends {
     /// Clients and an address; who may be a client.
     Addresses(RelayConfig),
     /// Two interfaces.
@@ -180,7 +180,7 @@ pub enum Ends {
 
 /// Two interfaces, and what is between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct InterfacesPlan {
+pub(crate) struct InterfacesPlan {
     /// Their names.
     pub names: [String; 2],
     /// How frames get in and out.
@@ -198,7 +198,7 @@ impl ForwardPlan {
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
-    pub fn new(args: &ForwardArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &ForwardArgs) -> Result<Self, Failure> {
         let ends = ends(args)?;
         let metrics = args.metrics.as_deref().map(|text| given("--metrics", text)).transpose()?;
         if let Some(metrics) = metrics {

@@ -4,8 +4,8 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use softtimers::packet::Interface;
-use softtimers::udp::UdpSocket;
+use softtimers_net::packet::Interface;
+use softtimers_net::udp::UdpSocket;
 use softtimers_forward::stats::{PollingStats, RuleStats};
 use softtimers_forward::{Between, Controls, Forward, FrameDriver, Plan, Purpose, SharedStats, Stats, asks};
 use softtimers_measure::failure::Failure;

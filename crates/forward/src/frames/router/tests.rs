@@ -170,7 +170,7 @@ fn nothing_is_said_about_errors_later_fragments_and_groups() {
     assert_eq!(came(&mut forwarder, &mut icmp(8)), Verdict::Answer(Reason::HopLimit));
     let mut later = v4(1, 100);
     later[21] = 1;
-    softtimers::packet::complete_ipv4_checksum(&mut later[14..]);
+    softtimers_net::packet::complete_ipv4_checksum(&mut later[14..]);
     assert_eq!(came(&mut forwarder, &mut later), Verdict::Drop(Reason::HopLimit));
     let mut grouped = v4(1, 100);
     grouped[6] |= 1;
@@ -199,7 +199,7 @@ fn what_no_router_passes_on_is_refused() {
         let mut frame = v4(9, 100);
         change(&mut frame);
         if reason != Reason::Malformed {
-            softtimers::packet::complete_ipv4_checksum(&mut frame[14..]);
+            softtimers_net::packet::complete_ipv4_checksum(&mut frame[14..]);
         }
         assert_eq!(came(&mut forwarder, &mut frame), Verdict::Drop(reason), "{frame:?}");
     };
@@ -226,7 +226,7 @@ fn what_no_router_passes_on_is_refused() {
     }
     let mut harmless = v4(9, 100);
     with_option(68, 4)(&mut harmless);
-    softtimers::packet::complete_ipv4_checksum(&mut harmless[14..]);
+    softtimers_net::packet::complete_ipv4_checksum(&mut harmless[14..]);
     assert_eq!(came(&mut forwarder, &mut harmless), Verdict::Forward);
 }
 
