@@ -7,7 +7,6 @@ mod engine;
 mod recv;
 mod replay;
 mod send;
-pub(crate) mod sim;
 
 use std::time::Duration;
 
@@ -35,7 +34,7 @@ pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
 pub use send::{PhaseName, SendArgs, Train};
-pub use sim::SimArgs;
+pub use crate::commands::sim::SimArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
 ///

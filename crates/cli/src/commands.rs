@@ -10,4 +10,5 @@ pub(crate) mod noise;
 pub(crate) mod probe;
 mod receiving;
 pub(crate) mod report;
+pub(crate) mod sim;
 pub(crate) mod wan;
