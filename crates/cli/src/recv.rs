@@ -27,7 +27,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use softtimers::Monotonic;
-use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
 
 use crate::address::bind_failure;

@@ -53,7 +53,7 @@ use softtimers_core::{
     Config, Fired, NotPending, Slack, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn,
 };
 
-use crate::{Backup, BackupStats};
+use crate::backup::{Backup, BackupStats};
 use common::Common;
 use sync::Arc;
 
@@ -206,7 +206,7 @@ impl<E> Shared<E> {
     /// # Errors
     /// None that a working kernel gives.
     pub fn wait(&mut self, longest: Duration) -> io::Result<()> {
-        if crate::sys::wait::wait_readable(self.descriptor.as_fd(), Some(longest))? {
+        if softtimers_linux::wait::wait_readable(self.descriptor.as_fd(), Some(longest))? {
             self.expired()?;
         }
         Ok(())

@@ -29,7 +29,7 @@ pub(super) struct Programs {
 pub(super) fn build(root: &Path) -> Result<Programs> {
     for words in [
         ["--package", "softtimers-cli", "--bin", "softtimers", "--example", "interfaces"].as_slice(),
-        &["--package", "softtimers", "--example", "bridge"],
+        &["--package", "softtimers-net", "--example", "bridge"],
     ] {
         let outcome = program::check(cargo(root).args(["build", "--release"]).args(words))?;
         if let Outcome::Failed(problems) = outcome {

@@ -16,8 +16,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use softtimers::udp::RecvBatch;
-use softtimers::{Timestamp, UdpSocket};
+use softtimers_net::udp::RecvBatch;
+use softtimers::Timestamp;
+use softtimers_net::UdpSocket;
 use softtimers_cli::distribution::Moments;
 use softtimers_cli::gaps::{Gaps, Train};
 

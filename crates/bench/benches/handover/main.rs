@@ -27,7 +27,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use softtimers::udp::RecvBatch;
+use softtimers_net::udp::RecvBatch;
 use softtimers::{Clock, Monotonic};
 use softtimers_bench::arguments;
 use softtimers_bench::turns::{machine, quartiles};
@@ -92,8 +92,8 @@ fn measure(time: Duration) -> io::Result<()> {
 
 /// All that there are; a ring only where the kernel has it.
 fn ways(receiver: SocketAddr) -> io::Result<Vec<(&'static str, Box<dyn Way>)>> {
-    let connected = || -> io::Result<softtimers::UdpSocket> {
-        let socket = softtimers::UdpSocket::bind("127.0.0.1:0")?;
+    let connected = || -> io::Result<softtimers_net::UdpSocket> {
+        let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(receiver)?;
         Ok(socket)
     };
@@ -184,7 +184,7 @@ fn receive(polls: bool) -> io::Result<()> {
     if polls {
         socket.set_nonblocking(true)?;
         std::thread::spawn(move || {
-            let (socket, mut batch) = (softtimers::UdpSocket::from(socket), RecvBatch::new(64, 2_048));
+            let (socket, mut batch) = (softtimers_net::UdpSocket::from(socket), RecvBatch::new(64, 2_048));
             loop {
                 // Nothing there, mostly.
                 let _ = socket.recv_batch(&mut batch);

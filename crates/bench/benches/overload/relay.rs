@@ -9,9 +9,9 @@ use std::time::Duration;
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::child::Process;
 use softtimers_cli::processor::Processor;
+use softtimers_bench::rounds::{Round, Section, in_turn};
 
 use super::Effort;
-use softtimers_bench::rounds::{Round, Section, in_turn};
 
 /// More than either relays.
 const FLOOD: &str = "600kpps";
@@ -63,7 +63,7 @@ impl Relay {
     fn packets_per_second(self, time: Duration) -> Result<f64, Box<dyn Error>> {
         let [here, there] = Processor::two().ok_or("it takes two processors")?;
         // Nobody reads it: once its buffer is full, what arrives is counted as dropped.
-        let sink = softtimers::UdpSocket::bind("127.0.0.1:0")?;
+        let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
         sink.request_recv_buffer(4 << 10)?;
         // Relays inherit it.
         let kept = Processor::new(there)?.keep()?;

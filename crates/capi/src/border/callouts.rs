@@ -9,7 +9,11 @@ use std::mem::MaybeUninit;
 use softtimers::bsd::{CalloutStep, Callouts, Handle, Key};
 
 use super::clock::{softtimers_call, softtimers_function};
-use crate::object::{Errno, Object};
+use crate::object::{Errno, Kind, Object};
+
+impl Kind for Callouts<softtimers_call> {
+    const NAME: &'static str = "softtimers_callouts";
+}
 
 /// A set of callouts.
 pub type softtimers_callouts = Object<Callouts<softtimers_call>>;

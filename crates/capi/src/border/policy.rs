@@ -14,7 +14,11 @@ use softtimers::poll::{
 };
 
 use super::clock::SOFTTIMERS_NEVER;
-use crate::object::{Errno, Object, write};
+use crate::object::{Errno, Kind, Object, write};
+
+impl Kind for AnyPolicy {
+    const NAME: &'static str = "softtimers_policy";
+}
 
 /// When to look at one source.
 pub type softtimers_policy = Object<AnyPolicy>;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use rustix::process::setpriority_process;
 use rustix::time::{ClockId, clock_gettime};
-use softtimers::poller::{Device, FrameInfo};
+use softtimers_net::poller::{Device, FrameInfo};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::forward::mode::Mode;

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers::poller::{Device, FrameInfo};
+use softtimers_net::poller::{Device, FrameInfo};
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::forward::mode::Mode;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use softtimers::poll::SourceConfig;
-use softtimers::poller::{Device, FrameInfo, Poller};
+use softtimers_net::poller::{Device, FrameInfo, Poller};
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::forward::mode::{Looks, Mode};

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use softtimers::poll::{CpuLimitConfig, FeedbackConfig, FeedbackStats, Preset, SourceConfig, SourceId};
-use softtimers::poller::{Device, Poller, UdpDevice};
-use softtimers::udp::UdpSocket;
+use softtimers_net::poller::{Device, Poller, UdpDevice};
+use softtimers_net::udp::UdpSocket;
 use softtimers::{Clock, Monotonic, Timestamp, Token};
 
 use super::beat::Beat;

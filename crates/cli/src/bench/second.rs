@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::process::setpriority_process;
-use softtimers::udp::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::filter::Filter;

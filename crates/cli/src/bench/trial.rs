@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::setpriority_process;
 use softtimers::poll::{Progress, ProgressConfig};
-use softtimers::udp::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 use softtimers::{Clock, Monotonic};
 
 use super::filter::Filter;

@@ -14,8 +14,8 @@ pub mod port;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use softtimers::packet::Interface;
-use softtimers::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
 use softtimers_wan::interfaces::{Problem, claim};
 
 use super::crew::Crew;

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use softtimers::poll::SourceId;
-use softtimers::poller::{Outputs, Packet};
+use softtimers_net::poller::{Outputs, Packet};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_wan::udp::is_misdirected;
 

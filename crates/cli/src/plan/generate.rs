@@ -4,7 +4,7 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::packet::{GeneratorConfig, complete_ipv4_checksum};
+use softtimers_net::packet::{GeneratorConfig, complete_ipv4_checksum};
 use softtimers_core::{CatchUp, Rate};
 
 use super::send::target;

@@ -24,8 +24,8 @@ use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::signal_timer::Departure;
-use softtimers::udp::{Retries, SendBatch};
+use softtimers_linux::signal_timer::Departure;
+use softtimers_net::udp::{Retries, SendBatch};
 use softtimers::{Clock, Monotonic, PaceConfig, PaceError, Pattern, Timestamp, TrainLimit, TriggerState};
 
 use crate::args::Timer;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use softtimers::pace::{Ahead, Lead};
-use softtimers::probe;
+use softtimers_net::kernel;
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ use crate::wire::{Datagram, Hello};
 pub(super) fn check(plan: &SendPlan) -> Result<(), Failure> {
     // What a receiver bears from anybody, and answers without remembering it.
     let hello = Hello { nonce: 0, flow: 0, flows: 0, interval_ns: 0, token: None };
-    let finding = probe::release_times(plan.destination, &Datagram::Hello(hello).encode());
+    let finding = kernel::release_times(plan.destination, &Datagram::Hello(hello).encode());
     if finding.works {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers::late::{LateCause, LateCounts};
-use softtimers::signal_timer::Departure;
+use softtimers_linux::signal_timer::Departure;
 use softtimers::{PerSource, TriggerState};
 
 use crate::distribution::{Distribution, Recorder};

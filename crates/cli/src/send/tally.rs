@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use softtimers::late::{LateCause, LateLog};
-use softtimers::signal_timer::Departure;
+use softtimers_linux::signal_timer::Departure;
 use softtimers::{PerSource, Timestamp, TriggerState};
 
 use crate::distribution::Recorder;

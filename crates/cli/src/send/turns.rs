@@ -11,7 +11,7 @@
 use std::io;
 use std::time::Duration;
 
-use softtimers::signal_timer::SignalTimer;
+use softtimers_linux::signal_timer::SignalTimer;
 use softtimers::{Clock, Monotonic, PaceConfig, RateClock, TriggerState};
 
 use crate::args::Timer;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use softtimers_core::{Fired, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn};
 
 use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
-use crate::{Backup, BackupStats};
+use crate::backup::{Backup, BackupStats};
 
 #[derive(Debug)]
 pub(super) struct Common<E> {

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use softtimers::udp::{Datagram, RecvBatch, UdpSocket, is_about_an_earlier_datagram};
+use softtimers_net::udp::{Datagram, RecvBatch, UdpSocket, is_about_an_earlier_datagram};
 use softtimers::{Interest, LoopStats, Timestamp, Token};
 
 use super::clients::ClientId;

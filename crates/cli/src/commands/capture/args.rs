@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use softtimers::packet::Filter;
+use softtimers_net::packet::Filter;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units::{self, show_duration};
 

@@ -4,8 +4,8 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
 
-use softtimers::packet::{Filter, Interface};
-use softtimers::poller::{PacketConfig, PacketDevice};
+use softtimers_net::packet::{Filter, Interface};
+use softtimers_net::poller::{PacketConfig, PacketDevice};
 use softtimers::{Clock, Monotonic, Slice};
 use softtimers_measure::failure::Failure;
 

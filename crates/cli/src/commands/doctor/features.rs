@@ -14,10 +14,10 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
-use softtimers::probe::{self, Feature};
 use softtimers_measure::child::Process;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
+use softtimers_net::kernel::{self, Feature};
 
 use crate::run::output::print;
 use crate::run::table::Table;
@@ -33,8 +33,8 @@ pub struct FeatureReport {
     pub how: String,
 }
 
-impl From<probe::Finding> for FeatureReport {
-    fn from(finding: probe::Finding) -> Self {
+impl From<kernel::Finding> for FeatureReport {
+    fn from(finding: kernel::Finding) -> Self {
         FeatureReport { name: finding.feature.name().to_owned(), works: finding.works, how: finding.how }
     }
 }
@@ -97,7 +97,7 @@ pub fn run(args: &ProbeFeatureArgs) -> Result<(), Failure> {
         capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
     if feature.wants_own_network() && !may_have_networks {
         // Where users may not have namespaces, the probe itself will say so.
-        let _ = probe::own_user_namespace();
+        let _ = kernel::own_user_namespace();
     }
     let found = serde_json::to_string(&FeatureReport::from(feature.probe()))
         .map_err(|error| Failure::check(format_args!("writing JSON: {error}")))?;

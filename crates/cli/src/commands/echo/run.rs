@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use softtimers::Monotonic;
-use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
+use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
 use softtimers_measure::class::Class;
 use softtimers_measure::distribution::Recorder;

@@ -1,6 +1,6 @@
 //! What the processors' caches miss while `probe` measures: [`Caches`].
 
-use softtimers::misses::{Cache, MissCounter};
+use softtimers_linux::misses::{Cache, MissCounter};
 
 use super::show::MissReport;
 

@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
-use softtimers::packet::Segments;
+use softtimers_net::packet::Segments;
 use softtimers::poll::SourceId;
-use softtimers::poller::{FrameInfo, Outputs, Packet, Poller};
+use softtimers_net::poller::{FrameInfo, Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
 
 use super::links::LinkFollower;

@@ -14,7 +14,7 @@ use std::io;
 use std::time::Duration;
 
 use softtimers::late::cpu_time;
-use softtimers::signal_timer::SignalTimer;
+use softtimers_linux::signal_timer::SignalTimer;
 use softtimers::{Clock, Monotonic};
 
 /// CPU time that one expiry takes from the work, in nanoseconds, at 10,000 expiries a second.
