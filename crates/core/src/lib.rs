@@ -45,6 +45,7 @@ pub mod seal;
 pub mod slack;
 mod slots;
 pub mod stats;
+mod text;
 pub mod time;
 pub mod timers;
 pub mod trigger;
@@ -79,6 +80,8 @@ pub use slack::Slack;
 pub use slots::TimerId;
 #[doc(inline)]
 pub use stats::Stats;
+#[doc(inline)]
+pub use text::PolicyError;
 #[doc(inline)]
 pub use time::{Clock, ManualClock, Timestamp};
 #[doc(inline)]

@@ -39,6 +39,7 @@
 //! nothing is allocated after set-up.
 
 mod aggregation;
+mod any;
 mod auto_quota;
 mod baselines;
 mod cpu_limit;
@@ -46,6 +47,7 @@ mod delay_bound;
 mod factor;
 mod feedback;
 pub mod hip;
+mod named;
 mod overload;
 mod progress;
 mod quota;
@@ -58,13 +60,15 @@ use core::time::Duration;
 use crate::Timestamp;
 
 pub use aggregation::{Aggregation, AggregationConfig};
+pub use any::AnyPolicy;
 pub use auto_quota::{AutoQuota, AutoQuotaConfig};
 pub use baselines::{BusyWait, ConstantPeriod, Interrupts, SpinThenBlock, Watchdog};
 pub use cpu_limit::{CpuLimit, CpuLimitConfig};
-pub use delay_bound::{DelayBound, DelayBoundConfig, WhenIdle};
+pub use delay_bound::{DelayBound, DelayBoundConfig};
 pub use factor::Factor;
 pub use feedback::{Feedback, FeedbackConfig, FeedbackError, FeedbackStats, TimeOut};
 pub use hip::{Hip, HipConfig, HipStats};
+pub use named::{PolicySettings, WhenIdle};
 pub use overload::{Behaviour, Confirmation, Curve, LossFree, Point};
 pub use progress::{Progress, ProgressConfig};
 pub use quota::Quota;

@@ -21,8 +21,10 @@ mod interarrival;
 pub use config::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding};
 pub use interarrival::Interarrival;
 
+use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
 use crate::Timestamp;
+use crate::text::PolicyError;
 
 /// The state of HIP for one source.
 ///
@@ -214,6 +216,25 @@ impl Policy for Hip {
 
     fn next(&self) -> Next {
         self.next
+    }
+}
+
+impl Named for Hip {
+    const NAME: &'static str = "hip";
+    const ABOUT: &'static str = "By the mean and the spread of the gaps between packets (Dovrolis et al. 2001)";
+
+    fn with(settings: PolicySettings) -> Result<Self, PolicyError> {
+        let default = HipConfig::default();
+        let longest = settings.time.unwrap_or(default.longest);
+        Ok(Hip::new(HipConfig { shortest: default.shortest.min(longest), longest, ..default }))
+    }
+
+    fn settings(&self) -> PolicySettings {
+        PolicySettings { time: Some(self.config.longest), ..PolicySettings::default() }
+    }
+
+    fn switches(&self) -> u64 {
+        self.stats.switches
     }
 }
 
