@@ -14,13 +14,13 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers_core::Timestamp;
 
-use crate::distribution::{Distribution, Quantile, Recorder};
+use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
 
 /// The gaps of one flow or of several, all judged by one target interval.
 ///
 /// ```
 /// use std::time::Duration;
-/// use softtimers_cli::gaps::{Gaps, Train};
+/// use softtimers_load::gaps::{Gaps, Train};
 /// use softtimers_core::Timestamp;
 ///
 /// let mut gaps = Gaps::new(Some(Duration::from_micros(40)));
@@ -77,19 +77,12 @@ impl Gaps {
         let gap = train.last.map(|last| time.saturating_duration_since(last));
         train.last = train.last.max(Some(time));
         train.burst = if gap.is_some_and(|gap| self.is_short(gap)) { train.burst + 1 } else { 1 };
-        self.count(train, gap);
-        gap
-    }
-
-    /// Counts a datagram that other gaps of the same target have [recorded](Self::record), just after they have:
-    /// its `gap` is what they returned.
-    #[inline]
-    pub fn count(&mut self, train: &Train, gap: Option<Duration>) {
         if let Some(gap) = gap {
             self.gaps.record_duration(gap);
             self.back_to_back += u64::from(self.is_short(gap));
         }
         self.longest_burst = self.longest_burst.max(train.burst);
+        gap
     }
 
     fn is_short(&self, gap: Duration) -> bool {

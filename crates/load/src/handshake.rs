@@ -32,8 +32,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use softtimers::Monotonic;
 use softtimers_core::{Clock, Timestamp};
 
-use crate::failure::Failure;
-use crate::plan::SendPlan;
+use softtimers_measure::failure::Failure;
+use crate::traffic::Traffic;
 use crate::wire::{Datagram, Hello, MIN_SIZE, ParseError, Token, VERSION, stated};
 
 /// Why a run may send as fast as it will.
@@ -52,14 +52,15 @@ impl Permit {
     ///
     /// # Errors
     /// A usage failure if there has to be an agreement and is none, or the receiver there does not want this run.
-    pub fn obtain(plan: &SendPlan, socket: &impl AsFd) -> Result<Self, Failure> {
-        if plan.no_handshake {
-            return Ok(Permit::Insisted);
-        }
-        let unasked = may_go_unasked(plan.destination, plan.highest_pps());
-        let interval = plan.pace.rate.interval();
+    pub(crate) fn obtain(
+        destination: SocketAddr,
+        traffic: &Traffic,
+        socket: &impl AsFd,
+    ) -> Result<Self, Failure> {
+        let unasked = may_go_unasked(destination, traffic.highest_pps());
+        let interval = traffic.pace.rate.interval();
         let patience = if unasked { UNASKED_PATIENCE } else { PATIENCE };
-        let asked = ask(socket, plan.flows, interval, patience);
+        let asked = ask(socket, traffic.flows, interval, patience);
         let refusal = match asked {
             Ok(agreement) => return Ok(Permit::Agreed(agreement)),
             Err(refusal) => refusal,
@@ -78,7 +79,7 @@ impl Permit {
                  `softtimers recv` runs there or with --no-handshake"
             ),
         };
-        Err(Failure::usage(format_args!("address {}: {refusal}; {how}", plan.destination)))
+        Err(Failure::usage(format_args!("address {destination}: {refusal}; {how}")))
     }
 
     /// What the receiver agreed to, if it did.
@@ -88,7 +89,7 @@ impl Permit {
 }
 
 /// Whether anybody may send so fast to that address.
-pub(crate) fn may_go_unasked(destination: SocketAddr, packets_per_second: f64) -> bool {
+pub fn may_go_unasked(destination: SocketAddr, packets_per_second: f64) -> bool {
     destination.ip().to_canonical().is_loopback() || packets_per_second <= UNASKED_PACKETS_PER_SECOND
 }
 

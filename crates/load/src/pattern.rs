@@ -3,20 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
-use softtimers_core::{OnOff, PatternError};
+use softtimers_core::{OnOff, Pattern, PatternError};
 
-use crate::units::{self, UnitError, show_duration};
+use softtimers_measure::units::{self, UnitError, show_duration};
 
 /// How departures are spread over time, before a seed is known.
 ///
 /// ```
-/// use softtimers_cli::pattern::SendPattern;
+/// use softtimers_load::pattern::SendPattern;
 ///
 /// let pattern: SendPattern = "onoff:10ms/0.09s".parse()?;
 /// assert_eq!(pattern.to_string(), "onoff:10ms/90ms");
 /// assert!("onoff:10ms".parse::<SendPattern>().is_err()); // and off for how long?
-/// # Ok::<(), softtimers_cli::pattern::SendPatternError>(())
+/// # Ok::<(), softtimers_load::pattern::SendPatternError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SendPattern {
@@ -46,6 +45,27 @@ impl FromStr for SendPattern {
     }
 }
 
+impl SendPattern {
+    /// The pattern with its seed, of which only a random one has need.
+    pub fn seeded(self, seed: u64) -> Pattern {
+        match self {
+            SendPattern::Poisson => Pattern::Poisson { seed },
+            SendPattern::Constant => Pattern::Constant,
+            SendPattern::OnOff(lengths) => Pattern::OnOff(lengths),
+        }
+    }
+}
+
+impl From<Pattern> for SendPattern {
+    fn from(pattern: Pattern) -> Self {
+        match pattern {
+            Pattern::Poisson { .. } => SendPattern::Poisson,
+            Pattern::OnOff(lengths) => SendPattern::OnOff(lengths),
+            _ => SendPattern::Constant,
+        }
+    }
+}
+
 /// As it is typed.
 impl fmt::Display for SendPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,12 +76,6 @@ impl fmt::Display for SendPattern {
                 write!(f, "onoff:{}/{}", show_duration(lengths.on()), show_duration(lengths.off()))
             }
         }
-    }
-}
-
-impl Serialize for SendPattern {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

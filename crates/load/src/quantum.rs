@@ -6,12 +6,12 @@ use std::time::Duration;
 use softtimers_core::Rate;
 use softtimers_core::pace::queue::Quantum;
 
-use crate::units::{self, show_duration};
+use softtimers_measure::units::{self, show_duration};
 
 /// The `--quantum` of `send`.
 ///
 /// ```
-/// use softtimers_cli::quantum::SendQuantum;
+/// use softtimers_load::quantum::SendQuantum;
 /// use softtimers_core::Rate;
 ///
 /// let rate = Rate::per_second(80_000)?;

@@ -25,9 +25,6 @@ use std::io::{self, Cursor, Read};
 use serde::Serialize;
 use softtimers_core::{Timestamp, Trace, TraceBuilder};
 
-use crate::file::quoted;
-use crate::user::exceeds_caller;
-
 pub use fit::Fit;
 
 /// What was read, ready to be replayed.
@@ -69,7 +66,7 @@ pub struct Changed {
 /// Reads a recording to its end.
 ///
 /// ```
-/// use softtimers_cli::recording::{self, Fit, Format};
+/// use softtimers_load::recording::{self, Fit, Format};
 ///
 /// let file = "t_us,len\n0,100\n12.5,1200\n";
 /// let recording = recording::read(file.as_bytes(), &Fit::default())?;
@@ -93,12 +90,12 @@ pub fn read(mut input: impl Read, fit: &Fit) -> Result<Recording, RecordingError
         .take(HEAD as u64)
         .read_to_end(&mut head)
         .map_err(|error| RecordingError::at(0, format_args!("cannot be read ({error})")))?;
-    let format = sniff(&head).map_err(|problem| RecordingError::at(0, problem))?;
+    let format = sniff(&head, fit).map_err(|problem| RecordingError::at(0, problem))?;
     let input = Cursor::new(head).chain(input);
     let mut collector = Collector { fit: *fit, trace: TraceBuilder::default(), changed: Changed::default() };
     let end = match format {
-        Format::Pcap => capture::pcap(input, &mut collector).map_err(RecordingError::unquoting)?,
-        Format::Pcapng => capture::pcapng(input, &mut collector).map_err(RecordingError::unquoting)?,
+        Format::Pcap => capture::pcap(input, &mut collector).map_err(|error| error.quoting(fit))?,
+        Format::Pcapng => capture::pcapng(input, &mut collector).map_err(|error| error.quoting(fit))?,
         Format::Csv => csv::read(input, &mut collector)?,
         Format::Ita => archive::read(input, &mut collector)?,
     };
@@ -110,7 +107,7 @@ pub fn read(mut input: impl Read, fit: &Fit) -> Result<Recording, RecordingError
 }
 
 /// Tells formats apart by the first bytes.
-fn sniff(head: &[u8]) -> Result<Format, String> {
+fn sniff(head: &[u8], fit: &Fit) -> Result<Format, String> {
     let allowed = "pcap, pcapng, lines of t_us,len and of the Internet Traffic Archive are read";
     match head {
         [] => Err(format!("the file is empty; {allowed}")),
@@ -124,7 +121,7 @@ fn sniff(head: &[u8]) -> Result<Format, String> {
         _ if is_text(head) => Ok(if begins_with(head, archive::is_line) { Format::Ita } else { Format::Csv }),
         _ => {
             let first: Vec<String> = head.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-            Err(format!("the file begins with {}; {allowed}", quoted(first.join(" "))))
+            Err(format!("the file begins with {}; {allowed}", fit.quoted(first.join(" "))))
         }
     }
 }
@@ -188,10 +185,10 @@ impl RecordingError {
         RecordingError { line: Some(line), ..RecordingError::at(byte, problem) }
     }
 
-    /// The same, without the numbers of a capture's headers where nothing may be [`quoted`].
-    fn unquoting(self) -> Self {
+    /// The same, without the numbers of a capture's headers where nothing may be quoted.
+    fn quoting(self, fit: &Fit) -> Self {
         let problem = "not as in a capture, or cut off, or not to be read";
-        if exceeds_caller() { RecordingError { problem: problem.to_owned(), ..self } } else { self }
+        if fit.quotes { self } else { RecordingError { problem: problem.to_owned(), ..self } }
     }
 
     /// Where the record begins that is wrong: bytes from the beginning of the file.

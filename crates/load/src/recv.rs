@@ -1,4 +1,4 @@
-//! `softtimers recv`: the other side, which sees what really arrived and when.
+//! `recv`: the other side, which sees what really arrived and when.
 //!
 //! The times are the kernel's, taken when the network stack first sees a packet. So the receiver has
 //! no reason to be quick, and a good one not to be: a wake-up for each datagram would take the CPU
@@ -14,83 +14,61 @@
 pub mod agreements;
 mod flow;
 pub mod ledger;
-pub mod report;
-pub mod second;
+mod report;
 pub mod sequence;
+mod silence;
+mod stats;
 pub mod strip;
 pub mod variation;
 
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use softtimers::Monotonic;
-use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::stats::Counter;
+use softtimers_measure::units::show_duration;
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 
-use crate::address::bind_failure;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::{Interference, Machine, Neighbours};
-use crate::output::{Run, say};
-use crate::plan::RecvPlan;
-use crate::processor::Processor;
-use crate::progress::Progress;
-use crate::stream::Stream;
-use crate::units::show_duration;
+use crate::traffic::End;
 use crate::wire::VERSION;
 use ledger::Ledger;
-use report::RecvReport;
-use second::Second;
+pub use report::{FlowReport, FlowsReport, RateReport, RecvReport};
+use silence::silence;
+pub use stats::{Counts, RecvFigures, RecvStats};
 use strip::Strip;
 
-/// Receives until the plan's end or a signal, then prints and checks the report.
-///
-/// # Errors
-/// A usage failure if the address cannot be listened on or an assertion names no key; a check
-/// failure if an assertion does not hold or the system fails meanwhile.
-pub fn run(plan: &RecvPlan) -> Result<(), Failure> {
-    let machine = Machine::read();
-    let mut receiver = Receiver::bind(plan)?;
-    let example = RecvReport::example();
-    plan.output.check_keys(&Run {
-        machine: &machine,
-        seed: None,
-        config: &receiver.config(plan),
-        fallbacks: &[],
-        inconclusive: None,
-        report: &example,
-    })?;
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
-    let neighbours = Neighbours::watch();
-    // While this thread may run anywhere, for the other one inherits that.
-    let stream = plan
-        .output
-        .stream
-        .then(|| stream(plan, &interrupt))
-        .transpose()
-        .map_err(|error| Failure::broke_off("beginning the stream", &error))?;
-    let _kept = plan
-        .cpu
-        .map(Processor::keep)
-        .transpose()
-        .map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
-    say(format_args!("listening on {}", receiver.config.address));
-    let progress = Progress::start("receiving", plan.end.duration);
-    if let Some(stream) = &stream {
-        receiver.ledger.count_in(stream.counter());
-    }
-    let received = receiver.receive(plan, &interrupt);
-    drop(progress);
-    received.and(stream.map_or(Ok(()), Stream::finish))?;
-    receiver.finish(plan, &machine, &neighbours)
+/// A run of `recv`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RecvPlan {
+    /// Where to listen; port 0 for any.
+    pub local: SocketAddr,
+    /// When the run ends: as soon as either bound is reached, or on a signal.
+    pub end: End,
+    /// Whether it also ends when every sender heard has said goodbye.
+    pub once: bool,
+    /// Whether every sender is believed, agreed or not, and several at a time.
+    pub any: bool,
+    /// The interval to judge gaps by, if the senders are not to be believed.
+    pub expect_interval: Option<Duration>,
+    /// How long after the first datagram a stretch of gaps is kept, if one is asked for.
+    pub strip_after: Option<Duration>,
+    /// Where the receiver is kept.
+    pub cpu: Option<Processor>,
 }
 
-fn stream(plan: &RecvPlan, interrupt: &Interrupt) -> io::Result<Stream<Second>> {
-    Ok(Stream::start("softtimers.recv.stream/1", None, Second::new(plan.expect_interval), interrupt.ender()?))
+impl RecvPlan {
+    /// What a run of this plan counts, with nothing counted.
+    pub fn stats(&self) -> RecvStats {
+        RecvStats::new(self.expect_interval)
+    }
 }
 
 /// The `config` object of `recv`.
@@ -114,7 +92,10 @@ pub struct RecvConfig {
     pub recv_buffer_bytes: usize,
 }
 
-struct Receiver {
+/// A receiver that listens.
+#[derive(Debug)]
+pub struct Receiver<'a> {
+    plan: &'a RecvPlan,
     socket: UdpSocket,
     batch: RecvBatch,
     ledger: Ledger,
@@ -127,13 +108,16 @@ struct Receiver {
     unstamped: bool,
 }
 
-impl Receiver {
-    fn bind(plan: &RecvPlan) -> Result<Self, Failure> {
-        let socket = UdpSocket::bind(plan.local).map_err(|error| bind_failure(plan.local, &error))?;
-        let prepared =
-            prepare(&socket).map_err(|error| Failure::not_possible(format_args!("a UDP socket: {error}")))?;
-        let Prepared { address, recv_buffer_bytes, fallbacks } = prepared;
+impl<'a> Receiver<'a> {
+    /// Listens as the plan says, without taking anything yet.
+    ///
+    /// # Errors
+    /// What the system says of the address; not-possible if it has no UDP sockets.
+    pub fn bind(plan: &'a RecvPlan) -> Result<Self, BindError> {
+        let socket = UdpSocket::bind(plan.local).map_err(BindError::Address)?;
+        let Prepared { address, recv_buffer_bytes, fallbacks } = prepare(&socket).map_err(BindError::Socket)?;
         Ok(Receiver {
+            plan,
             socket,
             batch: RecvBatch::new(BATCH, LONGEST),
             ledger: Ledger::new(plan.expect_interval, plan.any)
@@ -146,7 +130,14 @@ impl Receiver {
         })
     }
 
-    fn config(&self, plan: &RecvPlan) -> RecvConfig {
+    /// The address in use.
+    pub fn address(&self) -> &str {
+        &self.config.address
+    }
+
+    /// The configuration in effect, for the report.
+    pub fn config(&self) -> RecvConfig {
+        let plan = self.plan;
         RecvConfig {
             duration_s: plan.end.duration.map(|duration| duration.as_secs_f64()),
             count: plan.end.count,
@@ -158,7 +149,19 @@ impl Receiver {
         }
     }
 
-    fn receive(&mut self, plan: &RecvPlan, interrupt: &Interrupt) -> Result<(), Failure> {
+    /// Receives until the plan's end, or until `interrupt` tells of a signal.
+    ///
+    /// # Errors
+    /// A check failure if the system fails meanwhile.
+    pub fn receive(&mut self, interrupt: &Interrupt, counter: Counter<RecvStats>) -> Result<(), Failure> {
+        let plan = self.plan;
+        let blank = Ledger::new(None, false);
+        self.ledger = std::mem::replace(&mut self.ledger, blank).counting_in(counter);
+        let _kept = plan
+            .cpu
+            .map(Processor::keep)
+            .transpose()
+            .map_err(|error| Failure::broke_off("keeping to a processor", &error))?;
         let start = Monotonic.now();
         let end = plan.end.duration.map(|duration| start + duration);
         let most = plan.end.count.unwrap_or(u64::MAX);
@@ -238,23 +241,24 @@ impl Receiver {
         Ok(())
     }
 
-    /// Prints and checks the run.
-    fn finish(&self, plan: &RecvPlan, machine: &Machine, neighbours: &Neighbours) -> Result<(), Failure> {
-        let interference = neighbours.so_far();
-        plan.output.finish(&Run {
-            machine: &machine.clone().during(interference),
-            seed: None,
-            config: &self.config(plan),
-            fallbacks: &self.fallbacks,
-            // The sender is most often another program on this machine: only the host's share disturbs.
-            inconclusive: Interference { others_share: None, ..interference }.inconclusive(),
-            report: &self.report(),
-        })
+    /// What did not work as asked, and what was done instead.
+    pub fn fallbacks(&self) -> &[String] {
+        &self.fallbacks
     }
 
-    fn report(&self) -> RecvReport {
+    /// What has been seen so far.
+    pub fn report(&self) -> RecvReport {
         RecvReport { socket_drops: self.socket.drops().ok().map(u64::from), ..self.ledger.report() }
     }
+}
+
+/// Why a receiver cannot listen.
+#[derive(Debug)]
+pub enum BindError {
+    /// What the system says of the address.
+    Address(io::Error),
+    /// What it says of the socket.
+    Socket(io::Error),
 }
 
 /// When traffic last came.
@@ -270,11 +274,6 @@ impl Heard {
             *self = Heard { at: now, received };
         }
     }
-}
-
-/// How long a flow with this interval may be silent without having ended.
-fn silence(interval: Option<Duration>) -> Duration {
-    interval.unwrap_or_default().saturating_mul(SILENT_INTERVALS).max(SILENCE)
 }
 
 struct Prepared {
@@ -319,11 +318,6 @@ fn next_nap(nap: Duration, occupied: usize, buffer: usize) -> Duration {
 /// With [`BATCH`] 65,536 datagrams, some tens of milliseconds.
 const MOST_BATCHES: usize = 256;
 
-/// After this long without traffic the goodbyes must have been lost: `send` says them at once. A slow
-/// sender is given [`SILENT_INTERVALS`] as well.
-const SILENCE: Duration = Duration::from_secs(10);
-const SILENT_INTERVALS: u32 = 3;
-
 /// What a nap may lengthen the reading by; times are the kernel's and do not change.
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 
@@ -342,14 +336,6 @@ const LONGEST: usize = crate::wire::MAX_SIZE;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slow_flows_may_be_silent_for_longer() {
-        assert_eq!(silence(None), SILENCE);
-        assert_eq!(silence(Some(Duration::from_micros(40))), SILENCE);
-        assert_eq!(silence(Some(Duration::from_secs(60))), Duration::from_secs(180));
-        assert_eq!(silence(Some(Duration::MAX)), Duration::MAX);
-    }
 
     #[test]
     fn only_traffic_breaks_the_silence() {

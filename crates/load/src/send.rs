@@ -1,81 +1,34 @@
 //! `send`: paced UDP from a loop that may be busy with other work.
 //!
-//! Every `--timer` drives the same flow: one rate clock, one socket, one account of what
-//! left when. With `--flows` there are several clocks, and what is due leaves in batches. They differ only in
-//! who notices that a datagram is due:
+//! Every [engine](crate::engines) drives the same flow: one rate clock, one socket, one account of what
+//! left when. With several flows there are several clocks, and what is due leaves in batches.
 //!
 //! ```text
-//!   --timer    the due time is noticed                          a sleep is bounded by
-//!   soft       after every handler, and in the middle of        epoll_pwait2, to the deadline
-//!              answering more than 8 requests, by SoftTimers
-//!   loop       after every handler, by a heap and a clock       epoll_pwait2, to the next due time
-//!   pwait2     when the wait returns                            epoll_pwait2, to the next due time
-//!   ms         when the wait returns                            the same, rounded up to whole ms
-//!   timerfd    when its descriptor is reported ready            the descriptor
-//!   signal     wherever its signal interrupts the loop          the signal
-//!   tick       wherever a periodic signal interrupts        the signal
-//!   thread     when a second thread wakes up                    clock_nanosleep, to the due time
-//!   spin       after every handler, by a heap and a clock       – it never sleeps
-//!   kernel     by the kernel's queue; the loop hands over ahead epoll_pwait2, to the next hand-over
-//!   off        never: a plain epoll loop does only the work     –
+//!   prepare   clock, class, way, consent      a signal ends the process
+//!   send      session ─▶ engine ─▶ goodbye    a signal ends the run, with its report
 //! ```
-//!
-//! `soft` is softtimers; `loop` is what five lines achieve without it on one flow; the others are
-//! what programs do today. Each is at its best: absolute times, 1 ns of timer slack, the same rule
-//! for catching up; a signal's handler sends where it interrupts, for one that only sets a flag is
-//! noticed no sooner than a clock is read. (`tick` is the exception: the paper's hardware timer, which makes up
-//! nothing.) To wake early by what a wake-up takes is softtimers' own:
-//! `soft` and `signal` do, the others aim at the due time itself, as programs do.
-//!
-//! `off` is the loop that people would have without pacing, so work is kept or lost against that one:
-//! softtimers' own cost at each trigger state counts, as do the clock readings of `loop`.
 
-mod beside;
-mod computation;
-mod flow;
-mod flows;
-pub mod generate;
-mod header;
-mod kernel;
-mod looks;
-mod order;
-mod outlet;
-mod own_loop;
-mod polled;
 mod report;
-mod second;
-mod session;
-mod soft;
-mod tally;
-mod triggers;
-mod turns;
-mod watch;
-mod work;
-mod work_loop;
 
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use serde::Serialize;
-use softtimers::{Monotonic, Tsc};
+use softtimers::Tsc;
+use softtimers_core::Idle;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::stats::Counter;
+use softtimers_measure::usage::Usage;
+use softtimers_net::UdpSocket;
 
-use crate::args::{ClockName, Timer};
-use crate::class::Class;
-use crate::failure::Failure;
+use crate::engines::ReadBy;
 use crate::handshake::Permit;
-use crate::machine::{Machine, Neighbours};
-use crate::output::{Report, Run};
 use crate::plan::SendPlan;
-use crate::progress::Progress;
-use crate::stream::Stream;
-use crate::usage::Usage;
+use crate::session::{Habits, Session, Surroundings};
 
-pub use flows::ShareReport;
-pub(crate) use outlet::GOODBYES;
-pub use polled::PolledReport;
-pub use report::{LateReport, SendReport, SocketReport};
-use session::Session;
-pub use triggers::Triggers;
-pub use turns::{Contender, Share, Turns, take_turns};
+pub use crate::session::{GOODBYES, LateReport, SendFigures, SendStats, ShareReport, Triggers};
+pub use report::{PolledReport, SendReport, SocketReport};
 
 /// What became of a run.
 #[derive(Debug)]
@@ -90,109 +43,126 @@ pub struct Outcome {
     pub broke_off: Option<Failure>,
 }
 
-/// Carries out `send` and prints its report, also that of a run that breaks off.
-///
-/// # Errors
-/// A usage failure if the destination does not agree or the socket cannot be made; a failed
-/// assertion; or what broke the run off.
-pub fn run(plan: &SendPlan) -> Result<(), Failure> {
-    present(plan, &plan.config(), &[], |report, _| report)
+/// A run that may begin.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    plan: &'a SendPlan,
+    tsc: Option<Tsc>,
+    socket: UdpSocket,
+    permit: Permit,
 }
 
-/// Carries out a plan and prints what `tell` makes of its findings, and of how late the last datagram was.
-/// `notes` say what is not as asked already.
-///
-/// # Errors
-/// As [`run`].
-pub fn present<R: Report, C: Serialize>(
-    plan: &SendPlan,
-    config: &C,
-    notes: &[String],
-    tell: impl Fn(SendReport, Option<Duration>) -> R,
-) -> Result<(), Failure> {
-    let machine = Machine::read();
-    let example = tell(SendReport::default(), None);
-    let blank = Run {
-        machine: &machine,
-        seed: plan.seed(),
-        config,
-        fallbacks: &[],
-        inconclusive: None,
-        report: &example,
-    };
-    plan.output.check_keys(&blank)?;
-
-    let neighbours = Neighbours::watch();
-    let Outcome { report, skew, fallbacks, broke_off } = measure(plan)?;
-    let interference = neighbours.so_far();
-    let printed = plan.output.finish(&Run {
-        machine: &machine.during(interference),
-        seed: plan.seed(),
-        config,
-        fallbacks: &[notes, &fallbacks].concat(),
-        inconclusive: interference.inconclusive(),
-        report: &tell(report, skew),
-    });
-    match (broke_off, printed) {
-        // Such as that stdout cannot be written to.
-        (Some(failure), Err(same)) if failure == same => Err(failure),
-        (Some(failure), Err(also)) => Err(Failure::check(format_args!("{failure}; {also}"))),
-        (Some(failure), Ok(())) => Err(failure),
-        (None, printed) => printed,
-    }
-}
-
-/// Carries out `send` and returns what happened.
+/// Carries a plan out until its end or a signal.
 ///
 /// # Errors
 /// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
 pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
+    let prepared = prepare(plan)?;
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+    prepared.send(interrupt, Counter::new(stats(plan)))
+}
+
+/// What a run of this plan counts, with nothing counted.
+pub fn stats(plan: &SendPlan) -> SendStats {
+    SendStats::new(plan.traffic.pace.rate.interval(), plan.traffic.flows)
+}
+
+/// Sees whether the run may begin: whether this machine can do it, and whether the receiver agrees.
+///
+/// # Errors
+/// A usage failure if the destination does not agree or the socket cannot be made; not-possible if this machine cannot.
+pub fn prepare(plan: &SendPlan) -> Result<Prepared<'_>, Failure> {
     // Refused, if it is, before anybody is asked for permission.
-    let tsc = (plan.clock == ClockName::Tsc)
+    let tsc = plan
+        .tsc
         .then(Tsc::new)
         .transpose()
         .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
-    let class = Class::current();
-    if plan.timer == Timer::Spin && !class.may_spin() {
-        return Err(Failure::not_possible(format_args!("--timer spin: {class}, so it must not spin")));
+    plan.timer.check(plan.destination)?;
+    let socket = connect(plan.destination)?;
+    let permit = permit(plan, &socket)?;
+    Ok(Prepared { plan, tsc, socket, permit })
+}
+
+impl Prepared<'_> {
+    /// Sends until the plan's end, or until `interrupt` tells of a signal.
+    ///
+    /// # Errors
+    /// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
+    pub fn send(self, interrupt: Interrupt, counter: Counter<SendStats>) -> Result<Outcome, Failure> {
+        let Prepared { plan, tsc, socket, permit } = self;
+        let mut session = begin(plan, (socket, &permit), interrupt, counter)?;
+        let before = Usage::now();
+        let clock = tsc.as_ref().map_or(ReadBy::Monotonic, ReadBy::Tsc);
+        let driven = plan.timer.drive(&mut session, clock);
+        let usage = Usage::now().since(&before).and(&session.beside);
+        let watched = session.unwatch(plan.destination);
+        if plan.timer.sends() {
+            session.say_goodbye();
+        }
+        session.fallbacks.extend(session.work.stop());
+        session.fallbacks.extend(session.flow.fallback());
+        session.flow.settle();
+        let disagreement = tsc.and_then(|clock| clock.disagreement());
+        session
+            .fallbacks
+            .extend(disagreement.map(|found| format!("{found}; CLOCK_MONOTONIC was read from then on")));
+        let stats = session.flow.stats();
+        Ok(Outcome {
+            report: SendReport::new(plan, &stats, &session, &usage),
+            skew: stats.skew,
+            fallbacks: session.fallbacks,
+            broke_off: driven
+                .map_err(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error))
+                .and(watched)
+                .err(),
+        })
     }
-    if plan.timer == Timer::Kernel {
-        kernel::check(plan)?;
-    }
-    let socket = session::connect(plan.destination)?;
-    // Without a timer nothing is sent: no question, no goodbye.
-    let sends = plan.timer != Timer::Off;
-    let permit = if sends { Permit::obtain(plan, &socket)? } else { Permit::Insisted };
-    let progress = Progress::start("sending", plan.expected());
-    let mut session = Session::begin(plan, socket, &permit)?;
-    let before = Usage::now();
-    let driven = match &tsc {
-        Some(clock) => session.drive(plan.timer, plan, clock),
-        None => session.drive(plan.timer, plan, &Monotonic),
+}
+
+/// Begins the session of a plan.
+pub(crate) fn begin(
+    plan: &SendPlan,
+    (socket, permit): (UdpSocket, &Permit),
+    interrupt: Interrupt,
+    counter: Counter<SendStats>,
+) -> Result<Session, Failure> {
+    let habits = Habits {
+        slack: plan.slack,
+        idle: plan.idle.unwrap_or_else(Idle::park),
+        disabled: plan.disabled_source,
+        without_each: false,
     };
-    let usage = Usage::now().since(&before).and(&session.beside);
-    drop(progress);
-    let watched = session.unwatch(plan.destination);
-    if sends {
-        session.say_goodbye();
+    let surroundings = Surroundings {
+        work: plan.work,
+        program: plan.program.as_deref(),
+        cpu: plan.cpu,
+        sched_slice: plan.sched_slice,
+    };
+    let traffic = (&plan.traffic, plan.timer.handling());
+    Session::begin(traffic, surroundings, habits, (socket, permit), (interrupt, counter))
+}
+
+/// Asks for the permit of a run. Without a timer nothing is sent: no question, no goodbye.
+pub(crate) fn permit(plan: &SendPlan, socket: &UdpSocket) -> Result<Permit, Failure> {
+    if plan.no_handshake || !plan.timer.sends() {
+        return Ok(Permit::Insisted);
     }
-    session.fallbacks.extend(session.work.stop());
-    session.fallbacks.extend(session.flow.fallback());
-    session.flow.settle();
-    // After the goodbye, which is not to wait for a reader.
-    let streamed = session.stream.take().map_or(Ok(()), Stream::finish);
-    let disagreement = tsc.and_then(|clock| clock.disagreement());
-    session
-        .fallbacks
-        .extend(disagreement.map(|found| format!("{found}; CLOCK_MONOTONIC was read from then on")));
-    Ok(Outcome {
-        report: SendReport::new(plan, &session, &usage),
-        skew: session.flow.tally().skew(),
-        fallbacks: session.fallbacks,
-        broke_off: driven
-            .map_err(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error))
-            .and(watched)
-            .and(streamed)
-            .err(),
-    })
+    Permit::obtain(plan.destination, &plan.traffic, socket)
+}
+
+/// A socket of any free port, connected so that the kernel looks the route up once.
+pub(crate) fn connect(destination: SocketAddr) -> Result<UdpSocket, Failure> {
+    let local: SocketAddr =
+        if destination.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let open = || -> io::Result<UdpSocket> {
+        let socket = UdpSocket::bind(local)?;
+        socket.connect(destination)?;
+        socket.set_nonblocking(true)?;
+        // Without it the kernel reports a datagram that a full device queue dropped as sent.
+        socket.report_queue_drops(true)?;
+        Ok(socket)
+    };
+    open().map_err(|error| Failure::usage(format_args!("address {destination}: {error}")))
 }

@@ -1,14 +1,131 @@
-//! How several flows go together: `--phase`, `--train`, and the slack that they have by default.
+//! What a run sends: when each datagram belongs, how many flows there are, and when it ends. Nothing here knows a socket.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers_core::{PaceConfig, Pattern, Random, Rate, TrainLimit};
+use softtimers_core::{PaceConfig, PaceError, Pattern, Random, Rate, RateClock, Trace, TrainLimit};
 
-use crate::args::{PhaseName, SendArgs, Timer, Train};
-use crate::failure::Failure;
-use crate::units::show_duration;
+use crate::pattern::SendPattern;
+
+/// The traffic of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Traffic {
+    /// Rate, pattern with its seed, burst interval and catch-up of each flow.
+    pub pace: PaceConfig,
+    /// The recording that is replayed instead of a pattern: then the rate is its mean.
+    pub trace: Option<Trace>,
+    /// Bytes of payload in each datagram, or of a recording in its longest:
+    /// [`wire::MIN_SIZE`](crate::wire::MIN_SIZE) to [`wire::MAX_SIZE`](crate::wire::MAX_SIZE).
+    pub size: usize,
+    /// Flows side by side, each at that rate.
+    pub flows: u32,
+    /// When each of several begins.
+    pub phase: Phase,
+    /// The most datagrams of several flows in a row; `None` for no limit.
+    pub train: Option<NonZeroU32>,
+    /// Datagrams of a flow that leave in one go: 1 to 64.
+    pub quantum: u32,
+    /// Whether the kernel is asked to cut a quantum into its datagrams.
+    pub gso: bool,
+    /// When the run ends: as soon as either bound is reached.
+    pub end: End,
+}
+
+/// The bounds of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct End {
+    /// The longest time.
+    pub duration: Option<Duration>,
+    /// The most datagrams.
+    pub count: Option<u64>,
+}
+
+impl Traffic {
+    /// One even flow of datagrams of 1,200 bytes, without an end.
+    pub fn new(rate: Rate) -> Self {
+        Traffic {
+            pace: PaceConfig::new(rate),
+            trace: None,
+            size: USUAL_SIZE,
+            flows: 1,
+            phase: Phase::default(),
+            train: None,
+            quantum: 1,
+            gso: true,
+            end: End::default(),
+        }
+    }
+
+    /// The clock of a flow, not started.
+    ///
+    /// # Errors
+    /// If the burst interval is longer than the interval.
+    pub fn clock(&self) -> Result<RateClock, PaceError> {
+        match &self.trace {
+            Some(trace) => RateClock::replay(trace.clone(), self.pace),
+            None => RateClock::new(self.pace),
+        }
+    }
+
+    /// How departures are spread over time, in the words of a report.
+    pub(crate) fn pattern(&self) -> String {
+        if self.trace.is_some() { "recorded".to_owned() } else { SendPattern::from(self.pace.pattern).to_string() }
+    }
+
+    /// The limit of trains that suits these flows if nobody asks for another: a short one, where their sum is even.
+    #[must_use]
+    pub fn usual_train(&self) -> Option<NonZeroU32> {
+        // A quantum is a train that was asked for.
+        let poisson = matches!(self.pace.pattern, Pattern::Poisson { .. });
+        let even = self.phase == Phase::Spread && !poisson && self.quantum == 1;
+        (self.flows > 1 && even).then_some(SHORT_TRAIN)
+    }
+
+    /// How late a departure may be if nobody says. One flow may not be late at all; several collect what is due within a
+    /// short time, so that a wake-up serves more than one of them.
+    #[must_use]
+    pub fn usual_slack(&self) -> Duration {
+        if self.flows > 1 { MOST_SLACK.min(self.pace.rate.interval() / SLACK_SHARE) } else { Duration::ZERO }
+    }
+
+    /// How long the run is going to take, if that is known.
+    pub fn expected(&self) -> Option<Duration> {
+        let recorded = self.trace.as_ref().map(Trace::span);
+        [self.end.duration, recorded].into_iter().flatten().min()
+    }
+
+    /// What keeps all flows together from leaving in one burst: trains that are apart, however short the burst interval.
+    pub(crate) fn train_limit(&self) -> TrainLimit {
+        // A shorter pause would be none: what is closer than half of the common interval sticks together.
+        let pause = self.pace.rate.interval() / self.flows / 2 + Duration::from_nanos(1);
+        let gap = self.pace.shortest_gap() / self.flows;
+        self.train.map_or(TrainLimit::NONE, |most| TrainLimit::new(most, pause.max(gap)))
+    }
+
+    /// The number that decides what is random, if anything is.
+    pub fn seed(&self) -> Option<u64> {
+        if let Pattern::Poisson { seed } = self.pace.pattern { Some(seed) } else { self.phase.seed() }
+    }
+
+    /// Departures a second, of all flows together.
+    pub fn target_pps(&self) -> f64 {
+        self.pace.mean_rate().packets_per_second() * f64::from(self.flows)
+    }
+
+    /// Departures a second that others have to bear, of all flows together: while on, or of a recording as
+    /// many as come within any second.
+    pub fn highest_pps(&self) -> f64 {
+        let mean = self.pace.mean_rate();
+        let of_each = match &self.trace {
+            Some(trace) => trace.peak(Duration::from_secs(1)) as f64,
+            // On periods that are shorter than the interval begin faster than their rate says.
+            None if mean.interval() < self.pace.rate.interval() => mean.packets_per_second(),
+            None => self.pace.rate.packets_per_second(),
+        };
+        of_each * f64::from(self.flows)
+    }
+}
 
 /// When each of several flows begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,88 +163,27 @@ impl Phase {
     }
 
     /// As it is typed.
-    pub fn name(self) -> PhaseName {
+    pub fn name(self) -> &'static str {
         match self {
-            Phase::Spread => PhaseName::Spread,
-            Phase::Together => PhaseName::Together,
-            Phase::Random { .. } => PhaseName::Random,
+            Phase::Spread => "spread",
+            Phase::Together => "together",
+            Phase::Random { .. } => "random",
         }
     }
 }
 
 impl Serialize for Phase {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.name().serialize(serializer)
+        serializer.serialize_str(self.name())
     }
 }
 
-/// The phase, and the most datagrams in a row; `None` for no limit.
-///
-/// # Errors
-/// A usage failure if one flow is asked for what only several have.
-pub(super) fn together(
-    args: &SendArgs,
-    pattern: Pattern,
-    quantum: u32,
-    seed: u64,
-) -> Result<(Phase, Option<NonZeroU32>), Failure> {
-    let given = args.phase.map(|phase| format!("--phase {phase}"));
-    let given = given.or_else(|| args.train.map(|train| format!("--train {train}")));
-    if let Some(given) = given.filter(|_| args.flows == 1) {
-        return Err(Failure::usage(format_args!(
-            "{given}: one flow has none; allowed with --flows 2 or more"
-        )));
-    }
-    if let Some(train) = args.train.filter(|_| args.engine.timer == Timer::Kernel) {
-        return Err(Failure::usage(format_args!(
-            "--train {train}: not with --timer kernel, which hands datagrams over ahead of their times"
-        )));
-    }
-    let phase = match args.phase.unwrap_or_default() {
-        PhaseName::Spread => Phase::Spread,
-        PhaseName::Together => Phase::Together,
-        PhaseName::Random => Phase::Random { seed },
-    };
-    // A quantum is a train that was asked for.
-    let even = phase == Phase::Spread && !matches!(pattern, Pattern::Poisson { .. }) && quantum == 1;
-    let kernel = args.engine.timer == Timer::Kernel;
-    let train = match args.train {
-        Some(Train::AtMost(most)) => Some(most),
-        Some(Train::None) => None,
-        None => (args.flows > 1 && even && !kernel).then_some(SHORT_TRAIN),
-    };
-    Ok((phase, train))
+/// Saturates after 584 years.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What [`SendPlan::train`](super::SendPlan::train) comes to, for flows of this pace: trains that are apart,
-/// however short the burst interval.
-pub(super) fn limit(train: Option<NonZeroU32>, pace: &PaceConfig, flows: u32) -> TrainLimit {
-    // A shorter pause would be none: what is closer than half of the common interval sticks together.
-    let pause = pace.rate.interval() / flows / 2 + Duration::from_nanos(1);
-    train.map_or(TrainLimit::NONE, |most| TrainLimit::new(most, pause.max(pace.shortest_gap() / flows)))
-}
-
-/// How late a departure may be if nobody says: of one flow not at all. Several collect what is due within a
-/// short time, so that a wake-up serves more than one of them.
-///
-/// # Errors
-/// A usage failure if a slack is given to a timer that would ignore it.
-pub(super) fn slack(
-    given: Option<Duration>,
-    timer: Timer,
-    flows: u32,
-    interval: Duration,
-) -> Result<Duration, Failure> {
-    match given {
-        Some(slack) if slack > Duration::ZERO && timer != Timer::Soft => Err(Failure::usage(format_args!(
-            "--slack {}: only --timer soft has slack; the other timers aim at the due time",
-            show_duration(slack)
-        ))),
-        Some(slack) => Ok(slack),
-        None if timer == Timer::Soft && flows > 1 => Ok(MOST_SLACK.min(interval / SLACK_SHARE)),
-        None => Ok(Duration::ZERO),
-    }
-}
+const USUAL_SIZE: usize = 1_200;
 
 /// A queue on the path that holds less than this holds hardly anything.
 const SHORT_TRAIN: NonZeroU32 = NonZeroU32::new(8).unwrap();
@@ -167,7 +223,7 @@ mod tests {
             let rate = Rate::every(Duration::from_nanos(interval)).unwrap();
             let burst_interval = Some(Duration::from_nanos(burst));
             let pace = PaceConfig { burst_interval, ..PaceConfig::new(rate) };
-            let mut limit = limit(Some(most), &pace, flows);
+            let mut limit = Traffic { pace, flows, train: Some(most), ..Traffic::new(rate) }.train_limit();
             let mut gaps = Gaps::new(Some(rate.interval() / flows));
             let (mut train, mut now) = (gaps::Train::default(), Timestamp::from_micros(1_000));
             for _ in 0..1_000 / most.get() {
@@ -203,13 +259,9 @@ mod tests {
 
     #[test]
     fn slack_is_a_small_part_of_the_interval_and_one_flow_has_none() {
-        let slack =
-            |given, timer, flows, interval| slack(given, timer, flows, interval).map_err(|e| e.to_string());
-        assert_eq!(slack(None, Timer::Soft, 1, INTERVAL), Ok(Duration::ZERO));
-        assert_eq!(slack(None, Timer::Soft, 2, 10 * INTERVAL), Ok(MOST_SLACK));
-        assert_eq!(slack(None, Timer::Soft, 2, INTERVAL / 10), Ok(Duration::from_nanos(3_125)));
-        assert_eq!(slack(None, Timer::Loop, 2, INTERVAL), Ok(Duration::ZERO));
-        assert_eq!(slack(Some(Duration::ZERO), Timer::Soft, 2, INTERVAL), Ok(Duration::ZERO));
-        assert!(slack(Some(INTERVAL), Timer::Loop, 2, INTERVAL).unwrap_err().contains("only --timer soft"));
+        let slack = |flows, interval| Traffic { flows, ..Traffic::new(Rate::every(interval).unwrap()) }.usual_slack();
+        assert_eq!(slack(1, INTERVAL), Duration::ZERO);
+        assert_eq!(slack(2, 10 * INTERVAL), MOST_SLACK);
+        assert_eq!(slack(2, INTERVAL / 10), Duration::from_nanos(3_125));
     }
 }

@@ -11,18 +11,19 @@
 use std::io;
 use std::time::Duration;
 
+use softtimers::Monotonic;
+use softtimers_core::{Clock, PaceConfig, TriggerState};
 use softtimers_linux::signal_timer::SignalTimer;
-use softtimers::{Clock, Monotonic, PaceConfig, RateClock, TriggerState};
+use softtimers_measure::distribution::Moments;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::stats::Counter;
 
-use crate::args::Timer;
-use crate::distribution::Moments;
-use crate::failure::Failure;
-use crate::handshake::Permit;
-use crate::plan::{SendPlan, ticking};
-
-use super::triggers::Triggers;
-use super::work_loop::{self, Descriptors};
-use super::{Session, session, soft};
+use crate::engines::{ReadBy, Timer, soft, work_loop};
+use crate::plan::SendPlan;
+use crate::send::{self, Triggers};
+use crate::session::Session;
+use crate::traffic::Traffic;
 
 /// Who takes turns.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -34,7 +35,7 @@ pub enum Contender {
     NobodyAsking,
     /// The same in softtimers' loop, with nothing to send: its trigger states alone.
     NobodySoft,
-    /// The flow, by this timer; not by [`Timer::Kernel`].
+    /// The flow, by this timer; not by one that hands datagrams over ahead.
     Flow(Timer),
     /// The same at another pace.
     Paced(Timer, PaceConfig),
@@ -79,7 +80,7 @@ pub struct Turns<const N: usize> {
 /// # Errors
 /// What keeps the run from starting, or breaks it off. A usage failure for several flows, a quantum, a pace whose
 /// burst interval is longer than its interval, a source that the loop [cannot do without](
-/// SendPlan::can_do_without), and what leaves ahead of its time.
+/// crate::work::Work::can_do_without), and what leaves ahead of its time.
 pub fn take_turns<const N: usize>(
     plan: &SendPlan,
     contenders: [Contender; N],
@@ -87,28 +88,28 @@ pub fn take_turns<const N: usize>(
     rounds: usize,
 ) -> Result<Turns<N>, Failure> {
     let hands_over = |contender: &Contender| match *contender {
-        Contender::Flow(timer) | Contender::Paced(timer, _) => timer == Timer::Kernel,
-        Contender::NullEvents(timer) | Contender::PacedNullEvents(timer, _) => timer == Timer::Kernel,
+        Contender::Flow(timer) | Contender::Paced(timer, _) => timer.hands_over_ahead(),
+        Contender::NullEvents(timer) | Contender::PacedNullEvents(timer, _) => timer.hands_over_ahead(),
         _ => false,
     };
     if contenders.iter().any(hands_over) {
         return Err(Failure::usage("--timer kernel: it takes no turns with others"));
     }
-    if plan.quantum > 1 {
+    if plan.traffic.quantum > 1 {
         return Err(Failure::usage(format_args!(
             "--quantum {}: only 1 takes turns with other timers",
-            plan.quantum
+            plan.traffic.quantum
         )));
     }
-    if plan.flows > 1 {
+    if plan.traffic.flows > 1 {
         return Err(Failure::usage(format_args!(
             "--flows {}: only 1 takes turns with other timers",
-            plan.flows
+            plan.traffic.flows
         )));
     }
     for contender in contenders {
         if let Contender::Without(Some(source)) = contender
-            && !plan.can_do_without(source)
+            && !plan.work.can_do_without(source)
         {
             let name = source.name();
             return Err(Failure::usage(format_args!(
@@ -116,9 +117,13 @@ pub fn take_turns<const N: usize>(
             )));
         }
     }
-    let socket = session::connect(plan.destination)?;
-    let permit = Permit::obtain(plan, &socket)?;
-    let mut session = Session::begin(plan, socket, &permit)?;
+    // Whatever the plan's own timer wants of a flow.
+    let plan = &SendPlan { timer: Timer::default(), ..plan.clone() };
+    let socket = send::connect(plan.destination)?;
+    let permit = send::permit(plan, &socket)?;
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+    let mut session = send::begin(plan, (socket, &permit), interrupt, Counter::new(send::stats(plan)))?;
     let mut turns = Turns { rounds: Vec::with_capacity(rounds), interrupted: false };
     'rounds: for round in 0..rounds {
         let mut shares = std::array::from_fn(|_| Share::default());
@@ -132,7 +137,6 @@ pub fn take_turns<const N: usize>(
         }
         turns.rounds.push(shares);
     }
-    session.flow.mute(false);
     let watched = session.unwatch(plan.destination);
     session.say_goodbye();
     session.work.stop();
@@ -140,15 +144,14 @@ pub fn take_turns<const N: usize>(
 }
 
 impl Contender {
-    /// The pace that it is to keep, if it is not the plan's.
-    fn pace(self, plan: &SendPlan) -> Option<PaceConfig> {
-        match self {
-            Contender::Paced(timer, pace) | Contender::PacedNullEvents(timer, pace) => {
-                Some(if timer == Timer::Tick { ticking(pace) } else { pace })
-            }
-            Contender::Flow(Timer::Tick) | Contender::NullEvents(Timer::Tick) => Some(ticking(plan.pace)),
-            _ => None,
-        }
+    /// The engine of a flow, and the pace that it is to keep.
+    fn paced(self, plan: &SendPlan) -> (Timer, PaceConfig) {
+        let (timer, pace) = match self {
+            Contender::Flow(timer) | Contender::NullEvents(timer) => (timer, plan.traffic.pace),
+            Contender::Paced(timer, pace) | Contender::PacedNullEvents(timer, pace) => (timer, pace),
+            _ => (Timer::default(), plan.traffic.pace),
+        };
+        (timer, timer.pace(pace))
     }
 
     fn is_silent(self) -> bool {
@@ -158,21 +161,18 @@ impl Contender {
 
 impl Session {
     fn turn(&mut self, contender: Contender, length: Duration, plan: &SendPlan) -> Result<Share, Failure> {
-        let clock = contender
-            .pace(plan)
-            .map_or_else(|| plan.clock(), |pace| RateClock::new(pace).map_err(Failure::usage))?;
+        let (timer, pace) = contender.paced(plan);
+        let clock = Traffic { pace, ..plan.traffic.clone() }.clock().map_err(Failure::usage)?;
         let without = if let Contender::Without(source) = contender { Some(source) } else { None };
-        self.without_each = without.is_some();
-        self.disabled = without.unwrap_or(plan.disabled_source);
+        self.habits.without_each = without.is_some();
+        self.habits.disabled = without.unwrap_or(plan.disabled_source);
         self.triggers = None;
-        self.flow.follow(clock);
         let done = self.work.done();
         let start = Monotonic.now();
-        self.flow.restart(start);
-        self.flow.mute(contender.is_silent());
+        self.flow.restart(clock, contender.is_silent(), start);
         self.end = start + length;
         let events =
-            self.contend(contender, plan).map_err(|error| Failure::broke_off("taking turns", &error))?;
+            self.contend(contender, timer, pace).map_err(|error| Failure::broke_off("taking turns", &error))?;
         let took = Monotonic.now().saturating_duration_since(start).as_secs_f64();
         let work = self.work.done().unwrap_or(0) - done.unwrap_or(0);
         Ok(Share {
@@ -185,24 +185,20 @@ impl Session {
     }
 
     /// Goes on until the end; how many events there were.
-    fn contend(&mut self, contender: Contender, plan: &SendPlan) -> io::Result<u64> {
+    fn contend(&mut self, contender: Contender, timer: Timer, pace: PaceConfig) -> io::Result<u64> {
         let before = self.flow.departures();
         match contender {
-            Contender::Nobody => self.drive(Timer::Off, plan, &Monotonic)?,
-            Contender::NobodyAsking => work_loop::run(self, Descriptors::Asked)?,
-            Contender::NobodySoft => soft::idle(self, &Monotonic)?,
-            Contender::Without(_) => self.drive(Timer::Soft, plan, &Monotonic)?,
-            Contender::Flow(timer)
-            | Contender::Paced(timer, _)
-            | Contender::NullEvents(timer)
-            | Contender::PacedNullEvents(timer, _) => self.drive(timer, plan, &Monotonic)?,
+            Contender::Nobody => work_loop::run(self, work_loop::Descriptors::Unseen)?,
+            Contender::NobodyAsking => work_loop::run(self, work_loop::Descriptors::Asked)?,
+            Contender::NobodySoft => soft::idle(self, ReadBy::Monotonic)?,
             Contender::NullSignals => {
                 let signals = SignalTimer::new()?;
-                let period = plan.pace.rate.interval();
+                let period = pace.rate.interval();
                 signals.arm_periodic(Monotonic.now() + period, period)?;
-                self.drive(Timer::Off, plan, &Monotonic)?;
+                work_loop::run(self, work_loop::Descriptors::Unseen)?;
                 return Ok(signals.signals());
             }
+            _ => timer.drive(self, ReadBy::Monotonic)?,
         }
         Ok(self.flow.departures() - before)
     }

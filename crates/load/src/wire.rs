@@ -35,7 +35,7 @@ pub const SCHEDULED_AT: usize = 24;
 /// A header, as one of the kinds of datagram.
 ///
 /// ```
-/// use softtimers_cli::wire::{Datagram, MIN_SIZE};
+/// use softtimers_load::wire::{Datagram, MIN_SIZE};
 ///
 /// let mut packet = [0; 1200];
 /// Datagram::Bye { flow: 7, sent: 25_000, token: None }.write(&mut packet);

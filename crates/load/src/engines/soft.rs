@@ -1,18 +1,42 @@
-//! `--timer soft`: the flow as an event of [`SoftTimers`] in an [`EventLoop`].
+//! softtimers: the flow as an event of [`SoftTimers`] in an [`EventLoop`].
 
 use std::io;
 use std::time::Duration;
 
-use softtimers::{
-    Config, EventLoop, Fired, Happening, Idle, Interest, LoopClock, LoopConfig, Slack, SoftTimers, Timestamp,
-    Token, TriggerState,
-};
+use softtimers::{EventLoop, Happening, Interest, LoopConfig, Token};
+use softtimers_core::{Clock, Config, Fired, Idle, Slack, SoftTimers, Timestamp, TriggerState};
 
-use crate::plan::SendPlan;
+use super::engine::{Engine, ReadBy};
+use crate::session::{Handling, Session, Triggers};
+use crate::work::{VISIT, Workload};
 
-use super::Session;
-use super::triggers::Triggers;
-use super::work::{VISIT, Workload};
+/// The clock is checked at every trigger state.
+pub(super) struct Soft;
+
+impl Engine for Soft {
+    fn name(&self) -> &'static str {
+        "soft"
+    }
+
+    fn about(&self) -> &'static str {
+        "softtimers: the clock is checked at every trigger state, one backup timer at the deadline"
+    }
+
+    fn handling(&self) -> Handling {
+        Handling { queued: true, ..Handling::default() }
+    }
+
+    fn has_trigger_states(&self) -> bool {
+        true
+    }
+
+    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
+        let (slack, idle) = (session.habits.slack, session.habits.idle);
+        let mut run = SoftLoop::new(session, clock, slack);
+        run.schedule_departure(clock.now());
+        run.drive(idle)
+    }
+}
 
 /// What is scheduled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,33 +47,26 @@ enum Event {
     End,
 }
 
-/// Sends until the session is over.
-pub(super) fn run(session: &mut Session, clock: &impl LoopClock, plan: &SendPlan) -> io::Result<()> {
-    let mut engine = Engine::new(session, clock, plan.slack);
-    engine.schedule_departure(clock.now());
-    engine.drive(plan.idle.unwrap_or_default().idle())
-}
-
 /// Does only the work, in the same loop with nothing to send: what its trigger states cost by
 /// themselves. Not a baseline for work kept, for that loop is softtimers' own.
-pub(super) fn idle(session: &mut Session, clock: &impl LoopClock) -> io::Result<()> {
-    Engine::new(session, clock, Duration::ZERO).drive(Idle::park())
+pub(crate) fn idle(session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
+    SoftLoop::new(session, clock, Duration::ZERO).drive(Idle::park())
 }
 
-struct Engine<'a, C> {
+struct SoftLoop<'a> {
     session: &'a mut Session,
-    clock: &'a C,
+    clock: ReadBy<'a>,
     timers: SoftTimers<Event>,
     slack: Duration,
 }
 
-impl<'a, C: LoopClock> Engine<'a, C> {
-    fn new(session: &'a mut Session, clock: &'a C, slack: Duration) -> Self {
+impl<'a> SoftLoop<'a> {
+    fn new(session: &'a mut Session, clock: ReadBy<'a>, slack: Duration) -> Self {
         // The intervals between trigger states cost 5 ns each, and say how late an event can be.
-        let config = Config::default().intervals(true).intervals_without_each(session.without_each);
-        let mut timers = SoftTimers::new(session.disabled.into_iter().fold(config, Config::disable_source));
+        let config = Config::default().intervals(true).intervals_without_each(session.habits.without_each);
+        let mut timers = SoftTimers::new(session.habits.disabled.into_iter().fold(config, Config::disable_source));
         timers.schedule_at(clock.now(), session.end, Slack::EXACT, Event::End);
-        Engine { session, clock, timers, slack }
+        SoftLoop { session, clock, timers, slack }
     }
 
     fn schedule_departure(&mut self, now: Timestamp) {

@@ -1,11 +1,8 @@
-//! The timers that need nothing of the loop: it only works, while a signal's handler sends on top of
-//! it (`signal`, and `tick` with a timer that is periodic) or a second thread beside it (`thread`).
+//! A second thread that sleeps until each datagram is due and sends it; the loop only works.
 //!
 //! ```text
-//!   signal   work ──▶ work ─┐   ┌─▶ work …      handler: send, arm for the next
-//!                           └─▲─┘               the loop takes the account when it comes by
-//!   thread   work ──▶ work ──▶ work ──▶ work …
-//!            sleep ─▶ send ─▶ sleep ─▶ send …   clock_nanosleep to an absolute time, 1 ns of slack
+//!   loop     work ──▶ work ──▶ work ──▶ work …
+//!   thread   sleep ─▶ send ─▶ sleep ─▶ send …   clock_nanosleep to an absolute time, 1 ns of slack
 //! ```
 //!
 //! The thread may run wherever this process may. `--cpu` keeps only the loop: a pacing thread that
@@ -19,42 +16,37 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
-use softtimers_linux::signal_timer::Ticks;
-use softtimers::{Clock, Monotonic, TimerSlack, Timestamp, TriggerState};
+use softtimers::{Monotonic, TimerSlack};
+use softtimers_core::{Clock, Timestamp, TriggerState};
+use softtimers_measure::usage::Usage;
 
-use super::Session;
-use super::flow::Flow;
 use super::work_loop::WorkLoop;
-use crate::usage::Usage;
+use super::engine::{Engine, ReadBy};
+use crate::session::{Flow, Session};
 
-/// `--timer signal` and `--timer tick`: sends from the handler until the session is over.
-pub(super) fn signal(session: &mut Session, ticks: Ticks) -> io::Result<()> {
-    let mut pacer = session.flow.hand_over(session.end, ticks)?;
-    let flow = &mut session.flow;
-    let mut loop_ = WorkLoop::new(&mut session.work, &session.interrupt, session.end)?;
-    // A signal that comes just before the wait does not end it, and it may be the last one.
-    loop_.wait_at_most(LONGEST_SLEEP);
-    while !pacer.is_over() && loop_.turn()? {
-        while let Some(departure) = pacer.take() {
-            flow.account(departure);
-        }
+/// A thread beside the loop.
+pub(super) struct Thread;
+
+impl Engine for Thread {
+    fn name(&self) -> &'static str {
+        "thread"
     }
-    let waiting = loop_.waiting();
-    let unread = flow.taken_back(&mut pacer);
-    while let Some(departure) = pacer.take() {
-        flow.account(departure);
+
+    fn about(&self) -> &'static str {
+        "A second thread that sleeps until each datagram is due and sends it (clock_nanosleep)"
     }
-    session.waited(waiting);
-    if unread > 0 {
-        session.fallbacks.push(format!(
-            "the loop did not come by for 4,096 departures; the signal's handler put off {unread}"
-        ));
+
+    fn reads_any_clock(&self) -> bool {
+        false
     }
-    pacer.error().map_or(Ok(()), Err)
+
+    fn drive(&self, session: &mut Session, _: ReadBy<'_>) -> io::Result<()> {
+        run(session)
+    }
 }
 
-/// `--timer thread`: sends from a second thread until the session is over.
-pub(super) fn thread(session: &mut Session) -> io::Result<()> {
+/// Sends from a second thread until the session is over.
+fn run(session: &mut Session) -> io::Result<()> {
     let (end, anywhere) = (session.end, &session.anywhere);
     let (hung_up, held) = UnixStream::pair()?;
     let (stop, ended) = (AtomicBool::new(false), AtomicBool::new(false));

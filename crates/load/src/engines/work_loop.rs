@@ -1,4 +1,4 @@
-//! A plain loop that only works: the baseline `--timer off`, and what a signal's handler or a second thread
+//! A plain loop that only works: the baseline `off`, and what a signal's handler or a second thread
 //! sends beside. There is nothing of timing in it, so that work is compared with that of a loop which
 //! has none.
 //!
@@ -14,19 +14,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers::{Backup, Clock, Monotonic, Timestamp};
+use softtimers::{Backup, Monotonic};
+use softtimers_core::{Clock, Timestamp};
+use softtimers_measure::interrupt::Interrupt;
 
-use crate::interrupt::Interrupt;
-
-use super::Session;
-use super::work::{VISIT, Workload};
+use crate::session::Session;
+use crate::work::{VISIT, Workload};
 
 const ECHO: u64 = 0;
 const OTHER: u64 = 1;
 
 /// Whether a loop that computes asks its descriptors after each piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Descriptors {
+pub(crate) enum Descriptors {
     /// No: it makes no system call.
     Unseen,
     /// Yes, as one must whose timer is a descriptor.
@@ -34,7 +34,7 @@ pub(super) enum Descriptors {
 }
 
 /// Does only the work until the session is over.
-pub(super) fn run(session: &mut Session, descriptors: Descriptors) -> io::Result<()> {
+pub(crate) fn run(session: &mut Session, descriptors: Descriptors) -> io::Result<()> {
     let mut plain = WorkLoop::new(&mut session.work, &session.interrupt, session.end)?;
     plain.descriptors = descriptors;
     plain.run()?;
@@ -44,7 +44,7 @@ pub(super) fn run(session: &mut Session, descriptors: Descriptors) -> io::Result
 }
 
 /// A loop that does the work and keeps no time but its end.
-pub(super) struct WorkLoop<'a> {
+pub(crate) struct WorkLoop<'a> {
     work: &'a mut Workload,
     interrupt: &'a Interrupt,
     end: Timestamp,
@@ -59,7 +59,7 @@ pub(super) struct WorkLoop<'a> {
 }
 
 impl<'a> WorkLoop<'a> {
-    pub(super) fn new(work: &'a mut Workload, interrupt: &'a Interrupt, end: Timestamp) -> io::Result<Self> {
+    pub(crate) fn new(work: &'a mut Workload, interrupt: &'a Interrupt, end: Timestamp) -> io::Result<Self> {
         let epoll = Epoll::new(Waiting::Pwait2)?;
         let mut timer = Backup::deadline()?;
         timer.arm(Monotonic.now(), Some(end).filter(|&end| end < Timestamp::MAX))?;
@@ -83,24 +83,24 @@ impl<'a> WorkLoop<'a> {
     }
 
     /// Ends the loop when `source` is readable or hung up; `stop` says the same to one that does not wait.
-    pub(super) fn watch(&mut self, source: &impl AsFd, stop: &'a AtomicBool) -> io::Result<()> {
+    pub(crate) fn watch(&mut self, source: &impl AsFd, stop: &'a AtomicBool) -> io::Result<()> {
         self.stop = Some(stop);
         self.epoll.add(source.as_fd(), OTHER, EventFlags::IN)
     }
 
     /// Returns from a wait after this time at the latest.
-    pub(super) fn wait_at_most(&mut self, time: Duration) {
+    pub(crate) fn wait_at_most(&mut self, time: Duration) {
         self.longest_wait = Some(time);
     }
 
-    pub(super) fn run(&mut self) -> io::Result<()> {
+    pub(crate) fn run(&mut self) -> io::Result<()> {
         while self.turn()? {}
         Ok(())
     }
 
     /// One wait and what it found, or one piece; whether to go on. A signal ends the wait with nothing
     /// found.
-    pub(super) fn turn(&mut self) -> io::Result<bool> {
+    pub(crate) fn turn(&mut self) -> io::Result<bool> {
         let computes = matches!(self.work, Workload::Compute(_));
         if computes && self.descriptors == Descriptors::Unseen {
             return Ok(self.piece());
@@ -123,7 +123,7 @@ impl<'a> WorkLoop<'a> {
         !stopped && (!self.pieces.is_multiple_of(PIECES_PER_READING) || Monotonic.now() < self.end)
     }
 
-    pub(super) fn waiting(&self) -> Waiting {
+    pub(crate) fn waiting(&self) -> Waiting {
         self.epoll.waiting()
     }
 }

@@ -11,10 +11,9 @@ use std::io::Read;
 
 use softtimers_core::Timestamp;
 
-use crate::file::quoted;
-use crate::units;
+use softtimers_measure::units;
 
-use super::{Collector, Packet, RecordingError, lines};
+use super::{Collector, Fit, Packet, RecordingError, lines};
 
 /// Whether this line is one of the archive's and none of a table with commas.
 pub(super) fn is_line(text: &str) -> bool {
@@ -23,19 +22,19 @@ pub(super) fn is_line(text: &str) -> bool {
 
 /// Reads to the end, and returns where that is.
 pub(super) fn read(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {
-    lines::each(input, EXPECTED, |text| packet(text).and_then(|packet| into.take(packet)))
+    lines::each(input, EXPECTED, |text| packet(text, &into.fit).and_then(|packet| into.take(packet)))
 }
 
-fn packet(text: &str) -> Result<Packet, String> {
+fn packet(text: &str, fit: &Fit) -> Result<Packet, String> {
     let fields: Vec<&str> = text.split_whitespace().collect();
     let (time, length) = match fields[..] {
         [time, length] | [time, _, _, _, _, length] => (time, length),
-        _ => return Err(format!("'{}': {EXPECTED} is expected", quoted(text))),
+        _ => return Err(format!("'{}': {EXPECTED} is expected", fit.quoted(text))),
     };
     let nanos = lines::nanos(time, 1_000_000_000)
-        .ok_or_else(|| format!("'{}' is no time in seconds, such as 12 or 12.003056", quoted(time)))?;
+        .ok_or_else(|| format!("'{}' is no time in seconds, such as 12 or 12.003056", fit.quoted(time)))?;
     let length = units::scaled(length, 1)
-        .ok_or_else(|| format!("'{}' is no length in bytes, such as 64", quoted(length)))?;
+        .ok_or_else(|| format!("'{}' is no length in bytes, such as 64", fit.quoted(length)))?;
     Ok(Packet { time: Timestamp::from_nanos(nanos), length, link: None })
 }
 
@@ -43,7 +42,7 @@ const EXPECTED: &str = "a time in seconds and a length, or with two hosts and tw
 
 #[cfg(test)]
 mod tests {
-    use super::super::{self as recording, Fit, Format};
+    use super::super::{self as recording, Format};
 
     fn read(text: &str) -> Result<Vec<(u128, u16)>, String> {
         let recording =

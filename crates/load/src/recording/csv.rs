@@ -11,17 +11,16 @@ use std::io::Read;
 
 use softtimers_core::Timestamp;
 
-use crate::file::quoted;
-use crate::units;
+use softtimers_measure::units;
 
-use super::{Collector, Packet, RecordingError, lines};
+use super::{Collector, Fit, Packet, RecordingError, lines};
 
 /// Reads to the end, and returns where that is.
 pub(super) fn read(input: impl Read, into: &mut Collector) -> Result<u64, RecordingError> {
     let mut begun = false;
     lines::each(input, "t_us,len", |text| {
-        if begun || !is_head(text)? {
-            packet(text).and_then(|packet| into.take(packet))?;
+        if begun || !is_head(text, &into.fit)? {
+            packet(text, &into.fit).and_then(|packet| into.take(packet))?;
         }
         begun = true;
         Ok(())
@@ -29,32 +28,32 @@ pub(super) fn read(input: impl Read, into: &mut Collector) -> Result<u64, Record
 }
 
 /// Whether this is the head of the table, which must name what we take its columns for.
-fn is_head(text: &str) -> Result<bool, String> {
+fn is_head(text: &str, fit: &Fit) -> Result<bool, String> {
     if !text.starts_with(|first: char| first.is_alphabetic() || first == '"') {
         return Ok(false);
     }
     let names = text.split_once(',').map(|(time, length)| (time.trim(), length.trim()));
     match names {
         Some(("t_us", "len" | "len_bytes")) => Ok(true),
-        _ => Err(format!("a head of '{}': the columns are t_us,len", quoted(text))),
+        _ => Err(format!("a head of '{}': the columns are t_us,len", fit.quoted(text))),
     }
 }
 
-fn packet(text: &str) -> Result<Packet, String> {
+fn packet(text: &str, fit: &Fit) -> Result<Packet, String> {
     let (time, length) = text
         .split_once(',')
-        .ok_or_else(|| format!("'{}': a time and a length are expected, t_us,len", quoted(text)))?;
+        .ok_or_else(|| format!("'{}': a time and a length are expected, t_us,len", fit.quoted(text)))?;
     let (time, length) = (time.trim(), length.trim());
     let nanos = lines::nanos(time, 1_000)
-        .ok_or_else(|| format!("'{}' is no time in microseconds, such as 12 or 12.5", quoted(time)))?;
+        .ok_or_else(|| format!("'{}' is no time in microseconds, such as 12 or 12.5", fit.quoted(time)))?;
     let length = units::scaled(length, 1)
-        .ok_or_else(|| format!("'{}' is no length in bytes, such as 1200", quoted(length)))?;
+        .ok_or_else(|| format!("'{}' is no length in bytes, such as 1200", fit.quoted(length)))?;
     Ok(Packet { time: Timestamp::from_nanos(nanos), length, link: None })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{self as recording, Fit};
+    use super::super::{self as recording};
 
     fn read(text: &str) -> Result<Vec<(u128, u16)>, String> {
         let recording =

@@ -9,9 +9,9 @@
 //!   sent       │ Ethernet 14 │ IP 20 │ UDP 8 │ payload 1472 │   1514 bytes
 //! ```
 
+use std::fmt;
 use std::net::IpAddr;
 
-use crate::file::quoted;
 use crate::wire::{MAX_SIZE, MIN_SIZE};
 
 use super::Changed;
@@ -28,6 +28,8 @@ pub struct Fit {
     pub clamp: bool,
     /// Shorter ones are made as long.
     pub least: u16,
+    /// Whether messages quote from the file. Not in a process that may read more than whoever reads them.
+    pub quotes: bool,
 }
 
 impl Fit {
@@ -37,7 +39,12 @@ impl Fit {
     }
 
     /// For nobody: lengths as they were recorded, up to the longest that there is room for.
-    pub const AS_RECORDED: Fit = Fit { headers: Some(0), added: 0, clamp: true, least: 0 };
+    pub const AS_RECORDED: Fit = Fit { headers: Some(0), added: 0, clamp: true, least: 0, quotes: true };
+
+    /// Part of the file's content, for a message; `…` where none is to be quoted.
+    pub(super) fn quoted(&self, content: impl fmt::Display) -> String {
+        if self.quotes { content.to_string() } else { "…".to_owned() }
+    }
 
     /// The payload that stands for a packet of `length` bytes on a link of this type.
     pub(super) fn datagram(
@@ -53,7 +60,7 @@ impl Fit {
                 let before_ip = link_header(link).ok_or_else(|| {
                     format!(
                         "a packet of link type {}: how long its headers are is not known; say it with --headers",
-                        quoted(link)
+                        self.quoted(link)
                     )
                 })?;
                 before_ip + self.added
@@ -64,21 +71,21 @@ impl Fit {
         if payload > most && !self.clamp {
             return Err(format!(
                 "a packet of {} bytes, {} without headers: a datagram carries at most {most}; --clamp sends as much of it",
-                quoted(length),
-                quoted(payload)
+                self.quoted(length),
+                self.quoted(payload)
             ));
         }
         changed.lengthened += u64::from(payload < u64::from(self.least));
         changed.cut += u64::from(payload > most);
         let fitting = payload.clamp(self.least.into(), most);
-        u16::try_from(fitting).map_err(|_| format!("a packet of {} bytes: too long", quoted(length)))
+        u16::try_from(fitting).map_err(|_| format!("a packet of {} bytes: too long", self.quoted(length)))
     }
 }
 
 /// To an IPv4 address; what is too long is refused.
 impl Default for Fit {
     fn default() -> Self {
-        Fit { headers: None, added: 28, clamp: false, least: MIN_SIZE as u16 }
+        Fit { headers: None, added: 28, clamp: false, least: MIN_SIZE as u16, quotes: true }
     }
 }
 

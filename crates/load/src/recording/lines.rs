@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 
-use crate::units;
+use softtimers_measure::units;
 
 use super::RecordingError;
 

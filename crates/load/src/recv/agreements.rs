@@ -22,6 +22,8 @@ use softtimers_core::Timestamp;
 
 use crate::wire::{Datagram, Hello, Token};
 
+use super::silence::silence;
+
 /// The senders that are believed, and what each may do.
 #[derive(Debug)]
 pub(super) struct Agreements {
@@ -144,15 +146,15 @@ impl Bound {
         let interval = Duration::from_nanos(self.hello.interval_ns.into());
         self.ended >= self.hello.flows
             || now.saturating_duration_since(self.heard) > GONE_AFTER
-            || now.saturating_duration_since(self.traffic) > super::silence(Some(interval))
+            || now.saturating_duration_since(self.traffic) > silence(Some(interval))
     }
 }
 
 /// Makes tokens without remembering whom it gave one.
 ///
 /// ```
-/// use softtimers_cli::recv::agreements::Consent;
-/// use softtimers_cli::wire::{Datagram, Hello};
+/// use softtimers_load::recv::agreements::Consent;
+/// use softtimers_load::wire::{Datagram, Hello};
 ///
 /// let consent = Consent::new();
 /// let peer = "127.0.0.1:9000".parse().unwrap();

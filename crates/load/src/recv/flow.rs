@@ -8,7 +8,7 @@ use softtimers_core::Timestamp;
 use super::report::FlowReport;
 use super::sequence::{Arrival, Sequence};
 use super::variation::Variation;
-use crate::distribution::Moments;
+use softtimers_measure::distribution::Moments;
 use crate::gaps::Train;
 
 /// Datagrams with one number, of one sender.

@@ -4,7 +4,7 @@
 //! machine, which tests and a fuzzer feed with every order, loss and forgery they can think of; times come with the datagrams.
 //!
 //! ```text
-//!   datagram, its peer and time ─▶ agreed? ─▶ which flow? ─▶ Flow: sequence, gaps, delays ─▶ totals; the same of a second
+//!   datagram, its peer and time ─▶ agreed? ─▶ which flow? ─▶ Flow: sequence, gaps, delays ─▶ RecvStats
 //!                                     └▶ a stranger's, no room, or no datagram of ours: counted as that, and nothing else
 //! ```
 
@@ -14,24 +14,24 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use softtimers_core::{Histogram, Timestamp};
+use softtimers_measure::distribution::Recorder;
+use softtimers_measure::stats::Counter;
 
-use crate::distribution::Recorder;
-use crate::gaps::Gaps;
-use crate::recv::agreements::Agreements;
-use crate::recv::flow::Flow;
-use crate::recv::report::{FlowsReport, RateReport, RecvReport};
-use crate::recv::second::Second;
-use crate::recv::sequence::Arrival;
-use crate::recv::strip::Strip;
-use crate::recv::variation::{self, Variation, delay};
-use crate::stream::Counter;
 use crate::wire::{Datagram, ParseError, Token};
+
+use super::agreements::Agreements;
+use super::flow::Flow;
+use super::report::{FlowsReport, MOST_FLOWS_SHOWN, RateReport, RecvReport, WORST_SHOWN};
+use super::sequence::Arrival;
+use super::stats::{Counts, RecvStats};
+use super::strip::Strip;
+use super::variation::{self, Variation, delay};
 
 /// Takes datagrams, counts them, and says what to answer.
 ///
 /// ```
-/// use softtimers_cli::recv::ledger::Ledger;
-/// use softtimers_cli::wire::{Datagram, Hello};
+/// use softtimers_load::recv::ledger::Ledger;
+/// use softtimers_load::wire::{Datagram, Hello};
 /// use softtimers_core::Timestamp;
 ///
 /// let mut ledger = Ledger::new(None, false);
@@ -50,7 +50,11 @@ pub struct Ledger {
     places: HashMap<(SocketAddr, u32), usize>,
     /// The flow of the last datagram: mostly that of the next one too.
     latest: usize,
-    gaps: Gaps,
+    counter: Counter<RecvStats>,
+    /// The interval that gaps are judged by.
+    target: Option<Duration>,
+    /// Datagrams of traffic so far: a run may end by their number.
+    received: u64,
     variation: Histogram,
     together: Together,
     agreements: Agreements,
@@ -60,13 +64,7 @@ pub struct Ledger {
     begun: Option<Timestamp>,
     /// Another version of the format that somebody spoke.
     other_version: Option<u8>,
-    /// All but the gaps and what the flows know themselves.
-    totals: RecvReport,
-    first: Option<Timestamp>,
-    last: Timestamp,
     strip: Option<Strip>,
-    /// The same of each second, for `--json-stream`.
-    second: Option<Counter<Second>>,
     /// How many of the flows have ended.
     ended: usize,
 }
@@ -79,18 +77,16 @@ impl Ledger {
             flows: Vec::new(),
             places: HashMap::new(),
             latest: 0,
-            gaps: Gaps::new(expect_interval),
+            counter: Counter::new(RecvStats::new(expect_interval)),
+            target: expect_interval,
+            received: 0,
             variation: Histogram::new(),
             together: Together::default(),
             agreements: Agreements::new(if any { MOST_SENDERS } else { 1 }),
             any,
             begun: None,
             other_version: None,
-            totals: RecvReport::default(),
-            first: None,
-            last: Timestamp::ZERO,
             strip: None,
-            second: None,
             ended: 0,
         }
     }
@@ -100,9 +96,9 @@ impl Ledger {
         Ledger { strip, ..self }
     }
 
-    /// Counts each second apart, too.
-    pub fn count_in(&mut self, second: Counter<Second>) {
-        self.second = Some(second);
+    /// The same account, counted here.
+    pub fn counting_in(self, counter: Counter<RecvStats>) -> Self {
+        Ledger { counter, ..self }
     }
 
     /// A datagram from `peer` that the kernel received at `time`; returns the answer, if one is due.
@@ -126,7 +122,7 @@ impl Ledger {
                 let answer = self.agreements.hear(peer, &hello, time);
                 let busy = matches!(answer, Datagram::Busy { .. });
                 self.unless_stranger(!busy, |ledger| {
-                    ledger.totals.hellos += 1;
+                    ledger.counter.count(|stats| stats.hellos += 1);
                     true
                 });
                 Some(answer)
@@ -142,8 +138,7 @@ impl Ledger {
                 asks.map(|nonce| Datagram::Busy { nonce })
             }
             Err(ParseError::Short | ParseError::Foreign) => {
-                self.totals.foreign += 1;
-                self.count(|second| second.counts.foreign += 1);
+                self.counter.count(|stats| stats.counts.foreign += 1);
                 None
             }
             Ok(Datagram::Welcome { .. } | Datagram::Busy { .. }) | Err(_) => {
@@ -161,8 +156,7 @@ impl Ledger {
     }
 
     fn stranger(&mut self) {
-        self.totals.strangers += 1;
-        self.count(|second| second.counts.strangers += 1);
+        self.counter.count(|stats| stats.counts.strangers += 1);
     }
 
     fn bye(&mut self, peer: SocketAddr, flow: u32, token: Option<Token>, said: &Said) {
@@ -188,14 +182,15 @@ impl Ledger {
                     ledger.agreements.one_ended();
                 }
             }
-            ledger.count(|second| second.counts.lost += lost.unwrap_or(0));
+            let more = lost.unwrap_or(0);
+            ledger.counter.count(|stats| stats.counts.lost = stats.counts.lost.saturating_add(more));
             lost.is_some()
         });
     }
 
     /// Datagrams of traffic counted so far.
     pub fn received(&self) -> u64 {
-        self.totals.received
+        self.received
     }
 
     /// Whether there were flows, and all of them have ended.
@@ -205,28 +200,38 @@ impl Ledger {
 
     /// What has been seen so far.
     pub fn report(&self) -> RecvReport {
-        let span = self.first.map_or(Duration::ZERO, |first| self.last.saturating_duration_since(first));
+        let stats = self.counter.total();
+        let span = stats.span.map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first));
         let per_second = |total: u64| (!span.is_zero()).then(|| total as f64 / span.as_secs_f64());
-        let gaps = self.gaps.report();
-        // n datagrams span the time of n - 1 intervals.
-        let intervals = self.totals.received.saturating_sub(1);
+        let Counts { received, received_bytes, lost, reordered, duplicated, too_late, foreign, strangers, flows } =
+            stats.counts;
         RecvReport {
-            lost: self.flows.iter().map(Flow::lost).fold(0, u64::saturating_add),
-            gaps,
-            flows: self.flows.len() as u64,
-            span_s: span.as_secs_f64(),
-            received_pps: per_second(intervals),
-            received_bps: per_second(self.totals.received_bytes.saturating_mul(8)),
-            gap_cdf: self.gaps.curve(),
-            gap_strip_ns: self.strip.as_ref().map_or_else(Vec::new, |strip| strip.gaps().to_vec()),
-            over_flows: self.over_flows(),
+            received,
+            lost: u64::try_from(lost).unwrap_or(0),
+            reordered,
+            duplicated,
+            too_late,
+            gaps: stats.gaps.report(),
             one_way_variation_ns: variation::over(
                 self.flows.iter().map(|flow| &flow.variation),
                 &self.variation,
             ),
+            flows,
+            received_bytes,
+            span_s: span.as_secs_f64(),
+            // n datagrams span the time of n - 1 intervals.
+            received_pps: per_second(received.saturating_sub(1)),
+            received_bps: per_second(received_bytes.saturating_mul(8)),
+            socket_drops: None,
+            foreign,
+            strangers,
+            unsorted: stats.unsorted,
+            hellos: stats.hellos,
+            gap_cdf: stats.gaps.curve(),
+            gap_strip_ns: self.strip.as_ref().map_or_else(Vec::new, |strip| strip.gaps().to_vec()),
+            over_flows: self.over_flows(),
             per_flow: self.flows.iter().take(MOST_FLOWS_SHOWN).map(Flow::report).collect(),
             worst_flows: self.worst().map(Flow::report).collect(),
-            ..self.totals.clone()
         }
     }
 
@@ -255,7 +260,7 @@ impl Ledger {
             gap_stddev_ns: over(&|flow| flow.gaps.stddev().map(rounded)),
             one_way_variation_mean_ns: over(&|flow| flow.variation.mean().map(rounded)),
             rate_pps: rate,
-            longest_train: self.gaps.target().map(|_| self.together.longest),
+            longest_train: self.target.map(|_| self.together.longest),
         }
     }
 
@@ -267,14 +272,14 @@ impl Ledger {
 
     /// The interval that gaps are judged by.
     pub fn target(&self) -> Option<Duration> {
-        self.gaps.target()
+        self.target
     }
 
     /// A datagram of traffic; `place` is that of its flow among those of a sender that has agreed. Whether it belongs to
     /// its flow.
     fn data(&mut self, peer: SocketAddr, flow: u32, place: Option<u32>, came: &Came) -> bool {
         let Some(at) = self.place(peer, flow, place) else {
-            self.totals.unsorted += 1;
+            self.counter.count(|stats| stats.unsorted += 1);
             return true;
         };
         let flows = self.flows.len();
@@ -287,35 +292,25 @@ impl Ledger {
             return false;
         }
         if !came.interval.is_zero() {
-            self.gaps.adopt_target(came.interval);
+            self.target.get_or_insert(came.interval);
         }
-        let gap = self.gaps.record(&mut flow.train, came.time);
-        flow.follows(gap, came.time);
-        self.together.record(self.gaps.target(), flows, came.time);
         // What came before has had its delay.
         let first = matches!(arrival, Arrival::InOrder | Arrival::Reordered);
         let variation =
             first.then(|| flow.variation.record(delay(came.scheduled, came.time), &mut self.variation));
-        self.totals.received += 1;
-        self.totals.received_bytes += came.bytes;
-        self.totals.reordered += u64::from(arrival == Arrival::Reordered);
-        self.totals.duplicated += u64::from(arrival == Arrival::Duplicate);
-        self.totals.too_late += u64::from(arrival == Arrival::TooLate);
-        self.first.get_or_insert(came.time);
-        self.last = self.last.max(came.time);
+        let (target, mut gap) = (self.target, None);
+        self.counter.count(|stats| {
+            target.into_iter().for_each(|target| stats.gaps.adopt_target(target));
+            gap = stats.gaps.record(&mut flow.train, came.time);
+            stats.arrived((came.time, came.bytes), (arrival, lost), variation);
+        });
+        flow.follows(gap, came.time);
+        self.together.record(self.target, flows, came.time);
+        self.received += 1;
         if let Some(strip) = &mut self.strip {
             strip.record(came.time);
         }
-        if let Some(second) = &self.second {
-            second.count(|second| second.arrived(came, arrival, lost, (&flow.train, gap), variation));
-        }
         true
-    }
-
-    fn count(&self, count: impl FnOnce(&mut Second)) {
-        if let Some(second) = &self.second {
-            second.count(count);
-        }
     }
 
     /// The place of a flow, new ones included as long as there is room.
@@ -333,7 +328,7 @@ impl Ledger {
                     _ => Variation::without_percentiles(),
                 };
                 self.flows.push(Flow::new(peer, number, place, variation));
-                self.count(|second| second.counts.flows += 1);
+                self.counter.count(|stats| stats.counts.flows += 1);
                 self.flows.len() - 1
             }
             None => return None,
@@ -372,12 +367,12 @@ impl Together {
 
 /// One datagram of traffic.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Came {
-    pub(super) time: Timestamp,
+struct Came {
+    time: Timestamp,
     scheduled: Timestamp,
     sequence: u64,
-    pub(super) interval: Duration,
-    pub(super) bytes: u64,
+    interval: Duration,
+    bytes: u64,
 }
 
 /// What a goodbye says, when, and when anything came first.
@@ -405,12 +400,6 @@ const MOST_SENDERS: usize = 256;
 
 /// Forged addresses could make any number of flows; this many, and so all of one `send`, fit in 17 megabytes.
 pub(super) const MOST_FLOWS: usize = 16_384;
-
-/// A report stays readable; the totals cover all.
-pub(super) const MOST_FLOWS_SHOWN: usize = 64;
-
-/// Of the others, those that one would ask for.
-pub(super) const WORST_SHOWN: usize = 5;
 
 #[cfg(test)]
 mod tests;

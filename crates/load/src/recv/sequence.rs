@@ -11,7 +11,7 @@
 /// The account of one flow's sequence numbers.
 ///
 /// ```
-/// use softtimers_cli::recv::sequence::{Arrival, Sequence};
+/// use softtimers_load::recv::sequence::{Arrival, Sequence};
 ///
 /// let mut flow = Sequence::default();
 /// let arrivals = [0, 1, 4, 3, 3].map(|number| flow.arrive(number));

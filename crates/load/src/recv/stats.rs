@@ -1,44 +1,61 @@
-//! What `recv --json-stream` counts in an interval.
+//! What a receiver counts, of an interval or of the whole run: [`RecvStats`].
 
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use serde::Serialize;
+use softtimers_core::Timestamp;
+use softtimers_measure::distribution::{Distribution, Recorder};
+use softtimers_measure::stats::Stats;
 
-use crate::distribution::{Distribution, Recorder};
-use crate::gaps::{GapReport, Gaps, Train};
-use crate::stream::Account;
+use crate::gaps::{GapReport, Gaps};
 
-use super::ledger::Came;
 use super::sequence::Arrival;
 
-/// The account of an interval.
+/// The account of what came: the only one. Lines of `--json-stream` show intervals of it, and the report the whole, with
+/// what is known of each flow.
 #[derive(Clone, Debug)]
-pub struct Second {
-    pub(super) counts: Counts,
-    gaps: Gaps,
+pub struct RecvStats {
+    /// Datagrams by what became of them.
+    pub counts: Counts,
+    /// Of flows beyond those that are told apart.
+    pub unsorted: u64,
+    /// Questions for consent that were answered.
+    pub hellos: u64,
+    /// When the first and the last datagram of traffic came.
+    pub span: Option<(Timestamp, Timestamp)>,
+    /// Gaps within flows.
+    pub gaps: Gaps,
     /// Delays less the least of their flow until then.
-    variation: Recorder,
+    pub variation: Recorder,
 }
 
-/// Of datagrams that came in the interval, as in the whole run's report.
+/// Datagrams by what became of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Counts {
-    received: u64,
-    received_bytes: u64,
-    /// Below zero if more came late than were missed.
-    pub(super) lost: i64,
-    reordered: u64,
-    duplicated: u64,
-    too_late: u64,
-    pub(super) foreign: u64,
-    pub(super) strangers: u64,
+    /// Traffic, duplicates included.
+    pub received: u64,
+    /// Its payload.
+    pub received_bytes: u64,
+    /// Below zero in an interval in which more came late than were missed.
+    pub lost: i64,
+    /// Overtaken by a later one of the same flow.
+    pub reordered: u64,
+    /// Come a second time.
+    pub duplicated: u64,
+    /// Come long after their turn; counted as lost, too.
+    pub too_late: u64,
+    /// In no format of softtimers.
+    pub foreign: u64,
+    /// Not of a sender that is believed.
+    pub strangers: u64,
     /// Flows that were new.
-    pub(super) flows: u64,
+    pub flows: u64,
 }
 
 /// The keys of `interval` and of `total`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct SecondReport {
+pub struct RecvFigures {
     received_pps: f64,
     received_bps: f64,
     #[serde(flatten)]
@@ -48,69 +65,81 @@ pub struct SecondReport {
     one_way_variation_ns: Distribution,
 }
 
-impl Second {
-    /// Gaps are judged by `target`, or else by what the first sender says.
+impl RecvStats {
+    /// Nothing has come. Gaps are judged by `target`, or else by what the first sender says.
     pub fn new(target: Option<Duration>) -> Self {
-        Second { counts: Counts::default(), gaps: Gaps::new(target), variation: Recorder::new() }
+        RecvStats {
+            counts: Counts::default(),
+            unsorted: 0,
+            hellos: 0,
+            span: None,
+            gaps: Gaps::new(target),
+            variation: Recorder::new(),
+        }
     }
 
-    /// A datagram came: so many more of its flow are lost now, and so long after the one before it; `variation`
-    /// if it had not come before.
+    /// A datagram of so many bytes came at `time`, in this order, so that `lost` more of its flow are missing now;
+    /// `variation` if it had not come before.
+    #[inline]
     pub(super) fn arrived(
         &mut self,
-        came: &Came,
-        arrival: Arrival,
-        lost: i64,
-        (train, gap): (&Train, Option<Duration>),
+        (time, bytes): (Timestamp, u64),
+        (arrival, lost): (Arrival, i64),
         variation: Option<u64>,
     ) {
-        self.counts.received += 1;
-        self.counts.received_bytes += came.bytes;
-        self.counts.lost = self.counts.lost.saturating_add(lost);
-        self.counts.reordered += u64::from(arrival == Arrival::Reordered);
-        self.counts.duplicated += u64::from(arrival == Arrival::Duplicate);
-        self.counts.too_late += u64::from(arrival == Arrival::TooLate);
-        if !came.interval.is_zero() {
-            self.gaps.adopt_target(came.interval);
-        }
-        self.gaps.count(train, gap);
+        let counts = &mut self.counts;
+        counts.received += 1;
+        counts.received_bytes += bytes;
+        counts.lost = counts.lost.saturating_add(lost);
+        counts.reordered += u64::from(arrival == Arrival::Reordered);
+        counts.duplicated += u64::from(arrival == Arrival::Duplicate);
+        counts.too_late += u64::from(arrival == Arrival::TooLate);
+        self.span = Some(self.span.map_or((time, time), |(first, last)| (first, last.max(time))));
         if let Some(variation) = variation {
             self.variation.record(variation);
         }
     }
 }
 
-impl Account for Second {
-    type Figures = SecondReport;
+impl AddAssign<&RecvStats> for RecvStats {
+    fn add_assign(&mut self, next: &Self) {
+        let (counts, more) = (&mut self.counts, next.counts);
+        counts.received += more.received;
+        counts.received_bytes += more.received_bytes;
+        counts.lost = counts.lost.saturating_add(more.lost);
+        counts.reordered += more.reordered;
+        counts.duplicated += more.duplicated;
+        counts.too_late += more.too_late;
+        counts.foreign += more.foreign;
+        counts.strangers += more.strangers;
+        counts.flows += more.flows;
+        self.unsorted += next.unsorted;
+        self.hellos += next.hellos;
+        self.span = match (self.span, next.span) {
+            (Some((first, last)), Some((_, later))) => Some((first, last.max(later))),
+            (before, after) => before.or(after),
+        };
+        self.gaps.add(&next.gaps);
+        self.variation.add(&next.variation);
+    }
+}
+
+impl Stats for RecvStats {
+    type Figures = RecvFigures;
 
     fn is_empty(&self) -> bool {
         self.counts == Counts::default()
     }
 
     fn clear(&mut self) {
-        self.counts = Counts::default();
+        (self.counts, self.unsorted, self.hellos, self.span) = (Counts::default(), 0, 0, None);
         self.gaps.clear();
         self.variation.clear();
     }
 
-    fn add(&mut self, next: &Self) {
-        let counts = &mut self.counts;
-        counts.received += next.counts.received;
-        counts.received_bytes += next.counts.received_bytes;
-        counts.lost = counts.lost.saturating_add(next.counts.lost);
-        counts.reordered += next.counts.reordered;
-        counts.duplicated += next.counts.duplicated;
-        counts.too_late += next.counts.too_late;
-        counts.foreign += next.counts.foreign;
-        counts.strangers += next.counts.strangers;
-        counts.flows += next.counts.flows;
-        self.gaps.add(&next.gaps);
-        self.variation.add(&next.variation);
-    }
-
-    fn figures(&self, time: Duration) -> SecondReport {
+    fn figures(&self, time: Duration) -> RecvFigures {
         let per_second = |count: u64| count as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE);
-        SecondReport {
+        RecvFigures {
             received_pps: per_second(self.counts.received),
             received_bps: per_second(self.counts.received_bytes.saturating_mul(8)),
             counts: self.counts,

@@ -12,7 +12,7 @@ use softtimers_core::Timestamp;
 ///
 /// ```
 /// use std::time::Duration;
-/// use softtimers_cli::recv::strip::Strip;
+/// use softtimers_load::recv::strip::Strip;
 /// use softtimers_core::Timestamp;
 ///
 /// let mut strip = Strip::after(Duration::from_micros(70));

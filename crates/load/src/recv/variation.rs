@@ -21,7 +21,7 @@
 
 use softtimers_core::{Histogram, Timestamp};
 
-use crate::distribution::{Distribution, Moments};
+use softtimers_measure::distribution::{Distribution, Moments};
 
 /// The delay of a datagram that was due at `scheduled` by one clock and came at `received` by another, in
 /// nanoseconds: it may be anything, for a sender may write anything.
@@ -33,7 +33,7 @@ pub fn delay(scheduled: Timestamp, received: Timestamp) -> i64 {
 /// The delays of one flow.
 ///
 /// ```
-/// use softtimers_cli::recv::variation::Variation;
+/// use softtimers_load::recv::variation::Variation;
 /// use softtimers_core::Histogram;
 ///
 /// let (mut flow, mut all) = (Variation::default(), Histogram::new());

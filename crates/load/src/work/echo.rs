@@ -1,117 +1,43 @@
-//! The work that a sending loop does beside sending: nothing, computation, or an echo server that
-//! clients in another process keep saturated.
+//! A UDP echo server that clients in another process keep saturated.
 
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use softtimers_measure::child;
+use softtimers_measure::class::Class;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::processor::Processor;
 use softtimers_net::UdpSocket;
 use softtimers_net::udp::{RecvBatch, SendBatch};
-
-use crate::child;
-use crate::class::Class;
-use crate::interrupt::Interrupt;
-use crate::plan::Work;
-use crate::processor::Processor;
-
-use super::computation::Computation;
-
-/// Work in progress, with a count of what was done.
-#[derive(Debug)]
-pub(super) enum Workload {
-    None,
-    Compute(Computation),
-    Echo(Box<EchoServer>),
-}
-
-impl Workload {
-    /// Clients are kept off `cpu`.
-    pub(super) fn start(work: Work, cpu: Option<Processor>, interrupt: &Interrupt) -> io::Result<Self> {
-        Ok(match work {
-            Work::None => Workload::None,
-            Work::Compute => Workload::Compute(Computation::even()),
-            Work::Web => Workload::Compute(Computation::web()),
-            Work::Echo { batch } => Workload::Echo(Box::new(EchoServer::start(batch, cpu, interrupt)?)),
-        })
-    }
-
-    /// Serves one group of requests out of a visit's allowance; whether to go on with the visit.
-    #[inline]
-    pub(super) fn serve_group(&mut self, left: &mut usize) -> io::Result<bool> {
-        let taken = self.take_group()?;
-        self.answer(0..taken);
-        Ok(self.more(taken, left))
-    }
-
-    /// The first half of serving a group: how many requests were taken.
-    #[inline]
-    pub(super) fn take_group(&mut self) -> io::Result<usize> {
-        if let Workload::Echo(echo) = self { echo.take_group() } else { Ok(0) }
-    }
-
-    /// The second half, for some of them.
-    #[inline]
-    pub(super) fn answer(&mut self, some: Range<usize>) {
-        if let Workload::Echo(echo) = self {
-            echo.answer(some);
-        }
-    }
-
-    /// Charges a group to a visit's allowance; whether to go on with the visit.
-    #[inline]
-    pub(super) fn more(&self, taken: usize, left: &mut usize) -> bool {
-        let Workload::Echo(echo) = self else { return false };
-        *left = left.saturating_sub(taken.max(1));
-        taken == echo.requests.capacity() && *left > 0
-    }
-
-    #[inline]
-    pub(super) fn compute_piece(&mut self) {
-        if let Workload::Compute(computation) = self {
-            computation.piece();
-        }
-    }
-
-    /// Requests answered, or pieces computed.
-    pub(super) fn done(&self) -> Option<u64> {
-        match self {
-            Workload::None => None,
-            Workload::Compute(computation) => Some(computation.pieces()),
-            Workload::Echo(echo) => Some(echo.answered),
-        }
-    }
-
-    /// Answers that the kernel had no room for.
-    pub(super) fn answers_dropped(&self) -> u64 {
-        if let Workload::Echo(echo) = self { echo.dropped } else { 0 }
-    }
-
-    /// Ends the clients. Returns what went wrong with them, for the report.
-    pub(super) fn stop(&mut self) -> Option<String> {
-        let Workload::Echo(echo) = self else { return None };
-        echo.stop()
-    }
-}
 
 /// A UDP echo server on loopback and the process that keeps it busy.
 #[derive(Debug)]
 pub(super) struct EchoServer {
     socket: UdpSocket,
-    requests: RecvBatch,
+    pub(super) requests: RecvBatch,
     answers: SendBatch,
-    answered: u64,
-    dropped: u64,
+    pub(super) answered: u64,
+    pub(super) dropped: u64,
     clients: Child,
 }
 
 impl EchoServer {
-    fn start(batch: usize, cpu: Option<Processor>, interrupt: &Interrupt) -> io::Result<Self> {
+    /// Starts it and its clients, which `program` has and which are kept off `cpu`.
+    pub(super) fn start(
+        batch: usize,
+        program: Option<&Path>,
+        cpu: Option<Processor>,
+        interrupt: &Interrupt,
+    ) -> io::Result<Self> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         socket.set_nonblocking(true)?;
         // Clients that outlived the sender would load a machine that nobody measures any more.
-        let mut command = child::command()?;
+        let mut command = program.map_or_else(child::command, |program| Ok(child::command_of(program)))?;
         command.arg("echo-client").arg(socket.local_addr()?.to_string());
         command.args(["--window", CLIENT_WINDOW, "--size", REQUEST_SIZE, "--duration", CLIENT_DURATION]);
         // Clients that sleep have to be woken by the server, which costs it time; clients that spin
@@ -141,7 +67,6 @@ impl EchoServer {
     /// Answers until the clients are in full swing, so that their start is not part of the run; or until
     /// there is to be no run.
     fn await_clients(&mut self, interrupt: &Interrupt) -> io::Result<()> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
         while self.answered < WARM_UP && !interrupt.arrived() {
             let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
             let mut source = [PollFd::new(&self.socket, PollFlags::IN)];
@@ -161,7 +86,7 @@ impl EchoServer {
     }
 
     /// One receive call; how many requests it took.
-    fn take_group(&mut self) -> io::Result<usize> {
+    pub(super) fn take_group(&mut self) -> io::Result<usize> {
         let received = match self.socket.recv_batch(&mut self.requests) {
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
@@ -171,7 +96,7 @@ impl EchoServer {
     }
 
     /// One send call for the answers to some of what was taken.
-    fn answer(&mut self, some: Range<usize>) {
+    pub(super) fn answer(&mut self, some: Range<usize>) {
         if some.is_empty() {
             return;
         }
@@ -185,7 +110,7 @@ impl EchoServer {
         self.dropped += self.answers.len() as u64;
     }
 
-    fn stop(&mut self) -> Option<String> {
+    pub(super) fn stop(&mut self) -> Option<String> {
         let ended = self.clients.try_wait();
         let killed = self.clients.kill();
         let waited = self.clients.wait();
@@ -213,9 +138,6 @@ impl AsFd for EchoServer {
     }
 }
 
-/// Requests served per report of readiness before the loop looks at its other sources: enough to
-/// share the cost of the wait, few enough to be fair.
-pub(super) const VISIT: usize = 16;
 /// Requests under way, so that the server never waits for one.
 const CLIENT_WINDOW: &str = "64";
 const REQUEST_SIZE: &str = "64";

@@ -1,13 +1,9 @@
-//! `--timer kernel`: datagrams are handed over ahead of their release times, and a queue of the kernel keeps
-//! those.
+//! Datagrams that are handed over ahead of their release times, which a queue of the kernel keeps.
 //!
 //! ```text
 //!   loop     wakes ─▶ hands over what is due within 10 ms ─▶ sleeps      every few milliseconds
 //!   kernel            fq  ●  ●  ●  ●  ●  ●  ●  ●  ●  ●  ●  ●             each at its release time
 //! ```
-//!
-//! Without such a queue on the way all of them would leave at once, and no call would say so. Therefore the
-//! way is tried first, and the run refused where release times are not seen to be kept.
 //!
 //! A departure is here the time that was asked for: what the kernel makes of it only the other end sees.
 
@@ -15,30 +11,9 @@ use std::io;
 use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
-use softtimers::pace::{Ahead, Lead};
-use softtimers_net::kernel;
-use softtimers::{Clock, Monotonic, Timestamp};
-
-use crate::failure::Failure;
-use crate::plan::SendPlan;
-use crate::wire::{Datagram, Hello};
-
-/// Sees whether release times are kept on the way.
-///
-/// # Errors
-/// That they are not, and what was seen instead.
-pub(super) fn check(plan: &SendPlan) -> Result<(), Failure> {
-    // What a receiver bears from anybody, and answers without remembering it.
-    let hello = Hello { nonce: 0, flow: 0, flows: 0, interval_ns: 0, token: None };
-    let finding = kernel::release_times(plan.destination, &Datagram::Hello(hello).encode());
-    if finding.works {
-        return Ok(());
-    }
-    Err(Failure::not_possible(format_args!(
-        "--timer kernel: release times on the way to {}: {}",
-        plan.destination, finding.how
-    )))
-}
+use softtimers::{Clock, Monotonic};
+use softtimers_core::Timestamp;
+use softtimers_core::pace::{Ahead, Lead};
 
 /// What has been handed over ahead of its time.
 #[derive(Debug)]

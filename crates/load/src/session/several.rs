@@ -24,23 +24,23 @@ use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
+use softtimers::{Clock, Monotonic};
+use softtimers_core::{PaceConfig, PaceError, Pattern, Timestamp, TrainLimit, TriggerState};
 use softtimers_linux::signal_timer::Departure;
 use softtimers_net::udp::{Retries, SendBatch};
-use softtimers::{Clock, Monotonic, PaceConfig, PaceError, Pattern, Timestamp, TrainLimit, TriggerState};
 
-use crate::args::Timer;
-use crate::gaps::{GapReport, Gaps, Train};
-use crate::plan::SendPlan;
+use crate::gaps::Train;
+use crate::traffic::Traffic;
 
+use super::ahead::HandOver;
+use super::departures::Departures;
 use super::header::Header;
-use super::kernel::HandOver;
 use super::order::{Due, Order};
-use super::outlet::Outlet;
-use super::tally::Tally;
+use super::sender::Sender;
 
 /// The schedules of several flows, and an account of each.
 #[derive(Debug)]
-pub(super) struct Flows {
+pub(super) struct Several {
     order: Order,
     lanes: Vec<Lane>,
     /// What leaves next, or could not leave yet; `staged` says the same of it, and when it is to leave.
@@ -51,11 +51,11 @@ pub(super) struct Flows {
     pace: PaceConfig,
     /// Places that are given up, as far as the datagrams that were due since have told.
     forfeited: u64,
+    sent: u64,
     limit: TrainLimit,
     /// When the next would be due without that limit.
     ready: Timestamp,
     /// All flows together, as if they were one.
-    gaps: Gaps,
     train: Train,
     latest: Timestamp,
 }
@@ -80,35 +80,40 @@ pub struct ShareReport {
     pub max: Option<f64>,
 }
 
-impl Flows {
-    /// Flows that begin at `start`, or within an interval from there.
-    pub(super) fn new(plan: &SendPlan, header: Header, start: Timestamp) -> Result<Self, PaceError> {
-        let (pace, interval) = (plan.pace, plan.pace.rate.interval());
-        let mut order = match (plan.timer, &plan.trace) {
-            (Timer::Soft, None) => Order::queue(plan.size as u32, plan.quantum),
-            _ => Order::heap(plan.quantum),
+impl Several {
+    /// Flows that begin at `start`, or within an interval from there; in a [departure queue](Order::queue) if so asked.
+    pub(super) fn new(
+        traffic: &Traffic,
+        queued: bool,
+        header: Header,
+        start: Timestamp,
+    ) -> Result<Self, PaceError> {
+        let pace = traffic.pace;
+        let mut order = match &traffic.trace {
+            None if queued => Order::queue(traffic.size as u32, traffic.quantum),
+            _ => Order::heap(traffic.quantum),
         };
-        let mut batch = SendBatch::new(MOST_IN_ONE_TURN, plan.size);
-        batch.set_segmentation(plan.gso && plan.quantum > 1);
+        let mut batch = SendBatch::new(MOST_IN_ONE_TURN, traffic.size);
+        batch.set_segmentation(traffic.gso && traffic.quantum > 1);
         let starts: Vec<Timestamp> =
-            (0..plan.flows).map(|flow| start + plan.phase.offset(flow, plan.flows, pace.rate)).collect();
+            (0..traffic.flows).map(|flow| start + traffic.phase.offset(flow, traffic.flows, pace.rate)).collect();
         for (flow, &start) in starts.iter().enumerate() {
             let pattern = own(pace.pattern, flow as u64);
-            order.add(PaceConfig { pattern, ..pace }, plan.trace.as_ref(), start)?;
+            order.add(PaceConfig { pattern, ..pace }, traffic.trace.as_ref(), start)?;
         }
         let lane = |start| Lane { start, numbered: 0, sent: 0, forfeited: 0, train: Train::default() };
-        Ok(Flows {
+        Ok(Several {
             order,
             lanes: starts.into_iter().map(lane).collect(),
             batch,
             staged: VecDeque::with_capacity(MOST_IN_ONE_TURN),
-            packet: vec![0; plan.size],
+            packet: vec![0; traffic.size],
             header,
             pace,
             forfeited: 0,
-            limit: plan.train_limit(),
+            sent: 0,
+            limit: traffic.train_limit(),
             ready: start,
-            gaps: Gaps::new(Some(interval / plan.flows)),
             train: Train::default(),
             latest: start,
         })
@@ -126,18 +131,18 @@ impl Flows {
     /// As for one flow.
     pub(super) fn depart(
         &mut self,
-        outlet: &mut Outlet,
-        tally: &mut Tally,
+        sender: &mut Sender,
+        departures: &mut Departures,
         left: u64,
         now: Timestamp,
         source: TriggerState,
     ) -> io::Result<Timestamp> {
         if self.staged.is_empty() {
             let room = u64::from(self.limit.room(now));
-            self.stage(outlet, now, left.min(room))?;
+            self.stage(sender, now, left.min(room))?;
         }
         let before = self.staged.len();
-        let flushed = self.flush(outlet, tally, now, source);
+        let flushed = self.flush(sender, departures, now, source);
         let taken = before - self.staged.len();
         // The engine's clock is this one, or kept to it.
         self.limit.departed(now, now.max(Monotonic.now()), taken as u32);
@@ -165,23 +170,23 @@ impl Flows {
     pub(super) fn hand_over(
         &mut self,
         ahead: &mut HandOver,
-        outlet: &mut Outlet,
-        tally: &mut Tally,
+        sender: &mut Sender,
+        departures: &mut Departures,
         left: u64,
         now: Timestamp,
         source: TriggerState,
     ) -> io::Result<()> {
         if self.staged.is_empty() {
-            let due = |flows: &Flows| Some(flows.next_due()).filter(|_| flows.staged.len() as u64 != left);
+            let due = |flows: &Several| Some(flows.next_due()).filter(|_| flows.staged.len() as u64 != left);
             ahead.fill(now, due(self), |release| {
-                let staged = self.stage(outlet, release, left)?;
+                let staged = self.stage(sender, release, left)?;
                 Ok((staged, due(self)))
             })?;
         } else {
             // There may be more; the next look comes at once.
             ahead.again(now);
         }
-        if !self.flush(outlet, tally, now, source)? {
+        if !self.flush(sender, departures, now, source)? {
             ahead.refused(now);
         }
         Ok(())
@@ -192,6 +197,11 @@ impl Flows {
         self.staged.is_empty() && self.next_due() == Timestamp::MAX
     }
 
+    /// Datagrams of all flows that have left.
+    pub(super) fn all_sent(&self) -> u64 {
+        self.sent
+    }
+
     /// Datagrams of a flow that have left.
     pub(super) fn sent(&self, flow: u32) -> u64 {
         self.lanes.get(flow as usize).map_or(0, |lane| lane.sent)
@@ -200,16 +210,6 @@ impl Flows {
     /// Places in the schedules that were given up.
     pub(super) fn forfeited(&self) -> u64 {
         self.order.forfeited()
-    }
-
-    /// The same as it is known so far, without asking each flow.
-    pub(super) fn forfeited_so_far(&self) -> u64 {
-        self.forfeited
-    }
-
-    /// Gaps and bursts of all flows together, judged by the interval that they have together.
-    pub(super) fn gap_report(&self) -> GapReport {
-        self.gaps.report()
     }
 
     /// What each flow sent, of what it should have by the time that the last datagram of all left.
@@ -228,18 +228,18 @@ impl Flows {
 
     /// Puts what is due at `time` into the batch, as much as there is room for and `left` allows with what is
     /// in it already; how much that is.
-    fn stage(&mut self, outlet: &Outlet, time: Timestamp, left: u64) -> io::Result<u32> {
+    fn stage(&mut self, sender: &Sender, time: Timestamp, left: u64) -> io::Result<u32> {
         let before = self.staged.len();
         let left = usize::try_from(left).unwrap_or(usize::MAX);
         let most = left.min(MOST_IN_ONE_TURN).saturating_sub(before);
-        let Flows { order, lanes, batch, staged, packet, header, limit, forfeited, .. } = self;
+        let Several { order, lanes, batch, staged, packet, header, limit, forfeited, .. } = self;
         let earliest = limit.earliest();
         let mut pushed = Ok(());
         order.take(time, most, |due| {
             let lane = &mut lanes[due.flow as usize];
             header.data(due.flow, lane.numbered, due.place).write(packet);
             let packet = &packet[..due.length.map_or(packet.len(), usize::from)];
-            pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| outlet.put(batch, packet, time));
+            pushed = std::mem::replace(&mut pushed, Ok(())).and_then(|()| sender.put(batch, packet, time));
             lane.numbered += 1;
             *forfeited += due.forfeited - std::mem::replace(&mut lane.forfeited, due.forfeited);
             // Behind a full train it is not the loop that is late.
@@ -252,21 +252,27 @@ impl Flows {
     /// Sends what is in the batch at `now`; whether the kernel took all of it.
     fn flush(
         &mut self,
-        outlet: &mut Outlet,
-        tally: &mut Tally,
+        sender: &mut Sender,
+        departures: &mut Departures,
         now: Timestamp,
         source: TriggerState,
     ) -> io::Result<bool> {
-        let (taken, outcome) = outlet.transmit_batch(&mut self.batch, now);
-        if taken > 0 {
-            tally.turn();
-        }
-        for (Due { flow, place, due, .. }, time) in self.staged.drain(..taken) {
-            let (lane, sent) = (&mut self.lanes[flow as usize], time.max(now));
-            lane.sent += 1;
-            tally.departed(&mut lane.train, Departure { sent, due, place }, source);
-            self.gaps.record(&mut self.train, sent);
-            self.latest = sent;
+        let (taken, outcome) = sender.transmit_batch(&mut self.batch, now);
+        let told = (sender.take_calls(), self.forfeited);
+        self.sent += taken as u64;
+        if taken == 0 {
+            departures.tell(told.0, told.1);
+        } else {
+            let Several { staged, lanes, train, latest, .. } = self;
+            departures.turn(told, source, |turn| {
+                for (Due { flow, place, due, .. }, time) in staged.drain(..taken) {
+                    let (lane, sent) = (&mut lanes[flow as usize], time.max(now));
+                    lane.sent += 1;
+                    turn.left(&mut lane.train, Departure { sent, due, place });
+                    turn.any_left(train, sent);
+                    *latest = sent;
+                }
+            });
         }
         outcome.map(|()| self.staged.is_empty())
     }

@@ -1,4 +1,4 @@
-//! Where the datagrams of a run leave: one socket, what it refused for a while, and what it took at once.
+//! Where the datagrams of a run leave: one socket, and the system calls that it took.
 
 use std::io;
 use std::time::Duration;
@@ -11,36 +11,26 @@ use softtimers_net::UdpSocket;
 
 use crate::wire::Datagram;
 
-use super::report::SocketReport;
-
-/// How datagrams were handed to the kernel, goodbyes not counted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct HandedOver {
-    /// Calls that send, also those that the kernel refused.
-    pub(super) calls: u64,
-    /// Datagrams that left as segments of a longer send.
-    pub(super) segments: u64,
-}
+use super::stats::Calls;
 
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(super) struct Sender {
     socket: UdpSocket,
-    trouble: SocketReport,
     retries: Retries,
-    handed_over: HandedOver,
+    /// Those that have not been counted yet.
+    calls: Calls,
     /// Why the kernel did not cut a send into datagrams, if it was to.
     uncut: Option<io::Error>,
     /// The kernel keeps what is put into a batch until the time at which it is to leave.
     keeps_times: bool,
 }
 
-impl Outlet {
+impl Sender {
     pub(super) fn new(socket: UdpSocket) -> Self {
-        Outlet {
+        Sender {
             socket,
-            trouble: SocketReport::default(),
             retries: Retries::default(),
-            handed_over: HandedOver::default(),
+            calls: Calls::default(),
             uncut: None,
             keeps_times: false,
         }
@@ -56,14 +46,14 @@ impl Outlet {
         Ok(())
     }
 
-    /// What was handed over, and how.
-    pub(super) fn handed_over(&self) -> HandedOver {
-        self.handed_over
+    /// The system calls since this was last asked: what of the run's account the socket knows.
+    pub(super) fn take_calls(&mut self) -> Calls {
+        std::mem::take(&mut self.calls)
     }
 
-    /// Counts a call that somebody else made on this socket.
-    pub(super) fn count_calls(&mut self, calls: u64) {
-        self.handed_over.calls += calls;
+    /// Counts calls that somebody else made on this socket.
+    pub(super) fn add_calls(&mut self, calls: Calls) {
+        self.calls += calls;
     }
 
     /// Why what was to leave in one send did not, if so.
@@ -73,14 +63,6 @@ impl Outlet {
 
     pub(super) fn socket(&self) -> &UdpSocket {
         &self.socket
-    }
-
-    pub(super) fn trouble(&self) -> SocketReport {
-        self.trouble
-    }
-
-    pub(super) fn trouble_mut(&mut self) -> &mut SocketReport {
-        &mut self.trouble
     }
 
     /// Puts a packet into a batch that is to leave at `time`: now, unless the kernel keeps it.
@@ -108,13 +90,13 @@ impl Outlet {
     }
 
     fn attempt(&mut self, packet: &[u8]) -> io::Result<bool> {
-        self.handed_over.calls += 1;
+        self.calls.calls += 1;
         let Err(error) = self.socket.send(packet) else { return Ok(true) };
         match Errno::from_io_error(&error) {
-            Some(Errno::AGAIN) => self.trouble.would_block += 1,
-            Some(Errno::NOBUFS) => self.trouble.no_buffers += 1,
+            Some(Errno::AGAIN) => self.calls.would_block += 1,
+            Some(Errno::NOBUFS) => self.calls.no_buffers += 1,
             _ => {
-                self.trouble.refused += u64::from(is_about_an_earlier_datagram(&error));
+                self.calls.refused += u64::from(is_about_an_earlier_datagram(&error));
                 return Err(error);
             }
         }
@@ -136,8 +118,8 @@ impl Outlet {
     ) -> (usize, io::Result<()>) {
         let outcome = self.socket.send_batch(batch);
         self.count_retried(outcome.retried);
-        self.handed_over.calls += outcome.calls as u64;
-        self.handed_over.segments += outcome.segments as u64;
+        self.calls.calls += outcome.calls as u64;
+        self.calls.segments += outcome.segments as u64;
         if let (Segmentation::Refused(why), None) = (batch.segmentation(), &self.uncut) {
             self.uncut =
                 Some(why.raw_os_error().map_or_else(|| why.kind().into(), io::Error::from_raw_os_error));
@@ -147,13 +129,13 @@ impl Outlet {
         }
         let stopped = match outcome.stopped {
             Some(Stopped::Error(error)) if is_about_an_earlier_datagram(&error) => {
-                self.trouble.refused += 1;
+                self.calls.refused += 1;
                 self.still_unreachable(now, error).map(drop)
             }
             Some(Stopped::Error(error)) => Err(error),
             refused => {
-                self.trouble.would_block += u64::from(matches!(refused, Some(Stopped::WouldBlock)));
-                self.trouble.no_buffers += u64::from(matches!(refused, Some(Stopped::NoBuffers)));
+                self.calls.would_block += u64::from(matches!(refused, Some(Stopped::WouldBlock)));
+                self.calls.no_buffers += u64::from(matches!(refused, Some(Stopped::NoBuffers)));
                 self.retries.reached();
                 Ok(())
             }
@@ -167,8 +149,8 @@ impl Outlet {
     fn count_retried(&mut self, retried: usize) {
         if retried > 0 {
             let refused = self.socket.drain_errors().map_or(retried, |queued| queued.min(retried));
-            self.trouble.refused += refused as u64;
-            self.trouble.no_buffers += (retried - refused) as u64;
+            self.calls.refused += refused as u64;
+            self.calls.no_buffers += (retried - refused) as u64;
         }
     }
 
@@ -201,7 +183,7 @@ fn pause() {
     let _ = poll(&mut [], Some(&gap));
 }
 
-pub(crate) const GOODBYES: u32 = 3;
+pub const GOODBYES: u32 = 3;
 /// What any receive buffer has room for.
 const GOODBYES_AT_ONCE: u32 = 64;
 /// Apart, so that one full queue does not swallow them all.

@@ -30,7 +30,7 @@ use softtimers::Monotonic;
 use softtimers_core::Clock;
 
 use crate::handshake::Agreement;
-use crate::interrupt::Ender;
+use softtimers_measure::interrupt::StopHandle;
 use crate::wire::MIN_SIZE;
 
 /// Ends the run if its receiver has gone.
@@ -44,10 +44,10 @@ pub(super) struct Watch {
 impl Watch {
     /// Begins with an agreement just made on this socket, which does not block. The thread is what this one is now: if
     /// that is to be kept on a processor, or to have another slice, then afterwards.
-    pub(super) fn start(agreement: Agreement, socket: &impl AsFd, ender: Ender) -> io::Result<Self> {
+    pub(super) fn start(agreement: Agreement, socket: &impl AsFd, stop: StopHandle) -> io::Result<Self> {
         let socket = UdpSocket::from(socket.as_fd().try_clone_to_owned()?);
         let (over, wait) = UnixStream::pair()?;
-        let thread = std::thread::spawn(move || watch(&agreement, &socket, &wait, &ender));
+        let thread = std::thread::spawn(move || watch(&agreement, &socket, &wait, &stop));
         Ok(Watch { over, thread })
     }
 
@@ -58,7 +58,7 @@ impl Watch {
     }
 }
 
-fn watch(agreement: &Agreement, socket: &UdpSocket, over: &UnixStream, ender: &Ender) -> bool {
+fn watch(agreement: &Agreement, socket: &UdpSocket, over: &UnixStream, stop: &StopHandle) -> bool {
     let mut silent = 0;
     while let Some(renewed) = listen(agreement, socket, over) {
         if renewed {
@@ -67,7 +67,7 @@ fn watch(agreement: &Agreement, socket: &UdpSocket, over: &UnixStream, ender: &E
         }
         silent += 1;
         if silent == MOST_SILENT {
-            ender.end();
+            stop.end();
             return true;
         }
         // Without room for it now, there will be in the next round.
@@ -131,7 +131,7 @@ const AT_ONCE: u32 = 1_024;
 mod tests {
     use super::*;
     use crate::handshake::{self, ask};
-    use crate::interrupt::Interrupt;
+    use softtimers_measure::interrupt::Interrupt;
     use crate::recv::agreements::Consent;
     use crate::wire::Datagram;
 
@@ -161,7 +161,7 @@ mod tests {
         let forged = Datagram::Busy { nonce: 0 }.encode();
         let forge = |many| (0..many).for_each(|_| drop(receiver.send_to(&forged, peer)));
         forge(400);
-        let watch = Watch::start(agreement, &sender, interrupt.ender().unwrap()).unwrap();
+        let watch = Watch::start(agreement, &sender, interrupt.stop_handle().unwrap()).unwrap();
         for _ in 0..150 {
             forge(100);
             receiver.send_to(&welcome, peer).unwrap();
