@@ -177,11 +177,7 @@ pub enum Hook {
 
 /// Runs `program` on each packet that the interface receives, for as long as the descriptor lives. One that is
 /// there already stays.
-pub fn attach_to_interface(
-    interface: u32,
-    program: BorrowedFd<'_>,
-    hook: Hook,
-) -> io::Result<OwnedFd> {
+pub fn attach_to_interface(interface: u32, program: BorrowedFd<'_>, hook: Hook) -> io::Result<OwnedFd> {
     bpf(LINK_CREATE, &[program.as_raw_fd() as u32, interface, ATTACH_XDP, hook as u32])
 }
 

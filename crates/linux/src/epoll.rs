@@ -16,8 +16,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::time::Duration;
 
-use rustix::event::epoll::{self, CreateFlags, EventData};
 pub use rustix::event::epoll::EventFlags;
+use rustix::event::epoll::{self, CreateFlags, EventData};
 use rustix::io::Errno;
 
 use super::stages::{Ended, in_stages};

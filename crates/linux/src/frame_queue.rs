@@ -110,7 +110,12 @@ impl FrameQueue {
         count
     }
 
-    /// How many wait.
+    /// Whether no frame waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many frames wait.
     pub fn len(&self) -> usize {
         self.waiting
     }
@@ -122,7 +127,11 @@ fn wrapped(index: usize, length: usize) -> usize {
 
 impl fmt::Debug for FrameQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FrameQueue").field("waiting", &self.waiting).field("capacity", &self.vectors.len()).field("bytes", &self.bytes.len()).finish_non_exhaustive()
+        f.debug_struct("FrameQueue")
+            .field("waiting", &self.waiting)
+            .field("capacity", &self.vectors.len())
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -103,7 +103,7 @@ pub use signal_mask::HeldSignals;
 struct Readme;
 
 /// `duration` as the kernel wants it. Beyond 292 billion years it waits only that long.
-pub(crate) fn timespec(duration: Duration) -> Timespec {
+pub fn timespec(duration: Duration) -> Timespec {
     Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }
 

@@ -52,7 +52,7 @@ impl Mapping {
     }
 
     /// How long it is.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.length
     }
 
@@ -77,7 +77,7 @@ impl Mapping {
     }
 
     /// Copies `bytes` to `offset`.
-    pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
+    pub fn copy_in(&self, offset: usize, bytes: &[u8]) {
         let start = self.range(offset, bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
             // SAFETY: `range` has checked that all of these bytes lie inside the mapping.

@@ -104,7 +104,7 @@ impl<M> RxRing<M> {
     }
 
     /// The oldest frame. Its slot goes back to the kernel when it is dropped.
-    pub fn next(&mut self) -> Option<Slot<'_>> {
+    pub fn take(&mut self) -> Option<Slot<'_>> {
         let status = self.status(self.next).load(Ordering::Acquire);
         if status & libc::TP_STATUS_USER == 0 {
             return None;

@@ -165,7 +165,11 @@ impl RecvBuffers {
 
 impl fmt::Debug for RecvBuffers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvBuffers").field("len", &self.len()).field("capacity", &self.capacity()).field("max_datagram", &self.max_datagram).finish_non_exhaustive()
+        f.debug_struct("RecvBuffers")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("max_datagram", &self.max_datagram)
+            .finish_non_exhaustive()
     }
 }
 

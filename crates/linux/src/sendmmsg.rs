@@ -225,7 +225,11 @@ fn pointer(bytes: &mut [u8]) -> *mut libc::c_void {
 
 impl fmt::Debug for SendBuffers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendBuffers").field("len", &self.len()).field("capacity", &self.capacity()).field("max_datagram", &self.max_datagram).finish_non_exhaustive()
+        f.debug_struct("SendBuffers")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("max_datagram", &self.max_datagram)
+            .finish_non_exhaustive()
     }
 }
 

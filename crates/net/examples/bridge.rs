@@ -16,10 +16,10 @@ use std::error::Error;
 use std::thread;
 use std::time::Duration;
 
-use softtimers_net::packet::Interface;
 use softtimers::poll::{DelayBound, DelayBoundConfig, SourceConfig};
-use softtimers_net::poller::{PacketConfig, PacketDevice, Poller, Spread};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{PacketConfig, PacketDevice, Poller, Spread};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();

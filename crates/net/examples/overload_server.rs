@@ -18,9 +18,9 @@ use std::time::Duration;
 use std::{hint, io, thread};
 
 use softtimers::poll::{DelayBound, DelayBoundConfig, FeedbackConfig, Preset, SourceConfig};
+use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_net::poller::{Gauge, Poller, UdpDevice};
 use softtimers_net::udp::{RecvBatch, UdpSocket};
-use softtimers::{Clock, Monotonic, Timestamp};
 
 use flood::{TICK, Ticks, flood};
 

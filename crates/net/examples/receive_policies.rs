@@ -15,12 +15,12 @@ use softtimers::late::cpu_time;
 use softtimers::poll::{
     DelayBound, DelayBoundConfig, Hip, HipConfig, Interrupts, Policy, Preset, SourceConfig, SpinThenBlock,
 };
-use softtimers_net::poller::{Poller, UdpDevice};
-use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{
     Clock, Config, EventLoop, Happening, Histogram, LoopConfig, Monotonic, PaceConfig, Rate, RateClock,
     Slack, SoftTimers,
 };
+use softtimers_net::poller::{Poller, UdpDevice};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 fn main() -> io::Result<()> {
     let seconds = std::env::args().nth(1).and_then(|seconds| seconds.parse().ok());

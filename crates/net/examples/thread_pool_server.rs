@@ -22,9 +22,9 @@ use std::{env, hint, io, thread};
 
 use softtimers::late::cpu_time;
 use softtimers::poll::{DelayBound, DelayBoundConfig, FeedbackConfig, Preset, SourceConfig};
+use softtimers::{Clock, Monotonic};
 use softtimers_net::poller::{Gauge, Poller, UdpDevice};
 use softtimers_net::udp::{RecvBatch, UdpSocket};
-use softtimers::{Clock, Monotonic};
 
 use flood::{TICK, Ticks, flood};
 

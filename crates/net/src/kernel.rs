@@ -206,7 +206,9 @@ impl Feature {
             #[cfg(feature = "xdp")]
             Feature::AfXdp => rings::af_xdp(),
             #[cfg(not(feature = "xdp"))]
-            Feature::AfXdp => Err("this program was built without it (softtimers-net, feature xdp)".to_owned()),
+            Feature::AfXdp => {
+                Err("this program was built without it (softtimers-net, feature xdp)".to_owned())
+            }
             Feature::Bpf => programs::socket_filter(),
             Feature::Netem => departure::netem(),
             Feature::Slice => slice::slice(),

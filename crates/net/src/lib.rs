@@ -29,10 +29,10 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("softtimers-net needs Linux; softtimers and softtimers-core build elsewhere, too");
 
+pub mod kernel;
 #[cfg(feature = "packet")]
 pub mod packet;
 pub mod poller;
-pub mod kernel;
 #[cfg_attr(not(feature = "xdp"), allow(dead_code, reason = "some features ask what others do not"))]
 mod rtnetlink;
 #[cfg(test)]

@@ -104,10 +104,10 @@ pub use udp::{UdpDevice, UdpOutput};
 #[cfg(feature = "xdp")]
 pub use xdp::{XdpConfig, XdpDevice, XdpOutput};
 
-use softtimers::Token;
 use cpu::Cpu;
 use devices::Place;
 use queues::Queue;
+use softtimers::Token;
 use watchdog::Watchdog;
 
 /// Drives devices by policies: see the [module](self).

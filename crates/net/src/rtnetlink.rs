@@ -5,6 +5,7 @@
 //!                                                                       length u16 │ type u16 │ data
 //! ```
 
+#[cfg(feature = "packet")]
 mod notices;
 
 use std::net::IpAddr;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use softtimers_linux::namespace;
 use softtimers_linux::wait::wait_readable;
 
+#[cfg(feature = "packet")]
 pub(crate) use notices::{Notice, Notices};
 use rustix::io::Errno;
 use rustix::net::netdevice::index_to_name;

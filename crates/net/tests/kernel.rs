@@ -4,8 +4,8 @@
 use std::fs;
 use std::time::Duration;
 
-use softtimers_net::kernel::{self, Feature};
 use softtimers::{Clock, Monotonic};
+use softtimers_net::kernel::{self, Feature};
 
 #[test]
 fn a_program_that_probes_is_afterwards_as_it_was() {

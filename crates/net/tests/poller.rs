@@ -30,9 +30,9 @@ use softtimers::poll::{
     FeedbackConfig, Hip, HipConfig, Interrupts, Policy, Preset, Quota, SourceConfig, SourceId, SourceStats,
     SpinThenBlock, Stage, Watchdog,
 };
+use softtimers::{Clock, Config, ManualClock, Percent, Random, Slack, SoftTimers, Timestamp, TriggerState};
 use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers_net::poller::{Gauge, Outputs, Packet, Poller};
-use softtimers::{Clock, Config, ManualClock, Percent, Random, Slack, SoftTimers, Timestamp, TriggerState};
 
 use machine::Careless;
 

@@ -18,8 +18,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use softtimers::clock::Monotonic;
-use softtimers_net::udp::{Datagram, RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers::{Clock, Timestamp};
+use softtimers_net::udp::{Datagram, RecvBatch, SendBatch, Stopped, UdpSocket};
 
 use network::{PATIENCE, TICK, departed, in_slow_network, slow_socket, wait_for_departures};
 use skipped::skipped;

@@ -20,8 +20,8 @@ use softtimers_core::{Percent, Timestamp};
 
 pub use softtimers_core::idle::{Idle, PollBudget, Polling, Wait};
 
-use softtimers_linux::sched::is_real_time;
 use lease::{Lease, SPINNER};
+use softtimers_linux::sched::is_real_time;
 
 /// Why an idle policy polls less than it was asked to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

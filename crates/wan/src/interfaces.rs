@@ -27,8 +27,8 @@
 
 mod bridge;
 mod claim;
-mod mark;
 mod loop_probe;
+mod mark;
 
 pub use bridge::{Bridge, BridgeConfig, BridgeStats};
 pub use claim::{Problem, claim};

@@ -16,11 +16,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use softtimers_net::udp::RecvBatch;
 use softtimers::Timestamp;
-use softtimers_net::UdpSocket;
 use softtimers_cli::distribution::Moments;
 use softtimers_cli::gaps::{Gaps, Train};
+use softtimers_net::UdpSocket;
+use softtimers_net::udp::RecvBatch;
 
 use crate::Load;
 use crate::figures::Figures;

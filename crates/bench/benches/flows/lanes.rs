@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use rustix::event::{Timespec, poll};
-use softtimers_net::udp::{SendBatch, is_about_an_earlier_datagram};
 use softtimers::Timestamp;
-use softtimers_net::UdpSocket;
 use softtimers_cli::wire::Datagram;
+use softtimers_net::UdpSocket;
+use softtimers_net::udp::{SendBatch, is_about_an_earlier_datagram};
 
 use crate::Load;
 

@@ -27,11 +27,11 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
-use softtimers_net::udp::RecvBatch;
 use softtimers::{Clock, Monotonic};
 use softtimers_bench::arguments;
 use softtimers_bench::turns::{machine, quartiles};
 use softtimers_cli::machine::Neighbours;
+use softtimers_net::udp::RecvBatch;
 
 use ring::Ring;
 use ways::{Batched, Single, Way};

@@ -8,9 +8,9 @@
 //! Each window is compared with the one without that it touches, so the machine's drift favours nobody; the median of these
 //! ratios is told.
 
-use softtimers_linux::misses::{Cache, MissCounter};
 use softtimers_bench::turns::{median_within, quartiles};
 use softtimers_bpf::{Events, Facility, FacilityStats, Probe, ProbeConfig, Source, TimerStats, Timers};
+use softtimers_linux::misses::{Cache, MissCounter};
 
 use crate::server::Server;
 use crate::{Bench, Done};

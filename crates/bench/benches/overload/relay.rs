@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
+use softtimers_bench::rounds::{Round, Section, in_turn};
 use softtimers_cli::child::Process;
 use softtimers_cli::processor::Processor;
-use softtimers_bench::rounds::{Round, Section, in_turn};
 
 use super::Effort;
 

@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use rustix::process::setpriority_process;
 use rustix::time::{ClockId, clock_gettime};
-use softtimers_net::poller::{Device, FrameInfo};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::forward::mode::Mode;
+use softtimers_net::poller::{Device, FrameInfo};
 
 use super::turns::{Heard, Ways, with_poller};
 

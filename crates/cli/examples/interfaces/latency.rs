@@ -5,9 +5,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers_net::poller::{Device, FrameInfo};
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::forward::mode::Mode;
+use softtimers_net::poller::{Device, FrameInfo};
 
 use super::turns::{Heard, QUOTA, Ways, with_poller};
 

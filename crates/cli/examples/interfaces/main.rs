@@ -25,11 +25,11 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::Value;
 use softtimers::Timestamp;
-use softtimers_net::packet::Interface;
-use softtimers_net::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
 use softtimers_cli::forward::mode::{Looking, Mode};
 use softtimers_cli::processor::{Kept, Processor};
 use softtimers_cli::wire::{SCHEDULED_AT, SEQUENCE_AT};
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
 
 #[derive(Parser, Debug)]
 #[command(about = "receivers between interfaces, for cargo xtask rig", disable_version_flag = true)]

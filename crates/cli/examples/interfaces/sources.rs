@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use softtimers::poll::SourceConfig;
-use softtimers_net::poller::{Device, FrameInfo, Poller};
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::forward::mode::{Looks, Mode};
 use softtimers_cli::units;
+use softtimers_net::poller::{Device, FrameInfo, Poller};
 
 use super::stages::accepts;
 use super::{How, PATIENCE, SETTLED, With, datagram, looking, open};

@@ -19,9 +19,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use rustix::process::setpriority_process;
 use serde_json::{Value, json};
-use softtimers_net::packet::{FrameSender, Interface};
 use softtimers::poll::{CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId};
-use softtimers_net::poller::{Device, FrameInfo, Poller};
 use softtimers::{Clock, Monotonic, Percent, Timestamp};
 use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::bench::queue::{Queue, ROOM};
@@ -30,6 +28,8 @@ use softtimers_cli::bench::window::{Busy, Window};
 use softtimers_cli::distribution::Recorder;
 use softtimers_cli::forward::mode::{Looks, Mode};
 use softtimers_cli::units;
+use softtimers_net::packet::{FrameSender, Interface};
+use softtimers_net::poller::{Device, FrameInfo, Poller};
 
 use super::{How, PATIENCE, SETTLED, With, datagram, looking, open};
 

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use softtimers::poll::{SourceConfig, SourceId};
-use softtimers_net::poller::{Device, FrameInfo, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_cli::distribution::Recorder;
 use softtimers_cli::forward::mode::{Looks, Mode};
+use softtimers_net::poller::{Device, FrameInfo, Packet, Poller};
 
 use super::{How, With, came, looking, open};
 

@@ -16,9 +16,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use softtimers_net::poller::{Device, Drops, Left, Packet, Sent, Transmit, Received, UdpDevice};
-use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::poller::{Device, Drops, Left, Packet, Received, Sent, Transmit, UdpDevice};
+use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 use softtimers_wan::udp::ClientId;
 
 use super::engine::{Counted, Ends};

@@ -47,14 +47,7 @@ impl Code {
     }
 
     /// Adds a jump to a label.
-    pub fn jump(
-        &mut self,
-        operation: u8,
-        to: u8,
-        from: u8,
-        constant: i32,
-        label: &'static str,
-    ) -> &mut Self {
+    pub fn jump(&mut self, operation: u8, to: u8, from: u8, constant: i32, label: &'static str) -> &mut Self {
         self.jumps.push((self.instructions.len(), Jump { operation, to, from, constant }, label));
         self.op(operation, to, from, 0, constant)
     }

@@ -107,7 +107,7 @@ proptest! {
                 }
                 Step::Take(count) => for _ in 0..count {
                     prop_assert_eq!(ring.is_ready(), !model.is_empty());
-                    let (slot, wanted) = (ring.next(), model.pop_front());
+                    let (slot, wanted) = (ring.take(), model.pop_front());
                     prop_assert_eq!(slot.is_some(), wanted.is_some());
                     let (Some(mut slot), Some(wanted)) = (slot, wanted) else { break };
                     prop_assert_eq!(slot.frame_length(), wanted.len());
@@ -137,7 +137,7 @@ proptest! {
         unsafe { slot.cast::<u32>().write(status | libc::TP_STATUS_USER) };
         ring.next = 1;
         let begin = slot.as_ptr() as usize;
-        let mut slot = ring.next().unwrap();
+        let mut slot = ring.take().unwrap();
         let _ = (slot.is_outgoing(), slot.has_copy(), slot.is_verified(), slot.tag(), slot.received());
         let described = slot.offloads().is_some();
         let bytes = slot.bytes();
@@ -168,7 +168,7 @@ fn bounds_are_exact() {
         let mut header = header(14, snap);
         header.tp_mac = mac as u16;
         assert!(kernel.put(header, &[1; 14]));
-        assert_eq!(ring.next().unwrap().bytes().is_some(), inside, "{snap} bytes at {mac}");
+        assert_eq!(ring.take().unwrap().bytes().is_some(), inside, "{snap} bytes at {mac}");
         assert!(!ring.is_ready(), "the slot went back");
     }
 }
@@ -182,14 +182,14 @@ fn what_the_kernel_knows_is_told() {
     kernel.put(header, &[3; 60]);
     header.tp_status |= libc::TP_STATUS_VLAN_TPID_VALID | libc::TP_STATUS_COPY;
     kernel.put(header, &[3; 60]);
-    let slot = ring.next().unwrap();
+    let slot = ring.take().unwrap();
     assert_eq!((slot.tag(), slot.is_verified(), slot.has_copy()), (Some([0x8100, 0x6005]), true, false));
     assert_eq!(slot.received(), Duration::new(7, 9));
     drop(slot);
-    let slot = ring.next().unwrap();
+    let slot = ring.take().unwrap();
     assert_eq!((slot.tag(), slot.has_copy(), slot.is_outgoing()), (Some([0x88a8, 0x6005]), true, false));
     drop(slot);
-    assert!(ring.next().is_none());
+    assert!(ring.take().is_none());
 }
 
 /// Both sides at once: nothing is torn, nothing is lost uncounted.
@@ -210,7 +210,7 @@ fn two_sides_at_once() {
     });
     let mut taken = 0;
     let mut drain = || {
-        while let Some(mut slot) = ring.next() {
+        while let Some(mut slot) = ring.take() {
             let length = slot.frame_length();
             let bytes = &slot.bytes().unwrap()[TAG..];
             assert!(bytes.len() == length && bytes.iter().all(|byte| *byte == bytes[0]));

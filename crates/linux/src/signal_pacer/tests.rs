@@ -165,13 +165,13 @@ fn stray_signals_neither_hurry_nor_stop_it() {
 fn errors_about_the_way_are_counted_and_drained() {
     let (sender, receiver) = pair();
     drop(receiver);
-    sender.report_queue_drops(true).unwrap();
+    sockopt::set_queue_errors(sender.as_fd(), true).unwrap();
     let mut pacer = SignalPacer::start(&sender, vec![0; 32], STAMPS, clock(1_000), course(20)).unwrap();
     compute_until_over(&mut pacer, |_| {});
     assert!(pacer.error().is_none(), "{:?}", pacer.error());
     assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 20);
     assert!(pacer.counts().refused > 0);
-    assert!(sender.drain_errors().unwrap() <= 1, "the last one's answer");
+    assert!(sockopt::drain_errors(sender.as_fd()).unwrap() <= 1, "the last one's answer");
 }
 
 #[test]

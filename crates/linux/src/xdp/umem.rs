@@ -106,12 +106,7 @@ impl Umem {
     }
 
     /// The `length` bytes of a chunk from `offset` on; `None` if they are not inside.
-    pub fn bytes<'a>(
-        &'a self,
-        chunk: &'a mut Chunk,
-        offset: usize,
-        length: usize,
-    ) -> Option<&'a mut [u8]> {
+    pub fn bytes<'a>(&'a self, chunk: &'a mut Chunk, offset: usize, length: usize) -> Option<&'a mut [u8]> {
         let begin = self.place(chunk, offset, length)?;
         // SAFETY: the bytes lie inside the mapping, as `range` has checked again; they are initialised, for the
         // mapping began as zeroes; and nobody else touches them as long as the chunk, of which there is only

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use softtimers_net::udp::{SendBatch, UdpSocket};
 use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, Timestamp, TriggerState};
+use softtimers_net::udp::{SendBatch, UdpSocket};
 
 /// Between two of the timer's.
 pub(crate) const TICK: Duration = Duration::from_millis(20);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use softtimers_linux::sockopt;
 
-use super::pair::Pair;
 use super::Outcome;
+use super::pair::Pair;
 use crate::trying::Trying;
 
 /// One send of three segments arrives as three datagrams.

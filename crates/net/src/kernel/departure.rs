@@ -6,14 +6,14 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use softtimers_core::{Clock, Timestamp};
 use softtimers::clock::{Monotonic, RealtimeOffset};
-use softtimers_linux as sys;
+use softtimers_core::{Clock, Timestamp};
 use softtimers_linux::sendmmsg::SendBuffers;
+use softtimers_linux::sockopt;
 
 use super::pair::Pair;
-use crate::rtnetlink::{self, LOOPBACK};
 use super::{Outcome, shown};
+use crate::rtnetlink::{self, LOOPBACK};
 use crate::trying::Trying;
 
 /// Sends a packet with a release time, and sees when it leaves: as things are, and in a network whose
@@ -59,7 +59,7 @@ pub(super) fn netem() -> Outcome {
 
 fn held_by_release_time() -> Result<Duration, String> {
     held(|pair| {
-        sys::sockopt::enable_release_times(pair.sender.as_fd()).trying("SO_TXTIME")?;
+        sockopt::enable_release_times(pair.sender.as_fd()).trying("SO_TXTIME")?;
         let mut buffers = SendBuffers::new(1, 1);
         buffers.push(&[0], None, Some(Monotonic.now() + AHEAD));
         let sent = buffers.send(pair.sender.as_fd(), 1, false).map_err(|refused| refused.error);
@@ -82,7 +82,7 @@ fn held(send: impl Fn(&Pair) -> Result<(), String>) -> Result<Duration, String> 
 
 fn held_once(send: impl Fn(&Pair) -> Result<(), String>) -> Result<Duration, String> {
     let pair = Pair::new()?;
-    sys::sockopt::set_timestamps(pair.receiver.as_fd(), true).trying("receive timestamps")?;
+    sockopt::set_timestamps(pair.receiver.as_fd(), true).trying("receive timestamps")?;
     let realtime = RealtimeOffset::sample();
     let before: Timestamp = Monotonic.now();
     send(&pair)?;

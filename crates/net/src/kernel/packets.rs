@@ -4,14 +4,14 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
-use softtimers_core::Clock;
 use softtimers::clock::Monotonic;
+use softtimers_core::Clock;
 use softtimers_linux::packet::LinkAddress;
 use softtimers_linux::wait::wait_readable;
 
+use super::Outcome;
 use super::pair::Pair;
 use crate::rtnetlink::LOOPBACK;
-use super::Outcome;
 use crate::trying::Trying;
 
 /// A packet socket sees a datagram that a UDP socket sends.

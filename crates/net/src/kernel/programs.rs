@@ -4,12 +4,14 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use softtimers_linux::bpf::code::{ADD_ATOMICALLY, EXIT, LOAD_WORD, MAP_VALUE, SET, SET_LONG, SKIP_IF_GREATER, op};
+use softtimers_linux::bpf::code::{
+    ADD_ATOMICALLY, EXIT, LOAD_WORD, MAP_VALUE, SET, SET_LONG, SKIP_IF_GREATER, op,
+};
 use softtimers_linux::bpf::{self, Counter, Program};
 use softtimers_linux::sockopt;
 
-use super::pair::Pair;
 use super::Outcome;
+use super::pair::Pair;
 use crate::trying::Trying;
 
 /// A program on a socket lets the small datagram through and drops the large one.

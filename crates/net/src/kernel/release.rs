@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use softtimers_core::{Clock, Timestamp};
 use softtimers::clock::{Monotonic, RealtimeOffset};
-use softtimers_linux as sys;
+use softtimers_core::{Clock, Timestamp};
 use softtimers_linux::control::Control;
 use softtimers_linux::recvmmsg::RecvBuffers;
+use softtimers_linux::{sockopt, timespec};
 
 use super::{Feature, Finding, Outcome, shown};
 use crate::trying::Trying;
@@ -35,7 +35,7 @@ use crate::udp::{SendBatch, UdpSocket};
 ///
 /// The payload should be one that the other end bears unasked: it arrives.
 ///
-/// [`Ahead`]: crate::pace::Ahead
+/// [`Ahead`]: softtimers::pace::Ahead
 ///
 /// # Cost
 ///
@@ -61,7 +61,7 @@ pub fn release_times(destination: SocketAddr, payload: &[u8]) -> Finding {
 fn kept(destination: SocketAddr, payload: &[u8]) -> Outcome {
     let socket = connected(destination).trying("a socket for the way there")?;
     socket.enable_release_times().trying("SO_TXTIME")?;
-    sys::sockopt::set_transmit_times(socket.as_fd()).trying("times of transmission")?;
+    sockopt::set_transmit_times(socket.as_fd()).trying("times of transmission")?;
     let mut departures = Vec::new();
     for _ in 0..TIMES {
         departures.push(undisturbed(|| trial(&socket, payload))?);
@@ -145,7 +145,7 @@ fn departed(socket: &UdpSocket, deadline: Timestamp) -> Result<Option<Timestamp>
 fn wait_for_error(socket: &UdpSocket, time: Duration) -> io::Result<()> {
     // A closed port's answer lies beside the queue, and would end each wait.
     socket.as_ref().take_error()?;
-    match poll(&mut [PollFd::new(socket, PollFlags::empty())], Some(&sys::timespec(time))) {
+    match poll(&mut [PollFd::new(socket, PollFlags::empty())], Some(&timespec(time))) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

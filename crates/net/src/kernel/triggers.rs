@@ -9,9 +9,9 @@ use softtimers_linux::mapping::Mapping;
 use softtimers_linux::perf;
 use softtimers_linux::wait::wait_readable;
 
+use super::Outcome;
 use super::pair::Pair;
 use super::programs::Passes;
-use super::Outcome;
 use crate::trying::Trying;
 
 /// Touches fresh pages, and sees that many faults counted.

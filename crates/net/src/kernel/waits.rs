@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use softtimers_core::Clock;
 use softtimers::clock::Monotonic;
 use softtimers::epoll::{Epoll, Events, Waiting};
+use softtimers_core::Clock;
 use softtimers_linux::sched::TimerSlack;
 use softtimers_linux::uring;
 

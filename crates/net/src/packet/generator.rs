@@ -27,10 +27,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use softtimers_core::{Clock, Timestamp};
 use softtimers::clock::Monotonic;
-use softtimers_linux::signal_timer::SignalTimer;
+use softtimers_core::{Clock, Timestamp};
 use softtimers_linux::bpf::{self, Program, SharedWords};
+use softtimers_linux::signal_timer::SignalTimer;
 
 use super::Interface;
 use crate::rtnetlink;

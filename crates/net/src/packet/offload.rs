@@ -75,6 +75,7 @@ impl Offload {
     /// pseudo-header's part alone, as senders leave it that have their interface fill it in.
     ///
     /// One in 65,536 frames has that by chance. To fill it in then changes nothing but a wrong checksum.
+    #[cfg(feature = "xdp")]
     pub(crate) fn found_in(frame: &[u8]) -> Self {
         Offload { checksum: wire::unfinished(frame), segments: None }
     }
@@ -83,6 +84,7 @@ impl Offload {
     ///
     /// # Errors
     /// [`Unsplit`] for what cannot be cut; then nothing was handed out.
+    #[cfg(feature = "xdp")]
     pub(crate) fn cut(self, frame: &[u8], each: &mut impl FnMut(&[u8])) -> Result<(), Unsplit> {
         self.frames(frame, None, each)
     }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use softtimers_core::Timestamp;
 use softtimers::clock::RealtimeOffset;
+use softtimers_core::Timestamp;
 use softtimers_linux::control::Control;
 use softtimers_linux::packet::{self, OFFLOAD_HEADER};
 use softtimers_linux::recvmmsg::{Message, RecvBuffers};

@@ -166,6 +166,7 @@ pub(super) fn cut(frame: &[u8], kind: Transport, size: usize, each: &mut impl Fn
 
 /// Where the sum begins that a frame is to have and has not, and its place behind that: there is only the
 /// pseudo-header's part. `None` of a frame that is more or less than one whole packet.
+#[cfg(any(test, feature = "xdp"))]
 pub(super) fn unfinished(frame: &[u8]) -> Option<[u16; 2]> {
     let Network { at, is_v4, protocol, transport } = Network::of(frame)?;
     let place = match protocol {

@@ -7,12 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
-use softtimers_core::poll::SourceId;
-use softtimers_core::{Clock, Timestamp};
+use softtimers::Token;
 use softtimers::clock::Monotonic;
 use softtimers::epoll::{Epoll, Events, Waiting};
-use softtimers::Token;
 use softtimers::late::cpu_time;
+use softtimers_core::poll::SourceId;
+use softtimers_core::{Clock, Timestamp};
 use softtimers_linux::sched::TimerSlack;
 
 use super::device::Device;

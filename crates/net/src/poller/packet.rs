@@ -64,7 +64,7 @@ use softtimers_linux::packet::{self, OFFLOAD_HEADER};
 use softtimers_linux::packet_ring::{RxRing, Slot, TAG};
 use softtimers_linux::sockopt;
 
-use super::device::{Device, Drops, Packet, Sent, Received};
+use super::device::{Device, Drops, Packet, Received, Sent};
 use super::frame::FrameInfo;
 use super::watchdog::PERIOD;
 use crate::packet::{Filter, Interface, Offload};
@@ -190,7 +190,7 @@ impl PacketDevice {
         }
         // What came before all were there, some of it several times.
         for device in &mut devices {
-            (0..device.ring.slots()).map_while(|_| device.ring.next().map(drop)).for_each(drop);
+            (0..device.ring.slots()).map_while(|_| device.ring.take().map(drop)).for_each(drop);
             let _ = packet::take_drops(device.as_fd());
         }
         Ok(devices)
@@ -300,7 +300,7 @@ impl Device for PacketDevice {
         let Self { socket, ring, output, long, realtime, drops, tagged, outgoing, .. } = self;
         let (mut done, mut looked, mut is_link_down) = (0, 0, false);
         while looked < quota {
-            let Some(mut slot) = ring.next() else { break };
+            let Some(mut slot) = ring.take() else { break };
             if looked == 0 {
                 realtime.refresh();
             }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use softtimers_core::poll::SourceId;
 use softtimers_core::{Clock, ManualClock, Timestamp};
 
-use super::device::{Device, Drops, Left, Packet, Sent, Transmit, Received};
+use super::device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
 use super::devices::Devices;
 use super::host::{Host, Woken};
 

@@ -13,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::device::{Device, Drops, Left, Packet, Sent, Transmit, Received};
+use super::device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
 use crate::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 
 /// A UDP socket and its buffers, for a [`Poller`](super::Poller).

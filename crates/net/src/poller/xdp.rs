@@ -68,7 +68,7 @@ use softtimers_linux::xdp::umem::{Borrower, Chunk, Umem};
 use softtimers_linux::xdp::{self, XdpSocket};
 
 use self::redirect::Redirect;
-use super::device::{Device, Drops, Packet, Sent, Received};
+use super::device::{Device, Drops, Packet, Received, Sent};
 use super::frame::FrameInfo;
 use super::watchdog::PERIOD;
 use crate::packet::{Interface, Offload};
@@ -300,7 +300,10 @@ impl Device for XdpDevice {
                 break;
             }
         }
-        Ok(Received { done, more: done == quota && queues.iter_mut().any(|queue| !queue.received.is_empty()) })
+        Ok(Received {
+            done,
+            more: done == quota && queues.iter_mut().any(|queue| !queue.received.is_empty()),
+        })
     }
 
     fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {

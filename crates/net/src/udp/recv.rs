@@ -8,8 +8,8 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-use softtimers_core::Timestamp;
 use softtimers::clock::RealtimeOffset;
+use softtimers_core::Timestamp;
 use softtimers_linux::control::Control;
 use softtimers_linux::recvmmsg::{Message, RecvBuffers};
 use softtimers_linux::sockaddr;

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use softtimers::poll::{
     BusyWait, CpuLimitConfig, FeedbackConfig, Interrupts, Policy, Preset, Quota, SourceConfig, SourceId,
 };
+use softtimers::{Clock, Monotonic, Percent, Random, Timestamp};
 use softtimers_net::poller::simulated::{Costs, SimulatedDevice};
 use softtimers_net::poller::{Device, Gauge, Poller, QueueId, UdpDevice};
 use softtimers_net::udp::UdpSocket;
-use softtimers::{Clock, Monotonic, Percent, Random, Timestamp};
 
 use super::{Simulated, at, flood, micros, policies, simulated};
 

@@ -10,12 +10,12 @@ use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender};
 use softtimers::poll::{FeedbackConfig, Interrupts, Preset, Quota, SourceConfig};
+use softtimers::{Clock, Monotonic};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender};
 use softtimers_net::poller::{
     Device, FrameInfo, Gauge, PacketConfig, PacketDevice, Poller, XdpConfig, XdpDevice,
 };
-use softtimers::{Clock, Monotonic};
 
 use super::{interfaces, network, xdp};
 

@@ -11,10 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 use softtimers::poll::{Interrupts, Policy, Quota, SourceConfig, SourceId, SpinThenBlock};
-use softtimers_net::poller::{Drops, FrameInfo, Outputs, Packet, PacketConfig, PacketDevice, Poller, Spread};
 use softtimers::{Clock, Monotonic};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+use softtimers_net::poller::{Drops, FrameInfo, Outputs, Packet, PacketConfig, PacketDevice, Poller, Spread};
 
 use crate::WAIT;
 use crate::network::{enter, ip, with_network};

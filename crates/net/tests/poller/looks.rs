@@ -6,9 +6,9 @@ use softtimers::poll::{
     BusyWait, ConstantPeriod, CpuLimitConfig, Hip, HipConfig, Policy, Preset, Quota, SourceConfig, SourceId,
     Stage, Watchdog,
 };
+use softtimers::{Clock, Config, Percent, Random, Slack, SoftTimers, Timestamp, TriggerState};
 use softtimers_net::poller::Poller;
 use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
-use softtimers::{Clock, Config, Percent, Random, Slack, SoftTimers, Timestamp, TriggerState};
 
 use super::{Simulated, at, flood, micros, simulated};
 

@@ -14,9 +14,9 @@ use softtimers::poll::{
     Interrupts, LossFree, Policy, Preset, Progress, ProgressConfig, Quota, Sampled, SampledConfig,
     SourceConfig, SourceId,
 };
+use softtimers::{Clock, ManualClock, Percent, Timestamp};
 use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
 use softtimers_net::poller::{Gauge, Poller};
-use softtimers::{Clock, ManualClock, Percent, Timestamp};
 
 use super::{Simulated, at, clock, flood, forward, micros, simulated};
 

@@ -14,9 +14,9 @@ use softtimers::poll::{
     CpuLimitConfig, DelayBound, DelayBoundConfig, FeedbackConfig, Hip, HipConfig, Interrupts, Policy, Preset,
     Quota, SourceConfig,
 };
+use softtimers::{Clock, Config, Monotonic, Percent, Slack, SoftTimers, Timestamp, Token, TriggerState};
 use softtimers_net::poller::{Device, Gauge, Packet, Poller, UdpDevice, UdpOutput};
 use softtimers_net::udp::{SendBatch, UdpSocket};
-use softtimers::{Clock, Config, Monotonic, Percent, Slack, SoftTimers, Timestamp, Token, TriggerState};
 
 /// No wait is longer than this, whatever is lost.
 const PATIENCE: Duration = Duration::from_secs(20);

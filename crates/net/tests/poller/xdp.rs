@@ -14,10 +14,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Generator, GeneratorConfig, Interface};
 use softtimers::poll::{Input, Interrupts, Quota, SourceConfig, SourceId};
-use softtimers_net::poller::{Device, Outputs, Packet, Poller, Transmit, XdpConfig, XdpDevice};
 use softtimers::{Clock, Monotonic, Random, Rate, Timestamp};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Generator, GeneratorConfig, Interface};
+use softtimers_net::poller::{Device, Outputs, Packet, Poller, Transmit, XdpConfig, XdpDevice};
 
 use crate::network;
 use crate::skipped::skipped;
@@ -141,7 +141,10 @@ fn forwarder(config: XdpConfig, quota: u32) -> Poller<XdpDevice, Interrupts> {
     poller
 }
 
-fn across(packet: Packet<'_, softtimers_net::poller::FrameInfo>, outputs: &mut Outputs<'_, XdpDevice>) -> bool {
+fn across(
+    packet: Packet<'_, softtimers_net::poller::FrameInfo>,
+    outputs: &mut Outputs<'_, XdpDevice>,
+) -> bool {
     let other = SourceId::from_index(1 - outputs.from().index() as u32);
     outputs.pass(other, packet.bytes, Some(packet.from))
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt;
 use softtimers::clock::Monotonic;
-use softtimers_net::udp::{RecvBatch, Segmentation, SendBatch, Stopped, UdpSocket};
 use softtimers::{Clock, Random};
+use softtimers_net::udp::{RecvBatch, Segmentation, SendBatch, Stopped, UdpSocket};
 
 use crate::network::{PATIENCE, TICK, departed, in_slow_network, slow_socket, wait_for_departures};
 use crate::{pairs, receive_all, v4_pair};

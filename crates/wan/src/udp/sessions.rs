@@ -5,8 +5,8 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::io::Errno;
-use softtimers_net::udp::UdpSocket;
 use softtimers::{Config, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
+use softtimers_net::udp::UdpSocket;
 
 use super::clients::{ClientId, Clients, Expiry};
 use super::config::{NotSent, RelayConfig};

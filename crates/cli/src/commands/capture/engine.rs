@@ -13,11 +13,14 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::poll::{Quota, SourceConfig, SourceId};
-use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
 use softtimers::{Clock, Monotonic, Timestamp, Token};
+<<<<<<< HEAD:crates/cli/src/commands/capture/engine.rs
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::stats::Counter;
+=======
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
+>>>>>>> w-base:crates/cli/src/capture/engine.rs
 
 use super::batching::Batching;
 use super::batch::{Before, Written};

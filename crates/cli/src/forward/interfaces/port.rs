@@ -8,10 +8,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use softtimers_net::poller::{
-    Device, Drops, FrameInfo, Left, Packet, PacketDevice, Sent, Transmit, Received, XdpDevice,
-};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::poller::{
+    Device, Drops, FrameInfo, Left, Packet, PacketDevice, Received, Sent, Transmit, XdpDevice,
+};
 
 use crate::forward::engine::{Counted, Ends};
 use crate::forward::volume::{EndCounts, EndDrops, Volume};

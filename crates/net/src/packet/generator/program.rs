@@ -2,13 +2,13 @@
 
 use std::os::fd::RawFd;
 
+use softtimers_linux::bpf::Instruction;
 use softtimers_linux::bpf::code::{
     ADD, ADD_REGISTER, CALL, COPY, Code, DIVIDE_REGISTER, EXIT, KTIME_GET_NS, LOAD_LONG, LOAD_WORD,
     MAP_VALUE, MULTIPLY_REGISTER, REDIRECT, SET, SHIFT_LEFT, SHIFT_RIGHT, SKIP_IF_AT_LEAST_REGISTER,
     SKIP_IF_GREATER_REGISTER, SKIP_IF_NOT_EQUAL, STORE_CONSTANT_BYTE, STORE_CONSTANT_LONG,
     STORE_CONSTANT_WORD, STORE_LONG, SUBTRACT_REGISTER, TO_BIG_ENDIAN, XDP_DROP,
 };
-use softtimers_linux::bpf::Instruction;
 
 use super::config::{FRACTION, GeneratorConfig};
 

@@ -57,7 +57,7 @@ impl PacketOutput {
     pub(super) fn send(&mut self, quota: usize) -> Outcome {
         let (mut done, mut is_link_down) = (0, false);
         let left = loop {
-            if self.queue.len() == 0 {
+            if self.queue.is_empty() {
                 break Left::Nothing;
             }
             if done >= quota {

@@ -14,8 +14,8 @@ use std::io;
 use std::time::Duration;
 
 use softtimers::late::cpu_time;
-use softtimers_linux::signal_timer::SignalTimer;
 use softtimers::{Clock, Monotonic};
+use softtimers_linux::signal_timer::SignalTimer;
 
 /// CPU time that one expiry takes from the work, in nanoseconds, at 10,000 expiries a second.
 pub(super) fn cpu_taken() -> io::Result<f64> {
