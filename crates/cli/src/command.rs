@@ -6,7 +6,6 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use softtimers_measure::child;
 use softtimers_measure::failure::{Exit, Failure, one_line};
-use softtimers_measure::failure::{Exit, Failure, one_line};
 
 use crate::args::{Cli, Command};
 use crate::commands::capture::args::Capture;
@@ -52,7 +51,7 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(&ReplayPlan::new(args)?),
         Command::Wan(args) if args.self_test => {
             carry_out(&mut SelfTest { output: Output::from(&args.output) })
-        },
+        }
         Command::Wan(args) => carry_out(&mut Emulator::new(WanPlan::new(args)?)?),
         Command::Forward(args) => forward::run(&ForwardPlan::new(args)?),
         Command::Capture(args) => carry_out(&mut Capture::new(args)?),

@@ -16,6 +16,8 @@
 //! - what is reported: [`distribution`], [`gaps`], [`withheld`], [`machine`], [`ticks`], [`output`], [`stream`], [`mod@file`], with the rights of the [`user`] who asked, [`failure`].
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
+// Until it is a program only.
+#![allow(private_interfaces)]
 
 // Until nobody looks for them here.
 pub use run::progress;

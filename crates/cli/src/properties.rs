@@ -5,11 +5,10 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use softtimers_sim::{Kind, Part, experiment};
-use softtimers_wan::PathConfig;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
-
+use softtimers_sim::{Kind, Part, experiment};
+use softtimers_wan::PathConfig;
 
 use crate::commands::capture::{filter, pcapng};
 use crate::commands::wan::control::{self, Request};

@@ -242,7 +242,12 @@ impl Run<'_> {
 }
 
 /// An object without remarks.
-fn object<'a, R, C>(machine: &'a Machine, seed: Option<u64>, config: &'a C, report: &'a R) -> Object<'a, R, C> {
+fn object<'a, R, C>(
+    machine: &'a Machine,
+    seed: Option<u64>,
+    config: &'a C,
+    report: &'a R,
+) -> Object<'a, R, C> {
     Object { machine, seed, config, fallbacks: &[], inconclusive: None, report }
 }
 
@@ -314,7 +319,10 @@ mod tests {
         assert_eq!(carry_out(&mut fake).unwrap_err().to_string(), "the cable is gone");
         let printed = fake.printed.unwrap();
         assert_eq!((&printed["sent"], &printed["config"]), (&7.into(), &true.into()));
-        assert_eq!((&printed["fallbacks"][0], &printed["inconclusive"]), (&"slowly".into(), &"a test".into()));
+        assert_eq!(
+            (&printed["fallbacks"][0], &printed["inconclusive"]),
+            (&"slowly".into(), &"a test".into())
+        );
         let mut both = Fake { breaks_off: true, fails_to_print: true, ..Fake::default() };
         assert_eq!(carry_out(&mut both).unwrap_err().to_string(), "the cable is gone; the disk is full");
     }

@@ -30,14 +30,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use softtimers::Monotonic;
 use softtimers_core::{Clock, Timestamp};
-<<<<<<< HEAD:crates/load/src/recv.rs
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::stats::Counter;
 use softtimers_measure::units::show_duration;
-=======
->>>>>>> w-base:crates/cli/src/recv.rs
 use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 use crate::traffic::End;

@@ -211,7 +211,10 @@ mod tests {
                 (0..1_000).for_each(|_| beside.count(|seen| seen.0 += 1));
                 beside
             });
-            let taken: u64 = intervals.into_iter().map(|mut all| (0..3).map(|_| all.next(|seen, _| seen.0)).sum::<u64>()).sum();
+            let taken: u64 = intervals
+                .into_iter()
+                .map(|mut all| (0..3).map(|_| all.next(|seen, _| seen.0)).sum::<u64>())
+                .sum();
             assert!(taken <= 1_001);
             counter.join(beside.join().unwrap());
             assert_eq!(counter.total(), Seen(1_001));

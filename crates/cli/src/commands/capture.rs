@@ -14,10 +14,10 @@
 //! - [`pipe`]: who may stop reading; [`pcapng`]: what is in them; [`filter`]: what is kept; [`privileges`]: what is given up; [`stats`]: what is counted.
 
 pub(crate) mod args;
+mod batch;
+mod batching;
 mod engine;
 pub(crate) mod filter;
-mod batching;
-mod batch;
 pub(crate) mod pcapng;
 mod pipe;
 mod privileges;

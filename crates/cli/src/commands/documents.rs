@@ -11,22 +11,22 @@ use crate::args::Cli;
 #[command(
     after_help = "Example:\n  softtimers completions bash > ~/.local/share/bash-completion/completions/softtimers"
 )]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell
-    pub shell: clap_complete::Shell,
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// `softtimers man`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "Example:\n  softtimers man send | man -l -")]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// The subcommand, and one of its own: `send`, `sim hip`; without any, the page of softtimers(1)
     #[arg(value_name = "COMMAND")]
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 /// The completion script for a shell.
-pub fn completions(args: &CompletionsArgs) -> String {
+pub(crate) fn completions(args: &CompletionsArgs) -> String {
     let mut script = Vec::new();
     // clap completes hidden commands too.
     let whole = Cli::command();
@@ -44,7 +44,7 @@ pub fn completions(args: &CompletionsArgs) -> String {
 ///
 /// # Errors
 /// A usage failure for an unknown subcommand.
-pub fn man(args: &ManArgs) -> Result<String, Failure> {
+pub(crate) fn man(args: &ManArgs) -> Result<String, Failure> {
     let mut command = Cli::command();
     command.build();
     for name in &args.names {

@@ -19,5 +19,3 @@
 pub(crate) mod args;
 mod run;
 mod show;
-
-pub(crate) use show::EchoReport;

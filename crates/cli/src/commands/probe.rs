@@ -9,8 +9,8 @@
 //! ```
 
 pub(crate) mod args;
-mod companion;
 mod caches;
+mod companion;
 mod cost;
 mod run;
 mod show;

@@ -219,7 +219,7 @@ pub(super) fn understood(content: &str) -> Result<Value, String> {
 }
 
 /// The envelope of what was run just now.
-pub(super) fn envelope(
+pub(crate) fn envelope(
     source: &Source,
     quick: bool,
     machine: Value,

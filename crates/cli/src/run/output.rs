@@ -109,7 +109,7 @@ impl<R: Report, C: Serialize> Object<'_, R, C> {
         serde_json::to_string_pretty(&self.keys()).map_err(no_json)
     }
 
-    fn object(&self) -> Keys<'_, R, C> {
+    fn keys(&self) -> Keys<'_, R, C> {
         Keys {
             schema: R::SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
@@ -242,8 +242,9 @@ mod tests {
         let machine = Machine { kernel: "6.1".to_owned(), ..Machine::default() };
         let report = Small { sent: 3, back_to_back: Some(0.5) };
         let notes = ["no epoll_pwait2; timerfd instead".to_owned()];
-        let text = Object { fallbacks: &notes, inconclusive: Some("busy".to_owned()), ..object(&machine, &report) }
-            .to_text();
+        let text =
+            Object { fallbacks: &notes, inconclusive: Some("busy".to_owned()), ..object(&machine, &report) }
+                .to_text();
         assert!(text.starts_with("sent          3\nback to back  50.00%\nnote: no epoll_pwait2"), "{text}");
         assert!(text.contains("\ninconclusive: busy\nLinux 6.1"), "{text}");
     }

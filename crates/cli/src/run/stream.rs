@@ -31,7 +31,12 @@ pub(super) struct Stream {
 impl Stream {
     /// Begins with an interval in which nothing has been counted. `schema` is that of the lines, `seed` that of the run,
     /// and `stop` ends it if nobody reads any more.
-    pub(super) fn start<S: Stats>(schema: String, seed: Option<u64>, intervals: Intervals<S>, stop: StopHandle) -> Self {
+    pub(super) fn start<S: Stats>(
+        schema: String,
+        seed: Option<u64>,
+        intervals: Intervals<S>,
+        stop: StopHandle,
+    ) -> Self {
         let (over, wait) = mpsc::channel();
         // Files are read before the run begins, not beside its first departures.
         let (machine, host) = (Machine::read(), Host::watch());

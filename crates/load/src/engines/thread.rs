@@ -16,14 +16,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
-<<<<<<< HEAD:crates/load/src/engines/thread.rs
 use softtimers::{Monotonic, TimerSlack};
 use softtimers_core::{Clock, Timestamp, TriggerState};
 use softtimers_measure::usage::Usage;
-=======
-use softtimers::{Clock, Monotonic, TimerSlack, Timestamp, TriggerState};
-use softtimers_linux::signal_timer::Ticks;
->>>>>>> w-base:crates/cli/src/send/beside.rs
 
 use super::work_loop::WorkLoop;
 use super::engine::{Engine, ReadBy};

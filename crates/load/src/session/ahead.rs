@@ -11,36 +11,9 @@ use std::io;
 use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
-<<<<<<< HEAD:crates/load/src/session/ahead.rs
 use softtimers::{Clock, Monotonic};
 use softtimers_core::Timestamp;
 use softtimers_core::pace::{Ahead, Lead};
-=======
-use softtimers::pace::{Ahead, Lead};
-use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_net::kernel;
-
-use crate::failure::Failure;
-use crate::plan::SendPlan;
-use crate::wire::{Datagram, Hello};
-
-/// Sees whether release times are kept on the way.
-///
-/// # Errors
-/// That they are not, and what was seen instead.
-pub(super) fn check(plan: &SendPlan) -> Result<(), Failure> {
-    // What a receiver bears from anybody, and answers without remembering it.
-    let hello = Hello { nonce: 0, flow: 0, flows: 0, interval_ns: 0, token: None };
-    let finding = kernel::release_times(plan.destination, &Datagram::Hello(hello).encode());
-    if finding.works {
-        return Ok(());
-    }
-    Err(Failure::not_possible(format_args!(
-        "--timer kernel: release times on the way to {}: {}",
-        plan.destination, finding.how
-    )))
-}
->>>>>>> w-base:crates/cli/src/send/kernel.rs
 
 /// What has been handed over ahead of its time.
 #[derive(Debug)]

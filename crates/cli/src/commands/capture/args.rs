@@ -24,97 +24,97 @@ use crate::user::User;
 /// then. Without --duration or --count it ends with Ctrl-C.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = CAPTURE_EXAMPLES)]
-pub struct CaptureArgs {
+pub(crate) struct CaptureArgs {
     /// The interface: Ethernet, or lo
     #[arg(value_name = "INTERFACE", value_parser = NonEmptyStringValueParser::new())]
-    pub interface: String,
+    pub(crate) interface: String,
 
     /// The file, of pcapng; '-' for stdout
     #[arg(short = 'w', long = "write", value_name = "FILE")]
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
 
     /// Write over a file that exists
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
 
     /// The longest until a frame is in the file, from 20us to 10s
     ///
     /// Half of it is the time between two looks at the ring; the rest is for the wake-up, and for writing.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = units::positive_duration)]
-    pub max_delay: Duration,
+    pub(crate) max_delay: Duration,
 
     /// Keep so many bytes of each frame
     #[arg(long, value_name = "BYTES", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(14..=262_144))]
-    pub snaplen: u32,
+    pub(crate) snaplen: u32,
 
     /// Keep frames of which this is true, such as 'udp port 53'; tcpdump compiles it, so that must be installed
     #[arg(long, value_name = "EXPR")]
-    pub filter: Option<String>,
+    pub(crate) filter: Option<String>,
 
     /// Keep frames by the program in a file, as 'tcpdump -ddd EXPR' prints it
     #[arg(long, value_name = "FILE", conflicts_with = "filter")]
-    pub filter_code: Option<PathBuf>,
+    pub(crate) filter_code: Option<PathBuf>,
 
     /// Only frames for this machine, and from it
     #[arg(long)]
-    pub no_promiscuous: bool,
+    pub(crate) no_promiscuous: bool,
 
     /// Memory for frames that wait to be looked at, from 64KiB to 1GiB
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = units::bytes)]
-    pub ring: u64,
+    pub(crate) ring: u64,
 
     /// Write by a thread of its own, behind a queue of so many frames, which stops input when three quarters are used
     ///
     /// The network monitor of the livelock paper had one of 32. Without it frames wait in the ring, which is better.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(4..=65_536))]
-    pub queue: Option<u32>,
+    pub(crate) queue: Option<u32>,
 
     /// Begin another file before one is longer than a size (from 1MiB), or after a time (from 1s)
     ///
     /// All are numbered then: trace.pcapng stands for trace-00001.pcapng and so on.
     #[arg(long, value_name = "SIZE|TIME", value_parser = rotate)]
-    pub rotate: Option<Rotate>,
+    pub(crate) rotate: Option<Rotate>,
 
     /// Become this user once the interface is open, by name or number [default: who called sudo, or nobody]
     #[arg(long, value_name = "USER")]
-    pub user: Option<String>,
+    pub(crate) user: Option<String>,
 
     /// When it ends; what is counted are frames in the file.
     #[command(flatten)]
-    pub end: EndArgs,
+    pub(crate) end: EndArgs,
 
     /// How to print.
     #[command(flatten)]
-    pub output: StreamArgs,
+    pub(crate) output: StreamArgs,
 }
 
 /// A run of `capture`.
 #[derive(Clone, Debug)]
-pub struct Capture {
+pub(crate) struct Capture {
     /// The interface's name.
-    pub interface: String,
+    pub(crate) interface: String,
     /// Where frames go.
-    pub sink: SinkConfig,
+    pub(crate) sink: SinkConfig,
     /// The longest until they are there.
-    pub max_delay: Duration,
+    pub(crate) max_delay: Duration,
     /// What is kept of each.
-    pub snap_length: u32,
+    pub(crate) snap_length: u32,
     /// Which are kept; without it, all.
-    pub filter: Option<Filter>,
+    pub(crate) filter: Option<Filter>,
     /// The filter as it was typed.
-    pub expression: Option<String>,
+    pub(crate) expression: Option<String>,
     /// Frames for others, too.
-    pub promiscuous: bool,
+    pub(crate) promiscuous: bool,
     /// Bytes.
-    pub ring: u64,
+    pub(crate) ring: u64,
     /// Frames between the loop and the writer; without it there is no writer.
-    pub queue: Option<u32>,
+    pub(crate) queue: Option<u32>,
     /// Whom to become.
-    pub user: Option<User>,
+    pub(crate) user: Option<User>,
     /// When it ends.
-    pub end: End,
+    pub(crate) end: End,
     /// How to print the report.
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 impl Capture {
@@ -122,7 +122,7 @@ impl Capture {
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
-    pub fn new(args: &CaptureArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &CaptureArgs) -> Result<Self, Failure> {
         let CaptureArgs { max_delay, ring, .. } = *args;
         if !(SHORTEST..=LONGEST).contains(&max_delay) {
             let shown = show_duration(max_delay);

@@ -10,18 +10,18 @@ use softtimers_measure::interrupt::StopHandle;
 use softtimers_measure::stats::Counter;
 
 use super::pcapng::{self, Stamp, Statistics};
-use super::stats::{CaptureStats, DropCounts};
 use super::sink::{Loss, Sink, Why};
+use super::stats::{CaptureStats, DropCounts};
 
 /// What was lost before frames came to the writer, as it was asked last.
-pub type Before = Arc<Mutex<DropCounts>>;
+pub(crate) type Before = Arc<Mutex<DropCounts>>;
 
 /// Whether all that were wanted are in the file.
-pub type Complete = Arc<AtomicBool>;
+pub(crate) type Complete = Arc<AtomicBool>;
 
 /// Gathers frames and writes them.
 #[derive(Debug)]
-pub struct BatchWriter {
+pub(crate) struct BatchWriter {
     sink: Sink,
     /// Blocks that are to be written.
     blocks: Vec<u8>,
@@ -43,18 +43,18 @@ pub struct BatchWriter {
 
 /// What has come of it.
 #[derive(Debug)]
-pub struct Written {
+pub(crate) struct Written {
     /// What counted frames, and their delays.
-    pub counter: Counter<CaptureStats>,
+    pub(crate) counter: Counter<CaptureStats>,
     /// Files.
-    pub files: u64,
+    pub(crate) files: u64,
     /// Whether it could not be written to the end, and why.
-    pub broken: Option<Why>,
+    pub(crate) broken: Option<Why>,
 }
 
 impl BatchWriter {
     /// To this sink, which was begun. When it cannot be written any more, `stop` ends the run.
-    pub fn new(sink: Sink, before: Before, stop: StopHandle, counter: Counter<CaptureStats>) -> Self {
+    pub(crate) fn new(sink: Sink, before: Before, stop: StopHandle, counter: Counter<CaptureStats>) -> Self {
         BatchWriter {
             sink,
             blocks: Vec::with_capacity(BATCH),
@@ -71,12 +71,12 @@ impl BatchWriter {
     }
 
     /// What tells that so many are in the file.
-    pub fn complete(&self) -> Complete {
+    pub(crate) fn complete(&self) -> Complete {
         Complete::clone(&self.complete)
     }
 
     /// Begins the file. When so many frames are in it, it ends the run, and takes no others.
-    pub fn begin(&mut self, count: Option<u64>) {
+    pub(crate) fn begin(&mut self, count: Option<u64>) {
         self.most = count.unwrap_or(u64::MAX);
         if let Err(loss) = self.sink.begin() {
             self.lose(loss, 0);
@@ -84,7 +84,7 @@ impl BatchWriter {
     }
 
     /// Takes a frame, which is in the file after the next [`flush`](BatchWriter::flush) at the latest.
-    pub fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
         if self.taken >= self.most {
             return;
         }
@@ -100,7 +100,7 @@ impl BatchWriter {
     }
 
     /// Writes what was taken.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.waiting.is_empty() {
             return;
         }
@@ -121,7 +121,7 @@ impl BatchWriter {
     }
 
     /// Writes what was taken, and ends the file.
-    pub fn finish(mut self) -> Written {
+    pub(crate) fn finish(mut self) -> Written {
         self.flush();
         if !matches!(self.broken, Some(Why::Gone | Why::Stalled(_))) {
             // On a full disk there may be room for it: the batch that did not fit was longer.

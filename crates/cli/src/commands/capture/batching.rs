@@ -17,14 +17,14 @@ use softtimers::poll::{Look, Next, Policy};
 /// many frames as there can be, and a batch is one write. The policies of core want a few packets a look, or polls for
 /// a busy processor; a forwarder's packets have somewhere to go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Batching {
+pub(crate) struct Batching {
     period: Duration,
     next: Next,
 }
 
 impl Batching {
     /// Of which one follows another after this long.
-    pub const fn new(period: Duration) -> Self {
+    pub(crate) const fn new(period: Duration) -> Self {
         Batching { period, next: Next::Armed }
     }
 }

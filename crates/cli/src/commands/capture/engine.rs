@@ -13,17 +13,14 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::poll::{Quota, SourceConfig, SourceId};
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
 use softtimers::{Clock, Monotonic, Timestamp, Token};
-<<<<<<< HEAD:crates/cli/src/commands/capture/engine.rs
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::stats::Counter;
-=======
-use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
->>>>>>> w-base:crates/cli/src/capture/engine.rs
 
-use super::batching::Batching;
 use super::batch::{Before, Written};
+use super::batching::Batching;
 use super::pcapng::Stamp;
 use super::show::{CaptureReport, FeedbackCounts};
 use super::sink::Why;
@@ -32,7 +29,7 @@ use super::stats::{CaptureStats, DropCounts};
 
 /// What captures, while it does.
 #[derive(Debug)]
-pub struct CaptureLoop {
+pub(crate) struct CaptureLoop {
     poller: Poller<PacketDevice, Batching>,
     source: SourceId,
     queue: Option<QueueId>,
@@ -60,7 +57,7 @@ impl CaptureLoop {
     ///
     /// # Errors
     /// A check failure if the system has no descriptors left.
-    pub fn new(
+    pub(crate) fn new(
         device: PacketDevice,
         period: Duration,
         stage: Stage,
@@ -94,12 +91,12 @@ impl CaptureLoop {
     }
 
     /// Keeps no more of a frame.
-    pub fn cut_to(&mut self, bytes: u32) {
+    pub(crate) fn cut_to(&mut self, bytes: u32) {
         self.intake.snap_length = bytes as usize;
     }
 
     /// Captures until this time, a signal, or until the stage is complete, and ends the file. What broke it off is told beside the findings.
-    pub fn run(mut self, until: Option<Timestamp>) -> (CaptureReport, Result<(), Failure>) {
+    pub(crate) fn run(mut self, until: Option<Timestamp>) -> (CaptureReport, Result<(), Failure>) {
         self.until = until;
         let (ended, trouble) = match self.capture() {
             Ok(ended) => (ended, Ok(())),

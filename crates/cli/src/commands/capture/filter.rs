@@ -27,7 +27,7 @@ use crate::user::User;
 ///
 /// # Errors
 /// A usage failure for one that is none; not-possible without tcpdump.
-pub fn of_expression(expression: &str, user: Option<User>) -> Result<Filter, Failure> {
+pub(crate) fn of_expression(expression: &str, user: Option<User>) -> Result<Filter, Failure> {
     let refused = |why: &dyn std::fmt::Display| {
         Failure::usage(format_args!("--filter '{expression}': {why}; 'udp port 53' is one"))
     };
@@ -65,7 +65,7 @@ fn unknown(expression: &str) -> Option<&str> {
 ///
 /// # Errors
 /// A usage failure if it cannot be read, or is none.
-pub fn of_file(path: &Path) -> Result<Filter, Failure> {
+pub(crate) fn of_file(path: &Path) -> Result<Filter, Failure> {
     let refused = |why: &dyn std::fmt::Display| {
         Failure::usage(format_args!("--filter-code '{}': {why}", path.display()))
     };
@@ -79,7 +79,7 @@ pub fn of_file(path: &Path) -> Result<Filter, Failure> {
 ///
 /// # Errors
 /// The line that is wrong, and what is allowed there.
-pub fn of_decimal(text: &str) -> Result<Filter, String> {
+pub(crate) fn of_decimal(text: &str) -> Result<Filter, String> {
     let mut lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
     let count: usize = match lines.next() {
         Some((_, line)) => line

@@ -16,43 +16,43 @@ use std::time::Duration;
 
 /// What an interface is described by.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Interface<'a> {
+pub(crate) struct Interface<'a> {
     /// Its name.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// The most bytes that are kept of a frame.
-    pub snap_length: u32,
+    pub(crate) snap_length: u32,
     /// The expression by which frames were chosen.
-    pub filter: Option<&'a str>,
+    pub(crate) filter: Option<&'a str>,
 }
 
 /// What is known of a frame beside its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     /// When it was received, since 1970.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// How long it was.
-    pub length: u32,
+    pub(crate) length: u32,
 }
 
 /// What is told of an interface at the end of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Statistics {
+pub(crate) struct Statistics {
     /// Since 1970.
-    pub begin: Duration,
+    pub(crate) begin: Duration,
     /// Since 1970.
-    pub end: Duration,
+    pub(crate) end: Duration,
     /// What the interface received, as far as that is known.
-    pub received: u64,
+    pub(crate) received: u64,
     /// What the interface dropped.
-    pub dropped: u64,
+    pub(crate) dropped: u64,
     /// What was dropped behind it: in the ring, at a queue.
-    pub dropped_behind: u64,
+    pub(crate) dropped_behind: u64,
     /// What was delivered.
-    pub delivered: u64,
+    pub(crate) delivered: u64,
 }
 
 /// Begins a file: a section, and its only interface, of Ethernet.
-pub fn begin(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
+pub(crate) fn begin(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
     block(buffer, SECTION, |buffer| {
         buffer.extend(BYTE_ORDER.to_le_bytes());
         // Version 1.0, and a section of any length.
@@ -76,7 +76,7 @@ pub fn begin(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
 }
 
 /// Adds a frame, of which `bytes` were kept: more than 4 GiB of it were not.
-pub fn packet(buffer: &mut Vec<u8>, stamp: &Stamp, bytes: &[u8]) {
+pub(crate) fn packet(buffer: &mut Vec<u8>, stamp: &Stamp, bytes: &[u8]) {
     let bytes = &bytes[..bytes.len().min(LONGEST)];
     block(buffer, PACKET, |buffer| {
         buffer.extend(0u32.to_le_bytes());
@@ -88,7 +88,7 @@ pub fn packet(buffer: &mut Vec<u8>, stamp: &Stamp, bytes: &[u8]) {
 }
 
 /// Adds what is told at the end.
-pub fn statistics(buffer: &mut Vec<u8>, statistics: &Statistics) {
+pub(crate) fn statistics(buffer: &mut Vec<u8>, statistics: &Statistics) {
     let Statistics { begin, end, received, dropped, dropped_behind, delivered } = *statistics;
     block(buffer, STATISTICS, |buffer| {
         buffer.extend(0u32.to_le_bytes());
@@ -111,13 +111,13 @@ pub fn statistics(buffer: &mut Vec<u8>, statistics: &Statistics) {
 }
 
 /// What [`packet`] adds for so many bytes.
-pub fn packet_size(bytes: usize) -> usize {
+pub(crate) fn packet_size(bytes: usize) -> usize {
     PACKET_OVERHEAD + bytes.min(LONGEST).next_multiple_of(4)
 }
 
 /// Of blocks of which only `written` bytes came into a file: the end of the last one that is there whole, and how many
 /// packets are among those before it.
-pub fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
+pub(crate) fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
     let (mut end, mut packets) = (0, 0);
     while let Some((kind, length)) = head(&blocks[end..]) {
         let next = end + length;
@@ -131,7 +131,7 @@ pub fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
 }
 
 /// How long the first of these blocks is; zero if there is none.
-pub fn first_block(blocks: &[u8]) -> usize {
+pub(crate) fn first_block(blocks: &[u8]) -> usize {
     head(blocks).map_or(0, |(_, length)| length)
 }
 

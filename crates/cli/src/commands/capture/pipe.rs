@@ -29,14 +29,14 @@ use super::pcapng;
 
 /// How long a reader is waited for: for ever while the run lasts, and then while it reads.
 #[derive(Debug)]
-pub struct Patience {
+pub(crate) struct Patience {
     interrupt: Interrupt,
     until: Option<Timestamp>,
 }
 
 /// What somebody else reads, or a device.
 #[derive(Debug)]
-pub struct Pipe {
+pub(crate) struct Pipe {
     to: OwnedFd,
     patience: Arc<Patience>,
     /// What one write may be, at least a block: a file always has room.
@@ -45,7 +45,7 @@ pub struct Pipe {
 
 /// Why not all was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// Nobody will read any more.
     Gone,
     /// The run is over, and nobody reads.
@@ -56,7 +56,7 @@ pub enum Trouble {
 
 impl Patience {
     /// For a run that `interrupt` ends, or this time.
-    pub fn new(interrupt: Interrupt, until: Option<Timestamp>) -> Self {
+    pub(crate) fn new(interrupt: Interrupt, until: Option<Timestamp>) -> Self {
         Patience { interrupt, until }
     }
 
@@ -64,7 +64,7 @@ impl Patience {
     ///
     /// # Errors
     /// None that a working kernel gives.
-    pub fn goes_on(&self, wait: Duration) -> io::Result<bool> {
+    pub(crate) fn goes_on(&self, wait: Duration) -> io::Result<bool> {
         let left = self.left(Monotonic.now());
         if left == Some(Duration::ZERO) {
             return Ok(false);
@@ -109,7 +109,7 @@ impl Pipe {
     ///
     /// # Errors
     /// None that a working kernel gives.
-    pub fn new(to: OwnedFd, patience: Arc<Patience>) -> io::Result<Self> {
+    pub(crate) fn new(to: OwnedFd, patience: Arc<Patience>) -> io::Result<Self> {
         let is_file = FileType::from_raw_mode(fstat(&to)?.st_mode) == FileType::RegularFile;
         Ok(Pipe { to, patience, longest: if is_file { usize::MAX } else { PIPE_BUF } })
     }
@@ -118,7 +118,7 @@ impl Pipe {
     ///
     /// # Errors
     /// How many bytes of them were written, and why no more. It is whole blocks, but where a block is longer than 4 KiB.
-    pub fn write(&self, blocks: &[u8]) -> Result<(), (usize, Trouble)> {
+    pub(crate) fn write(&self, blocks: &[u8]) -> Result<(), (usize, Trouble)> {
         let mut written = 0;
         while written < blocks.len() {
             let rest = &blocks[written..];
@@ -150,7 +150,7 @@ impl Pipe {
 }
 
 /// How long who reads may do something else, when the run is over. It is told.
-pub const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// A pipe that has room has room for so much (Linux: it has room when a page is free).
 const PIPE_BUF: usize = 4_096;
 

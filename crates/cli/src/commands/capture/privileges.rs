@@ -16,7 +16,7 @@ use crate::user::{User, become_for_good, without_capabilities};
 ///
 /// # Errors
 /// A usage failure if there is no such user, or another one is wanted by who is not root.
-pub fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
+pub(crate) fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
     let is_root = geteuid().is_root();
     match named {
         Some(name) if !is_root => {
@@ -40,7 +40,7 @@ pub fn to_become(named: Option<&str>) -> Result<Option<User>, Failure> {
 ///
 /// # Errors
 /// What the system refuses.
-pub fn drop_to(user: Option<User>) -> Result<(), Failure> {
+pub(crate) fn drop_to(user: Option<User>) -> Result<(), Failure> {
     let dropped = || -> io::Result<()> {
         // Whatever is executed later gains none.
         set_no_new_privs(true)?;

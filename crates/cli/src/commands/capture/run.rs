@@ -1,6 +1,6 @@
 //! A capture, from the interface that is opened to the file that is whole.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use softtimers::{Clock, Monotonic, Slice};
 use softtimers_measure::failure::Failure;
 
 use super::args::Capture;
+use super::batch::{BatchWriter, Before};
 use super::engine::CaptureLoop;
-use super::batch::{Before, BatchWriter};
 use super::pipe::Patience;
 use super::show::{CaptureConfig, CaptureReport, FeedbackCounts};
 use super::sink::{self, Sink};
@@ -57,7 +57,8 @@ impl Command for Capture {
         let counter = run.counter(CaptureStats::default())?;
         let before = Before::default();
         let interrupt = run.own_interrupt()?;
-        let stop = interrupt.stop_handle().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+        let stop =
+            interrupt.stop_handle().map_err(|error| Failure::broke_off("listening for signals", &error))?;
         let mut writer = BatchWriter::new(sink, Before::clone(&before), stop, counter.another());
         writer.begin(self.end.count);
         let stage = Stage::new(writer, self.queue)?;

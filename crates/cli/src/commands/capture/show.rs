@@ -11,7 +11,7 @@ use crate::run::table::Table;
 
 /// The `config` object of `capture`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct CaptureConfig {
+pub(crate) struct CaptureConfig {
     interface: String,
     file: String,
     max_delay_ns: u64,
@@ -55,37 +55,37 @@ impl CaptureConfig {
 
 /// The findings of a capture.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct CaptureReport {
+pub(crate) struct CaptureReport {
     /// Of frames.
     #[serde(flatten)]
-    pub counts: Counts,
+    pub(crate) counts: Counts,
     /// From the kernel's receive time until a frame was in the file.
-    pub delay_ns: Distribution,
+    pub(crate) delay_ns: Distribution,
     /// The share of a processor that this process used; the kernel's work at an interrupt is not in it.
-    pub cpu_share: Option<f64>,
+    pub(crate) cpu_share: Option<f64>,
     /// How long it ran.
-    pub span_s: f64,
+    pub(crate) span_s: f64,
     /// Files that were written.
-    pub files: u64,
+    pub(crate) files: u64,
     /// Times that it slept.
-    pub wakeups: u64,
+    pub(crate) wakeups: u64,
     /// What the queue's feedback did; `null` without a queue.
-    pub feedback: Option<FeedbackCounts>,
+    pub(crate) feedback: Option<FeedbackCounts>,
     /// Times that the interface was found switched off.
-    pub outages: u64,
+    pub(crate) outages: u64,
     /// Times that the ring was made anew, because a frame had stopped it.
-    pub renewals: u64,
+    pub(crate) renewals: u64,
     /// Why it ended: `signal`, `duration`, `count`, `interface` (it is gone), `output` (it cannot be written).
-    pub ended: &'static str,
+    pub(crate) ended: &'static str,
 }
 
 /// How often the input was shut because the queue was nearly full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct FeedbackCounts {
+pub(crate) struct FeedbackCounts {
     /// Times that it was shut.
-    pub shut: u64,
+    pub(crate) shut: u64,
     /// Times that the time-out opened it.
-    pub timed_out: u64,
+    pub(crate) timed_out: u64,
 }
 
 impl Report for CaptureReport {

@@ -22,7 +22,7 @@ use crate::user::{User, as_caller};
 
 /// When another file is begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rotate {
+pub(crate) enum Rotate {
     /// Before one would be longer than this.
     Bytes(u64),
     /// After this long; not before a frame comes.
@@ -31,27 +31,27 @@ pub enum Rotate {
 
 /// Which file, or files.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SinkConfig {
+pub(crate) struct SinkConfig {
     /// `-`: stdout.
-    pub path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Write over what exists.
-    pub force: bool,
+    pub(crate) force: bool,
     /// Several, one after another: then all are numbered.
-    pub rotate: Option<Rotate>,
+    pub(crate) rotate: Option<Rotate>,
 }
 
 /// What was not written.
 #[derive(Debug)]
-pub struct Loss {
+pub(crate) struct Loss {
     /// Packets of the blocks that are in the file all the same.
-    pub kept: usize,
+    pub(crate) kept: usize,
     /// What kept the others from it.
-    pub why: Why,
+    pub(crate) why: Why,
 }
 
 /// Why something was not written.
 #[derive(Debug)]
-pub enum Why {
+pub(crate) enum Why {
     /// Who read it has gone.
     Gone,
     /// The run is over, for another reason, and who reads it does not.
@@ -62,7 +62,7 @@ pub enum Why {
 
 /// What blocks are written to.
 #[derive(Debug)]
-pub struct Sink {
+pub(crate) struct Sink {
     config: SinkConfig,
     /// How each file begins.
     head: Vec<u8>,
@@ -87,7 +87,7 @@ impl Sink {
     ///
     /// # Errors
     /// A usage failure if it exists or cannot be written.
-    pub fn open(config: SinkConfig, head: Vec<u8>, patience: Patience) -> Result<Self, Failure> {
+    pub(crate) fn open(config: SinkConfig, head: Vec<u8>, patience: Patience) -> Result<Self, Failure> {
         let patience = Arc::new(patience);
         let output = Output::open(&config, 1, &patience)?;
         let begun = Monotonic.now();
@@ -95,12 +95,12 @@ impl Sink {
     }
 
     /// Files so far.
-    pub fn files(&self) -> u64 {
+    pub(crate) fn files(&self) -> u64 {
         self.files
     }
 
     /// Where the frames go, for people.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         if self.config.path == Path::new("-") {
             return "stdout".to_owned();
         }
@@ -111,7 +111,7 @@ impl Sink {
     ///
     /// # Errors
     /// What kept it from being written.
-    pub fn begin(&mut self) -> Result<(), Loss> {
+    pub(crate) fn begin(&mut self) -> Result<(), Loss> {
         let head = std::mem::take(&mut self.head);
         let written = self.put(&head);
         self.head = head;
@@ -122,7 +122,7 @@ impl Sink {
     ///
     /// # Errors
     /// What kept them from being written, and how many packets were.
-    pub fn write(&mut self, blocks: &[u8], end: impl FnOnce(&mut Vec<u8>)) -> Result<(), Loss> {
+    pub(crate) fn write(&mut self, blocks: &[u8], end: impl FnOnce(&mut Vec<u8>)) -> Result<(), Loss> {
         let is_full = match self.config.rotate {
             None => false,
             Some(Rotate::Bytes(most)) => self.bytes + (blocks.len() + ENDING) as u64 > most,
@@ -138,7 +138,7 @@ impl Sink {
     ///
     /// # Errors
     /// What kept them from being written.
-    pub fn finish(&mut self, blocks: &[u8]) -> Result<(), Loss> {
+    pub(crate) fn finish(&mut self, blocks: &[u8]) -> Result<(), Loss> {
         self.put(blocks)
     }
 
@@ -192,7 +192,7 @@ impl Output {
 ///
 /// # Errors
 /// A usage failure where somebody who called `sudo` wants them to be another user's.
-pub fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Failure> {
+pub(crate) fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Failure> {
     let caller = User::caller().map_err(Failure::usage)?;
     match user {
         Some(user) if config.rotate.is_some() && !caller.is_root() && user.uid != caller.uid => {
@@ -209,7 +209,7 @@ pub fn check_rotation(config: &SinkConfig, user: Option<User>) -> Result<(), Fai
 ///
 /// # Errors
 /// A usage failure if not.
-pub fn check_directory(config: &SinkConfig) -> Result<(), Failure> {
+pub(crate) fn check_directory(config: &SinkConfig) -> Result<(), Failure> {
     let directory = match config.path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),

@@ -20,12 +20,12 @@ use softtimers::poll::FeedbackConfig;
 use softtimers_measure::failure::Failure;
 use softtimers_net::poller::Gauge;
 
-use super::batch::{Complete, BatchWriter, Written};
+use super::batch::{BatchWriter, Complete, Written};
 use super::pcapng::Stamp;
 
 /// Where the loop's frames go.
 #[derive(Debug)]
-pub struct Stage {
+pub(crate) struct Stage {
     way: Way,
     complete: Complete,
 }
@@ -61,7 +61,7 @@ impl Stage {
     ///
     /// # Errors
     /// A check failure if the system has no descriptors left.
-    pub fn new(writer: BatchWriter, capacity: Option<u32>) -> Result<Self, Failure> {
+    pub(crate) fn new(writer: BatchWriter, capacity: Option<u32>) -> Result<Self, Failure> {
         let complete = writer.complete();
         let Some(capacity) = capacity else {
             return Ok(Stage { way: Way::Here(Box::new(writer)), complete });
@@ -75,19 +75,19 @@ impl Stage {
     }
 
     /// The queue's gauge, and when it shuts the input.
-    pub fn feedback(&self) -> Option<(&Gauge, FeedbackConfig)> {
+    pub(crate) fn feedback(&self) -> Option<(&Gauge, FeedbackConfig)> {
         let Way::Beside(queue) = &self.way else { return None };
         let config = FeedbackConfig::monitor(queue.capacity, queue.capacity / 4).ok()?;
         Some((&queue.gauge, config))
     }
 
     /// Whether all frames that were wanted are in the file.
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.complete.load(Ordering::Acquire)
     }
 
     /// Takes a frame on, unless that is so.
-    pub fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, stamp: &Stamp, arrived: Timestamp, bytes: &[u8]) {
         if self.is_complete() {
             return;
         }
@@ -98,14 +98,14 @@ impl Stage {
     }
 
     /// The loop has nothing more for now.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if let Way::Here(writer) = &mut self.way {
             writer.flush();
         }
     }
 
     /// What was dropped before the queue, so far.
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         match &self.way {
             Way::Here(_) => 0,
             Way::Beside(queue) => queue.dropped,
@@ -116,7 +116,7 @@ impl Stage {
     ///
     /// # Errors
     /// A check failure if the thread panicked.
-    pub fn finish(self) -> Result<Written, Failure> {
+    pub(crate) fn finish(self) -> Result<Written, Failure> {
         match self.way {
             Way::Here(writer) => Ok(writer.finish()),
             Way::Beside(Queue { frames, writer, .. }) => {

@@ -8,36 +8,31 @@ use softtimers_measure::stats::passage::{Counted, Interval, Passage};
 
 /// What is counted of frames. What the filter does not keep is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// In the file.
-    pub captured: u64,
+    pub(crate) captured: u64,
     /// Of these, what was kept.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Not in the file, by where they were lost.
-    pub dropped: DropCounts,
+    pub(crate) dropped: DropCounts,
 }
 
 /// Where frames were lost, from the cheapest place to the dearest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct DropCounts {
+pub(crate) struct DropCounts {
     /// At the interface, before the kernel saw them, whatever the filter.
-    pub interface: u64,
+    pub(crate) interface: u64,
     /// In the ring, which was full.
-    pub ring: u64,
+    pub(crate) ring: u64,
     /// At the queue before the writer, with `--queue`.
-    pub queue: u64,
+    pub(crate) queue: u64,
     /// At the file, which could not be written.
-    pub output: u64,
+    pub(crate) output: u64,
 }
 
 impl DropCounts {
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.interface + self.ring + self.queue + self.output
-    }
-
     /// Those that came since `earlier`. Only the interface's count may begin anew.
-    pub fn since(&self, earlier: &DropCounts) -> DropCounts {
+    pub(crate) fn since(&self, earlier: &DropCounts) -> DropCounts {
         DropCounts {
             interface: self.interface.saturating_sub(earlier.interface),
             ring: self.ring - earlier.ring,
@@ -65,11 +60,11 @@ impl AddAssign for Counts {
 }
 
 /// What was counted in an interval, or in the whole run; a frame's stay is its delay.
-pub type CaptureStats = Passage<Counts>;
+pub(crate) type CaptureStats = Passage<Counts>;
 
 /// The keys of `interval` and of `total`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct SecondReport {
+pub(crate) struct SecondReport {
     #[serde(flatten)]
     counts: Counts,
     captured_pps: f64,

@@ -17,44 +17,44 @@ use crate::run::output::Output;
 /// verdict may be that you do not need softtimers.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = DOCTOR_EXAMPLES)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// Shorter trials: under 10 s in all
     #[arg(long, conflicts_with = "duration")]
-    pub quick: bool,
+    pub(crate) quick: bool,
 
     /// Length of each of the twenty trials.
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help = trial_help())]
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
 
     /// Datagrams the busy loop's echo server takes in one go, 1 to 64
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub echo_batch: u16,
+    pub(crate) echo_batch: u16,
 
     /// The gap asked of the idle loop; the busy one always has 40us [default: 40us]
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub idle_interval: Option<Duration>,
+    pub(crate) idle_interval: Option<Duration>,
 
     /// Make the trials of the first N methods last; the report is in the same order
     #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
-    pub rotate: u32,
+    pub(crate) rotate: u32,
 
     /// How to print.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// What `doctor` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// The length of each trial.
-    pub trial_s: f64,
+    pub(crate) trial_s: f64,
     /// Datagrams that the echo server takes in one go.
-    pub echo_batch: usize,
+    pub(crate) echo_batch: usize,
     /// The gap asked of the idle loop.
-    pub idle_interval_ns: u64,
+    pub(crate) idle_interval_ns: u64,
     /// How many methods are put off to the end: what runs first meets another machine than what runs
     /// last. Results stand in the same order whatever this is.
-    pub rotate: usize,
+    pub(crate) rotate: usize,
     #[serde(skip)]
     pub(super) duration: Duration,
     #[serde(skip)]

@@ -17,36 +17,36 @@ use crate::run::table::Table;
 
 /// Prices in nanoseconds; each is the least of several rounds, because a neighbour only adds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Costs {
+pub(crate) struct Costs {
     /// Reading the clock.
-    pub clock_read_ns: f64,
+    pub(crate) clock_read_ns: f64,
     /// Reading the processor's own counter as a clock; `null` where that is not possible.
-    pub tsc_read_ns: Option<f64>,
+    pub(crate) tsc_read_ns: Option<f64>,
     /// A trigger state at which nothing is due, the clock read included.
-    pub turn_ns: f64,
+    pub(crate) turn_ns: f64,
     /// A soft event: scheduled, found due at a trigger state and handed out, the clock read included.
-    pub soft_event_ns: f64,
+    pub(crate) soft_event_ns: f64,
     /// A system call that does nothing.
-    pub syscall_ns: f64,
+    pub(crate) syscall_ns: f64,
     /// Arming the backup for another time.
-    pub timer_arm_ns: f64,
+    pub(crate) timer_arm_ns: f64,
     /// CPU time of this thread for one sleep and its wake-up.
-    pub wakeup_cpu_ns: f64,
+    pub(crate) wakeup_cpu_ns: f64,
     /// The same for a sleep on a timer descriptor, which is armed and read besides.
-    pub timerfd_wakeup_cpu_ns: f64,
+    pub(crate) timerfd_wakeup_cpu_ns: f64,
     /// CPU time that an expiry of a timer takes from a computing thread that it interrupts by a signal,
     /// at 10,000 expiries a second; `null` if the system refuses such a timer.
-    pub timer_signal_cpu_ns: Option<f64>,
+    pub(crate) timer_signal_cpu_ns: Option<f64>,
     /// The cost of a soft event as a share of that of a timer's signal.
-    pub soft_event_of_signal: Option<f64>,
+    pub(crate) soft_event_of_signal: Option<f64>,
     /// By how much a sleep of 200 µs is late with the thread's timer slack as it was.
-    pub wakeup_late_default_ns: Distribution,
+    pub(crate) wakeup_late_default_ns: Distribution,
     /// The same with a slack of 1 ns.
-    pub wakeup_late_slack1_ns: Distribution,
+    pub(crate) wakeup_late_slack1_ns: Distribution,
     /// For how long a computing thread keeps the processor from another one; `null` if it did not.
-    pub sched_slice_ns: Option<f64>,
+    pub(crate) sched_slice_ns: Option<f64>,
     /// The slice of a thread by the kernel's word; `null` before Linux 6.12. The tick may make it longer.
-    pub sched_slice_stated_ns: Option<f64>,
+    pub(crate) sched_slice_stated_ns: Option<f64>,
 }
 
 impl Costs {

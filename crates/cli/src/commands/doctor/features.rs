@@ -24,13 +24,13 @@ use crate::run::table::Table;
 
 /// A feature of the kernel, and whether it works.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct FeatureReport {
+pub(crate) struct FeatureReport {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Whether it was seen to work, for this user.
-    pub works: bool,
+    pub(crate) works: bool,
     /// What was done and seen, or why it does not work.
-    pub how: String,
+    pub(crate) how: String,
 }
 
 impl From<kernel::Finding> for FeatureReport {
@@ -79,17 +79,17 @@ pub(super) fn add_to(features: &[FeatureReport], table: &mut Table) {
 
 /// `softtimers probe-feature`.
 #[derive(Args, Debug, Clone)]
-pub struct ProbeFeatureArgs {
+pub(crate) struct ProbeFeatureArgs {
     /// The feature, by its name in `doctor`'s report
     #[arg(value_name = "NAME", value_parser = feature)]
-    pub feature: Feature,
+    pub(crate) feature: Feature,
 }
 
 /// `softtimers probe-feature`: probes one feature in this process.
 ///
 /// # Errors
 /// If stdout cannot be written to.
-pub fn run(args: &ProbeFeatureArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &ProbeFeatureArgs) -> Result<(), Failure> {
     let feature = args.feature;
     // A process that is killed by a sandbox must not leave its core behind.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -130,7 +130,10 @@ mod tests {
         let how = "a word and another ".repeat(12);
         let all: Vec<FeatureReport> = Feature::ALL
             .iter()
-            .map(|&feature| FeatureReport { works: feature != Feature::Netem, ..FeatureReport::not(feature, &how) })
+            .map(|&feature| FeatureReport {
+                works: feature != Feature::Netem,
+                ..FeatureReport::not(feature, &how)
+            })
             .collect();
         let mut table = Table::default();
         add_to(&all, &mut table);

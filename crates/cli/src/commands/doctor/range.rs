@@ -19,16 +19,16 @@ use crate::run::table::Table;
 /// The intervals between events for which soft timers are useful on this machine. Empty if the first
 /// end is not below the second.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct UsefulRange {
+pub(crate) struct UsefulRange {
     /// The median interval between the trigger states of a busy loop; `null` if it was not measured.
     /// Not the mean, as in the paper: whoever takes the processor away for milliseconds makes that one
     /// longer, and no trigger state rarer.
-    pub shortest_ns: Option<f64>,
+    pub(crate) shortest_ns: Option<f64>,
     /// The interval at which a timer's signals take the acceptable share; `null` if their cost was not
     /// measured.
-    pub longest_ns: Option<f64>,
+    pub(crate) longest_ns: Option<f64>,
     /// The share of a processor that is acceptable for a hardware timer's events.
-    pub acceptable_share: f64,
+    pub(crate) acceptable_share: f64,
 }
 
 /// The range that follows from the cost of a timer's signal and the intervals between trigger states.

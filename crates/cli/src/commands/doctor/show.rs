@@ -16,17 +16,17 @@ use crate::run::table::Table;
 
 /// The keys of `doctor`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct DoctorReport {
+pub(crate) struct DoctorReport {
     /// Prices of single operations.
-    pub costs: Costs,
+    pub(crate) costs: Costs,
     /// What of the kernel works.
-    pub features: Vec<FeatureReport>,
+    pub(crate) features: Vec<FeatureReport>,
     /// Between which intervals soft events are the right tool.
-    pub useful_range: UsefulRange,
+    pub(crate) useful_range: UsefulRange,
     /// The same stream by every method.
-    pub pacing: Vec<Cell>,
+    pub(crate) pacing: Vec<Cell>,
     /// What follows from it, in one sentence.
-    pub verdict: String,
+    pub(crate) verdict: String,
 }
 
 impl Report for DoctorReport {
@@ -153,8 +153,8 @@ const WIDTHS: [usize; 10] = [6, 7, 7, 7, 7, 7, 8, 7, 6, 6];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softtimers_measure::distribution::Distribution;
     use crate::send::LateReport;
+    use softtimers_measure::distribution::Distribution;
 
     fn report() -> DoctorReport {
         let late = |p50, p99| Distribution { p50: Some(p50), p99: Some(p99), ..Distribution::default() };

@@ -18,7 +18,7 @@ use crate::send::LateReport;
 /// What the sending loop does meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Load {
+pub(crate) enum Load {
     /// It serves a saturated echo server.
     #[default]
     Echo,
@@ -37,51 +37,51 @@ impl Load {
 
 /// One method under one load. Gaps are the receiver's.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// The method, as `send --timer` names it.
-    pub method: String,
+    pub(crate) method: String,
     /// The load.
-    pub busy: Load,
+    pub(crate) busy: Load,
     /// The gap asked for.
-    pub target_gap_ns: u64,
+    pub(crate) target_gap_ns: u64,
     /// Why there was no such trial, so that the figures are none; `null` if there was.
-    pub not_made: Option<String>,
+    pub(crate) not_made: Option<String>,
     /// Departures a second.
-    pub achieved_pps: f64,
+    pub(crate) achieved_pps: f64,
     /// That as a share of what was asked for.
-    pub achieved_share: f64,
+    pub(crate) achieved_share: f64,
     /// Gaps between arrivals, by the kernel's timestamps.
-    pub gap_ns: Distribution,
+    pub(crate) gap_ns: Distribution,
     /// The same, point by point.
-    pub gap_cdf: Vec<Quantile>,
+    pub(crate) gap_cdf: Vec<Quantile>,
     /// The share of those gaps shorter than half the target.
-    pub back_to_back: Option<f64>,
+    pub(crate) back_to_back: Option<f64>,
     /// The most datagrams in a row joined by such gaps.
-    pub longest_burst: Option<u64>,
+    pub(crate) longest_burst: Option<u64>,
     /// The same share by the sender's own account.
-    pub sender_back_to_back: Option<f64>,
+    pub(crate) sender_back_to_back: Option<f64>,
     /// The same run by the sender's own account.
-    pub sender_longest_burst: Option<u64>,
+    pub(crate) sender_longest_burst: Option<u64>,
     /// Datagrams sent and not received.
-    pub lost: Option<u64>,
+    pub(crate) lost: Option<u64>,
     /// Departure time less the place in the schedule.
-    pub late_ns: Distribution,
+    pub(crate) late_ns: Distribution,
     /// The same, point by point.
-    pub late_cdf: Vec<Quantile>,
+    pub(crate) late_cdf: Vec<Quantile>,
     /// Departures more than a millisecond late, by cause.
-    pub late: BTreeMap<String, LateReport>,
+    pub(crate) late: BTreeMap<String, LateReport>,
     /// Times between two looks for due datagrams; empty for a method that needs none.
-    pub trigger_interval_ns: Distribution,
+    pub(crate) trigger_interval_ns: Distribution,
     /// Handlers longer than a millisecond, where they are counted.
-    pub long_handlers: Option<u64>,
+    pub(crate) long_handlers: Option<u64>,
     /// CPU time of the sending thread and of a pacing thread beside it, as a share of one processor.
-    pub cpu_share: f64,
+    pub(crate) cpu_share: f64,
     /// Requests answered a second.
-    pub work_rate: Option<f64>,
+    pub(crate) work_rate: Option<f64>,
     /// That as a share of what the same loop answers without pacing.
-    pub work_kept: Option<f64>,
+    pub(crate) work_kept: Option<f64>,
     /// Consecutive gaps from the middle of the run, as they arrived.
-    pub gap_strip_ns: Vec<u64>,
+    pub(crate) gap_strip_ns: Vec<u64>,
 }
 
 /// What of `send`'s object is used here.

@@ -13,47 +13,47 @@ use crate::run::output::Output;
 
 /// `softtimers echo-client`.
 #[derive(Args, Debug, Clone)]
-pub struct EchoClientArgs {
+pub(crate) struct EchoClientArgs {
     /// The echo server
     #[arg(value_name = "ADDR")]
-    pub address: String,
+    pub(crate) address: String,
 
     /// Datagrams under way at any time
     #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    pub window: u32,
+    pub(crate) window: u32,
 
     /// Bytes of UDP payload in each
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = datagram_size)]
-    pub size: u32,
+    pub(crate) size: u32,
 
     /// End after this time
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::positive_duration)]
-    pub duration: Duration,
+    pub(crate) duration: Duration,
 
     /// Never sleep: for a client that has a processor to itself
     #[arg(long)]
-    pub spin: bool,
+    pub(crate) spin: bool,
 
     /// How to print.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// A run of `echo-client`.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Echo {
+pub(crate) struct Echo {
     /// The echo server: a loopback address, for this client sends as fast as it can.
-    pub server: SocketAddr,
+    pub(crate) server: SocketAddr,
     /// Datagrams under way.
-    pub window: usize,
+    pub(crate) window: usize,
     /// Bytes of payload in each.
-    pub size: usize,
+    pub(crate) size: usize,
     /// The length of the run.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// Whether it never sleeps.
-    pub spin: bool,
+    pub(crate) spin: bool,
     /// How to print the report.
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 impl Echo {
@@ -61,7 +61,7 @@ impl Echo {
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
-    pub fn new(args: &EchoClientArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &EchoClientArgs) -> Result<Self, Failure> {
         let server = address::resolve(&args.address)?;
         address::check_destination(server)?;
         address::check_route(server)?;

@@ -8,17 +8,17 @@ use crate::run::table::Table;
 
 /// What the client saw.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct EchoReport {
+pub(crate) struct EchoReport {
     /// Replies that came in time.
-    pub replies: u64,
+    pub(crate) replies: u64,
     /// Replies per second of the run; the server's work rate.
-    pub replies_per_s: f64,
+    pub(crate) replies_per_s: f64,
     /// Requests without a reply within 100 ms.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// From request to reply.
-    pub rtt_ns: Distribution,
+    pub(crate) rtt_ns: Distribution,
     /// The length of the run.
-    pub duration_s: f64,
+    pub(crate) duration_s: f64,
 }
 
 impl Report for EchoReport {

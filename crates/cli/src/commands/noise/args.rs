@@ -20,65 +20,65 @@ use crate::run::output::Output;
 /// (Tsafrir, Etsion and Feitelson 2005, section 2.2). It keeps a processor busy for as long as it runs.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = EXAMPLES)]
-pub struct NoiseArgs {
+pub(crate) struct NoiseArgs {
     /// Phases to measure, 100 to 1000000
     #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    pub phases: u32,
+    pub(crate) phases: u32,
 
     /// What a phase takes if nothing holds it up, 100us to 10ms
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = phase)]
-    pub phase: Duration,
+    pub(crate) phase: Duration,
 
     /// A phase counts as delayed beyond so many times the median, 1 to 100
     #[arg(long, value_name = "TIMES", default_value = "1.6", value_parser = threshold)]
-    pub threshold: f64,
+    pub(crate) threshold: f64,
 
     /// Nodes of the jobs, up to 100000
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "1,10,100,1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub nodes: Vec<u32>,
+    pub(crate) nodes: Vec<u32>,
 
     /// The thread's class; fifo: measure under SCHED_FIFO too, after the ordinary class
     ///
     /// That takes a privilege. The thread sleeps for 5 ms after every 50 ms, and is killed if it ever runs for 0.5 s
     /// without.
     #[arg(long, value_name = "CLASS", default_value = "other")]
-    pub class: NoiseClass,
+    pub(crate) class: NoiseClass,
 
     /// Measure instead what it costs to wake so many times a second: 1Hz to 100kHz [default: 10Hz to 20kHz]
     ///
     /// Beside a computation and on an idle processor: by a periodic tick, and by smart timers that are late by at most as
     /// much.
     #[arg(long, value_name = "HZ,HZ", num_args = 0..=1, value_delimiter = ',', default_missing_value = RATES, value_parser = frequency, conflicts_with_all = ["phases", "phase", "threshold", "nodes", "class"])]
-    pub rates: Option<Vec<NonZeroU32>>,
+    pub(crate) rates: Option<Vec<NonZeroU32>>,
 
     /// With --rates: how long each way has the processor in a round, 10ms to 10s; at least ten periods
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = turn, requires = "rates")]
-    pub turn: Duration,
+    pub(crate) turn: Duration,
 
     /// With --rates: rounds, each of the computation alone and of both ways, 1 to 1000
     #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "rates")]
-    pub rounds: u32,
+    pub(crate) rounds: u32,
 
     /// With --rates: timers of the application, with periods of 0.1 to 1 s, 0 to 10000
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(0..=10_000), requires = "rates")]
-    pub timers: u32,
+    pub(crate) timers: u32,
 
     /// Measure on this processor [default: the one it runs on]
     #[arg(long, value_name = "N")]
-    pub cpu: Option<usize>,
+    pub(crate) cpu: Option<usize>,
 
     /// Draw the same phases of the same measurement
     #[arg(long, value_name = "N", default_value = "1")]
-    pub seed: u64,
+    pub(crate) seed: u64,
 
     /// How to print.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// Scheduling classes to measure under.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum NoiseClass {
+pub(crate) enum NoiseClass {
     /// The ordinary one
     Other,
     /// The ordinary one, then SCHED_FIFO
@@ -87,19 +87,19 @@ pub enum NoiseClass {
 
 /// What `noise` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Noise {
+pub(crate) struct Noise {
     /// Phases under each class.
-    pub phases: u32,
+    pub(crate) phases: u32,
     /// What each takes if nothing holds it up.
-    pub phase_ns: u64,
+    pub(crate) phase_ns: u64,
     /// Times the median: beyond it a phase is delayed.
-    pub threshold: f64,
+    pub(crate) threshold: f64,
     /// Of the jobs.
-    pub nodes: Vec<u32>,
+    pub(crate) nodes: Vec<u32>,
     /// Whether also under `SCHED_FIFO`.
-    pub fifo: bool,
+    pub(crate) fifo: bool,
     /// Where it measures.
-    pub cpu: usize,
+    pub(crate) cpu: usize,
     #[serde(skip)]
     pub(super) phase: Duration,
     #[serde(skip)]
@@ -116,7 +116,7 @@ impl Noise {
     /// # Errors
     /// A usage failure for a processor that this process may not run on, and for more real-time phases than a minute
     /// has.
-    pub fn new(args: &NoiseArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &NoiseArgs) -> Result<Self, Failure> {
         let processor = processor(args)?;
         let fifo = args.class == NoiseClass::Fifo;
         if fifo && args.phase * args.phases > LONGEST_FIFO {
@@ -143,17 +143,17 @@ impl Noise {
 
 /// What `noise --rates` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Rates {
+pub(crate) struct Rates {
     /// Wake-ups a second.
-    pub rates: Vec<NonZeroU32>,
+    pub(crate) rates: Vec<NonZeroU32>,
     /// Pairs of each.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// How long each has the processor in a round; ten periods of a rate, where those are longer.
-    pub turn_ns: u64,
+    pub(crate) turn_ns: u64,
     /// Timers of the application.
-    pub timers: u32,
+    pub(crate) timers: u32,
     /// Where it measures.
-    pub cpu: usize,
+    pub(crate) cpu: usize,
     #[serde(skip)]
     pub(super) turn: Duration,
     #[serde(skip)]
@@ -169,7 +169,7 @@ impl Rates {
     ///
     /// # Errors
     /// A usage failure for a processor that this process may not run on.
-    pub fn new(rates: &[NonZeroU32], args: &NoiseArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(rates: &[NonZeroU32], args: &NoiseArgs) -> Result<Self, Failure> {
         let processor = processor(args)?;
         Ok(Rates {
             rates: rates.to_vec(),

@@ -34,7 +34,7 @@ struct Phase {
 /// What made a phase longer than the threshold.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub(crate) enum Cause {
     /// The scheduler ran another thread for more than half of the delay.
     Scheduler,
     /// The host ran something else, by its own account, for more than half of the delay.
@@ -47,41 +47,41 @@ pub enum Cause {
 
 /// The delayed phases of one cause.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Caused {
+pub(crate) struct Caused {
     /// Which.
-    pub cause: Cause,
+    pub(crate) cause: Cause,
     /// How many phases.
-    pub phases: u64,
+    pub(crate) phases: u64,
     /// By how much they were longer than the median, together.
-    pub delay_ns: u64,
+    pub(crate) delay_ns: u64,
     /// The longest of them, in all.
-    pub longest_ns: u64,
+    pub(crate) longest_ns: u64,
 }
 
 /// Interrupts of the processor in a phase, on average.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Interrupts {
+pub(crate) struct Interrupts {
     /// Delayed phases.
-    pub delayed: Option<f64>,
+    pub(crate) delayed: Option<f64>,
     /// The others.
-    pub undelayed: Option<f64>,
+    pub(crate) undelayed: Option<f64>,
     /// The share of the others that were interrupted, too.
-    pub undelayed_share: Option<f64>,
+    pub(crate) undelayed_share: Option<f64>,
     /// Those lines of /proc/interrupts that differ most.
-    pub lines: Vec<InterruptLine>,
+    pub(crate) lines: Vec<InterruptLine>,
 }
 
 /// The same of one line.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct InterruptLine {
+pub(crate) struct InterruptLine {
     /// Its name in /proc/interrupts.
-    pub line: String,
+    pub(crate) line: String,
     /// What it is for.
-    pub what: String,
+    pub(crate) what: String,
     /// In a delayed phase.
-    pub delayed: f64,
+    pub(crate) delayed: f64,
     /// In another.
-    pub undelayed: f64,
+    pub(crate) undelayed: f64,
 }
 
 /// How a thread that goes before all others lets them run.

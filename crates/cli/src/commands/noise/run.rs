@@ -68,8 +68,11 @@ impl Command for Noise {
         };
         drop((kept, progress));
         let shown = |phases: &Phases| ClassReport::of(phases, self);
-        let report =
-            NoiseReport { calibrated_ns: calibrated, ordinary: shown(&ordinary), fifo: fifo.as_ref().map(shown) };
+        let report = NoiseReport {
+            calibrated_ns: calibrated,
+            ordinary: shown(&ordinary),
+            fifo: fifo.as_ref().map(shown),
+        };
         let measured = report.fifo.as_ref().map_or(report.ordinary.phases, |fifo| fifo.phases);
         let ended = (measured < u64::from(self.phases))
             .then(|| format!("ended by a signal after {measured} of {} phases of a class", self.phases));

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_core::Random;
-use softtimers_sim::noise::{self, undelayed, wanted};
 use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
 use softtimers_measure::units::show_duration;
+use softtimers_sim::noise::{self, undelayed, wanted};
 
 use super::args::Noise;
 use super::measured::{Cause, Caused, Interrupts, Phases};
@@ -15,68 +15,69 @@ use crate::run::table::Table;
 
 /// The keys of `noise`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct NoiseReport {
+pub(crate) struct NoiseReport {
     /// The least of many, by which the computation was calibrated.
-    pub calibrated_ns: u64,
+    pub(crate) calibrated_ns: u64,
     /// Under the ordinary class.
     #[serde(flatten)]
-    pub ordinary: ClassReport,
+    pub(crate) ordinary: ClassReport,
     /// Under `SCHED_FIFO`.
-    pub fifo: Option<ClassReport>,
+    pub(crate) fifo: Option<ClassReport>,
 }
 
 /// Phases under one class.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct ClassReport {
+pub(crate) struct ClassReport {
     /// How many, less than asked for if a signal ended the run.
-    pub phases: u64,
+    pub(crate) phases: u64,
     /// How long they took.
-    pub phase_ns: Distribution,
+    pub(crate) phase_ns: Distribution,
     /// Beyond it a phase is delayed.
-    pub threshold_ns: u64,
+    pub(crate) threshold_ns: u64,
     /// The share of delayed phases.
-    pub p_delayed: Option<f64>,
+    pub(crate) p_delayed: Option<f64>,
     /// The share of phases longer than so many medians.
-    pub survival: Vec<Slower>,
+    pub(crate) survival: Vec<Slower>,
     /// How long phases of each rank take at most.
-    pub cdf: Vec<Quantile>,
+    pub(crate) cdf: Vec<Quantile>,
     /// Why delayed phases were.
-    pub causes: Vec<Caused>,
+    pub(crate) causes: Vec<Caused>,
     /// The share of them that has a cause.
-    pub explained: Option<f64>,
+    pub(crate) explained: Option<f64>,
     /// What interrupted them.
-    pub interrupts: Interrupts,
+    pub(crate) interrupts: Interrupts,
     /// Bulk-synchronous jobs of such phases.
-    pub slowdown: Vec<Slowdown>,
+    pub(crate) slowdown: Vec<Slowdown>,
 }
 
 /// A point of the survival function.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Slower {
+pub(crate) struct Slower {
     /// Longer than so many medians:
-    pub times: f64,
+    pub(crate) times: f64,
     /// this share.
-    pub share: f64,
+    pub(crate) share: f64,
 }
 
 /// A job that waits for the slowest of its nodes in each phase.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Slowdown {
+pub(crate) struct Slowdown {
     /// Its nodes.
-    pub nodes: u32,
+    pub(crate) nodes: u32,
     /// How much longer it takes than without noise, as drawn.
-    pub factor: f64,
+    pub(crate) factor: f64,
     /// The same, as expected of the same phases.
-    pub expected: f64,
+    pub(crate) expected: f64,
     /// The share of its phases that are delayed on no node.
-    pub undelayed: f64,
+    pub(crate) undelayed: f64,
     /// The p_delayed that would do: an order of magnitude below one in `nodes`.
-    pub p_wanted: f64,
+    pub(crate) p_wanted: f64,
 }
 
 impl NoiseReport {
     pub(super) fn example(plan: &Noise) -> Self {
-        let blank = ClassReport { slowdown: vec![Slowdown::default(); plan.nodes.len()], ..ClassReport::default() };
+        let blank =
+            ClassReport { slowdown: vec![Slowdown::default(); plan.nodes.len()], ..ClassReport::default() };
         NoiseReport { calibrated_ns: 0, ordinary: blank.clone(), fifo: plan.fifo.then_some(blank) }
     }
 }

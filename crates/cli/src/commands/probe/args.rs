@@ -22,47 +22,47 @@ use crate::run::output::Output;
 /// the library, and `trigger_interval_ns` and `fired` of `softtimers send --json`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = PROBE_EXAMPLES)]
-pub struct ProbeArgs {
+pub(crate) struct ProbeArgs {
     /// End after this time; without it, when the command ends, or on Ctrl-C
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
 
     /// Only these processors, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', num_args = 1)]
-    pub cpu: Option<Vec<u32>>,
+    pub(crate) cpu: Option<Vec<u32>>,
 
     /// Only trigger states of these kinds, separated by commas [default: all]
     ///
     /// Each costs a tenth of a microsecond or so whenever it is passed.
     #[arg(long, value_name = "NAME", value_delimiter = ',', num_args = 1, value_parser = source)]
-    pub sources: Option<Vec<Source>>,
+    pub(crate) sources: Option<Vec<Source>>,
 
     /// Keep this many intervals one by one, of all processors together, at most 64 million
     ///
     /// Medians of windows, and what would be without a source, are those of the first so many.
     #[arg(long, value_name = "N", default_value_t = 2_000_000, value_parser = clap::value_parser!(u32).range(0..=MOST_SAMPLES))]
-    pub samples: u32,
+    pub(crate) samples: u32,
 
     /// How to print.
     #[command(flatten)]
-    pub output: StreamArgs,
+    pub(crate) output: StreamArgs,
 
     /// Measure while this command runs; what it prints goes to stderr
     #[arg(value_name = "CMD", last = true)]
-    pub command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 /// A run of `probe`.
 #[derive(Clone, PartialEq, Debug)]
-pub struct KernelProbe {
+pub(crate) struct KernelProbe {
     /// What is measured.
-    pub probe: ProbeConfig,
+    pub(crate) probe: ProbeConfig,
     /// When the run ends, unless the command or a signal ends it.
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     /// What to run meanwhile, and its arguments; empty for nothing.
-    pub command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
     /// How to print the report.
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 impl KernelProbe {
@@ -70,7 +70,7 @@ impl KernelProbe {
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
-    pub fn new(args: &ProbeArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &ProbeArgs) -> Result<Self, Failure> {
         let cpus = args.cpu.clone().map(ascending);
         if let Some(cpus) = &cpus {
             let possible = softtimers_bpf::processors().map_err(Failure::check)?;
@@ -91,7 +91,7 @@ impl KernelProbe {
     }
 
     /// Whether this processor is measured.
-    pub fn measures(&self, cpu: u32) -> bool {
+    pub(crate) fn measures(&self, cpu: u32) -> bool {
         self.probe.processors.as_ref().is_none_or(|cpus| cpus.contains(&cpu))
     }
 }

@@ -26,20 +26,20 @@ pub(super) struct Companion {
 
 /// How the command ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// What it answered; `null` if a signal ended it.
-    pub exit_code: Option<i32>,
+    pub(crate) exit_code: Option<i32>,
     /// The signal that ended it; `null` if it answered.
-    pub signal: Option<i32>,
+    pub(crate) signal: Option<i32>,
     /// Whether it was asked to end, because the run was over before it.
-    pub asked: bool,
+    pub(crate) asked: bool,
 }
 
 impl Ended {
     /// What is wrong with it, if something is.
-    pub fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<Failure> {
         let name = &self.name;
         match (self.exit_code, self.signal) {
             _ if self.asked => None,

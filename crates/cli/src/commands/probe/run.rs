@@ -11,8 +11,8 @@ use softtimers_measure::processor::Processor;
 use softtimers_measure::stats::Counter;
 
 use super::args::KernelProbe;
-use super::companion::{Companion, Ended, wait};
 use super::caches::Caches;
+use super::companion::{Companion, Ended, wait};
 use super::cost;
 use super::show::{ProbeConfig, ProbeReport, TracepointReport};
 use super::stats::ProbeStats;

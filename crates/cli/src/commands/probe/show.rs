@@ -15,17 +15,17 @@ use crate::run::table::Table;
 
 /// The `config` object of `probe`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ProbeConfig {
+pub(crate) struct ProbeConfig {
     /// The longest run; `null` for no bound.
-    pub duration_s: Option<f64>,
+    pub(crate) duration_s: Option<f64>,
     /// The processors; `null` for all.
-    pub cpus: Option<Vec<u32>>,
+    pub(crate) cpus: Option<Vec<u32>>,
     /// What counts as a trigger state.
-    pub sources: Vec<&'static str>,
+    pub(crate) sources: Vec<&'static str>,
     /// How many intervals are kept one by one at most.
-    pub samples: u32,
+    pub(crate) samples: u32,
     /// What was run meanwhile; empty for nothing.
-    pub command: Vec<String>,
+    pub(crate) command: Vec<String>,
 }
 
 impl ProbeConfig {
@@ -42,106 +42,106 @@ impl ProbeConfig {
 
 /// The keys of `probe`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct ProbeReport {
+pub(crate) struct ProbeReport {
     /// How long it measured.
-    pub elapsed_s: f64,
+    pub(crate) elapsed_s: f64,
     /// Intervals of all processors, without those of idleness.
-    pub intervals: u64,
+    pub(crate) intervals: u64,
     /// What the probe itself cost.
-    pub overhead: Overhead,
+    pub(crate) overhead: Overhead,
     /// Where it looked.
-    pub tracepoints: Vec<TracepointReport>,
+    pub(crate) tracepoints: Vec<TracepointReport>,
     /// How the command ended; `null` without one.
-    pub command: Option<Ended>,
+    pub(crate) command: Option<Ended>,
     /// By processor.
-    pub cpus: Vec<CpuReport>,
+    pub(crate) cpus: Vec<CpuReport>,
 }
 
 /// What the probe itself cost.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
-pub struct Overhead {
+pub(crate) struct Overhead {
     /// What a system call took longer with it, in nanoseconds; `null` if system calls are no trigger state here. Others
     /// cost less, for they do not leave the kernel's fast path because of it.
     /// Measured: where the machine drifted more than that it may be below zero.
-    pub per_trigger_ns: Option<f64>,
+    pub(crate) per_trigger_ns: Option<f64>,
     /// Where that lies with a confidence of 95%: from here. At zero or below, the probe's cost is not distinguishable from none.
-    pub per_trigger_low_ns: Option<f64>,
+    pub(crate) per_trigger_low_ns: Option<f64>,
     /// To here.
-    pub per_trigger_high_ns: Option<f64>,
+    pub(crate) per_trigger_high_ns: Option<f64>,
     /// The most that may be, times all trigger states, of the processors' time: an upper bound.
-    pub share: Option<f64>,
+    pub(crate) share: Option<f64>,
 }
 
 /// A tracepoint.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct TracepointReport {
+pub(crate) struct TracepointReport {
     /// Its name in the kernel.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Why it could not be attached to; `null` if it was.
-    pub error: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 /// A processor's.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct CpuReport {
+pub(crate) struct CpuReport {
     /// Its number.
-    pub cpu: u32,
+    pub(crate) cpu: u32,
     /// Intervals between trigger states, without those of idleness: mean and maximum are exact, the rest is known within
     /// an eighth.
-    pub interval_ns: Distribution,
+    pub(crate) interval_ns: Distribution,
     /// Their distribution function: of each bucket in which some were counted, the share up to it and its middle.
-    pub interval_cdf: Vec<Quantile>,
+    pub(crate) interval_cdf: Vec<Quantile>,
     /// The share of intervals longer than 100 µs.
-    pub over_100us: Option<f64>,
+    pub(crate) over_100us: Option<f64>,
     /// The share of those longer than 150 µs.
-    pub over_150us: Option<f64>,
+    pub(crate) over_150us: Option<f64>,
     /// Intervals that began when the processor had nothing to do.
-    pub idle: IdleReport,
+    pub(crate) idle: IdleReport,
     /// By what ended the interval, in the order of [`Source::ALL`].
-    pub sources: Vec<SourceReport>,
+    pub(crate) sources: Vec<SourceReport>,
     /// How many intervals were kept one by one, the idle ones too: what follows is of these.
-    pub samples: u64,
+    pub(crate) samples: u64,
     /// The medians of windows of 1 ms.
-    pub median_1ms_ns: Distribution,
+    pub(crate) median_1ms_ns: Distribution,
     /// The medians of windows of 10 ms.
-    pub median_10ms_ns: Distribution,
+    pub(crate) median_10ms_ns: Distribution,
     /// What its caches missed meanwhile.
-    pub misses: MissReport,
+    pub(crate) misses: MissReport,
 }
 
 /// Misses of a processor's caches, of the whole run and whoever ran there; `null` where it does not count them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct MissReport {
+pub(crate) struct MissReport {
     /// Of the first-level cache of data.
-    pub l1d: Option<u64>,
+    pub(crate) l1d: Option<u64>,
     /// Of that of instructions.
-    pub l1i: Option<u64>,
+    pub(crate) l1i: Option<u64>,
     /// Of the translations of instructions' pages.
-    pub itlb: Option<u64>,
+    pub(crate) itlb: Option<u64>,
     /// Why some are `null`; `null` if none is.
-    pub unknown: Option<String>,
+    pub(crate) unknown: Option<String>,
 }
 
 /// Idleness of a processor.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct IdleReport {
+pub(crate) struct IdleReport {
     /// Of the time.
-    pub share: Option<f64>,
+    pub(crate) share: Option<f64>,
     /// How long it lasted.
-    pub interval_ns: Distribution,
+    pub(crate) interval_ns: Distribution,
 }
 
 /// A source's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct SourceReport {
+pub(crate) struct SourceReport {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Of the intervals.
-    pub share: Option<f64>,
+    pub(crate) share: Option<f64>,
     /// The intervals that it ended.
-    pub interval_ns: Distribution,
+    pub(crate) interval_ns: Distribution,
     /// What the intervals would be without it, of those kept one by one; those idle in part are left out.
-    pub without_ns: Distribution,
+    pub(crate) without_ns: Distribution,
 }
 
 impl ProbeReport {

@@ -12,7 +12,7 @@ use super::show::{distribution, share};
 
 /// The intervals between trigger states in a second, or in the whole run.
 #[derive(Clone, Debug, Default)]
-pub struct ProbeStats {
+pub(crate) struct ProbeStats {
     counted: Intervals,
     /// `None`: all are measured.
     cpus: Option<Vec<u32>>,
@@ -20,47 +20,47 @@ pub struct ProbeStats {
 
 /// The keys of `interval` and of `total`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct SecondReport {
+pub(crate) struct SecondReport {
     /// Of all processors, without those of idleness.
-    pub intervals: u64,
+    pub(crate) intervals: u64,
     /// By processor.
-    pub cpus: Vec<CpuSecond>,
+    pub(crate) cpus: Vec<CpuSecond>,
 }
 
 /// A processor's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct CpuSecond {
+pub(crate) struct CpuSecond {
     /// Its number.
-    pub cpu: u32,
+    pub(crate) cpu: u32,
     /// Intervals between trigger states, each known within an eighth.
-    pub interval_ns: Distribution,
+    pub(crate) interval_ns: Distribution,
     /// The share of intervals longer than this.
-    pub over_100us: Option<f64>,
+    pub(crate) over_100us: Option<f64>,
     /// And than this.
-    pub over_150us: Option<f64>,
+    pub(crate) over_150us: Option<f64>,
     /// The share of time it was idle.
-    pub idle_share: Option<f64>,
+    pub(crate) idle_share: Option<f64>,
     /// The share of intervals that each source ended, where it ended any.
-    pub sources: Vec<SourceShare>,
+    pub(crate) sources: Vec<SourceShare>,
 }
 
 /// A source's.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct SourceShare {
+pub(crate) struct SourceShare {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Of the intervals.
-    pub share: Option<f64>,
+    pub(crate) share: Option<f64>,
 }
 
 impl ProbeStats {
     /// Empty, for these processors.
-    pub fn new(cpus: Option<&[u32]>) -> Self {
+    pub(crate) fn new(cpus: Option<&[u32]>) -> Self {
         ProbeStats { counted: Intervals::default(), cpus: cpus.map(<[u32]>::to_vec) }
     }
 
     /// Adds what was counted since it was counted last.
-    pub fn count(&mut self, next: &Intervals) {
+    pub(crate) fn count(&mut self, next: &Intervals) {
         let wanted = |cpu: u32| self.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
         if self.counted.processors.is_empty() {
             let processors = next.processors.iter().filter(|processor| wanted(processor.cpu));

@@ -19,39 +19,39 @@ use crate::run::output::Output;
 /// --quick takes less than one.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = EXAMPLES)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     /// The file of HTML; beside it one of .md and one of .json
     #[arg(long, value_name = "FILE", default_value = "report.html")]
-    pub out: PathBuf,
+    pub(crate) out: PathBuf,
 
     /// Only this section; may be repeated
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(SECTIONS.iter().map(|section| section.name)), hide_possible_values = true, long_help = only_help())]
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
 
     /// Short runs, under a minute in all: to see what there is, not to rely on
     #[arg(long, conflicts_with = "from")]
-    pub quick: bool,
+    pub(crate) quick: bool,
 
     /// Keep what each run printed in this directory, for --from
     #[arg(long, value_name = "DIR", conflicts_with = "from")]
-    pub run: Option<PathBuf>,
+    pub(crate) run: Option<PathBuf>,
 
     /// Show the runs that are kept in this directory, and make none
     #[arg(long, value_name = "DIR")]
-    pub from: Option<PathBuf>,
+    pub(crate) from: Option<PathBuf>,
 
     /// Overwrite files that exist
     #[arg(long)]
-    pub force: bool,
+    pub(crate) force: bool,
 
     /// How to print.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// What `report` will do.
 #[derive(Debug)]
-pub struct WrittenReport {
+pub(crate) struct WrittenReport {
     pub(super) config: ReportConfig,
     pub(super) out: PathBuf,
     pub(super) force: bool,
@@ -62,15 +62,15 @@ pub struct WrittenReport {
 
 /// The `config` object of `report`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ReportConfig {
+pub(crate) struct ReportConfig {
     /// The sections by name, in the order of the report.
-    pub sections: Vec<&'static str>,
+    pub(crate) sections: Vec<&'static str>,
     /// Whether runs are short.
-    pub quick: bool,
+    pub(crate) quick: bool,
     /// Where the runs come from; `null` if they are made now.
-    pub from: Option<PathBuf>,
+    pub(crate) from: Option<PathBuf>,
     /// Where they are kept; `null` if they are not.
-    pub run: Option<PathBuf>,
+    pub(crate) run: Option<PathBuf>,
 }
 
 impl From<&ReportArgs> for WrittenReport {

@@ -27,81 +27,81 @@ use crate::withheld;
 /// which have delay and rate only; with --ifaces and CAP_NET_RAW, everything that crosses two interfaces.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = WAN_EXAMPLES)]
-pub struct WanArgs {
+pub(crate) struct WanArgs {
     /// Relay TCP streams instead of UDP datagrams: delay, rate and queue only
     ///
     /// What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption and marks are
     /// refused. A queue that is full stops the reading. For the rest, and for TCP's own answer to the path, see
     /// --ifaces.
     #[arg(long, conflicts_with_all = ["self_test", "ifaces", "trust", "answers_per_prefix"])]
-    pub tcp: bool,
+    pub(crate) tcp: bool,
 
     /// Join these two Ethernet interfaces by the path, up from A to B; needs CAP_NET_RAW
     #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, conflicts_with_all = ["self_test", "listen", "to", "public", "trust", "answers_per_prefix"])]
-    pub ifaces: Option<Vec<String>>,
+    pub(crate) ifaces: Option<Vec<String>>,
 
     /// Take interfaces that have an address, the default route or a bridge
     #[arg(long, conflicts_with = "listen")]
-    pub take: bool,
+    pub(crate) take: bool,
 
     /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
     ///
     /// Only addresses of the loopback interface, unless --public is given.
     #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
-    pub listen: Option<String>,
+    pub(crate) listen: Option<String>,
 
     /// Where their packets go
     #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
-    pub to: Option<String>,
+    pub(crate) to: Option<String>,
 
     /// Find out how fast and how exact this is here, between processes of its own; some 15 s
     #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
-    pub self_test: bool,
+    pub(crate) self_test: bool,
 
     /// Listen where other machines can reach it; of datagrams, see --trust
     #[arg(long)]
-    pub public: bool,
+    pub(crate) public: bool,
 
     /// Half of this as the delay each way
     #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "delay")]
-    pub rtt: Option<Duration>,
+    pub(crate) rtt: Option<Duration>,
 
     /// The settings of the path.
     #[command(flatten)]
-    pub path: PathArgs,
+    pub(crate) path: PathArgs,
 
     /// Decides what is random: the same seed and packets, the same losses
     #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
 
     /// Whom it serves.
     #[command(flatten)]
-    pub clients: ClientArgs,
+    pub(crate) clients: ClientArgs,
 
     /// Take changes at this Unix socket, which must not exist and only its owner may use
     ///
     /// A line each: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'.
     #[arg(long, value_name = "PATH")]
-    pub control: Option<PathBuf>,
+    pub(crate) control: Option<PathBuf>,
 
     /// End after this time
     #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
 
     /// Print one JSON object a second, each on a line, and a last one at the end
     #[arg(long, conflicts_with = "json")]
-    pub json_stream: bool,
+    pub(crate) json_stream: bool,
 
     /// How to print.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub(crate) output: OutputArgs,
 }
 
 /// The settings of both directions or of one, as they were given.
 #[derive(Clone, Debug, Default)]
-pub struct PathArgs {
+pub(crate) struct PathArgs {
     /// Those of both directions come first, so that one direction's own prevail.
-    pub changes: Vec<(Option<Way>, Change)>,
+    pub(crate) changes: Vec<(Option<Way>, Change)>,
 }
 
 /// For whom the flags are, in the order of [`Setting::flags`](super::setting::Setting::flags).
@@ -146,21 +146,21 @@ impl FromArgMatches for PathArgs {
 
 /// A run of `wan`.
 #[derive(Clone, Debug)]
-pub struct WanPlan {
+pub(crate) struct WanPlan {
     /// What the path lies between, and the limits.
-    pub ends: Ends,
+    pub(crate) ends: Ends,
     /// To the upstream; it can be built.
-    pub up: PathConfig,
+    pub(crate) up: PathConfig,
     /// Back.
-    pub down: PathConfig,
+    pub(crate) down: PathConfig,
     /// Decides what is random.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// Where changes are taken.
-    pub control: Option<PathBuf>,
+    pub(crate) control: Option<PathBuf>,
     /// The longest run.
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     /// How to print the report.
-    pub output: Output,
+    pub(crate) output: Output,
 }
 
 impl WanPlan {
@@ -168,7 +168,7 @@ impl WanPlan {
     ///
     /// # Errors
     /// A usage failure that names the value and what is allowed.
-    pub fn new(args: &WanArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(args: &WanArgs) -> Result<Self, Failure> {
         let (ends, overhead) = ends(args)?;
         let [up, down] = [Way::Up, Way::Down].map(|way| path(args, way, &ends, overhead));
         Ok(WanPlan {

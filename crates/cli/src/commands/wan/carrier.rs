@@ -4,19 +4,19 @@ use std::io;
 use std::os::fd::AsFd;
 
 use softtimers::{LoopStats, Timestamp};
+use softtimers_measure::failure::Failure;
 use softtimers_wan::interfaces::{Bridge, BridgeConfig, Problem};
 use softtimers_wan::live::Ended;
 use softtimers_wan::tcp::{self, StreamConfig};
 use softtimers_wan::udp::{self, RelayConfig};
 use softtimers_wan::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
-use softtimers_measure::failure::Failure;
 
 use super::show::{ClientsReport, InterfacesReport, WanConfig};
 use crate::address::bind_failure;
 
 /// What the path lies between.
 #[derive(Clone, Debug)]
-pub enum Ends {
+pub(crate) enum Ends {
     /// Datagrams of many clients, and an upstream.
     Udp(RelayConfig),
     /// Streams of many clients, and an upstream.
@@ -30,14 +30,14 @@ impl Ends {
     ///
     /// # Errors
     /// [`PathError`], which names what cannot be.
-    pub fn check(&self, path: &PathConfig) -> Result<(), PathError> {
+    pub(crate) fn check(&self, path: &PathConfig) -> Result<(), PathError> {
         if let Ends::Tcp(_) = self { path.check_stream() } else { path.check() }
     }
 }
 
 /// What carries packets, bytes or frames over a path.
 #[derive(Debug)]
-pub enum Carrier {
+pub(crate) enum Carrier {
     /// Datagrams.
     Udp(Box<udp::Relay>),
     /// Streams.
@@ -62,7 +62,7 @@ impl Carrier {
     ///
     /// # Errors
     /// A usage failure for an address or an interface that cannot be used, not-possible without the privilege.
-    pub fn start(ends: &Ends, path: WanBuilder) -> Result<Self, Failure> {
+    pub(crate) fn start(ends: &Ends, path: WanBuilder) -> Result<Self, Failure> {
         Ok(match ends {
             Ends::Udp(config) => Carrier::Udp(Box::new(
                 udp::Relay::bind(config.clone(), path)
@@ -81,7 +81,7 @@ impl Carrier {
     ///
     /// # Errors
     /// What the system says.
-    pub fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
+    pub(crate) fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
         each!(self, it => it.watch(source, number))
     }
 
@@ -89,7 +89,7 @@ impl Carrier {
     ///
     /// # Errors
     /// What the system says.
-    pub fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
+    pub(crate) fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
         each!(self, it => it.unwatch(source))
     }
 
@@ -97,7 +97,7 @@ impl Carrier {
     ///
     /// # Errors
     /// If it breaks off.
-    pub fn run(&mut self, until: Option<Timestamp>) -> Result<Ended, Failure> {
+    pub(crate) fn run(&mut self, until: Option<Timestamp>) -> Result<Ended, Failure> {
         let broke_off = |error: io::Error| Failure::broke_off("relaying", &error);
         match self {
             Carrier::Udp(relay) => relay.run(until).map_err(broke_off),
@@ -110,37 +110,37 @@ impl Carrier {
     ///
     /// # Errors
     /// [`PathError`]; then nothing changes.
-    pub fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
+    pub(crate) fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
         each!(self, it => it.set(way, path))
     }
 
     /// The time.
-    pub fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         each!(self, it => it.now())
     }
 
     /// What was set.
-    pub fn path(&self, way: Way) -> &PathConfig {
+    pub(crate) fn path(&self, way: Way) -> &PathConfig {
         each!(self, it => it.path(way))
     }
 
     /// What became of what came.
-    pub fn counters(&self, way: Way) -> Counters {
+    pub(crate) fn counters(&self, way: Way) -> Counters {
         each!(self, it => it.counters(way))
     }
 
     /// What was measured of what came out.
-    pub fn measured(&self, way: Way) -> &Measured {
+    pub(crate) fn measured(&self, way: Way) -> &Measured {
         each!(self, it => it.measured(way))
     }
 
     /// How often it slept.
-    pub fn loop_stats(&self) -> LoopStats {
+    pub(crate) fn loop_stats(&self) -> LoopStats {
         each!(self, it => it.loop_stats())
     }
 
     /// Who used it; nobody in particular, of interfaces.
-    pub fn clients(&self) -> ClientsReport {
+    pub(crate) fn clients(&self) -> ClientsReport {
         match self {
             Carrier::Udp(relay) => relay.stats().into(),
             Carrier::Tcp(relay) => relay.stats().into(),
@@ -149,12 +149,12 @@ impl Carrier {
     }
 
     /// What the interfaces did, if it is they.
-    pub fn interfaces(&self) -> Option<InterfacesReport> {
+    pub(crate) fn interfaces(&self) -> Option<InterfacesReport> {
         if let Carrier::Interfaces(bridge) = self { Some(bridge.stats().into()) } else { None }
     }
 
     /// The ends in use.
-    pub fn config(&self, ends: &Ends) -> WanConfig {
+    pub(crate) fn config(&self, ends: &Ends) -> WanConfig {
         let (kind, listen, to, clients, timeout) = match (self, ends) {
             (Carrier::Udp(relay), Ends::Udp(config)) => {
                 let (limits, to) = (&config.clients, config.upstream);

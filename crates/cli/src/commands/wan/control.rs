@@ -30,7 +30,7 @@ use crate::user::as_caller;
 
 /// A Unix socket that takes commands.
 #[derive(Debug)]
-pub struct Control {
+pub(crate) struct Control {
     listener: UnixListener,
     path: PathBuf,
     /// Which file it is: another may be at its place by the end.
@@ -50,7 +50,7 @@ struct Connection {
 
 /// What a line asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request {
+pub(crate) enum Request {
     /// New values in one direction, or in both.
     Set(Option<Way>, Vec<Change>),
     /// The whole report.
@@ -62,7 +62,7 @@ impl Control {
     ///
     /// # Errors
     /// `AddrInUse` if something else is there; what else the system says of it.
-    pub fn bind(path: &Path) -> io::Result<Self> {
+    pub(crate) fn bind(path: &Path) -> io::Result<Self> {
         let listen = || match listen(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 remove_abandoned(path)?;
@@ -81,7 +81,7 @@ impl Control {
     ///
     /// # Errors
     /// If it stays where it is, as without a free descriptor: it is to be tried again later, not at once.
-    pub fn accept(&mut self) -> io::Result<Option<(usize, BorrowedFd<'_>)>> {
+    pub(crate) fn accept(&mut self) -> io::Result<Option<(usize, BorrowedFd<'_>)>> {
         let stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
             // Whoever it was is gone.
@@ -104,12 +104,12 @@ impl Control {
     }
 
     /// Ends a connection.
-    pub fn close(&mut self, number: usize) {
+    pub(crate) fn close(&mut self, number: usize) {
         self.connections.iter_mut().skip(number).take(1).for_each(|slot| *slot = None);
     }
 
     /// Takes what a connection has sent, and answers each whole line.
-    pub fn serve(&mut self, number: usize, mut answer: impl FnMut(Result<Request, String>) -> String) {
+    pub(crate) fn serve(&mut self, number: usize, mut answer: impl FnMut(Result<Request, String>) -> String) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         self.clock += 1;
         connection.active = self.clock;
@@ -215,7 +215,7 @@ impl Drop for Control {
 ///
 /// # Errors
 /// What is wrong with it, and what is allowed.
-pub fn request(line: &str) -> Result<Request, String> {
+pub(crate) fn request(line: &str) -> Result<Request, String> {
     let mut words = line.split_ascii_whitespace();
     match words.next() {
         Some("show") => match words.next() {
@@ -246,7 +246,7 @@ pub fn request(line: &str) -> Result<Request, String> {
 }
 
 /// Connections at once.
-pub const MOST_CONNECTIONS: usize = 8;
+pub(crate) const MOST_CONNECTIONS: usize = 8;
 const LONGEST_LINE: usize = 4_096;
 
 #[cfg(test)]

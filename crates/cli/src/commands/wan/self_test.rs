@@ -24,41 +24,41 @@ use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// What the self-test found.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct SelfTestReport {
+pub(crate) struct SelfTestReport {
     /// The highest rate that was carried without a loss of the emulator's own; `null` if none was.
-    pub limit_bps: Option<u64>,
+    pub(crate) limit_bps: Option<u64>,
     /// Each rate, in the order they were tried.
-    pub rates: Vec<RateReport>,
+    pub(crate) rates: Vec<RateReport>,
 }
 
 /// One rate.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct RateReport {
+pub(crate) struct RateReport {
     /// Payload bits a second that were to be sent.
-    pub target_bps: u64,
+    pub(crate) target_bps: u64,
     /// That were sent.
-    pub sent_bps: f64,
+    pub(crate) sent_bps: f64,
     /// Packets that the sender sent.
-    pub sent: u64,
+    pub(crate) sent: u64,
     /// Packets that came out of the relay.
-    pub delivered: u64,
+    pub(crate) delivered: u64,
     /// Packets lost by the relay: unread, unsent or beyond what it holds.
-    pub own_loss: u64,
+    pub(crate) own_loss: u64,
     /// By how much later than set packets came out.
-    pub lateness_ns: Distribution,
+    pub(crate) lateness_ns: Distribution,
     /// The share of a processor that the relay used.
-    pub cpu_share: Option<f64>,
+    pub(crate) cpu_share: Option<f64>,
 }
 
 /// The settings of the self-test.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct SelfTestConfig {
+pub(crate) struct SelfTestConfig {
     /// How long each rate is sent.
-    pub duration_s: f64,
+    pub(crate) duration_s: f64,
     /// Bytes of each packet.
-    pub size_bytes: u32,
+    pub(crate) size_bytes: u32,
     /// The delay that is set, in nanoseconds.
-    pub delay_ns: u64,
+    pub(crate) delay_ns: u64,
 }
 
 /// The self-test, which has no settings.

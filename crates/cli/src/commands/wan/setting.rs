@@ -5,23 +5,23 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
     Bottleneck, DeliveryTrace, GilbertElliott, Jitter, Late, Limit, Loss, PathConfig, Probability, Spread,
 };
-use softtimers_measure::units::{self, SendRate};
 
 use crate::file;
 use crate::user::exceeds_caller;
 
 /// One thing that can be set.
 #[derive(Debug)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// Its flags: for both directions, for up, for down. The first is the word at the control socket.
-    pub flags: [&'static str; 3],
+    pub(crate) flags: [&'static str; 3],
     /// What its value is called.
-    pub value: &'static str,
+    pub(crate) value: &'static str,
     /// What it does.
-    pub help: &'static str,
+    pub(crate) help: &'static str,
     parse: fn(&str) -> Result<Change, String>,
 }
 
@@ -32,7 +32,7 @@ macro_rules! flags {
 }
 
 /// All of them, in the order of the help.
-pub const SETTINGS: [Setting; 11] = [
+pub(crate) const SETTINGS: [Setting; 11] = [
     Setting { flags: flags!("delay"), value: "TIME", help: "How long a packet is under way", parse: delay },
     Setting {
         flags: flags!("jitter"),
@@ -88,7 +88,7 @@ pub const SETTINGS: [Setting; 11] = [
 
 /// A new value of a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Change {
+pub(crate) enum Change {
     /// The delay.
     Delay(Duration),
     /// Its variation.
@@ -113,7 +113,7 @@ pub enum Change {
 
 impl Setting {
     /// The setting of this name.
-    pub fn named(name: &str) -> Option<&'static Setting> {
+    pub(crate) fn named(name: &str) -> Option<&'static Setting> {
         SETTINGS.iter().find(|setting| setting.flags[0] == name)
     }
 
@@ -121,14 +121,14 @@ impl Setting {
     ///
     /// # Errors
     /// What is wrong with it, and what is allowed.
-    pub fn change(&self, text: &str) -> Result<Change, String> {
+    pub(crate) fn change(&self, text: &str) -> Result<Change, String> {
         (self.parse)(text)
     }
 }
 
 impl Change {
     /// Changes a path.
-    pub fn apply(&self, path: &mut PathConfig) {
+    pub(crate) fn apply(&self, path: &mut PathConfig) {
         match self {
             Change::Delay(delay) => path.delay = *delay,
             Change::Jitter(jitter) => path.jitter = *jitter,

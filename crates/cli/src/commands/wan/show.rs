@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::units::show_duration;
 use softtimers_wan::interfaces::BridgeStats;
 use softtimers_wan::tcp::StreamStats;
 use softtimers_wan::udp::RelayStats;
 use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability};
-use softtimers_measure::distribution::Distribution;
-use softtimers_measure::units::show_duration;
 
 use crate::run::output::Report;
 use crate::run::table::Table;
@@ -16,164 +16,164 @@ use crate::withheld::Withheld;
 
 /// The `config` object of `wan`; what is set of the path stands with what was measured.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct WanConfig {
+pub(crate) struct WanConfig {
     /// `udp`, `tcp` or `interfaces`.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The address that was bound, with the port in use; the first interface.
-    pub listen: String,
+    pub(crate) listen: String,
     /// Where packets go; the second interface.
-    pub to: String,
+    pub(crate) to: String,
     /// The most clients at once.
-    pub clients: u32,
+    pub(crate) clients: u32,
     /// When a silent client is forgotten; `null` where there are none.
-    pub client_timeout_s: Option<f64>,
+    pub(crate) client_timeout_s: Option<f64>,
     /// Networks whose clients are answered with all, beside loopback; of datagrams.
-    pub trust: Vec<String>,
+    pub(crate) trust: Vec<String>,
     /// Answers a second to all others of a prefix; `null` unless it is of datagrams.
-    pub answers_per_prefix_pps: Option<f64>,
+    pub(crate) answers_per_prefix_pps: Option<f64>,
     /// The longest run; `null` for no bound.
-    pub duration_s: Option<f64>,
+    pub(crate) duration_s: Option<f64>,
 }
 
 /// The findings of a path emulator.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct WanReport {
+pub(crate) struct WanReport {
     /// From the clients.
-    pub up: DirectionReport,
+    pub(crate) up: DirectionReport,
     /// Back to them.
-    pub down: DirectionReport,
+    pub(crate) down: DirectionReport,
     /// Who used it.
-    pub clients: ClientsReport,
+    pub(crate) clients: ClientsReport,
     /// What interfaces did beside; `null` between sockets.
-    pub interfaces: Option<InterfacesReport>,
+    pub(crate) interfaces: Option<InterfacesReport>,
     /// How long it ran.
-    pub span_s: f64,
+    pub(crate) span_s: f64,
     /// The share of a processor that it used.
-    pub cpu_share: Option<f64>,
+    pub(crate) cpu_share: Option<f64>,
     /// How often it slept.
-    pub wakeups: u64,
+    pub(crate) wakeups: u64,
 }
 
 /// One direction: what was asked for and what became of it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct DirectionReport {
+pub(crate) struct DirectionReport {
     /// What was asked for, at the end.
-    pub set: SetReport,
+    pub(crate) set: SetReport,
     /// What became of the packets.
-    pub measured: MeasuredReport,
+    pub(crate) measured: MeasuredReport,
 }
 
 /// What was asked for. Shares are fractions.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct SetReport {
+pub(crate) struct SetReport {
     /// The delay.
-    pub delay_ns: u64,
+    pub(crate) delay_ns: u64,
     /// The size of its variation.
-    pub jitter_ns: u64,
+    pub(crate) jitter_ns: u64,
     /// The bottleneck, in the mean of a trace; `null` for none.
-    pub rate_bps: Option<u64>,
+    pub(crate) rate_bps: Option<u64>,
     /// What may wait, if the limit is in packets.
-    pub queue_packets: Option<u32>,
+    pub(crate) queue_packets: Option<u32>,
     /// If it is in bytes.
-    pub queue_bytes: Option<u64>,
+    pub(crate) queue_bytes: Option<u64>,
     /// If it is in time.
-    pub queue_ns: Option<u64>,
+    pub(crate) queue_ns: Option<u64>,
     /// What is lost, in the mean.
-    pub loss: f64,
+    pub(crate) loss: f64,
     /// What comes later than others.
-    pub reorder: f64,
+    pub(crate) reorder: f64,
     /// What comes twice.
-    pub duplicate: f64,
+    pub(crate) duplicate: f64,
     /// What is damaged.
-    pub corrupt: f64,
+    pub(crate) corrupt: f64,
     /// What a packet takes on the bottleneck beyond its payload.
-    pub overhead_bytes: u32,
+    pub(crate) overhead_bytes: u32,
 }
 
 /// What became of the packets of one direction.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct MeasuredReport {
+pub(crate) struct MeasuredReport {
     /// Came in.
-    pub offered: u64,
+    pub(crate) offered: u64,
     /// Went out, copies among them.
-    pub delivered: u64,
+    pub(crate) delivered: u64,
     /// From coming in to going out.
-    pub delay_ns: Distribution,
+    pub(crate) delay_ns: Distribution,
     /// By how much later than the path says they went out: the emulator's own error.
-    pub lateness_ns: Distribution,
+    pub(crate) lateness_ns: Distribution,
     /// Payload bits per second, from the first that went out to the last.
-    pub rate_bps: Option<u64>,
+    pub(crate) rate_bps: Option<u64>,
     /// The share lost behind the bottleneck, of those that were through it.
-    pub loss: Option<f64>,
+    pub(crate) loss: Option<f64>,
     /// How many that were.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Found the queue full.
-    pub queue_drops: u64,
+    pub(crate) queue_drops: u64,
     /// Found the emulator full: a limit that no path has.
-    pub overflowed: u64,
+    pub(crate) overflowed: u64,
     /// Went out after one that came in later.
-    pub reordered: u64,
+    pub(crate) reordered: u64,
     /// Second copies.
-    pub duplicated: u64,
+    pub(crate) duplicated: u64,
     /// Damaged.
-    pub corrupted: u64,
+    pub(crate) corrupted: u64,
     /// Beyond the mark.
-    pub marked: u64,
+    pub(crate) marked: u64,
     /// Still on the path at the end.
-    pub held: u64,
+    pub(crate) held: u64,
 }
 
 /// Who used the relay, and what became of packets that never were on the path. Of streams, clients are
 /// connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct ClientsReport {
+pub(crate) struct ClientsReport {
     /// There at the end.
-    pub now: u32,
+    pub(crate) now: u32,
     /// There have been.
-    pub opened: u64,
+    pub(crate) opened: u64,
     /// Connections ended by both sides.
-    pub closed: u64,
+    pub(crate) closed: u64,
     /// Connections reset by one.
-    pub reset: u64,
+    pub(crate) reset: u64,
     /// Forgotten after their time.
-    pub expired: u64,
+    pub(crate) expired: u64,
     /// Forgotten for want of room.
-    pub evicted: u64,
+    pub(crate) evicted: u64,
     /// Packets of new sources for which the system had no socket, or that came from where no client can be.
-    pub refused: u64,
+    pub(crate) refused: u64,
     /// Answers kept back from clients who might be somebody else's address.
     #[serde(flatten)]
-    pub withheld: Withheld,
+    pub(crate) withheld: Withheld,
     /// Packets whose client was gone.
-    pub stray: u64,
+    pub(crate) stray: u64,
     /// Times that the other end, or a host on the way, said that it is not there.
-    pub upstream_refused: u64,
+    pub(crate) upstream_refused: u64,
     /// Packets dropped because the relay did not read in time: its own loss, not the path's.
-    pub recv_drops: u64,
+    pub(crate) recv_drops: u64,
     /// Packets that could not be sent: its own loss, not the path's.
-    pub send_drops: u64,
+    pub(crate) send_drops: u64,
 }
 
 /// What became of frames beside the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct InterfacesReport {
+pub(crate) struct InterfacesReport {
     /// Frames that the kernel had joined, cut again.
-    pub joined: u64,
+    pub(crate) joined: u64,
     /// Frames dropped because they could not be cut.
-    pub unsplit: u64,
+    pub(crate) unsplit: u64,
     /// Frames dropped because they were longer than the other interface sends.
-    pub too_long: u64,
+    pub(crate) too_long: u64,
     /// Marks written into packets.
-    pub marks_written: u64,
+    pub(crate) marks_written: u64,
     /// Frames dropped because they were not read in time: the emulator's own loss, not the path's.
-    pub recv_drops: u64,
+    pub(crate) recv_drops: u64,
     /// Frames that could not be sent: the emulator's own loss, not the path's.
-    pub send_drops: u64,
+    pub(crate) send_drops: u64,
 }
 
 impl DirectionReport {
     /// Of a direction as it stands.
-    pub fn of(path: &PathConfig, counters: &Counters, measured: &Measured) -> Self {
+    pub(crate) fn of(path: &PathConfig, counters: &Counters, measured: &Measured) -> Self {
         DirectionReport { set: SetReport::of(path), measured: MeasuredReport::of(counters, measured) }
     }
 }

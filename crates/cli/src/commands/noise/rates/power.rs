@@ -32,13 +32,13 @@ pub(super) struct Reading {
 
 /// A state that the processor sleeps in.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct SleepState {
+pub(crate) struct SleepState {
     /// As the kernel names it.
-    pub name: String,
+    pub(crate) name: String,
     /// The share of time spent in it.
-    pub share: f64,
+    pub(crate) share: f64,
     /// Times it was entered.
-    pub entries_per_s: f64,
+    pub(crate) entries_per_s: f64,
 }
 
 impl Counters {

@@ -14,65 +14,65 @@ use crate::run::table::Table;
 
 /// The keys of the object of `noise --rates`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct RatesReport {
+pub(crate) struct RatesReport {
     /// The packages whose energy is counted; `null` where none is, and a note says why.
-    pub energy: Option<Vec<String>>,
+    pub(crate) energy: Option<Vec<String>>,
     /// The processor with a thread that never wakes.
-    pub idle: Idle,
+    pub(crate) idle: Idle,
     /// Rate by rate.
-    pub rates: Vec<RateCost>,
+    pub(crate) rates: Vec<RateCost>,
 }
 
 /// One rate, in both ways.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct RateCost {
+pub(crate) struct RateCost {
     /// Ticks a second.
-    pub hz: u32,
+    pub(crate) hz: u32,
     /// A period: what timers of the tick may be late by, a wake-up apart.
-    pub late_at_most_ns: u64,
+    pub(crate) late_at_most_ns: u64,
     /// Half of it, as late as these are at the median: what the smart ones may be late by, a wake-up apart.
-    pub smart_slack_ns: u64,
+    pub(crate) smart_slack_ns: u64,
     /// By a periodic tick.
     #[serde(flatten)]
-    pub tick: Cost,
+    pub(crate) tick: Cost,
     /// At deadlines with that slack.
-    pub smart: Cost,
+    pub(crate) smart: Cost,
 }
 
 /// What one way costs.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// Sleeps that ended beside the computation, by the kernel's count.
-    pub wakeups_per_s: f64,
+    pub(crate) wakeups_per_s: f64,
     /// Timers of the application that ran.
-    pub events_per_s: f64,
+    pub(crate) events_per_s: f64,
     /// The waker's share of the processor.
-    pub cpu_share: f64,
+    pub(crate) cpu_share: f64,
     /// The same for each wake-up.
-    pub cpu_ns_per_wakeup: Option<f64>,
+    pub(crate) cpu_ns_per_wakeup: Option<f64>,
     /// How much was computed beside it, relative to the computation alone: the median of the rounds.
-    pub work_kept: Option<f64>,
+    pub(crate) work_kept: Option<f64>,
     /// Its lower and upper quartile.
-    pub work_kept_quartiles: [Option<f64>; 2],
+    pub(crate) work_kept_quartiles: [Option<f64>; 2],
     /// What the computation lost, for each wake-up; `null` where the rounds differ by more than that.
-    pub overhead_ns_per_wakeup: Option<f64>,
+    pub(crate) overhead_ns_per_wakeup: Option<f64>,
     /// From due to run.
-    pub lateness_ns: Distribution,
+    pub(crate) lateness_ns: Distribution,
     /// The same on an idle processor.
-    pub idle: Idle,
+    pub(crate) idle: Idle,
 }
 
 /// A stretch on a processor that this program leaves idle.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
-pub struct Idle {
+pub(crate) struct Idle {
     /// Sleeps of the waker that ended.
-    pub wakeups_per_s: f64,
+    pub(crate) wakeups_per_s: f64,
     /// The waker's share of the processor.
-    pub cpu_share: f64,
+    pub(crate) cpu_share: f64,
     /// Of all packages; `null` where energy is not counted.
-    pub watts: Option<f64>,
+    pub(crate) watts: Option<f64>,
     /// Where the processor slept, the deepest state last.
-    pub states: Vec<SleepState>,
+    pub(crate) states: Vec<SleepState>,
 }
 
 /// One way's turns beside the computation.
