@@ -27,7 +27,7 @@ use crate::handshake::Permit;
 use crate::plan::SendPlan;
 use crate::session::{Habits, Session, Surroundings};
 
-pub use crate::session::{GOODBYES, LateReport, SendFigures, SendStats, ShareReport, Triggers};
+pub use crate::session::{Calls, LateReport, SendFigures, SendStats, ShareReport, Triggers};
 pub use report::{PolledReport, SendReport, SocketReport};
 
 /// What became of a run.

@@ -36,7 +36,6 @@ use crate::work::{Work, Workload};
 
 pub(crate) use clock_checks::ClockChecks;
 pub(crate) use flow::{Flow, Handling};
-pub use sender::GOODBYES;
 pub use several::ShareReport;
 pub use stats::{Calls, LateReport, SendFigures, SendStats};
 pub use triggers::Triggers;

@@ -13,7 +13,7 @@ use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::processor::Processor;
 
 use computation::Computation;
-pub(crate) use echo::EchoServer;
+use echo::EchoServer;
 
 /// Work beside sending.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -185,7 +185,7 @@ fn pause() {
     let _ = poll(&mut [], Some(&gap));
 }
 
-pub const GOODBYES: u32 = 3;
+const GOODBYES: u32 = 3;
 /// What any receive buffer has room for.
 const GOODBYES_AT_ONCE: u32 = 64;
 /// Apart, so that one full queue does not swallow them all.

@@ -16,7 +16,7 @@ pub struct Triggers {
 
 impl Triggers {
     /// Of timers that keep intervals; `None` if they do not.
-    pub(super) fn of<E>(timers: &SoftTimers<E>) -> Option<Self> {
+    pub(crate) fn of<E>(timers: &SoftTimers<E>) -> Option<Self> {
         let intervals = timers.intervals()?;
         let without =
             |source: TriggerState| intervals.without(source).cloned().map(Box::new).unwrap_or_default();

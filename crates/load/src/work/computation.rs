@@ -10,7 +10,7 @@ use softtimers::{Clock, Monotonic, Timestamp, WebServer};
 ///   web    │ 14 µs        │ 9 µs    │ 83 µs …          what is sent in between is part of an interval
 /// ```
 #[derive(Debug)]
-pub(super) struct Computation {
+pub(crate) struct Computation {
     state: u64,
     steps: u64,
     web: Option<Web>,

@@ -17,7 +17,7 @@ use softtimers_net::udp::{RecvBatch, SendBatch};
 
 /// A UDP echo server on loopback and the process that keeps it busy.
 #[derive(Debug)]
-pub(super) struct EchoServer {
+pub(crate) struct EchoServer {
     socket: UdpSocket,
     pub(super) requests: RecvBatch,
     answers: SendBatch,
