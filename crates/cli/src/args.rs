@@ -3,13 +3,8 @@
 
 mod bench;
 mod clients;
-mod driver;
-mod engine;
 mod forward;
 mod receiving;
-mod recv;
-mod replay;
-mod send;
 pub(crate) mod sim;
 
 use std::time::Duration;
@@ -17,6 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use softtimers_measure::assertion::Assertion;
 use softtimers_measure::failure::Exit;
+use softtimers_load::wire;
 use softtimers_measure::units;
 
 use crate::commands::capture::args::CaptureArgs;
@@ -26,20 +22,17 @@ use crate::commands::documents::{CompletionsArgs, ManArgs};
 use crate::commands::echo::args::EchoClientArgs;
 use crate::commands::noise::args::NoiseArgs;
 use crate::commands::probe::args::ProbeArgs;
+use crate::commands::recv::args::RecvArgs;
+use crate::commands::replay::args::ReplayArgs;
 use crate::commands::report::args::ReportArgs;
+use crate::commands::send::args::SendArgs;
 use crate::commands::wan::args::WanArgs;
-use crate::wire;
 
 pub use bench::{BenchArgs, Beside, TrialLength};
 pub use clients::ClientArgs;
-pub use driver::{Driver, DriverArgs, MacAddress};
-pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
 pub use forward::{ForwardArgs, ForwardDriver, FrameDriver};
 pub(crate) use receiving::DEFAULT_QUOTA;
 pub use receiving::ReceivingArgs;
-pub use recv::RecvArgs;
-pub use replay::ReplayArgs;
-pub use send::{PhaseName, SendArgs, Train};
 pub use sim::SimArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.

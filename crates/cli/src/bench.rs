@@ -153,3 +153,6 @@ const SEARCH: u32 = 20;
 const EXPECTED_RATE: f64 = 50_000.0;
 /// Starting the sender, and waiting for what is in buffers.
 const TRIAL_OVERHEAD: Duration = Duration::from_millis(70);
+
+/// As many as a sender says.
+pub(crate) const GOODBYES: u32 = 3;

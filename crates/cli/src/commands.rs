@@ -6,5 +6,8 @@ pub(crate) mod documents;
 pub(crate) mod echo;
 pub(crate) mod noise;
 pub(crate) mod probe;
+pub(crate) mod recv;
+pub(crate) mod replay;
 pub(crate) mod report;
+pub(crate) mod send;
 pub(crate) mod wan;

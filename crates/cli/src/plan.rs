@@ -4,15 +4,8 @@
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
 mod bench;
-mod flows;
 mod forward;
-mod generate;
-mod idle;
 mod receiving;
-mod recv;
-mod replay;
-mod send;
-mod send_config;
 mod sim;
 
 use std::hash::{BuildHasher, RandomState};
@@ -26,25 +19,9 @@ use crate::args::{EndArgs, OutputArgs, StreamArgs};
 use crate::run::output::Output;
 
 pub use bench::{BenchPlan, Offers, ReceiverPlan};
-pub use flows::Phase;
 pub use forward::{Between, ForwardPlan, InterfacesConfig, LegConfig};
-pub use generate::{GenerateConfig, GeneratePlan};
-pub use idle::IdlePlan;
-pub use recv::RecvPlan;
-pub use replay::{ReplayConfig, ReplayPlan};
-pub(crate) use send::ticking;
-pub use send::{SendPlan, Work};
-pub use send_config::SendConfig;
 pub use sim::SimPlan;
-
-/// The bounds of a run. At least one is set in a [`SendPlan`], unless a recording ends it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct End {
-    /// The longest time.
-    pub duration: Option<Duration>,
-    /// The most datagrams.
-    pub count: Option<u64>,
-}
+pub use softtimers_load::traffic::End;
 
 impl From<&OutputArgs> for Output {
     fn from(args: &OutputArgs) -> Self {
@@ -62,13 +39,6 @@ impl From<&EndArgs> for End {
     fn from(args: &EndArgs) -> Self {
         End { duration: args.duration, count: args.count }
     }
-}
-
-fn destination(address: &str) -> Result<SocketAddr, Failure> {
-    let destination = address::resolve(address)?;
-    address::check_destination(destination)?;
-    address::check_route(destination)?;
-    Ok(destination)
 }
 
 /// Short enough to be typed.

@@ -69,7 +69,7 @@ impl Traffic {
     }
 
     /// How departures are spread over time, in the words of a report.
-    pub(crate) fn pattern(&self) -> String {
+    pub fn pattern(&self) -> String {
         if self.trace.is_some() { "recorded".to_owned() } else { SendPattern::from(self.pace.pattern).to_string() }
     }
 

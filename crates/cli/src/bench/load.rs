@@ -18,7 +18,7 @@ use super::window::Window;
 use crate::child::Process;
 use crate::class::Class;
 use crate::failure::Failure;
-use crate::send::GOODBYES;
+use super::GOODBYES;
 use crate::units::show_duration;
 
 /// What is to be sent.

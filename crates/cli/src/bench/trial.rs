@@ -37,7 +37,7 @@ use crate::failure::Failure;
 use crate::forward::mode::Mode;
 use crate::plan::ReceiverPlan;
 use crate::processor::Processor;
-use crate::send::GOODBYES;
+use super::GOODBYES;
 
 /// A receiver to be measured.
 #[derive(Debug)]

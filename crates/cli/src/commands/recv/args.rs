@@ -3,9 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
+use softtimers_load::recv::{RecvConfig, RecvPlan};
+use softtimers_load::traffic::End;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::units;
 
-use super::{EndArgs, StreamArgs};
-use crate::units;
+use crate::address;
+use crate::args::{EndArgs, StreamArgs};
+use crate::run::output::Output;
 
 /// `softtimers recv`.
 ///
@@ -55,6 +61,37 @@ pub struct RecvArgs {
     /// How to print.
     #[command(flatten)]
     pub output: StreamArgs,
+}
+
+/// A run of `recv`.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Recv {
+    pub(crate) plan: RecvPlan,
+    /// The configuration in effect; that of the socket once it is bound.
+    pub(super) config: RecvConfig,
+    /// How to print the report.
+    pub(crate) output: Output,
+}
+
+impl Recv {
+    /// Understands the arguments of `recv`.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub(crate) fn new(args: &RecvArgs) -> Result<Self, Failure> {
+        let local = address::resolve(&args.address)?;
+        address::check_local(local)?;
+        let plan = RecvPlan {
+            local,
+            end: End::from(&args.end),
+            once: args.once,
+            any: args.any,
+            expect_interval: args.expect_interval,
+            strip_after: args.strip_after,
+            cpu: args.cpu.map(Processor::new).transpose()?,
+        };
+        Ok(Recv { plan, config: RecvConfig::default(), output: Output::from(&args.output) })
+    }
 }
 
 const RECV_EXAMPLES: &str = "\

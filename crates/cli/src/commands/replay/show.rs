@@ -23,6 +23,14 @@ pub struct ReplayReport {
     pub recording: Summary,
 }
 
+impl ReplayReport {
+    /// What was sent of a recording, the last datagram so late.
+    pub(super) fn new(send: SendReport, skew: Option<Duration>, recording: Summary) -> Self {
+        let nanos = |skew: Duration| u64::try_from(skew.as_nanos()).unwrap_or(u64::MAX);
+        ReplayReport { send, skew_ns: skew.map(nanos), recording }
+    }
+}
+
 impl Report for ReplayReport {
     const SCHEMA: &'static str = "softtimers.replay/1";
 

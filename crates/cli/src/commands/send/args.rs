@@ -5,11 +5,20 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use softtimers_core::{PaceConfig, Rate};
+use softtimers_load::pattern::SendPattern;
+use softtimers_load::plan::SendPlan;
+use softtimers_load::quantum::SendQuantum;
+use softtimers_load::traffic::{End, Phase, Traffic};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units::{self, SendRate, show_duration};
 
-use super::{DriverArgs, EndArgs, EngineArgs, StreamArgs, datagram_size};
-use crate::pattern::SendPattern;
-use crate::quantum::SendQuantum;
-use crate::units::{self, SendRate};
+use super::engine::EngineArgs;
+use super::generate::DriverArgs;
+use crate::address;
+use crate::args::{EndArgs, StreamArgs, datagram_size};
+use crate::plan::any_seed;
+use crate::run::output::Output;
 
 /// `softtimers send`.
 ///
@@ -107,9 +116,137 @@ pub struct SendArgs {
     pub output: StreamArgs,
 }
 
+/// A run of `send`.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Send {
+    pub(crate) plan: SendPlan,
+    /// How to print the report.
+    pub(crate) output: Output,
+}
+
+impl Send {
+    /// Understands the arguments of `send`. Much of what can be said together contradicts itself, such as a seed where
+    /// nothing is random; each flag that would be ignored is refused by name.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub(crate) fn new(args: &SendArgs) -> Result<Self, Failure> {
+        let traffic = args.traffic()?;
+        let plan = args.engine.plan(traffic, address::destination(&args.address)?)?;
+        Ok(Send { plan, output: Output::from(&args.output) })
+    }
+}
+
+impl SendArgs {
+    fn traffic(&self) -> Result<Traffic, Failure> {
+        let rate = self.rate()?;
+        let seed = self.seed()?;
+        let traffic = Traffic {
+            pace: PaceConfig {
+                pattern: self.pattern.seeded(seed),
+                burst_interval: self.burst_interval,
+                catch_up: self.engine.catch_up,
+                ..PaceConfig::new(rate)
+            },
+            size: self.size as usize,
+            flows: self.flows,
+            phase: self.phase(seed)?,
+            quantum: self.quantum(rate)?,
+            gso: !self.no_gso,
+            end: self.end(),
+            ..Traffic::new(rate)
+        };
+        let train = match self.train {
+            Some(Train::AtMost(most)) => Some(most),
+            Some(Train::None) => None,
+            None => traffic.usual_train().filter(|_| !self.engine.timer.hands_over_ahead()),
+        };
+        Ok(Traffic { train, ..traffic })
+    }
+
+    /// The rate, however it was said.
+    pub(super) fn rate(&self) -> Result<Rate, Failure> {
+        match (self.rate, self.interval) {
+            (Some(rate), _) => rate.of_packets(self.size).map_err(|error| {
+                let (given, most) = match rate {
+                    SendRate::PacketsPerSecond(packets) => {
+                        (format!("{packets}pps"), "1000000000pps".to_owned())
+                    }
+                    SendRate::BitsPerSecond(bits) => {
+                        let most = u64::from(self.size) * 8_000_000_000;
+                        (format!("{bits}bit"), format!("{most}bit of {} bytes each", self.size))
+                    }
+                };
+                Failure::usage(format_args!("--rate {given}: {error}; at most {most} is allowed"))
+            }),
+            (None, Some(interval)) => Rate::every(interval).map_err(|error| {
+                Failure::usage(format_args!("--interval {}: {error}", show_duration(interval)))
+            }),
+            (None, None) => Err(Failure::usage("one of --rate RATE and --interval TIME is required")),
+        }
+    }
+
+    /// When it ends; something does.
+    pub(super) fn end(&self) -> End {
+        let EndArgs { duration, count } = self.end;
+        End { duration: duration.or(count.is_none().then_some(DEFAULT_DURATION)), count }
+    }
+
+    /// The number for all that is random. One that is not given is chosen.
+    fn seed(&self) -> Result<u64, Failure> {
+        let random = self.pattern == SendPattern::Poisson || self.phase == Some(PhaseName::Random);
+        match self.seed {
+            Some(seed) if !random => Err(Failure::usage(format_args!(
+                "--seed {seed}: allowed with --pattern poisson or --phase random only; {} has nothing random",
+                self.pattern
+            ))),
+            Some(seed) => Ok(seed),
+            None => Ok(any_seed()),
+        }
+    }
+
+    /// When each of several flows begins. What only several have is refused of one.
+    fn phase(&self, seed: u64) -> Result<Phase, Failure> {
+        let given = self.phase.map(|phase| format!("--phase {phase}"));
+        let given = given.or_else(|| self.train.map(|train| format!("--train {train}")));
+        if let Some(given) = given.filter(|_| self.flows == 1) {
+            return Err(Failure::usage(format_args!(
+                "{given}: one flow has none; allowed with --flows 2 or more"
+            )));
+        }
+        if let Some(train) = self.train.filter(|_| self.engine.timer.hands_over_ahead()) {
+            return Err(Failure::usage(format_args!(
+                "--train {train}: not with --timer kernel, which hands datagrams over ahead of their times"
+            )));
+        }
+        Ok(match self.phase.unwrap_or_default() {
+            PhaseName::Spread => Phase::Spread,
+            PhaseName::Together => Phase::Together,
+            PhaseName::Random => Phase::Random { seed },
+        })
+    }
+
+    fn quantum(&self, rate: Rate) -> Result<u32, Failure> {
+        let quantum = self.quantum.at(rate);
+        if self.no_gso && quantum == 1 {
+            return Err(Failure::usage(format_args!(
+                "--no-gso: allowed with a --quantum of 2 datagrams or more; {} here is 1",
+                self.quantum
+            )));
+        }
+        let timer = self.engine.timer;
+        if quantum > 1 && !timer.drives_several() {
+            return Err(Failure::usage(format_args!(
+                "--quantum {}: only --quantum 1 is allowed with --timer {timer}",
+                self.quantum
+            )));
+        }
+        Ok(quantum)
+    }
+}
+
 /// When each of several flows begins.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PhaseName {
     /// One after the other within an interval, so that the sum of even flows is even
     #[default]
@@ -161,6 +298,9 @@ fn flow_count(text: &str) -> Result<u32, String> {
     flows.ok_or_else(|| format!("a number of flows from 1 to {MOST_FLOWS} is allowed"))
 }
 
+/// Long enough for a percentile per mille at 1,000 packets/s, short enough to wait for.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
 /// As many leave in one turn, limit or not.
 const LONGEST_TRAIN: u32 = 64;
 
@@ -190,7 +330,13 @@ Exit codes:
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+    use softtimers_core::{CatchUp, Strategy};
+    use softtimers_load::engines::Timer;
+    use softtimers_load::work::Work;
+
     use super::*;
+    use crate::args::{Cli, Command};
 
     #[test]
     fn a_train_is_a_number_or_none() {
@@ -210,6 +356,150 @@ mod tests {
                 "a number of flows from 1 to 10000 is allowed",
                 "{text}"
             );
+        }
+    }
+
+    fn send(line: &str) -> Result<SendPlan, String> {
+        let words = ["softtimers", "send"].into_iter().chain(line.split(' '));
+        match Cli::try_parse_from(words).map_err(|error| error.to_string())?.command {
+            Command::Send(args) => Send::new(&args).map(|send| send.plan).map_err(|failure| failure.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn defaults_are_filled_in() {
+        let plan = send("127.0.0.1:9 --interval 40us").unwrap();
+        assert_eq!((plan.traffic.size, plan.timer, plan.work), (1200, Timer::default(), Work::None));
+        assert_eq!(plan.traffic.end, End { duration: Some(DEFAULT_DURATION), count: None });
+        let config = serde_json::to_value(plan.config()).unwrap();
+        assert_eq!(config["burst_interval_ns"], 22_500);
+        assert_eq!(config["catch_up_ns"], 10_000_000);
+        assert_eq!((&config["timer"], &config["busy"]), (&"soft".into(), &"none".into()));
+        assert_eq!(config["clock"], "monotonic");
+    }
+
+    #[test]
+    fn ticks_that_are_lost_are_not_made_up() {
+        let plan = send("127.0.0.1:9 --interval 40us --timer tick").unwrap();
+        assert_eq!((plan.traffic.pace.strategy, plan.traffic.pace.catch_up), (Strategy::FixedSeries, CatchUp::NONE));
+        assert_eq!(plan.config().catch_up_ns, Some(0));
+    }
+
+    #[test]
+    fn a_bit_rate_needs_the_size() {
+        let plan = send("127.0.0.1:9 --rate 100Mbit --size 1500 --count 5").unwrap();
+        assert_eq!(plan.traffic.pace.rate.interval(), Duration::from_micros(120));
+        assert_eq!(plan.traffic.end, End { duration: None, count: Some(5) });
+        assert_eq!(send("127.0.0.1:9 --rate 1bit --catch-up all").unwrap().config().catch_up_ns, None);
+    }
+
+    #[test]
+    fn echo_batches_belong_to_the_echo_server() {
+        let plan = send("127.0.0.1:9 --rate 1kpps --busy echo --echo-batch 16").unwrap();
+        assert_eq!(plan.work, Work::Echo { batch: 16 });
+        let refused = send("127.0.0.1:9 --rate 1kpps --echo-batch 16").unwrap_err();
+        assert_eq!(refused, "--echo-batch 16: allowed with --busy echo only");
+    }
+
+    #[test]
+    fn a_pattern_has_its_mean_and_its_seed() {
+        let plan = send("127.0.0.1:9 --rate 1kpps --pattern onoff:10ms/90ms").unwrap();
+        let config = serde_json::to_value(plan.config()).unwrap();
+        assert_eq!(
+            (&config["target_pps"], &config["target_interval_ns"]),
+            (&100.0.into(), &1_000_000.into())
+        );
+        assert_eq!((&config["pattern"], plan.traffic.seed()), (&"onoff:10ms/90ms".into(), None));
+
+        let seeded = send("127.0.0.1:9 --rate 1kpps --pattern poisson --seed 18446744073709551615").unwrap();
+        assert_eq!((seeded.traffic.seed(), seeded.config().target_pps), (Some(u64::MAX), 1_000.0));
+        let chosen = || send("127.0.0.1:9 --rate 1kpps --pattern poisson").unwrap().traffic.seed().unwrap();
+        let seeds = [chosen(), chosen(), chosen()];
+        assert!(seeds != [seeds[0]; 3] && seeds.iter().all(|&seed| seed < 1 << 32), "{seeds:?}");
+    }
+
+    #[test]
+    fn flows_go_together_as_their_sum_allows() {
+        let config = |flags: &str| {
+            let plan = send(&format!("127.0.0.1:9 --interval 1ms {flags}")).unwrap();
+            let config = serde_json::to_value(plan.config()).unwrap();
+            let kept = ["phase", "train", "slack_ns"].map(|key| config[key].to_string());
+            (kept.join(" "), plan.traffic.seed())
+        };
+        assert_eq!(config("--flows 1"), (r#""spread" null 0"#.into(), None));
+        assert_eq!(config("--flows 2"), (r#""spread" 8 20000"#.into(), None));
+        assert_eq!(config("--flows 2 --pattern onoff:10ms/90ms").0, r#""spread" 8 20000"#);
+        assert_eq!(config("--flows 2 --pattern poisson --seed 3").0, r#""spread" null 20000"#);
+        assert_eq!(config("--flows 2 --phase together --slack 0ns"), (r#""together" null 0"#.into(), None));
+        assert_eq!(config("--flows 2 --phase random --seed 5").1, Some(5));
+        assert_eq!(config("--flows 2 --train none --timer loop").0, r#""spread" null 0"#);
+        assert_eq!(config("--flows 2 --quantum 4").0, r#""spread" null 20000"#);
+        assert_eq!(config("--flows 2 --timer kernel").0, r#""spread" null 0"#);
+        assert_eq!(config("--flows 2 --phase together --train 3").0, r#""together" 3 20000"#);
+    }
+
+    #[test]
+    fn a_quantum_is_one_datagram_unless_more_are_asked_for() {
+        let quantum = |flags: &str| {
+            let plan = send(format!("127.0.0.1:9 --rate 8kpps {flags}").trim_end()).unwrap();
+            (plan.traffic.quantum, plan.traffic.gso)
+        };
+        assert_eq!((quantum(""), quantum("--quantum 8")), ((1, true), (8, true)));
+        assert_eq!((quantum("--quantum 1ms --no-gso"), quantum("--quantum 1us")), ((8, false), (1, true)));
+    }
+
+    #[test]
+    fn a_path_bears_all_flows_while_they_are_on() {
+        let highest =
+            |flags: &str| send(&format!("127.0.0.1:9 --interval 1ms {flags}")).unwrap().traffic.highest_pps();
+        assert_eq!((highest("--flows 1"), highest("--flows 20")), (1_000.0, 20_000.0));
+        assert_eq!(highest("--flows 20 --pattern onoff:10ms/90ms"), 20_000.0);
+        assert_eq!(highest("--flows 2 --pattern onoff:100us/100us"), 10_000.0);
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for (line, words) in [
+            ("127.0.0.1:9 --interval 40us --burst-interval 41us", "at most 40us is allowed"),
+            ("127.0.0.1:9 --rate 2000000000pps", "at most 1000000000pps"),
+            ("127.0.0.1:9 --rate 100Tbit --size 32", "at most 256000000000bit"),
+            ("127.0.0.1:9 --rate 1kpps --interval 1ms", "cannot be used with"),
+            ("127.0.0.1:9", "required"),
+            ("127.0.0.1:9 --rate 1kpps --slack 5us --timer timerfd", "only --timer soft"),
+            ("127.0.0.1:9 --rate 1kpps --timer off --count 5", "--count 5: --timer off sends nothing"),
+            (
+                "127.0.0.1:9 --rate 1kpps --flows 2 --timer signal",
+                "only --flows 1 is allowed with --timer signal",
+            ),
+            ("127.0.0.1:9 --rate 1kpps --phase together", "--phase together: one flow has none"),
+            ("127.0.0.1:9 --rate 1kpps --train 4", "--train 4: one flow has none"),
+            ("127.0.0.1:9 --rate 1kpps --flows 2 --seed 3", "or --phase random only"),
+            (
+                "127.0.0.1:9 --rate 1kpps --quantum 2 --timer signal",
+                "--quantum 2: only --quantum 1 is allowed with --timer signal",
+            ),
+            (
+                "127.0.0.1:9 --rate 1kpps --quantum 1ms --no-gso",
+                "--no-gso: allowed with a --quantum of 2 datagrams or more; 1ms here is 1",
+            ),
+            (
+                "127.0.0.1:9 --rate 1kpps --clock tsc --timer kernel",
+                "--timer kernel goes by the kernel's clock",
+            ),
+            (
+                "127.0.0.1:9 --rate 1kpps --flows 2 --timer tick",
+                "only --flows 1 is allowed with --timer tick",
+            ),
+            ("127.0.0.1:9 --rate 1kpps --timer tick --pattern poisson", "--pattern poisson does not"),
+            ("127.0.0.1:9 --rate 1kpps --timer loop --disable-source send", "only --timer soft"),
+            ("127.0.0.1:9 --rate 1kpps --disable-source idle", "one of handler_exit, readiness, send"),
+            ("127.0.0.1:9 --rate 1kpps --busy web --disable-source handler_exit", "it is the only one"),
+            ("224.0.0.1:9 --rate 1kpps", "multicast"),
+            ("127.255.255.255:9 --rate 1kpps", "broadcast"),
+        ] {
+            let message = send(line).unwrap_err();
+            assert!(message.contains(words), "{line}: {message}");
         }
     }
 }

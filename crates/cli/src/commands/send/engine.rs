@@ -1,13 +1,19 @@
 //! How a run is driven, whatever it sends: what `send` and `replay` have in common.
 
-use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use softtimers::{Slice, TriggerState};
-use softtimers_core::{CatchUp, Percent};
-
-use crate::units;
+use softtimers::Slice;
+use softtimers_core::{CatchUp, Idle, Percent, PollBudget, TriggerState};
+use softtimers_load::engines::Timer;
+use softtimers_load::plan::SendPlan;
+use softtimers_load::traffic::Traffic;
+use softtimers_load::work::Work;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::units::{self, show_duration};
 
 /// The timer, the loop around it, and its surroundings.
 #[derive(Args, Debug, Clone)]
@@ -17,7 +23,7 @@ pub struct EngineArgs {
     pub catch_up: CatchUp,
 
     /// Who says when the next datagram is due
-    #[arg(long, value_enum, value_name = "TIMER", default_value_t = Timer::Soft)]
+    #[arg(long, value_name = "TIMER", default_value_t, value_parser = timers())]
     pub timer: Timer,
 
     /// What the loop reads the time from
@@ -32,8 +38,8 @@ pub struct EngineArgs {
     pub slack: Option<Duration>,
 
     /// What the loop does when nothing is due (--timer soft only) [default: park]
-    #[arg(long, value_enum, value_name = "POLICY")]
-    pub idle: Option<IdlePolicy>,
+    #[arg(long, value_name = "POLICY", value_parser = policies())]
+    pub idle: Option<Idle>,
 
     /// How much of one processor may be polled away, whatever --idle (--timer soft only) [default: 50%]
     ///
@@ -76,37 +82,127 @@ pub struct EngineArgs {
     pub no_handshake: bool,
 }
 
-/// Who says when the next datagram is due.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Timer {
-    /// softtimers: the clock is checked at every trigger state, one backup timer at the deadline
-    Soft,
-    /// The loop checks a heap of due times after each handler: what five lines do without softtimers
-    Loop,
-    /// The wait's own time-out, in nanoseconds (epoll_pwait2)
-    Pwait2,
-    /// The wait's own time-out, rounded up to whole milliseconds, as most event loops have it
-    Ms,
-    /// A kernel timer descriptor, armed for each datagram
-    Timerfd,
-    /// A POSIX timer, armed for each datagram: its signal interrupts the loop, and its handler sends
-    Signal,
-    /// A POSIX timer that goes off at every interval: each signal sends one datagram, a lost tick none
-    Tick,
-    /// A second thread that sleeps until each datagram is due and sends it (clock_nanosleep)
-    Thread,
-    /// The loop of --timer loop, which never sleeps
-    Spin,
-    /// The kernel, given each datagram up to 10 ms ahead of its time: needs the queue fq on the way (SO_TXTIME)
-    Kernel,
-    /// Nobody: a plain epoll loop does only the work, as a baseline for the other timers
-    Off,
+impl EngineArgs {
+    /// This traffic by this engine. What the engine would silently ignore is refused: it would be measured, and believed.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub(crate) fn plan(&self, traffic: Traffic, destination: SocketAddr) -> Result<SendPlan, Failure> {
+        let plan = SendPlan::new(destination, traffic, self.timer);
+        let slack = self.slack(plan.slack)?;
+        self.check_timer(&plan.traffic)?;
+        let plan = SendPlan {
+            tsc: self.clock == ClockName::Tsc,
+            slack,
+            idle: self.idle(plan.idle)?,
+            sched_slice: self.sched_slice,
+            work: self.work()?,
+            disabled_source: self.disable_source,
+            cpu: self.cpu.map(Processor::new).transpose()?,
+            no_handshake: self.no_handshake,
+            ..plan
+        };
+        check_source(&plan)?;
+        Ok(plan)
+    }
+
+    /// Refuses an engine that cannot drive this traffic, and a clock that it cannot read.
+    fn check_timer(&self, traffic: &Traffic) -> Result<(), Failure> {
+        let (timer, flows) = (self.timer, traffic.flows);
+        if timer.needs_even_gaps() && traffic.pattern() != "constant" {
+            let given = match &traffic.trace {
+                Some(_) => "a recording".to_owned(),
+                None => format!("--pattern {}", traffic.pattern()),
+            };
+            return Err(Failure::usage(format_args!(
+                "--timer {timer}: it goes off evenly, {given} does not"
+            )));
+        }
+        if let Err(error) = traffic.clock() {
+            let (given, most) =
+                (traffic.pace.burst_interval.unwrap_or_default(), traffic.pace.rate.interval());
+            return Err(Failure::usage(format_args!(
+                "--burst-interval {}: {error}; at most {} is allowed here",
+                show_duration(given),
+                show_duration(most)
+            )));
+        }
+        if flows > 1 && !timer.drives_several() {
+            return Err(Failure::usage(format_args!(
+                "--flows {flows}: only --flows 1 is allowed with --timer {timer}"
+            )));
+        }
+        if self.clock == ClockName::Tsc && !timer.reads_any_clock() {
+            return Err(Failure::usage(format_args!(
+                "--clock tsc: --timer {timer} goes by the kernel's clock; only --clock monotonic is allowed with it"
+            )));
+        }
+        match traffic.end.count {
+            Some(count) if !timer.sends() => Err(Failure::usage(format_args!(
+                "--count {count}: --timer {timer} sends nothing to count; only --duration ends it"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn slack(&self, usual: Duration) -> Result<Duration, Failure> {
+        match self.slack {
+            Some(slack) if slack > Duration::ZERO && !self.timer.has_trigger_states() => {
+                Err(Failure::usage(format_args!(
+                    "--slack {}: only --timer soft has slack; the other timers aim at the due time",
+                    show_duration(slack)
+                )))
+            }
+            given => Ok(given.unwrap_or(usual)),
+        }
+    }
+
+    fn idle(&self, usual: Option<Idle>) -> Result<Option<Idle>, Failure> {
+        let given = self.idle.map(|policy| format!("--idle {policy}"));
+        let given = given.or_else(|| self.cpu_budget.map(|share| format!("--cpu-budget {share}")));
+        if let Some(given) = given {
+            if usual.is_none() {
+                return Err(Failure::usage(format_args!("{given}: only --timer soft has an idle policy")));
+            }
+            if let Busy::Compute | Busy::Web = self.busy {
+                let work = if self.busy == Busy::Web { "web" } else { "compute" };
+                return Err(Failure::usage(format_args!("{given}: a loop with --busy {work} is never idle")));
+            }
+        }
+        Ok(usual.map(|usual| {
+            let idle = self.idle.unwrap_or(usual);
+            self.cpu_budget.map_or(idle, |share| idle.within(PollBudget::new(share)))
+        }))
+    }
+
+    fn work(&self) -> Result<Work, Failure> {
+        match (self.busy, self.echo_batch) {
+            (Busy::Echo, batch) => Ok(Work::Echo { batch: batch.map_or(DEFAULT_ECHO_BATCH, usize::from) }),
+            (_, Some(batch)) => {
+                Err(Failure::usage(format_args!("--echo-batch {batch}: allowed with --busy echo only")))
+            }
+            (Busy::None, None) => Ok(Work::None),
+            (Busy::Compute, None) => Ok(Work::Compute),
+            (Busy::Web, None) => Ok(Work::Web),
+        }
+    }
+}
+
+/// Refuses to disable what is not there, or all that there is.
+fn check_source(plan: &SendPlan) -> Result<(), Failure> {
+    let Some(source) = plan.disabled_source else { return Ok(()) };
+    let refuse = |why: &str| Err(Failure::usage(format_args!("--disable-source {}: {why}", source.name())));
+    if !plan.timer.has_trigger_states() {
+        return refuse("only --timer soft has trigger states to do without");
+    }
+    if !plan.work.can_do_without(source) {
+        return refuse("it is the only one of a loop that computes; --busy echo has others");
+    }
+    Ok(())
 }
 
 /// What the loop reads the time from.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ClockName {
     /// The kernel's CLOCK_MONOTONIC
     Monotonic,
@@ -114,32 +210,8 @@ pub enum ClockName {
     Tsc,
 }
 
-/// What a loop driven by softtimers does when nothing is due.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum IdlePolicy {
-    /// Sleep until just before the deadline, by what a wake-up takes at the least
-    #[default]
-    Park,
-    /// Sleep until before the deadline, by what few wake-ups exceed, and poll the rest away
-    Hybrid,
-    /// Poll, within the budget
-    Spin,
-}
-
-impl fmt::Display for IdlePolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            IdlePolicy::Park => "park",
-            IdlePolicy::Hybrid => "hybrid",
-            IdlePolicy::Spin => "spin",
-        })
-    }
-}
-
 /// Work that the sending loop does beside sending.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Busy {
     /// Nothing: the loop sleeps between datagrams
     None,
@@ -149,6 +221,16 @@ pub enum Busy {
     Web,
     /// A UDP echo server kept saturated by clients in another process
     Echo,
+}
+
+fn timers() -> impl TypedValueParser<Value = Timer> {
+    let names = Timer::all().map(|timer| PossibleValue::new(timer.name()).help(timer.about()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Timer>())
+}
+
+fn policies() -> impl TypedValueParser<Value = Idle> {
+    let names = Idle::ALL.map(|(name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Idle>())
 }
 
 fn slice(text: &str) -> Result<Duration, String> {
@@ -182,9 +264,15 @@ fn catch_up(text: &str) -> Result<CatchUp, String> {
     }
 }
 
+/// Servers that batch at all take a few datagrams; 1 and 16 are the extremes worth comparing.
+const DEFAULT_ECHO_BATCH: usize = 4;
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::args::{Cli, Command};
 
     #[test]
     fn catch_up_is_a_time_or_a_word() {
@@ -209,6 +297,44 @@ mod tests {
         assert_eq!(slice("100ms"), Ok(Duration::from_millis(100)));
         for text in ["99us", "101ms", "0s"] {
             assert_eq!(slice(text).unwrap_err(), "the kernel grants slices from 100us to 100ms", "{text}");
+        }
+    }
+
+    fn idle(flags: &str) -> Result<Option<Idle>, String> {
+        let words = ["softtimers", "send", "127.0.0.1:9", "--interval", "1ms"];
+        let flags = flags.split(' ').filter(|flag| !flag.is_empty());
+        match Cli::try_parse_from(words.into_iter().chain(flags)).map_err(|error| error.to_string())?.command
+        {
+            Command::Send(args) => args.engine.idle(Some(Idle::default()).filter(|_| args.engine.timer.has_trigger_states())).map_err(|failure| failure.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn parking_is_the_default_and_every_policy_has_half_a_processor_unasked() {
+        assert_eq!(idle(""), Ok(Some(Idle::default())));
+        let share = |flags: &str| f64::from(idle(flags).unwrap().unwrap().budget().share().get()) / 100.0;
+        for policy in ["park", "hybrid", "spin"] {
+            assert_eq!(share(&format!("--idle {policy}")), 0.5, "{policy}");
+            assert_eq!(share(&format!("--idle {policy} --cpu-budget 3%")), 0.03, "{policy}");
+        }
+        assert_eq!((share(""), share("--cpu-budget 100%")), (0.5, 1.0));
+        assert_eq!(idle("--timer loop"), Ok(None));
+    }
+
+    #[test]
+    fn flags_that_would_do_nothing_are_refused() {
+        for (flags, words) in [
+            ("--idle spin --timer pwait2", "--idle spin: only --timer soft has an idle policy"),
+            ("--idle hybrid --busy compute", "--idle hybrid: a loop with --busy compute is never idle"),
+            ("--cpu-budget 50% --timer ms", "--cpu-budget 50%: only --timer soft has an idle policy"),
+            ("--cpu-budget 50% --busy compute", "--cpu-budget 50%: a loop with --busy compute is never"),
+            ("--cpu-budget 101% --idle spin", "101%"),
+            ("--cpu-budget half --idle spin", "half"),
+            ("--idle sleep", "possible values: park, hybrid, spin"),
+        ] {
+            let message = idle(flags).unwrap_err();
+            assert!(message.contains(words), "{flags}: {message}");
         }
     }
 }

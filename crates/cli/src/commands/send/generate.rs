@@ -1,10 +1,20 @@
 //! What carries the datagrams of `send`: a socket, or a program in the kernel.
 
-use std::fmt;
-use std::net::SocketAddrV4;
-use std::str::FromStr;
+use std::net::{SocketAddr, SocketAddrV4};
 
 use clap::{Args, ValueEnum};
+use softtimers_load::engines::Timer;
+use softtimers_load::generate::{GenerateConfig, GeneratePlan, MacAddress};
+use softtimers_load::pattern::SendPattern;
+use softtimers_load::send::SendReport;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::processor::Processor;
+
+use super::args::SendArgs;
+use super::engine::{Busy, ClockName};
+use crate::address;
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
 
 /// A driver, and what only the second one needs.
 #[derive(Args, Debug, Clone)]
@@ -35,8 +45,7 @@ pub struct DriverArgs {
 }
 
 /// What carries the datagrams.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Driver {
     /// A UDP socket of this process
     #[default]
@@ -45,58 +54,115 @@ pub enum Driver {
     Xdp,
 }
 
-/// An address of Ethernet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct MacAddress(pub [u8; 6]);
-
-impl MacAddress {
-    /// Whether it is neither nobody's nor a group's.
-    pub fn is_one_station(&self) -> bool {
-        self.0[0] & 1 == 0 && self.0 != [0; 6]
-    }
+/// A run of `send --driver xdp`.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Generate {
+    plan: GeneratePlan,
+    /// How to print the report.
+    output: Output,
 }
 
-impl FromStr for MacAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let byte = |part: &str| {
-            let digits = part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit());
-            digits.then(|| u8::from_str_radix(part, 16).ok()).flatten()
-        };
-        let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
-        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
-        bytes.map(MacAddress).ok_or_else(|| "six bytes such as 02:00:00:00:00:01 are allowed".to_owned())
-    }
-}
-
-impl fmt::Display for MacAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_read_back() {
-        let address = MacAddress([2, 0, 0xab, 0xcd, 0, 0xff]);
-        assert_eq!(address.to_string(), "02:00:ab:cd:00:ff");
-        assert_eq!(address.to_string().parse(), Ok(address));
-        assert_eq!("02:00:AB:cd:00:FF".parse(), Ok(address));
-        for text in [
-            "",
-            "02",
-            "02:00:ab:cd:00",
-            "02:00:ab:cd:00:ff:00",
-            "2:0:a:c:0:f",
-            "+2:00:ab:cd:00:ff",
-            "0g:00:ab:cd:00:ff",
-        ] {
-            assert!(text.parse::<MacAddress>().is_err(), "{text}");
+impl Generate {
+    /// Understands the arguments of `send`, if they ask for this.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub(crate) fn of(args: &SendArgs) -> Result<Option<Self>, Failure> {
+        let given = &args.driver;
+        if given.driver == Driver::Socket {
+            let flags = [
+                ("--iface", given.iface.is_some()),
+                ("--to-mac", given.to_mac.is_some()),
+                ("--from-mac", given.from_mac.is_some()),
+                ("--from", given.from.is_some()),
+            ];
+            return match flags.into_iter().find(|&(_, given)| given) {
+                Some((flag, _)) => {
+                    Err(Failure::usage(format_args!("{flag}: allowed with --driver xdp only")))
+                }
+                None => Ok(None),
+            };
         }
+        check_flags(args)?;
+        for (flag, mac) in [("--to-mac", given.to_mac), ("--from-mac", given.from_mac)] {
+            if let Some(mac) = mac.filter(|mac| !mac.is_one_station()) {
+                return Err(Failure::usage(format_args!("{flag} {mac}: not the address of one station")));
+            }
+        }
+        let missing = |flag| Failure::usage(format_args!("--driver xdp: {flag} is required with it"));
+        let address = address::resolve(&args.address)?;
+        address::check_destination(address)?;
+        let SocketAddr::V4(address) = address else {
+            return Err(Failure::usage(format_args!("{address}: --driver xdp sends over IPv4 only")));
+        };
+        let rate = args.rate()?;
+        let plan = GeneratePlan {
+            interface: given.iface.clone().ok_or_else(|| missing("--iface NAME"))?,
+            destination: (address, given.to_mac.ok_or_else(|| missing("--to-mac MAC"))?),
+            source: (given.from, given.from_mac),
+            rate,
+            quantum: args.quantum.at(rate),
+            size: args.size as usize,
+            catch_up: args.engine.catch_up,
+            end: args.end(),
+            cpu: args.engine.cpu.map(Processor::new).transpose()?,
+        };
+        Ok(Some(Generate { plan, output: Output::from(&args.output) }))
+    }
+}
+
+impl Command for Generate {
+    type Config = GenerateConfig;
+    type Report = SendReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> GenerateConfig {
+        self.plan.config()
+    }
+
+    fn example(&self) -> SendReport {
+        SendReport::default()
+    }
+
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
+        let prepared = self.plan.prepare()?;
+        let interrupt = run.interrupt()?;
+        run.watch();
+        let _progress = run.progress("sending", self.plan.end.duration);
+        let sent = prepared.send(interrupt)?;
+        Ok(Outcome { fallbacks: sent.fallbacks, broke_off: sent.broke_off, ..Outcome::of(sent.report) })
+    }
+}
+
+/// Refuses what the program would silently ignore.
+fn check_flags(args: &SendArgs) -> Result<(), Failure> {
+    let engine = &args.engine;
+    let flags = [
+        ("--pattern", args.pattern != SendPattern::Constant),
+        ("--seed", args.seed.is_some()),
+        ("--burst-interval", args.burst_interval.is_some()),
+        ("--flows", args.flows != 1),
+        ("--phase", args.phase.is_some()),
+        ("--train", args.train.is_some()),
+        ("--no-gso", args.no_gso),
+        ("--timer", engine.timer != Timer::default()),
+        ("--clock", engine.clock != ClockName::Monotonic),
+        ("--slack", engine.slack.is_some()),
+        ("--idle", engine.idle.is_some()),
+        ("--cpu-budget", engine.cpu_budget.is_some()),
+        ("--sched-slice", engine.sched_slice.is_some()),
+        ("--busy", engine.busy != Busy::None),
+        ("--echo-batch", engine.echo_batch.is_some()),
+        ("--disable-source", engine.disable_source.is_some()),
+        ("--no-handshake", engine.no_handshake),
+        ("--json-stream", args.output.json_stream),
+    ];
+    match flags.into_iter().find(|&(_, given)| given) {
+        Some((flag, _)) => Err(Failure::usage(format_args!("{flag}: allowed with --driver socket only"))),
+        None => Ok(()),
     }
 }
