@@ -30,6 +30,7 @@ use crate::commands::wan::args::WanArgs;
 
 pub use bench::{BenchArgs, Beside, TrialLength};
 pub use clients::ClientArgs;
+pub use softtimers_load::generate::MacAddress;
 pub use forward::{ForwardArgs, ForwardDriver, FrameDriver};
 pub(crate) use receiving::DEFAULT_QUOTA;
 pub use receiving::ReceivingArgs;

@@ -9,12 +9,7 @@ mod receiving;
 mod sim;
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
-use std::time::Duration;
 
-use softtimers_measure::failure::Failure;
-
-use crate::address;
 use crate::args::{EndArgs, OutputArgs, StreamArgs};
 use crate::run::output::Output;
 
@@ -45,10 +40,3 @@ impl From<&EndArgs> for End {
 pub(crate) fn any_seed() -> u64 {
     RandomState::new().hash_one("seed") >> 32
 }
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Long enough for a percentile per mille at 1,000 packets/s, short enough to wait for.
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);

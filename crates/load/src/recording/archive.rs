@@ -42,7 +42,7 @@ const EXPECTED: &str = "a time in seconds and a length, or with two hosts and tw
 
 #[cfg(test)]
 mod tests {
-    use super::super::{self as recording, Format};
+    use super::super::{self as recording, Fit, Format};
 
     fn read(text: &str) -> Result<Vec<(u128, u16)>, String> {
         let recording =

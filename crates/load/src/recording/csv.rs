@@ -53,7 +53,7 @@ fn packet(text: &str, fit: &Fit) -> Result<Packet, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{self as recording};
+    use super::super::{self as recording, Fit};
 
     fn read(text: &str) -> Result<Vec<(u128, u16)>, String> {
         let recording =

@@ -158,7 +158,7 @@ impl Replay {
 
 /// The `config` object of `replay`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ReplayConfig {
+pub(crate) struct ReplayConfig {
     /// The recording.
     pub file: String,
     /// How many times as fast as recorded.

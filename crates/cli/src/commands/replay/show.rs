@@ -12,7 +12,7 @@ use crate::run::table::Table;
 
 /// The keys of `replay`'s object: those of `send`, and its own.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct ReplayReport {
+pub(crate) struct ReplayReport {
     /// What `send` reports.
     #[serde(flatten)]
     pub send: SendReport,

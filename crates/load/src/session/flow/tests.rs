@@ -2,23 +2,64 @@ use std::net;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
-use clap::Parser;
-use softtimers::TriggerState;
+use softtimers_core::{CatchUp, PaceConfig, Rate};
+use softtimers_measure::units;
 
-use super::super::{outlet, report::LateReport};
 use super::*;
-use crate::args::{Cli, Command};
+use crate::pattern::SendPattern;
+use crate::quantum::SendQuantum;
+use crate::session::stats::{Calls, LateReport};
+use crate::traffic::Phase;
 use crate::wire::Datagram;
+
+/// Traffic in the words of `send`, and what its engine wants of the flow.
+fn traffic(flags: &str) -> (Traffic, Handling) {
+    let words: Vec<&str> = flags.split(' ').collect();
+    let value = |flag: &str| words.iter().position(|&word| word == flag).map(|at| words[at + 1]);
+    let number = |flag: &str| value(flag).map(|number| number.parse::<u32>().unwrap());
+    let time = |flag: &str| value(flag).map(|time| units::duration(time).unwrap());
+    let rate = Rate::every(time("--interval").unwrap()).unwrap();
+    let seed = number("--seed").unwrap_or(0).into();
+    let catch_up = match value("--catch-up") {
+        None => CatchUp::within(Duration::from_millis(10)),
+        Some("all") => CatchUp::ALL,
+        Some(_) => CatchUp::NONE,
+    };
+    let pattern = value("--pattern").map_or(SendPattern::Constant, |pattern| pattern.parse().unwrap());
+    let pace = PaceConfig {
+        pattern: pattern.seeded(seed),
+        burst_interval: time("--burst-interval"),
+        catch_up,
+        ..PaceConfig::new(rate)
+    };
+    let timer = value("--timer").unwrap_or("soft");
+    let mut traffic = Traffic { pace, ..Traffic::new(rate) };
+    traffic.flows = number("--flows").unwrap_or(1);
+    traffic.size = number("--size").map_or(1_200, |size| size as usize);
+    traffic.end.count = number("--count").map(u64::from);
+    traffic.phase = if value("--phase") == Some("together") { Phase::Together } else { Phase::Spread };
+    traffic.quantum = value("--quantum").map_or(1, |quantum| SendQuantum::parse(quantum).unwrap().at(rate));
+    traffic.gso = !words.contains(&"--no-gso");
+    traffic.train = match value("--train") {
+        Some(most) => most.parse().ok(),
+        None => traffic.usual_train().filter(|_| timer != "kernel"),
+    };
+    (traffic, Handling { queued: timer == "soft", ahead: timer == "kernel" })
+}
 
 /// A flow on loopback, driven by hand, and where it arrives.
 fn flow(flags: &str, start: Timestamp) -> (Flow, UdpSocket) {
     let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = receiver.local_addr().unwrap().to_string();
-    let words = ["softtimers", "send", &address].into_iter().chain(flags.split(' '));
-    let Command::Send(args) = Cli::parse_from(words).command else { panic!("{flags}") };
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(receiver.local_addr().unwrap()).unwrap();
-    (Flow::new(&SendPlan::new(&args).unwrap(), socket, None, start).unwrap(), receiver)
+    let (traffic, handling) = traffic(flags);
+    let counter = Counter::new(SendStats::new(traffic.pace.rate.interval(), traffic.flows));
+    (Flow::new(&traffic, handling, socket, None, counter, start).unwrap(), receiver)
+}
+
+fn forfeited(flow: &mut Flow) -> u64 {
+    flow.settle();
+    flow.stats().forfeited
 }
 
 /// For several flows, which look at the clock after they have sent: none of these times has come yet.
@@ -38,14 +79,15 @@ fn scheduled(receiver: &UdpSocket) -> Timestamp {
 fn null_events_are_departures_without_a_number() {
     let (millis, start) = (Duration::from_millis, Timestamp::from_micros(1_000_000));
     let (mut flow, receiver) = flow("--interval 1ms --count 3", start);
-    flow.mute(true);
+    let clock = || traffic("--interval 1ms").0.clock().unwrap();
+    flow.restart(clock(), true, start);
     for count in 0..2 {
         flow.depart(start + millis(count), TriggerState::HandlerExit).unwrap();
     }
-    assert_eq!((flow.sent(), flow.departures(), flow.finished()), (0, 2, false));
-    flow.mute(false);
+    assert_eq!((flow.stats().sent, flow.departures(), flow.finished()), (0, 2, false));
+    flow.restart(clock(), false, start + millis(2));
     flow.depart(start + millis(2), TriggerState::HandlerExit).unwrap();
-    assert_eq!((flow.sent(), flow.departures(), flow.finished()), (1, 3, true));
+    assert_eq!((flow.stats().sent, flow.departures(), flow.finished()), (1, 3, true));
     let mut packet = [0; 2048];
     let length = receiver.recv(&mut packet).unwrap();
     assert!(matches!(Datagram::parse(&packet[..length]), Ok(Datagram::Data { sequence: 0, .. })));
@@ -61,15 +103,15 @@ fn a_delay_shows_in_all_that_it_delays() {
     for _ in 0..3 {
         due = flow.depart(due, TriggerState::Readiness).unwrap();
     }
-    let late = flow.tally().lateness().distribution();
+    let late = flow.stats().late.distribution();
     assert_eq!((late.count, late.min, late.max), (5, Some(0), Some(10_000_000)));
     // 0, 10, 9.75, 9.5 and 9.25 ms: each one catches up by a quarter of the interval.
     assert!((late.mean.unwrap() - 7_700_000.0).abs() < 1.0, "{late:?}");
-    let causes = flow.tally().late_report();
+    let causes = flow.stats().late_by_cause();
     let count = |wanted: bool| {
         causes
             .iter()
-            .filter(|(name, _)| (*name == "catch_up") == wanted)
+            .filter(|(name, _)| (**name == "catch_up") == wanted)
             .map(|(_, late)| late.count)
             .sum::<u64>()
     };
@@ -77,7 +119,7 @@ fn a_delay_shows_in_all_that_it_delays() {
     for place in 0..5 {
         assert_eq!(scheduled(&receiver), start + millis(place), "the header states the place");
     }
-    assert_eq!((flow.tally().fired().total(), flow.tally().fired()[TriggerState::Readiness]), (5, 3));
+    assert_eq!((flow.stats().fired.total(), flow.stats().fired[TriggerState::Readiness]), (5, 3));
 }
 
 /// What is given up is not late: the next one takes the place that comes next.
@@ -91,7 +133,7 @@ fn places_given_up_do_not_count_as_late() {
     flow.depart(due, TriggerState::HandlerExit).unwrap();
     let places: Vec<_> = (0..3).map(|_| scheduled(&receiver)).collect();
     assert_eq!(places, [start, start + millis(1), start + millis(12)]);
-    assert_eq!(flow.forfeited(), 10);
+    assert_eq!(forfeited(&mut flow), 10);
 }
 
 #[test]
@@ -101,7 +143,7 @@ fn goodbyes_are_a_few() {
     receiver.set_nonblocking(true).unwrap();
     let mut packet = [0; 2048];
     let came = std::iter::from_fn(|| receiver.recv(&mut packet).ok()).count();
-    assert_eq!(came, outlet::GOODBYES as usize);
+    assert_eq!(came, 3);
 }
 
 /// The account of what a handler sent is taken later, when the thread's own accounts tell of something else.
@@ -111,8 +153,8 @@ fn a_departure_of_a_handler_is_late_without_a_cause() {
     let (mut flow, _receiver) = flow("--interval 1ms --catch-up all", start);
     flow.account(Departure { sent: start + millis(9), due: start, place: start });
     flow.account(Departure { sent: start + millis(10), due: start + millis(10), place: start + millis(1) });
-    assert_eq!(flow.tally().lateness().distribution().max, Some(9_000_000));
-    let counts: Vec<_> = flow.tally().late_report().into_iter().filter(|(_, late)| late.count > 0).collect();
+    assert_eq!(flow.stats().late.distribution().max, Some(9_000_000));
+    let counts: Vec<_> = flow.stats().late_by_cause().into_iter().filter(|(_, late)| late.count > 0).collect();
     assert_eq!(counts, [("catch_up", LateReport { count: 1, longest_ns: 9_000_000 })]);
 }
 
@@ -123,13 +165,13 @@ fn a_closed_port_is_told_from_a_full_queue() {
     let start = AHEAD;
     for queued in [true, false] {
         let (mut flow, receiver) = flow("--interval 1ms --flows 64 --phase together --train none", start);
-        flow.outlet.socket().report_queue_drops(queued).unwrap();
+        flow.sender.socket().report_queue_drops(queued).unwrap();
         drop(receiver);
         flow.depart(start, TriggerState::Backup).unwrap();
-        let SocketReport { would_block, no_buffers, refused, .. } = flow.trouble();
+        let Calls { would_block, no_buffers, refused, .. } = flow.stats().calls;
         let (told, not_told) = if queued { (refused, no_buffers) } else { (no_buffers, refused) };
-        assert!(told > 0 && (would_block, not_told) == (0, 0), "{queued}: {:?}", flow.trouble());
-        assert_eq!(flow.outlet.socket().drain_errors().unwrap(), 0);
+        assert!(told > 0 && (would_block, not_told) == (0, 0), "{queued}: {:?}", flow.stats().calls);
+        assert_eq!(flow.sender.socket().drain_errors().unwrap(), 0);
     }
 }
 
@@ -143,22 +185,23 @@ fn a_kernel_that_goes_on_refusing_is_left_alone_each_time() {
     let (here, there) = UnixDatagram::pair().unwrap();
     here.set_nonblocking(true).unwrap();
     there.set_nonblocking(true).unwrap();
-    flow.outlet = Outlet::new(UdpSocket::from(net::UdpSocket::from(OwnedFd::from(here))));
-    flow.hand_over = Some(HandOver::new(start, Timestamp::MAX));
-    while flow.outlet.transmit(b"nobody reads this", start).unwrap() {}
+    flow.sender = Sender::new(UdpSocket::from(net::UdpSocket::from(OwnedFd::from(here))));
+    let Schedule::Several(flows, _) = flow.schedule else { panic!() };
+    flow.schedule = Schedule::Ahead(flows, HandOver::new(start, Timestamp::MAX));
+    while flow.sender.transmit(b"nobody reads this", start).unwrap() {}
     let mut now = start;
     for late in [0, 100, 0, 50_000, 0, 0, 200_000] {
         now += micros(late);
         let wake = flow.depart(now, TriggerState::Backup).unwrap();
         assert!(wake >= now + micros(100), "late by {late} us: {now:?}, then {wake:?}");
-        assert_eq!((flow.sent(), flow.due()), (0, wake));
+        assert_eq!((flow.stats().sent, flow.due()), (0, wake));
         now = wake;
     }
-    assert!(flow.trouble().would_block >= 8, "{:?}", flow.trouble());
+    assert!(flow.stats().calls.would_block >= 8, "{:?}", flow.stats().calls);
     let mut packet = [0; 64];
     while there.recv(&mut packet).is_ok() {}
     flow.depart(now, TriggerState::Backup).unwrap();
-    assert!(flow.sent() > 0);
+    assert!(flow.stats().sent > 0);
 }
 
 /// The starts of four flows share an interval; a pause lets one of each leave in one turn, and no more than the
@@ -176,10 +219,10 @@ fn several_flows_are_spread_and_leave_together() {
         }
         due = flow.depart(start + micros(1_999), TriggerState::HandlerExit).unwrap();
         // What was due by then has left; each flow leaves a burst interval, 562.5 µs, before its next.
-        assert_eq!((flow.sent(), due), (8, start + micros(1_999) + Duration::from_nanos(562_500)), "{timer}");
+        assert_eq!((flow.stats().sent, due), (8, start + micros(1_999) + Duration::from_nanos(562_500)), "{timer}");
         flow.depart(start + micros(5_000), TriggerState::HandlerExit).unwrap();
-        assert_eq!((flow.sent(), flow.finished()), (10, true), "{timer}");
-        assert_eq!(flow.tally().packets_per_turn(), Some(10.0 / 6.0), "{timer}");
+        assert_eq!((flow.stats().sent, flow.finished()), (10, true), "{timer}");
+        assert_eq!(flow.stats().packets_per_turn(), Some(10.0 / 6.0), "{timer}");
         let places: Vec<Timestamp> = (0..8).map(|_| scheduled(&receiver)).collect();
         let expected: Vec<Timestamp> = (0..8).map(|place| start + place * micros(250)).collect();
         assert_eq!(places, expected, "{timer}");
@@ -196,9 +239,9 @@ fn a_stall_of_all_flows_is_no_burst() {
         let mut now = start + micros(100_000);
         let mut trains = Vec::new();
         while !flow.finished() {
-            let before = flow.sent();
+            let before = flow.stats().sent;
             let due = flow.depart(now, TriggerState::HandlerExit).unwrap();
-            trains.push(flow.sent() - before);
+            trains.push(flow.stats().sent - before);
             // Four burst intervals of 1,000 flows, or what sending them really took and one more.
             assert!(due >= now + micros(4 * 562), "{timer}: {due:?} after {now:?}");
             assert_eq!(flow.slack(micros(500)), Duration::ZERO, "{timer}");
@@ -220,7 +263,7 @@ fn flows_that_begin_together_have_no_trains() {
         let (mut flow, _receiver) =
             flow(&format!("--interval 1ms --size 64 --phase together {flags}"), start);
         flow.depart(start, TriggerState::Readiness).unwrap();
-        assert_eq!(flow.sent(), first_turn, "{flags}");
+        assert_eq!(flow.stats().sent, first_turn, "{flags}");
     }
 }
 
@@ -260,12 +303,12 @@ fn a_quantum_leaves_in_one_call_and_takes_its_places() {
                 assert_eq!(due, start + turn * micros(400), "{timer} {flags}");
                 due = flow.depart(due, TriggerState::Readiness).unwrap();
             }
-            assert_eq!((flow.sent(), flow.finished(), flow.forfeited()), (10, true, 0), "{timer} {flags}");
+            assert_eq!((flow.stats().sent, flow.finished(), forfeited(&mut flow)), (10, true, 0), "{timer} {flags}");
             // Four, four and the two that are left of the count.
-            let HandedOver { calls, segments: cut } = flow.handed_over();
+            let Calls { calls, segments: cut, .. } = flow.stats().calls;
             let expected = if segments > 0 { segments + 2 } else { 0 };
             assert_eq!((calls, cut), (3, expected), "{timer} {flags}");
-            assert!(flow.flows().is_none() && flow.fallback().is_none());
+            assert!(flow.shares() == ShareReport::default() && flow.fallback().is_none());
             let mut packet = [0; 2048];
             for number in 0..10u32 {
                 let length = receiver.recv(&mut packet).unwrap();
@@ -297,15 +340,15 @@ fn a_kernel_that_keeps_release_times_gets_datagrams_ahead_of_them() {
             flow.depart(now, TriggerState::Backup).unwrap();
             looks += 1;
         }
-        assert_eq!(flow.sent(), 40, "{flags}");
+        assert_eq!(flow.stats().sent, 40, "{flags}");
         // Each look is one call, whatever the number of release times.
         assert!(
-            looks <= 16 && flow.handed_over().calls == looks,
+            looks <= 16 && flow.stats().calls.calls == looks,
             "{flags}: {looks} {:?}",
-            flow.handed_over()
+            flow.stats().calls
         );
-        assert_eq!(flow.tally().lateness().distribution().max, Some(0), "{flags}");
-        assert!(flow.tally().late_report().iter().all(|(_, late)| late.count == 0), "{flags}");
+        assert_eq!(flow.stats().late.distribution().max, Some(0), "{flags}");
+        assert!(flow.stats().late_by_cause().iter().all(|(_, late)| late.count == 0), "{flags}");
         let mut numbers = [0; 4];
         let mut packet = [0; 2048];
         for _ in 0..40 {

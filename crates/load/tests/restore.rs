@@ -1,18 +1,18 @@
 //! A run that SIGTERM ends leaves its thread as it found it: processors, timer slack and slice. The run
 //! is in this process, since a process that has ended has no attributes to compare.
 
-mod common;
-
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::Parser;
 use rustix::process::{Signal, getpid, kill_process};
 use rustix::thread::{CpuSet, current_timer_slack, sched_getaffinity};
 use softtimers::Slice;
-use softtimers_cli::args::{Cli, Command};
-use softtimers_cli::plan::SendPlan;
-use softtimers_cli::send::measure;
+use softtimers_core::{Idle, Percent, PollBudget, Rate};
+use softtimers_load::engines::Timer;
+use softtimers_load::plan::SendPlan;
+use softtimers_load::send::measure;
+use softtimers_load::traffic::{End, Traffic};
+use softtimers_measure::processor::Processor;
 
 #[derive(PartialEq, Debug)]
 struct Attributes {
@@ -51,17 +51,19 @@ fn pause(length: Duration) {
 /// One test and one signal: a second SIGTERM would end the process, as it should.
 #[test]
 fn a_run_that_sigterm_ends_leaves_the_thread_as_it_was() {
-    common::watch();
     let before = Attributes::read();
-    let one = (0..CpuSet::MAX_CPU).find(|&number| before.processors.is_set(number)).unwrap().to_string();
+    let one = (0..CpuSet::MAX_CPU).find(|&number| before.processors.is_set(number)).unwrap();
     // Longer than this test is allowed to take.
-    let words =
-        ["softtimers", "send", "127.0.0.1:9", "--no-handshake", "--interval", "200us", "--duration", "100s"];
-    let more = ["--cpu", &one, "--sched-slice", "300us", "--idle", "hybrid", "--cpu-budget", "20%"];
-    let Command::Send(args) = Cli::parse_from(words.into_iter().chain(more)).command else {
-        unreachable!("it says send")
+    let end = End { duration: Some(Duration::from_secs(100)), count: None };
+    let traffic = Traffic { end, ..Traffic::new(Rate::every(Duration::from_micros(200)).unwrap()) };
+    let budget = PollBudget::new(Percent::new(20).unwrap());
+    let plan = SendPlan {
+        cpu: Some(Processor::new(one).unwrap()),
+        sched_slice: Some(Duration::from_micros(300)),
+        idle: Some(Idle::hybrid().within(budget)),
+        no_handshake: true,
+        ..SendPlan::new("127.0.0.1:9".parse().unwrap(), traffic, Timer::default())
     };
-    let plan = SendPlan::new(&args).unwrap();
 
     let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
