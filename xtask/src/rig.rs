@@ -40,7 +40,6 @@ use serde_json::{Value, json};
 
 use crate::measure::figures::Bar;
 use crate::measure::print_bars;
-use crate::report::Outcome;
 use crate::workspace::Workspace;
 use hosts::Hosts;
 use peers::Peer;
@@ -71,11 +70,6 @@ const SECTIONS: [Section; 8] = [
     ("bursts", shares::bursts),
     ("capture", capture::capture),
 ];
-
-/// Of its sections.
-pub(crate) fn names() -> Vec<&'static str> {
-    SECTIONS.iter().map(|(name, _)| *name).collect()
-}
 
 /// `cargo xtask rig [--quick] [--json FILE] [--peer DRIVER=COMMAND …] [SECTION …]`. Whether all sections came to their end.
 ///
@@ -203,19 +197,4 @@ impl Findings {
 /// A figure of nanoseconds in a table.
 fn micros(nanos: &Value) -> String {
     nanos.as_f64().map_or("–".to_owned(), |nanos| format!("{:.1}", nanos / 1e3))
-}
-
-/// For `cargo xtask full`: that all of it runs.
-///
-/// # Errors
-/// As [`run`].
-pub(crate) fn quick() -> Result<Outcome> {
-    if let Some(reason) = hosts::missing() {
-        return Ok(Outcome::skipped(reason));
-    }
-    Ok(if run(&["--quick".to_owned()])? {
-        Outcome::passed("see above")
-    } else {
-        Outcome::failed("a section of the rig broke off: see above")
-    })
 }

@@ -5,7 +5,6 @@ mod bench;
 mod clients;
 mod forward;
 mod receiving;
-pub(crate) mod sim;
 
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ pub use softtimers_load::generate::MacAddress;
 pub use forward::{ForwardArgs, ForwardDriver, FrameDriver};
 pub(crate) use receiving::DEFAULT_QUOTA;
 pub use receiving::ReceivingArgs;
-pub use sim::SimArgs;
+pub use crate::commands::sim::SimArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
 ///

@@ -20,13 +20,14 @@ use crate::commands::replay::args::Replay;
 use crate::commands::report::args::WrittenReport;
 use crate::commands::send::args::Send;
 use crate::commands::send::generate::Generate;
+use crate::commands::sim;
 use crate::commands::wan::args::WanPlan;
 use crate::commands::wan::run::Emulator;
 use crate::commands::wan::self_test::SelfTest;
 use crate::plan::{BenchPlan, ForwardPlan};
 use crate::run::carry_out;
 use crate::run::output::{Output, print, say};
-use crate::{bench, forward, sim};
+use crate::{bench, forward};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///

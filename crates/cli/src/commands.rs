@@ -10,4 +10,5 @@ pub(crate) mod recv;
 pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod send;
+pub(crate) mod sim;
 pub(crate) mod wan;

@@ -35,7 +35,6 @@ pub mod plan;
 pub mod properties;
 pub mod report;
 pub mod run;
-pub mod sim;
 pub mod stream;
 pub mod user;
 pub mod withheld;

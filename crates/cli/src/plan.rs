@@ -6,7 +6,6 @@
 mod bench;
 mod forward;
 mod receiving;
-mod sim;
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -15,7 +14,6 @@ use crate::run::output::Output;
 
 pub use bench::{BenchPlan, Offers, ReceiverPlan};
 pub use forward::{Between, ForwardPlan, InterfacesConfig, LegConfig};
-pub use sim::SimPlan;
 pub use softtimers_load::traffic::End;
 
 impl From<&OutputArgs> for Output {

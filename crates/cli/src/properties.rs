@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
-use softtimers_sim::{Kind, Part, experiment};
+use softtimers_sim::csv::{Merge, MergeError};
+use softtimers_sim::{Kind, Part, experiments};
 use softtimers_wan::PathConfig;
 
 use crate::commands::capture::{filter, pcapng};
 use crate::commands::wan::control::{self, Request};
 use crate::forward::{metrics::Metrics, rules};
-use crate::sim::{merge, setting};
+use crate::commands::sim::setting;
 
 /// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, hardware addresses,
 /// speeds and the parameters of experiments. Those that name a file are left out: a file may be anything, a terminal too.
@@ -24,7 +25,7 @@ pub fn typed(text: &str) {
     }
     let _ = text.parse::<softtimers_load::generate::MacAddress>();
     let _ = units::speed(text);
-    for parameter in experiment::ALL.iter().flat_map(|experiment| experiment.parameters) {
+    for parameter in experiments::ALL.iter().flat_map(|experiment| experiment.parameters) {
         if matches!(parameter.kind, Kind::Trace) {
             continue;
         }
@@ -86,8 +87,13 @@ pub fn metrics(request: &[u8]) {
 /// Any texts, cut apart at zeros, are parts of a sweep or are refused, and what they make together is a part that is whole.
 pub fn sim_parts(texts: &str) {
     let texts: Vec<&str> = texts.split('\0').collect();
-    if let Ok(whole) = merge::texts(&texts) {
-        assert_eq!(merge::texts(&[&whole]).ok(), Some(whole));
+    let merged = |texts: &[&str]| {
+        let mut merge = Merge::default();
+        texts.iter().try_for_each(|text| merge.add("part.csv", text))?;
+        merge.finish()
+    };
+    if let Ok(whole) = merged(&texts) {
+        assert_eq!(merged(&[&whole]), Ok::<_, MergeError>(whole));
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 /// What of the report is looked at.
-#[derive(Deserialize)]
+#[derive(Deserialize, Debug)]
 struct EchoReport {
     replies: u64,
     replies_per_s: f64,
@@ -23,7 +23,7 @@ struct EchoReport {
     rtt_ns: Times,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Debug)]
 struct Times {
     count: u64,
     min: Option<u64>,

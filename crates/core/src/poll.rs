@@ -13,7 +13,7 @@
 //!          │ Hip  …       │ Armed     │ over receive, transmit│Open, └──────────────────────┘
 //!          └──────────────┘           └──────────┬───────────┘Shut
 //!                 ▲                              │ Action: Receive, Transmit, Arm, Disarm, Rest
-//!                 └─────── found, empty ───── a poller (softtimers::poller), a simulator, a test
+//!                 └─────── found, empty ───── a poller (softtimers_net), a simulator, a test
 //! ```
 //!
 //! The words are the same for all of them. A [`Look`] is one visit to a source, from its first packet until its
@@ -26,6 +26,9 @@
 //! | [`Aggregation`] | so that a wanted number of packets is found, on average | soft timers §4.2 |
 //! | [`Hip`] | by the mean and the spread of the gaps between packets | Dovrolis, Thayer, Ramanathan 2001 |
 //! | [`Interrupts`], [`ConstantPeriod`], [`BusyWait`], [`SpinThenBlock`], [`Watchdog`] | as their names say | what the papers compare with |
+//!
+//! [`AnyPolicy`] is any of them by name, as in `"delay-bound:time=500us".parse()`: the one list, which the command, the
+//! simulator, the benchmarks and C share.
 //!
 //! | limit on input | shuts | source |
 //! |---|---|---|
@@ -82,11 +85,11 @@ pub use stages::{Stage, StageEvent, StageLog};
 /// when the others have had their turn, whatever its policy, and the policy is asked when it is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
-    /// When it began.
+    /// The time at which the look began.
     pub began: Timestamp,
     /// When the ring was seen empty.
     pub ended: Timestamp,
-    /// Packets that were found.
+    /// Number of packets found.
     pub found: u32,
 }
 
@@ -151,7 +154,7 @@ impl<P: Policy + ?Sized> Policy for alloc::boxed::Box<P> {
 /// Whether packets may be taken from a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// They may.
+    /// Packets may be taken.
     Open,
     /// Not before this time, unless it is opened earlier; neither looked for nor woken up for.
     Shut(Timestamp),

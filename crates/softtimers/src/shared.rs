@@ -162,7 +162,7 @@ impl<E> Shared<E> {
     ///
     /// # Cost
     /// As [`SoftTimers::step`], and the lock: however many events fall due together, others wait for one step.
-    pub fn step(&mut self, turn: &Turn) -> Step<E> {
+    pub fn step(&mut self, turn: &Turn) -> Step<Fired<E>> {
         self.common.step_while(turn, |_| true).unwrap_or(Step::Done)
     }
 

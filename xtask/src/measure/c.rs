@@ -6,8 +6,7 @@ use anyhow::Result;
 
 use super::benches::bench_of;
 use super::figures::Bar;
-use crate::c_library::{self, Place};
-use crate::program::{self, Profile, must, output, program as command};
+use crate::program::{self, cargo, must, output, program as command};
 use crate::workspace::Workspace;
 
 /// The bench of the border, then the examples that measure.
@@ -61,23 +60,22 @@ fn paced(workspace: &Workspace, rounds: usize) -> Result<Vec<Bar>> {
     Ok(bars)
 }
 
-/// An example of the C library, compiled against it as it is installed; `None` where a package is missing.
+/// An example of the C library, compiled against it; `None` where a package is missing.
 fn compiled(workspace: &Workspace, example: &str, packages: &[&str]) -> Result<Option<PathBuf>> {
-    let under = workspace.target_directory.join("measure-c");
-    c_library::put(workspace, Profile::Release, &Place { prefix: "/usr", library: "lib", under: &under })?;
+    must(cargo(workspace.root()).args(["build", "--release", "--package", "softtimers-capi"]))?;
     let mut ask = command("pkg-config", workspace.root());
     let found = output(ask.args(["--cflags", "--libs"]).args(packages));
     let Ok(flags) = found else {
         println!("skipped: {example}.c: pkg-config does not find {}", packages.join(" and "));
         return Ok(None);
     };
-    let (program, usr) = (under.join(example), under.join("usr"));
+    let (program, library) = (workspace.target("measure-c").join(example), workspace.target("release"));
+    std::fs::create_dir_all(workspace.target("measure-c"))?;
     let source = Path::new("crates/capi/examples").join(example).with_extension("c");
     let mut cc = command("cc", workspace.root());
-    cc.args(["-std=gnu11", "-O2", "-o"]).arg(&program).arg(source).arg("-I").arg(usr.join("include"));
+    cc.args(["-std=gnu11", "-O2", "-o"]).arg(&program).arg(source).args(["-I", "crates/capi/include"]);
     // Shared, as the others are: each call goes through the same table.
-    let lib = usr.join("lib");
-    cc.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-lsofttimers");
+    cc.arg("-L").arg(&library).arg(format!("-Wl,-rpath,{}", library.display())).arg("-lsofttimers_capi");
     cc.args(flags.split_whitespace());
     must(&mut cc)?;
     Ok(Some(program))

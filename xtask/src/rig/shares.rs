@@ -1,12 +1,15 @@
 //! What others get: sources beside a flooded one, programs beside a limited forwarder, the first packet of a burst.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 use serde_json::json;
 
 use super::curve::{RULES, capacity};
 use super::trial::{Amount, Offer, Rig};
-use super::{Effort, Found, micros};
+use super::{Effort, Found};
 use crate::measure::figures::Bar;
+use crate::measure::trials::median;
 
 /// One of four is flooded with twice what all could do; the others have little, and lose none of it.
 pub(super) fn sources(rig: &Rig, effort: Effort) -> Result<Found> {
@@ -87,42 +90,56 @@ pub(super) fn limit(rig: &Rig, effort: Effort) -> Result<Found> {
 }
 
 /// How long the first packet of a burst takes: receiving the others first makes it wait for all of them (livelock §4.3).
+/// The kinds take turns, so that what disturbs one round disturbs all of them, and each ratio is of one round.
 pub(super) fn bursts(rig: &Rig, effort: Effort) -> Result<Found> {
-    let sizes: &[u32] = if effort.quick { &[1, 16] } else { &[1, 2, 4, 16, 64] };
+    let (rounds, sizes): (usize, &[u32]) = if effort.quick { (1, &[1, 16]) } else { (9, &[1, 4, 16, 64]) };
+    let kinds = ["naive", POLLED, "completion --mode interrupt --quota 1"];
     let mut figures = Vec::new();
-    let mut p50 = Vec::new();
-    println!(
-        "### The first packet of a burst, 500 bursts/s, packet\n\n| by | of | p50 / p99 µs |\n|---|---|---|"
-    );
-    for kind in ["naive", POLLED, "completion --mode interrupt --quota 1"] {
+    let mut seen = BTreeMap::<_, Vec<[f64; 2]>>::new();
+    for round in 0..rounds {
         for &burst in sizes {
-            let offer = Offer { burst, ..Offer::steady(500.0 * f64::from(burst), 1_000) };
-            let words = format!(
-                "stages r0 out --driver packet --rules {RULES} --kind {kind} --burst {burst} --window 1s"
-            );
-            let (found, _) = rig.received(&words, &[(0, offer)])?;
-            let first = &found["first_ns"];
-            println!("| {kind} | {burst} | {} / {} |", micros(&first["p50"]), micros(&first["p99"]));
-            p50.push((kind, burst, first["p50"].as_f64().unwrap_or(0.0)));
-            figures.push(json!({ "kind": kind, "burst": burst, "first_ns": first }));
+            for (place, kind) in kinds.into_iter().enumerate() {
+                let offer = Offer { burst, ..Offer::steady(RATE, 2_000) };
+                let words = format!(
+                    "stages r0 out --driver packet --rules {RULES} --kind {kind} --burst {burst} --window 2s"
+                );
+                let (found, _) = rig.received(&words, &[(0, offer)])?;
+                let of = |key: &str| found["first_ns"][key].as_f64().unwrap_or(0.0);
+                seen.entry((place, burst)).or_default().push([of("p50"), of("p99")]);
+                figures.push(
+                    json!({ "round": round, "kind": kind, "burst": burst, "first_ns": found["first_ns"] }),
+                );
+            }
         }
     }
-    for half in p50.chunks(sizes.len()) {
-        let (first, last) = (half[0], half[half.len() - 1]);
-        let slope = (last.2 - first.2) / f64::from(last.1 - first.1);
-        println!("\n{}: {:.2} µs for each further packet of a burst", first.0, slope / 1e3);
+    println!(
+        "### The first packet of a burst, {RATE} packets/s, packet, medians of {rounds} rounds\n\n| by | of | p50 / p99 µs |\n|---|---|---|"
+    );
+    let middle = |place: usize, burst: u32, at: usize| {
+        median(&seen[&(place, burst)], |found| Some(found[at])).unwrap_or(f64::NAN)
+    };
+    for (place, kind) in kinds.iter().enumerate() {
+        for &burst in sizes {
+            let [p50, p99] = [0, 1].map(|at| middle(place, burst, at) / 1e3);
+            println!("| {kind} | {burst} | {p50:.1} / {p99:.1} |");
+        }
+    }
+    for (place, kind) in kinds.iter().enumerate() {
+        let (least, most) = (sizes[0], sizes[sizes.len() - 1]);
+        let slope = (middle(place, most, 0) - middle(place, least, 0)) / f64::from(most - least);
+        println!("\n{kind}: {:.2} µs for each further packet of a burst", slope / 1e3);
     }
     println!();
-    let at = |kind: &str, burst: u32| {
-        p50.iter().find(|&&(of, size, _)| of == kind && size == burst).map(|&(_, _, nanos)| nanos)
-    };
     let bar = |&burst: &u32| {
-        let ratio = at(POLLED, burst).zip(at("naive", burst)).map(|(polled, naive)| polled / naive);
-        Bar::at_most(format!("first packet of {burst}: p50, polled against naive"), 1.0, ratio)
+        let pairs: Vec<_> = seen[&(1, burst)].iter().zip(&seen[&(0, burst)]).collect();
+        let ratio = median(&pairs, |(polled, naive)| Some(polled[0] / naive[0]));
+        Bar::at_most(format!("first packet of {burst}: p50, polled against naive, in pairs"), 1.0, ratio)
     };
     let bars = sizes.iter().filter(|&&size| size >= 16).map(bar).collect();
     Ok(Found { bars, figures: json!(figures) })
 }
 
+/// For all sizes of bursts, and far below the capacity: at a rate of bursts the long ones would wait for each other.
+const RATE: f64 = 4_000.0;
 /// The poller as it comes: a quota of 64, of which the first turn of a burst has a few.
 const POLLED: &str = "completion --mode interrupt";

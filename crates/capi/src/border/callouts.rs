@@ -6,7 +6,8 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use softtimers::bsd::{CalloutStep, Callouts, Handle, Key};
+use softtimers::Step;
+use softtimers::bsd::{Callouts, Handle, Key};
 
 use super::clock::{softtimers_call, softtimers_function};
 use crate::object::{Errno, Kind, Object};
@@ -163,12 +164,12 @@ pub extern "C" fn softtimers_softclock_step(
     Object::with(callouts, |callouts| {
         let out = call.ok_or(Errno::INVALID)?;
         Ok(match callouts.step() {
-            CalloutStep::Call(call) => {
+            Step::Fired(call) => {
                 out.write(call);
                 1
             }
-            CalloutStep::MoreWork => 2,
-            CalloutStep::Done => 0,
+            Step::MoreWork => 2,
+            Step::Done => 0,
         })
     })
 }

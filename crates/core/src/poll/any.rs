@@ -67,7 +67,7 @@ macro_rules! policies {
                 }))
             }
 
-            /// Its name in [`ALL`](Self::ALL).
+            /// Returns the policy's name in [`ALL`](Self::ALL).
             pub fn name(&self) -> &'static str {
                 match self.0 {
                     $(Kind::$policy(_) => <$policy as Named>::NAME),+

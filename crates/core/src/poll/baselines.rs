@@ -107,7 +107,7 @@ pub struct ConstantPeriod {
 }
 
 impl ConstantPeriod {
-    /// One look each `period`.
+    /// Polls once in each `period`.
     pub const fn new(period: Duration) -> Self {
         let nanos = saturating_nanos(period);
         ConstantPeriod { period: if nanos == 0 { 1 } else { nanos }, next: Next::Now }

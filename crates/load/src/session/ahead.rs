@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::event::{Timespec, poll};
 use softtimers::{Clock, Monotonic};
 use softtimers_core::Timestamp;
-use softtimers_core::pace::{Ahead, Lead};
+use softtimers_core::pace::Ahead;
 
 /// What has been handed over ahead of its time.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(super) struct HandOver {
 impl HandOver {
     /// Nothing yet; what is due before `end` will be.
     pub(super) fn new(start: Timestamp, end: Timestamp) -> Self {
-        HandOver { ahead: Ahead::new(Lead::default()), end, last: start, wake: start }
+        HandOver { ahead: Ahead::default(), end, last: start, wake: start }
     }
 
     /// When to look again.
@@ -79,7 +79,7 @@ impl HandOver {
     pub(super) fn settle(&self) {
         // Beyond it the queue's own lateness; the lead bounds the sleep.
         let left = (self.last + QUEUES_LATENESS).saturating_duration_since(Monotonic.now());
-        let left = left.min(Lead::default().time + QUEUES_LATENESS);
+        let left = left.min(Ahead::LEAD + QUEUES_LATENESS);
         let time = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
         // A signal that cuts it short ends the run anyway.
         let _ = poll(&mut [], Some(&time));
@@ -107,7 +107,7 @@ mod tests {
             wakes.push(now);
             hand_over
                 .fill(now, Some(due), |release| {
-                    assert!(release <= now + Lead::default().time);
+                    assert!(release <= now + Ahead::LEAD);
                     released.push(release);
                     due = release + interval;
                     Ok((1, Some(due)))
