@@ -6,7 +6,8 @@
 //!   typed and meant                done and told                 table or JSON, assertions, exit code
 //! ```
 //!
-//! What commands do is in libraries: `softtimers-load` sends and receives, `softtimers-measure` watches the machine meanwhile.
+//! What commands do is in libraries: `softtimers-load` sends and receives, `softtimers-forward` passes on, and
+//! `softtimers-measure` watches the machine meanwhile.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 // Until it is a program only.
@@ -26,12 +27,9 @@ pub mod output {
 
 pub mod address;
 pub mod args;
-pub mod bench;
 pub mod command;
 pub mod commands;
 pub mod file;
-pub mod forward;
-pub mod plan;
 pub mod properties;
 pub mod report;
 pub mod run;

@@ -17,7 +17,7 @@ use super::engine::EngineArgs;
 use super::generate::DriverArgs;
 use crate::address;
 use crate::args::{EndArgs, StreamArgs, datagram_size};
-use crate::plan::any_seed;
+use crate::args::any_seed;
 use crate::run::output::Output;
 
 /// `softtimers send`.
