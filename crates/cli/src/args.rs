@@ -1,12 +1,9 @@
 //! The command line, as it is typed and as `--help` explains it: what several commands have in common. The rest of each is in
 //! its folder of [`commands`](crate::commands).
 
-mod bench;
 mod clients;
 mod driver;
 mod engine;
-mod forward;
-mod receiving;
 mod recv;
 mod replay;
 mod send;
@@ -18,24 +15,22 @@ use softtimers_measure::assertion::Assertion;
 use softtimers_measure::failure::Exit;
 use softtimers_measure::units;
 
+use crate::commands::bench::args::BenchArgs;
 use crate::commands::capture::args::CaptureArgs;
 use crate::commands::doctor::args::DoctorArgs;
 use crate::commands::doctor::features::ProbeFeatureArgs;
 use crate::commands::documents::{CompletionsArgs, ManArgs};
 use crate::commands::echo::args::EchoClientArgs;
+use crate::commands::forward::args::ForwardArgs;
 use crate::commands::noise::args::NoiseArgs;
 use crate::commands::probe::args::ProbeArgs;
 use crate::commands::report::args::ReportArgs;
 use crate::commands::wan::args::WanArgs;
 use crate::wire;
 
-pub use bench::{BenchArgs, Beside, TrialLength};
 pub use clients::ClientArgs;
 pub use driver::{Driver, DriverArgs, MacAddress};
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
-pub use forward::{ForwardArgs, ForwardDriver, FrameDriver};
-pub(crate) use receiving::DEFAULT_QUOTA;
-pub use receiving::ReceivingArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
 pub use send::{PhaseName, SendArgs, Train};

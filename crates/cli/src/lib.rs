@@ -9,7 +9,7 @@
 //! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
-//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`mod@capture`], [`doctor`],
+//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`mod@capture`], [`doctor`],
 //!   [`echo`], [`mod@probe`], [`sim`](commands::sim), [`noise`], [`report`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
@@ -33,11 +33,9 @@ pub mod output {
 
 pub mod address;
 pub mod args;
-pub mod bench;
 pub mod command;
 pub mod commands;
 pub mod file;
-pub mod forward;
 pub mod gaps;
 pub mod handshake;
 pub mod pattern;

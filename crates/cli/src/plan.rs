@@ -3,12 +3,9 @@
 //!
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
-mod bench;
 mod flows;
-mod forward;
 mod generate;
 mod idle;
-mod receiving;
 mod recv;
 mod replay;
 mod send;
@@ -24,9 +21,7 @@ use crate::address;
 use crate::args::{EndArgs, OutputArgs, StreamArgs};
 use crate::run::output::Output;
 
-pub use bench::{BenchPlan, Offers, ReceiverPlan};
 pub use flows::Phase;
-pub use forward::{Between, ForwardPlan, InterfacesConfig, LegConfig};
 pub use generate::{GenerateConfig, GeneratePlan};
 pub use idle::IdlePlan;
 pub use recv::RecvPlan;

@@ -15,7 +15,7 @@ use softtimers_wan::PathConfig;
 use crate::args::MacAddress;
 use crate::commands::capture::{filter, pcapng};
 use crate::commands::wan::control::{self, Request};
-use crate::forward::{metrics::Metrics, rules};
+use crate::commands::forward::metrics::{Metrics, Text};
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
 use crate::recording::{self, Fit};
@@ -66,26 +66,21 @@ pub fn control(line: &str) {
 
 /// Any bytes that a scraper sends are answered as HTTP answers, or not at all, and the connection ends.
 pub fn metrics(request: &[u8]) {
-    static METRICS: OnceLock<std::sync::Mutex<Metrics>> = OnceLock::new();
-    let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let start = || Metrics::start(anywhere).map(std::sync::Mutex::new);
-    let metrics = METRICS.get_or_init(|| start().expect("a port of loopback"));
-    let metrics = metrics.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    static METRICS: OnceLock<SocketAddr> = OnceLock::new();
+    let address = METRICS.get_or_init(|| {
+        let metrics = Metrics::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port of loopback");
+        let address = metrics.address();
+        let counted = || Box::new(|| "counted 1\n".to_owned()) as Text;
+        metrics.serve(move |reply| _ = reply.send(counted())).expect("a thread");
+        address
+    });
     let exchange = || -> io::Result<Vec<u8>> {
-        let mut scraper = TcpStream::connect(metrics.address())?;
-        scraper.set_read_timeout(Some(Duration::from_millis(1)))?;
+        let mut scraper = TcpStream::connect(address)?;
         scraper.write_all(request)?;
         scraper.shutdown(Shutdown::Write)?;
-        let (mut answer, mut buffer) = (Vec::new(), [0; 4_096]);
-        loop {
-            metrics.answer(|| Box::new(|| "counted 1\n".to_owned()));
-            match scraper.read(&mut buffer) {
-                Ok(0) => return Ok(answer),
-                Ok(read) => answer.extend_from_slice(&buffer[..read]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let mut answer = Vec::new();
+        scraper.read_to_end(&mut answer)?;
+        Ok(answer)
     };
     // Where it ends before it has read all, the rest of the request resets the connection.
     if let Ok(answer) = exchange() {
@@ -135,27 +130,6 @@ pub fn wire(bytes: &[u8]) {
         assert!(bytes.len() >= MIN_SIZE);
         assert_eq!(Datagram::parse(&datagram.encode()), Ok(datagram));
     }
-}
-
-/// Any bytes are rules or are refused at a line of theirs, and what is accepted is shown as the same rules.
-pub fn rules(text: &[u8]) {
-    let shown = |rules: &rules::Rules| rules.to_string();
-    match rules::parse(text) {
-        Ok(rules) => {
-            let again = rules::parse(shown(&rules).as_bytes()).map(|again| shown(&again));
-            assert_eq!(again, Ok(shown(&rules)));
-        }
-        Err(problem) => {
-            let lines = text.split(|&byte| byte == b'\n').count();
-            assert!((1..=lines + 1).contains(&problem.line()), "{problem}");
-            assert!(!problem.to_string().contains(char::is_control), "{problem}");
-        }
-    }
-}
-
-/// Any frame is forwarded, answered or dropped, as frames are: see [`any_frame`](crate::forward::frames::properties).
-pub fn frame(script: &[u8]) {
-    crate::forward::frames::properties::any_frame(script);
 }
 
 /// Any bytes are a recording whose packets are datagrams in order, or are refused at a byte of theirs; and

@@ -70,7 +70,6 @@ use crate::stream::Stream;
 use crate::usage::Usage;
 
 pub use flows::ShareReport;
-pub(crate) use outlet::GOODBYES;
 pub use polled::PolledReport;
 pub use report::{LateReport, SendReport, SocketReport};
 use session::Session;

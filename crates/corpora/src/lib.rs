@@ -1,7 +1,7 @@
 //! Everything that reads what others wrote, as functions of bytes: [`TARGETS`].
 //!
 //! ```text
-//!   properties of cli, wan, capi,   ──▶ TARGETS ──▶ fuzz/fuzz_targets/NAME.rs   new inputs, under cargo fuzz
+//!   properties of cli, forward, …,  ──▶ TARGETS ──▶ fuzz/fuzz_targets/NAME.rs   new inputs, under cargo fuzz
 //!   the models of core's tests                 └──▶ tests/replay.rs             fuzz/corpus/NAME/*, under cargo test
 //! ```
 //!
@@ -38,11 +38,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "control", body: |input| text(input, softtimers_cli::properties::control) },
     Target { name: "delivery_trace", body: softtimers_wan::properties::trace },
     Target { name: "filter_code", body: |input| text(input, softtimers_cli::properties::filter_code) },
-    Target { name: "frames", body: softtimers_cli::properties::frame },
+    Target { name: "frames", body: softtimers_forward::properties::frame },
     Target { name: "ledger", body: softtimers_cli::properties::ledger },
     Target { name: "metrics", body: softtimers_cli::properties::metrics },
     Target { name: "path", body: path },
-    Target { name: "rules", body: softtimers_cli::properties::rules },
+    Target { name: "rules", body: softtimers_forward::properties::rules },
     Target { name: "saved_run", body: softtimers_cli::properties::saved_run },
     Target { name: "sim_parts", body: |input| text(input, softtimers_cli::properties::sim_parts) },
     Target { name: "spans", body: spans::many },
