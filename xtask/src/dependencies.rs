@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   core ◄ linux ◄ softtimers ◄ net ◄ load, forward, wan      core ◄ sim      core ◄ bpf ◄ forward
-//!          linux ◄ measure ◄ load                             softtimers, net ◄ tokio ◄ quinn
+//!   softtimers ◄ measure ◄ load                                softtimers, net ◄ tokio ◄ quinn
 //!   cli: all but lab; lab: all but cli; nothing on either
 //! ```
 //!
