@@ -4,34 +4,26 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 
-use softtimers_net::packet::Interface;
+use super::Interface;
 
-use crate::PathError;
-
-/// Why nothing passes between two interfaces, or no longer.
+/// Why an interface is not for frames to pass through.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Problem {
-    /// An interface does not exist, is not Ethernet's, or there is only one.
+pub enum ClaimError {
+    /// It does not exist, is not Ethernet's, or is switched off.
     Interface {
-        /// The name of the interface.
+        /// Its name.
         name: String,
         /// What is wrong with it.
         what: String,
     },
-    /// This machine uses it itself; taking it must be asked for, as by [`BridgeConfig::take`](super::BridgeConfig::take).
+    /// This machine uses it itself; taking it must be asked for.
     InUse {
-        /// The name of the interface.
+        /// Its name.
         name: String,
-        /// What this machine uses it for.
+        /// For what.
         what: String,
     },
-    /// What one interface sends comes back to the other, or to itself.
-    Loop,
-    /// The privilege is missing.
-    Privilege(io::Error),
-    /// The path is none.
-    Path(PathError),
     /// What else the system says.
     System(io::Error),
 }
@@ -40,18 +32,18 @@ pub enum Problem {
 /// forward, beside; and who is logged in there would be shut out. `take` says that this is wanted.
 ///
 /// # Errors
-/// [`Problem::Interface`] if there is none, or it is switched off; [`Problem::InUse`]; what the system says.
-pub fn claim(name: &str, take: bool) -> Result<Interface, Problem> {
-    let no = |what: String| Problem::Interface { name: name.to_owned(), what };
+/// [`ClaimError::Interface`] if there is none, or it is switched off; [`ClaimError::InUse`]; what the system says.
+pub fn claim(name: &str, take: bool) -> Result<Interface, ClaimError> {
+    let no = |what: String| ClaimError::Interface { name: name.to_owned(), what };
     let interface = Interface::named(name).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::InvalidInput => no(error.to_string()),
-        _ => Problem::System(error),
+        _ => ClaimError::System(error),
     })?;
     if !interface.is_up() {
         return Err(no("switched off".into()));
     }
     match if take { None } else { in_use(&interface)? } {
-        Some(what) => Err(Problem::InUse { name: name.to_owned(), what }),
+        Some(what) => Err(ClaimError::InUse { name: name.to_owned(), what }),
         None => Ok(interface),
     }
 }
@@ -71,27 +63,20 @@ fn in_use(interface: &Interface) -> io::Result<Option<String>> {
     Ok(interface.is_enslaved().then(|| "is part of a bridge or bond".into()))
 }
 
-impl From<io::Error> for Problem {
+impl From<io::Error> for ClaimError {
     fn from(error: io::Error) -> Self {
-        if error.kind() == ErrorKind::PermissionDenied {
-            Problem::Privilege(error)
-        } else {
-            Problem::System(error)
-        }
+        ClaimError::System(error)
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ClaimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Interface { name, what } => write!(f, "interface {name}: {what}"),
-            Problem::InUse { name, what } => write!(f, "interface {name} {what}"),
-            Problem::Loop => f.write_str("a frame came back: the two interfaces are joined elsewhere, too"),
-            Problem::Privilege(error) => write!(f, "a packet socket needs CAP_NET_RAW: {error}"),
-            Problem::Path(error) => error.fmt(f),
-            Problem::System(error) => error.fmt(f),
+            ClaimError::Interface { name, what } => write!(f, "interface {name}: {what}"),
+            ClaimError::InUse { name, what } => write!(f, "interface {name} {what}"),
+            ClaimError::System(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for ClaimError {}
