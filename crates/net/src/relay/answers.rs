@@ -31,7 +31,7 @@ use softtimers_core::{Rate, Timestamp};
 /// So it holds for the bytes of packets and of frames too, whatever headers each has, of IPv4 or of IPv6.
 ///
 /// ```
-/// use softtimers_wan::udp::Budget;
+/// use softtimers_net::relay::Budget;
 ///
 /// let mut budget = Budget::default();
 /// budget.receive(32);
@@ -98,7 +98,7 @@ impl Traffic {
 ///
 /// ```
 /// use softtimers_core::{Rate, Timestamp};
-/// use softtimers_wan::udp::PrefixRates;
+/// use softtimers_net::relay::PrefixRates;
 ///
 /// let mut rates = PrefixRates::new(Rate::per_second(10).unwrap());
 /// let second = |tenths: u64| Timestamp::from_micros(tenths * 100_000);

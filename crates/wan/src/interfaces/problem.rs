@@ -1,10 +1,9 @@
-//! Interfaces are taken only from those who do without: [`claim`].
+//! Why a path does not join two interfaces: [`Problem`].
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::IpAddr;
 
-use softtimers_net::packet::Interface;
+use softtimers_net::packet::ClaimError;
 
 use crate::PathError;
 
@@ -36,39 +35,15 @@ pub enum Problem {
     System(io::Error),
 }
 
-/// An interface for frames to pass through. One that this machine uses itself is refused, or it would answer, or
-/// forward, beside; and who is logged in there would be shut out. `take` says that this is wanted.
-///
-/// # Errors
-/// [`Problem::Interface`] if there is none, or it is switched off; [`Problem::InUse`]; what the system says.
-pub fn claim(name: &str, take: bool) -> Result<Interface, Problem> {
-    let no = |what: String| Problem::Interface { name: name.to_owned(), what };
-    let interface = Interface::named(name).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::InvalidInput => no(error.to_string()),
-        _ => Problem::System(error),
-    })?;
-    if !interface.is_up() {
-        return Err(no("switched off".into()));
+impl From<ClaimError> for Problem {
+    fn from(error: ClaimError) -> Self {
+        match error {
+            ClaimError::Interface { name, what } => Problem::Interface { name, what },
+            ClaimError::InUse { name, what } => Problem::InUse { name, what },
+            ClaimError::System(error) => error.into(),
+            other => Problem::System(io::Error::other(other)),
+        }
     }
-    match if take { None } else { in_use(&interface)? } {
-        Some(what) => Err(Problem::InUse { name: name.to_owned(), what }),
-        None => Ok(interface),
-    }
-}
-
-/// What this machine itself does with an interface.
-fn in_use(interface: &Interface) -> io::Result<Option<String>> {
-    let link_local = |address: &IpAddr| matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
-    if let Some(address) = interface.addresses()?.iter().find(|&address| !link_local(address)) {
-        return Ok(Some(format!("has the address {address}")));
-    }
-    if interface.has_default_route()? {
-        return Ok(Some("has the default route".into()));
-    }
-    if let Some(upper) = interface.upper_interfaces()?.first() {
-        return Ok(Some(format!("carries {upper}")));
-    }
-    Ok(interface.is_enslaved().then(|| "is part of a bridge or bond".into()))
 }
 
 impl From<io::Error> for Problem {

@@ -6,10 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::io::Errno;
 use softtimers::{Config, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
-use softtimers_net::udp::UdpSocket;
 
 use super::clients::{ClientId, Clients, Expiry};
 use super::config::{NotSent, RelayConfig};
+use crate::udp::UdpSocket;
 
 /// The clients there are, and when each may be forgotten.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use softtimers::{LoopConfig, Rate};
 
-/// How a [`Relay`](super::Relay) is set up.
+/// How a relay is set up.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
     /// Where clients send to; port 0 is any that is free.

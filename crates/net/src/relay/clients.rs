@@ -41,7 +41,7 @@ pub struct ClientId {
 /// ```
 /// use std::net::SocketAddr;
 /// use softtimers_core::Timestamp;
-/// use softtimers_wan::udp::{ClientLimits, Clients, NotSent};
+/// use softtimers_net::relay::{ClientLimits, Clients, NotSent};
 ///
 /// let (now, source) = (Timestamp::ZERO, SocketAddr::from(([192, 0, 2, 1], 9)));
 /// let mut clients = Clients::new(ClientLimits::default());
@@ -70,7 +70,8 @@ pub struct Clients<O> {
     keys: RandomState,
     serial: u64,
     rates: PrefixRates,
-    pub(super) stats: RelayStats,
+    /// What was done so far; a relay adds what it counts itself.
+    pub stats: RelayStats,
 }
 
 #[derive(Debug)]
