@@ -69,7 +69,7 @@ pub use pace::{
     PacketPairs, Pattern, RateClock, Schedule, StartRate, Strategy,
 };
 #[doc(inline)]
-pub use pace::{Speed, Trace, TraceBuilder, TrainLimit};
+pub use pace::{Speed, Trace, TraceBuilder};
 #[doc(inline)]
 pub use percent::{Percent, PercentError};
 #[doc(inline)]

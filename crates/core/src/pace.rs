@@ -35,7 +35,7 @@
 //! # Many flows
 //!
 //! A [`DepartureQueue`] holds the packets of as many flows as there are and hands out those whose time has
-//! come, each flow by a `RateClock` of its own. After a stall that is all of them: a [`TrainLimit`] keeps them
+//! come, each flow by a `RateClock` of its own. After a stall that is all of them; who sends them keeps them
 //! from leaving in one burst.
 //!
 //! # When a kernel keeps release times
@@ -65,7 +65,6 @@ mod recorded;
 mod schedule;
 mod start;
 mod trace;
-mod train;
 
 use core::time::Duration;
 
@@ -84,7 +83,6 @@ pub use queue::DepartureQueue;
 pub use schedule::Schedule;
 pub use start::StartRate;
 pub use trace::{Speed, Trace, TraceBuilder};
-pub use train::TrainLimit;
 
 /// What a rate counts, and so which gap follows a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
