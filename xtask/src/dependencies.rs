@@ -31,8 +31,15 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("softtimers-capi", &[CORE, LINUX, "softtimers-wan"]),
     ("softtimers-bpf", &[CORE]),
     ("softtimers-sim", &[CORE]),
-    ("softtimers-cli", &[CORE, LINUX, "softtimers-wan", "softtimers-bpf", "softtimers-sim"]),
-    ("softtimers-corpora", &[CORE, "softtimers-wan", "softtimers-capi", "softtimers-cli"]),
+    ("softtimers-measure", &[CORE, LINUX]),
+    (
+        "softtimers-cli",
+        &[CORE, LINUX, "softtimers-wan", "softtimers-bpf", "softtimers-sim", "softtimers-measure"],
+    ),
+    (
+        "softtimers-corpora",
+        &[CORE, "softtimers-wan", "softtimers-capi", "softtimers-measure", "softtimers-cli"],
+    ),
     (
         "softtimers-bench",
         &[
@@ -44,6 +51,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
             "softtimers-capi",
             "softtimers-bpf",
             "softtimers-sim",
+            "softtimers-measure",
             "softtimers-cli",
         ],
     ),

@@ -23,10 +23,10 @@ pub(crate) mod wan;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use softtimers_measure::assertion::Assertion;
+use softtimers_measure::failure::Exit;
+use softtimers_measure::units;
 
-use crate::assertion::Assertion;
-use crate::failure::Exit;
-use crate::units;
 use crate::wire;
 
 pub use bench::{BenchArgs, Beside, TrialLength};

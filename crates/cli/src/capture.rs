@@ -33,9 +33,6 @@ use softtimers::packet::{Filter, Interface};
 use softtimers::poller::{PacketConfig, PacketDevice};
 use softtimers::{Clock, Monotonic, Slice};
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::{Interference, Machine, Neighbours};
 use crate::output::{Report, Run, say};
 use crate::plan::CapturePlan;
 use crate::progress::Progress;
@@ -46,6 +43,9 @@ use pipe::Patience;
 use report::{CaptureReport, FeedbackCounts, Second};
 use sink::{Rotate, Sink};
 use stage::Stage;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{Interference, Machine, Neighbours};
 
 /// Captures until the plan's end or a signal, then prints and checks the report.
 ///

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use softtimers_measure::child;
+use softtimers_measure::failure::{Exit, Failure, one_line};
 
 use crate::args::{Cli, Command};
 use crate::doctor::DoctorPlan;
-use crate::failure::{Exit, Failure, one_line};
 use crate::noise::NoisePlan;
 use crate::noise::rates::RatesPlan;
 use crate::output::{Output, print, say};
@@ -17,7 +18,7 @@ use crate::plan::{
 };
 use crate::report::ReportPlan;
 use crate::{
-    bench, capture, child, doctor, documents, echo, forward, noise, probe, recv, replay, report, send, sim,
+    bench, capture, doctor, documents, echo, forward, noise, probe, recv, replay, report, send, sim,
     wan,
 };
 

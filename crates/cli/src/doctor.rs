@@ -19,10 +19,6 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::args::{DoctorArgs, FULL_TRIAL, QUICK_TRIAL, Timer};
-use crate::class::Class;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::{Machine, Neighbours};
 use crate::output::{Output, Run};
 use crate::progress::Progress;
 
@@ -31,6 +27,10 @@ use features::Found;
 pub use range::UsefulRange;
 pub use trial::{Cell, Load};
 use trial::{Notes, Trial};
+use softtimers_measure::class::Class;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{Machine, Neighbours};
 
 /// What `doctor` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]

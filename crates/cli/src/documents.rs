@@ -2,9 +2,9 @@
 
 use clap::CommandFactory;
 use clap_mangen::Man;
+use softtimers_measure::failure::Failure;
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
-use crate::failure::Failure;
 
 /// The completion script for a shell.
 pub fn completions(args: &CompletionsArgs) -> String {

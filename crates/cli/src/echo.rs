@@ -25,12 +25,12 @@ use serde::{Deserialize, Serialize};
 use softtimers::Monotonic;
 use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
+use softtimers_measure::class::Class;
+use softtimers_measure::distribution::{Distribution, Recorder};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::Machine;
 
-use crate::class::Class;
-use crate::distribution::{Distribution, Recorder};
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::Machine;
 use crate::output::{Report, Run, Table};
 use crate::plan::EchoClientPlan;
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 use rustix::event::{Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use softtimers_measure::failure::Failure;
 
-use crate::failure::Failure;
 use crate::user::{as_caller, exceeds_caller};
 
 /// Opens a file to read it.
@@ -284,7 +284,7 @@ const PRIVATE: u32 = 0o600;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Exit;
+    use softtimers_measure::failure::Exit;
 
     fn path(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("softtimers-{}-{name}", std::process::id()))

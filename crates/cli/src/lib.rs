@@ -17,31 +17,28 @@
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
+// Until nobody looks for them here.
+pub use softtimers_measure::{
+    assertion, child, class, distribution, failure, interrupt, machine, processor, ticks, units, usage,
+};
+
 pub mod address;
 pub mod args;
-pub mod assertion;
 pub mod bench;
 pub mod capture;
-pub mod child;
-pub mod class;
 pub mod command;
-pub mod distribution;
 pub mod doctor;
 pub mod documents;
 pub mod echo;
-pub mod failure;
 pub mod file;
 pub mod forward;
 pub mod gaps;
 pub mod handshake;
-pub mod interrupt;
-pub mod machine;
 pub mod noise;
 pub mod output;
 pub mod pattern;
 pub mod plan;
 pub mod probe;
-pub mod processor;
 pub mod progress;
 pub mod properties;
 pub mod quantum;
@@ -52,9 +49,6 @@ pub mod report;
 pub mod send;
 pub mod sim;
 pub mod stream;
-pub mod ticks;
-pub mod units;
-mod usage;
 pub mod user;
 pub mod wan;
 pub mod wire;

@@ -23,12 +23,7 @@ use serde::Serialize;
 use softtimers::RealTime;
 
 use crate::args::{NoiseArgs, NoiseClass};
-use crate::class::Class;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::{Machine, Neighbours};
 use crate::output::{Output, Run};
-use crate::processor::Processor;
 use crate::progress::Progress;
 
 use account::Accounts;
@@ -36,6 +31,11 @@ pub use measured::{Cause, Caused, InterruptLine, Interrupts};
 use measured::{Phases, Rests, measure};
 pub use report::{Found, NoiseReport, Quantile, Slowdown, Slower};
 use work::Work;
+use softtimers_measure::class::Class;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{Machine, Neighbours};
+use softtimers_measure::processor::Processor;
 
 /// What `noise` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -8,12 +8,11 @@ use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::assertion::Assertion;
-use crate::distribution::Distribution;
-use crate::failure::Failure;
-use crate::machine::Machine;
-use crate::units::show_duration;
+use softtimers_measure::assertion::Assertion;
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::machine::Machine;
+use softtimers_measure::units::show_duration;
 
 /// The findings of a command. Its keys are those of the JSON object, beside the ones of [`Run`].
 pub trait Report: Serialize {
@@ -280,7 +279,7 @@ pub fn say(text: std::fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Exit;
+    use softtimers_measure::failure::Exit;
 
     #[derive(Serialize, Default)]
     struct Small {

@@ -23,9 +23,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use softtimers_measure::failure::Failure;
+
 use crate::address;
 use crate::args::{EndArgs, OutputArgs, StreamArgs};
-use crate::failure::Failure;
 use crate::output::Output;
 
 pub use bench::{BenchPlan, Offers, ReceiverPlan};

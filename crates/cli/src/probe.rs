@@ -25,18 +25,18 @@ use serde::Serialize;
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_bpf::{Error, Intervals, Probe, Source};
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::{Interference, Machine, Neighbours};
 use crate::output::Run;
 use crate::plan::ProbePlan;
-use crate::processor::Processor;
 use crate::stream::Stream;
 use beside::{Beside, Ended};
 use caches::Caches;
 use report::{ProbeReport, TracepointReport};
 use second::Second;
 use view::View;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{Interference, Machine, Neighbours};
+use softtimers_measure::processor::Processor;
 
 /// Measures until the command, the time or a signal ends it, then prints and checks the report.
 ///

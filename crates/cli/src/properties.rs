@@ -8,42 +8,19 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 use softtimers_sim::{Kind, Part, experiment};
 use softtimers_wan::PathConfig;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units;
 
 use crate::args::MacAddress;
-use crate::assertion::Assertion;
 use crate::capture::{filter, pcapng};
-use crate::failure::Failure;
 use crate::forward::{metrics::Metrics, rules};
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
 use crate::recording::{self, Fit};
 use crate::recv::ledger::Ledger;
 use crate::sim::{merge, setting};
-use crate::units;
 use crate::wan::control::{self, Request};
 use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
-
-/// Each parser of quantities accepts or refuses `text`, and what it accepts as a duration is shown
-/// as something it reads again.
-pub fn units(text: &str) {
-    if let Ok(duration) = units::duration(text) {
-        assert!(duration <= Duration::from_nanos(u64::MAX));
-        assert_eq!(units::duration(&units::show_duration(duration)), Ok(duration));
-    }
-    if let Ok(rate) = units::rate(text) {
-        // A rate above zero is a rate of packets, or faster than one a nanosecond.
-        assert_eq!(units::rate(&rate.to_string()), Ok(rate));
-        if let Ok(rate) = rate.of_packets(1_200) {
-            assert!(rate.packets_per_second() > 0.0);
-        }
-    }
-    if let Ok(percent) = units::percent(text) {
-        assert!(percent.get() <= 100);
-    }
-    for problem in [units::bytes(text).err(), units::positive_duration(text).err()].into_iter().flatten() {
-        assert!(!problem.to_string().contains('\n'));
-    }
-}
 
 /// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, hardware addresses,
 /// speeds and the parameters of experiments. Those that name a file are left out: a file may be anything, a terminal too.
@@ -151,14 +128,6 @@ pub fn wire(bytes: &[u8]) {
     if let Ok(datagram) = Datagram::parse(bytes) {
         assert!(bytes.len() >= MIN_SIZE);
         assert_eq!(Datagram::parse(&datagram.encode()), Ok(datagram));
-    }
-}
-
-/// Any text is an assertion or is refused, and what is accepted is shown as the same assertion.
-pub fn assertion(text: &str) {
-    match text.parse::<Assertion>() {
-        Ok(assertion) => assert_eq!(assertion.to_string().parse(), Ok(assertion)),
-        Err(error) => assert!(!error.to_string().contains('\n')),
     }
 }
 

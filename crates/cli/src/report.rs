@@ -31,10 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Serialize;
 
 use crate::args::ReportArgs;
-use crate::failure::Failure;
 use crate::file::OutputFile;
-use crate::interrupt::Interrupt;
-use crate::machine::{Machine, Neighbours};
 use crate::output::{Output, Report, Run, Table, say};
 use crate::progress::Progress;
 use crate::user::as_caller;
@@ -42,6 +39,9 @@ use catalogue::{Part, SECTIONS, Section};
 use figure::Drawn;
 use saved::{INCONCLUSIVE, Made, Runs};
 use source::{SOURCES, Source};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{Machine, Neighbours};
 
 /// What `report` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]

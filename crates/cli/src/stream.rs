@@ -26,10 +26,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Ender;
+use softtimers_measure::machine::{Host, Machine};
 
-use crate::failure::Failure;
-use crate::interrupt::Ender;
-use crate::machine::{Host, Machine};
 use crate::output::print_line;
 
 /// What is counted in an interval.

@@ -24,9 +24,6 @@ use softtimers::late::cpu_time;
 use softtimers_wan::live::Ended;
 use softtimers_wan::{PathConfig, Wan, Way};
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::{Machine, Neighbours};
 use crate::output::{Run, say};
 use crate::plan::WanPlan;
 use crate::progress::Progress;
@@ -34,6 +31,9 @@ use carrier::{Carrier, Ends};
 use control::{Control, MOST_CONNECTIONS, Request};
 use lines::Lines;
 use report::{DirectionReport, WanReport};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{Machine, Neighbours};
 
 /// Carries packets until the plan's end or a signal, then prints and checks the report.
 ///

@@ -32,7 +32,7 @@ impl Target {
 
 /// All of them, by name.
 pub const TARGETS: &[Target] = &[
-    Target { name: "assert_expr", body: |input| text(input, softtimers_cli::properties::assertion) },
+    Target { name: "assert_expr", body: |input| text(input, softtimers_measure::properties::assertion) },
     Target { name: "capi", body: softtimers_capi::sequences::run },
     Target { name: "captured", body: softtimers_cli::properties::captured },
     Target { name: "control", body: |input| text(input, softtimers_cli::properties::control) },
@@ -74,7 +74,7 @@ fn text(input: &[u8], body: fn(&str)) {
 }
 
 fn units(text: &str) {
-    softtimers_cli::properties::units(text);
+    softtimers_measure::properties::units(text);
     softtimers_cli::properties::pattern(text);
     softtimers_cli::properties::typed(text);
 }

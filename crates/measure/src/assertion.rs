@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// One condition.
 ///
 /// ```
-/// use softtimers_cli::assertion::Assertion;
+/// use softtimers_measure::assertion::Assertion;
 ///
 /// let report = serde_json::json!({ "back_to_back": 0.01, "gap_ns": { "p99": 55_000 } });
 /// let calm: Assertion = "back_to_back<0.05".parse()?;
@@ -24,7 +24,7 @@ use crate::failure::Failure;
 ///     even.check(&report).unwrap_err().to_string(),
 ///     "--assert 'gap_ns.p99<=50000' does not hold: gap_ns.p99 is 55000"
 /// );
-/// # Ok::<(), softtimers_cli::assertion::SyntaxError>(())
+/// # Ok::<(), softtimers_measure::assertion::SyntaxError>(())
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Assertion {

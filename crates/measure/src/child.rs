@@ -1,6 +1,6 @@
-//! Other processes of this program: the parts of a trial, and the clients of an echo server. None
-//! outlives what it is for: not a trial that breaks off, which drops it, and not a parent that is
-//! killed, for each child asks the kernel to end with its parent.
+//! Other processes of this program, or of the command `softtimers`: the parts of a trial, and the clients of an echo
+//! server. None outlives what it is for: not a trial that breaks off, which drops it, and not a parent that is killed,
+//! for each child asks the kernel to end with its parent.
 //!
 //! ```text
 //!   parent ──fork──▶ child ──exec──▶ asks for the signal ──▶ looks whether the parent is still there
@@ -8,6 +8,7 @@
 //! ```
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
@@ -33,11 +34,19 @@ pub fn end_with(parent: u32) -> Result<(), Failure> {
     if lives { Ok(()) } else { Err(Failure::check(format_args!("process {parent} is not the parent"))) }
 }
 
-/// This program as a child that ends with this process, without arguments so far.
-pub(crate) fn command() -> io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
+/// Returns this program as a child that ends with this process, without arguments so far.
+///
+/// # Errors
+/// If the system does not tell where this program is.
+pub fn command() -> io::Result<Command> {
+    std::env::current_exe().map(|program| command_of(&program))
+}
+
+/// The same of another program, which calls [`end_with`] for `--with-parent PID`, as `softtimers` does.
+fn command_of(program: &Path) -> Command {
+    let mut command = Command::new(program);
     command.args(["--with-parent", &std::process::id().to_string()]).stdin(Stdio::null());
-    Ok(command)
+    command
 }
 
 /// A running child that is killed and waited for when dropped.
@@ -54,10 +63,18 @@ impl Process {
     /// # Errors
     /// A check failure if the system refuses.
     pub fn start(what: String, words: &[String]) -> Result<Self, Failure> {
-        let broke = |error| Failure::broke_off(format_args!("{what}: starting the process"), &error);
-        let mut command = command().map_err(broke)?;
+        let program = std::env::current_exe().map_err(|error| not_started(&what, &error))?;
+        Process::start_program(&program, what, words)
+    }
+
+    /// Starts `program`, which takes `--with-parent PID` as `softtimers` does, with `words`.
+    ///
+    /// # Errors
+    /// A check failure if the system refuses.
+    pub fn start_program(program: &Path, what: String, words: &[String]) -> Result<Self, Failure> {
+        let mut command = command_of(program);
         command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(broke)?;
+        let mut child = command.spawn().map_err(|error| not_started(&what, &error))?;
         match child.stderr.take() {
             Some(stderr) => Ok(Process { what, child, stderr: BufReader::new(stderr) }),
             None => {
@@ -107,7 +124,10 @@ impl Process {
 
     /// The same for one that prints its object at once: if it is still silent after `patience`, it is
     /// killed.
-    pub(crate) fn finish_within<T: DeserializeOwned>(self, patience: Duration) -> Result<T, Failure> {
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish), and if it is still silent.
+    pub fn finish_within<T: DeserializeOwned>(self, patience: Duration) -> Result<T, Failure> {
         self.speaks_within(patience, None)?;
         self.finish()
     }
@@ -116,7 +136,7 @@ impl Process {
     ///
     /// # Errors
     /// A check failure if it is still silent after `patience`.
-    pub(crate) fn speaks_within(
+    pub fn speaks_within(
         &self,
         patience: Duration,
         interrupt: Option<&Interrupt>,
@@ -160,6 +180,10 @@ impl Drop for Process {
     fn drop(&mut self) {
         end(&mut self.child);
     }
+}
+
+fn not_started(what: &str, error: &io::Error) -> Failure {
+    Failure::broke_off(format_args!("{what}: starting the process"), error)
 }
 
 fn end(child: &mut Child) {

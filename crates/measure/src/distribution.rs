@@ -67,7 +67,7 @@ impl From<&softtimers::Histogram> for Distribution {
 /// Collects values for a [`Distribution`].
 ///
 /// ```
-/// use softtimers_cli::distribution::Recorder;
+/// use softtimers_measure::distribution::Recorder;
 ///
 /// let mut gaps = Recorder::new();
 /// for gap in [40_000, 41_000, 39_000] {
@@ -91,7 +91,7 @@ pub struct Recorder {
 /// Mean and deviation of any number of values in three words, kept up by Welford's method.
 ///
 /// ```
-/// use softtimers_cli::distribution::Moments;
+/// use softtimers_measure::distribution::Moments;
 ///
 /// let mut moments = Moments::default();
 /// assert_eq!((moments.mean(), moments.stddev()), (None, None));

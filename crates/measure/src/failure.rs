@@ -37,7 +37,7 @@ impl From<Exit> for ExitCode {
 /// Why a command stopped, in one line that names the value and what is allowed.
 ///
 /// ```
-/// use softtimers_cli::failure::{Exit, Failure};
+/// use softtimers_measure::failure::{Exit, Failure};
 ///
 /// let failure = Failure::usage("--size 70000: a datagram carries 32 to 65507 bytes");
 /// assert_eq!(failure.exit(), Exit::Usage);

@@ -32,13 +32,17 @@ pub struct Interrupt {
 
 /// Ends a run from another thread, as a signal would.
 #[derive(Debug)]
-pub struct Ender {
+pub struct StopHandle {
     arrived: Arc<AtomicBool>,
     written: UnixStream,
 }
 
-impl Ender {
-    /// What arrives now looks like a signal.
+/// The former name, until nobody uses it.
+#[doc(hidden)]
+pub type Ender = StopHandle;
+
+impl StopHandle {
+    /// Ends the run as if a signal had arrived.
     pub fn end(&self) {
         self.arrived.store(true, Ordering::Relaxed);
         // One byte has room, and if not, the descriptor is readable already.
@@ -91,11 +95,12 @@ impl Interrupt {
         Ok(Interrupt { arrived, ends, last, readable, written })
     }
 
-    /// One that hears no signal, only its [`Ender`]. One that hears signals and was ended lets the next signal end the
-    /// process, and other tests send one.
-    #[cfg(test)]
-    pub(crate) fn deaf() -> Self {
-        Interrupt::listen_for(&[], false).unwrap()
+    /// An interrupt that hears no signal, only its [`StopHandle`]: for tests, and for a run inside another one.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn deaf() -> io::Result<Self> {
+        Interrupt::listen_for(&[], false)
     }
 
     /// The same, for another thread.
@@ -108,12 +113,18 @@ impl Interrupt {
         Ok(Interrupt { arrived, ends, last: Arc::clone(&self.last), readable, written })
     }
 
-    /// Something that ends the run from another thread.
+    /// Returns a handle that ends the run from another thread.
     ///
     /// # Errors
     /// If the system has no descriptors left.
-    pub fn ender(&self) -> io::Result<Ender> {
-        Ok(Ender { arrived: Arc::clone(&self.arrived), written: self.written.try_clone()? })
+    pub fn stop_handle(&self) -> io::Result<StopHandle> {
+        Ok(StopHandle { arrived: Arc::clone(&self.arrived), written: self.written.try_clone()? })
+    }
+
+    /// The former name, until nobody uses it.
+    #[doc(hidden)]
+    pub fn ender(&self) -> io::Result<StopHandle> {
+        self.stop_handle()
     }
 
     /// Waits for the next signal, or until `over` is readable; whether it was a signal, each of which is told once. Only
@@ -189,9 +200,9 @@ mod tests {
 
     #[test]
     fn both_views_show_an_end_from_another_thread() {
-        let interrupt = Interrupt::deaf();
-        let ender = interrupt.ender().unwrap();
-        std::thread::spawn(move || ender.end()).join().unwrap();
+        let interrupt = Interrupt::deaf().unwrap();
+        let stop = interrupt.stop_handle().unwrap();
+        std::thread::spawn(move || stop.end()).join().unwrap();
         let timeout = Timespec { tv_sec: 10, tv_nsec: 0 };
         let other = interrupt.share().unwrap();
         for view in [&interrupt, &other] {
@@ -207,9 +218,9 @@ mod tests {
     fn each_signal_is_told_once() {
         let _alone = LISTENING.lock().unwrap();
         let interrupt = Interrupt::listen_each().unwrap();
-        let ender = interrupt.ender().unwrap();
+        let stop = interrupt.stop_handle().unwrap();
         let (ours, over) = UnixStream::pair().unwrap();
-        (0..2).for_each(|_| ender.end());
+        (0..2).for_each(|_| stop.end());
         assert!(interrupt.wait(&over).unwrap() && interrupt.wait(&over).unwrap());
         drop(ours);
         assert!(!interrupt.wait(&over).unwrap() && interrupt.arrived());

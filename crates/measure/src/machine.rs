@@ -1,7 +1,7 @@
 //! The machine a report was made on, and who else used it meanwhile.
 //!
 //! Microseconds mean nothing without the kernel, processor and clock they were measured with. And on
-//! a shared machine a figure may be the neighbours' and not ours: [`Neighbours`] compares the
+//! a shared machine a figure may be the neighbours' and not ours: [`BackgroundLoad`] compares the
 //! kernel's own accounts at both ends of a run, so that a benchmark can say "inconclusive".
 //!
 //! ```text
@@ -76,22 +76,26 @@ impl Machine {
 /// Watches other users of the processors from its creation on.
 ///
 /// ```
-/// use softtimers_cli::machine::Neighbours;
+/// use softtimers_measure::machine::BackgroundLoad;
 ///
-/// let neighbours = Neighbours::watch();
+/// let background = BackgroundLoad::watch();
 /// // … the run …
-/// let interference = neighbours.so_far();
+/// let interference = background.so_far();
 /// assert!(interference.steal_share.is_none_or(|share| (0.0..=1.0).contains(&share)));
 /// ```
 #[derive(Debug)]
-pub struct Neighbours {
+pub struct BackgroundLoad {
     start: Option<Sample>,
 }
 
-impl Neighbours {
+/// The former name, until nobody uses it.
+#[doc(hidden)]
+pub type Neighbours = BackgroundLoad;
+
+impl BackgroundLoad {
     /// Starts watching.
     pub fn watch() -> Self {
-        Neighbours { start: Sample::take() }
+        BackgroundLoad { start: Sample::take() }
     }
 
     /// What went on since.

@@ -37,7 +37,7 @@ impl Ticks {
     /// What `/proc/stat` says of this processor or of all; `None` if it says nothing, or is something else.
     ///
     /// ```
-    /// use softtimers_cli::ticks::Ticks;
+    /// use softtimers_measure::ticks::Ticks;
     ///
     /// let stat = "cpu  9 0 1 85 5 1 2 3 0 0\ncpu0 4 0 1 40 5 1 1 1 0 0\n";
     /// assert_eq!(Ticks::parse(stat, None).unwrap().all(), 106);

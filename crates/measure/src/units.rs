@@ -14,12 +14,12 @@ use softtimers_core::{Percent, Rate, RateError, Speed};
 /// A rate as typed. A bit rate says nothing about packets until their size is known.
 ///
 /// ```
-/// use softtimers_cli::units::{self, SendRate};
+/// use softtimers_measure::units::{self, SendRate};
 ///
 /// assert_eq!(units::rate("25kpps"), Ok(SendRate::PacketsPerSecond(25_000)));
 /// let bits = units::rate("1Gbit")?;
 /// assert_eq!(bits.of_packets(1_500).unwrap().interval().as_micros(), 12);
-/// # Ok::<(), softtimers_cli::units::UnitError>(())
+/// # Ok::<(), softtimers_measure::units::UnitError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SendRate {
@@ -57,7 +57,7 @@ impl fmt::Display for SendRate {
 ///
 /// ```
 /// use std::time::Duration;
-/// use softtimers_cli::units;
+/// use softtimers_measure::units;
 ///
 /// assert_eq!(units::duration("1.5ms"), Ok(Duration::from_micros(1_500)));
 /// assert!(units::duration("12").is_err()); // of what?
@@ -100,7 +100,7 @@ pub fn bytes(text: &str) -> Result<u64, UnitError> {
 /// A whole percentage: `0%` to `100%`.
 ///
 /// ```
-/// use softtimers_cli::units;
+/// use softtimers_measure::units;
 ///
 /// assert_eq!(units::percent("25%").unwrap().of_units(400), 100);
 /// ```
@@ -116,7 +116,7 @@ pub fn percent(text: &str) -> Result<Percent, UnitError> {
 /// A share in parts of a billion: `1%`, `0.05%`, up to `100%`.
 ///
 /// ```
-/// assert_eq!(softtimers_cli::units::share("0.05%"), Ok(500_000));
+/// assert_eq!(softtimers_measure::units::share("0.05%"), Ok(500_000));
 /// ```
 ///
 /// # Errors
@@ -149,7 +149,7 @@ pub fn scaled(number: &str, worth: u64) -> Option<u64> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use softtimers_cli::units;
+/// use softtimers_measure::units;
 ///
 /// assert_eq!(units::show_duration(Duration::from_nanos(12_500)), "12.5us");
 /// assert_eq!(units::duration("12.5us"), Ok(Duration::from_nanos(12_500)));

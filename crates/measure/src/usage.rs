@@ -7,25 +7,31 @@ use softtimers::{Clock, Monotonic, Timestamp};
 
 /// Time and wake-ups of a thread so far, or in an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Usage {
+pub struct Usage {
     at: Timestamp,
-    pub(crate) wall: Duration,
-    pub(crate) cpu: Duration,
+    /// Time that has passed.
+    pub wall: Duration,
+    /// CPU time of the thread.
+    pub cpu: Duration,
     /// Times this thread slept and was woken: its voluntary context switches.
-    pub(crate) wakeups: u64,
+    pub wakeups: u64,
 }
 
 impl Usage {
-    pub(crate) fn now() -> Self {
+    /// What the calling thread has used since it was started.
+    pub fn now() -> Self {
         Usage { at: Monotonic.now(), wall: Duration::ZERO, cpu: cpu_time(), wakeups: voluntary_switches() }
     }
 
     /// With what a thread beside this one has used meanwhile.
-    pub(crate) fn and(self, beside: &Usage) -> Usage {
+    #[must_use]
+    pub fn and(self, beside: &Usage) -> Usage {
         Usage { cpu: self.cpu + beside.cpu, wakeups: self.wakeups + beside.wakeups, ..self }
     }
 
-    pub(crate) fn since(&self, before: &Usage) -> Usage {
+    /// What was used since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Usage) -> Usage {
         Usage {
             at: self.at,
             wall: self.at.saturating_duration_since(before.at),

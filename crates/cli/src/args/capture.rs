@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use softtimers_measure::units;
 
 use super::{EndArgs, StreamArgs};
 use crate::capture::sink::Rotate;
-use crate::units;
 
 /// `softtimers capture`.
 ///

@@ -6,9 +6,9 @@ use clap::Args;
 use ipnet::IpNet;
 use softtimers::Rate;
 use softtimers_wan::udp::ClientLimits;
+use softtimers_measure::units::{self, SendRate};
 
 use crate::address;
-use crate::units::{self, SendRate};
 
 /// Who may be a client, for how long, and how much it may be answered.
 #[derive(Args, Debug, Clone)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use softtimers_measure::units;
 
 use super::OutputArgs;
-use crate::units;
 
 /// `softtimers doctor`.
 ///

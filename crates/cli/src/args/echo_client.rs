@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
+use softtimers_measure::units;
 
 use super::{OutputArgs, datagram_size};
-use crate::units;
 
 /// `softtimers echo-client`.
 #[derive(Args, Debug, Clone)]

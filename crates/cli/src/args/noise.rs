@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use softtimers_measure::units;
 
 use super::OutputArgs;
-use crate::units;
 
 /// `softtimers noise`.
 ///

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use softtimers_bpf::Source;
+use softtimers_measure::units;
 
 use super::StreamArgs;
-use crate::units;
 
 /// `softtimers probe`.
 ///

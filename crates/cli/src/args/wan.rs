@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use softtimers_wan::Way;
+use softtimers_measure::units;
 
 use super::{ClientArgs, OutputArgs};
-use crate::units;
 use crate::wan::setting::{Change, SETTINGS};
 
 /// `softtimers wan`.

@@ -15,6 +15,8 @@ use rustix::time::{ClockId, clock_gettime};
 use softtimers::poll::{Quota, SourceConfig, SourceId};
 use softtimers::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
 use softtimers::{Clock, Monotonic, Timestamp, Token};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
 
 use super::looks::Looks;
 use super::outlet::{Before, Written};
@@ -22,8 +24,6 @@ use super::pcapng::Stamp;
 use super::report::{CaptureReport, DropCounts, FeedbackCounts, Second};
 use super::sink::Why;
 use super::stage::Stage;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::stream::Counter;
 
 /// What captures, while it does.

@@ -18,8 +18,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use softtimers::packet::Filter;
+use softtimers_measure::failure::Failure;
 
-use crate::failure::Failure;
 use crate::file::{self, quoted};
 use crate::user::User;
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_measure::interrupt::Ender;
 
 use super::pcapng::{self, Stamp, Statistics};
 use super::report::{DropCounts, Second};
 use super::sink::{Loss, Sink, Why};
-use crate::interrupt::Ender;
 use crate::stream::Counter;
 
 /// What was lost before frames came to the outlet, as it was asked last.

@@ -23,9 +23,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_measure::interrupt::Interrupt;
 
 use super::pcapng;
-use crate::interrupt::Interrupt;
 
 /// How long a reader is waited for: for ever while the run lasts, and then while it reads.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn all_comes_to_who_reads_also_when_the_run_is_over() {
         let (mut reader, writer) = pipe();
-        let interrupt = Interrupt::deaf();
+        let interrupt = Interrupt::deaf().unwrap();
         interrupt.ender().unwrap().end();
         let expected = blocks(200);
         let read = std::thread::spawn(move || {
@@ -200,7 +200,7 @@ mod tests {
     fn who_does_not_read_cannot_hold_the_run() {
         for until in [None, Some(Monotonic.now() + Duration::from_millis(50))] {
             let (mut reader, writer) = pipe();
-            let interrupt = Interrupt::deaf();
+            let interrupt = Interrupt::deaf().unwrap();
             let ender = interrupt.ender().unwrap();
             let pipe = Pipe::new(writer, patience(interrupt, until)).unwrap();
             let (mut sent, stamp) = (Vec::new(), pcapng::Stamp { time: Duration::ZERO, length: 0 });
@@ -224,10 +224,10 @@ mod tests {
     fn who_has_gone_is_told_from_who_waits() {
         let (reader, writer) = pipe();
         drop(reader);
-        let pipe = Pipe::new(writer, patience(Interrupt::deaf(), None)).unwrap();
+        let pipe = Pipe::new(writer, patience(Interrupt::deaf().unwrap(), None)).unwrap();
         assert_eq!(pipe.write(&blocks(1)), Err((0, Trouble::Gone)));
         let full = OwnedFd::from(File::options().write(true).open("/dev/full").unwrap());
-        let full = Pipe::new(full, patience(Interrupt::deaf(), None)).unwrap();
+        let full = Pipe::new(full, patience(Interrupt::deaf().unwrap(), None)).unwrap();
         assert_eq!(full.write(&blocks(1)), Err((0, Trouble::System(Errno::NOSPC))));
     }
 }

@@ -8,8 +8,8 @@ use std::io;
 
 use rustix::process::geteuid;
 use rustix::thread::set_no_new_privs;
+use softtimers_measure::failure::Failure;
 
-use crate::failure::Failure;
 use crate::user::{User, become_for_good, without_capabilities};
 
 /// Whom to become: `named` if there is one, or if this is root the caller of `sudo`, or nobody. `None`: stay.

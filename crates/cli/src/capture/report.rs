@@ -1,8 +1,8 @@
 //! What `capture` tells: the keys of `softtimers.capture/1`, and what `--json-stream` counts in an interval.
 
 use serde::Serialize;
+use softtimers_measure::distribution::Distribution;
 
-use crate::distribution::Distribution;
 use crate::output::{Report, Table};
 use crate::stream::passage::{Counted, Interval, Passage};
 

@@ -12,12 +12,12 @@ use std::time::Duration;
 use rustix::fs::{Access, access};
 use rustix::process::getuid;
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units::show_duration;
 
 use super::pcapng;
 use super::pipe::{GRACE, Patience, Pipe, Trouble};
-use crate::failure::Failure;
 use crate::file::OutputFile;
-use crate::units::show_duration;
 use crate::user::{User, as_caller};
 
 /// When another file is begun.

@@ -18,10 +18,10 @@ use std::thread::JoinHandle;
 use softtimers::Timestamp;
 use softtimers::poll::FeedbackConfig;
 use softtimers::poller::Gauge;
+use softtimers_measure::failure::Failure;
 
 use super::outlet::{Complete, Outlet, Written};
 use super::pcapng::Stamp;
-use crate::failure::Failure;
 
 /// Where the loop's frames go.
 #[derive(Debug)]

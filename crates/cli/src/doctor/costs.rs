@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers::clock::Tsc;
 use softtimers::{Backup, Clock, Config, Monotonic, Slack, Slice, SoftTimers, TimerSlack, TriggerState};
+use softtimers_measure::distribution::Distribution;
 
-use crate::distribution::Distribution;
 use crate::output::Table;
 
 /// Prices in nanoseconds; each is the least of several rounds, because a neighbour only adds.

@@ -14,11 +14,11 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities};
 use serde::{Deserialize, Serialize};
 use softtimers::probe::{self, Feature};
+use softtimers_measure::child::Process;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
 
 use crate::args::ProbeFeatureArgs;
-use crate::child::Process;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
 use crate::output::{Table, print};
 
 /// A feature of the kernel, and whether it works.

@@ -11,9 +11,9 @@
 //! measured here: the first in the busy loop of the comparison, the second on a computing thread.
 
 use serde::Serialize;
+use softtimers_measure::distribution::Distribution;
 
 use super::Costs;
-use crate::distribution::Distribution;
 use crate::output::Table;
 
 /// The intervals between events for which soft timers are useful on this machine. Empty if the first

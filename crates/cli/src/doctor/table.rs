@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use softtimers_measure::units::show_duration;
+
 use super::strip::Alphabet;
 use super::{Cell, DoctorReport, Load, features};
 use crate::output::{Report, Table};
-use crate::units::show_duration;
 
 impl Report for DoctorReport {
     const SCHEMA: &'static str = "softtimers.doctor/1";
@@ -132,7 +133,7 @@ const WIDTHS: [usize; 10] = [6, 7, 7, 7, 7, 7, 8, 7, 6, 6];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::distribution::Distribution;
+    use softtimers_measure::distribution::Distribution;
     use crate::send::LateReport;
 
     fn report() -> DoctorReport {

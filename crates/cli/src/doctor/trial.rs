@@ -6,14 +6,14 @@ use std::time::Duration;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use softtimers::late::LateCause;
+use softtimers_measure::child::Process;
+use softtimers_measure::distribution::{Distribution, Quantile};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::units::show_duration;
 
 use crate::args::Timer;
-use crate::child::Process;
-use crate::distribution::{Distribution, Quantile};
-use crate::failure::Failure;
-use crate::processor::Processor;
 use crate::send::LateReport;
-use crate::units::show_duration;
 
 /// What the sending loop does meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]

@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn one_that_fails_ends_all_and_its_reason_is_told() {
-        let interrupt = crate::interrupt::Interrupt::deaf();
+        let interrupt = crate::interrupt::Interrupt::deaf().unwrap();
         let mut crew = Crew::ended_by(interrupt.ender().unwrap());
         crew.start(interrupt.ender().unwrap(), |board| {
             board.tell(share(5, &Revision::new(parse(b"accept").unwrap())));
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn one_that_panics_ends_all() {
-        let (interrupt, other) = (crate::interrupt::Interrupt::deaf(), crate::interrupt::Interrupt::deaf());
+        let (interrupt, other) = (crate::interrupt::Interrupt::deaf().unwrap(), crate::interrupt::Interrupt::deaf().unwrap());
         // What the crew itself ends is another run.
         let mut crew = Crew::ended_by(other.ender().unwrap());
         crew.start(interrupt.ender().unwrap(), |_| panic!("on purpose")).unwrap();

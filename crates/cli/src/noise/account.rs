@@ -14,7 +14,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use crate::ticks::Ticks;
+use softtimers_measure::ticks::Ticks;
 
 /// The accounts of one thread on one processor.
 #[derive(Debug)]

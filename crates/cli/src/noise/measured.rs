@@ -9,10 +9,10 @@ use rustix::event::poll;
 use rustix::time::Timespec;
 use serde::Serialize;
 use softtimers::{Clock, Monotonic};
+use softtimers_measure::interrupt::Interrupt;
 
 use super::account::{Accounts, Line, Passed};
 use super::work::Work;
-use crate::interrupt::Interrupt;
 
 /// The phases of a run in their order.
 #[derive(Debug, Default)]

@@ -32,13 +32,7 @@ use softtimers::{Clock, Monotonic, Slice, Timestamp};
 
 use super::work::Work;
 use crate::args::NoiseArgs;
-use crate::class::Class;
-use crate::distribution::Recorder;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::{Interference, Machine, Neighbours};
 use crate::output::{Output, Run};
-use crate::processor::Processor;
 use crate::progress::Progress;
 
 use power::Counters;
@@ -46,6 +40,12 @@ pub use power::SleepState;
 use report::Rounds;
 pub use report::{Cost, Idle, RateCost, RatesReport};
 use waker::{Application, Served, Wakes};
+use softtimers_measure::class::Class;
+use softtimers_measure::distribution::Recorder;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{Interference, Machine, Neighbours};
+use softtimers_measure::processor::Processor;
 
 /// What `noise --rates` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -5,13 +5,13 @@ use std::time::Duration;
 use serde::Serialize;
 use softtimers_core::Random;
 use softtimers_sim::noise::{self, undelayed, wanted};
+pub use softtimers_measure::distribution::Quantile;
+use softtimers_measure::distribution::{Distribution, Recorder};
+use softtimers_measure::units::show_duration;
 
 use super::measured::{Caused, Interrupts, Phases};
 use super::{Cause, NoisePlan};
-pub use crate::distribution::Quantile;
-use crate::distribution::{Distribution, Recorder};
 use crate::output::{Report, Table};
-use crate::units::show_duration;
 
 /// The keys of `noise`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]

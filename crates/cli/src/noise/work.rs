@@ -7,8 +7,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
-
-use crate::units::show_duration;
+use softtimers_measure::units::show_duration;
 
 /// So many rounds of a generator of random numbers.
 #[derive(Clone, Copy, Debug)]

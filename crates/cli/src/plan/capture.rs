@@ -4,15 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use softtimers::packet::Filter;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units::show_duration;
 
 use super::End;
 use crate::args::CaptureArgs;
 use crate::capture::filter;
 use crate::capture::privileges::to_become;
 use crate::capture::sink::SinkConfig;
-use crate::failure::Failure;
 use crate::output::Output;
-use crate::units::show_duration;
 use crate::user::User;
 
 /// A run of `capture`.

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use softtimers_measure::failure::Failure;
+
 use crate::address;
 use crate::args::EchoClientArgs;
-use crate::failure::Failure;
 use crate::output::Output;
 
 /// A run of `echo-client`.

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use softtimers_bpf::{ProbeConfig, Source};
+use softtimers_measure::failure::Failure;
 
 use crate::args::ProbeArgs;
-use crate::failure::Failure;
 use crate::output::Output;
 
 /// A run of `probe`.

@@ -7,12 +7,12 @@ use softtimers_wan::interfaces::BridgeConfig;
 use softtimers_wan::tcp::{StreamConfig, StreamLimits};
 use softtimers_wan::udp::RelayConfig;
 use softtimers_wan::{PathConfig, Way};
+use softtimers_measure::failure::Failure;
 
 use super::any_seed;
 use crate::address;
 use crate::args::wan::is_local;
 use crate::args::{ClientArgs, WanArgs};
-use crate::failure::Failure;
 use crate::output::Output;
 use crate::wan::carrier::Ends;
 use crate::withheld;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde::Serialize;
+use softtimers_measure::failure::Failure;
 
 use super::wait;
-use crate::failure::Failure;
 
 /// A command that is running. Dropped without [`end`](Beside::end), it goes on.
 #[derive(Debug)]

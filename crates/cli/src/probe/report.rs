@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_bpf::{Counted, Intervals, ProcessorIntervals, Sample, Source, Windows};
+use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
+use softtimers_measure::units::show_duration;
 
 use super::beside::Ended;
 use super::measured;
-use crate::distribution::{Distribution, Quantile, Recorder};
 use crate::output::{Report, Table};
 use crate::plan::ProbePlan;
-use crate::units::show_duration;
 
 /// The keys of `probe`'s object.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]

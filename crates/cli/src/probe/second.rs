@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_bpf::{Intervals, ProcessorIntervals, Source};
+use softtimers_measure::distribution::Distribution;
 
 use super::report::{distribution, share};
-use crate::distribution::Distribution;
 use crate::stream::Account;
 
 /// The account of an interval, or of the whole run.

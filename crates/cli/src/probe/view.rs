@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use softtimers::Timestamp;
 use softtimers_bpf::Intervals;
+use softtimers_measure::units::show_duration;
 
 use super::second::{CpuSecond, Second};
 use crate::plan::ProbePlan;
 use crate::stream::Account;
-use crate::units::show_duration;
 
 /// The view, until it is dropped.
 #[derive(Debug)]

@@ -6,13 +6,13 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 use softtimers::{Clock, Monotonic};
+use softtimers_measure::child::Process;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::Machine;
 
 use super::saved::envelope;
 use super::source::{HERE, Source, Step};
-use crate::child::Process;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::Machine;
 
 /// Runs the steps of a source; `None` if a signal ended them, for what it has found then is not what was asked for.
 ///

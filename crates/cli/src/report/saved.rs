@@ -15,9 +15,9 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use softtimers_measure::failure::{Failure, one_line};
 
 use super::source::{SOURCES, Source};
-use crate::failure::{Failure, one_line};
 use crate::file::{self, quoted};
 use crate::output::Report;
 use crate::sim::report::SimReport;
@@ -263,7 +263,7 @@ pub(super) fn tamed(text: &str) -> String {
     }
 }
 
-/// As [`Machine::line`](crate::machine::Machine::line) has it, of what a file says.
+/// As [`Machine::line`](softtimers_measure::machine::Machine::line) has it, of what a file says.
 fn machine_line(machine: &Value) -> String {
     let key = |key: &str| Some(tamed(text(machine, key))).filter(|text| !text.is_empty());
     let (Some(kernel), Some(cpu)) = (key("kernel"), key("cpu")) else { return "unknown".to_owned() };

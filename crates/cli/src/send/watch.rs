@@ -157,7 +157,7 @@ mod tests {
         let agreement = ask(&sender, 1, Duration::ZERO, handshake::PATIENCE).unwrap();
         let (receiver, peer, welcome) = agreed.join().unwrap();
         sender.set_nonblocking(true).unwrap();
-        let interrupt = Interrupt::deaf();
+        let interrupt = Interrupt::deaf().unwrap();
         let forged = Datagram::Busy { nonce: 0 }.encode();
         let forge = |many| (0..many).for_each(|_| drop(receiver.send_to(&forged, peer)));
         forge(400);

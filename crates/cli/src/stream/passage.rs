@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use softtimers_measure::distribution::{Distribution, Recorder};
 
 use super::Account;
-use crate::distribution::{Distribution, Recorder};
 
 /// What is counted of packets, and how a line tells it.
 pub trait Counted: Copy + Default + PartialEq + Send + 'static {

@@ -9,11 +9,11 @@ use softtimers_wan::live::Ended;
 use softtimers_wan::tcp::{self, StreamConfig};
 use softtimers_wan::udp::{self, RelayConfig};
 use softtimers_wan::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
+use softtimers_measure::failure::Failure;
 
 use super::WanConfig;
 use super::report::{ClientsReport, InterfacesReport};
 use crate::address::bind_failure;
-use crate::failure::Failure;
 
 /// What the path lies between.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@ use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::thread::JoinHandle;
 
 use serde_json::Value;
+use softtimers_measure::failure::Failure;
 
-use crate::failure::Failure;
 use crate::output::print_line;
 
 /// The schema of a line; the last one is the object of `--json`.

@@ -7,10 +7,10 @@ use softtimers_wan::interfaces::BridgeStats;
 use softtimers_wan::tcp::StreamStats;
 use softtimers_wan::udp::RelayStats;
 use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability};
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::units::show_duration;
 
-use crate::distribution::Distribution;
 use crate::output::{Report, Table};
-use crate::units::show_duration;
 use crate::withheld::Withheld;
 
 /// The findings of a path emulator.

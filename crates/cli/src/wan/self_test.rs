@@ -12,14 +12,14 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use softtimers_measure::child::Process;
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{Machine, Neighbours};
+use softtimers_measure::units::show_duration;
 
-use crate::child::Process;
-use crate::distribution::Distribution;
-use crate::failure::Failure;
-use crate::interrupt::Interrupt;
-use crate::machine::{Machine, Neighbours};
 use crate::output::{Output, Report, Run, Table, say};
-use crate::units::show_duration;
 
 /// What the self-test found.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]

@@ -8,9 +8,9 @@ use std::time::Duration;
 use softtimers_wan::{
     Bottleneck, DeliveryTrace, GilbertElliott, Jitter, Late, Limit, Loss, PathConfig, Probability, Spread,
 };
+use softtimers_measure::units::{self, SendRate};
 
 use crate::file;
-use crate::units::{self, SendRate};
 use crate::user::exceeds_caller;
 
 /// One thing that can be set.

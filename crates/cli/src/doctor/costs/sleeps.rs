@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use softtimers::late::cpu_time;
 use softtimers::{Backup, Clock, Monotonic, Timestamp};
-
-use crate::distribution::{Distribution, Recorder};
+use softtimers_measure::distribution::{Distribution, Recorder};
 
 /// By how much sleeps of 200 µs are late, and the thread's CPU time for each.
 pub(super) fn by_timeout() -> io::Result<(Distribution, f64)> {

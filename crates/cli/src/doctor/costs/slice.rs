@@ -16,8 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
-
-use crate::processor::Processor;
+use softtimers_measure::processor::Processor;
 
 /// For how long a thread keeps the processor that another one wants, in nanoseconds; `None` if it
 /// hardly ever lost it.

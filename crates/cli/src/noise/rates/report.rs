@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use softtimers_measure::distribution::{Distribution, Recorder, quartiles};
+use softtimers_measure::units::show_duration;
 
 use super::RatesPlan;
 use super::power::SleepState;
 use super::waker::Served;
-use crate::distribution::{Distribution, Recorder, quartiles};
 use crate::output::{Report, Table};
-use crate::units::show_duration;
 
 /// The keys of the object of `noise --rates`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]

@@ -18,9 +18,8 @@ use rustix::io::Errno;
 use softtimers::{
     Backup, Clock, Config, Monotonic, Random, Slack, Slice, SoftTimers, Timestamp, TriggerState,
 };
-
-use crate::distribution::Recorder;
-use crate::usage::Usage;
+use softtimers_measure::distribution::Recorder;
+use softtimers_measure::usage::Usage;
 
 /// What wakes the thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

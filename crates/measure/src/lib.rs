@@ -1,0 +1,28 @@
+//! How the command `softtimers` and its laboratory measure on a machine that they do not have to themselves.
+//!
+//! ```text
+//!   units, assertion ──▶ a run ──▶ distribution ──▶ failure
+//!   typed                │                          exit code
+//!                        ├ machine, ticks, usage    who used the CPUs meanwhile
+//!                        ├ processor, class         where it ran
+//!                        └ child, interrupt         with whom, and until when
+//! ```
+//!
+//! A figure that was measured while somebody else had the CPU proves nothing, so every run watches the
+//! [background load](machine::BackgroundLoad), and says that it is inconclusive where there was too much.
+#![forbid(unsafe_code)]
+#![doc(test(attr(deny(warnings))))]
+
+pub mod assertion;
+pub mod child;
+pub mod class;
+pub mod distribution;
+pub mod failure;
+pub mod interrupt;
+pub mod machine;
+pub mod processor;
+#[doc(hidden)]
+pub mod properties;
+pub mod ticks;
+pub mod units;
+pub mod usage;
