@@ -1,5 +1,5 @@
-//! Costello and Varghese's Table I, and on to a million timers: `cargo bench -p softtimers-bench --bench
-//! callouts [-- ITERATIONS]`.
+//! Costello and Varghese's Table I, and on to a million timers: `cargo bench -p softtimers-lab --bench
+//! callouts [-- --iterations 10000]`.
 //!
 //! Timers are set for random times far in the future; then one more is set, again and again, for
 //! a random time farther than all others, and cancelled. The old list must search, so its cost is a
@@ -9,86 +9,90 @@
 
 use std::process::ExitCode;
 
+use clap::Parser;
 use softtimers::late::cpu_time;
-use softtimers_bench::arguments;
-use softtimers_bench::callouts::{Callouts, DeltaList, Handles, Hashed};
-use softtimers_bench::random::Random;
-use softtimers_bench::turns::{machine, quartiles};
-use softtimers_cli::machine::Neighbours;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::callouts::{Callouts, DeltaList, Handles, Hashed};
+use softtimers_lab::random::Random;
+use softtimers_measure::paired::{Measured, Paired};
+use softtimers_measure::result::{Cell, Table};
 
 /// Those of the paper, then beyond.
 const OUTSTANDING: [usize; 9] = [0, 200, 400, 600, 800, 1_000, 10_000, 100_000, 1_000_000];
 const PAPERS: usize = 6;
 /// To fill the list is quadratic.
 const MOST_IN_A_LIST: usize = 10_000;
-const ROUNDS: usize = 7;
 /// Ticks ahead of the outstanding ones, and of those farther.
 const FAR: [u64; 2] = [1 << 30, 1 << 31];
 /// Callouts that are there to be cancelled, and then are not.
 const CANCELLED: usize = 1_000;
+/// What is timed.
+const OPERATIONS: [&str; 3] = ["set and cancel", "cancel: a hit", "cancel: a miss"];
+
+#[derive(Parser, Debug)]
+#[command(about = "set and cancel by how many are outstanding", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// Of a set and a cancel in each round
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    iterations: u32,
+}
+
+const SECTIONS: [Section<[usize; 2]>; 1] = [("callouts", measure)];
 
 fn main() -> ExitCode {
-    let Some(arguments) = arguments::of("callouts") else { return ExitCode::SUCCESS };
-    let iterations = match arguments.first().map_or(Ok(10_000), |argument| argument.parse::<usize>()) {
-        Ok(iterations) if iterations > 0 => iterations,
-        _ => {
-            eprintln!("error: the argument is a number of iterations, at least 1");
-            return ExitCode::from(2);
-        }
-    };
-    let neighbours = Neighbours::watch();
-    println!("{}\n", machine());
-    println!("ns, medians of {ROUNDS} rounds; the line is through the paper's sizes, 0 to 1,000\n");
-    let sizes: Vec<String> = OUTSTANDING.iter().map(usize::to_string).collect();
-    println!("| | {} | ns a timer | R² |", sizes.join(" | "));
-    println!("|---|{}---|---|", "---|".repeat(OUTSTANDING.len()));
-    rows("old list", &costs::<DeltaList>(iterations, MOST_IN_A_LIST));
-    rows("hash", &costs::<Hashed>(iterations, usize::MAX));
-    rows("handles", &costs::<Handles>(iterations, usize::MAX));
-    if let Some(reason) = neighbours.so_far().inconclusive() {
-        println!("\ninconclusive: {reason}");
-    }
-    ExitCode::SUCCESS
+    bench::main("callouts", |given| {
+        let Arguments { asked, iterations } = bench::parse("callouts", given, &SECTIONS);
+        let line = "; ns of processor time; the line is through the paper's sizes, 0 to 1,000";
+        asked.run("callouts", line, &SECTIONS, &[asked.rounds(7), iterations as usize])
+    })
 }
 
-/// ns of a set and a cancel, of a cancel that hits and of one that misses.
-type Costs = [f64; 3];
-
-fn costs<C: Callouts>(iterations: usize, most: usize) -> Vec<Costs> {
-    OUTSTANDING
-        .iter()
-        .filter(|&&outstanding| outstanding <= most)
-        .map(|&n| median::<C>(n, iterations))
-        .collect()
+fn measure(&[rounds, iterations]: &[usize; 2]) -> Done<Vec<Table>> {
+    let sizes = OUTSTANDING.map(|size| size.to_string());
+    let columns = [""].into_iter().chain(sizes.iter().map(String::as_str)).map(|name| (name, 0));
+    let columns: Vec<(&str, usize)> = columns.chain([("ns a timer", 3), ("R²", 4)]).collect();
+    let mut table = Table::new("callouts", &columns);
+    rows("old list", &costs::<DeltaList>(rounds, iterations, MOST_IN_A_LIST)?, &mut table);
+    rows("hash", &costs::<Hashed>(rounds, iterations, usize::MAX)?, &mut table);
+    rows("handles", &costs::<Handles>(rounds, iterations, usize::MAX)?, &mut table);
+    Ok(vec![table])
 }
 
-fn median<C: Callouts>(outstanding: usize, iterations: usize) -> Costs {
+/// What is measured of each number outstanding.
+fn costs<C: Callouts>(rounds: usize, iterations: usize, most: usize) -> Done<Vec<Measured>> {
+    let sizes = OUTSTANDING.into_iter().filter(|&outstanding| outstanding <= most);
+    sizes.map(|outstanding| cost::<C>(rounds, outstanding, iterations)).collect()
+}
+
+fn cost<C: Callouts>(rounds: usize, outstanding: usize, iterations: usize) -> Done<Measured> {
     let (mut callouts, mut random) = (C::default(), Random::new());
     let far = |random: &mut Random, which: usize| FAR[which] + random.below(FAR[0]);
     for number in 0..outstanding {
         callouts.set(far(&mut random, 0), (1, number));
     }
-    let rounds: Vec<Costs> = (0..ROUNDS)
-        .map(|_| {
-            let pair = timed(iterations, || {
-                for _ in 0..iterations {
-                    let name = callouts.set(far(&mut random, 1), (2, 0));
-                    callouts.cancel(name);
+    Paired::new(rounds).as_a_whole().rounds(|_, round| {
+        let pair = timed(iterations, || {
+            for _ in 0..iterations {
+                let name = callouts.set(far(&mut random, 1), (2, 0));
+                callouts.cancel(name);
+            }
+        });
+        let names: Vec<C::Name> =
+            (0..CANCELLED).map(|number| callouts.set(far(&mut random, 1), (3, number))).collect();
+        let mut cancel = |hits: bool| {
+            timed(CANCELLED, || {
+                for &name in &names {
+                    assert!(callouts.cancel(name) == hits, "a callout was lost or kept");
                 }
-            });
-            let names: Vec<C::Name> =
-                (0..CANCELLED).map(|number| callouts.set(far(&mut random, 1), (3, number))).collect();
-            let mut cancel = |hits: bool| {
-                timed(CANCELLED, || {
-                    for &name in &names {
-                        assert!(callouts.cancel(name) == hits, "a callout was lost or kept");
-                    }
-                })
-            };
-            [pair, cancel(true), cancel(false)]
-        })
-        .collect();
-    [0, 1, 2].map(|which| quartiles(rounds.iter().map(|round| round[which]))[1])
+            })
+        };
+        for (operation, nanos) in OPERATIONS.into_iter().zip([pair, cancel(true), cancel(false)]) {
+            round.put("", operation, nanos);
+        }
+        Ok(())
+    })
 }
 
 fn timed(operations: usize, work: impl FnOnce()) -> f64 {
@@ -97,21 +101,24 @@ fn timed(operations: usize, work: impl FnOnce()) -> f64 {
     (cpu_time() - start).as_nanos() as f64 / operations as f64
 }
 
-fn rows(who: &str, costs: &[Costs]) {
-    for (which, what) in ["set and cancel", "cancel: a hit", "cancel: a miss"].into_iter().enumerate() {
-        let values: Vec<f64> = costs.iter().map(|costs| costs[which]).collect();
+fn rows(who: &str, costs: &[Measured], table: &mut Table) {
+    for operation in OPERATIONS {
+        let values: Vec<Option<f64>> = costs.iter().map(|cost| cost.median("", operation)).collect();
         let [slope, fit] = line(&values[..PAPERS]);
-        let mut cells: Vec<String> = values.iter().map(|value| format!("{value:.0}")).collect();
-        cells.resize(OUTSTANDING.len(), "–".into());
-        println!("| {who}, {what} | {} | {slope:.3} | {fit:.4} |", cells.join(" | "));
+        let mut cells: Vec<Cell> = costs.iter().map(|cost| cost.estimate("", operation).into()).collect();
+        cells.resize(OUTSTANDING.len(), Cell::Nothing(()));
+        let name = Cell::from(format!("{who}, {operation}"));
+        table.rows.push([name].into_iter().chain(cells).chain([slope.into(), fit.into()]).collect());
     }
+    let reason = costs.iter().find_map(Measured::inconclusive);
+    table.inconclusive = table.inconclusive.take().or_else(|| reason.map(str::to_owned));
 }
 
 /// The slope of the line through the costs at the paper's sizes, and how well it fits.
-fn line(values: &[f64]) -> [f64; 2] {
-    let count = values.len() as f64;
-    let points: Vec<(f64, f64)> = OUTSTANDING.iter().map(|&n| n as f64).zip(values.iter().copied()).collect();
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+fn line(values: &[Option<f64>]) -> [f64; 2] {
+    let points = OUTSTANDING.iter().zip(values).filter_map(|(&size, value)| Some((size as f64, (*value)?)));
+    let points: Vec<(f64, f64)> = points.collect();
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / points.len() as f64;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
     let sum = |of: fn(f64, f64) -> f64| points.iter().map(|point| of(point.0 - x, point.1 - y)).sum::<f64>();
     let (xx, xy, yy) = (sum(|x, _| x * x), sum(|x, y| x * y), sum(|_, y| y * y));

@@ -1,8 +1,8 @@
 //! What an event costs that does nothing, by each kind of timer, on a loop that is busy: `cargo bench
-//! -p softtimers-bench --bench null_events [-- SECONDS]` (soft timers §5.1 and §5.5, Tables I, VI, VII).
+//! -p softtimers-lab --bench null_events [-- --seconds 6]` (soft timers §5.1 and §5.5, Tables I, VI, VII).
 //!
 //! The cost is the work that the loop does not do: the same saturated echo server with events and
-//! without, in turns of 10 ms ([`softtimers_bench::events`] says what is compared with what).
+//! without, in turns of 10 ms ([`softtimers_lab::events`] says what is compared with what).
 //!
 //! softtimers' loop passes its trigger states, one whose timer is a descriptor asks for it:
 //!
@@ -13,14 +13,17 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use softtimers_bench::events::{cost, lost};
-use softtimers_bench::turns::{self, TURN, quartiles};
+use clap::Parser;
 use softtimers_cli::args::Timer;
 use softtimers_cli::send::Contender;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::events::{cost, lost};
+use softtimers_lab::turns::{self, TURN};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::result::{Cell, Table};
 
 const CONTENDERS: [Contender; 6] = [
     Contender::Nobody,
@@ -36,21 +39,41 @@ const EVENTS: [(usize, &str, usize); 3] =
     [(3, "soft", 2), (4, "one-shot timerfd", 1), (5, "periodic signal", PLAIN)];
 /// Events a second; the paper's experiments had 100 kHz at most.
 const RATES: [u32; 6] = [100, 1_000, 5_000, 10_000, 20_000, 50_000];
+const COLUMNS: [(&str, usize); 7] = [
+    ("events/s", 0),
+    ("by", 0),
+    ("came", 0),
+    ("server's work lost %", 1),
+    ("in total, ns/event", 0),
+    ("base, ns/event", 0),
+    ("pollution, ns/event", 0),
+];
 
-fn main() -> ExitCode {
-    turns::main("null_events", measure)
+#[derive(Parser, Debug)]
+#[command(about = "the cost of an event that does nothing", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// Of each rate and work
+    #[arg(long, default_value_t = 6)]
+    seconds: u64,
 }
 
-fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let time = Duration::from_secs(arguments.first().map_or("6", String::as_str).parse()?);
-    println!("{}", turns::machine());
-    println!(
-        "| events/s | by | came | server's work lost | in total, ns/event | base, ns/event | pollution, ns/event |"
-    );
-    println!("|---|---|---|---|---|---|---|");
-    let mut disturbances = Vec::new();
+const SECTIONS: [Section<Duration>; 1] = [("null_events", measure)];
+
+fn main() -> ExitCode {
+    bench::main("null_events", |given| {
+        let Arguments { asked, seconds } = bench::parse("null_events", given, &SECTIONS);
+        let time = Duration::from_secs(if asked.quick { 1 } else { seconds });
+        asked.run("null_events", "", &SECTIONS, &time)
+    })
+}
+
+/// A table for each rate, so that one which was disturbed spoils no other.
+fn measure(time: &Duration) -> Done<Vec<Table>> {
+    let mut tables = Vec::new();
     for rate in RATES {
-        let contest = |work| turns::contest(&format!("--rate {rate}pps {work}"), CONTENDERS, TURN, time);
+        let contest = |work| turns::contest(&format!("--rate {rate}pps {work}"), CONTENDERS, TURN, *time);
         let server = contest("--busy echo --echo-batch 4")?;
         if server.interrupted {
             break;
@@ -59,23 +82,28 @@ fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         if compute.interrupted {
             break;
         }
-        disturbances.extend([server.disturbed, compute.disturbed].into_iter().flatten());
-        let (server, compute) = (server.rounds, compute.rounds);
-        let [_, none, _] = quartiles(server.iter().map(|round| lost(round, 2, PLAIN)));
-        println!("| {rate} | soft, without events | 0 | {:.1}% | – | – | – |", none * 100.0);
+        let mut table = server.table(&format!("{rate} events/s"), &COLUMNS);
+        table.inconclusive = server.disturbed.clone().or_else(|| compute.disturbed.clone());
+        let lost = |who| server.over(|round| Some(100.0 * lost(round, who, PLAIN)));
+        let head = |name: &str| [f64::from(rate).into(), name.into()];
+        let [rate_cell, name] = head("soft, without events");
+        let nothing = || Cell::Nothing(());
+        table.row([rate_cell, name, 0.0.into(), lost(2).into(), nothing(), nothing(), nothing()]);
+        let mut costs = Vec::new();
         for (who, name, without) in EVENTS {
-            let [_, came, _] = quartiles(server.iter().map(|round| round[who].event_rate));
-            let [_, lost, _] = quartiles(server.iter().map(|round| lost(round, who, PLAIN)));
-            let [[_, total, _], [_, base, _]] = [cost(&server, who, without), cost(&compute, who, without)];
-            println!(
-                "| {rate} | {name} | {came:.0} | {:.1}% | {total:.0} | {base:.0} | {:.0} |",
-                lost * 100.0,
-                total - base
-            );
+            let total = server.over(|round| cost(round, who, without));
+            let base = compute.over(|round| cost(round, who, without));
+            let pollution = total.zip(base).map(|(total, base)| total.median - base.median);
+            let came = server.over(|round| Some(round[who].event_rate));
+            let [rate, name] = head(name);
+            table.row([rate, name, came.into(), lost(who).into(), total.into(), base.into(), pollution.into()]);
+            costs.push(total.map(|total| total.median));
         }
+        if rate == 20_000 {
+            let ratio = costs[0].zip(costs[2]).map(|(soft, signal)| soft / signal);
+            table.bar(Bar::at_most("null events, 20,000/s: cost of a soft one, against a signal's", 0.5, ratio));
+        }
+        tables.push(table);
     }
-    if let Some(reason) = disturbances.first() {
-        println!("\ninconclusive in {} of {} runs: {reason}", disturbances.len(), 2 * RATES.len());
-    }
-    Ok(())
+    Ok(tables)
 }

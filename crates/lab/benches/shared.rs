@@ -1,5 +1,5 @@
 //! How long the lock of timers that threads share is held, when very many fall due together: `cargo bench -p
-//! softtimers-bench --bench shared [-- --rounds 7 --quick --json FILE]`.
+//! softtimers-lab --bench shared [-- --rounds 7 --quick --json FILE]`.
 //!
 //! Whoever sets or cancels a timer waits for whoever has the lock. A program that expires all that is due under one
 //! hold keeps the others out for as long as that takes (Costello & Varghese, figure 5); `Shared` lets them in after
@@ -20,7 +20,6 @@
 //! whole of that; a hold has not.
 #![forbid(unsafe_code)]
 
-use std::error::Error;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -32,10 +31,11 @@ use softtimers::shared::{Remote, Shared};
 use softtimers::{
     Clock, Config, Histogram, Monotonic, Slack, SoftTimers, Step, TimerId, Timestamp, TriggerState, Turn,
 };
-use softtimers_bench::least::Least;
-use softtimers_bench::rounds::{Round, Section, in_turn};
-use softtimers_bench::sections::{self, Asked, Measure};
-use softtimers_bench::turns;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::least::Least;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
 
 #[derive(Parser, Debug)]
 #[command(about = "how long the lock of shared timers is held", disable_version_flag = true)]
@@ -44,52 +44,33 @@ struct Arguments {
     asked: Asked,
 }
 
-const SECTIONS: [Measure<usize>; 1] = [("holds", holds)];
+const SECTIONS: [Section<usize>; 1] = [("holds", holds)];
 
 fn main() -> ExitCode {
-    turns::main("shared", |given| {
-        let Arguments { asked } = sections::parse("shared", given, &SECTIONS);
-        asked.run("shared/2", "", &SECTIONS, asked.rounds(7))
+    bench::main("shared", |given| {
+        let Arguments { asked } = bench::parse("shared", given, &SECTIONS);
+        asked.run("shared", "", &SECTIONS, &asked.rounds(7))
     })
 }
 
-fn holds(rounds: usize) -> Result<Section, Box<dyn Error>> {
-    let contenders: Vec<(usize, Contender)> = TIMERS
-        .iter()
-        .flat_map(|&timers| [(timers, SHARED), (timers, ("one hold", measure::<OneHold>))])
-        .collect();
-    let section = Section::of(rounds, |number| {
-        let mut round = Round::default();
-        for turn in in_turn(number, contenders.len()) {
-            let (timers, (name, measure)) = contenders[turn];
-            for (figure, nanos) in FIGURES.into_iter().zip(measure(timers)) {
-                round.put(&row(timers, name), figure, nanos);
-            }
+fn holds(rounds: &usize) -> Done<Vec<Table>> {
+    let mut contenders = [SHARED, ("one hold", measure::<OneHold>)];
+    let measured = Paired::new(*rounds).contest(&TIMERS, &mut contenders, |&timers, (name, measure), round| {
+        for (figure, nanos) in FIGURES.into_iter().zip(measure(timers)) {
+            round.put(&row(timers, name), figure, nanos);
         }
-        Ok(round)
+        Done::Ok(())
     })?;
-    let rows = contenders.iter().map(|&(timers, (name, _))| row(timers, name));
-    let mut section = section.shown(rows, &FIGURES.map(|figure| (figure, 0)));
+    let rows = TIMERS.iter().flat_map(|&timers| contenders.map(|(name, _)| row(timers, name)));
+    let mut table = Table::of("holds", &measured, rows, &FIGURES.map(|figure| (figure, 0)));
     // Nearly all holds are as long however many timers there are; and the longest, whose memory is no longer in the cache
     // among many, is not beyond what one step may take.
     let [few, _, many] = TIMERS;
-    let of = |section: &Section, timers, figure| section.median(&row(timers, SHARED.0), figure);
-    let ratio = of(&section, many, HOLD) / of(&section, few, HOLD);
-    section.bar(
-        &format!("shared: {HOLD}, {many} timers due together against {few}"),
-        ratio,
-        "at most 2",
-        ratio <= 2.0,
-    );
-    let longest = of(&section, many, LONGEST_HOLD);
-    let bar = format!("at most {LONGEST}");
-    section.bar(
-        &format!("shared: {LONGEST_HOLD}, {many} timers due together"),
-        longest,
-        &bar,
-        longest <= LONGEST,
-    );
-    Ok(section)
+    let ratio = measured.ratio(HOLD, &row(many, SHARED.0), &row(few, SHARED.0));
+    table.bar(Bar::at_most(format!("shared: {HOLD}, {many} timers due together against {few}"), 2.0, ratio));
+    let longest = measured.estimate(&row(many, SHARED.0), LONGEST_HOLD);
+    table.bar(Bar::at_most(format!("shared: {LONGEST_HOLD}, {many} timers due together"), LONGEST, longest));
+    Ok(vec![table])
 }
 
 fn row(timers: usize, name: &str) -> String {

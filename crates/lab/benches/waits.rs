@@ -1,11 +1,10 @@
-//! What a wait of 100 µs comes to, by each way to wait: `cargo bench -p softtimers-bench --bench waits [-- --rounds 15
+//! What a wait of 100 µs comes to, by each way to wait: `cargo bench -p softtimers-lab --bench waits [-- --rounds 15
 //! --quick --json FILE]`.
 //!
 //! The table of docs/which-wait.md for this machine. The program does nothing else; each way has 200 waits in each
 //! round, another one first each time, and each figure is the median over the quiet rounds. CPU is that of the whole process.
 #![forbid(unsafe_code)]
 
-use std::error::Error;
 use std::net::UdpSocket;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,9 +12,9 @@ use std::time::Duration;
 use clap::Parser;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::{Clock, Config, Idle, Monotonic, Slack, SoftTimers, TimerSlack, Timestamp, Waiter};
-use softtimers_bench::rounds::{Round, Section, in_turn};
-use softtimers_bench::sections::{self, Asked, Measure};
-use softtimers_bench::turns;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::paired::{Paired, Round};
+use softtimers_measure::result::Table;
 use softtimers_tokio::Driver;
 use tokio::runtime::Builder;
 
@@ -29,25 +28,22 @@ struct Arguments {
     asked: Asked,
 }
 
-const SECTIONS: [Measure<usize>; 1] = [("waits", waits)];
+const SECTIONS: [Section<usize>; 1] = [("waits", waits)];
 
 fn main() -> ExitCode {
-    turns::main("waits", |given| {
-        let Arguments { asked } = sections::parse("waits", given, &SECTIONS);
-        asked.run("waits", "", &SECTIONS, asked.rounds(15))
+    bench::main("waits", |given| {
+        let Arguments { asked } = bench::parse("waits", given, &SECTIONS);
+        asked.run("waits", "", &SECTIONS, &asked.rounds(15))
     })
 }
 
-fn waits(rounds: usize) -> Result<Section, Box<dyn Error>> {
-    let section = Section::of(rounds, |number| {
-        let mut round = Round::default();
-        for turn in in_turn(number, WAYS.len()) {
-            let (name, way) = WAYS[turn];
-            put(&mut round, name, way);
-        }
-        Ok(round)
+fn waits(rounds: &usize) -> Done<Vec<Table>> {
+    let measured = Paired::new(*rounds).contest(&[()], &mut WAYS.clone(), |(), (name, way), round| {
+        put(round, name, *way);
+        Done::Ok(())
     })?;
-    Ok(section.shown(WAYS.map(|(name, _)| name), &[(LATE, 0), (WORST, 0), (CPU, 0)]))
+    let columns = [(LATE, 0), (WORST, 0), (CPU, 0)];
+    Ok(vec![Table::of("waits", &measured, WAYS.map(|(name, _)| name), &columns)])
 }
 
 const LATE: &str = "late, median µs";

@@ -1,7 +1,15 @@
-//! softtimers beside what programs use today: what the benches of `cargo bench -p softtimers-bench` share.
+//! softtimers beside what programs use today: what the benches of `cargo bench -p softtimers-lab` share, the rig, and the
+//! published figures.
 //!
-//! Each bench compares in one run, for this machine's speed is another one a second later. The engines are
-//! those of the command, so what is measured is what ships; what a peer needs only a bench sees.
+//! Each bench compares in one run, for this machine's speed is another one a second later
+//! ([`paired`](softtimers_measure::paired)). The engines are those of the command, so what is measured is what ships; what a
+//! peer needs only a bench sees.
+//!
+//! ```text
+//!   cargo bench -p softtimers-lab --bench NAME ──┐
+//!   cargo lab measure: the command, C, benches ──┼─▶ tables, bars ──▶ --json FILE ──▶ docs/data ──▶ cargo lab render ──▶ docs
+//!   cargo lab rig: between interfaces ───────────┘
+//! ```
 //!
 //! | bench | question |
 //! |---|---|
@@ -21,14 +29,17 @@
 //! Nothing depends on this crate and it is never published: nobody else builds the peers.
 #![forbid(unsafe_code)]
 
-pub mod arguments;
+pub mod bench;
 pub mod callouts;
+pub mod command;
 pub mod events;
 pub mod least;
+pub mod measure;
 pub mod pacing;
 pub mod random;
-pub mod rounds;
-pub mod sections;
+pub mod receivers;
+pub mod render;
+pub mod rig;
 pub mod server;
 pub mod start;
 pub mod turns;

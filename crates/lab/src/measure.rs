@@ -1,156 +1,140 @@
-//! `cargo xtask measure`: the figures of docs/benchmarks.md, made anew on this machine.
+//! `cargo lab measure`: the figures of docs/benchmarks.md, made anew on this machine.
 //!
-//! Each round is one `softtimers doctor`, which runs every method once, so methods are interleaved
-//! and a slow minute hits all of them; rounds are short and many, because a virtual machine's speed
-//! drifts by a fifth within seconds. A figure is the median over the rounds. A round in which the
-//! host or another program took more than 5% of the processors proves nothing and is repeated; when
-//! there is no quiet time to be had, the figure is called inconclusive, not passed. The methods take
-//! turns at being the first of a round.
+//! ```text
+//!   batch-N, disturbed, idle, wan    the command, as a user starts it: doctor, send, recv, wan
+//!   c                                C programs beside libuv and libevent
+//!   turns, events, flows, …          the benches, each by `cargo bench`
+//! ```
+//!
+//! Rounds of the command are short and many, because a virtual machine's speed drifts by a fifth within seconds; one in which
+//! the host or another program took more than 5% of the processors is made again, up to three times as many in all.
 //!
 //! A bar that is missed does not fail the command: it measures, it does not gate.
 
-mod benches;
 mod c;
-pub(crate) mod figures;
-mod idle;
-pub(crate) mod trials;
+mod disturbed;
+mod doctor;
 mod wan;
 
-use std::path::Path;
+use std::cell::OnceCell;
 
-use anyhow::{Result, bail};
+use anyhow::Context as _;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::{Results, Table};
 
-use crate::program::{self, cargo};
-use crate::report::Outcome;
-use crate::workspace::Workspace;
-use figures::{Bar, Figures};
-use trials::Program;
+use crate::bench::{Asked, Done, Section};
+use crate::command::{self, Program};
 
-/// `cargo xtask measure [--quick] [SECTION …]`.
-///
-/// # Errors
-/// If the command cannot be built or a trial breaks off.
-pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let quick = arguments.iter().any(|argument| argument == "--quick");
-    let sections = sections(arguments)?;
-    let wanted = |section: &str| sections.is_empty() || sections.contains(&section);
-    let workspace = Workspace::load()?;
-    if sections == ["c"] {
-        // The command has no part in it.
-        print_bars(&c::c(&workspace, quick)?);
-        return Ok(true);
-    }
-    let root = workspace.root();
-    let program = build(root)?;
-    let (rounds, trial) = (if quick { 1 } else { 7 }, "500ms");
-    let batches: &[usize] = if quick { &[4] } else { &[4, 1, 16] };
-
-    let mut bars = Vec::new();
-    for &batch in batches.iter().filter(|batch| wanted(&format!("batch-{batch}"))) {
-        bars.extend(beside_work(&program, rounds, trial, batch)?);
-    }
-    for &batch in batches.iter().filter(|_| wanted("turns")) {
-        bars.extend(benches::work_kept(root, batch, if quick { 2 } else { 20 })?);
-    }
-    if wanted("events") {
-        bars.extend(benches::null_events(root, if quick { 1 } else { 6 })?);
-    }
-    if wanted("handover") {
-        bars.extend(benches::handover(root, if quick { 1 } else { 10 })?);
-    }
-    if wanted("pacing") {
-        bars.extend(benches::pacing(root, quick)?);
-    }
-    if wanted("disturbed") {
-        bars.extend(program.stall(rounds.min(5))?);
-        bars.extend(program.hog(rounds.min(5))?);
-        bars.extend(program.slice(rounds.min(5))?);
-    }
-    if wanted("idle") {
-        bars.extend(program.idle(rounds.min(5))?);
-    }
-    if wanted("flows") {
-        bars.extend(benches::flows(root, if quick { [2, 1] } else { [30, 3] })?);
-    }
-    if wanted("departures") {
-        bars.extend(benches::departures(root, if quick { 2_000 } else { 20_000 })?);
-    }
-    if wanted("shared") {
-        bars.extend(benches::shared(root, 7, quick)?);
-    }
-    if wanted("overload") {
-        bars.extend(benches::overload(root, rounds.min(5), quick)?);
-    }
-    bars.extend(if wanted("c") { c::c(&workspace, quick)? } else { vec![] });
-    if wanted("server") {
-        bars.extend(benches::server(root, rounds.min(5), quick)?);
-    }
-    if wanted("wan") {
-        bars.extend(program.wan(if quick { 10 } else { 100 })?);
-    }
-    print_bars(&bars);
-    Ok(true)
+/// What is measured with, and how thoroughly.
+#[derive(Debug)]
+pub struct Effort {
+    quick: bool,
+    /// Rounds of the command.
+    paired: Paired,
+    program: OnceCell<Program>,
 }
 
-/// Every method beside an echo server, as doctor compares them.
-fn beside_work(program: &Program, rounds: usize, trial: &str, batch: usize) -> Result<Vec<Bar>> {
-    let mut figures = Figures::default();
-    program.doctor_rounds(rounds, trial, batch, &mut figures)?;
-    println!("{}\n", figures.machine());
-    println!("### Echo batch {batch}: medians of {}\n\n{}", figures.quality(), figures.table());
-    Ok(figures.bars(batch))
-}
-
-fn sections(arguments: &[String]) -> Result<Vec<&str>> {
-    let sections: Vec<&str> =
-        arguments.iter().map(String::as_str).filter(|argument| *argument != "--quick").collect();
-    match sections.iter().find(|section| !SECTIONS.contains(section)) {
-        None => Ok(sections),
-        Some(unknown) => bail!("no section `{unknown}`; {}", crate::usage_of("measure")),
+impl Effort {
+    /// The command, built when it is first wanted.
+    fn program(&self) -> anyhow::Result<&Program> {
+        if let Some(program) = self.program.get() {
+            return Ok(program);
+        }
+        let built = Program::build()?;
+        Ok(self.program.get_or_init(|| built))
     }
-}
 
-/// The table of bars, and how many hold.
-pub(crate) fn print_bars(bars: &[Bar]) {
-    println!("### Bars\n\n| figure | bar | measured | |\n|---|---|---|---|");
-    for bar in bars {
-        println!("{bar}");
+    /// One of two, by the thoroughness.
+    fn of<T>(&self, usual: T, quick: T) -> T {
+        if self.quick { quick } else { usual }
     }
-    let count = |wanted: fn(&Bar) -> bool| bars.iter().filter(|bar| wanted(bar)).count();
-    println!(
-        "\n{} met, {} missed, {} inconclusive",
-        count(Bar::is_met),
-        count(Bar::is_missed),
-        count(Bar::is_inconclusive)
-    );
 }
 
 /// What can be measured alone.
-pub(crate) const SECTIONS: [&str; 16] = [
-    "batch-4",
-    "batch-1",
-    "batch-16",
-    "turns",
-    "events",
-    "handover",
-    "pacing",
-    "disturbed",
-    "idle",
-    "flows",
-    "departures",
-    "shared",
-    "overload",
-    "c",
-    "server",
-    "wan",
+pub const SECTIONS: [Section<Effort>; 16] = [
+    ("batch-4", |effort| doctor::beside_work(effort, 4)),
+    ("batch-1", |effort| doctor::beside_work(effort, 1)),
+    ("batch-16", |effort| doctor::beside_work(effort, 16)),
+    ("turns", turns),
+    ("events", |effort| bench(effort, "null_events", &[])),
+    ("handover", |effort| bench(effort, "handover", &[])),
+    ("pacing", |effort| bench(effort, "pacing", &[])),
+    ("disturbed", disturbed::disturbed),
+    ("idle", disturbed::idle),
+    ("flows", |effort| bench(effort, "flows", &[])),
+    ("departures", departures),
+    ("shared", |effort| bench(effort, "shared", &[])),
+    ("overload", |effort| bench(effort, "overload", &[])),
+    ("c", c::c),
+    ("server", |effort| bench(effort, "server", &[])),
+    ("wan", wan::wan),
 ];
 
-/// Builds the command as users do, and finds it.
-fn build(root: &Path) -> Result<Program> {
-    let outcome = program::check(cargo(root).args(["build", "--release", "--package", "softtimers-cli"]))?;
-    if let Outcome::Failed(problems) = outcome {
-        bail!("the command does not build: {problems:?}");
+/// Measures what is asked for.
+///
+/// # Errors
+/// If the command cannot be built, or a section breaks off.
+pub fn run(asked: &Asked) -> Done {
+    let paired = Paired::new(asked.rounds(7)).repeating(3);
+    asked.run("cargo lab measure", "", &SECTIONS, &Effort { quick: asked.quick, paired, program: OnceCell::new() })
+}
+
+fn turns(effort: &Effort) -> Done<Vec<Table>> {
+    let mut tables = Vec::new();
+    for batch in effort.of(&["4", "1", "16"][..], &["4"]) {
+        let mut found = bench(effort, "work_kept", &["--echo-batch", batch])?;
+        found.iter_mut().for_each(|table| table.key = format!("{}, echo batch {batch}", table.key));
+        tables.extend(found);
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-    Program::at(target.join("release/softtimers"))
+    Ok(tables)
+}
+
+/// The tables of a bench.
+fn bench(effort: &Effort, name: &str, words: &[&str]) -> Done<Vec<Table>> {
+    let file = std::env::temp_dir().join(format!("softtimers-lab-{}-{name}.json", std::process::id()));
+    let mut cargo = command::cargo(&["bench", "--quiet", "--package", "softtimers-lab", "--bench", name, "--"]);
+    cargo.args(words).args(effort.quick.then_some("--quick")).arg("--json").arg(&file);
+    command::output(&mut cargo)?;
+    let text = std::fs::read_to_string(&file).context("the bench wrote no results")?;
+    std::fs::remove_file(&file)?;
+    Ok(Results::parse(&text)?.tables)
+}
+
+/// The text of a bench that is not of this crate.
+fn bench_of(package: &str, name: &str, words: &[&str]) -> anyhow::Result<String> {
+    let mut cargo = command::cargo(&["bench", "--quiet", "--package", package, "--bench", name, "--"]);
+    command::output(cargo.args(words))
+}
+
+/// What the departure queue takes to decide, with ten thousand flows.
+fn departures(effort: &Effort) -> Done<Vec<Table>> {
+    let text = bench_of("softtimers-core", "departures", &[effort.of("20000", "2000"), "10000"])?;
+    let mut table = printed("departures", &text);
+    let row = text.lines().find(|line| line.starts_with("| 10000 | Together |"));
+    let cost: Option<f64> = row.and_then(|row| row.split('|').nth(5)?.split_whitespace().next()?.parse().ok());
+    table.bar(Bar::at_most("departure queue, 10,000 flows: ns of decision a packet", 60.0, cost));
+    Ok(vec![table])
+}
+
+/// The table that a program has printed in Markdown, its cells as they are.
+fn printed(key: &str, text: &str) -> Table {
+    let cells = |line: &str| -> Vec<String> {
+        line.trim().trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let mut lines = text.lines().filter(|line| line.starts_with('|') && !line.starts_with("|-"));
+    let columns = lines.next().map(cells).unwrap_or_default();
+    let rows = lines.map(|line| cells(line).into_iter().map(Into::into).collect());
+    Table { key: key.to_owned(), columns, rows: rows.collect(), ..Table::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_table_is_read_cell_by_cell() {
+        let table = printed("a", "Title\n\n| n | ns |\n|---|---|\n| 1 | 3 (4) |\n| 2 | 5 |\n");
+        assert_eq!(table.to_string(), "| n | ns |\n|---|---|\n| 1 | 3 (4) |\n| 2 | 5 |\n");
+    }
 }

@@ -1,5 +1,5 @@
-//! What `cargo xtask rig` puts between two interfaces beside `softtimers forward`: receivers that answer one question
-//! each, and print an object. By itself, without arguments, it says so.
+//! What `cargo lab rig` puts between two interfaces beside `softtimers forward`: receivers that answer one question
+//! each, and print an object (`cargo lab receive`).
 //!
 //! | word | question |
 //! |---|---|
@@ -9,7 +9,6 @@
 //! | `sources A B C D` | what do three of them lose while the fourth is flooded? |
 //!
 //! Each ends by itself: when nothing comes any more, and if nothing comes at all.
-#![forbid(unsafe_code)]
 
 mod compute;
 mod latency;
@@ -19,38 +18,33 @@ mod turns;
 
 use std::io;
 use std::os::fd::AsFd;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum};
 use serde_json::Value;
 use softtimers::Timestamp;
 use softtimers::packet::Interface;
 use softtimers::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
 use softtimers_cli::forward::mode::{Looking, Mode};
-use softtimers_cli::processor::{Kept, Processor};
+use softtimers_measure::processor::{Kept, Processor};
 use softtimers_cli::wire::{SCHEDULED_AT, SEQUENCE_AT};
 
-#[derive(Parser, Debug)]
-#[command(about = "receivers between interfaces, for cargo xtask rig", disable_version_flag = true)]
-struct Arguments {
-    #[command(subcommand)]
-    question: Question,
-}
-
+/// A question, and how it is asked.
 #[derive(Subcommand, Debug)]
-enum Question {
+pub enum Question {
+    /// What leaves by the second interface, if each packet costs a walk through a list of rules
     Stages(stages::Arguments),
     /// Turns of 50 ms
     Compute(turns::Arguments),
     /// Turns of a quarter of a second
     Latency(turns::Arguments),
+    /// What each of some interfaces has received and dropped
     Sources(sources::Arguments),
 }
 
 /// What all of them are told.
 #[derive(clap::Args, Debug, Clone, Copy)]
-struct How {
+pub(crate) struct How {
     #[arg(long, value_enum, default_value_t = Driver::Packet)]
     driver: Driver,
     /// The processor that it is kept on
@@ -62,32 +56,24 @@ struct How {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Driver {
+pub(crate) enum Driver {
     Packet,
     Xdp,
 }
 
-fn main() -> ExitCode {
-    if std::env::args().len() == 1 {
-        println!("nothing to do: cargo xtask rig runs this between two interfaces");
-        return ExitCode::SUCCESS;
-    }
-    let found = match Arguments::parse().question {
-        Question::Stages(arguments) => stages::run(&arguments),
-        Question::Compute(arguments) => turns::run::<compute::Computation>(&arguments),
-        Question::Latency(arguments) => turns::run::<latency::Waits>(&arguments),
-        Question::Sources(arguments) => sources::run(&arguments),
+/// Answers it, and prints what was found.
+///
+/// # Errors
+/// What the system says.
+pub fn run(question: &Question) -> io::Result<()> {
+    let found = match question {
+        Question::Stages(arguments) => stages::run(arguments),
+        Question::Compute(arguments) => turns::run::<compute::Computation>(arguments),
+        Question::Latency(arguments) => turns::run::<latency::Waits>(arguments),
+        Question::Sources(arguments) => sources::run(arguments),
     };
-    match found {
-        Ok(found) => {
-            println!("{found}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    println!("{}", found?);
+    Ok(())
 }
 
 /// Does something with devices of one driver or the other.

@@ -5,49 +5,19 @@
 
 use std::error::Error;
 use std::net::UdpSocket;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use softtimers_cli::args::{Cli, Command};
-use softtimers_cli::command;
-pub use softtimers_cli::distribution::{median_within, quartiles};
-use softtimers_cli::failure::Failure;
-use softtimers_cli::machine::{Machine, Neighbours};
 use softtimers_cli::plan::SendPlan;
-use softtimers_cli::processor::Processor;
 use softtimers_cli::send::{Contender, Share, take_turns};
-
-use crate::arguments;
-
-/// What becomes of a bench.
-pub type Done = Result<(), Box<dyn Error>>;
+use softtimers_measure::estimate::Estimate;
+use softtimers_measure::machine::BackgroundLoad;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::result::Table;
 
 /// Short beside the drift of the machine, long beside the 10 µs that it takes to change turns.
 pub const TURN: Duration = Duration::from_millis(10);
-
-/// Runs `measure` with the arguments of this bench; or the command, if this process is to be an echo server's
-/// clients; or nothing, if only benches of another name are asked for: `cargo bench NAME` says NAME to all.
-pub fn main(name: &str, measure: fn(&[String]) -> Done) -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("--with-parent") {
-        return command::run(std::env::args_os()).into();
-    }
-    let Some(arguments) = arguments::of(name) else { return ExitCode::SUCCESS };
-    match measure(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{name}: {error}");
-            // What the command would exit with: 2 for a file that exists, 77 for what is not possible here.
-            error.downcast_ref::<Failure>().map_or(ExitCode::FAILURE, |failure| failure.exit().into())
-        }
-    }
-}
-
-/// The machine, in one line.
-pub fn machine() -> String {
-    let Machine { kernel, cpu, cores, .. } = Machine::read();
-    format!("{kernel}, {cores} x {cpu}")
-}
 
 /// What each contender did in each round, and what disturbed the whole.
 #[derive(Debug)]
@@ -58,6 +28,20 @@ pub struct Contest<const N: usize> {
     pub disturbed: Option<String>,
     /// Whether a signal ended it early.
     pub interrupted: bool,
+}
+
+impl<const N: usize> Contest<N> {
+    /// The estimate of a figure over the rounds.
+    pub fn over(&self, figure: impl Fn(&[Share; N]) -> Option<f64>) -> Option<Estimate> {
+        Estimate::of(self.rounds.iter().filter_map(figure))
+    }
+
+    /// An empty table for what was found.
+    pub fn table(&self, key: &str, columns: &[(&str, usize)]) -> Table {
+        let notes = if self.interrupted { vec!["interrupted: it is short".to_owned()] } else { Vec::new() };
+        let (made, inconclusive) = (Some([self.rounds.len(), 0]), self.disturbed.clone());
+        Table { made, inconclusive, notes, ..Table::new(key, columns) }
+    }
 }
 
 /// Rounds of turns of this length of a loop with these flags of `send`, for about `time`.
@@ -80,8 +64,8 @@ pub fn contest<const N: usize>(
     };
     let plan = SendPlan::new(&arguments)?;
     let rounds = time.div_duration_f64(turn * N as u32).ceil() as usize;
-    let neighbours = Neighbours::watch();
+    let background = BackgroundLoad::watch();
     let turns = take_turns(&plan, contenders, turn, rounds)?;
-    let disturbed = neighbours.so_far().inconclusive();
+    let disturbed = background.so_far().inconclusive();
     Ok(Contest { rounds: turns.rounds, disturbed, interrupted: turns.interrupted })
 }

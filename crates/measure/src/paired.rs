@@ -64,12 +64,13 @@ pub struct Paired {
     rounds: usize,
     tries: usize,
     beside_others: bool,
+    as_a_whole: bool,
 }
 
 impl Paired {
     /// So many rounds, one at least; those that are set aside are not repeated.
     pub fn new(rounds: usize) -> Self {
-        Paired { rounds: rounds.max(1), tries: rounds.max(1), beside_others: false }
+        Paired { rounds: rounds.max(1), tries: rounds.max(1), beside_others: false, as_a_whole: false }
     }
 
     /// Repeats rounds that were set aside: up to `times` as many in all.
@@ -82,6 +83,13 @@ impl Paired {
     #[must_use]
     pub fn beside_others(self) -> Self {
         Paired { beside_others: true, ..self }
+    }
+
+    /// Watches all rounds as one, and repeats none: for rounds of less than a second, in which the kernel's accounts, of
+    /// 10 ms a tick, cannot say what others had.
+    #[must_use]
+    pub fn as_a_whole(self) -> Self {
+        Paired { tries: self.rounds, as_a_whole: true, ..self }
     }
 
     /// Makes rounds in which each contender has a turn under each setting.
@@ -121,16 +129,21 @@ impl Paired {
         reason: impl Fn(&W) -> Option<String>,
         mut make: impl FnMut(usize, &mut Round) -> Result<(), E>,
     ) -> Result<Measured, E> {
+        let whole = watch();
         let mut measured = Measured::default();
         for number in 0..self.tries {
             if measured.quiet.len() == self.rounds {
                 break;
             }
-            let watch = watch();
+            let own = (!self.as_a_whole).then(&watch);
             let mut round = Round::default();
             make(number, &mut round)?;
-            let disturbed = round.disturbed.take().or_else(|| reason(&watch));
+            let disturbed = round.disturbed.take().or_else(|| own.as_ref().and_then(&reason));
             measured.add(round, disturbed);
+        }
+        if self.as_a_whole && let Some(disturbed) = reason(&whole) {
+            measured.set_aside.append(&mut measured.quiet);
+            measured.reason = Some(disturbed);
         }
         Ok(measured)
     }
@@ -251,6 +264,12 @@ mod tests {
         assert_eq!(every(4), (3, 15, true), "too few are those that chance has spared");
         let (measured, made) = made(Paired::new(5), |number| number > 0);
         assert_eq!((measured.made(), made, measured.inconclusive()), ([4, 1], 5, None), "none is repeated");
+    }
+
+    #[test]
+    fn short_rounds_are_all_quiet_or_none_is() {
+        let of = |last_is_quiet: bool| made(Paired::new(4).as_a_whole(), |number| number < 3 || last_is_quiet).0.made();
+        assert_eq!((of(true), of(false)), ([4, 0], [0, 4]));
     }
 
     #[test]

@@ -8,12 +8,12 @@ use serde_json::Value;
 use softtimers::late::cpu_time;
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::args::{Cli, Command};
-use softtimers_cli::child::Process;
+use softtimers_measure::child::Process;
 use softtimers_cli::plan::SendPlan;
-use softtimers_cli::processor::Processor;
+use softtimers_measure::processor::Processor;
 use softtimers_cli::send::{self, SendReport};
 
-use crate::figures::Figures;
+use crate::figures::{self, Figures};
 use crate::lanes::Lanes;
 use crate::{Load, iperf, task_each, timerfd_each};
 
@@ -64,7 +64,7 @@ impl Contender {
             _ => peer(load, to, processors, task_each::run)?,
         };
         let received: Value = receiver.finish().map_err(|failure| anyhow!("{failure}"))?;
-        Ok(Figures::new(load, &sent, &received))
+        Ok(figures::told(load, &sent, &received))
     }
 }
 

@@ -18,11 +18,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use softtimers::udp::RecvBatch;
 use softtimers::{Timestamp, UdpSocket};
-use softtimers_cli::distribution::Moments;
+use softtimers_measure::distribution::Moments;
 use softtimers_cli::gaps::{Gaps, Train};
 
 use crate::Load;
-use crate::figures::Figures;
+use crate::figures::{BACK_TO_BACK, COST, CPU, DEVIATION, FASTEST, Figures, SLOWEST, TRAIN, WORST};
 
 pub(crate) fn run(load: &Load, processors: Option<[usize; 2]>) -> Result<Figures> {
     ensure!(load.flows == 1, "one stream at a time");
@@ -69,18 +69,18 @@ fn figures(load: &Load, report: &Value, seen: &Seen) -> Result<Figures> {
     }
     let gaps = seen.gaps.report();
     let cpu = report["end"]["cpu_utilization_percent"]["host_total"].as_f64().context("no CPU time")? / 100.0;
-    let rate = gaps.gap_ns.mean.map_or(f64::NAN, |nanos| 1e9 / nanos) / f64::from(load.packets_per_second);
-    let deviation = seen.deviation.stddev().unwrap_or(f64::NAN) / 1e3;
-    Ok(Figures::of([
-        ("rate_min", rate),
-        ("rate_max", rate),
-        ("gap_stddev_p50_us", deviation),
-        ("gap_stddev_max_us", deviation),
-        ("longest_train", gaps.longest_burst.unwrap_or(0) as f64),
-        ("back_to_back", gaps.back_to_back.unwrap_or(f64::NAN)),
-        ("cpu_share", cpu),
-        ("cpu_us_per_packet", cpu * load.time.as_secs_f64() * 1e6 / seen.packets as f64),
-    ]))
+    let rate = gaps.gap_ns.mean.map(|nanos| 1e11 / nanos / f64::from(load.packets_per_second));
+    let deviation = seen.deviation.stddev().map(|nanos| nanos / 1e3);
+    Ok(vec![
+        (SLOWEST, rate),
+        (FASTEST, rate),
+        (DEVIATION, deviation),
+        (WORST, deviation),
+        (TRAIN, Some(gaps.longest_burst.unwrap_or(0) as f64)),
+        (BACK_TO_BACK, gaps.back_to_back.map(|share| 100.0 * share)),
+        (CPU, Some(100.0 * cpu)),
+        (COST, Some(cpu * load.time.as_secs_f64() * 1e6 / seen.packets as f64)),
+    ])
 }
 
 /// Hands datagrams on, both ways, until it is over.

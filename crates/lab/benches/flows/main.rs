@@ -1,6 +1,5 @@
-//! Many flows from one thread, by softtimers and by what programs use today: `cargo bench -p softtimers-bench
-//! --bench flows [-- [--json] [SECONDS [ROUNDS]]]`, 30 seconds and 3 rounds unless given. It prints a table, and
-//! with `--json` an object in the last line.
+//! Many flows from one thread, by softtimers and by what programs use today: `cargo bench -p softtimers-lab
+//! --bench flows [-- --seconds 30 --rounds 3 --json FILE]`.
 //!
 //! All send the same datagrams to the same receiver, `softtimers recv`, in another process on another
 //! processor, and are judged by what came there. They differ in who knows when the next of all flows is due:
@@ -17,8 +16,7 @@
 //! do without. CPU time is that of the sending thread, system calls and, on loopback, the receiving half of
 //! the network stack included.
 //!
-//! Contenders of one round follow each other at once. A round in which the host or other programs took more
-//! than 5% of the processors is set aside; if there is no other, its figures are printed as inconclusive.
+//! Contenders of one round follow each other at once; a round that was disturbed is made again once.
 #![forbid(unsafe_code)]
 
 mod contender;
@@ -28,18 +26,27 @@ mod lanes;
 mod task_each;
 mod timerfd_each;
 
-use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::json;
-use softtimers_bench::turns;
-use softtimers_cli::machine::Neighbours;
-use softtimers_cli::processor::Processor;
+use clap::Parser;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::paired::Paired;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::result::Table;
 
 use contender::Contender;
-use figures::{HEADER, Rounds};
+
+#[derive(Parser, Debug)]
+#[command(about = "many flows from one thread", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// Of each run of many flows; those of one take ten at the most
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+}
 
 /// What is sent.
 #[derive(Clone, Copy, Debug)]
@@ -86,58 +93,39 @@ fn loads(seconds: u64) -> [Load; 4] {
     ]
 }
 
+const SECTIONS: [Section<Arguments>; 1] = [("flows", measure)];
+
 fn main() -> ExitCode {
-    turns::main("flows", |given| measure(given).map_err(|error| Box::<dyn Error>::from(format!("{error:#}"))))
+    bench::main("flows", |given| {
+        let arguments: Arguments = bench::parse("flows", given, &SECTIONS);
+        arguments.asked.run("flows", "", &SECTIONS, &arguments)
+    })
 }
 
-fn measure(given: &[String]) -> Result<()> {
-    let mut arguments = given.to_vec();
-    let as_json = arguments.iter().position(|word| word == "--json").map(|at| arguments.remove(at)).is_some();
-    let mut numbers = arguments
-        .iter()
-        .map(|word| word.parse::<u64>().with_context(|| format!("`{word}`: a whole number is allowed")));
-    let seconds = numbers.next().transpose()?.unwrap_or(30).max(1);
-    let rounds = numbers.next().transpose()?.unwrap_or(3).max(1) as usize;
+fn measure(arguments: &Arguments) -> Done<Vec<Table>> {
     let processors = Processor::two();
     if processors.is_none() {
         eprintln!("one processor only: sender and receiver share it");
     }
-    let mut objects = Vec::new();
-    println!("{}\n\n{}", turns::machine(), HEADER);
-    for load in loads(seconds) {
-        let made = made(&load, rounds, processors)?;
-        print!("{}", made.table(&load));
-        objects.push(made.json(&load));
-    }
-    if as_json {
-        println!("{}", json!({ "machine": turns::machine(), "seconds": seconds, "loads": objects }));
-    }
-    Ok(())
+    let paired = Paired::new(arguments.asked.rounds(3)).repeating(2);
+    let seconds = if arguments.asked.quick { 2 } else { arguments.seconds };
+    let tables = loads(seconds).into_iter().map(|load| made(&load, paired, processors));
+    Ok(tables.collect::<Result<_>>().map_err(|error| format!("{error:#}"))?)
 }
 
-/// Rounds of all contenders under one load, until enough of them were quiet.
-fn made(load: &Load, rounds: usize, processors: Option<[usize; 2]>) -> Result<Rounds> {
-    let mut made = Rounds::default();
-    for _ in 0..TRIES * rounds {
-        let neighbours = Neighbours::watch();
-        let mut round = Vec::new();
-        for &contender in load.contenders {
-            eprintln!("{}: {}", load.name(), contender.name());
-            match contender.run(load, processors) {
-                Ok(figures) => round.push((contender, figures)),
-                Err(error) if contender == Contender::Iperf => {
-                    made.skip(format!("skipped: iperf3: {error:#}"));
-                }
-                Err(error) => return Err(error.context(format!("{}, {}", load.name(), contender.name()))),
-            }
+/// Rounds of all contenders under one load.
+fn made(load: &Load, paired: Paired, processors: Option<[usize; 2]>) -> Result<Table> {
+    let mut skipped = None;
+    let measured = paired.contest(&[()], &mut load.contenders.to_vec(), |(), contender, round| {
+        eprintln!("{}: {}", load.name(), contender.name());
+        match contender.run(load, processors) {
+            Ok(told) => figures::put(round, *contender, told),
+            Err(error) if *contender == Contender::Iperf => skipped = Some(format!("skipped: iperf3: {error:#}")),
+            Err(error) => return Err(error).context(format!("{}, {}", load.name(), contender.name())),
         }
-        made.add(round, neighbours.so_far().inconclusive());
-        if made.quiet() == rounds {
-            break;
-        }
-    }
-    Ok(made)
+        Ok(())
+    })?;
+    let mut table = figures::table(load, &measured);
+    table.notes.extend(skipped);
+    Ok(table)
 }
-
-/// As many rounds as this are tried for each quiet one.
-const TRIES: usize = 2;

@@ -1,5 +1,5 @@
-//! What it costs to hand a datagram to the kernel, so many at a time: `cargo bench -p softtimers-bench --bench
-//! handover [-- SECONDS]`.
+//! What it costs to hand a datagram to the kernel, so many at a time: `cargo bench -p softtimers-lab --bench
+//! handover [-- --rounds 100]`.
 //!
 //! A pacer sends one datagram when it is due, or the few that are due when it looks; rarely more. So the sizes
 //! that count are 1 to 8, and 64 shows where each way is going. All of them send 1,200 bytes over loopback,
@@ -26,12 +26,13 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use clap::Parser;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers::udp::RecvBatch;
-use softtimers::{Clock, Monotonic};
-use softtimers_bench::arguments;
-use softtimers_bench::turns::{machine, quartiles};
-use softtimers_cli::machine::Neighbours;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::{Cell, Table};
 
 use ring::Ring;
 use ways::{Batched, Single, Way};
@@ -44,50 +45,61 @@ const SIZE: usize = 1_200;
 const POLLS: &str = "--sink-polls";
 const NEVER_READS: &str = "--sink-never-reads";
 
-fn main() -> ExitCode {
-    let Some(arguments) = arguments::of("handover") else { return ExitCode::SUCCESS };
-    let argument = arguments.into_iter().next();
-    let outcome = match argument.as_deref() {
-        Some(mode @ (POLLS | NEVER_READS)) => receive(mode == POLLS),
-        _ => match argument.map_or(Ok(10), |seconds| seconds.parse::<u32>()) {
-            Ok(seconds) if seconds > 0 => measure(Duration::from_secs(seconds.into())),
-            _ => {
-                eprintln!("error: the argument is a number of seconds, at least 1");
-                return ExitCode::from(2);
-            }
-        },
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+#[derive(Parser, Debug)]
+#[command(about = "the cost of handing a datagram to the kernel", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// Only receive, as the other end of the bench
+    #[arg(long, hide = true)]
+    sink_polls: bool,
+    #[arg(long, hide = true)]
+    sink_never_reads: bool,
 }
 
-fn measure(time: Duration) -> io::Result<()> {
-    let neighbours = Neighbours::watch();
-    println!("{}\n", machine());
-    println!(
-        "CPU ns of a datagram of {SIZE} bytes, median; in brackets against `send`, median of the rounds\n"
-    );
-    let heads: Vec<String> = AT_A_TIME.iter().map(|count| format!("{count} at a time")).collect();
-    println!("| receiver | way | {} |", heads.join(" | "));
-    println!("|---|---|{}", "---|".repeat(AT_A_TIME.len()));
+const SECTIONS: [Section<usize>; 1] = [("handover", measure)];
+
+fn main() -> ExitCode {
+    bench::main("handover", |given| {
+        let Arguments { asked, sink_polls, sink_never_reads } = bench::parse("handover", given, &SECTIONS);
+        if sink_polls || sink_never_reads {
+            return Ok(receive(sink_polls)?);
+        }
+        let line = format!("; CPU ns of a datagram of {SIZE} bytes");
+        asked.run("handover", &line, &SECTIONS, &asked.rounds(100))
+    })
+}
+
+/// Two tables for each receiver: what each way costs, and in what proportion to `send` in the same round.
+fn measure(rounds: &usize) -> Done<Vec<Table>> {
+    let columns = AT_A_TIME.map(|count| format!("{count} at a time"));
+    let mut tables = Vec::new();
     for (receiver, mode) in [("polls", POLLS), ("never reads", NEVER_READS)] {
         let sink = Sink::start(mode)?;
         let mut ways = ways(sink.address)?;
-        let rounds = rounds(&mut ways, time / 2)?;
-        for (way, (name, _)) in ways.iter().enumerate() {
-            let cells: Vec<String> = (0..AT_A_TIME.len()).map(|count| cell(&rounds, count, way)).collect();
-            println!("| {receiver} | {name} | {} |", cells.join(" | "));
+        let measured =
+            Paired::new(*rounds).as_a_whole().contest(&AT_A_TIME, &mut ways, |&count, (name, way), round| {
+                round.put(name, &format!("{count} at a time"), turn(&mut **way, count)?);
+                io::Result::Ok(())
+            })?;
+        let names = || ways.iter().map(|(name, _)| *name);
+        let heads: Vec<(&str, usize)> = columns.iter().map(|name| (name.as_str(), 0)).collect();
+        let mut costs = Table::of(&format!("receiver {receiver}: ns"), &measured, names(), &heads);
+        let head = columns.iter().map(|name| (name.as_str(), 2));
+        let head: Vec<(&str, usize)> = std::iter::once(("", 0)).chain(head).collect();
+        let mut against = Table::new(&format!("receiver {receiver}: against send"), &head);
+        for name in names() {
+            let ratios = columns.iter().map(|count| measured.ratio(count, name, "send").into());
+            against.rows.push(std::iter::once(Cell::from(name)).chain(ratios).collect());
         }
+        if receiver == "polls" {
+            let eight = |way| measured.ratio("8 at a time", way, "send");
+            costs.bar(Bar::at_most("eight datagrams as one send, against as many", 0.5, eight("gso")));
+            costs.bar(Bar::at_most("eight datagrams by one sendmmsg, against as many sends", 0.95, eight("sendmmsg")));
+        }
+        tables.extend([costs, against]);
     }
-    if let Some(reason) = neighbours.so_far().inconclusive() {
-        println!("\ninconclusive: {reason}");
-    }
-    Ok(())
+    Ok(tables)
 }
 
 /// All that there are; a ring only where the kernel has it.
@@ -111,26 +123,6 @@ fn ways(receiver: SocketAddr) -> io::Result<Vec<(&'static str, Box<dyn Way>)>> {
     Ok(ways)
 }
 
-/// CPU ns of a datagram, for each number at a time by each way.
-type Round = Vec<Vec<f64>>;
-
-fn rounds(ways: &mut [(&'static str, Box<dyn Way>)], time: Duration) -> io::Result<Vec<Round>> {
-    let end = Monotonic.now() + time;
-    let mut rounds: Vec<Round> = Vec::new();
-    while Monotonic.now() < end || rounds.len() < 2 {
-        let mut round = vec![vec![f64::NAN; ways.len()]; AT_A_TIME.len()];
-        for (count, costs) in AT_A_TIME.iter().zip(&mut round) {
-            for place in 0..ways.len() {
-                // One round forwards, one backwards.
-                let way = if rounds.len().is_multiple_of(2) { place } else { ways.len() - 1 - place };
-                costs[way] = turn(&mut *ways[way].1, *count)?;
-            }
-        }
-        rounds.push(round);
-    }
-    Ok(rounds)
-}
-
 fn turn(way: &mut dyn Way, at_a_time: usize) -> io::Result<f64> {
     let before = used();
     for _ in 0..TURN / at_a_time {
@@ -142,12 +134,6 @@ fn turn(way: &mut dyn Way, at_a_time: usize) -> io::Result<f64> {
 /// CPU time of this process.
 fn used() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
-}
-
-fn cell(rounds: &[Round], count: usize, way: usize) -> String {
-    let [_, cost, _] = quartiles(rounds.iter().map(|round| round[count][way]));
-    let [_, ratio, _] = quartiles(rounds.iter().map(|round| round[count][way] / round[count][0]));
-    format!("{cost:.0} ({ratio:.2})")
 }
 
 /// This program as a receiver, in a process of its own that ends with this value.

@@ -3,14 +3,16 @@
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::process::{Command, Stdio};
 
-use softtimers_bench::pacing::record::Check;
 use softtimers_bpf::{Probe, ProbeConfig, Source};
+use softtimers_lab::bench::Done;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::result::Table;
 
 use crate::server::{Connections, Server};
-use crate::{Bench, Done};
+use crate::{Bench, skipped};
 
 /// Sources of one tracepoint each, and its name for `perf`; and the kernel's own counter of switches, which is that of `/proc/stat`:
-/// a kernel may keep switches away from some threads from `perf` at their tracepoint (docs/benchmarks.md).
+/// a kernel may keep switches away from some threads from `perf` at their tracepoint (docs/measurements.md).
 const EVENTS: [(Source, &str); 5] = [
     (Source::Syscall, "raw_syscalls:sys_exit"),
     (Source::SoftInterrupt, "irq:softirq_exit"),
@@ -19,11 +21,10 @@ const EVENTS: [(Source, &str); 5] = [
     (Source::Switch, "context-switches"),
 ];
 
-pub(crate) fn run(bench: &mut Bench) -> Done<()> {
-    println!("\n### Trigger states of 5 s, beside `perf stat`\n");
+/// Trigger states of 5 s, beside `perf stat`.
+pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
     let Some(server) = Server::start(bench, 1)? else {
-        println!("skipped: this needs nginx and wrk");
-        return Ok(());
+        return Ok(vec![skipped("agree", "this needs nginx and wrk")]);
     };
     let _load = server.load(bench, Connections::Kept)?;
     let mut sources = EVENTS.map(|(source, _)| source).to_vec();
@@ -38,8 +39,7 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
         .spawn();
     let mut perf = match perf {
         Err(why) if why.kind() == ErrorKind::NotFound => {
-            println!("skipped: this needs perf");
-            return Ok(());
+            return Ok(vec![skipped("agree", "this needs perf")]);
         }
         perf => perf?,
     };
@@ -50,23 +50,21 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
     let counted = probe.intervals()?.since(&before);
     let output = perf.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stderr);
-    println!("| tracepoint | perf | the meter | apart |\n|---|---|---|---|");
+    let columns = [("tracepoint", 0), ("perf", 0), ("the meter", 0), ("apart %", 2)];
+    let mut table = Table::new("agree", &columns);
     for (source, name) in EVENTS {
         let theirs = text
             .lines()
             .find(|line| line.contains(name))
             .and_then(|line| line.split(',').next()?.parse().ok());
         let ours: u64 = counted.processors.iter().map(|processor| processor.of(source).count).sum();
-        let theirs = theirs.filter(|&theirs: &u64| theirs > 0);
-        let apart = theirs.map(|theirs| (ours as f64 / theirs as f64 - 1.0).abs());
-        match theirs.zip(apart) {
-            None => println!("| {name} | not counted | {ours} | |"),
-            Some((theirs, apart)) => println!("| {name} | {theirs} | {ours} | {:.2}% |", apart * 100.0),
-        }
-        bench.checks.push(Check::at_most(format!("{name}: the meter and perf apart"), 0.01, apart));
+        let theirs = theirs.filter(|&theirs: &u64| theirs > 0).map(|theirs| theirs as f64);
+        let apart = theirs.map(|theirs| (ours as f64 / theirs - 1.0).abs());
+        table.row([name.into(), theirs.into(), (ours as f64).into(), apart.map(|apart| apart * 100.0).into()]);
+        table.bar(Bar::at_most(format!("{name}: the meter and perf apart"), 0.01, apart));
     }
     if !output.status.success() {
         return Err(format!("perf: {}", text.trim()).into());
     }
-    Ok(())
+    Ok(vec![table])
 }

@@ -13,8 +13,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use softtimers_bench::random::Random;
-use softtimers_cli::processor::Processor;
+use softtimers_lab::random::Random;
+use softtimers_measure::processor::Processor;
 
 /// A process with all its children, until it is dropped.
 #[derive(Debug)]

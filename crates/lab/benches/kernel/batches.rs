@@ -10,10 +10,12 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
-use softtimers_bench::turns::quartiles;
 use softtimers_bpf::{Batches, FlushedBy};
+use softtimers_lab::bench::Done;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::{Cell, Table};
 
-use crate::{Bench, Done};
+use crate::{Bench, skipped};
 
 const FLAG: &str = "--batches";
 /// Datagrams of a window.
@@ -24,31 +26,23 @@ pub(crate) fn is_inside() -> bool {
     std::env::args().nth(1).as_deref() == Some(FLAG)
 }
 
-pub(crate) fn run(bench: &mut Bench) -> Done<()> {
-    println!("\n### Batches of an XDP program, flushed after 100 us\n");
+/// Batches of an XDP program, flushed after 100 µs.
+pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
     let script = format!("ip link set lo up && exec \"$0\" {FLAG} {}", bench.rounds);
     let output =
         Command::new("unshare").args(["--net", "sh", "-c", &script]).arg(std::env::current_exe()?).output();
     let output = match output {
         Err(why) if why.kind() == ErrorKind::NotFound => {
-            println!("skipped: this needs unshare");
-            return Ok(());
+            return Ok(vec![skipped("batches", "this needs unshare")]);
         }
         output => output?,
     };
-    print!("{}", String::from_utf8_lossy(&output.stdout));
     let said = String::from_utf8_lossy(&output.stderr);
     match output.status.code() {
-        Some(0) => Ok(()),
+        Some(0) => Ok(vec![serde_json::from_slice(&output.stdout)?]),
         // The shell has not found it; or it is not for this process to have a network of its own.
-        Some(127) => {
-            println!("skipped: this needs ip");
-            Ok(())
-        }
-        _ if said.starts_with("unshare: ") => {
-            println!("skipped: {}", said.trim());
-            Ok(())
-        }
+        Some(127) => Ok(vec![skipped("batches", "this needs ip")]),
+        _ if said.starts_with("unshare: ") => Ok(vec![skipped("batches", said.trim())]),
         _ => Err(said.trim().into()),
     }
 }
@@ -56,7 +50,7 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
 /// What that process does.
 pub(crate) fn inside() -> ExitCode {
     let rounds = std::env::args().nth(2).and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
-    match compare(rounds) {
+    match compare(rounds).and_then(|table| Ok(println!("{}", serde_json::to_string(&table)?))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -65,44 +59,39 @@ pub(crate) fn inside() -> ExitCode {
     }
 }
 
-fn compare(rounds: u32) -> Done<()> {
-    println!(
-        "| flushed by | packets | batches | by time | interrupts | longest wait | datagrams/s without a pause |"
-    );
-    println!("|---|---|---|---|---|---|---|");
-    let methods = [
+fn compare(rounds: usize) -> Done<Table> {
+    let mut methods = [
         ("none collected", None),
         ("`st_poll`", Some(FlushedBy::SoftEvent)),
         ("`bpf_timer`", Some(FlushedBy::Timer)),
     ];
-    let mut rates = [vec![], vec![], vec![]];
-    for _ in 0..rounds {
-        for ((_, by), rates) in methods.iter().zip(&mut rates) {
-            let _batches = by.map(|by| Batches::collect("lo", by)).transpose()?;
-            rates.push(datagrams(Duration::ZERO)?);
-        }
+    let measured = Paired::new(rounds).contest(&[()], &mut methods, |(), (name, by), round| {
+        let _batches = by.map(|by| Batches::collect("lo", by)).transpose()?;
+        round.put(name, RATE, datagrams(Duration::ZERO)?);
+        Done::Ok(())
+    })?;
+    let mut table = Table::of("batches", &measured, methods.map(|(name, _)| name), &[(RATE, 0)]);
+    for column in ["packets", "batches", "by time", "interrupts", "longest wait µs"] {
+        table.columns.push(column.to_owned());
+        table.decimals.push(0);
     }
-    for ((name, by), rates) in methods.into_iter().zip(rates) {
-        let handed_on = match by {
-            None => "– | – | – | – | –".to_owned(),
-            Some(by) => {
-                let batches = Batches::collect("lo", by)?;
-                datagrams(Duration::from_micros(20))?;
-                // The last batch has nothing but the backup.
-                spin(Duration::from_millis(5));
-                let all = batches.totals()?;
-                let longest = all.longest_ns / 1_000;
-                format!(
-                    "{} | {} | {} | {} | {longest} us",
-                    all.packets, all.batches, all.by_time, all.interrupts
-                )
-            }
+    for (row, (_, by)) in table.rows.iter_mut().zip(methods) {
+        let Some(by) = by else {
+            row.extend([const { Cell::Nothing(()) }; 5]);
+            continue;
         };
-        let [low, median, high] = quartiles(rates.into_iter());
-        println!("| {name} | {handed_on} | {median:.0} ({low:.0} to {high:.0}) |");
+        let batches = Batches::collect("lo", by)?;
+        datagrams(Duration::from_micros(20))?;
+        // The last batch has nothing but the backup.
+        spin(Duration::from_millis(5));
+        let all = batches.totals()?;
+        let figures = [all.packets, all.batches, all.by_time, all.interrupts, all.longest_ns / 1_000];
+        row.extend(figures.map(|figure| Cell::from(figure as f64)));
     }
-    Ok(())
+    Ok(table)
 }
+
+const RATE: &str = "datagrams/s without a pause";
 
 /// Sends and receives, so far apart; returns how many a second.
 fn datagrams(apart: Duration) -> Done<f64> {

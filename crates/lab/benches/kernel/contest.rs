@@ -9,11 +9,12 @@
 //! ratios is told.
 
 use softtimers::misses::{Cache, MissCounter};
-use softtimers_bench::turns::{median_within, quartiles};
 use softtimers_bpf::{Events, Facility, FacilityStats, Probe, ProbeConfig, Source, TimerStats, Timers};
+use softtimers_lab::bench::Done;
+use softtimers_measure::estimate::Estimate;
 
+use crate::Bench;
 use crate::server::Server;
-use crate::{Bench, Done};
 
 /// Seconds of a window: wrk's shortest.
 const WINDOW: u32 = 1;
@@ -50,14 +51,9 @@ pub(crate) struct Came {
 }
 
 impl Came {
-    /// Of the requests without: quartiles.
-    pub(crate) fn kept(&self) -> [f64; 3] {
-        quartiles(self.kept.iter().copied())
-    }
-
-    /// The median of that, between what 95% confidence says of it; `None` of fewer than six windows.
-    pub(crate) fn kept_within(&self) -> Option<[f64; 3]> {
-        median_within(self.kept.iter().copied())
+    /// The share of the requests without.
+    pub(crate) fn kept(&self) -> Option<Estimate> {
+        Estimate::of(self.kept.iter().copied())
     }
 
     pub(crate) fn windows(&self) -> usize {
@@ -89,7 +85,8 @@ impl Came {
 
     /// What the server lost, in microseconds for each event; `None` of none.
     pub(crate) fn cost(&self) -> Option<f64> {
-        (self.events > 0).then(|| (1.0 - self.kept()[1]) * 1e6 / self.events_per_second())
+        let kept = self.kept().filter(|_| self.events > 0)?;
+        Some((1.0 - kept.median) * 1e6 / self.events_per_second())
     }
 
     fn add(&mut self, window: Window, without: Window) {
@@ -136,7 +133,7 @@ pub(crate) fn contest(
     bench: &Bench,
     server: &Server,
     programs: &mut Programs,
-    rounds: u32,
+    rounds: usize,
     contenders: &[&Beside],
 ) -> Done<(Vec<Came>, Came)> {
     let nothing = || Window::with(bench, server, || Ok(FacilityStats::default()));

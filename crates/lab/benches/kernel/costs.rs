@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
-use softtimers_bench::pacing::record::{Check, show};
 use softtimers_bpf::{Events, Facility, Source, Timers};
+use softtimers_lab::bench::Done;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::result::{Cell, Table};
 
 use crate::contest::{Beside, Came, Programs, contest, counters};
 use crate::server::Server;
-use crate::{Bench, Done};
+use crate::{Bench, skipped};
 
 /// When an event is due after the one before, in microseconds; zero: at each trigger state.
 const PERIODS: [u64; 5] = [0, 10, 20, 50, 100];
@@ -26,14 +28,6 @@ fn programs() -> Done<Programs> {
         facilities: [Facility::load(&Source::DEFAULT)?, Facility::load(&Source::ALL)?],
         timers: Timers::load()?,
     })
-}
-
-fn server(bench: &Bench) -> Done<Option<Server>> {
-    let server = Server::start(bench, 1)?;
-    if server.is_none() {
-        println!("skipped: this needs nginx and wrk");
-    }
-    Ok(server)
 }
 
 fn events(bench: &Bench, period: u64, slack: Option<u64>, touches: bool) -> Events {
@@ -75,9 +69,10 @@ fn rows(bench: &Bench) -> Vec<Row> {
     rows
 }
 
-pub(crate) fn run(bench: &mut Bench) -> Done<()> {
-    println!("\n### What events and the meter cost nginx (Tables I to III)\n");
-    let Some(server) = server(bench)? else { return Ok(()) };
+pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
+    let Some(server) = Server::start(bench, 1)? else {
+        return Ok(vec![skipped("costs", "this needs nginx and wrk")]);
+    };
     let has_bar = |(name, _): &Row| METER.contains(&name.as_str()) || name == SOFT;
     let (barred, others): (Vec<Row>, Vec<Row>) = rows(bench).into_iter().partition(has_bar);
     let mut programs = programs()?;
@@ -89,79 +84,87 @@ pub(crate) fn run(bench: &mut Bench) -> Done<()> {
         came.extend(rows.iter().map(|(name, _)| name.as_str()).zip(these));
         alone = without;
     }
+    let mut table = Table::new("costs", &[&[("beside nginx", 0)], &COLUMNS[..]].concat());
+    for (name, came) in std::iter::once(("nothing", &alone)).chain(came.iter().map(|(name, came)| (*name, came))) {
+        table.rows.push(std::iter::once(name.into()).chain(cells(came)).collect());
+    }
     if let Err(why) = counters(bench.server.number() as u32) {
-        println!("misses of the caches are not counted: {why}\n");
+        table.note(format!("misses of the caches are not counted: {why}"));
     }
-    println!(
-        "| beside nginx | windows | requests kept, quartiles | events/s | cost of an event | past the deadline | by the backup | backups/s | mean lateness | misses a request: l1d, l1i, itlb |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
-    println!("| nothing | {} | 1 | – | – | – | – | – | – | {} |", alone.windows(), misses(&alone));
-    for (name, came) in &came {
-        println!("| {name} | {} | {} |", columns(came), misses(came));
-    }
-    check(bench, &came);
-    Ok(())
+    bars(&came).into_iter().for_each(|bar| table.bar(bar));
+    Ok(vec![table])
 }
 
-fn check(bench: &mut Bench, came: &[(&str, Came)]) {
+fn bars(came: &[(&str, Came)]) -> Vec<Bar> {
     let of = |wanted: &str| came.iter().find(|(name, _)| *name == wanted).map(|(_, came)| came);
-    let bars = [(METER[0], 0.85), (METER[1], 0.97), (SOFT, 0.93)];
-    bench.checks.extend(bars.map(|(name, bar)| {
-        let kept = of(name).and_then(Came::kept_within);
-        Check::at_least(format!("kept: {name}"), bar, None).of_median(kept)
-    }));
+    let asked = [(METER[0], 0.85), (METER[1], 0.97), (SOFT, 0.93)];
+    let kept = |name| of(name).and_then(Came::kept).filter(|kept| kept.interval.is_some());
+    let mut bars: Vec<Bar> =
+        asked.into_iter().map(|(name, bar)| Bar::at_least(format!("kept: {name}"), bar, kept(name))).collect();
     let soft = came.iter().filter(|(name, came)| name.starts_with("soft") && came.by_backup().is_some());
-    bench.checks.extend(soft.map(|(name, came)| by_backup(name, came)));
+    bars.extend(soft.map(|(name, came)| by_backup(name, came)));
     let cost = |name: &str| of(name).and_then(Came::cost);
     // Where the machine drifted more than the events cost there is nothing to compare.
     let told = |name: &str| cost(name).filter(|&cost| cost > 0.0);
     let beside = told(SOFT).zip(told("bpf_timer, null, 20 us"));
     let later = told("bpf_timer, 50 lines, 20 us").zip(told("bpf_timer, 50 lines, 10 us"));
-    bench.checks.extend([
-        Check::at_most(
-            "an event's cost, null, 20 us: soft, three sources, against bpf_timer",
-            1.0,
-            beside.map(|(soft, timer)| soft / timer),
-        ),
-        Check::at_least(
-            "bpf_timer, 50 lines: an event's cost at 20 us against 10 us",
-            1.0,
-            later.map(|(later, sooner)| later / sooner),
-        ),
-    ]);
+    bars.push(Bar::at_most(
+        "an event's cost, null, 20 us: soft, three sources, against bpf_timer",
+        1.0,
+        beside.map(|(soft, timer)| soft / timer),
+    ));
+    bars.push(Bar::at_least(
+        "bpf_timer, 50 lines: an event's cost at 20 us against 10 us",
+        1.0,
+        later.map(|(later, sooner)| later / sooner),
+    ));
+    bars
 }
 
 /// Of each row with a deadline of 1 ms, whatever its events do.
-fn by_backup(name: &str, came: &Came) -> Check {
+fn by_backup(name: &str, came: &Came) -> Bar {
     let percent = came.by_backup().map(|share| share * 100.0);
-    Check::at_most(format!("%, fired by the backup of 1 ms: {name}"), 0.1, percent)
+    Bar::at_most(format!("%, fired by the backup of 1 ms: {name}"), 0.1, percent)
 }
 
-/// For each request, or a dash where they are not counted.
-fn misses(came: &Came) -> String {
-    came.missed().map_or("–".to_owned(), |missed| missed.map(|one| format!("{one:.1}")).join(", "))
-}
+const COLUMNS: [(&str, usize); 11] = [
+    ("windows", 0),
+    ("requests kept", 3),
+    ("events/s", 0),
+    ("µs an event costs", 2),
+    ("past the deadline %", 3),
+    ("by the backup %", 3),
+    ("backups/s", 0),
+    ("mean lateness µs", 1),
+    ("misses a request: l1d", 1),
+    ("l1i", 1),
+    ("itlb", 1),
+];
 
-/// Windows, kept, rate, cost, deadline, backup, lateness.
-fn columns(came: &Came) -> String {
-    let [low, median, high] = came.kept();
-    format!(
-        "{} | {median:.3} ({low:.3} to {high:.3}) | {:.0} | {} us | {}% | {}% | {:.0} | {} us",
-        came.windows(),
-        came.events_per_second(),
-        show(came.cost(), 2),
-        show(came.expired().map(|share| share * 100.0), 3),
-        show(came.by_backup().map(|share| share * 100.0), 3),
-        came.backups_per_second(),
-        show(came.late_mean(), 1)
-    )
+fn cells(came: &Came) -> [Cell; COLUMNS.len()] {
+    let percent = |share: Option<f64>| Cell::from(share.map(|share| share * 100.0));
+    let missed = came.missed();
+    let missed = |cache: usize| Cell::from(missed.map(|missed| missed[cache]));
+    [
+        (came.windows() as f64).into(),
+        came.kept().into(),
+        came.events_per_second().into(),
+        came.cost().into(),
+        percent(came.expired()),
+        percent(came.by_backup()),
+        came.backups_per_second().into(),
+        came.late_mean().into(),
+        missed(0),
+        missed(1),
+        missed(2),
+    ]
 }
 
 /// Events 10 µs after the one before, with a deadline so long after they are due.
-pub(crate) fn deadlines(bench: &mut Bench) -> Done<()> {
-    println!("\n### What deadlines cost nginx, events 10 us after the one before (Table XIII)\n");
-    let Some(server) = server(bench)? else { return Ok(()) };
+pub(crate) fn deadlines(bench: &Bench) -> Done<Vec<Table>> {
+    let Some(server) = Server::start(bench, 1)? else {
+        return Ok(vec![skipped("deadlines", "this needs nginx and wrk")]);
+    };
     let mut rows = vec![];
     for (sources, which) in [("three sources", BY_THREE), ("all sources", BY_ALL)] {
         for deadline in DEADLINES.map(Some).into_iter().chain([None]) {
@@ -171,14 +174,11 @@ pub(crate) fn deadlines(bench: &mut Bench) -> Done<()> {
     }
     let besides: Vec<&Beside> = rows.iter().map(|(_, _, beside)| beside).collect();
     let (came, _) = contest(bench, &server, &mut programs()?, bench.rounds, &besides)?;
-    println!(
-        "| sources | deadline | windows | requests kept, quartiles | events/s | cost of an event | past it | by the backup | backups/s | mean lateness |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+    let mut table = Table::new("deadlines", &[&[("sources", 0), ("deadline", 0)], &COLUMNS[..]].concat());
     for ((sources, name, _), came) in rows.iter().zip(&came) {
-        println!("| {sources} | {name} | {} |", columns(came));
+        table.rows.push([(*sources).into(), name.as_str().into()].into_iter().chain(cells(came)).collect());
         if name == "1000 us" {
-            bench.checks.push(by_backup(&format!("deadlines, {sources}, 10 us"), came));
+            table.bar(by_backup(&format!("deadlines, {sources}, 10 us"), came));
         }
     }
     for (name, of) in
@@ -186,11 +186,8 @@ pub(crate) fn deadlines(bench: &mut Bench) -> Done<()> {
     {
         let past: Vec<f64> = of.iter().filter_map(Came::expired).collect();
         let last = past.last().copied().zip(past.first().copied()).map(|(last, first)| last / first);
-        bench.checks.push(Check::at_most(
-            format!("{name} sources: past a deadline of 1,000 us against 10 us"),
-            1.0,
-            last,
-        ));
+        let figure = format!("{name} sources: past a deadline of 1,000 us against 10 us");
+        table.bar(Bar::at_most(figure, 1.0, last));
     }
-    Ok(())
+    Ok(vec![table])
 }

@@ -1,9 +1,7 @@
 //! The columns of Table IV and what else is told of a workload's intervals: of the samples themselves, so all of it is exact.
 
-use serde_json::{Value, json};
 use softtimers_bpf::{Sample, Source, Windows};
-
-use softtimers_bench::turns::quartiles;
+use softtimers_measure::result::{Cell, Table};
 
 /// Intervals between trigger states of a processor, in order.
 #[derive(Debug)]
@@ -61,19 +59,19 @@ impl Intervals {
         idle as f64 / all as f64 * 100.0
     }
 
-    /// Samples, idle, and Table IV's columns.
-    pub(crate) fn row(&self) -> String {
-        format!(
-            "{} | {:.0}% | {:.0} | {:.2} | {:.2} | {:.2} | {:.3}% | {:.3}%",
-            self.count(),
+    /// The cells of [`COLUMNS`].
+    pub(crate) fn row(&self) -> [Cell; COLUMNS.len()] {
+        [
+            self.count() as f64,
             self.idle(),
             self.quantile(1.0),
             self.mean(),
             self.median(),
             self.stddev(),
             self.over(100),
-            self.over(150)
-        )
+            self.over(150),
+        ]
+        .map(Cell::from)
     }
 
     /// Table V's share of a source, in percent.
@@ -95,35 +93,24 @@ impl Intervals {
         windows.medians_ns.iter().map(|&median| f64::from(median) / 1e3).collect()
     }
 
-    /// All of it: the distribution of figure 2 as the 1st to 99th percentile and beyond, in nanoseconds.
-    pub(crate) fn json(&self, seconds: f64) -> Value {
-        let percentiles: Vec<f64> = (1..100).map(f64::from).chain([99.5, 99.9, 99.99, 100.0]).collect();
-        let cdf: Vec<Value> = percentiles
-            .iter()
-            .map(|&percent| json!([percent, (self.quantile(percent / 100.0) * 1e3) as u64]))
-            .collect();
-        let sources: Vec<Value> = Source::ALL
-            .into_iter()
-            .map(|source| {
-                let [mean, median, over] = self.without(source);
-                json!({
-                    "name": source.name(), "share_percent": self.share(source),
-                    "without": { "mean_us": mean, "median_us": median, "over_100us_percent": over },
-                })
-            })
-            .collect();
-        json!({
-            "samples": self.count(), "seconds": seconds, "idle_percent": self.idle(), "max_us": self.quantile(1.0),
-            "mean_us": self.mean(), "median_us": self.median(), "stddev_us": self.stddev(),
-            "over_100us_percent": self.over(100), "over_150us_percent": self.over(150),
-            "cdf_percent_ns": cdf, "sources": sources,
-            "medians_1ms_us": self.medians(1), "medians_10ms_us": self.medians(10),
-        })
+    /// The distribution of figure 2 as the 1st to 99th percentile and beyond, in nanoseconds.
+    pub(crate) fn distribution(&self, workload: &str) -> Table {
+        let mut table = Table::new(&format!("figure 2, {workload}"), &[("percentile", 2), ("ns", 0)]);
+        for percent in (1..100).map(f64::from).chain([99.5, 99.9, 99.99, 100.0]) {
+            table.row([percent.into(), (self.quantile(percent / 100.0) * 1e3).round().into()]);
+        }
+        table
     }
 }
 
-/// The distance between the quartiles, and the median.
-pub(crate) fn spread(medians: &[f64]) -> (f64, f64) {
-    let [low, median, high] = quartiles(medians.iter().copied());
-    (high - low, median)
-}
+/// Samples that were not idle, idle time, and Table IV's columns, in microseconds.
+pub(crate) const COLUMNS: [(&str, usize); 8] = [
+    ("samples", 0),
+    ("idle %", 0),
+    ("max", 0),
+    ("mean", 2),
+    ("median", 2),
+    ("stddev", 2),
+    ("> 100 %", 3),
+    ("> 150 %", 3),
+];

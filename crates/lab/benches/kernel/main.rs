@@ -1,5 +1,5 @@
 //! The soft timers paper's experiments in this kernel (§5.1 to §5.4 and §5.9: Tables I to V and XIII, figures 2 to 4):
-//! `cargo bench -p softtimers-bench --bench kernel [-- SECTION… --pairs N --rounds N --seconds N --quick --json FILE]`, as root, with
+//! `cargo bench -p softtimers-lab --bench kernel [-- SECTION… --pairs N --rounds N --seconds N --quick --json FILE]`, as root, with
 //! nginx and wrk.
 //!
 //! | section | question |
@@ -23,83 +23,43 @@ mod intervals;
 mod server;
 mod workloads;
 
-use std::error::Error;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
-use serde_json::{Value, json};
+use clap::Parser;
 use softtimers::{Clock, Monotonic};
-use softtimers_bench::pacing::record::Check;
-use softtimers_bench::turns;
 use softtimers_bpf::{Facility, Probe, ProbeConfig, Source};
-use softtimers_cli::file::OutputFile;
-use softtimers_cli::machine::Host;
-use softtimers_cli::processor::Processor;
-
-type Done<T> = Result<T, Box<dyn Error>>;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::machine::Host;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::result::Table;
 
 /// The soft timers paper's experiments in this kernel.
 #[derive(Parser, Debug)]
-#[command(name = "kernel")]
+#[command(name = "kernel", disable_version_flag = true)]
 struct Arguments {
-    /// Only these sections
-    #[arg(value_enum, value_name = "SECTION")]
-    only: Vec<Section>,
+    /// `--rounds`: windows of a second for the rows of `costs` without a bar, and for those of `deadlines`; 3
+    #[command(flatten)]
+    asked: Asked,
 
     /// Windows of a second for each row of `costs` that has a bar, each beside one without
     #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: u32,
 
-    /// Windows of a second for each other row of `costs` and for those of `deadlines`
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: u32,
-
     /// The longest time for each of the `workloads`, whose two million samples are 3 to 80 s on a quiet machine
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=1000))]
     seconds: u32,
-
-    /// One round, and a second for each workload: to see that it works, not to quote
-    #[arg(long)]
-    quick: bool,
-
-    /// Write the figures of `workloads` to this file: distributions, shares, medians over time
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-
-    /// Overwrite that file
-    #[arg(long)]
-    force: bool,
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum Section {
-    Verifier,
-    Agree,
-    Workloads,
-    Costs,
-    Deadlines,
-    Batches,
-}
-
-impl Section {
-    const ALL: [Section; 6] = {
-        use Section::*;
-        [Verifier, Agree, Workloads, Costs, Deadlines, Batches]
-    };
-
-    fn run(self, bench: &mut Bench) -> Done<()> {
-        match self {
-            Section::Verifier => verifier(bench),
-            Section::Agree => agree::run(bench),
-            Section::Workloads => workloads::run(bench),
-            Section::Costs => costs::run(bench),
-            Section::Deadlines => costs::deadlines(bench),
-            Section::Batches => batches::run(bench),
-        }
-    }
-}
+const SECTIONS: [Section<Bench>; 6] = [
+    ("verifier", |bench| verifier(bench)),
+    ("agree", |bench| watched(agree::run, bench)),
+    ("workloads", |bench| watched(workloads::run, bench)),
+    ("costs", |bench| watched(costs::run, bench)),
+    ("deadlines", |bench| watched(costs::deadlines, bench)),
+    ("batches", |bench| watched(batches::run, bench)),
+];
 
 /// Where things run, and what has come of them so far.
 #[derive(Debug)]
@@ -108,11 +68,9 @@ struct Bench {
     server: Processor,
     /// The load.
     client: Processor,
-    pairs: u32,
-    rounds: u32,
+    pairs: usize,
+    rounds: usize,
     longest: Duration,
-    checks: Vec<Check>,
-    json: Value,
 }
 
 fn main() -> ExitCode {
@@ -122,14 +80,11 @@ fn main() -> ExitCode {
     if batches::is_inside() {
         return batches::inside();
     }
-    turns::main("kernel", measure)
+    bench::main("kernel", measure)
 }
 
-fn measure(arguments: &[String]) -> Done<()> {
-    let program = std::iter::once("kernel");
-    let arguments = Arguments::parse_from(program.chain(arguments.iter().map(String::as_str)));
-    let file = arguments.json.as_ref().map(|path| OutputFile::create(path, "--json", arguments.force));
-    let file = file.transpose()?;
+fn measure(given: &[String]) -> Done {
+    let Arguments { asked, pairs, seconds } = bench::parse("kernel", given, &SECTIONS);
     if let Err(why) = Probe::start(&ProbeConfig { samples: 0, ..ProbeConfig::default() }) {
         println!("skipped: {why}");
         return Ok(());
@@ -138,54 +93,53 @@ fn measure(arguments: &[String]) -> Done<()> {
         println!("skipped: this needs two processors");
         return Ok(());
     };
-    let quick = |usual, quick| if arguments.quick { quick } else { usual };
-    let mut bench = Bench {
+    let quick = |usual| if asked.quick { 1 } else { usual };
+    let bench = Bench {
         server: Processor::new(server)?,
         client: Processor::new(client)?,
-        pairs: quick(arguments.pairs, 1),
-        rounds: quick(arguments.rounds, 1),
-        longest: Duration::from_secs(quick(arguments.seconds, 1).into()),
-        checks: vec![],
-        json: json!({ "machine": turns::machine() }),
+        pairs: quick(pairs) as usize,
+        rounds: asked.rounds(3),
+        longest: Duration::from_secs(quick(seconds).into()),
     };
-    println!("{}", turns::machine());
     // Children inherit it; what is measured is put where it belongs.
     let _kept = bench.client.keep()?;
+    asked.run("kernel", "", &SECTIONS, &bench)
+}
+
+/// The tables of a section, which are inconclusive if the host took too much meanwhile. Other programs are the experiment.
+fn watched(section: fn(&Bench) -> Done<Vec<Table>>, bench: &Bench) -> Done<Vec<Table>> {
     let host = Host::watch();
-    let mut failed = vec![];
-    for section in Section::ALL {
-        if arguments.only.is_empty() || arguments.only.contains(&section) {
-            // What the others found is not to be lost with it.
-            if let Err(why) = section.run(&mut bench) {
-                println!("\nfailed: {section:?}: {why}");
-                failed.push(format!("{section:?}: {why}"));
-            }
+    let mut tables = section(bench)?;
+    if let Some(reason) = host.so_far().inconclusive() {
+        for table in &mut tables {
+            table.bars = table.bars.drain(..).map(|bar| bar.unless(true)).collect();
+            table.inconclusive = Some(reason.clone());
         }
     }
-    println!("\n### What is to hold\n\n| figure | bound | measured | |\n|---|---|---|---|");
-    bench.checks.iter().for_each(|check| println!("{}", check.row()));
-    if let Some(reason) = host.so_far().inconclusive() {
-        println!("\ninconclusive: {reason}");
-    }
-    if let Some(file) = file {
-        file.write(&format!("{:#}\n", bench.json))?;
-    }
-    if failed.is_empty() { Ok(()) } else { Err(failed.join("; ").into()) }
+    Ok(tables)
+}
+
+/// A table that only says why there is none.
+fn skipped(section: &str, why: impl std::fmt::Display) -> Table {
+    let mut table = Table::new(section, &[("skipped", 0)]);
+    table.row([why.to_string().into()]);
+    table
 }
 
 /// Loading is reading the object, verifying and compiling; attaching is not part of it.
-fn verifier(bench: &mut Bench) -> Done<()> {
+fn verifier(_: &Bench) -> Done<Vec<Table>> {
     let begun = Monotonic.now();
     let facility = Facility::load(&Source::ALL)?;
-    let took = Monotonic.now().saturating_duration_since(begun);
+    let took = Monotonic.now().saturating_duration_since(begun).as_secs_f64();
     let instructions = facility.verified().iter().filter_map(|program| program.instructions);
-    println!(
-        "\n{} programs loaded in {} ms; the verifier followed {} instructions, {} of one program at most",
-        facility.verified().len(),
-        took.as_millis(),
-        instructions.clone().map(u64::from).sum::<u64>(),
-        instructions.max().unwrap_or(0)
-    );
-    bench.checks.push(Check::at_most("seconds to load all programs", 2.0, Some(took.as_secs_f64())));
-    Ok(())
+    let columns = ["programs", "ms to load", "instructions that the verifier followed", "of one at most"];
+    let mut table = Table::new("verifier", &columns.map(|name| (name, 0)));
+    table.row([
+        (facility.verified().len() as f64).into(),
+        (took * 1e3).into(),
+        (instructions.clone().map(u64::from).sum::<u64>() as f64).into(),
+        f64::from(instructions.max().unwrap_or(0)).into(),
+    ]);
+    table.bar(Bar::at_most("seconds to load all programs", 2.0, took));
+    Ok(vec![table])
 }

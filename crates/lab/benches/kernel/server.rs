@@ -7,9 +7,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
+use softtimers_lab::bench::Done;
 
+use crate::Bench;
 use crate::analogues::Running;
-use crate::{Bench, Done};
 
 /// nginx that answers with a file of 6 KB, as the paper's servers did, until it is dropped.
 #[derive(Debug)]

@@ -19,13 +19,16 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use softtimers::{Clock, Monotonic};
-use softtimers_bench::pacing::record::Check;
 use softtimers_bpf::{Probe, ProbeConfig, Sample, Source};
+use softtimers_lab::bench::Done;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::estimate::Estimate;
+use softtimers_measure::result::{Cell, Table};
 
+use crate::Bench;
 use crate::analogues::{self, Running};
-use crate::intervals::{Intervals, spread};
+use crate::intervals::{COLUMNS, Intervals};
 use crate::server::{Connections, Server, there};
-use crate::{Bench, Done};
 
 /// What is measured, and what its text and its figure say in the paper, in microseconds.
 const WORKLOADS: [(&str, &str); 7] = [
@@ -43,86 +46,86 @@ const SAMPLES: u32 = 2_000_000;
 /// What there is room for: idle ones lie between.
 const KEPT: u32 = 2 * SAMPLES;
 
-pub(crate) fn run(bench: &mut Bench) -> Done<()> {
-    println!("\n### Trigger intervals by workload, µs (Table IV, figure 2)\n");
-    if !there("nginx") || !there("wrk") {
-        println!("(without nginx and wrk, ST-Apache is a server of threads and clients of our own)\n");
-    }
-    if analogues::disk_is_memory() {
-        println!(
-            "({} is in memory: the file server of ST-nfs waits for no disk)\n",
-            analogues::disk().display()
-        );
-    }
-    println!("| workload | samples | idle | max | mean | median | stddev | > 100 | > 150 | the paper's |");
-    println!("|---|---|---|---|---|---|---|---|---|---|");
+/// Table IV and figure 2, then V and 4, then 3; times in microseconds.
+pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
+    let head = [&[("workload", 0)], &COLUMNS[..], &[("the paper's", 0)]].concat();
+    let mut table = Table::new("workloads", &head);
     let mut found = vec![];
     for (name, paper) in WORKLOADS {
         match measured(bench, name)? {
-            Ok((intervals, seconds)) => {
-                println!("| {name} | {} | {paper} |", intervals.row());
-                bench.json["workloads"][name] = intervals.json(seconds);
+            Ok(intervals) => {
+                let cells = intervals.row().into_iter().chain([paper.into()]);
+                table.rows.push(std::iter::once(Cell::from(name)).chain(cells).collect());
                 found.push((name, intervals));
             }
-            Err(why) => println!("| {name} | skipped: {why} | | | | | | | | {paper} |"),
+            Err(why) => table.note(format!("{name} is skipped: {why}")),
         }
     }
-    let of = |wanted: &str| found.iter().find(|(name, _)| *name == wanted).map(|(_, intervals)| intervals);
-    if let Some(apache) = of("ST-Apache") {
-        sources(apache);
+    if !there("nginx") || !there("wrk") {
+        table.note("without nginx and wrk, ST-Apache is a server of threads and clients of our own");
     }
-    over_time(bench, of("ST-Apache-compute"));
+    if analogues::disk_is_memory() {
+        table.note(format!("{} is in memory: the file server of ST-nfs waits for no disk", analogues::disk().display()));
+    }
+    let of = |wanted: &str| found.iter().find(|(name, _)| *name == wanted).map(|(_, intervals)| intervals);
+    let (over_time, ratio) = over_time(of("ST-Apache-compute"));
     let medians = [of("ST-Apache"), of("ST-Apache-compute")].map(|of| of.map(Intervals::median));
     let apart = medians[0].zip(medians[1]).map(|(without, with)| (with / without - 1.0).abs());
-    bench.checks.extend([
-        Check::at_most("ST-Apache: medians with and without a computing process apart", 0.1, apart),
-        Check::at_most("ST-nfs, spin-idle: median, µs", 5.0, of("ST-nfs, spin-idle").map(Intervals::median)),
-        Check::at_most("ST-real-audio: mean, µs", 10.0, of("ST-real-audio").map(Intervals::mean)),
-    ]);
     let skewed = found.iter().filter(|(_, intervals)| intervals.median() > intervals.mean()).count();
     let fewest = found.iter().map(|(_, intervals)| intervals.count()).min();
     let worst = |of: fn(&Intervals) -> f64| found.iter().map(|(_, intervals)| of(intervals)).reduce(f64::max);
-    bench.checks.extend([
-        Check::at_most("workloads whose median is above their mean", 0.0, Some(skewed as f64)),
-        Check::at_least(
+    for bar in [
+        Bar::at_most("ST-Apache: medians with and without a computing process apart", 0.1, apart),
+        Bar::at_most("ST-nfs, spin-idle: median, µs", 5.0, of("ST-nfs, spin-idle").map(Intervals::median)),
+        Bar::at_most("ST-real-audio: mean, µs", 10.0, of("ST-real-audio").map(Intervals::mean)),
+        Bar::at_most("distance between quartiles, 10 ms against 1 ms", 1.0, ratio),
+        Bar::at_most("workloads whose median is above their mean", 0.0, skewed as f64),
+        Bar::at_least(
             "samples of the workload with the fewest",
             SAMPLES.into(),
             fewest.map(|count| count as f64),
         ),
-        Check::at_most("worst mean, µs", 31.6, worst(Intervals::mean)),
-        Check::at_most("worst share over 100 µs, %", 6.0, worst(|intervals| intervals.over(100))),
-    ]);
-    Ok(())
+        Bar::at_most("worst mean, µs", 31.6, worst(Intervals::mean)),
+        Bar::at_most("worst share over 100 µs, %", 6.0, worst(|intervals| intervals.over(100))),
+    ] {
+        table.bar(bar);
+    }
+    let distributions = found.iter().map(|(name, intervals)| intervals.distribution(name));
+    let mut tables = vec![table, sources(&found), over_time];
+    tables.extend(distributions);
+    Ok(tables)
 }
 
 /// Table V and figure 4.
-fn sources(intervals: &Intervals) {
-    println!("\n### ST-Apache by source, µs (Table V, figure 4)\n");
-    println!(
-        "| source | share | mean without it | median without it | > 100 without it |\n|---|---|---|---|---|"
-    );
-    for source in Source::ALL {
-        let [mean, median, over] = intervals.without(source);
-        println!("| {source} | {:.2}% | {mean:.2} | {median:.2} | {over:.3}% |", intervals.share(source));
+fn sources(found: &[(&str, Intervals)]) -> Table {
+    let columns =
+        [("workload", 0), ("source", 0), ("share %", 2), ("mean without it", 2), ("median without it", 2), ("> 100 without it %", 3)];
+    let mut table = Table::new("sources", &columns);
+    for (name, intervals) in found {
+        for source in Source::ALL {
+            let [mean, median, over] = intervals.without(source);
+            let share = intervals.share(source);
+            table.row([(*name).into(), source.name().into(), share.into(), mean.into(), median.into(), over.into()]);
+        }
     }
+    table
 }
 
-/// Figure 3.
-fn over_time(bench: &mut Bench, intervals: Option<&Intervals>) {
-    let Some(intervals) = intervals else { return };
-    println!("\n### Medians over time, µs, of ST-Apache-compute (figure 3)\n");
-    println!("| windows | count | median of medians | between their quartiles |\n|---|---|---|---|");
+/// Figure 3, and the ratio of the distances between quartiles.
+fn over_time(intervals: Option<&Intervals>) -> (Table, Option<f64>) {
+    let columns = [("windows", 0), ("count", 0), ("median of medians", 3), ("between their quartiles", 3)];
+    let mut table = Table::new("medians over time, ST-Apache-compute", &columns);
     let [short, long] = [1, 10].map(|millis| {
-        let medians = intervals.medians(millis);
-        let (distance, median) = spread(&medians);
-        println!("| {millis} ms | {} | {median:.3} | {distance:.3} |", medians.len());
-        (distance > 0.0 || millis == 10).then_some(distance)
+        let estimate = Estimate::of(intervals?.medians(millis))?;
+        let [low, high] = estimate.quartiles;
+        let name = format!("{millis} ms");
+        table.row([name.into(), (estimate.values as f64).into(), estimate.median.into(), (high - low).into()]);
+        (high > low || millis == 10).then_some(high - low)
     });
-    let ratio = short.zip(long).map(|(short, long)| long / short);
-    bench.checks.push(Check::at_most("distance between quartiles, 10 ms against 1 ms", 1.0, ratio));
+    (table, short.zip(long).map(|(short, long)| long / short))
 }
 
-type Measured = Result<(Intervals, f64), String>;
+type Measured = Result<Intervals, String>;
 
 fn measured(bench: &Bench, name: &str) -> Done<Measured> {
     if let Some(missing) = ["setpriv", "chrt", "nice"].into_iter().find(|program| !there(program)) {
@@ -204,13 +207,9 @@ fn sampled(bench: &Bench) -> Done<Measured> {
         } else {
             continue;
         };
-        let seconds = samples.iter().map(|sample| f64::from(sample.gap_ns)).sum::<f64>() / 1e9;
         let intervals = Intervals::of(samples);
-        return Ok(if intervals.count() == 0 {
-            Err("no trigger state was met".to_owned())
-        } else {
-            Ok((intervals, seconds))
-        });
+        let met = intervals.count() > 0;
+        return Ok(met.then_some(intervals).ok_or_else(|| "no trigger state was met".to_owned()));
     }
 }
 

@@ -6,9 +6,12 @@ use std::time::Duration;
 use softtimers_cli::bench::trial::Bench;
 use softtimers_cli::forward::mode::Mode;
 use softtimers_cli::plan::ReceiverPlan;
+use softtimers_lab::bench::Done;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::{Round, in_turn};
+use softtimers_measure::result::Table;
 
 use super::{Effort, WORK, offered, receiver};
-use softtimers_bench::rounds::{Round, Section, in_turn};
 
 /// The receivers by name: mode, stages, nice value of the second.
 const CONTENDERS: [(&str, Mode, u8, u8); 6] = [
@@ -24,32 +27,22 @@ const BURSTS: [u32; 2] = [1, 4];
 const LOWER: [f64; 3] = [0.7, 0.9, 1.1];
 const HIGHEST: f64 = 5.0;
 
-pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
-    let mut contenders = Vec::new();
-    for (name, mode, stages, nice) in CONTENDERS {
-        contenders.push((name, Bench::new(ReceiverPlan { stages, nice, ..receiver(mode, WORK) })));
-    }
-    let section = Section::of(effort.rounds, |number| {
-        let mut round = Round::default();
-        for burst in BURSTS {
-            for turn in in_turn(number, contenders.len()) {
-                let (name, bench) = &mut contenders[turn];
-                one(&format!("{name}, bursts of {burst}"), bench, burst, effort, &mut round)?;
-            }
-        }
-        Ok(round)
+pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
+    let bench = |(name, mode, stages, nice)| (name, Bench::new(ReceiverPlan { stages, nice, ..receiver(mode, WORK) }));
+    let mut contenders = CONTENDERS.map(bench);
+    let row = |name: &str, burst: u32| format!("{name}, bursts of {burst}");
+    let measured = effort.rounds.contest(&BURSTS, &mut contenders, |&burst, (name, bench), round| {
+        one(&row(name, burst), bench, burst, effort, round)
     })?;
-    let rows: Vec<String> = BURSTS
-        .iter()
-        .flat_map(|burst| CONTENDERS.map(|(name, ..)| format!("{name}, bursts of {burst}")))
-        .collect();
-    let mut section = section.shown(&rows, &COLUMNS);
+    let rows: Vec<String> =
+        BURSTS.iter().flat_map(|&burst| CONTENDERS.map(|(name, ..)| row(name, burst))).collect();
+    let mut table = Table::of("curve", &measured, &rows, &COLUMNS);
     for row in rows.iter().filter(|row| row.starts_with("poller")) {
-        let (kept, timer) = (section.median(row, KEPT), section.median(row, TIMER));
-        section.bar(&format!("{row}: delivered at 5 x capacity / peak"), kept, "at least 0.9", kept >= 0.9);
-        section.bar(&format!("{row}: 20 ms timer"), timer, "at least 0.95", timer >= 0.95);
+        let of = |figure| measured.estimate(row, figure);
+        table.bar(Bar::at_least(format!("{row}: delivered at 5 x capacity / peak"), 0.9, of(KEPT)));
+        table.bar(Bar::at_least(format!("{row}: 20 ms timer"), 0.95, of(TIMER)));
     }
-    Ok(section)
+    Ok(vec![table])
 }
 
 /// One curve, and what the highest rate delivers of what the best lower one does. The largest of several figures that
@@ -59,7 +52,7 @@ fn one(
     row: &str,
     bench: &mut Bench,
     burst: u32,
-    effort: Effort,
+    effort: &Effort,
     round: &mut Round,
 ) -> Result<(), Box<dyn Error>> {
     let capacity = capacity(bench, burst, effort)?;
@@ -90,7 +83,7 @@ fn one(
 }
 
 /// What is delivered where it is the most: around what the work alone would allow.
-fn capacity(bench: &mut Bench, burst: u32, effort: Effort) -> Result<f64, Box<dyn Error>> {
+fn capacity(bench: &mut Bench, burst: u32, effort: &Effort) -> Result<f64, Box<dyn Error>> {
     let guess = 1.0 / (bench.work_cost()? + BESIDE_WORK).as_secs_f64();
     let mut most: f64 = 0.0;
     for share in [0.4, 0.6, 0.8, 1.0, 1.2] {
@@ -100,34 +93,33 @@ fn capacity(bench: &mut Bench, burst: u32, effort: Effort) -> Result<f64, Box<dy
 }
 
 /// The capacity by what a packet costs.
-pub(crate) fn costs(effort: Effort) -> Result<Section, Box<dyn Error>> {
+pub(crate) fn costs(effort: &Effort) -> Done<Vec<Table>> {
     let works =
         [("10,000 rules", 10_000), (WORK_ROW, WORK), ("40,000 rules", 40_000), ("80,000 rules", 80_000)];
     let receivers = [(POLLED, Mode::Hybrid), (FIRST, Mode::Naive)];
-    let mut contenders = Vec::new();
-    for (row, work) in works {
-        for (name, mode) in receivers {
-            contenders.push((row, name, Bench::new(receiver(mode, work))));
+    let mut contenders: Vec<_> = works
+        .iter()
+        .map(|&(row, work)| (row, receivers.map(|(name, mode)| (name, Bench::new(receiver(mode, work))))))
+        .collect();
+    let measured = effort.rounds.rounds(|number, round| {
+        for (row, receivers) in &mut contenders {
+            for turn in in_turn(number, receivers.len()) {
+                let (name, bench) = &mut receivers[turn];
+                round.put(row, COST, bench.work_cost()?.as_secs_f64() * 1e6);
+                round.put(row, name, capacity(bench, 1, effort)? / 1e3);
+            }
         }
-    }
-    let section = Section::of(effort.rounds, |number| {
-        let mut round = Round::default();
-        for turn in in_turn(number, contenders.len()) {
-            let (row, name, bench) = &mut contenders[turn];
-            round.put(row, COST, bench.work_cost()?.as_secs_f64() * 1e6);
-            round.put(row, name, capacity(bench, 1, effort)? / 1e3);
-        }
-        Ok(round)
+        Done::Ok(())
     })?;
     let rows = works.map(|(row, _)| row);
-    let mut section = section.shown(rows, &[(COST, 1), (POLLED, 1), (FIRST, 1)]);
+    let mut table = Table::of("cost", &measured, rows, &[(COST, 1), (POLLED, 1), (FIRST, 1)]);
     for pair in rows.windows(2) {
-        let fallen = section.median(pair[1], POLLED) / section.median(pair[0], POLLED);
-        section.bar(&format!("poller, {} against {}", pair[1], pair[0]), fallen, "below 1", fallen < 1.0);
+        let fallen = measured.ratio(POLLED, pair[1], pair[0]);
+        table.bar(Bar::at_most(format!("poller, {} against {}", pair[1], pair[0]), 1.0, fallen));
     }
-    let ratio = section.median(WORK_ROW, POLLED) / section.median(WORK_ROW, FIRST);
-    section.bar(&format!("{WORK_ROW}: poller / naive"), ratio, "at least 1", ratio >= 1.0);
-    Ok(section)
+    let ratio = measured.over(|round| Some(round.figure(WORK_ROW, POLLED)? / round.figure(WORK_ROW, FIRST)?));
+    table.bar(Bar::at_least(format!("{WORK_ROW}: poller / naive"), 1.0, ratio));
+    Ok(vec![table])
 }
 
 const WORK_ROW: &str = "20,000 rules";

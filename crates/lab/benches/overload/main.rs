@@ -1,4 +1,4 @@
-//! Receiving under overload, and what surviving it costs when there is none: `cargo bench -p softtimers-bench --bench
+//! Receiving under overload, and what surviving it costs when there is none: `cargo bench -p softtimers-lab --bench
 //! overload [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about five minutes.
 //!
 //! | section | question |
@@ -12,9 +12,7 @@
 //! | `relay` | how many packets/s does `forward --udp` relay, and how many `socat`? |
 //!
 //! The receivers are those of `softtimers bench`, the sender is `softtimers send` on the other processor. Contenders of a
-//! round follow each other at once, another one first each time, and a figure is the median over the rounds. A round in
-//! which the host or other programs took more than 5% of the processors is set aside; if there is no other, the figures
-//! are printed as inconclusive. A bar that is missed is reported and does not fail the bench.
+//! round follow each other at once, another one first each time. A bar that is missed is reported and does not fail the bench.
 #![forbid(unsafe_code)]
 
 mod curve;
@@ -27,14 +25,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use softtimers_bench::sections::{self, Asked, Measure};
-use softtimers_bench::turns;
 use softtimers_cli::args::Beside;
 use softtimers_cli::bench::load::Offer;
 use softtimers_cli::bench::report::Point;
 use softtimers_cli::bench::trial::Bench;
 use softtimers_cli::forward::mode::{Looking, Mode};
 use softtimers_cli::plan::ReceiverPlan;
+use softtimers_lab::bench::{self, Asked, Section};
+use softtimers_measure::paired::Paired;
 
 #[derive(Parser, Debug)]
 #[command(about = "receiving under overload", disable_version_flag = true)]
@@ -43,7 +41,7 @@ struct Arguments {
     asked: Asked,
 }
 
-const SECTIONS: [Measure<Effort>; 7] = [
+const SECTIONS: [Section<Effort>; 7] = [
     ("curve", curve::measure),
     ("cost", curve::costs),
     ("limit", limit::measure),
@@ -56,15 +54,15 @@ const SECTIONS: [Measure<Effort>; 7] = [
 /// How thoroughly.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
-    rounds: usize,
+    rounds: Paired,
     trial: Duration,
 }
 
 fn main() -> ExitCode {
-    turns::main("overload", |given| {
-        let Arguments { asked } = sections::parse("overload", given, &SECTIONS);
+    bench::main("overload", |given| {
+        let Arguments { asked } = bench::parse("overload", given, &SECTIONS);
         let trial = Duration::from_millis(if asked.quick { 100 } else { 500 });
-        asked.run("overload", "", &SECTIONS, Effort { rounds: asked.rounds(5), trial })
+        asked.run("overload", "", &SECTIONS, &Effort { rounds: Paired::new(asked.rounds(5)), trial })
     })
 }
 

@@ -7,40 +7,33 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
-use softtimers_cli::child::Process;
-use softtimers_cli::processor::Processor;
+use softtimers_lab::bench::Done;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::child::Process;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::result::Table;
 
 use super::Effort;
-use softtimers_bench::rounds::{Round, Section, in_turn};
 
 /// More than either relays.
 const FLOOD: &str = "600kpps";
 const BYTES: &str = "64";
 
-pub(crate) fn measure(effort: Effort) -> Result<Section, Box<dyn Error>> {
-    let mut reason = None;
-    let section = Section::of(effort.rounds, |number| {
-        let mut round = Round::default();
-        for turn in in_turn(number, RELAYS.len()) {
-            let relay = RELAYS[turn];
-            match relay.packets_per_second(effort.trial) {
-                Ok(rate) => round.put(relay.name(), RATE, rate / 1e3),
-                Err(error) if relay == Relay::Socat => reason = Some(error.to_string()),
-                Err(error) => return Err(error),
-            }
+pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
+    let mut skipped = None;
+    let measured = effort.rounds.contest(&[()], &mut RELAYS.clone(), |(), relay, round| {
+        match relay.packets_per_second(effort.trial) {
+            Ok(rate) => round.put(relay.name(), RATE, rate / 1e3),
+            Err(error) if *relay == Relay::Socat => skipped = Some(format!("skipped: socat: {error}")),
+            Err(error) => return Err(error),
         }
-        Ok(round)
+        Ok(())
     })?;
-    let mut section = section.shown(RELAYS.map(Relay::name), &[(RATE, 1)]);
-    match reason {
-        Some(reason) => section.notes.push(format!("- skipped: socat: {reason}")),
-        None => {
-            let ratio =
-                section.median(Relay::Forward.name(), RATE) / section.median(Relay::Socat.name(), RATE);
-            section.bar("forward / socat", ratio, "at least 3", ratio >= 3.0);
-        }
-    }
-    Ok(section)
+    let mut table = Table::of("relay", &measured, RELAYS.map(Relay::name), &[(RATE, 1)]);
+    let ratio = measured.ratio(RATE, Relay::Forward.name(), Relay::Socat.name());
+    table.bar(Bar::at_least("forward / socat", 3.0, ratio));
+    table.notes.extend(skipped);
+    Ok(vec![table])
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! quinn as it is beside quinn behind the gate: `cargo bench -p softtimers-bench --bench quinn [-- SECONDS
-//! [ROUNDS]]`, each run so long, five seconds and five rounds if nothing is said.
+//! quinn as it is beside quinn behind the gate: `cargo bench -p softtimers-lab --bench quinn [-- --seconds 5
+//! --rounds 5]`, each run so long.
 //!
 //! One way, the same path for both in turn, emulated in real time: a slow link, 10 ms each way, and a queue that is short:
 //!
@@ -19,15 +19,17 @@
 mod path;
 mod run;
 
-use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use softtimers_bench::turns::{self, machine};
-use softtimers_cli::machine::Neighbours;
+use clap::Parser;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
 
 use path::Line;
-use run::{Figures, Kind, Load, run};
+use run::{COLUMNS, COST, GOODPUT, Kind, Load, run};
 
 const RUNS: [(Line, Load, u32); 5] = [
     (Line { mbit: 100, packets: 20 }, Load::Idle, 1),
@@ -37,44 +39,44 @@ const RUNS: [(Line, Load, u32); 5] = [
     (Line { mbit: 100, packets: 20 }, Load::Idle, 4),
 ];
 
+#[derive(Parser, Debug)]
+#[command(about = "quinn as it is beside quinn behind the gate", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
+    /// Of each run
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+}
+
+const SECTIONS: [Section<Arguments>; 1] = [("quinn", measure)];
+
 fn main() -> ExitCode {
-    turns::main("quinn", measure)
+    bench::main("quinn", |given| {
+        let arguments: Arguments = bench::parse("quinn", given, &SECTIONS);
+        arguments.asked.run("quinn", "", &SECTIONS, &arguments)
+    })
 }
 
-fn measure(arguments: &[String]) -> Result<(), Box<dyn Error>> {
-    let number = |at: usize| arguments.get(at).map(|word| word.parse::<u32>()).transpose();
-    let (seconds, rounds) = (number(0)?.unwrap_or(5).max(1), number(1)?.unwrap_or(5).max(1));
-    let time = Duration::from_secs(seconds.into());
-    println!("{}; medians of {rounds} rounds of {seconds} s, in turn\n", machine());
-    println!(
-        "| path | load | connections | quinn | goodput Mbit/s | loss | burst 99.9% / most | CPU | CPU ns/kB |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
-    let neighbours = Neighbours::watch();
-    for (line, load, connections) in RUNS {
-        let mut all = Kind::ALL.map(|_| Vec::new());
-        for round in 0..rounds as usize {
-            for place in 0..Kind::ALL.len() {
-                // One round forwards, one backwards.
-                let at = if round % 2 == 0 { place } else { Kind::ALL.len() - 1 - place };
-                let run = run(Kind::ALL[at], line, load, connections, time);
-                all[at].push(run.map_err(|error| -> Box<dyn Error> { error })?);
-            }
-        }
-        for (kind, runs) in Kind::ALL.iter().zip(&all) {
-            println!("| {line} | {load} | {connections} | {kind} | {} |", Figures::medians(runs));
-        }
-        let [stock, gate, ..] = &all;
-        let gain = median(stock.iter().zip(gate).map(|(stock, gate)| gate.goodput / stock.goodput));
-        let cost = median(stock.iter().zip(gate).map(|(stock, gate)| gate.cpu_per_kb() / stock.cpu_per_kb()));
-        println!("|  |  |  | pairs: × stock | {gain:.2} |  |  |  |  | {cost:.2} |");
-    }
-    if let Some(reason) = neighbours.so_far().inconclusive() {
-        println!("\ninconclusive: {reason}");
-    }
-    Ok(())
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    turns::quartiles(values)[1]
+/// A table for each path and load.
+fn measure(arguments: &Arguments) -> Done<Vec<Table>> {
+    let time = Duration::from_secs(if arguments.asked.quick { 1 } else { arguments.seconds });
+    RUNS.into_iter().map(|(line, load, connections)| {
+        let title = format!("{line}, {load}, {connections} connections");
+        let paired = Paired::new(arguments.asked.rounds(5));
+        let measured = paired.contest(&[()], &mut Kind::ALL.clone(), |(), kind, round| {
+            run(*kind, line, load, connections, time, |name, figure| round.put(kind.name(), name, figure))
+        });
+        let measured = measured.map_err(|error| -> Box<dyn std::error::Error> { error })?;
+        let mut table = Table::of(&title, &measured, Kind::ALL.map(Kind::name), &COLUMNS);
+        let of = |figure| measured.ratio(figure, Kind::Pairs.name(), Kind::Stock.name());
+        let least = match (line.mbit, connections) {
+            (_, 4) => 1.0,
+            (100, _) => 1.1,
+            _ => 1.4,
+        };
+        table.bar(Bar::at_least(format!("{title}: goodput of pairs, against stock's"), least, of(GOODPUT)));
+        table.bar(Bar::at_most(format!("{title}: CPU of pairs, against stock's"), 2.0, of(COST)));
+        Ok(table)
+    }).collect()
 }

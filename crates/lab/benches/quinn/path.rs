@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use softtimers_cli::processor::Processor;
+use softtimers_measure::processor::Processor;
 use softtimers_wan::udp::{Carried, Relay, RelayConfig};
 use softtimers_wan::{Bottleneck, Counters, PathConfig, Queue, Wan, Way};
 

@@ -14,8 +14,7 @@ use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::time::{ClockId, clock_gettime};
-use softtimers_bench::turns::quartiles;
-use softtimers_cli::processor::Processor;
+use softtimers_measure::processor::Processor;
 use softtimers_quinn::gate::GateConfig;
 use softtimers_quinn::{SmoothRuntime, transport};
 
@@ -45,13 +44,13 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
             Kind::Stock => "stock",
             Kind::Pairs => "gate, pairs",
             Kind::Singles => "gate, singles",
-        })
+        }
     }
 }
 
@@ -68,45 +67,21 @@ impl fmt::Display for Load {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Figures {
-    pub(crate) goodput: f64,
-    loss: f64,
-    burst: [f64; 2],
-    /// A share of one processor.
-    cpu: f64,
-    /// Times that congestion control cut the window, of a connection.
-    events: f64,
-}
+pub(crate) const GOODPUT: &str = "goodput Mbit/s";
+pub(crate) const COST: &str = "CPU ns/kB";
+/// What is told of a run; CPU is a share of one.
+pub(crate) const COLUMNS: [(&str, usize); 7] =
+    [(GOODPUT, 1), ("loss %", 2), ("cuts", 0), ("burst 99.9%", 0), ("longest burst", 0), ("CPU %", 1), (COST, 0)];
 
-impl Figures {
-    pub(crate) fn cpu_per_kb(&self) -> f64 {
-        self.cpu * 8e6 / self.goodput
-    }
-
-    /// The median of each column.
-    pub(crate) fn medians(runs: &[Figures]) -> String {
-        let of = |column: fn(&Figures) -> f64| quartiles(runs.iter().map(column))[1];
-        format!(
-            "{:.1} | {:.2}% | {:.0} | {:.0} / {:.0} | {:.1}% | {:.0}",
-            of(|run| run.goodput),
-            of(|run| 100.0 * run.loss),
-            of(|run| run.events),
-            of(|run| run.burst[0]),
-            of(|run| run.burst[1]),
-            of(|run| 100.0 * run.cpu),
-            of(Figures::cpu_per_kb),
-        )
-    }
-}
-
+/// One run, whose figures are told by name.
 pub(crate) fn run(
     kind: Kind,
     line: Line,
     load: Load,
     connections: u32,
     time: Duration,
-) -> Result<Figures, Failure> {
+    mut tell: impl FnMut(&str, f64),
+) -> Result<(), Failure> {
     let (near, far) = processors();
     let (client_config, server_config) = configs()?;
     let received = Arc::new(AtomicU64::new(0));
@@ -141,13 +116,14 @@ pub(crate) fn run(
     let Seen { counters, mut bursts } = path.finish()?;
     bursts.sort_unstable();
     let burst = |share: usize| f64::from(*bursts.get(bursts.len() * share / 1_000).unwrap_or(&0));
-    Ok(Figures {
-        goodput: bytes as f64 * 8e-6 / time.as_secs_f64(),
-        loss: counters.queue_drops as f64 / counters.offered.max(1) as f64,
-        burst: [burst(999), f64::from(*bursts.last().unwrap_or(&0))],
-        cpu: used.as_secs_f64() / time.as_secs_f64(),
-        events: events as f64 / f64::from(connections),
-    })
+    let (goodput, cpu) = (bytes as f64 * 8e-6 / time.as_secs_f64(), used.as_secs_f64() / time.as_secs_f64());
+    let longest = f64::from(*bursts.last().unwrap_or(&0));
+    let loss = counters.queue_drops as f64 / counters.offered.max(1) as f64;
+    // Times that congestion control cut the window, of a connection.
+    let cuts = events as f64 / f64::from(connections);
+    let told = [goodput, 100.0 * loss, cuts, burst(999), longest, 100.0 * cpu, cpu * 8e6 / goodput];
+    COLUMNS.iter().zip(told).for_each(|((name, _), figure)| tell(name, figure));
+    Ok(())
 }
 
 /// The client's and everybody else's, where there are two.

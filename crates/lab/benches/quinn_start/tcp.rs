@@ -21,7 +21,7 @@ use std::time::Duration;
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use softtimers::{Backup, Clock, Monotonic};
-use softtimers_bench::start::{PACKET, Path};
+use softtimers_lab::start::{PACKET, Path};
 use softtimers_wan::interfaces::{Bridge, BridgeConfig};
 use softtimers_wan::{Bottleneck, PathConfig, Queue, Wan};
 

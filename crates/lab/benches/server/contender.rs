@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 
-use softtimers_bench::server::engine::ServerStats;
-use softtimers_cli::processor::Processor;
+use softtimers_lab::server::engine::ServerStats;
+use softtimers_measure::processor::Processor;
 
 /// Who serves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clap::ValueEnum;
-use softtimers_bench::server::client::Load;
+use softtimers_lab::server::client::Load;
 
 /// A tool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -1,4 +1,4 @@
-//! What a web server gains that looks for requests instead of being woken up for them: `cargo bench -p softtimers-bench
+//! What a web server gains that looks for requests instead of being woken up for them: `cargo bench -p softtimers-lab
 //! --bench server [-- [--rounds 5] [--quick] [--json FILE] [SECTION …]]`, about four minutes (soft timers §5.8, Table XII).
 //!
 //! | section | question |
@@ -25,22 +25,20 @@ mod ports;
 mod rates;
 mod table;
 
-use std::error::Error;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use softtimers_bench::rounds::Section;
-use softtimers_bench::sections::{self, Asked, Measure};
-use softtimers_bench::server::FILE;
-use softtimers_bench::server::engine::{Engine, Looking};
-use softtimers_bench::server::processes::{self, Processes};
-use softtimers_bench::server::request::Site;
-use softtimers_bench::turns;
-use softtimers_cli::child::end_with;
-use softtimers_cli::processor::Processor;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::server::FILE;
+use softtimers_lab::server::engine::{Engine, Looking};
+use softtimers_lab::server::processes::{self, Processes};
+use softtimers_lab::server::request::Site;
+use softtimers_measure::child::end_with;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::processor::Processor;
 
 use load::Tool;
 
@@ -81,7 +79,7 @@ struct Arguments {
 /// How thoroughly, and by what.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
-    rounds: usize,
+    rounds: Paired,
     trial: Duration,
     tool: Tool,
     /// Connections, and microseconds of work; those that keep the plain server busy.
@@ -90,13 +88,12 @@ struct Effort {
     processors: [Processor; 2],
 }
 
-type Found = Result<Section, Box<dyn Error>>;
-const SECTIONS: [Measure<Effort>; 4] =
+const SECTIONS: [Section<Effort>; 4] =
     [("rates", rates::measure), ("kept", table::kept), ("closed", table::closed), ("ports", ports::measure)];
 
 fn main() -> ExitCode {
-    turns::main("server", |given| {
-        let arguments: Arguments = sections::parse("server", given, &SECTIONS);
+    bench::main("server", |given| {
+        let arguments: Arguments = bench::parse("server", given, &SECTIONS);
         if let Some(parent) = arguments.parent {
             end_with(parent)?;
         }
@@ -112,7 +109,7 @@ fn site(arguments: &Arguments) -> Site {
     Site::of(&FILE).with_work(Duration::from_micros(arguments.work.unwrap_or(0)))
 }
 
-fn serve(arguments: &Arguments) -> turns::Done {
+fn serve(arguments: &Arguments) -> Done {
     let site = site(arguments);
     let listeners = arguments
         .serve
@@ -139,7 +136,7 @@ fn serve(arguments: &Arguments) -> turns::Done {
     Ok(())
 }
 
-fn measure(arguments: &Arguments) -> turns::Done {
+fn measure(arguments: &Arguments) -> Done {
     let Some(two) = Processor::two() else {
         println!("skipped: this needs two processors, one for the server and one for the load");
         return Ok(());
@@ -148,7 +145,7 @@ fn measure(arguments: &Arguments) -> turns::Done {
     let tool = arguments.load.unwrap_or_else(Tool::installed);
     let asked = &arguments.asked;
     let effort = Effort {
-        rounds: asked.rounds(5),
+        rounds: Paired::new(asked.rounds(5)),
         trial: Duration::from_millis(if asked.quick { 200 } else { 1_000 }),
         tool,
         load: match (arguments.connections, arguments.work) {
@@ -158,5 +155,5 @@ fn measure(arguments: &Arguments) -> turns::Done {
         processors: [here?, there?],
     };
     let load = format!("; load by {tool}, of `rates` and `ports` by {}", Tool::Own);
-    asked.run("server", &load, &SECTIONS, effort)
+    asked.run("server", &load, &SECTIONS, &effort)
 }

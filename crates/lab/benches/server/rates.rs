@@ -4,12 +4,14 @@
 
 use std::time::Duration;
 
-use softtimers_bench::rounds::{Round, Section, in_turn};
-use softtimers_bench::server::client::paced::Paced;
-use softtimers_cli::ticks::Ticks;
+use softtimers_lab::bench::Done;
+use softtimers_lab::server::client::paced::Paced;
+use softtimers_measure::paired::Round;
+use softtimers_measure::result::Table;
+use softtimers_measure::ticks::Ticks;
 
 use super::contender::Contender;
-use super::{Effort, Found};
+use super::Effort;
 
 const CONTENDERS: [Contender; 4] =
     [Contender::Epoll, Contender::Polled(1), Contender::Polled(5), Contender::Spin];
@@ -17,26 +19,17 @@ const CONTENDERS: [Contender; 4] =
 const RATES: [(&str, u32); 3] = [("5,000/s", 5_000), ("20,000/s", 20_000), ("36,000/s", 36_000)];
 const CONNECTIONS: usize = 16;
 
-pub(crate) fn measure(effort: Effort) -> Found {
+pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     let work = effort.load.map_or(0, |load| load.1);
-    let section = Section::of(effort.rounds, |number| {
-        let mut round = Round::default();
-        for (rate, pps) in RATES {
-            for turn in in_turn(number, CONTENDERS.len()) {
-                let contender = CONTENDERS[turn];
-                one(contender, &format!("{rate}, {}", contender.name()), pps, work, effort, &mut round)?;
-            }
-        }
-        Ok(round)
+    let name = |contender: Contender, rate: &str| format!("{rate}, {}", contender.name());
+    let measured = effort.rounds.contest(&RATES, &mut CONTENDERS.clone(), |&(rate, pps), contender, round| {
+        one(*contender, &name(*contender, rate), pps, work, effort, round)
     })?;
-    let rows: Vec<String> = RATES
-        .iter()
-        .flat_map(|(rate, _)| CONTENDERS.map(|contender| format!("{rate}, {}", contender.name())))
-        .collect();
+    let rows = RATES.iter().flat_map(|(rate, _)| CONTENDERS.map(|contender| name(contender, rate)));
     let columns = [(RATE, 1), (P50, 1), ("p99 µs", 1), (BUSY, 3), ("errors", 0)];
-    let mut section = section.shown(&rows, &columns);
-    section.notes.push(format!("- {CONNECTIONS} kept connections, {work} µs of work an answer"));
-    Ok(section)
+    let mut table = Table::of("rates", &measured, rows, &columns);
+    table.note(format!("{CONNECTIONS} kept connections, {work} µs of work an answer"));
+    Ok(vec![table])
 }
 
 /// One server at one rate.
@@ -45,9 +38,9 @@ fn one(
     row: &str,
     pps: u32,
     work: u64,
-    effort: Effort,
+    effort: &Effort,
     round: &mut Round,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Done {
     let [here, there] = effort.processors;
     let running = contender.start(here, 1, (CONNECTIONS, work))?;
     let kept = there.keep()?;

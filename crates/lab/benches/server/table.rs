@@ -1,13 +1,14 @@
 //! The table: requests/s by who serves, with connections that are kept and with one for each request.
 
-use std::error::Error;
-
-use softtimers_bench::rounds::{Round, Section, in_turn};
-use softtimers_cli::ticks::Ticks;
+use softtimers_lab::bench::Done;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::{Measured, Round};
+use softtimers_measure::result::Table;
+use softtimers_measure::ticks::Ticks;
 
 use super::contender::Contender;
 use super::load::Outcome;
-use super::{Effort, Found};
+use super::Effort;
 
 /// Table XII's quotas, between the plain server and the slower one.
 const CONTENDERS: [Contender; 8] = [
@@ -21,31 +22,34 @@ const CONTENDERS: [Contender; 8] = [
     Contender::Processes,
 ];
 
-pub(crate) fn kept(effort: Effort) -> Found {
-    table(effort, true)
+pub(crate) fn kept(effort: &Effort) -> Done<Vec<Table>> {
+    tables(effort, true)
 }
 
-pub(crate) fn closed(effort: Effort) -> Found {
-    table(effort, false)
+pub(crate) fn closed(effort: &Effort) -> Done<Vec<Table>> {
+    tables(effort, false)
 }
 
-fn table(effort: Effort, keep_alive: bool) -> Found {
+fn tables(effort: &Effort, keep_alive: bool) -> Done<Vec<Table>> {
     let kind = if keep_alive { "kept" } else { "closed" };
     let (load, reached) = saturating(effort, keep_alive)?;
-    let mut section = rounds(effort, keep_alive, load)?;
-    section.notes.push(format!(
-        "- {}: the plain server was busy for {:.1}% when this was chosen",
+    let measured = rounds(effort, keep_alive, load)?;
+    let best = best(&measured);
+    let mut table = shown(kind, &measured);
+    table.note(format!(
+        "{}: the plain server was busy for {:.1}% when this was chosen",
         said(load),
         100.0 * reached
     ));
-    conclude(&mut section, kind);
-    confirm(&mut section, effort, keep_alive, load)?;
+    conclude(&mut table, &measured, best, kind);
+    let mut tables = vec![table, confirmed(best, effort, keep_alive, load)?];
     if load.1 > 0 {
         // Work makes a look a smaller part of an answer: what looks cost is to be seen without.
-        let bare = rounds(effort, keep_alive, (load.0, 0))?;
-        section.add_part("without_work", format!("Without that work, {}", said((load.0, 0))), bare);
+        let mut bare = shown(&format!("{kind}, without that work"), &rounds(effort, keep_alive, (load.0, 0))?);
+        bare.note(said((load.0, 0)));
+        tables.push(bare);
     }
-    Ok(section)
+    Ok(tables)
 }
 
 fn said((connections, work): (usize, u64)) -> String {
@@ -53,78 +57,59 @@ fn said((connections, work): (usize, u64)) -> String {
 }
 
 /// All contenders, another one first each round.
-fn rounds(effort: Effort, keep_alive: bool, load: (usize, u64)) -> Found {
-    let section = Section::of(effort.rounds, |number| {
-        let mut round = Round::default();
-        let mut rates = [0.0; CONTENDERS.len()];
-        for at in in_turn(number, CONTENDERS.len()) {
-            let contender = CONTENDERS[at];
-            rates[at] = trial(contender, effort, keep_alive, load, &mut round)?.rate;
+fn rounds(effort: &Effort, keep_alive: bool, load: (usize, u64)) -> Done<Measured> {
+    effort.rounds.contest(&[()], &mut CONTENDERS.clone(), |(), contender, round| {
+        trial(*contender, effort, keep_alive, load, round).map(drop)
+    })
+}
+
+fn shown(key: &str, measured: &Measured) -> Table {
+    let mut table = Table::of(key, measured, CONTENDERS.map(Contender::name), &COLUMNS);
+    for (name, to) in [(AGAINST, EPOLL.to_owned()), (AGAINST_ONE, Contender::Polled(1).name())] {
+        table.columns.push(name.to_owned());
+        table.decimals.push(3);
+        for (row, contender) in table.rows.iter_mut().zip(CONTENDERS) {
+            row.push(measured.ratio(RATE, &contender.name(), &to).into());
         }
-        for (contender, rate) in CONTENDERS.iter().zip(rates) {
-            round.put(&contender.name(), AGAINST, rate / rates[0]);
-            round.put(&contender.name(), AGAINST_ONE, rate / rates[1]);
-        }
-        Ok(round)
-    })?;
-    Ok(section.shown(CONTENDERS.map(Contender::name), &COLUMNS))
+    }
+    table
 }
 
 /// The two gains apart, and whether there was something to gain.
-fn conclude(section: &mut Section, kind: &str) {
-    let busy = section.median(EPOLL, BUSY);
-    section.bar(
-        &format!("server, {kind}: the plain one is busy"),
-        busy,
-        "at least 0.95",
-        busy >= BUSY_ENOUGH,
-    );
-    let (one, best) = (Contender::Polled(1).name(), best(section).name());
-    let (first, aggregated) = (section.median(&one, AGAINST), section.median(&best, AGAINST_ONE));
-    section
-        .notes
-        .push(format!("- gain of avoiding wake-ups (quota 1 against epoll): {:+.1}%", 100.0 * (first - 1.0)));
-    section
-        .notes
-        .push(format!("- gain of aggregation ({best} against quota 1): {:+.1}%", 100.0 * (aggregated - 1.0)));
+fn conclude(table: &mut Table, measured: &Measured, best: Contender, kind: &str) {
+    let busy = measured.estimate(EPOLL, BUSY);
+    table.bar(Bar::at_least(format!("server, {kind}: the plain one is busy"), BUSY_ENOUGH, busy));
+    let (one, best) = (Contender::Polled(1).name(), best.name());
+    let gain = |of: &str, to: &str| {
+        100.0 * (measured.ratio(RATE, of, to).map_or(f64::NAN, |ratio| ratio.median) - 1.0)
+    };
+    let (first, aggregated) = (gain(&one, EPOLL), gain(&best, &one));
+    table.note(format!("gain of avoiding wake-ups (quota 1 against epoll): {first:+.1}%"));
+    table.note(format!("gain of aggregation ({best} against quota 1): {aggregated:+.1}%"));
 }
 
 /// The quota with the largest median.
-fn best(section: &Section) -> Contender {
-    let rate = |contender: &Contender| section.median(&contender.name(), AGAINST);
+fn best(measured: &Measured) -> Contender {
+    let rate = |contender: &Contender| measured.ratio(RATE, &contender.name(), EPOLL).map_or(0.0, |rate| rate.median);
     let polled = CONTENDERS.into_iter().filter(|contender| matches!(contender, Contender::Polled(_)));
     polled.max_by(|one, other| rate(one).total_cmp(&rate(other))).unwrap_or(Contender::Polled(1))
 }
 
 /// Measures the best one anew: the largest of several figures that scatter is too large, by chance.
-fn confirm(
-    section: &mut Section,
-    effort: Effort,
-    keep_alive: bool,
-    load: (usize, u64),
-) -> Result<(), Box<dyn Error>> {
-    let best = best(section);
-    let pairs = Section::of(effort.rounds, |number| {
-        let mut round = Round::default();
-        let mut pair = [(Contender::Epoll, 0.0), (best, 0.0)];
-        for at in in_turn(number, pair.len()) {
-            let (contender, rate) = &mut pair[at];
-            *rate = trial(*contender, effort, keep_alive, load, &mut round)?.rate;
-        }
-        round.put(&best.name(), AGAINST, pair[1].1 / pair[0].1);
-        Ok(round)
-    })?;
-    let pairs = pairs.shown([best.name()], &[(AGAINST, 3)]);
-    let ratio = pairs.median(&best.name(), AGAINST);
+fn confirmed(best: Contender, effort: &Effort, keep_alive: bool, load: (usize, u64)) -> Done<Table> {
     let kind = if keep_alive { "kept" } else { "closed" };
-    let what = format!("server, {kind}: {} against epoll, in pairs of their own", best.name());
-    section.bar(&what, ratio, "at least 1", ratio >= 1.0);
-    section.add_part("pairs", "In pairs of their own", pairs);
-    Ok(())
+    let measured = effort.rounds.contest(&[()], &mut [Contender::Epoll, best], |(), contender, round| {
+        trial(*contender, effort, keep_alive, load, round).map(drop)
+    })?;
+    let key = format!("{kind}, in pairs of their own");
+    let mut table = Table::of(&key, &measured, [EPOLL.to_owned(), best.name()], &[(RATE, 1)]);
+    let ratio = measured.ratio(RATE, &best.name(), EPOLL);
+    table.bar(Bar::at_least(format!("server, {key}: {} against epoll", best.name()), 1.0, ratio));
+    Ok(table)
 }
 
 /// The least load with which the plain server is busy; the one with which it was the busiest if none is enough.
-fn saturating(effort: Effort, keep_alive: bool) -> Result<((usize, u64), f64), Box<dyn Error>> {
+fn saturating(effort: &Effort, keep_alive: bool) -> Done<((usize, u64), f64)> {
     let tried = effort.load.map_or(LOADS.to_vec(), |load| vec![load]);
     let mut reached = (tried[0], 0.0);
     for load in tried {
@@ -144,11 +129,11 @@ fn saturating(effort: Effort, keep_alive: bool) -> Result<((usize, u64), f64), B
 /// One contender under load.
 fn trial(
     contender: Contender,
-    effort: Effort,
+    effort: &Effort,
     keep_alive: bool,
     load: (usize, u64),
     round: &mut Round,
-) -> Result<Outcome, Box<dyn Error>> {
+) -> Done<Outcome> {
     let [here, there] = effort.processors;
     let running = contender.start(here, 1, load)?;
     let kept = there.keep()?;
@@ -197,9 +182,8 @@ const AGAINST: &str = "against epoll";
 const AGAINST_ONE: &str = "against quota 1";
 const COST: &str = "CPU µs a request";
 const OVERFLOWS: &str = "listen overflows";
-const COLUMNS: [(&str, usize); 10] = [
+const COLUMNS: [(&str, usize); 9] = [
     (RATE, 1),
-    (AGAINST, 3),
     ("p50 µs", 0),
     ("p99 µs", 0),
     (BUSY, 3),

@@ -15,7 +15,7 @@ use std::error::Error;
 
 use crate::contender::Contender;
 use crate::family::{Family, Workload};
-use crate::report::Measured;
+use crate::report::Figures;
 use crate::{stalls, workloads};
 
 const MILLION: usize = 1_000_000;
@@ -28,7 +28,7 @@ pub(crate) struct Contest {
 }
 
 /// Runs a workload with one type of contender.
-type Runner = fn(&Contest) -> Measured;
+type Runner = fn(&Contest) -> Figures;
 /// Why a contender cannot take part in it.
 type Absent = fn(&Workload) -> Option<String>;
 
@@ -58,19 +58,19 @@ pub(crate) fn named(names: &[String]) -> Result<Vec<&'static str>, String> {
 }
 
 /// Measures one. Empty figures with a reason on stderr if it is not here.
-pub(crate) fn run(name: &str, contest: &Contest) -> Result<Measured, Box<dyn Error>> {
+pub(crate) fn run(name: &str, contest: &Contest) -> Result<Figures, Box<dyn Error>> {
     let found = ALL.iter().find(|(known, ..)| *known == name);
     let (_, runner, absent) = found.ok_or_else(|| format!("no contender {name:?}"))?;
     match absent(&contest.workload) {
         Some(reason) => {
             eprintln!("skipped: {name} on {}: {reason}", contest.workload);
-            Ok(Measured::new())
+            Ok(Figures::new())
         }
         None => Ok(runner(contest)),
     }
 }
 
-fn run_one<C: Contender>(contest: &Contest) -> Measured {
+fn run_one<C: Contender>(contest: &Contest) -> Figures {
     let Contest { workload: Workload { family, timers }, shrink } = *contest;
     // Small ones are small already.
     let timers = if timers >= 10_000 { timers / shrink } else { timers };

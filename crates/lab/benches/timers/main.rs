@@ -1,4 +1,4 @@
-//! Timer structures beside each other in one run: `cargo bench -p softtimers-bench --bench timers
+//! Timer structures beside each other in one run: `cargo bench -p softtimers-lab --bench timers
 //! [-- --workload W3 --contender softtimers --rounds 3 --quick --json FILE]`.
 //!
 //! Each pair of a contender and a workload is a process of its own, so that nobody inherits another's
@@ -26,17 +26,15 @@ mod report;
 mod stalls;
 mod workloads;
 
-use std::error::Error;
 use std::process::{Command, ExitCode};
 
 use clap::Parser;
-use softtimers_bench::arguments;
-use softtimers_bench::rounds::in_turn;
-use softtimers_bench::sections::JsonFile;
-use softtimers_cli::machine::{Machine, Neighbours};
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
 
 use contenders::Contest;
-use report::{Measured, Results};
+use report::Figures;
 
 #[derive(Parser, Debug)]
 #[command(about = "softtimers beside other timer structures, in one run", disable_version_flag = true)]
@@ -47,37 +45,27 @@ struct Arguments {
     /// Only these contenders
     #[arg(long = "contender", value_name = "NAME")]
     contenders: Vec<String>,
-    /// How often each is measured
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-    /// A tenth of the timers and of the operations, once: proves only that all of it runs
-    #[arg(long)]
-    quick: bool,
     #[command(flatten)]
-    file: JsonFile,
+    asked: Asked,
     /// Measure this one here, and print its figures as JSON: what the bench starts for each pair
     #[arg(long, hide = true, num_args = 2, value_names = ["CONTENDER", "WORKLOAD"])]
     one: Option<Vec<String>>,
 }
 
+const SECTIONS: [Section<Arguments>; 1] = [("timers", measure_all)];
+
 fn main() -> ExitCode {
-    let Some(given) = arguments::of("timers") else { return ExitCode::SUCCESS };
-    let arguments = Arguments::parse_from(std::iter::once("timers".to_owned()).chain(given));
-    let result = match &arguments.one {
-        Some(pair) => measure_one(&pair[0], &pair[1], arguments.quick),
-        None => measure_all(&arguments),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+    bench::main("timers", |given| {
+        let arguments: Arguments = bench::parse("timers", given, &SECTIONS);
+        match &arguments.one {
+            Some(pair) => measure_one(&pair[0], &pair[1], arguments.asked.quick),
+            None => arguments.asked.run("timers", "", &SECTIONS, &arguments),
         }
-    }
+    })
 }
 
-/// The child: one contender, one workload, its figures on stdout.
-fn measure_one(contender: &str, workload: &str, quick: bool) -> Result<(), Box<dyn Error>> {
+/// The child: one contender, one workload, its figures on stdout. Shortly means a tenth of the timers and operations.
+fn measure_one(contender: &str, workload: &str, quick: bool) -> Done {
     clock::small_pages();
     let workload = workload.parse()?;
     let contest = Contest { workload, shrink: if quick { 10 } else { 1 } };
@@ -86,36 +74,26 @@ fn measure_one(contender: &str, workload: &str, quick: bool) -> Result<(), Box<d
     Ok(())
 }
 
-fn measure_all(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+/// A table for each workload.
+fn measure_all(arguments: &Arguments) -> Done<Vec<Table>> {
     let workloads = workloads::named(&arguments.workloads)?;
     let names = contenders::named(&arguments.contenders)?;
-    let rounds = if arguments.quick { 1 } else { arguments.rounds.max(1) };
-    let writer = arguments.file.create("timers")?;
-    let neighbours = Neighbours::watch();
-    let mut results = Results::default();
+    let mut tables = Vec::new();
     for (which, workload) in workloads.iter().enumerate() {
         eprintln!("{workload} ({} of {})", which + 1, workloads.len());
-        for round in 0..rounds {
-            for turn in in_turn(round, names.len()) {
-                let contender = names[turn];
-                results.add(
-                    workload,
-                    contender,
-                    in_a_process(contender, &workload.to_string(), arguments.quick)?,
-                );
-            }
-        }
+        let workload = workload.to_string();
+        let paired = Paired::new(arguments.asked.rounds(3));
+        let measured = paired.contest(&[()], &mut names.clone(), |(), contender, round| {
+            let figures = in_a_process(contender, &workload, arguments.asked.quick)?;
+            figures.into_iter().for_each(|(name, figure)| round.put(contender, &name, figure));
+            Done::Ok(())
+        })?;
+        tables.push(report::table(&workload, &names, &measured));
     }
-    println!("{}\n", Machine::read().line());
-    print!("{}", results.tables());
-    print!("{}", report::bars(&results));
-    if let Some(reason) = neighbours.so_far().inconclusive() {
-        println!("\ninconclusive: {reason}");
-    }
-    Ok(writer.write("rounds", &results.to_json())?)
+    Ok(tables)
 }
 
-fn in_a_process(contender: &str, workload: &str, quick: bool) -> Result<Measured, Box<dyn Error>> {
+fn in_a_process(contender: &str, workload: &str, quick: bool) -> Done<Figures> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--one", contender, workload]).args(quick.then_some("--quick"));
     let output = command.output()?;

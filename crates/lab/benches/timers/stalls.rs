@@ -2,18 +2,18 @@
 //!
 //! Three identical runs, and of each call the shortest of the three ([`Least`]).
 
-use softtimers_bench::least::Least;
+use softtimers_lab::least::Least;
 
 use crate::clock;
 use crate::contender::Contender;
-use crate::report::Measured;
+use crate::report::Figures;
 use crate::workloads::Connections;
 
 /// Where power-of-two wheels move their most: 2^24 ticks of 1 µs, 2^36 ns.
 const BOUNDARIES: [u64; 2] = [1 << 24, (1u64 << 36) / 1_000];
 const JUMP: u64 = 1_000_000;
 
-pub(crate) fn stalls<C: Contender>(timers: usize, operations: usize) -> Measured {
+pub(crate) fn stalls<C: Contender>(timers: usize, operations: usize) -> Figures {
     let mut worst = Worst::default();
     for boundary in BOUNDARIES {
         let mut calls = Calls::default();

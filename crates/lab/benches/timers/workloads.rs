@@ -2,12 +2,13 @@
 
 use std::hint::black_box;
 
-use softtimers_bench::random::Random;
+use softtimers_lab::random::Random;
+use softtimers_measure::estimate::median;
 
 use crate::clock;
 use crate::contender::Contender;
 use crate::family::{Family, Workload};
-use crate::report::Measured;
+use crate::report::Figures;
 
 const MILLION: usize = 1_000_000;
 const SECOND: u64 = 1_000_000;
@@ -45,15 +46,12 @@ fn is_called(workload: &Workload, name: &str) -> bool {
 
 /// Of three measurements the median, for each of `operations`.
 fn median_of_three(operations: usize, mut measured: impl FnMut()) -> f64 {
-    let mut costs: Vec<f64> = (0..3)
-        .map(|_| {
-            let start = clock::spent();
-            measured();
-            (clock::spent() - start) as f64 / operations as f64
-        })
-        .collect();
-    costs.sort_by(f64::total_cmp);
-    costs[1]
+    let costs = (0..3).map(|_| {
+        let start = clock::spent();
+        measured();
+        (clock::spent() - start) as f64 / operations as f64
+    });
+    median(costs).unwrap_or(f64::NAN)
 }
 
 fn far_timers<C: Contender>(contender: &mut C, timers: usize, random: &mut Random) -> Vec<Option<C::Handle>> {
@@ -61,7 +59,7 @@ fn far_timers<C: Contender>(contender: &mut C, timers: usize, random: &mut Rando
     (0..timers).map(|number| Some(contender.set(due(random), number as u32))).collect()
 }
 
-pub(crate) fn w1<C: Contender>(timers: usize, operations: usize) -> Measured {
+pub(crate) fn w1<C: Contender>(timers: usize, operations: usize) -> Figures {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
     let handles = far_timers(&mut contender, timers, &mut random);
     let pair = median_of_three(operations, || {
@@ -74,7 +72,7 @@ pub(crate) fn w1<C: Contender>(timers: usize, operations: usize) -> Measured {
     [("set_cancel_ns".to_owned(), pair)].into()
 }
 
-pub(crate) fn w1r<C: Contender>(timers: usize, operations: usize) -> Measured {
+pub(crate) fn w1r<C: Contender>(timers: usize, operations: usize) -> Figures {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
     let mut handles = far_timers(&mut contender, timers, &mut random);
     let rearm = median_of_three(operations, || {
@@ -99,7 +97,7 @@ fn release<C: Contender>(contender: &mut C, handles: &mut [Option<C::Handle>], f
     }
 }
 
-pub(crate) fn w2<C: Contender>(timers: usize) -> Measured {
+pub(crate) fn w2<C: Contender>(timers: usize) -> Figures {
     let mut random = Random::new();
     let dues: Vec<u32> = (0..timers).map(|_| 1 + random.below(SECOND) as u32).collect();
     // The bench's own memory is touched before the contender's is counted.
@@ -200,7 +198,7 @@ impl<C: Contender> Connections<C> {
     }
 }
 
-pub(crate) fn w3<C: Contender>(timers: usize, operations: usize) -> Measured {
+pub(crate) fn w3<C: Contender>(timers: usize, operations: usize) -> Figures {
     let mut connections = Connections::<C>::warm(timers, 5 * SECOND);
     let step = median_of_three(operations, || connections.run(operations));
     std::mem::forget(connections);
@@ -240,8 +238,8 @@ fn paced<C: Contender>(flows: usize, events: u64, leap: bool) -> f64 {
     cost
 }
 
-pub(crate) fn w4<C: Contender>(flows: usize, events: u64) -> Measured {
-    let mut measured = Measured::from([("step_ns".to_owned(), paced::<C>(flows, events, false))]);
+pub(crate) fn w4<C: Contender>(flows: usize, events: u64) -> Figures {
+    let mut measured = Figures::from([("step_ns".to_owned(), paced::<C>(flows, events, false))]);
     if C::TELLS_NEXT {
         measured.insert("leap_ns".to_owned(), paced::<C>(flows, events, true));
     }
@@ -261,7 +259,7 @@ fn cost_of_poll_at<C: Contender>(contender: &mut C, operations: usize) -> f64 {
     (clock::spent() - start) as f64 / asked as f64
 }
 
-pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Measured {
+pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Figures {
     let (mut contender, mut random) = (C::new(timers + 8), Random::new());
     let handles = far_timers(&mut contender, timers, &mut random);
     let (mut fired, mut now) = (Vec::with_capacity(64), 5);
@@ -277,7 +275,7 @@ pub(crate) fn w5<C: Contender>(timers: usize, operations: usize) -> Measured {
             black_box(&mut contender).advance(black_box(now), &mut fired);
         }
     });
-    let mut measured = Measured::from([("same_ns".to_owned(), same), ("moving_ns".to_owned(), moving)]);
+    let mut measured = Figures::from([("same_ns".to_owned(), same), ("moving_ns".to_owned(), moving)]);
     if C::TELLS_NEXT {
         measured.insert("poll_at_ns".to_owned(), cost_of_poll_at(&mut contender, operations));
     }

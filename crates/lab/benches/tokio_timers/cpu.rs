@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use softtimers_lab::bench::Done;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::result::Table;
 use softtimers_tokio::{Driver, Slack};
 use tokio::time::Instant;
 
-use crate::{Rounds, Timers, figure, run};
+use crate::{SOFT, Timers, run, table, take};
 
 /// The CPU time of this thread.
 pub(crate) fn cpu_time() -> Duration {
@@ -43,27 +46,31 @@ async fn fifty(timers: Timers, slack: Slack) -> (f64, f64) {
     (busy / took * 100.0, Driver::current().stats().wake_ups as f64 / took)
 }
 
-pub(crate) fn staggered(rounds: usize) {
-    let slacks = [
-        ("slack 500 µs", Slack::micros(500), "≤ 2", "≤ 2,000/s"),
-        ("default slack", Slack::DEFAULT, "reported", "≤ 20,000/s"),
-    ];
-    for (name, slack, asked, most) in slacks {
-        let mut wake_ups = Vec::new();
-        let cpu = Rounds::take(rounds, |timers| {
+const CPU: &str = "CPU %";
+const WAKE_UPS: &str = "expiries/s";
+
+pub(crate) fn staggered(rounds: &usize) -> Done<Vec<Table>> {
+    let slacks = [("slack 500 µs", Slack::micros(500), Some(2.0), 2_000.0), ("default slack", Slack::DEFAULT, None, 20_000.0)];
+    let tables = slacks.map(|(name, slack, ratio, most)| {
+        let measured = take(*rounds, &[()], |(), timers, round| {
             let (cpu, woken) = run(fifty(timers, slack));
-            if timers == Timers::Soft {
-                wake_ups.push(woken);
-            }
-            cpu
-        });
-        cpu.line(&format!("50 staggered, {name}: CPU"), "%", "");
-        cpu.ratio(&format!("50 staggered, {name}: CPU, ratio"), asked);
-        println!("| 50 staggered, {name}: expiries a second | {} | | {most} |", figure(&wake_ups, ""));
-    }
+            round.put(timers.name(), CPU, cpu);
+            round.put(timers.name(), WAKE_UPS, (timers == Timers::Soft).then_some(woken));
+        })?;
+        let mut table = table(&format!("staggered, {name}"), &measured, &[(CPU, 2), (WAKE_UPS, 0)]);
+        let against = measured.ratio(CPU, SOFT, Timers::Tokio.name());
+        if let Some(ratio) = ratio {
+            table.bar(Bar::at_most(format!("50 staggered, {name}: CPU, against tokio's"), ratio, against));
+        } else if let Some(against) = against {
+            table.note(format!("CPU, against tokio's: {:.2}", against.median));
+        }
+        table.bar(Bar::at_most(format!("50 staggered, {name}: expiries/s"), most, measured.estimate(SOFT, WAKE_UPS)));
+        Ok(table)
+    });
+    tables.into_iter().collect()
 }
 
-pub(crate) fn pending(rounds: usize) {
+pub(crate) fn pending(rounds: &usize) -> Done<Vec<Table>> {
     let time = Duration::from_millis(200);
     let cpu = |timers| {
         run(async move {
@@ -79,7 +86,8 @@ pub(crate) fn pending(rounds: usize) {
             (cpu_time() - before).as_secs_f64() / time.as_secs_f64() * 100.0
         })
     };
-    Rounds::take(rounds, cpu).line("10,000 pending sleeps: CPU", "%", "none");
+    let measured = take(*rounds, &[()], |(), timers, round| round.put(timers.name(), CPU, cpu(timers)))?;
+    Ok(vec![table("10,000 pending sleeps", &measured, &[(CPU, 2)])])
 }
 
 async fn timers_sleep(timers: Timers, deadline: Instant) {

@@ -4,12 +4,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use softtimers_bench::turns::quartiles;
+use softtimers_lab::bench::Done;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::estimate::median;
+use softtimers_measure::result::Table;
 use softtimers_tokio::wrap;
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
-use crate::{Rounds, Timers, figure, run};
+use crate::{SOFT, Timers, run, table, take};
 
 const DELAY: Duration = Duration::from_micros(100);
 const PERIOD: Duration = Duration::from_micros(40);
@@ -22,14 +25,19 @@ async fn median_lateness(timers: Timers, sleeps: usize) -> f64 {
         timers.sleep_until(deadline).await;
         late.push(deadline.elapsed().as_nanos() as f64 / 1e3);
     }
-    quartiles(late.into_iter())[1]
+    median(late).unwrap_or(f64::NAN)
 }
 
-pub(crate) fn idle(rounds: usize) {
-    let idle = Rounds::take(rounds, |timers| {
-        run(median_lateness(timers, if timers == Timers::Soft { 400 } else { 30 }))
-    });
-    idle.line("idle: late, median", "µs", "≤ 40 µs");
+const LATE: &str = "late, median µs";
+
+pub(crate) fn idle(rounds: &usize) -> Done<Vec<Table>> {
+    let measured = take(*rounds, &[()], |(), timers, round| {
+        let late = run(median_lateness(timers, if timers == Timers::Soft { 400 } else { 30 }));
+        round.put(timers.name(), LATE, late);
+    })?;
+    let mut table = table("idle", &measured, &[(LATE, 2)]);
+    table.bar(Bar::at_most("idle: late, median µs", 40.0, measured.estimate(SOFT, LATE)));
+    Ok(vec![table])
 }
 
 /// What the tasks beside it do.
@@ -64,18 +72,21 @@ async fn beside(beside: Beside, timers: Timers) -> (f64, f64) {
     (late, polls.get() as f64 / begin.elapsed().as_secs_f64())
 }
 
-pub(crate) fn busy(rounds: usize) {
-    let mut rates = Vec::new();
-    let tasks = [("wrapped", Beside::Wrapped, "≤ 15 µs"), ("plain", Beside::Plain, "reported")];
-    for (name, tasks, asked) in tasks {
-        let busy = Rounds::take(rounds, |timers| {
-            let (late, rate) = run(beside(tasks, timers));
-            rates.push(rate);
-            late
-        });
-        busy.line(&format!("busy, {name} tasks: late, median"), "µs", asked);
-    }
-    println!("| busy: polls a second | {} | | ≥ 50,000 |", figure(&rates, ""));
+pub(crate) fn busy(rounds: &usize) -> Done<Vec<Table>> {
+    let tasks = [("wrapped tasks", Beside::Wrapped), ("plain tasks", Beside::Plain)];
+    let measured = take(*rounds, &tasks, |(name, tasks), timers, round| {
+        let (late, rate) = run(beside(*tasks, timers));
+        round.put(timers.name(), &format!("{name}: {LATE}"), late);
+        round.put(timers.name(), &format!("{name}: polls/s"), rate);
+    })?;
+    let columns = tasks.map(|(name, _)| [(format!("{name}: {LATE}"), 2), (format!("{name}: polls/s"), 0)]);
+    let columns: Vec<(&str, usize)> =
+        columns.iter().flatten().map(|(name, decimals)| (name.as_str(), *decimals)).collect();
+    let mut table = table("busy", &measured, &columns);
+    let soft = |column: usize| measured.estimate(SOFT, columns[column].0);
+    table.bar(Bar::at_most("busy, wrapped tasks: late, median µs", 15.0, soft(0)));
+    table.bar(Bar::at_least("busy: polls/s", 50_000.0, soft(1)));
+    Ok(vec![table])
 }
 
 /// Ticks of half a second in percent of those asked for, and in percent of them those back to back.
@@ -96,16 +107,16 @@ async fn ticks(timers: Timers) -> (f64, f64) {
     (times.len() as f64 / asked as f64 * 100.0, short as f64 / times.len() as f64 * 100.0)
 }
 
-pub(crate) fn interval(rounds: usize) {
-    let mut short = Rounds { soft: Vec::new(), tokio: Vec::new() };
-    let kept = Rounds::take(rounds, |timers| {
+pub(crate) fn interval(rounds: &usize) -> Done<Vec<Table>> {
+    let columns = [("ticks kept %", 2), ("back to back %", 2)];
+    let measured = take(*rounds, &[()], |(), timers, round| {
         let (kept, back_to_back) = run(ticks(timers));
-        match timers {
-            Timers::Soft => short.soft.push(back_to_back),
-            Timers::Tokio => short.tokio.push(back_to_back),
-        }
-        kept
-    });
-    kept.line("interval of 40 µs: ticks kept", "%", "≥ 99%");
-    short.line("interval of 40 µs: back to back", "%", "≤ 2%");
+        round.put(timers.name(), columns[0].0, kept);
+        round.put(timers.name(), columns[1].0, back_to_back);
+    })?;
+    let mut table = table("interval", &measured, &columns);
+    let soft = |column: usize| measured.estimate(SOFT, columns[column].0);
+    table.bar(Bar::at_least("interval of 40 µs: ticks kept, %", 99.0, soft(0)));
+    table.bar(Bar::at_most("interval of 40 µs: back to back, %", 2.0, soft(1)));
+    Ok(vec![table])
 }

@@ -1,8 +1,8 @@
-//! softtimers-tokio beside tokio's own timers: `cargo bench -p softtimers-bench --bench tokio_timers [-- --quick
-//! --idle --busy …]`.
+//! softtimers-tokio beside tokio's own timers: `cargo bench -p softtimers-lab --bench tokio_timers [-- --quick
+//! idle busy …]`.
 //!
 //! Each figure is taken of both in turns of one process, on a runtime of one thread, and is the median over the
-//! rounds with their middle half. What is asked of a figure stands beside it.
+//! rounds.
 //!
 //! ```text
 //!   idle      sleep(100 µs) when nothing else happens: how late
@@ -21,38 +21,20 @@ mod resets;
 use std::future::Future;
 use std::process::ExitCode;
 
-use softtimers_bench::arguments;
-use softtimers_bench::turns::{machine, quartiles};
-use softtimers_cli::machine::Neighbours;
+use clap::Parser;
+use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_measure::paired::{Measured, Paired, Round};
+use softtimers_measure::result::Table;
 use tokio::runtime::Builder;
 
-fn main() -> ExitCode {
-    let Some(arguments) = arguments::of("tokio_timers") else { return ExitCode::SUCCESS };
-    let asked = |name: &str| arguments.iter().any(|argument| argument.strip_prefix("--") == Some(name));
-    let known = |name: &str| name == "quick" || FIGURES.iter().any(|(figure, _)| *figure == name);
-    if let Some(unknown) = arguments.iter().find(|argument| !argument.strip_prefix("--").is_some_and(known)) {
-        let all: Vec<_> = FIGURES.iter().map(|(name, _)| format!("--{name}")).collect();
-        eprintln!("error: {unknown:?}: --quick, or some of {}", all.join(", "));
-        return ExitCode::from(2);
-    }
-    let rounds = if asked("quick") { 2 } else { 15 };
-    let all = !FIGURES.iter().any(|(name, _)| asked(name));
-    let neighbours = Neighbours::watch();
-    println!("{}\n", machine());
-    println!("| what | softtimers-tokio | tokio | asked |\n|---|---|---|---|");
-    for (_, figure) in FIGURES.iter().filter(|(name, _)| all || asked(name)) {
-        figure(rounds);
-    }
-    if let Some(reason) = neighbours.so_far().inconclusive() {
-        println!("\ninconclusive: {reason}");
-    }
-    ExitCode::SUCCESS
+#[derive(Parser, Debug)]
+#[command(about = "softtimers-tokio beside tokio's own timers", disable_version_flag = true)]
+struct Arguments {
+    #[command(flatten)]
+    asked: Asked,
 }
 
-/// Prints one, of so many rounds.
-type Figure = fn(usize);
-
-const FIGURES: [(&str, Figure); 6] = [
+const SECTIONS: [Section<usize>; 6] = [
     ("idle", lateness::idle),
     ("busy", lateness::busy),
     ("interval", lateness::interval),
@@ -60,6 +42,13 @@ const FIGURES: [(&str, Figure); 6] = [
     ("resets", resets::random),
     ("pending", cpu::pending),
 ];
+
+fn main() -> ExitCode {
+    bench::main("tokio_timers", |given| {
+        let Arguments { asked } = bench::parse("tokio_timers", given, &SECTIONS);
+        asked.run("tokio_timers", "", &SECTIONS, &if asked.quick { 2 } else { asked.rounds(15) })
+    })
+}
 
 /// Whose timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +64,17 @@ impl Timers {
             Timers::Tokio => tokio::time::sleep_until(deadline).await,
         }
     }
+
+    fn name(self) -> &'static str {
+        match self {
+            Timers::Soft => SOFT,
+            Timers::Tokio => "tokio",
+        }
+    }
 }
+
+const SOFT: &str = "softtimers-tokio";
+const BOTH: [Timers; 2] = [Timers::Soft, Timers::Tokio];
 
 /// Runs it on a runtime of its own, with a trigger state at each park.
 fn run<R>(test: impl Future<Output = R>) -> R {
@@ -84,31 +83,19 @@ fn run<R>(test: impl Future<Output = R>) -> R {
     runtime.expect("a runtime").block_on(test)
 }
 
-/// What both had in each round.
-struct Rounds {
-    soft: Vec<f64>,
-    tokio: Vec<f64>,
+/// Rounds of both in turn under each setting.
+fn take<S>(
+    rounds: usize,
+    settings: &[S],
+    mut of: impl FnMut(&S, Timers, &mut Round),
+) -> Done<Measured> {
+    Paired::new(rounds).as_a_whole().contest(settings, &mut BOTH.clone(), |setting, timers, round| {
+        of(setting, *timers, round);
+        Done::Ok(())
+    })
 }
 
-impl Rounds {
-    /// Rounds of both in turn.
-    fn take(rounds: usize, mut of: impl FnMut(Timers) -> f64) -> Self {
-        let (soft, tokio) = (0..rounds).map(|_| (of(Timers::Soft), of(Timers::Tokio))).unzip();
-        Rounds { soft, tokio }
-    }
-
-    fn line(&self, what: &str, unit: &str, asked: &str) {
-        println!("| {what} | {} | {} | {asked} |", figure(&self.soft, unit), figure(&self.tokio, unit));
-    }
-
-    /// Ours against tokio's, round by round.
-    fn ratio(&self, what: &str, asked: &str) {
-        let ratios: Vec<f64> = self.soft.iter().zip(&self.tokio).map(|(soft, tokio)| soft / tokio).collect();
-        println!("| {what} | {} of tokio's | 1 | {asked} |", figure(&ratios, ""));
-    }
-}
-
-fn figure(values: &[f64], unit: &str) -> String {
-    let [low, middle, high] = quartiles(values.iter().copied());
-    format!("{middle:.2} {unit} ({low:.2}–{high:.2})")
+/// The table of both.
+fn table(key: &str, measured: &Measured, columns: &[(&str, usize)]) -> Table {
+    Table::of(key, measured, BOTH.map(Timers::name), columns)
 }

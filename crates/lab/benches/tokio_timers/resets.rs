@@ -5,11 +5,15 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use softtimers_bench::random::Random;
+use softtimers_lab::bench::Done;
+use softtimers_lab::random::Random;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
 use tokio::time::Instant;
 
 use crate::cpu::cpu_time;
-use crate::{Rounds, run};
+use crate::{SOFT, Timers, run, table};
 
 const SLEEPS: usize = 100_000;
 const RESETS: u32 = 400_000;
@@ -36,29 +40,34 @@ fn first(number: usize) -> Instant {
     Instant::now() + Duration::from_secs(30) + Duration::from_micros(number as u64)
 }
 
-pub(crate) fn random(rounds: usize) {
-    run(async {
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut soft: Vec<_> =
-            (0..SLEEPS).map(|number| softtimers_tokio::sleep_until(first(number))).collect();
-        let mut tokio: Vec<_> =
-            (0..SLEEPS).map(|number| Box::pin(tokio::time::sleep_until(first(number)))).collect();
-        for (soft, tokio) in soft.iter_mut().zip(&mut tokio) {
-            assert!(Pin::new(soft).poll(&mut cx).is_pending() && tokio.as_mut().poll(&mut cx).is_pending());
-        }
-        let mut resets = Rounds { soft: Vec::new(), tokio: Vec::new() };
-        for _ in 0..rounds {
-            // What the random number, the caller's clock and the yield take is nobody's.
-            let nobody = nanos(|number, deadline| {
-                std::hint::black_box((number, deadline));
-            });
-            let nobody = nobody.await;
-            resets.soft.push(nanos(|number, deadline| soft[number].reset(deadline)).await - nobody);
-            resets
-                .tokio
-                .push(nanos(|number, deadline| tokio[number].as_mut().reset(deadline)).await - nobody);
-        }
-        resets.line("100,000 pending, one reset at random", "ns", "");
-        resets.ratio("100,000 pending, one reset at random: ratio", "≤ 0.6");
-    });
+const NANOS: &str = "ns";
+
+/// The bodies are no async functions of a round, for all rounds move the same sleeps.
+pub(crate) fn random(rounds: &usize) -> Done<Vec<Table>> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = softtimers_tokio::trigger_at_park(&mut builder).enable_all().build()?;
+    let entered = runtime.enter();
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut soft: Vec<_> = (0..SLEEPS).map(|number| softtimers_tokio::sleep_until(first(number))).collect();
+    let mut tokio: Vec<_> =
+        (0..SLEEPS).map(|number| Box::pin(tokio::time::sleep_until(first(number)))).collect();
+    for (soft, tokio) in soft.iter_mut().zip(&mut tokio) {
+        assert!(Pin::new(soft).poll(&mut cx).is_pending() && tokio.as_mut().poll(&mut cx).is_pending());
+    }
+    drop(entered);
+    let measured = Paired::new(*rounds).as_a_whole().rounds(|_, round| {
+        // What the random number, the caller's clock and the yield take is nobody's.
+        let nobody = runtime.block_on(nanos(|number, deadline| {
+            std::hint::black_box((number, deadline));
+        }));
+        let ours = runtime.block_on(nanos(|number, deadline| soft[number].reset(deadline)));
+        let theirs = runtime.block_on(nanos(|number, deadline| tokio[number].as_mut().reset(deadline)));
+        round.put(SOFT, NANOS, ours - nobody);
+        round.put(Timers::Tokio.name(), NANOS, theirs - nobody);
+        Done::Ok(())
+    })?;
+    let mut table = table("100,000 pending, one reset at random", &measured, &[(NANOS, 1)]);
+    let ratio = measured.ratio(NANOS, SOFT, Timers::Tokio.name());
+    table.bar(Bar::at_most("100,000 pending, one reset at random: against tokio's", 0.6, ratio));
+    Ok(vec![table])
 }

@@ -1,93 +1,91 @@
 //! What the border to C costs, and C programs beside libuv and libevent in the same process.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Result;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::estimate::Estimate;
+use softtimers_measure::result::{Cell, Table};
 
-use super::benches::bench_of;
-use super::figures::Bar;
-use crate::c_library::{self, Place};
-use crate::program::{self, Profile, must, output, program as command};
-use crate::workspace::Workspace;
+use super::{Effort, bench_of, printed};
+use crate::bench::Done;
+use crate::command::{cargo, output, root, target, works};
 
 /// The bench of the border, then the examples that measure.
-pub(super) fn c(workspace: &Workspace, quick: bool) -> Result<Vec<Bar>> {
-    let border = bench_of(workspace.root(), "softtimers-capi", "border", &[])?;
-    println!("\n### The border to C\n\n{}\n", border.trim());
-    let mut bars: Vec<_> = border.lines().filter_map(row).collect();
-    for tool in ["cc", "pkg-config"] {
-        if !program::works(command(tool, workspace.root()).arg("--version")) {
-            println!("skipped: the C programs: there is no `{tool}`");
-            return Ok(bars);
-        }
+pub(super) fn c(effort: &Effort) -> Done<Vec<Table>> {
+    let mut border = printed("border", &bench_of("softtimers-capi", "border", &[])?);
+    border.bars = border.rows.iter().filter_map(|row| row_bar(row)).collect();
+    let mut tools = [
+        ("cc", Command::new("cc")),
+        ("pkg-config", Command::new("pkg-config")),
+        ("cargo cinstall", cargo(&["cinstall"])),
+    ];
+    if let Some((tool, _)) = tools.iter_mut().find(|(_, tool)| !works(tool.arg("--version"))) {
+        border.note(format!("skipped: the C programs: there is no `{tool}`"));
+        return Ok(vec![border]);
     }
-    let rounds = if quick { 1 } else { 7 };
-    bars.extend(costs(workspace, if quick { "100000" } else { "1000000" })?);
-    bars.extend(paced(workspace, rounds)?);
-    Ok(bars)
+    let mut tables = vec![border];
+    tables.extend(costs(effort.of("1000000", "100000"))?);
+    for (name, package) in [("libuv", "libuv"), ("libevent", "libevent_core")] {
+        tables.extend(paced(name, package, effort.of(7, 1))?);
+    }
+    Ok(tables)
+}
+
+/// Of a row `| what | Rust | C | more |`.
+fn row_bar(cells: &[Cell]) -> Option<Bar> {
+    let [Cell::Text(what), _, _, Cell::Text(more), ..] = cells else { return None };
+    let more: f64 = more.split_whitespace().next()?.parse().ok()?;
+    Some(Bar::at_most(format!("C, {what}: ns more than Rust"), 8.0, more))
 }
 
 /// The time-outs of 10,000 connections, and those of 40,000 packets a second.
-fn costs(workspace: &Workspace, steps: &str) -> Result<Vec<Bar>> {
-    let Some(program) = compiled(workspace, "costs", &["libuv", "libevent_core"])? else { return Ok(vec![]) };
-    let said = output(command(program, workspace.root()).args(["10000", steps]))?;
-    println!("\n### Time-outs in C, 10,000 connections\n\n```text\n{}\n```\n", said.trim());
-    let [uv, event] = ["of libuv's ", "of libevent's "].map(|name| median(numbers(&said, name)));
-    Ok(vec![
-        Bar::at_most("C, 10,000 time-outs: a step, against libuv's".into(), 0.3, uv),
-        Bar::at_most("C, 10,000 time-outs: a step, against libevent's".into(), 0.3, event),
-        Bar::at_most(
-            "C, 40,000 set and cancel a second: % of a core".into(),
-            2.0,
-            numbers(&said, "each, ").first().copied(),
-        ),
-    ])
+fn costs(steps: &str) -> Result<Option<Table>> {
+    let Some(program) = compiled("costs", &["libuv", "libevent_core"])? else { return Ok(None) };
+    let said = output(Command::new(program).args(["10000", steps]))?;
+    let mut table = Table::new("time-outs in C, 10,000 connections", &[("what it says", 0)]);
+    said.trim().lines().for_each(|line| table.row([line.into()]));
+    let against = |name: &str| Estimate::of(numbers(&said, name));
+    table.bar(Bar::at_most("C, 10,000 time-outs: a step, against libuv's", 0.3, against("of libuv's ")));
+    table.bar(Bar::at_most("C, 10,000 time-outs: a step, against libevent's", 0.3, against("of libevent's ")));
+    let share = numbers(&said, "each, ").first().copied();
+    table.bar(Bar::at_most("C, 40,000 set and cancel a second: % of a core", 2.0, share));
+    Ok(Some(table))
 }
 
-/// A flow at 100 us in a loop of libuv, and of libevent.
-fn paced(workspace: &Workspace, rounds: usize) -> Result<Vec<Bar>> {
-    let mut bars = vec![];
-    println!("### A flow paced at 100 µs in another library's loop\n");
-    for (name, package) in [("libuv", "libuv"), ("libevent", "libevent_core")] {
-        let Some(program) = compiled(workspace, name, &[package])? else { continue };
-        let mut shares = vec![];
-        for _ in 0..rounds {
-            let said = output(&mut command(&program, workspace.root()))?;
-            println!("{name}: {}  ", said.trim());
-            shares.extend(numbers(&said, "of the rate, ").first().map(|percent| percent / 100.0));
-        }
-        bars.push(Bar::at_most(format!("C, {name}: back to back at 100 µs"), 0.03, median(shares)));
+/// A flow at 100 µs in a loop of libuv, and of libevent.
+fn paced(name: &str, package: &str, rounds: usize) -> Result<Option<Table>> {
+    let Some(program) = compiled(name, &[package])? else { return Ok(None) };
+    let mut table = Table::new(&format!("a flow paced at 100 µs in the loop of {name}"), &[("what it says", 0)]);
+    let mut shares = vec![];
+    for _ in 0..rounds {
+        let said = output(&mut Command::new(&program))?;
+        table.row([said.trim().into()]);
+        shares.extend(numbers(&said, "of the rate, ").first().copied());
     }
-    Ok(bars)
+    table.bar(Bar::at_most(format!("C, {name}: back to back at 100 µs, %"), 3.0, Estimate::of(shares)));
+    Ok(Some(table))
 }
 
 /// An example of the C library, compiled against it as it is installed; `None` where a package is missing.
-fn compiled(workspace: &Workspace, example: &str, packages: &[&str]) -> Result<Option<PathBuf>> {
-    let under = workspace.target_directory.join("measure-c");
-    c_library::put(workspace, Profile::Release, &Place { prefix: "/usr", library: "lib", under: &under })?;
-    let mut ask = command("pkg-config", workspace.root());
-    let found = output(ask.args(["--cflags", "--libs"]).args(packages));
-    let Ok(flags) = found else {
+fn compiled(example: &str, packages: &[&str]) -> Result<Option<PathBuf>> {
+    let under = target().join("measure-c");
+    let mut install = cargo(&["cinstall", "--release", "--locked", "--manifest-path", "crates/capi/Cargo.toml"]);
+    output(install.args(["--prefix", "/usr", "--libdir", "lib", "--destdir"]).arg(&under))?;
+    let Ok(flags) = output(Command::new("pkg-config").args(["--cflags", "--libs"]).args(packages)) else {
         println!("skipped: {example}.c: pkg-config does not find {}", packages.join(" and "));
         return Ok(None);
     };
     let (program, usr) = (under.join(example), under.join("usr"));
-    let source = Path::new("crates/capi/examples").join(example).with_extension("c");
-    let mut cc = command("cc", workspace.root());
+    let source = root().join("crates/capi/examples").join(example).with_extension("c");
+    let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O2", "-o"]).arg(&program).arg(source).arg("-I").arg(usr.join("include"));
     // Shared, as the others are: each call goes through the same table.
     let lib = usr.join("lib");
     cc.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-lsofttimers");
-    cc.args(flags.split_whitespace());
-    must(&mut cc)?;
+    output(cc.args(flags.split_whitespace()))?;
     Ok(Some(program))
-}
-
-/// A row of the bench: `| what | Rust | C | more |`.
-fn row(line: &str) -> Option<Bar> {
-    let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-    let more = cells.get(4)?.split_whitespace().next()?.parse().ok()?;
-    Some(Bar::at_most(format!("C, {}: ns more than Rust", cells[1]), 8.0, Some(more)))
 }
 
 /// The number behind each place where `name` stands.
@@ -97,24 +95,20 @@ fn numbers(text: &str, name: &str) -> Vec<f64> {
     behind.filter_map(number).collect()
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use softtimers_measure::bar::Verdict;
 
     #[test]
     fn what_the_programs_print_is_read() {
         let said = "of libuv's 0.20, of libevent's 0.14\nof libuv's 0.25, of libevent's 0.13\n40,000 set and \
                     cancel a second: 37.7 ns each, 0.151% of a core\n";
         assert_eq!(numbers(said, "of libuv's "), [0.20, 0.25]);
-        assert_eq!(median(numbers(said, "of libevent's ")), Some(0.14));
         assert_eq!(numbers(said, "each, "), [0.151]);
-        assert!(row("| a departure | 7.1 | 11.2 | 4.1 |").is_some_and(|bar| bar.is_met()));
-        assert!(row("| a departure | 7.1 | 17.2 | 10.1 (more than 8) |").is_some_and(|bar| bar.is_missed()));
-        assert!(row("| operation | Rust | C | more |").is_none() && row("|---|---|---|---|").is_none());
+        let row = |more: &str| row_bar(&["a departure", "7.1", "11.2", more].map(Cell::from));
+        assert_eq!(row("4.1").unwrap().verdict(), Verdict::Met);
+        assert_eq!(row("10.1 (more than 8)").unwrap().verdict(), Verdict::Missed);
+        assert!(row("more").is_none());
     }
 }

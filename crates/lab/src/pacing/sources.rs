@@ -14,16 +14,17 @@
 //! | `readiness`, when the kernel has reported requests | ip-intr |
 //! | `idle`, before it is asked | the idle loop |
 
-use std::error::Error;
 use std::time::Duration;
 
 use softtimers::{Histogram, TriggerState};
-use softtimers_cli::failure::Failure;
 use softtimers_cli::send::{Contender, Share, Triggers};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::estimate::Estimate;
+use softtimers_measure::result::{Cell, Table};
 
-use super::record::{Check, Estimate, Record};
-use super::{Found, say};
-use crate::turns::{self, Contest, quartiles};
+use super::Quick;
+use crate::bench::Done;
+use crate::turns;
 
 const TURN: Duration = Duration::from_millis(100);
 const CONTENDERS: usize = 4;
@@ -33,33 +34,33 @@ const REMOVED: [TriggerState; CONTENDERS - 1] =
 /// Where the distributions are told, in microseconds: up to the paper's longest.
 const POINTS: [u64; 16] = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 500, 1_000];
 const FLAGS: &str = "--interval 40us --busy echo --echo-batch 12";
+const COLUMNS: [(&str, usize); 9] = [
+    ("without", 0),
+    ("its share %", 1),
+    ("mean interval µs, by calculation", 2),
+    ("mean interval µs, live", 2),
+    ("p50 µs, by calculation", 1),
+    ("p99 µs, by calculation", 1),
+    ("p50 µs, live", 1),
+    ("p99 µs, live", 1),
+    ("mean gap of the flow µs", 1),
+];
 
-pub(super) fn time(quick: bool) -> Duration {
-    TURN * CONTENDERS as u32 * if quick { 3 } else { 25 }
-}
-
-pub(super) fn run(quick: bool, found: &mut Found) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     let [syscalls, sends, readiness] = REMOVED.map(|source| Contender::Without(Some(source)));
     let contenders = [Contender::Without(None), syscalls, sends, readiness];
-    let Contest { rounds, disturbed, interrupted } = turns::contest(FLAGS, contenders, TURN, time(quick))?;
-    let is_disturbed = found.note(interrupted, disturbed.as_ref());
-    let Some(all) = together(&rounds, 0) else { return Ok(()) };
-    say(format_args!("{}", heading(rounds.len(), &all)))?;
-    let mut removals = Vec::new();
-    for source in TriggerState::ALL {
-        if all.passed[source] == 0 {
-            continue;
-        }
-        let removal = Removal::of(&rounds, &all, source);
-        say(format_args!("{}", removal.row()))?;
-        removal.records().into_iter().for_each(|record| found.record(record));
-        removals.push(removal);
-    }
-    distributions(&all, &removals, found)?;
-    for check in checks(&all, &removals) {
-        found.check(check, is_disturbed);
-    }
-    Ok(())
+    let time = TURN * CONTENDERS as u32 * if *quick { 3 } else { 25 };
+    let contest = turns::contest(FLAGS, contenders, TURN, time)?;
+    let Some(all) = together(&contest.rounds, 0) else { return Ok(Vec::new()) };
+    let mut table = contest.table("sources", &COLUMNS);
+    let met = TriggerState::ALL.into_iter().filter(|&source| all.passed[source] > 0);
+    let removals: Vec<Removal> = met.map(|source| Removal::of(&contest.rounds, &all, source)).collect();
+    removals.iter().for_each(|removal| table.row(removal.row()));
+    let mean = all.intervals.mean().unwrap_or(f64::NAN) / 1e3;
+    table.note(format!("{} trigger states; with all of them the mean interval is {mean:.2} µs", all.passed.total()));
+    bars(&all, &removals).into_iter().for_each(|bar| table.bar(bar));
+    let distributions = distributions(&all, &removals);
+    Ok(vec![table, distributions])
 }
 
 /// What one contender's loops met in all rounds.
@@ -70,17 +71,6 @@ fn together(rounds: &[[Share; CONTENDERS]], who: usize) -> Option<Triggers> {
     Some(all)
 }
 
-fn heading(rounds: usize, all: &Triggers) -> String {
-    format!(
-        "### Trigger states by source\n\nThe busy echo server with batches of 12 beside a flow of 40 µs: {rounds} \
-         rounds of {TURN:?} turns, {} trigger states. With all of them the mean interval is {} µs.\n\n\
-         | without | its share | mean interval µs, by calculation | live | p50 / p99 µs, by calculation | live | \
-         mean gap of the flow µs |\n|---|---|---|---|---|---|---|",
-        all.passed.total(),
-        micros(all.intervals.mean()).show(2),
-    )
-}
-
 /// What the loop is without one source.
 struct Removal {
     source: TriggerState,
@@ -89,19 +79,19 @@ struct Removal {
     /// `None` of a source that the loop cannot do without.
     live: Option<Triggers>,
     /// The mean gap of the flow in that loop, in microseconds.
-    gap: Estimate,
+    gap: Option<Estimate>,
 }
 
 impl Removal {
     fn of(rounds: &[[Share; CONTENDERS]], all: &Triggers, source: TriggerState) -> Self {
         let who = REMOVED.iter().position(|&removed| removed == source).map(|at| at + 1);
-        let gaps = |who: usize| quartiles(rounds.iter().filter_map(|round| round[who].gaps.mean()));
+        let gaps = |who: usize| Estimate::of(rounds.iter().filter_map(|round| round[who].gaps.mean()));
         Removal {
             source,
             share: all.share(source).unwrap_or(0.0),
             calculated: all.without.as_ref().map(|without| (*without[source]).clone()).unwrap_or_default(),
             live: who.and_then(|who| together(rounds, who)),
-            gap: who.map_or_else(Estimate::default, |who| Estimate::from(gaps(who)).times(1e-3)),
+            gap: who.and_then(gaps).map(|gap| gap.times(1e-3)),
         }
     }
 
@@ -109,74 +99,50 @@ impl Removal {
         self.live.as_ref().map(|live| live.intervals.clone()).unwrap_or_default()
     }
 
-    fn row(&self) -> String {
+    fn row(&self) -> [Cell; COLUMNS.len()] {
         let live = self.live_intervals();
-        let spread = |intervals: &Histogram| {
-            let at = |quantile| micros(intervals.quantile(quantile).map(|nanos| nanos as f64)).show(1);
-            format!("{} / {}", at(0.5), at(0.99))
-        };
-        format!(
-            "| `{}` | {:.1}% | {} | {} | {} | {} | {} |",
-            self.source.name(),
-            self.share * 100.0,
-            micros(self.calculated.mean()).show(2),
-            micros(live.mean()).show(2),
-            spread(&self.calculated),
-            spread(&live),
-            self.gap.show_range(1),
-        )
-    }
-
-    fn records(&self) -> Vec<Record> {
-        let name = self.source.name();
-        let mut records = vec![
-            record(name.to_owned(), "share_of_trigger_states", Estimate::exactly(self.share)),
-            record(calculated(name), "mean_interval_us", micros(self.calculated.mean())),
-        ];
-        if self.live.is_some() {
-            let intervals = micros(self.live_intervals().mean());
-            records.push(record(live(name), "mean_interval_us", intervals));
-            records.push(record(live(name), "mean_gap_us", self.gap));
-        }
-        records
+        let at = |intervals: &Histogram, quantile| micros(intervals.quantile(quantile).map(|nanos| nanos as f64));
+        [
+            self.source.name().into(),
+            (self.share * 100.0).into(),
+            micros(self.calculated.mean()),
+            micros(live.mean()),
+            at(&self.calculated, 0.5),
+            at(&self.calculated, 0.99),
+            at(&live, 0.5),
+            at(&live, 0.99),
+            self.gap.into(),
+        ]
     }
 }
 
-/// Figure 4: shares of the intervals up to each point, all as they are and without each source.
-fn distributions(all: &Triggers, removals: &[Removal], found: &mut Found) -> Result<(), Failure> {
+/// Figure 4: the percentage of the intervals up to each point, all as they are and without each source.
+fn distributions(all: &Triggers, removals: &[Removal]) -> Table {
     let mut curves = vec![("all".to_owned(), all.intervals.clone())];
     for removal in removals {
         let name = removal.source.name();
-        curves.push((calculated(name), removal.calculated.clone()));
+        curves.push((format!("without {name} (calculated)"), removal.calculated.clone()));
         if let Some(triggers) = &removal.live {
-            curves.push((live(name), triggers.intervals.clone()));
+            curves.push((format!("without {name} (live)"), triggers.intervals.clone()));
         }
     }
-    let names: Vec<&str> = curves.iter().map(|(name, _)| name.as_str()).collect();
-    say(format_args!(
-        "\nShares of the intervals up to so many µs, in percent:\n\n| µs | {} |",
-        names.join(" | ")
-    ))?;
-    say(format_args!("|---|{}", "---|".repeat(names.len())))?;
+    let columns: Vec<(&str, usize)> =
+        std::iter::once(("µs", 0)).chain(curves.iter().map(|(name, _)| (name.as_str(), 1))).collect();
+    let mut table = Table::new("% of the intervals up to so many µs", &columns);
     for point in POINTS {
-        let shares = curves.iter().map(|(_, intervals)| within(intervals, point).times(100.0).show(1));
-        say(format_args!("| {point} | {} |", shares.collect::<Vec<_>>().join(" | ")))?;
-        for (name, intervals) in &curves {
-            let figure = format!("share_within_{point}us");
-            found.record(record(name.clone(), &figure, within(intervals, point)));
-        }
+        let shares = curves.iter().map(|(_, intervals)| within(intervals, point).into());
+        table.rows.push(std::iter::once(Cell::Number(point as f64)).chain(shares).collect());
     }
-    say(format_args!(""))
+    table
 }
 
-/// The share of intervals of at most so many microseconds, to 3% of the interval.
-fn within(intervals: &Histogram, micros: u64) -> Estimate {
-    let share = 1.0 - intervals.share_above(micros * 1_000);
-    if intervals.count() > 0 { Estimate::exactly(share) } else { Estimate::default() }
+/// The percentage of intervals of at most so many microseconds, to 3% of the interval.
+fn within(intervals: &Histogram, micros: u64) -> Option<f64> {
+    (intervals.count() > 0).then(|| 100.0 * (1.0 - intervals.share_above(micros * 1_000)))
 }
 
 /// That both ways agree which source matters most.
-fn checks(all: &Triggers, removals: &[Removal]) -> Vec<Check> {
+fn bars(all: &Triggers, removals: &[Removal]) -> Vec<Bar> {
     let removable: Vec<&Removal> = removals.iter().filter(|removal| removal.live.is_some()).collect();
     let Some(largest) = removable.iter().max_by(|one, other| one.share.total_cmp(&other.share)) else {
         return Vec::new();
@@ -187,16 +153,16 @@ fn checks(all: &Triggers, removals: &[Removal]) -> Vec<Check> {
         mean(largest).zip(longest).map(|(largest, longest)| largest / longest)
     };
     let name = largest.source.name();
-    let longer = |how: &str, ratio| {
+    let longer = |how: &str, ratio: Option<f64>| {
         let figure =
             format!("mean interval without `{name}`, the largest source, against without any other, {how}");
-        Check::at_least(figure, 1.0, ratio)
+        Bar::at_least(figure, 1.0, ratio)
     };
     let grows = largest.live_intervals().mean().zip(all.intervals.mean());
     vec![
         longer("by calculation", ratio(&|removal| removal.calculated.mean())),
         longer("live", ratio(&|removal| removal.live_intervals().mean())),
-        Check::at_least(
+        Bar::at_least(
             format!("mean interval without `{name}`, live, against with all"),
             1.0,
             grows.map(|(without, with)| without / with),
@@ -204,34 +170,15 @@ fn checks(all: &Triggers, removals: &[Removal]) -> Vec<Check> {
     ]
 }
 
-fn micros(nanos: Option<f64>) -> Estimate {
-    nanos.map_or_else(Estimate::default, |nanos| Estimate::exactly(nanos / 1e3))
-}
-
-fn calculated(name: &str) -> String {
-    format!("without {name} (calculated)")
-}
-
-fn live(name: &str) -> String {
-    format!("without {name} (live)")
-}
-
-fn record(method: String, figure: &str, measured: Estimate) -> Record {
-    Record {
-        experiment: "sources",
-        load: "echo",
-        method,
-        target_us: Some(40),
-        figure: figure.to_owned(),
-        measured,
-        ..Record::default()
-    }
+fn micros(nanos: Option<f64>) -> Cell {
+    nanos.map(|nanos| nanos / 1e3).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use softtimers::{Config, PerSource, SoftTimers, Timestamp};
+    use softtimers_measure::bar::Verdict;
 
     /// What a loop met with these trigger states, a microsecond apart, ten times over.
     fn met(visits: &[TriggerState], disabled: Option<TriggerState>) -> Triggers {
@@ -266,23 +213,19 @@ mod tests {
         let removals: Vec<_> =
             [SyscallExit, Send, Readiness, Idle].map(|source| Removal::of(&rounds, &all, source)).into();
         assert_eq!((removals[1].share, removals[3].live.is_none()), (0.5, true));
-        for check in checks(&all, &removals) {
-            assert!(check.figure.contains("`send`") && check.row().ends_with("| holds |"), "{check:?}");
+        for bar in bars(&all, &removals) {
+            assert!(bar.figure.contains("`send`") && bar.verdict() == Verdict::Met, "{bar:?}");
         }
-        let mut found = Found::default();
-        distributions(&all, &removals, &mut found).unwrap();
+        let table = distributions(&all, &removals);
         // As they are, four by calculation, three live.
-        assert_eq!(found.findings.records.len(), POINTS.len() * 8);
-        let send = found.findings.records.iter().find(|record| record.method == live("send")).unwrap();
-        assert_eq!(
-            (send.figure.as_str(), send.measured.value.map(|share| share < 1.0)),
-            ("share_within_1us", Some(true))
-        );
+        assert_eq!((table.rows.len(), table.columns.len()), (POINTS.len(), 1 + 8));
+        let send = table.columns.iter().position(|column| column == "without send (live)").unwrap();
+        assert!(matches!(table.rows[0][send], Cell::Number(share) if share < 100.0), "{table}");
     }
 
     #[test]
     fn nothing_met_has_no_distribution() {
-        assert_eq!(within(&Histogram::new(), 10), Estimate::default());
+        assert_eq!(within(&Histogram::new(), 10), None);
         assert!(together(&[], 0).is_none());
     }
 }

@@ -11,13 +11,13 @@ use softtimers::poller::{Device, FrameInfo, Poller};
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::forward::mode::{Looks, Mode};
-use softtimers_cli::units;
+use softtimers_measure::units;
 
 use super::stages::accepts;
 use super::{How, PATIENCE, SETTLED, With, datagram, looking, open};
 
 #[derive(clap::Args, Debug, Clone)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     interfaces: Vec<String>,
     #[command(flatten)]
     how: How,

@@ -27,14 +27,14 @@ use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::bench::queue::{Queue, ROOM};
 use softtimers_cli::bench::trial::compute;
 use softtimers_cli::bench::window::{Busy, Window};
-use softtimers_cli::distribution::Recorder;
+use softtimers_measure::distribution::Recorder;
 use softtimers_cli::forward::mode::{Looks, Mode};
-use softtimers_cli::units;
+use softtimers_measure::units;
 
 use super::{How, PATIENCE, SETTLED, With, datagram, looking, open};
 
 #[derive(clap::Args, Debug, Clone)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     from: String,
     to: String,
     #[command(flatten)]

@@ -16,13 +16,14 @@ use serde_json::{Value, json};
 use softtimers::poll::{SourceConfig, SourceId};
 use softtimers::poller::{Device, FrameInfo, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_cli::distribution::Recorder;
+use softtimers_measure::distribution::Recorder;
+use softtimers_measure::estimate::median;
 use softtimers_cli::forward::mode::{Looks, Mode};
 
 use super::{How, With, came, looking, open};
 
 #[derive(clap::Args, Debug, Clone)]
-pub(crate) struct Arguments {
+pub struct Arguments {
     interface: String,
     #[command(flatten)]
     how: How,
@@ -76,7 +77,7 @@ impl Heard {
 
     /// `alone` is what the first way did in the same rounds.
     fn found(&self, alone: &[f64]) -> Value {
-        let kept = median(self.rates.iter().zip(alone).map(|(rate, alone)| rate / alone).collect());
+        let kept = median(self.rates.iter().zip(alone).map(|(rate, alone)| rate / alone));
         json!({
             "kept": kept,
             "received_pps": self.received as f64 / self.time.as_secs_f64(),
@@ -147,11 +148,6 @@ pub(crate) fn with_poller<D: Device<Address = FrameInfo> + AsFd>(
 
 fn gone() -> io::Error {
     io::Error::other("the device is gone")
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 /// Packets of a turn of the device.

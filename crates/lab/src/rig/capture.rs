@@ -5,19 +5,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::Value;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
 
 use super::trial::{Computation, DESTINATION_PORT, Offer, Rig, now};
-use super::{Effort, Found};
-use crate::measure::figures::Bar;
-use crate::measure::trials::{median, pause};
+use crate::bench::Done;
+use crate::command::pause;
 
-pub(super) fn capture(rig: &Rig, effort: Effort) -> Result<Found> {
+pub(super) fn capture(rig: &Rig) -> Done<Vec<Table>> {
     let trace = Trace::new()?;
-    let mut found = beside(rig, effort, &trace)?;
-    let sizes = sizes(rig, effort, &trace)?;
-    found.bars.extend(sizes.bars);
-    Ok(Found { bars: found.bars, figures: json!({ "beside": found.figures, "sizes": sizes.figures }) })
+    Ok(vec![beside(rig, &trace)?, sizes(rig, &trace)?])
 }
 
 /// Who captures: `--max-delay`, or flags of tcpdump.
@@ -44,94 +43,76 @@ struct Caught {
     report: Value,
 }
 
-fn beside(rig: &Rig, effort: Effort, trace: &Trace) -> Result<Found> {
-    let (rounds, millis) = if effort.quick { (1, 500) } else { (5, 2_000) };
-    let monitors: Vec<Monitor> =
-        MONITORS.into_iter().filter(|monitor| monitor.ours() || rig.has("tcpdump")).collect();
-    let mut caught: Vec<Vec<Caught>> = vec![Vec::new(); monitors.len()];
-    for round in 0..rounds {
-        for turn in 0..monitors.len() {
-            let at = (turn + round) % monitors.len();
-            caught[at].push(monitors[at].trial(rig, &Offer::steady(RATE, millis), true, trace)?);
+/// Beside a computation on the same CPU, at 400,000 packets/s.
+fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
+    let (rounds, millis) = rig.of((5, 2_000), (1, 500));
+    let monitors = MONITORS.into_iter().filter(|monitor| monitor.ours() || rig.has("tcpdump"));
+    let mut monitors: Vec<Monitor> = monitors.collect();
+    // The computation is part of the experiment.
+    let measured = Paired::new(rounds).beside_others().contest(&[()], &mut monitors, |(), monitor, round| {
+        let caught = monitor.trial(rig, &Offer::steady(RATE, millis), true, trace)?;
+        let delay = |key: &str| caught.report["delay_ns"][key].as_f64().map(|nanos| nanos / 1e3);
+        for (name, figure) in [
+            (OFFERED, Some(caught.offered / 1e3)),
+            (LOST, Some(100.0 * caught.lost)),
+            ("delay p50 µs", delay("p50")),
+            ("delay p99 µs", delay("p99")),
+            ("worst delay µs", delay("max")),
+            ("CPU %", Some(100.0 * caught.cpu)),
+            ("the computation's %", Some(100.0 * caught.beside)),
+        ] {
+            round.put(&monitor.name(), name, figure);
         }
-    }
-    println!(
-        "### Capturing beside a computation, {RATE} packets/s\n\n| by | offered kpps | lost | delay p50 / p99 / worst µs | processor | the computation's |\n|---|---|---|---|---|---|"
-    );
-    let (mut bars, mut figures) = (Vec::new(), Vec::new());
-    for (monitor, caught) in monitors.iter().zip(&caught) {
-        let of = |figure: fn(&Caught) -> f64| median(caught, |one| Some(figure(one))).unwrap_or(f64::NAN);
-        let delay = |key: &'static str| {
-            let nanos = median(caught, |one| one.report["delay_ns"][key].as_f64());
-            nanos.map_or("–".to_owned(), |nanos| format!("{:.0}", nanos / 1e3))
-        };
-        let (offered, lost) = (of(|one| one.offered), of(|one| one.lost));
-        println!(
-            "| {} | {:.1} | {:.2}% | {} / {} / {} | {:.1}% | {:.1}% |",
-            monitor.name(),
-            offered / 1e3,
-            100.0 * lost,
-            delay("p50"),
-            delay("p99"),
-            delay("max"),
-            100.0 * of(|one| one.cpu),
-            100.0 * of(|one| one.beside)
-        );
-        if matches!(monitor, Monitor::Ours("1ms")) {
-            // A generator that was much too slow has shown nothing.
-            let measured = (offered >= 0.9 * RATE).then_some(lost);
-            bars.push(Bar::at_most(
-                "capture beside a computation, 400,000/s: lost".to_owned(),
-                0.01,
-                measured,
-            ));
-        }
-        figures.push(json!({
-            "by": monitor.name(), "offered_pps": offered, "lost": lost,
-            "trials": caught.iter().map(|one| one.report.clone()).collect::<Vec<_>>(),
-        }));
-    }
-    println!("\nA dash: tcpdump does not say; by default its buffer is handed over after up to a second.\n");
-    Ok(Found { bars, figures: json!(figures) })
+        anyhow::Ok(())
+    })?;
+    let columns = [
+        (OFFERED, 1),
+        (LOST, 2),
+        ("delay p50 µs", 0),
+        ("delay p99 µs", 0),
+        ("worst delay µs", 0),
+        ("CPU %", 1),
+        ("the computation's %", 1),
+    ];
+    let mut table = Table::of("capture", &measured, monitors.iter().map(|monitor| monitor.name()), &columns);
+    let ours = Monitor::Ours("1ms").name();
+    // A generator that was much too slow has shown nothing.
+    let was_offered = measured.median(&ours, OFFERED).is_some_and(|offered| offered >= 0.9 * RATE / 1e3);
+    let lost = measured.estimate(&ours, LOST).filter(|_| was_offered);
+    table.bar(Bar::at_most("capture beside a computation, 400,000/s: lost, %", 1.0, lost));
+    table.note("a dash: tcpdump does not say; by default its buffer is handed over after up to a second");
+    Ok(table)
 }
 
 /// What a packet costs the process, by its length, where 68 bytes of each are kept.
-fn sizes(rig: &Rig, effort: Effort, trace: &Trace) -> Result<Found> {
-    let (rounds, millis) = if effort.quick { (1, 300) } else { (7, 1_000) };
-    let mut costs = vec![Vec::new(); FRAMES.len()];
-    for round in 0..rounds {
-        for turn in 0..FRAMES.len() {
-            let at = (turn + round) % FRAMES.len();
-            let offer = Offer { payload: FRAMES[at] - HEADERS, ..Offer::steady(100_000.0, millis) };
-            let one = Monitor::Ours("1ms").trial(rig, &offer, false, trace)?;
-            // By the program's own account, which is of all its time, and finer than the kernel's ticks.
-            let figure = |key: &str| one.report[key].as_f64().filter(|&figure| figure > 0.0);
-            if let (Some(captured), Some(span), Some(cpu)) =
-                (figure("captured"), figure("span_s"), figure("cpu_share"))
-            {
-                costs[at].push(1e9 * cpu * span / captured);
-            }
+fn sizes(rig: &Rig, trace: &Trace) -> Result<Table> {
+    let (rounds, millis) = rig.of((7, 1_000), (1, 300));
+    let measured = Paired::new(rounds).contest(&[()], &mut FRAMES.clone(), |(), bytes, round| {
+        let offer = Offer { payload: *bytes - HEADERS, ..Offer::steady(100_000.0, millis) };
+        let one = Monitor::Ours("1ms").trial(rig, &offer, false, trace)?;
+        // By the program's own account, which is of all its time, and finer than the kernel's ticks.
+        let figure = |key: &str| one.report[key].as_f64().filter(|&figure| figure > 0.0);
+        if let (Some(captured), Some(span), Some(cpu)) =
+            (figure("captured"), figure("span_s"), figure("cpu_share"))
+        {
+            round.put(&bytes.to_string(), COST, 1e9 * cpu * span / captured);
         }
+        anyhow::Ok(())
+    })?;
+    let mut table = Table::of("cost by length, 68 bytes kept", &measured, FRAMES, &[(COST, 0)]);
+    let (first, last) = (FRAMES[0], FRAMES[FRAMES.len() - 1]);
+    let cost = |bytes: u32| measured.median(&bytes.to_string(), COST);
+    if let (Some(low), Some(high)) = (cost(first), cost(last)) {
+        table.note(format!("{:.3} ns for each further byte", (high - low) / f64::from(last - first)));
     }
-    let costs: Vec<f64> =
-        costs.iter().map(|costs| median(costs, |&cost: &f64| Some(cost)).unwrap_or(f64::NAN)).collect();
-    println!(
-        "### A packet's cost by its length, 68 bytes kept\n\n| bytes | ns of the processor |\n|---|---|"
-    );
-    FRAMES.iter().zip(&costs).for_each(|(bytes, cost)| println!("| {bytes} | {cost:.0} |"));
-    let (first, last) = (costs[0], costs[FRAMES.len() - 1]);
-    let slope = (last - first) / f64::from(FRAMES[FRAMES.len() - 1] - FRAMES[0]);
-    println!("\n{slope:.3} ns for each further byte\n");
-    let ratio = Some(last / first).filter(|ratio| ratio.is_finite());
-    let bar = Bar::at_most(
-        "capture, 68 bytes kept: cost of the longest packet, against the shortest".to_owned(),
-        1.2,
-        ratio,
-    );
-    let rows: Vec<Value> =
-        FRAMES.iter().zip(&costs).map(|(bytes, cost)| json!({ "bytes": bytes, "ns": cost })).collect();
-    Ok(Found { bars: vec![bar], figures: json!(rows) })
+    let ratio = measured.ratio(COST, &last.to_string(), &first.to_string());
+    table.bar(Bar::at_most("capture, 68 bytes kept: cost of the longest packet, against the shortest", 1.2, ratio));
+    Ok(table)
 }
+
+const OFFERED: &str = "offered kpps";
+const LOST: &str = "lost %";
+const COST: &str = "ns of CPU";
 
 impl Monitor {
     fn ours(self) -> bool {

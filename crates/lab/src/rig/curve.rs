@@ -1,12 +1,15 @@
 //! `stages`: offered against delivered, where each packet costs a walk through a list of rules; in one stage and in two.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::Value;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::estimate::Estimate;
+use softtimers_measure::paired::{Measured, Paired};
+use softtimers_measure::result::Table;
 
+use super::plot;
 use super::trial::{Amount, Offer, Rig};
-use super::{Effort, Found, plot};
-use crate::measure::figures::Bar;
-use crate::measure::trials::{median, quiet};
+use crate::bench::Done;
 
 /// A contender: its letter in the plot, its name, and its flags.
 type Contender = (char, &'static str, &'static str);
@@ -29,28 +32,22 @@ struct Point {
     found: Value,
 }
 
-pub(super) fn stages(rig: &Rig, effort: Effort) -> Result<Found> {
-    let bursts: &[u32] = if effort.quick { &[1] } else { &[1, 4] };
-    let (mut bars, mut figures) = (Vec::new(), Vec::new());
+pub(super) fn stages(rig: &Rig) -> Done<Vec<Table>> {
+    let mut tables = Vec::new();
     for driver in ["packet", "xdp"] {
         let capacity = capacity(rig, driver)?;
-        println!(
-            "### Two stages, {RULES} rules, {driver}: capacity {:.0} kpps\n\n{OTHERS}\n",
-            capacity / 1e3
-        );
-        for &burst in bursts {
-            let setting = Setting { rig, effort, driver, capacity, burst };
-            setting.steady(&mut bars, &mut figures)?;
-            setting.short(&mut figures)?;
+        for &burst in rig.of(&[1, 4][..], &[1]) {
+            let setting = Setting { rig, driver, capacity, burst };
+            tables.extend(setting.steady()?);
+            tables.push(setting.short()?);
         }
     }
-    Ok(Found { bars, figures: json!(figures) })
+    Ok(tables)
 }
 
 /// What contenders are compared under.
 struct Setting<'a> {
     rig: &'a Rig,
-    effort: Effort,
     driver: &'static str,
     capacity: f64,
     burst: u32,
@@ -58,63 +55,64 @@ struct Setting<'a> {
 
 impl Setting<'_> {
     fn multiples(&self) -> &'static [f64] {
-        if self.effort.quick {
-            &[0.5, 1.0, 2.0, 5.0]
-        } else {
-            &[0.2, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0]
-        }
+        self.rig.of(&[0.2, 0.5, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0], &[0.5, 1.0, 2.0, 5.0])
     }
 
-    /// Trials of some time.
-    fn steady(&self, bars: &mut Vec<Bar>, figures: &mut Vec<Value>) -> Result<()> {
-        let Setting { effort, driver, burst, .. } = *self;
-        let mut curves = Vec::new();
-        println!("{}", head(burst));
-        for &(letter, name, flags) in if effort.quick { &CONTENDERS[..3] } else { &CONTENDERS[..] } {
+    fn table(&self, what: &str) -> Table {
+        let Setting { driver, capacity, burst, .. } = self;
+        let mut table = Table::new(&format!("{driver}, bursts of {burst}{what}"), &COLUMNS);
+        table.note(format!("each packet a walk through {RULES} rules; capacity {:.0} kpps", capacity / 1e3));
+        table
+    }
+
+    /// Trials of some time: the sweeps, and of those with a bar the rate of the peak and the highest in pairs.
+    fn steady(&self) -> Result<[Table; 2]> {
+        let Setting { rig, driver, burst, .. } = *self;
+        let (mut curves, mut table) = (Vec::new(), self.table(""));
+        let mut kept = Table::new(&format!("{driver}, bursts of {burst}, of the peak"), &[("", 0), ("at x capacity", 1), ("of the peak", 2)]);
+        for &(letter, name, flags) in &CONTENDERS[..rig.of(6, 3)] {
             let is_judged = CONTENDERS[..2].iter().any(|of| of.0 == letter);
             // Those with bars are repeated: a shared machine's speed drifts.
-            let rounds = if effort.quick || !is_judged { 1 } else { 3 };
+            let rounds = if rig.quick || !is_judged { 1 } else { 3 };
             let sweeps = (0..rounds).map(|_| self.sweep(flags, |multiple| self.offer(multiple)));
-            let points = medians(sweeps.collect::<Result<_>>()?);
-            print!("{}", rows(letter, name, &points));
-            figures.push(object(driver, burst, name, &points));
+            let points = middle(&sweeps.collect::<Result<Vec<_>>>()?);
+            rows(&mut table, letter, name, &points);
             if is_judged {
                 let most = reached(&points);
-                let kept = self.kept(flags, &points)?;
+                let share = self.kept(flags, &points)?;
+                let of_peak = share.as_ref().and_then(|share| share.estimate("", KEPT));
+                kept.row([name.into(), most.into(), of_peak.into()]);
                 let figure = format!(
                     "two stages, {driver}, bursts of {burst}, {name}: at {most:.1} x capacity, of the peak"
                 );
-                bars.push(Bar::at_least(figure, 0.92, median(&kept, |&kept| Some(kept))));
-                figures.push(json!({ "driver": driver, "burst": burst, "contender": name, "kept": kept }));
+                let quiet = share.is_some_and(|share| share.inconclusive().is_none());
+                kept.bar(Bar::at_least(figure, 0.92, of_peak).unless(!quiet));
             }
             curves.push((letter, shape(&points)));
         }
         let drawn: Vec<_> = curves.iter().map(|(letter, points)| (*letter, &points[..])).collect();
-        println!("\n```text\n{}```\n", plot::text(&drawn));
-        Ok(())
+        println!("```text\n{}```\n", plot::text(&drawn));
+        table.note(OTHERS);
+        Ok([table, kept])
     }
 
     /// The paper's trials: so short that the rings hold much of one. Those of three contenders.
-    fn short(&self, figures: &mut Vec<Value>) -> Result<()> {
-        let Setting { driver, capacity, burst, .. } = *self;
-        println!("Trials of 10,000 packets:\n\n{}", head(burst));
+    fn short(&self) -> Result<Table> {
+        let Setting { capacity, burst, .. } = *self;
+        let mut table = self.table(", 10,000 packets");
         for &(letter, name, flags) in &CONTENDERS[..3] {
             let offer = |multiple: f64| Offer {
                 burst,
                 amount: Amount::Packets(10_000),
                 ..Offer::steady(multiple * capacity, 0)
             };
-            let points = self.sweep(flags, offer)?;
-            print!("{}", rows(letter, name, &points));
-            figures.push(object(driver, burst, &format!("{name}, 10,000 packets"), &points));
+            rows(&mut table, letter, name, &self.sweep(flags, offer)?);
         }
-        println!();
-        Ok(())
+        Ok(table)
     }
 
     fn offer(&self, multiple: f64) -> Offer {
-        let millis = if self.effort.quick { 300 } else { 500 };
-        Offer { burst: self.burst, ..Offer::steady(multiple * self.capacity, millis) }
+        Offer { burst: self.burst, ..Offer::steady(multiple * self.capacity, self.rig.of(500, 300)) }
     }
 
     fn sweep(&self, flags: &str, offer: impl Fn(f64) -> Offer) -> Result<Vec<Point>> {
@@ -125,29 +123,30 @@ impl Setting<'_> {
     /// What the highest rate delivers of what the best lower one does. The largest of several figures that scatter is too
     /// large by itself; so the sweep says only which rate that was, and here both are measured anew, one right after the
     /// other, which a machine whose speed drifts does not tell apart. Pairs beside which others ran do not count.
-    fn kept(&self, flags: &str, points: &[Point]) -> Result<Vec<f64>> {
-        let Some((best, last)) = ends(points) else { return Ok(Vec::new()) };
-        let pairs = quiet(if self.effort.quick { 3 } else { 7 }, Pair::is_quiet, || {
+    fn kept(&self, flags: &str, points: &[Point]) -> Result<Option<Measured>> {
+        let Some((best, last)) = ends(points) else { return Ok(None) };
+        let paired = Paired::new(self.rig.of(7, 3)).repeating(3).beside_others();
+        let measured = paired.rounds(|_, round| {
             let one = |multiple| trial(self.rig, self.driver, flags, multiple, self.offer(multiple));
-            Ok(Pair { best: one(best)?, last: one(last)? })
+            let (best, last) = (one(best)?, one(last)?);
+            if let Some(reason) = [&best, &last].into_iter().find_map(Point::disturbed) {
+                round.set_aside(reason);
+            }
+            round.put("", KEPT, last.delivered / best.delivered.max(1.0));
+            anyhow::Ok(())
         })?;
-        Ok(pairs.iter().map(|pair| pair.last.delivered / pair.best.delivered.max(1.0)).collect())
+        Ok(Some(measured))
     }
 }
 
-/// Two trials, one right after the other.
-struct Pair {
-    best: Point,
-    last: Point,
-}
+const KEPT: &str = "kept";
 
-impl Pair {
-    fn is_quiet(&self) -> bool {
-        [&self.best, &self.last].iter().all(|point| {
-            let most = |key: &str, most: f64| point.found[key].as_f64().is_none_or(|share| share <= most);
-            // Ticks are coarse.
-            most("others_share", 0.08) && most("steal_share", 0.05)
-        })
+impl Point {
+    /// Who had the receiver's CPU meanwhile, if that was too much. Ticks are coarse.
+    fn disturbed(&self) -> Option<String> {
+        let above = |key: &str, most: f64| self.found[key].as_f64().is_some_and(|share| share > most);
+        let is_disturbed = above("others_share", 0.08) || above("steal_share", 0.05);
+        is_disturbed.then(|| "others had the receiver's CPU".to_owned())
     }
 }
 
@@ -161,14 +160,14 @@ pub(super) fn capacity(rig: &Rig, driver: &str) -> Result<f64> {
 }
 
 /// Of the trials with the same load, the one that delivered the median.
-fn medians(sweeps: Vec<Vec<Point>>) -> Vec<Point> {
+fn middle(sweeps: &[Vec<Point>]) -> Vec<Point> {
     let loads = sweeps.first().map_or(0, Vec::len);
-    let middle = |load: usize| {
-        let mut points: Vec<&Point> = sweeps.iter().filter_map(|sweep| sweep.get(load)).collect();
-        points.sort_by(|one, other| one.delivered.total_cmp(&other.delivered));
-        points.get(points.len() / 2).map(|point| (*point).clone())
+    let of = |load: usize| {
+        let points = || sweeps.iter().filter_map(|sweep| sweep.get(load));
+        let median = Estimate::of(points().map(|point| point.delivered))?.median;
+        points().find(|point| point.delivered == median).cloned()
     };
-    (0..loads).filter_map(middle).collect()
+    (0..loads).filter_map(of).collect()
 }
 
 fn trial(rig: &Rig, driver: &str, flags: &str, multiple: f64, offer: Offer) -> Result<Point> {
@@ -197,50 +196,45 @@ fn reached(points: &[Point]) -> f64 {
     points.last().filter(|_| unit > 0.0).map_or(0.0, |last| last.offered / unit)
 }
 
-fn head(burst: u32) -> String {
-    format!(
-        "| bursts of {burst} | x capacity | offered kpps | delivered kpps | dropped: ring and interface, queue, output | latency p50 / p99 / deviation µs | processor | µs of it a packet | others there, at most | asleep |\n|---|---|---|---|---|---|---|---|---|---|"
-    )
-}
+const COLUMNS: [(&str, usize); 14] = [
+    ("", 0),
+    ("x capacity", 2),
+    ("offered kpps", 1),
+    ("delivered kpps", 1),
+    ("dropped: ring and interface", 0),
+    ("queue", 0),
+    ("output", 0),
+    ("p50 µs", 0),
+    ("p99 µs", 0),
+    ("deviation µs", 0),
+    ("CPU %", 0),
+    ("CPU µs/packet", 1),
+    ("others there, at most %", 0),
+    ("asleep", 0),
+];
 
-fn rows(letter: char, name: &str, points: &[Point]) -> String {
-    let mut text = String::new();
+fn rows(table: &mut Table, letter: char, name: &str, points: &[Point]) {
     for Point { multiple, offered, delivered, found } in points {
-        let dropped = |key: &str| found["dropped"][key].as_u64().unwrap_or(0);
-        let micros = |key: &str| {
-            found["latency_ns"][key].as_f64().map_or("–".to_owned(), |nanos| format!("{:.0}", nanos / 1e3))
-        };
+        let dropped = |key: &str| found["dropped"][key].as_f64().unwrap_or(0.0);
+        let micros = |key: &str| found["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3);
         let share = |key: &str| found[key].as_f64().unwrap_or(0.0);
-        text += &format!(
-            "| {letter} {name} | {multiple} | {:.1} | {:.1} | {}, {}, {} | {} / {} / {} | {:.0}% | {:.1} | {:.0}% | {} |\n",
-            offered / 1e3,
-            delivered / 1e3,
-            dropped("ring") + dropped("interface"),
-            dropped("queue"),
-            dropped("output") + dropped("failed"),
-            micros("p50"),
-            micros("p99"),
-            micros("stddev"),
-            100.0 * share("cpu_share"),
-            1e6 * share("cpu_share") / delivered.max(1.0),
-            100.0 * (share("others_share") + share("steal_share")),
-            found["wakeups"],
-        );
+        table.row([
+            format!("{letter} {name}").into(),
+            (*multiple).into(),
+            (offered / 1e3).into(),
+            (delivered / 1e3).into(),
+            (dropped("ring") + dropped("interface")).into(),
+            dropped("queue").into(),
+            (dropped("output") + dropped("failed")).into(),
+            micros("p50").into(),
+            micros("p99").into(),
+            micros("stddev").into(),
+            (100.0 * share("cpu_share")).into(),
+            (1e6 * share("cpu_share") / delivered.max(1.0)).into(),
+            (100.0 * (share("others_share") + share("steal_share"))).into(),
+            found["wakeups"].as_f64().into(),
+        ]);
     }
-    text
-}
-
-fn object(driver: &str, burst: u32, name: &str, points: &[Point]) -> Value {
-    let points: Vec<_> = points
-        .iter()
-        .map(|point| {
-            json!({
-                "multiple": point.multiple, "offered_pps": point.offered, "delivered_pps": point.delivered,
-                "found": point.found,
-            })
-        })
-        .collect();
-    json!({ "driver": driver, "burst": burst, "contender": name, "points": points })
 }
 
 /// Some ten microseconds' worth, so that the generator reaches five times the capacity beside the kernel's own work.
@@ -253,6 +247,7 @@ const OTHERS: &str = "Others there: the host, and what ran on that processor and
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn points(of: &[(f64, f64, f64)]) -> Vec<Point> {
         let point = |&(multiple, offered, delivered): &(f64, f64, f64)| Point {
@@ -267,7 +262,7 @@ mod tests {
     #[test]
     fn the_median_trial_stands_for_its_load() {
         let sweeps = [3.0, 9.0, 4.0].map(|delivered| points(&[(1.0, 10.0, delivered), (5.0, 50.0, 1.0)]));
-        let delivered: Vec<f64> = medians(sweeps.to_vec()).iter().map(|point| point.delivered).collect();
+        let delivered: Vec<f64> = middle(&sweeps).iter().map(|point| point.delivered).collect();
         assert_eq!(delivered, [4.0, 1.0]);
     }
 
@@ -287,7 +282,7 @@ mod tests {
             delivered: 1.0,
             found: json!({ "others_share": others, "steal_share": steal }),
         };
-        let is_quiet = |last| Pair { best: point(0.01, 0.0), last }.is_quiet();
+        let is_quiet = |point: Point| point.disturbed().is_none();
         assert!(is_quiet(point(0.05, 0.01)) && !is_quiet(point(0.3, 0.0)) && !is_quiet(point(0.0, 0.3)));
     }
 }

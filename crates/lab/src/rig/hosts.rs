@@ -28,7 +28,7 @@ pub(super) fn missing() -> Option<String> {
     }
     let tools = [("ip", "-V"), ("ethtool", "--version"), ("taskset", "--version")];
     let (tool, _) =
-        tools.into_iter().find(|(tool, flag)| !crate::program::works(Command::new(tool).arg(flag)))?;
+        tools.into_iter().find(|(tool, flag)| !crate::command::works(Command::new(tool).arg(flag)))?;
     Some(format!("the rig needs `{tool}`"))
 }
 
@@ -129,7 +129,7 @@ pub(super) fn ip(words: &[&str]) -> Result<()> {
 }
 
 fn succeed(command: &mut Command) -> Result<()> {
-    let shown = crate::program::shown(command);
+    let shown = format!("{command:?}");
     let output = command.output().with_context(|| shown.clone())?;
     let talk = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{shown}: {}", talk.trim());

@@ -13,19 +13,19 @@
 //! The command forwards from `r0` to `out` in the router, on processor 1, until SIGTERM.
 
 use anyhow::{Result, ensure};
-use serde_json::{Value, json};
+use softtimers_measure::bar::Bar;
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
 
-use super::Effort;
-use super::trial::{Forwarder, Offer, Rig};
-use crate::measure::figures::Bar;
-use crate::measure::trials::median;
+use super::trial::{Offer, Rig};
+use crate::command::Killed;
 
 /// More than either can do, and not so much more that the peak is passed.
 const RATES: [f64; 2] = [1e6, 2.5e6];
 
 /// A program, and the driver that it takes frames by.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Peer {
+pub struct Peer {
     driver: &'static str,
     name: &'static str,
     command: String,
@@ -44,56 +44,48 @@ impl Peer {
         Ok(Peer { driver: driver.unwrap_or_default(), name: "the peer", command: command.trim().to_owned() })
     }
 
-    /// The ratio of peaks, ours to its, of each round.
-    ///
-    /// # Errors
-    /// If either does not begin, or the generator ends badly.
-    fn rounds(&self, rig: &Rig, effort: Effort) -> Result<Vec<[f64; 2]>> {
-        let ours = || rig.forward(&format!("--driver {} --mode hybrid", self.driver));
-        let its = || rig.forward_by(&self.command);
-        (0..if effort.quick { 3 } else { 7 })
-            .map(|round| {
-                // Whoever is first finds the machine as the other has left it.
-                Ok(if round % 2 == 0 {
-                    let own = peak(rig, ours()?)?;
-                    [own, peak(rig, its()?)?]
-                } else {
-                    let its = peak(rig, its()?)?;
-                    [peak(rig, ours()?)?, its]
-                })
-            })
-            .collect()
+    /// The peaks of ours and of it, in turn.
+    fn compare(&self, rig: &Rig) -> Result<Table> {
+        let Peer { driver, name, command } = self;
+        let paired = Paired::new(rig.of(7, 3)).beside_others();
+        let measured = paired.contest(&[()], &mut [OURS, *name], |(), who, round| {
+            let forwarder = match *who {
+                OURS => rig.forward(&format!("--driver {driver} --mode hybrid"))?,
+                _ => rig.forward_by(command)?,
+            };
+            let peak = peak(rig, forwarder)?;
+            ensure!(peak > 0.0, "{who} forwards nothing");
+            round.put(who, PEAK, peak / 1e3);
+            anyhow::Ok(())
+        })?;
+        let mut table = Table::of(&format!("{driver}, beside {name}"), &measured, [OURS, name], &[(PEAK, 0)]);
+        table.note(format!("{name}: `{command}`"));
+        let figure = format!("forward, {driver}, hybrid: peak, against that of {name}, in pairs");
+        table.bar(Bar::at_least(figure, 0.95, measured.ratio(PEAK, OURS, name)));
+        Ok(table)
     }
 }
 
-/// Compares with each that is named, and has a bar and the figures of each.
+const OURS: &str = "forward, hybrid";
+const PEAK: &str = "peak kpps";
+
+/// Compares with the example and with each that is named.
 ///
 /// # Errors
 /// If one does not begin or forwards nothing, or the generator ends badly.
-pub(super) fn compare(rig: &Rig, effort: Effort, bars: &mut Vec<Bar>) -> Result<Vec<Value>> {
-    let mut figures = Vec::new();
+pub(super) fn compare(rig: &Rig) -> Result<Vec<Table>> {
     let bridge = Peer { driver: "packet", name: "the example bridge", command: rig.bridge() };
-    for peer in std::iter::once(&bridge).chain(&rig.peers) {
-        let Peer { driver, name, command } = peer;
-        let rounds = peer.rounds(rig, effort)?;
-        ensure!(rounds.iter().all(|peaks| peaks[1] > 0.0), "{name}, `{command}`, forwards nothing");
-        let peaks: Vec<_> =
-            rounds.iter().map(|[own, its]| format!("{:.0} / {:.0}", own / 1e3, its / 1e3)).collect();
-        println!("\n{driver}: peaks of forward / {name}, kpps: {}", peaks.join(", "));
-        let figure = format!("forward, {driver}, hybrid: peak, against that of {name}, in pairs");
-        bars.push(Bar::at_least(figure, 0.95, median(&rounds, |[own, its]| Some(own / its))));
-        figures.push(json!({ "contender": name, "driver": driver, "command": command, "peaks": rounds }));
-    }
-    Ok(figures)
+    std::iter::once(&bridge).chain(&rig.peers).map(|peer| peer.compare(rig)).collect()
 }
 
 /// The most that it forwards.
-fn peak(rig: &Rig, forwarder: Forwarder) -> Result<f64> {
+fn peak(rig: &Rig, forwarder: Killed) -> Result<f64> {
     let mut most = 0.0_f64;
     for rate in RATES {
         most = most.max(rig.load(&Offer::steady(rate, 400))?.1);
     }
-    forwarder.end()?;
+    // A peer prints no object.
+    let _ = forwarder.ended();
     Ok(most)
 }
 

@@ -2,11 +2,13 @@
 //! `ip_forward` on the same processor.
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::Value;
+use softtimers_measure::result::{Cell, Table};
 
 use super::hosts::ip;
 use super::trial::{DESTINATION, Offer, Rig};
-use super::{Effort, Found, peers, plot};
+use super::{peers, plot};
+use crate::bench::Done;
 
 struct Curve {
     name: String,
@@ -16,38 +18,28 @@ struct Curve {
     report: Value,
 }
 
-pub(super) fn forward(rig: &Rig, effort: Effort) -> Result<Found> {
-    let rates: &[f64] =
-        if effort.quick { &[300e3, 3e6] } else { &[100e3, 300e3, 600e3, 1e6, 1.5e6, 2.5e6, 4e6] };
-    let modes: &[(char, &str)] = if effort.quick {
-        &[('h', "hybrid"), ('n', "naive")]
-    } else {
-        &[('h', "hybrid"), ('p', "poll"), ('i', "interrupt"), ('x', "hip"), ('n', "naive")]
-    };
+pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
+    let rates: &[f64] = rig.of(&[100e3, 300e3, 600e3, 1e6, 1.5e6, 2.5e6, 4e6], &[300e3, 3e6]);
+    let modes = [('h', "hybrid"), ('n', "naive"), ('p', "poll"), ('i', "interrupt"), ('x', "hip")];
     let mut curves = Vec::new();
     for driver in ["packet", "xdp"] {
-        for &(letter, mode) in modes {
+        for (letter, mode) in &modes[..rig.of(5, 2)] {
             let forwarder = rig.forward(&format!("--driver {driver} --mode {mode}"))?;
             let points = loaded(rig, rates)?;
-            let report = forwarder.end()?;
-            let letter = if driver == "xdp" { letter.to_ascii_uppercase() } else { letter };
+            let report = forwarder.ended()?;
+            let letter = if driver == "xdp" { letter.to_ascii_uppercase() } else { *letter };
             curves.push(Curve { name: format!("forward, {driver}, {mode}"), letter, points, report });
         }
     }
+    let peer = |name: &str, letter, points| Curve { name: name.to_owned(), letter, points, report: Value::Null };
     let bridge = rig.forward_by(&rig.bridge())?;
-    let points = loaded(rig, rates)?;
-    bridge.end()?;
-    curves.push(Curve {
-        name: "example bridge, packet".to_owned(),
-        letter: 'b',
-        points,
-        report: Value::Null,
-    });
-    let points = with_ip_forward(rig, || loaded(rig, rates))?;
-    curves.push(Curve { name: "kernel, ip_forward".to_owned(), letter: 'k', points, report: Value::Null });
-    let (curves, mut bars) = (told(&curves), Vec::new());
-    let compared = peers::compare(rig, effort, &mut bars)?;
-    Ok(Found { bars, figures: json!({ "curves": curves, "peers": compared }) })
+    curves.push(peer("example bridge, packet", 'b', loaded(rig, rates)?));
+    // It prints no object.
+    let _ = bridge.ended();
+    curves.push(peer("kernel, ip_forward", 'k', with_ip_forward(rig, || loaded(rig, rates))?));
+    let mut tables = vec![told(&curves)];
+    tables.extend(peers::compare(rig)?);
+    Ok(tables)
 }
 
 fn loaded(rig: &Rig, rates: &[f64]) -> Result<Vec<(f64, f64)>> {
@@ -84,46 +76,45 @@ fn with_ip_forward<T>(rig: &Rig, body: impl FnOnce() -> Result<T>) -> Result<T> 
     done
 }
 
-fn told(curves: &[Curve]) -> Value {
-    println!(
-        "### Plain forwarding\n\n| | offered and delivered kpps | peak | at the highest, of the peak | latency p50 / p99 µs | processor |\n|---|---|---|---|---|---|"
-    );
+fn told(curves: &[Curve]) -> Table {
+    let columns = [
+        ("", 0),
+        ("offered ▸ delivered kpps", 0),
+        ("peak kpps", 0),
+        ("at the highest, of the peak", 2),
+        ("p50 µs", 0),
+        ("p99 µs", 0),
+        ("CPU %", 0),
+    ];
+    let mut table = Table::new("forward", &columns);
     let peak = |points: &[(f64, f64)]| points.iter().map(|point| point.1).fold(0.0, f64::max);
     for Curve { name, letter, points, report } in curves {
         let pairs: Vec<_> = points.iter().map(|(o, d)| format!("{:.0} ▸ {:.0}", o / 1e3, d / 1e3)).collect();
-        let micros = |key: &str| {
-            report["latency_ns"][key].as_f64().map_or("–".to_owned(), |nanos| format!("{:.0}", nanos / 1e3))
-        };
+        let micros = |key: &str| Cell::from(report["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3));
         let last = points.last().map_or(0.0, |point| point.1) / peak(points).max(1.0);
-        println!(
-            "| {letter} {name} | {} | {:.0} | {last:.2} | {} / {} | {} |",
-            pairs.join(", "),
-            peak(points) / 1e3,
+        table.row([
+            format!("{letter} {name}").into(),
+            pairs.join(", ").into(),
+            (peak(points) / 1e3).into(),
+            last.into(),
             micros("p50"),
             micros("p99"),
-            report["cpu_share"].as_f64().map_or("–".to_owned(), |share| format!("{:.0}%", 100.0 * share)),
-        );
+            report["cpu_share"].as_f64().map(|share| 100.0 * share).into(),
+        ]);
     }
     let highest = curves.iter().flat_map(|curve| &curve.points).map(|point| point.0).fold(0.0, f64::max);
-    let of = |name: &str| curves.iter().find(|curve| curve.name == name).map(|curve| peak(&curve.points));
-    let against =
-        |of: Option<f64>, to: Option<f64>| of.zip(to).filter(|pair| pair.1 > 0.0).map(|(a, b)| a / b);
+    let of = |name: &str| {
+        let curve = curves.iter().find(|curve| curve.name == name);
+        curve.map(|curve| peak(&curve.points)).filter(|&peak| peak > 0.0)
+    };
     for driver in ["packet", "xdp"] {
-        let own = of(&format!("forward, {driver}, hybrid"));
-        if let Some(own) = own.filter(|&own| own > 0.0) {
-            println!("\n{driver}: the generator reached {:.1} x the peak", highest / own);
+        let Some(own) = of(&format!("forward, {driver}, hybrid")) else { continue };
+        table.note(format!("{driver}: the generator reached {:.1} x the peak", highest / own));
+        if let Some(kernel) = of("kernel, ip_forward") {
+            table.note(format!("{driver}: peak {:.2} of ip_forward's", own / kernel));
         }
-        let ratio = against(own, of("kernel, ip_forward"));
-        println!(
-            "{driver}: peak {} of ip_forward's",
-            ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"))
-        );
     }
     let drawn: Vec<_> = curves.iter().map(|curve| (curve.letter, &curve.points[..])).collect();
-    println!("\n```text\n{}```\n", plot::text(&drawn));
-    let figures: Vec<_> = curves
-        .iter()
-        .map(|curve| json!({ "contender": curve.name, "points": curve.points, "report": curve.report }))
-        .collect();
-    json!(figures)
+    println!("```text\n{}```\n", plot::text(&drawn));
+    table
 }

@@ -1,23 +1,22 @@
 //! One trial: something that forwards, and the generator that loads it. [`Rig`].
 
 use std::io::{BufRead, BufReader, Read as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::hosts::{Hosts, station};
 use super::peers::Peer;
-use crate::measure::trials::{Killed, pause, signal};
-use crate::program::{self, cargo};
-use crate::report::Outcome;
+use crate::command::{self, Killed, Program, pause, signal};
 
 /// What is measured, as it was built.
 #[derive(Debug)]
 pub(super) struct Programs {
-    command: PathBuf,
+    command: Program,
+    /// This program, which receives between interfaces as well.
     receivers: PathBuf,
     bridge: PathBuf,
 }
@@ -26,32 +25,19 @@ pub(super) struct Programs {
 ///
 /// # Errors
 /// If they do not build.
-pub(super) fn build(root: &Path) -> Result<Programs> {
-    for words in [
-        ["--package", "softtimers-cli", "--bin", "softtimers", "--example", "interfaces"].as_slice(),
-        &["--package", "softtimers", "--example", "bridge"],
-    ] {
-        let outcome = program::check(cargo(root).args(["build", "--release"]).args(words))?;
-        if let Outcome::Failed(problems) = outcome {
-            bail!("it does not build: {problems:?}");
-        }
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let built = |name: &str| target.join("release").join(name);
-    Ok(Programs {
-        command: built("softtimers"),
-        receivers: built("examples/interfaces"),
-        bridge: built("examples/bridge"),
-    })
+pub(super) fn build() -> Result<Programs> {
+    let bridge = command::build(&["--package", "softtimers", "--example", "bridge"], "examples/bridge")?;
+    Ok(Programs { command: Program::build()?, receivers: std::env::current_exe()?, bridge })
 }
 
 /// The hosts, and what runs on them.
 #[derive(Debug)]
-pub(super) struct Rig {
+pub struct Rig {
     programs: Programs,
     pub(super) hosts: Hosts,
     /// Forwarders of the reader's.
     pub(super) peers: Vec<Peer>,
+    pub(super) quick: bool,
     /// A process of the router's, whose `/proc` has the router's counters.
     holder: Killed,
 }
@@ -109,50 +95,48 @@ impl Offer {
 impl Rig {
     /// # Errors
     /// If the router cannot be entered.
-    pub(super) fn new(programs: Programs, hosts: Hosts, peers: Vec<Peer>) -> Result<Self> {
+    pub(super) fn new(programs: Programs, hosts: Hosts, peers: Vec<Peer>, quick: bool) -> Result<Self> {
         let holder = hosts.command("middle", &["sleep", "3600"]).spawn().context("ip netns exec")?;
-        Ok(Rig { programs, hosts, peers, holder: Killed(Some(holder)) })
+        Ok(Rig { programs, hosts, peers, quick, holder: holder.into() })
     }
 
-    /// What it is measured on.
-    pub(super) fn machine(&self) -> String {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let kernel = read("/proc/sys/kernel/osrelease");
-        let load = read("/proc/loadavg");
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let load = load.split(' ').next().unwrap_or("unknown").to_owned();
-        format!("Linux {}, {cores} processors, load {load} when it began", kernel.trim())
+    /// One of two, by the thoroughness.
+    pub(super) fn of<T>(&self, usual: T, quick: T) -> T {
+        if self.quick { quick } else { usual }
     }
 
-    /// A receiver of `examples/interfaces` under `offers` (by interface), and what it found.
+    /// How busy the machine was when it began.
+    pub(super) fn load(&self) -> String {
+        let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        format!("; load {} when it began", load.split(' ').next().unwrap_or("unknown"))
+    }
+
+    /// A receiver of [`receivers`](crate::receivers) under `offers` (by interface), and what it found.
     ///
     /// # Errors
     /// If either ends badly.
     pub(super) fn received(&self, words: &str, offers: &[(usize, Offer)]) -> Result<(Value, Vec<Offered>)> {
         let path = self.programs.receivers.to_string_lossy().into_owned();
         let words: Vec<&str> =
-            std::iter::once(&*path).chain(words.split(' ')).chain(["--cpu", "1"]).collect();
+            [&*path, "receive"].into_iter().chain(words.split(' ')).chain(["--cpu", "1"]).collect();
         let mut command = self.hosts.command("middle", &words);
-        let mut child = Killed(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?));
+        let mut child = piped(&mut command)?;
         said(&mut child, "ready")?;
-        let receiver = child.0.as_ref().context("still there")?.id();
+        let receiver = child.id()?;
         let before = Shares::read(receiver);
         let generators = offers.iter().map(|(place, offer)| self.generator(*place, offer));
         let generators = generators.collect::<Result<Vec<_>>>()?;
         let offered = generators.into_iter().map(finish).collect::<Result<Vec<_>>>()?;
         // Until it is waited for, a process that has ended is accounted for.
         let meanwhile = Shares::read(receiver).zip(before).and_then(|(after, before)| after.since(&before));
-        let output = child.0.take().context("still there")?.wait_with_output()?;
-        let talk = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "a receiver ended with {}: {talk}", output.status);
-        let mut found: Value = serde_json::from_slice(&output.stdout)?;
+        let mut found = child.object()?;
         if let (Some([others, interrupts, steal]), Some(found)) = (meanwhile, found.as_object_mut()) {
             found.insert("others_share".to_owned(), others.into());
             found.insert("interrupts_share".to_owned(), interrupts.into());
             found.insert("steal_share".to_owned(), steal.into());
         }
         let rates: Vec<_> = offered.iter().map(|offered| format!("{:.0}", offered.pps / 1e3)).collect();
-        eprintln!("{:7.1} s  {} kpps ▸ {}", now(), rates.join(", "), words[1..].join(" "));
+        eprintln!("{:7.1} s  {} kpps ▸ {}", now(), rates.join(", "), words[2..].join(" "));
         Ok((found, offered))
     }
 
@@ -169,19 +153,17 @@ impl Rig {
              --rate {rate}pps --quantum {burst} --size {payload} --cpu 0 --json {amount}",
             station(&format!("r{place}"))
         );
-        let path = self.programs.command.to_string_lossy().into_owned();
+        let path = self.programs.command.path().to_string_lossy().into_owned();
         let words: Vec<&str> = std::iter::once(&*path).chain(words.split(' ')).collect();
-        let child =
-            self.hosts.command("near", &words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        Ok(Killed(Some(child)))
+        piped(&mut self.hosts.command("near", &words))
     }
 
-    /// `forward` between the interfaces, until [`Forwarder::end`].
-    pub(super) fn forward(&self, words: &str) -> Result<Forwarder> {
-        let path = self.programs.command.to_string_lossy().into_owned();
+    /// `forward` between the interfaces, until [`Killed::ended`].
+    pub(super) fn forward(&self, words: &str) -> Result<Killed> {
+        let path = self.programs.command.path().to_string_lossy().into_owned();
         let this = std::process::id();
         let words = format!("--with-parent {this} forward r0 out --json --duration 60s {words}");
-        self.start(&path, &words, "forwarding between")
+        Ok(self.started(&path, &words, "forwarding between")?.0)
     }
 
     /// The command of the library's example of a bridge.
@@ -190,21 +172,16 @@ impl Rig {
     }
 
     /// Any program that forwards between the interfaces by itself.
-    pub(super) fn forward_by(&self, command: &str) -> Result<Forwarder> {
+    pub(super) fn forward_by(&self, command: &str) -> Result<Killed> {
         let (path, words) = command.split_once(' ').unwrap_or((command, ""));
-        self.start(path, words, "")
-    }
-
-    fn start(&self, path: &str, words: &str, ready: &str) -> Result<Forwarder> {
-        Ok(Forwarder(self.started(path, words, ready)?.0))
+        Ok(self.started(path, words, "")?.0)
     }
 
     /// On the router's second processor, once it has said on stderr that it is ready; and what it says there later.
     fn started(&self, path: &str, words: &str, ready: &str) -> Result<(Killed, Talk)> {
         let words: Vec<&str> =
             ["taskset", "-c", "1", path].into_iter().chain(words.split_whitespace()).collect();
-        let mut command = self.hosts.command("middle", &words);
-        let mut child = Killed(Some(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?));
+        let mut child = piped(&mut self.hosts.command("middle", &words))?;
         if ready.is_empty() {
             pause(Duration::from_millis(200));
             return Ok((child, std::thread::spawn(String::new)));
@@ -215,7 +192,7 @@ impl Rig {
 
     /// `capture` on an interface of the router, until [`Monitor::ended`].
     pub(super) fn capture(&self, words: &str) -> Result<Monitor> {
-        let path = self.programs.command.to_string_lossy().into_owned();
+        let path = self.programs.command.path().to_string_lossy().into_owned();
         let this = std::process::id();
         let words = format!("--with-parent {this} capture --duration 60s {words}");
         Ok(Monitor { child: self.started(&path, &words, "capturing on")?.0, talk: None })
@@ -229,13 +206,13 @@ impl Rig {
 
     /// Whether there is such a program.
     pub(super) fn has(&self, program: &str) -> bool {
-        crate::program::works(std::process::Command::new(program).arg("--version"))
+        command::works(Command::new(program).arg("--version"))
     }
 
     /// Something that wants the whole of the receiver's processor.
     pub(super) fn computation(&self) -> Result<Computation> {
         let words = ["taskset", "-c", "1", "sh", "-c", "while :; do :; done"];
-        Ok(Computation(Killed(Some(self.hosts.command("middle", &words).spawn()?))))
+        Ok(Computation(self.hosts.command("middle", &words).spawn()?.into()))
     }
 
     /// Makes this load, to its end.
@@ -254,7 +231,7 @@ impl Rig {
     pub(super) fn load(&self, offer: &Offer) -> Result<(Offered, f64)> {
         let mut samples = vec![self.counters()?];
         let mut generator = self.generator(0, offer)?;
-        while generator.0.as_mut().context("still there")?.try_wait()?.is_none() {
+        while generator.child()?.try_wait()?.is_none() {
             pause(Duration::from_millis(5));
             samples.push(self.counters()?);
         }
@@ -264,7 +241,7 @@ impl Rig {
     }
 
     fn counters(&self) -> Result<Counters> {
-        let holder = self.holder.0.as_ref().context("it holds")?.id();
+        let holder = self.holder.id()?;
         let text = std::fs::read_to_string(format!("/proc/{holder}/net/dev"))?;
         let column = |interface: &str, column: usize| {
             let line = text.lines().find_map(|line| line.trim().strip_prefix(interface)?.strip_prefix(':'));
@@ -346,23 +323,6 @@ pub(super) fn now() -> f64 {
     BEGAN.get_or_init(Instant::now).elapsed().as_secs_f64()
 }
 
-/// What forwards.
-#[derive(Debug)]
-pub(super) struct Forwarder(Killed);
-
-impl Forwarder {
-    /// Ends it, and has its report if it makes one.
-    ///
-    /// # Errors
-    /// If it does not end well.
-    pub(super) fn end(mut self) -> Result<Value> {
-        let child = self.0.0.take().context("still there")?;
-        signal(child.id(), "TERM")?;
-        let output = child.wait_with_output()?;
-        Ok(serde_json::from_slice(&output.stdout).unwrap_or(Value::Null))
-    }
-}
-
 /// What captures.
 #[derive(Debug)]
 pub(super) struct Monitor {
@@ -381,12 +341,10 @@ impl Monitor {
     ///
     /// # Errors
     /// If it does not end well.
-    pub(super) fn ended(mut self) -> Result<Value> {
-        let child = self.child.0.take().context("still there")?;
-        signal(child.id(), "TERM")?;
-        let output = child.wait_with_output()?;
-        ensure!(output.status.success(), "a monitor ended with {}", output.status);
-        let Some(talk) = self.talk else { return Ok(serde_json::from_slice(&output.stdout)?) };
+    pub(super) fn ended(self) -> Result<Value> {
+        let Some(talk) = self.talk else { return self.child.ended() };
+        signal(self.child.id()?, "TERM")?;
+        self.child.output()?;
         let talk = talk.join().unwrap_or_default();
         let number = |words: &str| {
             talk.lines().find_map(|line| line.trim().strip_suffix(words)?.trim().parse::<u64>().ok())
@@ -410,8 +368,7 @@ impl Computation {
 
 /// Seconds of the processor that a process has had.
 fn used(process: &Killed) -> Result<f64> {
-    let id = process.0.as_ref().context("still there")?.id();
-    let text = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", process.id()?))?;
     ticks(&text).map(|ticks| ticks as f64 / TICKS).context("/proc/PID/stat")
 }
 
@@ -422,13 +379,15 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
 }
 
-fn finish(mut generator: Killed) -> Result<Offered> {
-    let output = generator.0.take().context("still there")?.wait_with_output()?;
-    let talk = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the generator ended with {}: {talk}", output.status);
-    let report: Value = serde_json::from_slice(&output.stdout)?;
+fn finish(generator: Killed) -> Result<Offered> {
+    let report = generator.object().context("the generator")?;
     let sent = report["sent"].as_u64().context("sent")?;
     Ok(Offered { sent, pps: report["achieved_pps"].as_f64().unwrap_or(0.0) })
+}
+
+/// Starts it with what it writes for us to read.
+fn piped(command: &mut Command) -> Result<Killed> {
+    Ok(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?.into())
 }
 
 /// What a process goes on to say.
@@ -436,7 +395,7 @@ type Talk = std::thread::JoinHandle<String>;
 
 /// Waits until it has said a line that begins so, on stderr.
 fn said(child: &mut Killed, words: &str) -> Result<Talk> {
-    let running: &mut Child = child.0.as_mut().context("just started")?;
+    let running: &mut Child = child.child()?;
     let mut stderr = BufReader::new(running.stderr.take().context("piped")?);
     let (mut line, mut all) = (String::new(), String::new());
     while stderr.read_line(&mut line)? > 0 {

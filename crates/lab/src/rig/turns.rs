@@ -1,15 +1,14 @@
 //! `compute` and `latency`: ways to take an interface's packets that take turns on one ring, with each driver.
 
-use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::Value;
+use softtimers_measure::bar::Bar;
+use softtimers_measure::result::Table;
 
 use super::trial::{Offer, Rig};
-use super::{Effort, Found, micros};
-use crate::measure::figures::Bar;
+use crate::bench::Done;
 
-/// What `examples/interfaces` answers by turns.
+/// What the [`receivers`](crate::receivers) answer by turns.
 struct Question {
-    title: &'static str,
     word: &'static str,
     /// Those that are told.
     ways: &'static [&'static str],
@@ -20,12 +19,11 @@ struct Question {
 }
 
 /// Polling beside a computation, up to 100,000 packets a second, five wanted in a poll; and being woken up.
-pub(super) fn compute(rig: &Rig, effort: Effort) -> Result<Found> {
+pub(super) fn compute(rig: &Rig) -> Done<Vec<Table>> {
     let question = Question {
-        title: "A computation beside packets",
         word: "compute",
         ways: &["poll", "hybrid", "wake-up"],
-        rounds: if effort.quick { 20 } else { 60 },
+        rounds: rig.of(60, 20),
         round: 4 * 50,
         rates: &[1_000.0, 20_000.0, 100_000.0],
     };
@@ -36,68 +34,60 @@ pub(super) fn compute(rig: &Rig, effort: Effort) -> Result<Found> {
 }
 
 /// 2,000 packets a second: what a poller adds to the wait of a plain epoll loop on the same ring.
-pub(super) fn latency(rig: &Rig, effort: Effort) -> Result<Found> {
+pub(super) fn latency(rig: &Rig) -> Done<Vec<Table>> {
     let question = Question {
-        title: "Latency at 2,000 packets/s",
         word: "latency",
         ways: &["epoll", "interrupt", "hybrid", "hip"],
-        rounds: if effort.quick { 4 } else { 16 },
+        rounds: rig.of(16, 4),
         round: 4 * 250,
         rates: &[2_000.0],
     };
     question.asked(rig, |driver, _, found| {
         let p50 = |by: &str| found[by]["latency_ns"]["p50"].as_f64();
         let ratio = p50("hybrid").zip(p50("epoll")).map(|(own, plain)| own / plain);
-        let figure = format!("2,000 packets/s, {driver}, hybrid: p50, against epoll's");
-        Some(Bar::at_most(figure, 1.3, ratio))
+        Some(Bar::at_most(format!("2,000 packets/s, {driver}, hybrid: p50, against epoll's"), 1.3, ratio))
     })
 }
 
+const COLUMNS: [(&str, usize); 8] = [
+    ("driver", 0),
+    ("packets/s", 0),
+    ("by", 0),
+    ("work kept %", 1),
+    ("received/s", 0),
+    ("p50 µs", 1),
+    ("p99 µs", 1),
+    ("deviation µs", 1),
+];
+
 impl Question {
     /// Asks it of each driver at each rate. `bar` is told driver, rate and what was found.
-    fn asked(&self, rig: &Rig, bar: impl Fn(&str, f64, &Value) -> Option<Bar>) -> Result<Found> {
-        let Question { title, word, ways, rounds, round, rates } = *self;
-        let (mut bars, mut figures) = (Vec::new(), Vec::new());
-        println!(
-            "### {title}\n\n| driver | packets/s | by | work kept | received/s | latency p50 / p99 / deviation µs |\n|---|---|---|---|---|---|"
-        );
+    fn asked(&self, rig: &Rig, bar: impl Fn(&str, f64, &Value) -> Option<Bar>) -> Done<Vec<Table>> {
+        let Question { word, ways, rounds, round, rates } = *self;
+        let mut table = Table::new(word, &COLUMNS);
         for driver in ["packet", "xdp"] {
             for &rate in rates {
                 // Some time to begin and to end.
                 let offer = Offer::steady(rate, rounds * round + 600);
                 let words = format!("{word} r0 --driver {driver} --rounds {rounds}");
                 let (found, _) = rig.received(&words, &[(0, offer)])?;
-                ways.iter().for_each(|by| println!("{}", row(driver, rate, by, &found[by])));
-                bars.extend(bar(driver, rate, &found));
-                figures.push(json!({ "driver": driver, "rate_pps": rate, "found": found }));
+                for by in ways {
+                    let of = &found[by];
+                    let micros = |key: &str| of["latency_ns"][key].as_f64().map(|nanos| nanos / 1e3);
+                    table.row([
+                        driver.into(),
+                        rate.into(),
+                        (*by).into(),
+                        of["kept"].as_f64().map(|kept| 100.0 * kept).into(),
+                        of["received_pps"].as_f64().into(),
+                        micros("p50").into(),
+                        micros("p99").into(),
+                        micros("stddev").into(),
+                    ]);
+                }
+                bar(driver, rate, &found).into_iter().for_each(|bar| table.bar(bar));
             }
         }
-        println!();
-        Ok(Found { bars, figures: json!(figures) })
-    }
-}
-
-fn row(driver: &str, rate: f64, by: &str, found: &Value) -> String {
-    let kept = found["kept"].as_f64().map_or("–".to_owned(), |kept| format!("{:.1}%", 100.0 * kept));
-    let [p50, p99, deviation] = ["p50", "p99", "stddev"].map(|key| micros(&found["latency_ns"][key]));
-    let received = found["received_pps"].as_f64().unwrap_or(0.0);
-    format!("| {driver} | {rate} | {by} | {kept} | {received:.0} | {p50} / {p99} / {deviation} |")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_not_measured_is_a_dash() {
-        let found = json!({
-            "kept": 0.951, "received_pps": 999.6, "latency_ns": { "p50": 1_500, "p99": 20_000, "stddev": 300.0 },
-        });
-        assert_eq!(
-            row("xdp", 1_000.0, "poll", &found),
-            "| xdp | 1000 | poll | 95.1% | 1000 | 1.5 / 20.0 / 0.3 |"
-        );
-        let nothing = json!({ "kept": null, "received_pps": 0.0, "latency_ns": {} });
-        assert_eq!(row("xdp", 1_000.0, "hip", &nothing), "| xdp | 1000 | hip | – | 0 | – / – / – |");
+        Ok(vec![table])
     }
 }
