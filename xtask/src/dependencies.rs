@@ -1,13 +1,13 @@
 //! Dependencies point one way.
 //!
 //! ```text
-//!      core ◄── softtimers ◄── wan ◄── cli ◄── bench      each on any to its left
+//!      core ◄── softtimers ◄── wan ◄── cli ◄── lab      each on any to its left
 //!      core ◄── softtimers ◄── tokio ◄── quinn
 //!      core ◄── softtimers ◄── wan ◄── capi
 //!      core ◄── sim, bpf ◄── cli
 //! ```
 //!
-//! bench may depend on anything, and nothing on it. Only bench and corpora depend on the command: the one drives the same
+//! lab may depend on anything, and nothing on it. Only lab and corpora depend on the command: the one drives the same
 //! engines, the other tries every reader there is. Neither is ever published.
 //!
 //! The simulator never sees `softtimers`, so it cannot read a real clock by accident; core sees no
@@ -41,7 +41,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         &[CORE, "softtimers-wan", "softtimers-capi", "softtimers-measure", "softtimers-cli"],
     ),
     (
-        "softtimers-bench",
+        "softtimers-lab",
         &[
             CORE,
             LINUX,
@@ -62,7 +62,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
 const HEAVY: &[&str] = &["quinn", "aya", "clap", "plotters"];
 
 /// Compares us with others, so it has what they need; it is never published.
-const BENCH: &str = "softtimers-bench";
+const LAB: &str = "softtimers-lab";
 
 /// Checks the manifests of all members.
 pub(crate) fn check(workspace: &Workspace) -> Outcome {
@@ -76,7 +76,7 @@ fn problems(members: &[&Package]) -> Vec<String> {
     let outside = core.iter().flat_map(|core| &core.dependencies).filter(|dependency| !dependency.is_dev());
     problems.extend(outside.map(|d| format!("{CORE} depends on {}; it may depend on nothing", d.name)));
     for heavy in HEAVY {
-        let has = |member: &&&Package| member.name != BENCH && depends_on(member, heavy);
+        let has = |member: &&&Package| member.name != LAB && depends_on(member, heavy);
         let owners: Vec<_> = members.iter().filter(has).map(|member| member.name.as_str()).collect();
         if owners.len() > 1 {
             problems.push(format!("{heavy} is in {}; only one crate may have it", owners.join(" and ")));
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_new_crate_needs_a_line_and_a_heavy_dependency_one_owner() {
         assert_eq!(problems_of("softtimers-new:").len(), 1);
-        let found = problems_of("softtimers: clap\nsofttimers-cli: clap\nsofttimers-bench: clap");
+        let found = problems_of("softtimers: clap\nsofttimers-cli: clap\nsofttimers-lab: clap");
         assert_eq!(found, ["clap is in softtimers and softtimers-cli; only one crate may have it"]);
     }
 }

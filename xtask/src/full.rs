@@ -11,7 +11,6 @@ use crate::features::outputs;
 use crate::mutants;
 use crate::program::{self, cargo, cargo_of};
 use crate::report::{Outcome, Report};
-use crate::rig;
 use crate::site;
 use crate::source;
 use crate::stacks;
@@ -49,8 +48,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<bool> {
     report.step("loom", || loom(&workspace, &files));
     report.step("fuzzing", || fuzz(root));
     report.step("mutation", || mutants::check(&workspace, mutants));
-    report.step("measurement", measurement);
-    report.step("rig", rig::quick);
+    report.step("measurement", || lab(root, "measure"));
+    report.step("rig", || lab(root, "rig"));
     report.step("docs/outputs", || outputs::store(&workspace, &[]));
     Ok(report.close())
 }
@@ -155,13 +154,9 @@ fn fuzz(root: &Path) -> Result<Outcome> {
     Ok(Outcome::of(problems, format!("{} targets, {FUZZ_SECONDS} s each", targets.len())))
 }
 
-/// The figures, in short form, beside those of others.
-fn measurement() -> Result<Outcome> {
-    let Some(measure) = crate::command("measure") else {
-        return Ok(Outcome::skipped("there is no `cargo xtask measure`"));
-    };
-    let held = (measure.run)(&["--quick".to_owned()])?;
-    Ok(if held { Outcome::passed("") } else { Outcome::failed("a measured bar was missed") })
+/// The figures, or the rig, in short form, to see that all of it runs.
+fn lab(root: &Path, what: &str) -> Result<Outcome> {
+    program::check(cargo(root).args(["lab", what, "--quick"]))
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ mod instructions;
 mod licences;
 mod links;
 mod locks;
-mod measure;
 mod messages;
 mod mutants;
 mod objects;
@@ -33,7 +32,6 @@ mod papers;
 mod program;
 mod release;
 mod report;
-mod rig;
 mod sentences;
 mod shipped;
 mod site;
@@ -90,20 +88,6 @@ const COMMANDS: &[Command] = &[
         takes: "[--mutants all|K/N|FILE …]",
         sections: none,
         run: full::run,
-    },
-    Command {
-        name: "measure",
-        about: "the figures of docs/benchmarks.md, made anew, or some of them by name; --quick: one short round",
-        takes: "[--quick] [SECTION …]",
-        sections: || measure::SECTIONS.to_vec(),
-        run: measure::run,
-    },
-    Command {
-        name: "rig",
-        about: "forwarding between namespaces, up to five times the capacity; needs root; --quick, or some of it by name",
-        takes: "[--quick] [--json FILE] [--peer DRIVER=COMMAND …] [SECTION …]",
-        sections: rig::names,
-        run: rig::run,
     },
     Command {
         name: "instructions",
@@ -235,7 +219,6 @@ mod tests {
     fn usage_names_flags_and_sections() {
         assert_eq!(usage_of("ci"), "usage: cargo xtask ci");
         assert_eq!(usage_of("header"), "usage: cargo xtask header [--check]");
-        let rig = "usage: cargo xtask rig [--quick] [--json FILE] [--peer DRIVER=COMMAND …] [SECTION …], of stages, forward, compute";
-        assert!(usage_of("rig").starts_with(rig));
+        assert!(usage_of("release").starts_with("usage: cargo xtask release --dry-run [STEP …], of "));
     }
 }

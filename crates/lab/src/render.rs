@@ -1,11 +1,11 @@
-//! `cargo lab render`: the tables of docs/*.md, from the files of docs/data.
+//! `cargo lab render`: the tables of README.md and docs/*.md, from the files of docs/data.
 //!
 //! A mark of a page names a file and a table of it; what stands between the mark and its end is rendered:
 //!
 //! ```text
 //!   <!-- data: timers#W3 | columns: contender; step ns | where: contender = softtimers; heap | source -->
 //!   | contender | step ns |        columns: those, in that order; all if none is named
-//!   …                              where:   rows whose cell of a column is one of these
+//!   …                              where:   rows whose cell of a column is one of these, or begins as `this…`
 //!   <!-- end -->                   source:  the date, the machine and the command below it
 //! ```
 //!
@@ -21,7 +21,7 @@ use softtimers_measure::result::Results;
 use crate::command::root;
 
 /// The pages of measurements.
-const FIGURES: [&str; 2] = ["benchmarks.md", "measurements.md"];
+const FIGURES: [&str; 2] = ["docs/benchmarks.md", "docs/measurements.md"];
 const MARK: &str = "<!-- data: ";
 const END: &str = "<!-- end -->";
 
@@ -52,19 +52,19 @@ fn stale(root: &Path) -> Result<BTreeMap<String, String>> {
         files.insert(name, results.map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?);
     }
     let mut stale = BTreeMap::new();
-    for entry in fs::read_dir(root.join("docs")).context("docs")? {
-        let path = entry?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if path.extension().is_none_or(|extension| extension != "md") {
+    let docs = fs::read_dir(root.join("docs")).context("docs")?;
+    let docs = docs.map(|entry| Ok(format!("docs/{}", entry?.file_name().to_string_lossy())));
+    for page in docs.chain([Ok("README.md".to_owned())]).collect::<Result<Vec<_>>>()? {
+        if !page.ends_with(".md") {
             continue;
         }
-        let text = fs::read_to_string(&path)?;
-        let rendered = rendered(&text, &files).map_err(|error| anyhow::anyhow!("docs/{name}: {error}"))?;
-        if FIGURES.contains(&name.as_str()) && let Some(line) = own_table(&text) {
-            bail!("docs/{name}:{line}: a table with figures that is of no file of docs/data");
+        let text = fs::read_to_string(root.join(&page))?;
+        let rendered = rendered(&text, &files).map_err(|error| anyhow::anyhow!("{page}: {error}"))?;
+        if FIGURES.contains(&page.as_str()) && let Some(line) = own_table(&text) {
+            bail!("{page}:{line}: a table with figures that is of no file of docs/data");
         }
         if rendered != text {
-            stale.insert(format!("docs/{name}"), rendered);
+            stale.insert(page, rendered);
         }
     }
     Ok(stale)
@@ -109,7 +109,10 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
             _ => return Err(format!("`{part}`: columns, where or source is known")),
         }
     }
-    let has = |cells: &[String]| wanted.iter().all(|(place, values)| values.contains(&cells[*place]));
+    let is = |cell: &str, value: &str| value.strip_suffix('…').map_or(cell == value, |begin| cell.starts_with(begin));
+    let has = |cells: &[String]| {
+        wanted.iter().all(|(place, values): &(usize, Vec<String>)| values.iter().any(|value| is(&cells[*place], value)))
+    };
     let markdown = table.markdown(&columns, has)?;
     if markdown.lines().count() < 3 { Err("it has no such row".to_owned()) } else { Ok(markdown + &source) }
 }
@@ -153,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_marked_table_is_that_of_its_file() {
-        let page = "# T\n\n<!-- data: timers#W3 | columns: ns; who | where: who = wheel; tree | source -->\nold\n<!-- end -->\n";
+        let page = "# T\n\n<!-- data: timers#W3 | columns: ns; who | where: who = wh…; tree | source -->\nold\n<!-- end -->\n";
         let shown = rendered(page, &files()).unwrap();
         assert!(shown.contains("-->\n\n| ns | who |\n|---|---|\n| 18.2 | wheel |\n\n2026-11-23, Linux 6.18: `cargo bench`\n\n<!-- end -->\n"), "{shown}");
         assert_eq!(rendered(&shown, &files()).unwrap(), shown, "a page that is rendered stays as it is");

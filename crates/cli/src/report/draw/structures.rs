@@ -33,10 +33,10 @@ pub(in super::super) fn callouts(runs: &Runs, drawn: &mut Drawn) {
     drawn.note("The model counts entries that are passed and prices them by two constants that were fitted; the paper's own line is 136.7 µs and 1.324 µs for each callout outstanding.");
 }
 
-/// What `cargo bench -p softtimers-bench --bench timers -- --json FILE` has written.
+/// What `cargo bench -p softtimers-lab --bench timers -- --json FILE` has written.
 pub(in super::super) fn peers(runs: &Runs, drawn: &mut Drawn) {
     let Some(bench) = or_lacks(runs.whole("timers"), drawn) else {
-        drawn.note("The peers are no part of this command. cargo bench -p softtimers-bench --bench timers -- --json DIR/timers.json measures them, in the sources; --from DIR then shows them here.");
+        drawn.note("The peers are no part of this command. cargo bench -p softtimers-lab --bench timers -- --json DIR/timers.json measures them, in the sources; --from DIR then shows them here.");
         return;
     };
     if text(bench, "schema") != "softtimers.bench.timers/1" {
