@@ -10,8 +10,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use softtimers::late::cpu_time;
 use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::cpu::of_thread;
 use softtimers_lab::callouts::{Callouts, DeltaList, Handles, Hashed};
 use softtimers_lab::random::Random;
 use softtimers_measure::paired::{Measured, Paired};
@@ -96,9 +96,9 @@ fn cost<C: Callouts>(rounds: usize, outstanding: usize, iterations: usize) -> Do
 }
 
 fn timed(operations: usize, work: impl FnOnce()) -> f64 {
-    let start = cpu_time();
+    let start = of_thread();
     work();
-    (cpu_time() - start).as_nanos() as f64 / operations as f64
+    (of_thread() - start).as_nanos() as f64 / operations as f64
 }
 
 fn rows(who: &str, costs: &[Measured], table: &mut Table) {

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use rustix::time::{ClockId, clock_gettime};
 use softtimers::{Clock, Config, Idle, Monotonic, Slack, SoftTimers, TimerSlack, Timestamp, Waiter};
 use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::cpu;
 use softtimers_measure::paired::{Paired, Round};
 use softtimers_measure::result::Table;
 use softtimers_tokio::Driver;
@@ -70,19 +70,14 @@ async fn exact(due: tokio::time::Instant) {
 
 /// The waits of one round.
 fn put(round: &mut Round, name: &str, way: Way) {
-    let before = cpu_time();
+    let before = cpu::of_process();
     let mut late = way();
-    let cpu = (cpu_time() - before).as_secs_f64() * 1e6 / WAITS as f64;
+    let cpu = (cpu::of_process() - before).as_secs_f64() * 1e6 / WAITS as f64;
     late.sort();
     let micros = |at: usize| late[at].as_secs_f64() * 1e6;
     for (figure, micros) in [(LATE, micros(WAITS / 2)), (WORST, micros(WAITS * 99 / 100)), (CPU, cpu)] {
         round.put(name, figure, micros);
     }
-}
-
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn each(mut wait: impl FnMut(Timestamp)) -> Vec<Duration> {

@@ -32,6 +32,7 @@
 pub mod bench;
 pub mod callouts;
 pub mod command;
+pub mod cpu;
 pub mod events;
 pub mod least;
 pub mod measure;

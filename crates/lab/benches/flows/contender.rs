@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use anyhow::{Result, anyhow};
 use clap::Parser;
 use serde_json::Value;
-use softtimers::late::cpu_time;
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::args::{Cli, Command};
 use softtimers_measure::child::Process;
 use softtimers_cli::plan::SendPlan;
 use softtimers_measure::processor::Processor;
 use softtimers_cli::send::{self, SendReport};
+use softtimers_lab::cpu::of_thread;
 
 use crate::figures::{self, Figures};
 use crate::lanes::Lanes;
@@ -125,9 +125,9 @@ fn peer(
     let here = processors.map(|[here, _]| Processor::new(here)).transpose();
     let _kept = here.map_err(|failure| anyhow!("{failure}"))?.map(Processor::keep).transpose()?;
     let lanes = Lanes::to(to, load)?;
-    let (cpu, wall) = (cpu_time(), Monotonic.now());
+    let (cpu, wall) = (of_thread(), Monotonic.now());
     let lanes = run(load, lanes)?;
-    let used = cpu_time().saturating_sub(cpu);
+    let used = of_thread().saturating_sub(cpu);
     let took = Monotonic.now().saturating_duration_since(wall);
     lanes.say_goodbye()?;
     Ok(Sent {

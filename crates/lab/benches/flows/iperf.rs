@@ -8,7 +8,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use serde_json::Value;
 use softtimers::udp::RecvBatch;
 use softtimers::{Timestamp, UdpSocket};
 use softtimers_measure::distribution::Moments;
+use softtimers_lab::command::Killed;
 use softtimers_cli::gaps::{Gaps, Train};
 
 use crate::Load;
@@ -36,7 +37,7 @@ pub(crate) fn run(load: &Load, processors: Option<[usize; 2]>) -> Result<Figures
     let port = port.to_string();
     let mut serves = Command::new("iperf3");
     serves.args(["-s", "-B", "127.0.0.1", "-p", &port, "-1"]).stdout(Stdio::null());
-    let _server = Ended(serves.spawn().context("starting the server")?);
+    let _server = Killed::from(serves.spawn().context("starting the server")?);
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let relayed = scope.spawn(|| relay(&data, server, load.interval(), &over));
@@ -171,16 +172,6 @@ fn copy(mut from: &TcpStream, mut to: &TcpStream) {
         }
     }
     let _ = to.shutdown(Shutdown::Both);
-}
-
-/// A process that does not outlive its run.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// How soon an end is noticed.

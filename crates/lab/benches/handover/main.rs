@@ -21,15 +21,15 @@
 mod ring;
 mod ways;
 
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
-use rustix::time::{ClockId, clock_gettime};
 use softtimers::udp::RecvBatch;
 use softtimers_lab::bench::{self, Asked, Done, Section};
+use softtimers_lab::command::{Killed, announced};
+use softtimers_lab::cpu;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::result::{Cell, Table};
@@ -124,49 +124,31 @@ fn ways(receiver: SocketAddr) -> io::Result<Vec<(&'static str, Box<dyn Way>)>> {
 }
 
 fn turn(way: &mut dyn Way, at_a_time: usize) -> io::Result<f64> {
-    let before = used();
+    let before = cpu::of_process();
     for _ in 0..TURN / at_a_time {
         way.hand_over(at_a_time)?;
     }
-    Ok((used() - before).as_nanos() as f64 / TURN as f64)
-}
-
-/// CPU time of this process.
-fn used() -> Duration {
-    Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
+    Ok((cpu::of_process() - before).as_nanos() as f64 / TURN as f64)
 }
 
 /// This program as a receiver, in a process of its own that ends with this value.
 struct Sink {
-    process: Child,
     address: SocketAddr,
+    _process: Killed,
 }
 
 impl Sink {
-    fn start(mode: &str) -> io::Result<Self> {
+    fn start(mode: &str) -> Done<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        let mut process = command.arg(mode).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let mut line = String::new();
-        if let Some(stdout) = process.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line)?;
-        }
-        let mut sink = Sink { process, address: ([127, 0, 0, 1], 9).into() };
-        sink.address = line.trim().parse().map_err(io::Error::other)?;
-        Ok(sink)
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let (process, line) = announced(command.arg(mode).stdin(Stdio::piped()))?;
+        Ok(Sink { address: line.parse()?, _process: process })
     }
 }
 
 /// What a sink does, until its parent is gone.
 fn receive(polls: bool) -> io::Result<()> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
-    println!("{}", socket.local_addr()?);
+    eprintln!("{}", socket.local_addr()?);
     if polls {
         socket.set_nonblocking(true)?;
         std::thread::spawn(move || {

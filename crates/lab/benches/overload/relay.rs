@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::bench::Done;
+use softtimers_lab::command::{Killed, pause};
 use softtimers_measure::bar::Bar;
 use softtimers_measure::child::Process;
 use softtimers_measure::processor::Processor;
@@ -96,7 +97,7 @@ impl Relay {
                     .stderr(Stdio::piped())
                     .spawn()?;
                 let log = child.stderr.take().map(BufReader::new);
-                let running = Running::Theirs(child, SocketAddr::from(([127, 0, 0, 1], port)));
+                let running = Running::Theirs(child.into(), SocketAddr::from(([127, 0, 0, 1], port)));
                 // It says so when it is ready; it ends without if it is not.
                 let ready = log.is_some_and(|log| {
                     log.lines().map_while(Result::ok).any(|line| line.contains("starting data transfer"))
@@ -113,7 +114,7 @@ enum Running {
         _process: Process,
         address: SocketAddr,
     },
-    Theirs(Child, SocketAddr),
+    Theirs(Killed, SocketAddr),
 }
 
 impl Running {
@@ -124,31 +125,12 @@ impl Running {
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Running::Theirs(child, _) = self {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 fn sender(to: SocketAddr, cpu: usize, time: Duration) -> Result<Process, Box<dyn Error>> {
     let line = format!(
         "send {to} --no-handshake --rate {FLOOD} --quantum 4 --size {BYTES} --timer spin --catch-up all --cpu {cpu} --json --duration {}ms",
         time.as_millis()
     );
     Ok(Process::start("the sender".to_owned(), &line.split(' ').map(str::to_owned).collect::<Vec<_>>())?)
-}
-
-/// Sleeps: a receive that nothing comes for.
-fn pause(time: Duration) {
-    let nothing = UdpSocket::bind("127.0.0.1:0");
-    if let Ok(nothing) = nothing
-        && nothing.set_read_timeout(Some(time)).is_ok()
-    {
-        let _ = nothing.recv(&mut [0]);
-    }
 }
 
 const RATE: &str = "kpps";

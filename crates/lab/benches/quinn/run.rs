@@ -13,7 +13,7 @@ use quinn::rustls::crypto::ring;
 use quinn::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TokioRuntime, TransportConfig, VarInt};
 use rcgen::{CertificateParams, KeyPair};
-use rustix::time::{ClockId, clock_gettime};
+use softtimers_lab::cpu;
 use softtimers_measure::processor::Processor;
 use softtimers_quinn::gate::GateConfig;
 use softtimers_quinn::{SmoothRuntime, transport};
@@ -203,11 +203,11 @@ async fn load_up(
     for _ in 0..connections {
         open.push(endpoint.connect(address, "server")?.await?);
     }
-    let (bytes, used) = (received.load(Ordering::Relaxed), thread_time());
+    let (bytes, used) = (received.load(Ordering::Relaxed), cpu::of_thread());
     let senders: Vec<_> = open.iter().cloned().map(|connection| tokio::spawn(send(connection))).collect();
     tokio::time::sleep(time).await;
     let events = open.iter().map(|connection| connection.stats().path.congestion_events).sum();
-    let result = (received.load(Ordering::Relaxed) - bytes, thread_time() - used, events);
+    let result = (received.load(Ordering::Relaxed) - bytes, cpu::of_thread() - used, events);
     open.iter().for_each(|connection| connection.close(0u32.into(), b""));
     for sender in senders {
         let _ = sender.await?;
@@ -222,9 +222,4 @@ async fn send(connection: quinn::Connection) -> Result<(), quinn::WriteError> {
     loop {
         stream.write_all(&chunk).await?;
     }
-}
-
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use softtimers_lab::bench::Done;
+use softtimers_lab::cpu::of_thread;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::result::Table;
 use softtimers_tokio::{Driver, Slack};
@@ -11,18 +11,12 @@ use tokio::time::Instant;
 
 use crate::{SOFT, Timers, run, table, take};
 
-/// The CPU time of this thread.
-pub(crate) fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 const PERIOD: Duration = Duration::from_millis(1);
 const TICKS: u32 = 300;
 
 /// CPU time in percent of one processor, and wake-ups of ours a second, of 50 intervals 20 µs apart.
 async fn fifty(timers: Timers, slack: Slack) -> (f64, f64) {
-    let (start, before) = (Instant::now(), cpu_time());
+    let (start, before) = (Instant::now(), of_thread());
     let tasks: Vec<_> = (0..50)
         .map(|number| {
             let first = start + Duration::from_micros(20 * number);
@@ -42,7 +36,7 @@ async fn fifty(timers: Timers, slack: Slack) -> (f64, f64) {
         task.await.expect("a task that only sleeps");
     }
     let took = start.elapsed().as_secs_f64();
-    let busy = (cpu_time() - before).as_secs_f64();
+    let busy = (of_thread() - before).as_secs_f64();
     (busy / took * 100.0, Driver::current().stats().wake_ups as f64 / took)
 }
 
@@ -81,9 +75,9 @@ pub(crate) fn pending(rounds: &usize) -> Done<Vec<Table>> {
             }
             tokio::task::yield_now().await;
             tokio::time::sleep(Duration::from_millis(20)).await;
-            let before = cpu_time();
+            let before = of_thread();
             tokio::time::sleep(time).await;
-            (cpu_time() - before).as_secs_f64() / time.as_secs_f64() * 100.0
+            (of_thread() - before).as_secs_f64() / time.as_secs_f64() * 100.0
         })
     };
     let measured = take(*rounds, &[()], |(), timers, round| round.put(timers.name(), CPU, cpu(timers)))?;

@@ -6,13 +6,13 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use softtimers_lab::bench::Done;
+use softtimers_lab::cpu::of_thread;
 use softtimers_lab::random::Random;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::result::Table;
 use tokio::time::Instant;
 
-use crate::cpu::cpu_time;
 use crate::{SOFT, Timers, run, table};
 
 const SLEEPS: usize = 100_000;
@@ -23,7 +23,7 @@ const AT_A_TIME: u32 = 100;
 /// CPU ns of one turn of the loop, in which the runtime looks at its drivers now and then.
 async fn nanos(mut reset: impl FnMut(usize, Instant)) -> f64 {
     let mut random = Random::new();
-    let begin = cpu_time();
+    let begin = of_thread();
     for _ in 0..RESETS / AT_A_TIME {
         for _ in 0..AT_A_TIME {
             let number = random.below(SLEEPS as u64) as usize;
@@ -33,7 +33,7 @@ async fn nanos(mut reset: impl FnMut(usize, Instant)) -> f64 {
         }
         tokio::task::yield_now().await;
     }
-    (cpu_time() - begin).as_nanos() as f64 / f64::from(RESETS)
+    (of_thread() - begin).as_nanos() as f64 / f64::from(RESETS)
 }
 
 fn first(number: usize) -> Instant {

@@ -17,13 +17,13 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::setpriority_process;
-use rustix::time::{ClockId, clock_gettime};
 use softtimers::poller::{Device, FrameInfo};
 use softtimers::{Clock, Monotonic, Timestamp};
 use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::forward::mode::Mode;
 
 use super::turns::{Heard, Ways, with_poller};
+use crate::cpu;
 
 /// By itself, polling at its trigger states by two policies, and beside a thread that is woken up.
 pub(crate) struct Computation;
@@ -52,14 +52,14 @@ impl Ways for Computation {
 /// of work a second of the process.
 fn work(time: Duration, mut look: impl FnMut() -> io::Result<Option<Timestamp>>) -> io::Result<f64> {
     let filter = Filter::new(PIECE);
-    let (until, before) = (Monotonic.now() + time, used());
+    let (until, before) = (Monotonic.now() + time, cpu::of_process());
     let (mut pieces, mut due) = (0u64, look()?);
     loop {
         std::hint::black_box(filter.accepts(([127, 0, 0, 1], 9).into(), &[1; 64]));
         pieces += 1;
         let now = Monotonic.now();
         if now >= until {
-            let seconds = (used() - before).as_secs_f64();
+            let seconds = (cpu::of_process() - before).as_secs_f64();
             return Ok(pieces as f64 / seconds);
         }
         if due.is_some_and(|due| now >= due) {
@@ -101,12 +101,6 @@ fn woken<D: Device<Address = FrameInfo> + AsFd>(device: D, heard: &mut Heard) ->
             Ok(())
         })
     })
-}
-
-/// Processor time of the process.
-fn used() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 const TURN: Duration = Duration::from_millis(50);
