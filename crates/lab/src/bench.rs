@@ -143,7 +143,7 @@ impl Asked {
                     if let Some(file) = &mut file {
                         file.rewind()?;
                         file.set_len(0)?;
-                        file.write_all(results.to_text().as_bytes())?;
+                        file.write_all(results.to_text()?.as_bytes())?;
                     }
                 }
                 // What the others find is not to be lost with it.

@@ -1,6 +1,7 @@
 //! `cargo lab`: the rig, the measurements behind the published figures, and the tables that are rendered from them.
 #![forbid(unsafe_code)]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -26,7 +27,12 @@ enum Task {
     },
     /// Forward between namespaces, up to five times the capacity; needs root
     Rig(rig::Arguments),
-    /// Write the tables of docs/*.md from docs/data
+    /// Keep what `--json` has written as docs/data/NAME.json
+    Publish {
+        file: PathBuf,
+        name: String,
+    },
+    /// Write the tables of README.md and docs/*.md from docs/data
     Render {
         /// Say what is out of date instead
         #[arg(long)]
@@ -53,6 +59,7 @@ fn main() -> ExitCode {
     let done = match lab.task {
         Task::Measure { asked } => measure::run(&asked),
         Task::Rig(arguments) => rig::run(&arguments),
+        Task::Publish { file, name } => render::publish(&file, &name).map_err(Into::into),
         Task::Render { check } => render::run(check).map_err(Into::into),
         Task::Receive { question } => receivers::run(&question).map_err(Into::into),
     };

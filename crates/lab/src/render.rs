@@ -42,6 +42,17 @@ pub fn run(check: bool) -> Result<()> {
     if check && !stale.is_empty() { bail!("{} pages are out of date", stale.len()) } else { Ok(()) }
 }
 
+/// Keeps what a bench, `measure` or the rig has written by `--json` as docs/data/NAME.json, without its single rounds.
+///
+/// # Errors
+/// If it is no such file, or cannot be written.
+pub fn publish(file: &Path, name: &str) -> Result<()> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let results = Results::parse(&text).map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
+    let path = root().join("docs/data").join(name).with_extension("json");
+    fs::write(&path, results.summary().to_text()?).with_context(|| path.display().to_string())
+}
+
 /// The pages whose tables are not those of the files, and what they should be.
 fn stale(root: &Path) -> Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();

@@ -24,7 +24,6 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::net::{SocketFlags, accept_with};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
 use softtimers::poll::{Aggregation, AggregationConfig, Look, Next, Policy};
@@ -137,8 +136,7 @@ impl<'a> Engine<'a> {
             Looking::Polled(quota) => self.polled(quota)?,
         }
         self.stats.sleeps = sleeps().saturating_sub(before);
-        let cpu = clock_gettime(ClockId::ThreadCPUTime);
-        self.stats.cpu_ns = cpu.tv_sec.unsigned_abs() * 1_000_000_000 + cpu.tv_nsec.unsigned_abs();
+        self.stats.cpu_ns = cpu::of_thread().as_nanos() as u64;
         Ok(self.stats)
     }
 
