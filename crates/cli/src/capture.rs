@@ -42,10 +42,10 @@ use outlet::{Before, Outlet};
 use pipe::Patience;
 use report::{CaptureReport, FeedbackCounts, Second};
 use sink::{Rotate, Sink};
-use stage::Stage;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::machine::{Interference, Machine, Neighbours};
+use stage::Stage;
 
 /// Captures until the plan's end or a signal, then prints and checks the report.
 ///

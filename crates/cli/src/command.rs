@@ -18,8 +18,7 @@ use crate::plan::{
 };
 use crate::report::ReportPlan;
 use crate::{
-    bench, capture, doctor, documents, echo, forward, noise, probe, recv, replay, report, send, sim,
-    wan,
+    bench, capture, doctor, documents, echo, forward, noise, probe, recv, replay, report, send, sim, wan,
 };
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.

@@ -25,12 +25,12 @@ use crate::progress::Progress;
 pub use costs::Costs;
 use features::Found;
 pub use range::UsefulRange;
-pub use trial::{Cell, Load};
-use trial::{Notes, Trial};
 use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::machine::{Machine, Neighbours};
+pub use trial::{Cell, Load};
+use trial::{Notes, Trial};
 
 /// What `doctor` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]

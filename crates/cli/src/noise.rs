@@ -30,12 +30,12 @@ use account::Accounts;
 pub use measured::{Cause, Caused, InterruptLine, Interrupts};
 use measured::{Phases, Rests, measure};
 pub use report::{Found, NoiseReport, Quantile, Slowdown, Slower};
-use work::Work;
 use softtimers_measure::class::Class;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::machine::{Machine, Neighbours};
 use softtimers_measure::processor::Processor;
+use work::Work;
 
 /// What `noise` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -32,11 +32,11 @@ use beside::{Beside, Ended};
 use caches::Caches;
 use report::{ProbeReport, TracepointReport};
 use second::Second;
-use view::View;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::machine::{Interference, Machine, Neighbours};
 use softtimers_measure::processor::Processor;
+use view::View;
 
 /// Measures until the command, the time or a signal ends it, then prints and checks the report.
 ///

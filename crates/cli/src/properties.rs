@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use softtimers_core::Timestamp;
-use softtimers_sim::{Kind, Part, experiment};
-use softtimers_wan::PathConfig;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
+use softtimers_sim::{Kind, Part, experiment};
+use softtimers_wan::PathConfig;
 
 use crate::args::MacAddress;
 use crate::capture::{filter, pcapng};

@@ -38,10 +38,10 @@ use crate::user::as_caller;
 use catalogue::{Part, SECTIONS, Section};
 use figure::Drawn;
 use saved::{INCONCLUSIVE, Made, Runs};
-use source::{SOURCES, Source};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::machine::{Machine, Neighbours};
+use source::{SOURCES, Source};
 
 /// What `report` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]

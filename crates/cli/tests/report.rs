@@ -329,7 +329,8 @@ fn nothing_in_a_saved_run_breaks_a_page() {
 fn the_bench_of_timer_structures_has_its_section() {
     let directory = Directory::new("peers");
     let cell = |ns: f64| json!({ "values": 2, "median": ns, "quartiles": [ns, ns] });
-    let table = |key: &str, column: &str, rows: Value| json!({ "key": key, "columns": ["", column], "rows": rows });
+    let table =
+        |key: &str, column: &str, rows: Value| json!({ "key": key, "columns": ["", column], "rows": rows });
     let bench = json!({ "schema": "softtimers.results/1", "tables": [
         table("W1/0", "set_cancel_ns", json!([["softtimers", cell(20.0)], ["BinaryHeap", cell(40.0)]])),
         table("W1/1000", "set_cancel_ns", json!([["softtimers", cell(22.0)], ["BinaryHeap", cell(160.0)], [7, "x"]])),

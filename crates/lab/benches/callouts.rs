@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use softtimers_lab::bench::{self, Asked, Done, Section};
-use softtimers_lab::cpu::of_thread;
 use softtimers_lab::callouts::{Callouts, DeltaList, Handles, Hashed};
+use softtimers_lab::cpu::of_thread;
 use softtimers_lab::random::Random;
 use softtimers_measure::paired::{Measured, Paired};
 use softtimers_measure::result::{Cell, Table};

@@ -96,12 +96,24 @@ fn measure(time: &Duration) -> Done<Vec<Table>> {
             let pollution = total.zip(base).map(|(total, base)| total.median - base.median);
             let came = server.over(|round| Some(round[who].event_rate));
             let [rate, name] = head(name);
-            table.row([rate, name, came.into(), lost(who).into(), total.into(), base.into(), pollution.into()]);
+            table.row([
+                rate,
+                name,
+                came.into(),
+                lost(who).into(),
+                total.into(),
+                base.into(),
+                pollution.into(),
+            ]);
             costs.push(total.map(|total| total.median));
         }
         if rate == 20_000 {
             let ratio = costs[0].zip(costs[2]).map(|(soft, signal)| soft / signal);
-            table.bar(Bar::at_most("null events, 20,000/s: cost of a soft one, against a signal's", 0.5, ratio));
+            table.bar(Bar::at_most(
+                "null events, 20,000/s: cost of a soft one, against a signal's",
+                0.5,
+                ratio,
+            ));
         }
         tables.push(table);
     }

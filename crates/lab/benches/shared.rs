@@ -55,12 +55,13 @@ fn main() -> ExitCode {
 
 fn holds(rounds: &usize) -> Done<Vec<Table>> {
     let mut contenders = [SHARED, ("one hold", measure::<OneHold>)];
-    let measured = Paired::new(*rounds).contest(&TIMERS, &mut contenders, |&timers, (name, measure), round| {
-        for (figure, nanos) in FIGURES.into_iter().zip(measure(timers)) {
-            round.put(&row(timers, name), figure, nanos);
-        }
-        Done::Ok(())
-    })?;
+    let measured =
+        Paired::new(*rounds).contest(&TIMERS, &mut contenders, |&timers, (name, measure), round| {
+            for (figure, nanos) in FIGURES.into_iter().zip(measure(timers)) {
+                round.put(&row(timers, name), figure, nanos);
+            }
+            Done::Ok(())
+        })?;
     let rows = TIMERS.iter().flat_map(|&timers| contenders.map(|(name, _)| row(timers, name)));
     let mut table = Table::of("holds", &measured, rows, &FIGURES.map(|figure| (figure, 0)));
     // Nearly all holds are as long however many timers there are; and the longest, whose memory is no longer in the cache

@@ -40,7 +40,12 @@ const SECTIONS: [Section<Arguments>; 1] = [("work_kept", measure)];
 fn main() -> ExitCode {
     bench::main("work_kept", |given| {
         let arguments: Arguments = bench::parse("work_kept", given, &SECTIONS);
-        arguments.asked.run("work_kept", &format!("; echo batch {}", arguments.echo_batch), &SECTIONS, &arguments)
+        arguments.asked.run(
+            "work_kept",
+            &format!("; echo batch {}", arguments.echo_batch),
+            &SECTIONS,
+            &arguments,
+        )
     })
 }
 

@@ -128,7 +128,11 @@ impl Asked {
         let mut file = self.json.as_ref().map(|path| create(path, self.force)).transpose()?;
         let machine = Machine::read().line();
         println!("{machine}{more}\n");
-        let command = if bench.contains(' ') { bench.to_owned() } else { format!("cargo bench -p softtimers-lab --bench {bench}") };
+        let command = if bench.contains(' ') {
+            bench.to_owned()
+        } else {
+            format!("cargo bench -p softtimers-lab --bench {bench}")
+        };
         let mut results = results(&format!("{machine}{more}"), &command);
         let mut failed = Vec::new();
         for (name, measure) in sections.iter().filter(|(name, _)| self.wants(name)) {
@@ -136,7 +140,8 @@ impl Asked {
             match measure(effort) {
                 Ok(tables) => {
                     for table in &tables {
-                        let heading = if table.key == *name { String::new() } else { format!("### {}\n\n", table.key) };
+                        let heading =
+                            if table.key == *name { String::new() } else { format!("### {}\n\n", table.key) };
                         println!("{heading}{table}");
                     }
                     results.tables.extend(tables);
@@ -155,7 +160,8 @@ impl Asked {
         }
         let count = |wanted| results.bars().filter(|bar| bar.verdict() == wanted).count();
         if results.bars().next().is_some() {
-            let [met, missed, inconclusive] = [Verdict::Met, Verdict::Missed, Verdict::Inconclusive].map(count);
+            let [met, missed, inconclusive] =
+                [Verdict::Met, Verdict::Missed, Verdict::Inconclusive].map(count);
             println!("{met} met, {missed} missed, {inconclusive} inconclusive");
         }
         failed.into_iter().next().map_or(Ok(()), Err)
@@ -165,7 +171,8 @@ impl Asked {
 /// A results file of today, without tables.
 pub fn results(machine: &str, command: &str) -> Results {
     let said = |program: &str, arguments: &[&str]| {
-        let output = Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
+        let output =
+            Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     Results {
@@ -185,9 +192,12 @@ pub fn results(machine: &str, command: &str) -> Results {
 pub fn create(path: &Path, force: bool) -> Result<File, Failure> {
     let mut options = OpenOptions::new();
     options.write(true);
-    let opened = if force { options.create(true).truncate(true) } else { options.create_new(true) }.open(path);
+    let opened =
+        if force { options.create(true).truncate(true) } else { options.create_new(true) }.open(path);
     opened.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Failure::usage(format_args!("--json {}: it exists; --force overwrites it", path.display())),
+        io::ErrorKind::AlreadyExists => {
+            Failure::usage(format_args!("--json {}: it exists; --force overwrites it", path.display()))
+        }
         _ => Failure::usage(format_args!("--json {}: {error}", path.display())),
     })
 }

@@ -58,7 +58,9 @@ impl Program {
         // If the sender never comes, somebody must notice.
         let mut receiver = self.command(&["recv", "127.0.0.1:0", "--once", "--json", "--duration", "30s"]);
         let (receiver, line) = announced(&mut receiver)?;
-        let Some(address) = line.strip_prefix("listening on ") else { bail!("the receiver did not start: {line}") };
+        let Some(address) = line.strip_prefix("listening on ") else {
+            bail!("the receiver did not start: {line}")
+        };
         let (path, this) = (self.path.to_string_lossy(), std::process::id().to_string());
         let mut words = wrapper.to_vec();
         words.extend([&*path, "--with-parent", &this, "send", address, "--json"]);

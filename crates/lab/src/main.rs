@@ -28,10 +28,7 @@ enum Task {
     /// Forward between namespaces, up to five times the capacity; needs root
     Rig(rig::Arguments),
     /// Keep what `--json` has written as docs/data/NAME.json
-    Publish {
-        file: PathBuf,
-        name: String,
-    },
+    Publish { file: PathBuf, name: String },
     /// Write the tables of README.md and docs/*.md from docs/data
     Render {
         /// Say what is out of date instead
@@ -54,7 +51,8 @@ fn main() -> ExitCode {
     };
     let measured = measure::SECTIONS.iter().map(|(name, _)| *name).collect();
     let rigged = rig::SECTIONS.iter().map(|(name, _)| *name).collect();
-    let command = Lab::command().mut_subcommand("measure", names(measured)).mut_subcommand("rig", names(rigged));
+    let command =
+        Lab::command().mut_subcommand("measure", names(measured)).mut_subcommand("rig", names(rigged));
     let lab = Lab::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());
     let done = match lab.task {
         Task::Measure { asked } => measure::run(&asked),

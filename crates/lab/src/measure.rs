@@ -77,7 +77,12 @@ pub const SECTIONS: [Section<Effort>; 16] = [
 /// If the command cannot be built, or a section breaks off.
 pub fn run(asked: &Asked) -> Done {
     let paired = Paired::new(asked.rounds(7)).repeating(3);
-    asked.run("cargo lab measure", "", &SECTIONS, &Effort { quick: asked.quick, paired, program: OnceCell::new() })
+    asked.run(
+        "cargo lab measure",
+        "",
+        &SECTIONS,
+        &Effort { quick: asked.quick, paired, program: OnceCell::new() },
+    )
 }
 
 fn turns(effort: &Effort) -> Done<Vec<Table>> {
@@ -93,7 +98,8 @@ fn turns(effort: &Effort) -> Done<Vec<Table>> {
 /// The tables of a bench.
 fn bench(effort: &Effort, name: &str, words: &[&str]) -> Done<Vec<Table>> {
     let file = std::env::temp_dir().join(format!("softtimers-lab-{}-{name}.json", std::process::id()));
-    let mut cargo = command::cargo(&["bench", "--quiet", "--package", "softtimers-lab", "--bench", name, "--"]);
+    let mut cargo =
+        command::cargo(&["bench", "--quiet", "--package", "softtimers-lab", "--bench", name, "--"]);
     cargo.args(words).args(effort.quick.then_some("--quick")).arg("--json").arg(&file);
     command::output(&mut cargo)?;
     let text = std::fs::read_to_string(&file).context("the bench wrote no results")?;
@@ -112,7 +118,8 @@ fn departures(effort: &Effort) -> Done<Vec<Table>> {
     let text = bench_of("softtimers-core", "departures", &[effort.of("20000", "2000"), "10000"])?;
     let mut table = printed("departures", &text);
     let row = text.lines().find(|line| line.starts_with("| 10000 | Together |"));
-    let cost: Option<f64> = row.and_then(|row| row.split('|').nth(5)?.split_whitespace().next()?.parse().ok());
+    let cost: Option<f64> =
+        row.and_then(|row| row.split('|').nth(5)?.split_whitespace().next()?.parse().ok());
     table.bar(Bar::at_most("departure queue, 10,000 flows: ns of decision a packet", 60.0, cost));
     Ok(vec![table])
 }

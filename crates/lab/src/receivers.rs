@@ -26,8 +26,8 @@ use softtimers::Timestamp;
 use softtimers::packet::Interface;
 use softtimers::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
 use softtimers_cli::forward::mode::{Looking, Mode};
-use softtimers_measure::processor::{Kept, Processor};
 use softtimers_cli::wire::{SCHEDULED_AT, SEQUENCE_AT};
+use softtimers_measure::processor::{Kept, Processor};
 
 /// A question, and how it is asked.
 #[derive(Subcommand, Debug)]

@@ -71,7 +71,9 @@ fn stale(root: &Path) -> Result<BTreeMap<String, String>> {
         }
         let text = fs::read_to_string(root.join(&page))?;
         let rendered = rendered(&text, &files).map_err(|error| anyhow::anyhow!("{page}: {error}"))?;
-        if FIGURES.contains(&page.as_str()) && let Some(line) = own_table(&text) {
+        if FIGURES.contains(&page.as_str())
+            && let Some(line) = own_table(&text)
+        {
             bail!("{page}:{line}: a table with figures that is of no file of docs/data");
         }
         if rendered != text {
@@ -120,9 +122,13 @@ fn table(mark: &str, files: &BTreeMap<String, Results>) -> Result<String, String
             _ => return Err(format!("`{part}`: columns, where or source is known")),
         }
     }
-    let is = |cell: &str, value: &str| value.strip_suffix('…').map_or(cell == value, |begin| cell.starts_with(begin));
+    let is = |cell: &str, value: &str| {
+        value.strip_suffix('…').map_or(cell == value, |begin| cell.starts_with(begin))
+    };
     let has = |cells: &[String]| {
-        wanted.iter().all(|(place, values): &(usize, Vec<String>)| values.iter().any(|value| is(&cells[*place], value)))
+        wanted.iter().all(|(place, values): &(usize, Vec<String>)| {
+            values.iter().any(|value| is(&cells[*place], value))
+        })
     };
     let markdown = table.markdown(&columns, has)?;
     if markdown.lines().count() < 3 { Err("it has no such row".to_owned()) } else { Ok(markdown + &source) }
@@ -175,8 +181,11 @@ mod tests {
 
     #[test]
     fn a_mark_that_names_nothing_is_refused() {
-        let error = |mark: &str| rendered(&format!("<!-- data: {mark} -->\n<!-- end -->\n"), &files()).unwrap_err();
-        assert!(error("timers#W9").contains("no table `W9`") && error("rig#W3").contains("no docs/data/rig.json"));
+        let error =
+            |mark: &str| rendered(&format!("<!-- data: {mark} -->\n<!-- end -->\n"), &files()).unwrap_err();
+        assert!(
+            error("timers#W9").contains("no table `W9`") && error("rig#W3").contains("no docs/data/rig.json")
+        );
         assert!(error("timers#W3 | columns: us").contains("no column `us`"));
         assert!(error("timers#W3 | where: who = tree").contains("no such row"));
         assert!(error("timers#W3 | rows: 1").contains("rows: 1"));

@@ -99,14 +99,20 @@ impl fmt::Display for Bar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.at_least { "≥" } else { "≤" };
         let measured = self.measured.map_or("–".to_owned(), significant);
-        let within = self.within.map(|[low, high]| format!(" ({} to {})", significant(low), significant(high)));
+        let within =
+            self.within.map(|[low, high]| format!(" ({} to {})", significant(low), significant(high)));
         let verdict = match self.verdict() {
             Verdict::Met => "met",
             Verdict::Missed => "**missed**",
             Verdict::Inconclusive => "inconclusive",
         };
         let Bar { figure, bound, .. } = self;
-        write!(f, "| {figure} | {sign} {} | {measured}{} | {verdict} |", significant(*bound), within.unwrap_or_default())
+        write!(
+            f,
+            "| {figure} | {sign} {} | {measured}{} | {verdict} |",
+            significant(*bound),
+            within.unwrap_or_default()
+        )
     }
 }
 
@@ -133,10 +139,16 @@ mod tests {
         let row = |measured: Option<f64>| Bar::at_most("a", 0.5, measured).to_string();
         assert_eq!(row(Some(0.25)), "| a | ≤ 0.500 | 0.250 | met |");
         assert_eq!(row(Some(0.75)), "| a | ≤ 0.500 | 0.750 | **missed** |");
-        assert_eq!((row(None), row(Some(f64::NAN))), (row(None), "| a | ≤ 0.500 | – | inconclusive |".into()));
+        assert_eq!(
+            (row(None), row(Some(f64::NAN))),
+            (row(None), "| a | ≤ 0.500 | – | inconclusive |".into())
+        );
         assert_eq!(Bar::at_least("a", 0.5, 0.5).verdict(), Verdict::Met);
         assert_eq!(Bar::at_least("a", 0.5, 0.5).unless(true).verdict(), Verdict::Inconclusive);
-        assert_eq!((significant(0.013_57), significant(1_234.5), significant(900.0)), ("0.0136".into(), "1234".into(), "900".into()));
+        assert_eq!(
+            (significant(0.013_57), significant(1_234.5), significant(900.0)),
+            ("0.0136".into(), "1234".into(), "900".into())
+        );
     }
 
     #[test]
@@ -144,7 +156,10 @@ mod tests {
         let of = |low, high| Bar { within: Some([low, high]), ..Bar::at_least("a", 0.5, 0.625) };
         assert_eq!(of(0.25, 0.75).to_string(), "| a | ≥ 0.500 | 0.625 (0.250 to 0.750) | inconclusive |");
         assert_eq!(of(0.5, 0.75).verdict(), Verdict::Met);
-        assert_eq!(Bar { within: Some([0.1, 0.4]), ..Bar::at_least("a", 0.5, 0.25) }.verdict(), Verdict::Missed);
+        assert_eq!(
+            Bar { within: Some([0.1, 0.4]), ..Bar::at_least("a", 0.5, 0.25) }.verdict(),
+            Verdict::Missed
+        );
         let estimate = Estimate::of((1..=20).map(f64::from));
         assert_eq!(Bar::at_most("a", 12.0, estimate).verdict(), Verdict::Inconclusive);
         assert_eq!(Bar::at_most("a", 20.0, estimate).verdict(), Verdict::Met);

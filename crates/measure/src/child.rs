@@ -136,11 +136,7 @@ impl Process {
     ///
     /// # Errors
     /// A check failure if it is still silent after `patience`.
-    pub fn speaks_within(
-        &self,
-        patience: Duration,
-        interrupt: Option<&Interrupt>,
-    ) -> Result<bool, Failure> {
+    pub fn speaks_within(&self, patience: Duration, interrupt: Option<&Interrupt>) -> Result<bool, Failure> {
         let deadline = Monotonic.now() + patience;
         while let Some(stdout) = &self.child.stdout {
             let left = deadline.saturating_duration_since(Monotonic.now());

@@ -98,7 +98,10 @@ mod tests {
     fn quartiles_leave_out_what_is_no_number() {
         assert_eq!(quartiles([4.0, f64::NAN, 1.0, 3.0, 2.0].into_iter()), [2.0, 3.0, 4.0]);
         assert!(quartiles(std::iter::empty()).iter().all(|value| value.is_nan()));
-        assert_eq!((median([4.0, 1.0]), median([Some(2.0), None]), median::<f64>([])), (Some(4.0), Some(2.0), None));
+        assert_eq!(
+            (median([4.0, 1.0]), median([Some(2.0), None]), median::<f64>([])),
+            (Some(4.0), Some(2.0), None)
+        );
         assert_eq!((Estimate::of([f64::NAN]), Estimate::of([1.0; 5]).unwrap().interval), (None, None));
     }
 

@@ -141,7 +141,9 @@ impl Paired {
             let disturbed = round.disturbed.take().or_else(|| own.as_ref().and_then(&reason));
             measured.add(round, disturbed);
         }
-        if self.as_a_whole && let Some(disturbed) = reason(&whole) {
+        if self.as_a_whole
+            && let Some(disturbed) = reason(&whole)
+        {
             measured.set_aside.append(&mut measured.quiet);
             measured.reason = Some(disturbed);
         }
@@ -268,7 +270,9 @@ mod tests {
 
     #[test]
     fn short_rounds_are_all_quiet_or_none_is() {
-        let of = |last_is_quiet: bool| made(Paired::new(4).as_a_whole(), |number| number < 3 || last_is_quiet).0.made();
+        let of = |last_is_quiet: bool| {
+            made(Paired::new(4).as_a_whole(), |number| number < 3 || last_is_quiet).0.made()
+        };
         assert_eq!((of(true), of(false)), ([4, 0], [0, 4]));
     }
 

@@ -168,7 +168,10 @@ impl Table {
         let [rounds, set_aside] = measured.all().map(|rounds| rounds.iter().map(sample).collect());
         Table {
             key: key.to_owned(),
-            columns: std::iter::once("").chain(columns.iter().map(|column| column.0)).map(str::to_owned).collect(),
+            columns: std::iter::once("")
+                .chain(columns.iter().map(|column| column.0))
+                .map(str::to_owned)
+                .collect(),
             decimals: std::iter::once(0).chain(columns.iter().map(|column| column.1)).collect(),
             rows: rows.into_iter().map(row).collect(),
             made: Some(measured.made()),
@@ -208,17 +211,24 @@ impl Table {
     ///
     /// # Errors
     /// The name of a column that is not there.
-    pub fn markdown(&self, columns: &[String], is_wanted: impl Fn(&[String]) -> bool) -> Result<String, String> {
+    pub fn markdown(
+        &self,
+        columns: &[String],
+        is_wanted: impl Fn(&[String]) -> bool,
+    ) -> Result<String, String> {
         let place = |name: &String| {
             let place = self.columns.iter().position(|column| column == name);
-            place.ok_or_else(|| format!("`{}` has no column `{name}`, only {}", self.key, self.columns.join(", ")))
+            place.ok_or_else(|| {
+                format!("`{}` has no column `{name}`, only {}", self.key, self.columns.join(", "))
+            })
         };
         let places: Vec<usize> = match columns {
             [] => (0..self.columns.len()).collect(),
             columns => columns.iter().map(place).collect::<Result<_, _>>()?,
         };
         let line = |cells: &[String]| {
-            let cells: Vec<&str> = places.iter().map(|&at| cells.get(at).map_or("", String::as_str)).collect();
+            let cells: Vec<&str> =
+                places.iter().map(|&at| cells.get(at).map_or("", String::as_str)).collect();
             format!("| {} |\n", cells.join(" | "))
         };
         let mut text = line(&self.columns) + "|" + &"---|".repeat(places.len()) + "\n";
@@ -352,7 +362,10 @@ mod tests {
     fn what_is_not_measured_is_a_dash() {
         let shown = results().tables[0].to_string();
         assert!(shown.starts_with("|  | ns |\n|---|---|\n| heap | 40.0 |\n| wheel | – |\n"), "{shown}");
-        assert!(shown.contains("\n- cold\n") && shown.contains("| heap | ≤ 50 | 40 (10 to 70) | inconclusive |"), "{shown}");
+        assert!(
+            shown.contains("\n- cold\n") && shown.contains("| heap | ≤ 50 | 40 (10 to 70) | inconclusive |"),
+            "{shown}"
+        );
         assert!(shown.ends_with("\nMedians of 7 quiet rounds (0 noisy ones set aside).\n"), "{shown}");
     }
 
@@ -360,7 +373,10 @@ mod tests {
     fn a_page_shows_the_rows_and_columns_that_it_names() {
         let results = results();
         let table = results.table("plain").unwrap();
-        assert_eq!(table.markdown(&[], |_| true).unwrap(), "| what | us |\n|---|---|\n| a | 1.50 |\n| b | 2 / 3 |\n");
+        assert_eq!(
+            table.markdown(&[], |_| true).unwrap(),
+            "| what | us |\n|---|---|\n| a | 1.50 |\n| b | 2 / 3 |\n"
+        );
         let some = table.markdown(&["us".into()], |cells| cells[0] == "a").unwrap();
         assert_eq!(some, "| us |\n|---|\n| 1.50 |\n");
         assert!(table.markdown(&["ms".into()], |_| true).unwrap_err().contains("no column `ms`"));

@@ -5,8 +5,8 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 use softtimers::Rate;
-use softtimers_wan::udp::ClientLimits;
 use softtimers_measure::units::{self, SendRate};
+use softtimers_wan::udp::ClientLimits;
 
 use crate::address;
 

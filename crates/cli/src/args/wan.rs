@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
-use softtimers_wan::Way;
 use softtimers_measure::units;
+use softtimers_wan::Way;
 
 use super::{ClientArgs, OutputArgs};
 use crate::wan::setting::{Change, SETTINGS};

@@ -133,8 +133,8 @@ const WIDTHS: [usize; 10] = [6, 7, 7, 7, 7, 7, 8, 7, 6, 6];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softtimers_measure::distribution::Distribution;
     use crate::send::LateReport;
+    use softtimers_measure::distribution::Distribution;
 
     fn report() -> DoctorReport {
         let late = |p50, p99| Distribution { p50: Some(p50), p99: Some(p99), ..Distribution::default() };

@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn one_that_panics_ends_all() {
-        let (interrupt, other) = (crate::interrupt::Interrupt::deaf().unwrap(), crate::interrupt::Interrupt::deaf().unwrap());
+        let (interrupt, other) =
+            (crate::interrupt::Interrupt::deaf().unwrap(), crate::interrupt::Interrupt::deaf().unwrap());
         // What the crew itself ends is another run.
         let mut crew = Crew::ended_by(other.ender().unwrap());
         crew.start(interrupt.ender().unwrap(), |_| panic!("on purpose")).unwrap();

@@ -39,13 +39,13 @@ use power::Counters;
 pub use power::SleepState;
 use report::Rounds;
 pub use report::{Cost, Idle, RateCost, RatesReport};
-use waker::{Application, Served, Wakes};
 use softtimers_measure::class::Class;
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Interrupt;
 use softtimers_measure::machine::{Interference, Machine, Neighbours};
 use softtimers_measure::processor::Processor;
+use waker::{Application, Served, Wakes};
 
 /// What `noise --rates` will do.
 #[derive(Clone, PartialEq, Debug, Serialize)]

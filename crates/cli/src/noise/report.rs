@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers_core::Random;
-use softtimers_sim::noise::{self, undelayed, wanted};
 pub use softtimers_measure::distribution::Quantile;
 use softtimers_measure::distribution::{Distribution, Recorder};
 use softtimers_measure::units::show_duration;
+use softtimers_sim::noise::{self, undelayed, wanted};
 
 use super::measured::{Caused, Interrupts, Phases};
 use super::{Cause, NoisePlan};

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use softtimers_measure::failure::Failure;
 use softtimers_wan::interfaces::BridgeConfig;
 use softtimers_wan::tcp::{StreamConfig, StreamLimits};
 use softtimers_wan::udp::RelayConfig;
 use softtimers_wan::{PathConfig, Way};
-use softtimers_measure::failure::Failure;
 
 use super::any_seed;
 use crate::address;

@@ -4,12 +4,12 @@ use std::io;
 use std::os::fd::AsFd;
 
 use softtimers::{LoopStats, Timestamp};
+use softtimers_measure::failure::Failure;
 use softtimers_wan::interfaces::{Bridge, BridgeConfig, Problem};
 use softtimers_wan::live::Ended;
 use softtimers_wan::tcp::{self, StreamConfig};
 use softtimers_wan::udp::{self, RelayConfig};
 use softtimers_wan::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
-use softtimers_measure::failure::Failure;
 
 use super::WanConfig;
 use super::report::{ClientsReport, InterfacesReport};

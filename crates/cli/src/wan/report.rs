@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::units::show_duration;
 use softtimers_wan::interfaces::BridgeStats;
 use softtimers_wan::tcp::StreamStats;
 use softtimers_wan::udp::RelayStats;
 use softtimers_wan::{Counters, Limit, Measured, PathConfig, Probability};
-use softtimers_measure::distribution::Distribution;
-use softtimers_measure::units::show_duration;
 
 use crate::output::{Report, Table};
 use crate::withheld::Withheld;

@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
+use softtimers_measure::units::{self, SendRate};
 use softtimers_wan::{
     Bottleneck, DeliveryTrace, GilbertElliott, Jitter, Late, Limit, Loss, PathConfig, Probability, Spread,
 };
-use softtimers_measure::units::{self, SendRate};
 
 use crate::file;
 use crate::user::exceeds_caller;

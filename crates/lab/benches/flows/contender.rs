@@ -7,11 +7,11 @@ use clap::Parser;
 use serde_json::Value;
 use softtimers::{Clock, Monotonic};
 use softtimers_cli::args::{Cli, Command};
-use softtimers_measure::child::Process;
 use softtimers_cli::plan::SendPlan;
-use softtimers_measure::processor::Processor;
 use softtimers_cli::send::{self, SendReport};
 use softtimers_lab::cpu::of_thread;
+use softtimers_measure::child::Process;
+use softtimers_measure::processor::Processor;
 
 use crate::figures::{self, Figures};
 use crate::lanes::Lanes;

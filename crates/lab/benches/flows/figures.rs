@@ -107,7 +107,11 @@ fn bars(load: &Load, measured: &Measured) -> Vec<Bar> {
             Bar::at_most(called("gap deviation of the worst flow, µs"), 20.0, soft(WORST)),
             Bar::at_most(called("longest train over all flows"), 8.0, soft(TRAIN)),
             Bar::at_most(called("CPU per packet, against the heap loop's"), 1.1, against(Contender::Heap)),
-            Bar::at_most(called("CPU per packet, against one timerfd a flow"), 1.0, against(Contender::TimerfdEach)),
+            Bar::at_most(
+                called("CPU per packet, against one timerfd a flow"),
+                1.0,
+                against(Contender::TimerfdEach),
+            ),
         ],
     }
 }
@@ -131,7 +135,10 @@ mod tests {
             table(&load, &measured).bars.iter().map(Bar::verdict).collect::<Vec<_>>()
         };
         let quiet = of(None);
-        assert_eq!((quiet.len(), quiet.iter().filter(|verdict| **verdict == Verdict::Missed).count()), (7, 1));
+        assert_eq!(
+            (quiet.len(), quiet.iter().filter(|verdict| **verdict == Verdict::Missed).count()),
+            (7, 1)
+        );
         assert!(of(Some("busy")).iter().all(|verdict| *verdict == Verdict::Inconclusive));
     }
 }

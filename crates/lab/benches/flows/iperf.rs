@@ -18,9 +18,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use softtimers::udp::RecvBatch;
 use softtimers::{Timestamp, UdpSocket};
-use softtimers_measure::distribution::Moments;
-use softtimers_lab::command::Killed;
 use softtimers_cli::gaps::{Gaps, Train};
+use softtimers_lab::command::Killed;
+use softtimers_measure::distribution::Moments;
 
 use crate::Load;
 use crate::figures::{BACK_TO_BACK, COST, CPU, DEVIATION, FASTEST, Figures, SLOWEST, TRAIN, WORST};

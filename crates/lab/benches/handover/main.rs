@@ -77,11 +77,14 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
     for (receiver, mode) in [("polls", POLLS), ("never reads", NEVER_READS)] {
         let sink = Sink::start(mode)?;
         let mut ways = ways(sink.address)?;
-        let measured =
-            Paired::new(*rounds).as_a_whole().contest(&AT_A_TIME, &mut ways, |&count, (name, way), round| {
+        let measured = Paired::new(*rounds).as_a_whole().contest(
+            &AT_A_TIME,
+            &mut ways,
+            |&count, (name, way), round| {
                 round.put(name, &format!("{count} at a time"), turn(&mut **way, count)?);
                 io::Result::Ok(())
-            })?;
+            },
+        )?;
         let names = || ways.iter().map(|(name, _)| *name);
         let heads: Vec<(&str, usize)> = columns.iter().map(|name| (name.as_str(), 0)).collect();
         let mut costs = Table::of(&format!("receiver {receiver}: ns"), &measured, names(), &heads);
@@ -95,7 +98,11 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
         if receiver == "polls" {
             let eight = |way| measured.ratio("8 at a time", way, "send");
             costs.bar(Bar::at_most("eight datagrams as one send, against as many", 0.5, eight("gso")));
-            costs.bar(Bar::at_most("eight datagrams by one sendmmsg, against as many sends", 0.95, eight("sendmmsg")));
+            costs.bar(Bar::at_most(
+                "eight datagrams by one sendmmsg, against as many sends",
+                0.95,
+                eight("sendmmsg"),
+            ));
         }
         tables.extend([costs, against]);
     }

@@ -60,7 +60,12 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
         let ours: u64 = counted.processors.iter().map(|processor| processor.of(source).count).sum();
         let theirs = theirs.filter(|&theirs: &u64| theirs > 0).map(|theirs| theirs as f64);
         let apart = theirs.map(|theirs| (ours as f64 / theirs - 1.0).abs());
-        table.row([name.into(), theirs.into(), (ours as f64).into(), apart.map(|apart| apart * 100.0).into()]);
+        table.row([
+            name.into(),
+            theirs.into(),
+            (ours as f64).into(),
+            apart.map(|apart| apart * 100.0).into(),
+        ]);
         table.bar(Bar::at_most(format!("{name}: the meter and perf apart"), 0.01, apart));
     }
     if !output.status.success() {

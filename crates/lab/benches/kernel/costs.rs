@@ -85,7 +85,9 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
         alone = without;
     }
     let mut table = Table::new("costs", &[&[("beside nginx", 0)], &COLUMNS[..]].concat());
-    for (name, came) in std::iter::once(("nothing", &alone)).chain(came.iter().map(|(name, came)| (*name, came))) {
+    for (name, came) in
+        std::iter::once(("nothing", &alone)).chain(came.iter().map(|(name, came)| (*name, came)))
+    {
         table.rows.push(std::iter::once(name.into()).chain(cells(came)).collect());
     }
     if let Err(why) = counters(bench.server.number() as u32) {
@@ -99,8 +101,10 @@ fn bars(came: &[(&str, Came)]) -> Vec<Bar> {
     let of = |wanted: &str| came.iter().find(|(name, _)| *name == wanted).map(|(_, came)| came);
     let asked = [(METER[0], 0.85), (METER[1], 0.97), (SOFT, 0.93)];
     let kept = |name| of(name).and_then(Came::kept).filter(|kept| kept.interval.is_some());
-    let mut bars: Vec<Bar> =
-        asked.into_iter().map(|(name, bar)| Bar::at_least(format!("kept: {name}"), bar, kept(name))).collect();
+    let mut bars: Vec<Bar> = asked
+        .into_iter()
+        .map(|(name, bar)| Bar::at_least(format!("kept: {name}"), bar, kept(name)))
+        .collect();
     let soft = came.iter().filter(|(name, came)| name.starts_with("soft") && came.by_backup().is_some());
     bars.extend(soft.map(|(name, came)| by_backup(name, came)));
     let cost = |name: &str| of(name).and_then(Came::cost);

@@ -65,7 +65,10 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
         table.note("without nginx and wrk, ST-Apache is a server of threads and clients of our own");
     }
     if analogues::disk_is_memory() {
-        table.note(format!("{} is in memory: the file server of ST-nfs waits for no disk", analogues::disk().display()));
+        table.note(format!(
+            "{} is in memory: the file server of ST-nfs waits for no disk",
+            analogues::disk().display()
+        ));
     }
     let of = |wanted: &str| found.iter().find(|(name, _)| *name == wanted).map(|(_, intervals)| intervals);
     let (over_time, ratio) = over_time(of("ST-Apache-compute"));
@@ -98,14 +101,27 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
 
 /// Table V and figure 4.
 fn sources(found: &[(&str, Intervals)]) -> Table {
-    let columns =
-        [("workload", 0), ("source", 0), ("share %", 2), ("mean without it", 2), ("median without it", 2), ("> 100 without it %", 3)];
+    let columns = [
+        ("workload", 0),
+        ("source", 0),
+        ("share %", 2),
+        ("mean without it", 2),
+        ("median without it", 2),
+        ("> 100 without it %", 3),
+    ];
     let mut table = Table::new("sources", &columns);
     for (name, intervals) in found {
         for source in Source::ALL {
             let [mean, median, over] = intervals.without(source);
             let share = intervals.share(source);
-            table.row([(*name).into(), source.name().into(), share.into(), mean.into(), median.into(), over.into()]);
+            table.row([
+                (*name).into(),
+                source.name().into(),
+                share.into(),
+                mean.into(),
+                median.into(),
+                over.into(),
+            ]);
         }
     }
     table
@@ -119,7 +135,12 @@ fn over_time(intervals: Option<&Intervals>) -> (Table, Option<f64>) {
         let estimate = Estimate::of(intervals?.medians(millis))?;
         let [low, high] = estimate.quartiles;
         let name = format!("{millis} ms");
-        table.row([name.into(), (estimate.values as f64).into(), estimate.median.into(), (high - low).into()]);
+        table.row([
+            name.into(),
+            (estimate.values as f64).into(),
+            estimate.median.into(),
+            (high - low).into(),
+        ]);
         (high > low || millis == 10).then_some(high - low)
     });
     (table, short.zip(long).map(|(short, long)| long / short))

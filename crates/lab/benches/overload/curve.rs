@@ -28,7 +28,9 @@ const LOWER: [f64; 3] = [0.7, 0.9, 1.1];
 const HIGHEST: f64 = 5.0;
 
 pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
-    let bench = |(name, mode, stages, nice)| (name, Bench::new(ReceiverPlan { stages, nice, ..receiver(mode, WORK) }));
+    let bench = |(name, mode, stages, nice)| {
+        (name, Bench::new(ReceiverPlan { stages, nice, ..receiver(mode, WORK) }))
+    };
     let mut contenders = CONTENDERS.map(bench);
     let row = |name: &str, burst: u32| format!("{name}, bursts of {burst}");
     let measured = effort.rounds.contest(&BURSTS, &mut contenders, |&burst, (name, bench), round| {

@@ -61,22 +61,28 @@ fn main() -> ExitCode {
 /// A table for each path and load.
 fn measure(arguments: &Arguments) -> Done<Vec<Table>> {
     let time = Duration::from_secs(if arguments.asked.quick { 1 } else { arguments.seconds });
-    RUNS.into_iter().map(|(line, load, connections)| {
-        let title = format!("{line}, {load}, {connections} connections");
-        let paired = Paired::new(arguments.asked.rounds(5));
-        let measured = paired.contest(&[()], &mut Kind::ALL.clone(), |(), kind, round| {
-            run(*kind, line, load, connections, time, |name, figure| round.put(kind.name(), name, figure))
-        });
-        let measured = measured.map_err(|error| -> Box<dyn std::error::Error> { error })?;
-        let mut table = Table::of(&title, &measured, Kind::ALL.map(Kind::name), &COLUMNS);
-        let of = |figure| measured.ratio(figure, Kind::Pairs.name(), Kind::Stock.name());
-        let least = match (line.mbit, connections) {
-            (_, 4) => 1.0,
-            (100, _) => 1.1,
-            _ => 1.4,
-        };
-        table.bar(Bar::at_least(format!("{title}: goodput of pairs, against stock's"), least, of(GOODPUT)));
-        table.bar(Bar::at_most(format!("{title}: CPU of pairs, against stock's"), 2.0, of(COST)));
-        Ok(table)
-    }).collect()
+    RUNS.into_iter()
+        .map(|(line, load, connections)| {
+            let title = format!("{line}, {load}, {connections} connections");
+            let paired = Paired::new(arguments.asked.rounds(5));
+            let measured = paired.contest(&[()], &mut Kind::ALL.clone(), |(), kind, round| {
+                run(*kind, line, load, connections, time, |name, figure| round.put(kind.name(), name, figure))
+            });
+            let measured = measured.map_err(|error| -> Box<dyn std::error::Error> { error })?;
+            let mut table = Table::of(&title, &measured, Kind::ALL.map(Kind::name), &COLUMNS);
+            let of = |figure| measured.ratio(figure, Kind::Pairs.name(), Kind::Stock.name());
+            let least = match (line.mbit, connections) {
+                (_, 4) => 1.0,
+                (100, _) => 1.1,
+                _ => 1.4,
+            };
+            table.bar(Bar::at_least(
+                format!("{title}: goodput of pairs, against stock's"),
+                least,
+                of(GOODPUT),
+            ));
+            table.bar(Bar::at_most(format!("{title}: CPU of pairs, against stock's"), 2.0, of(COST)));
+            Ok(table)
+        })
+        .collect()
 }

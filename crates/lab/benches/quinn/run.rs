@@ -70,8 +70,15 @@ impl fmt::Display for Load {
 pub(crate) const GOODPUT: &str = "goodput Mbit/s";
 pub(crate) const COST: &str = "CPU ns/kB";
 /// What is told of a run; CPU is a share of one.
-pub(crate) const COLUMNS: [(&str, usize); 7] =
-    [(GOODPUT, 1), ("loss %", 2), ("cuts", 0), ("burst 99.9%", 0), ("longest burst", 0), ("CPU %", 1), (COST, 0)];
+pub(crate) const COLUMNS: [(&str, usize); 7] = [
+    (GOODPUT, 1),
+    ("loss %", 2),
+    ("cuts", 0),
+    ("burst 99.9%", 0),
+    ("longest burst", 0),
+    ("CPU %", 1),
+    (COST, 0),
+];
 
 /// One run, whose figures are told by name.
 pub(crate) fn run(

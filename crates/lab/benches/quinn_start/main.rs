@@ -66,16 +66,20 @@ fn virtual_time(most: &u64) -> Done<Vec<Table>> {
 /// The kernel's TCP over the same path; a kernel may lack one of its controls.
 fn real_time(most: &u64) -> Done<Vec<Table>> {
     let sizes: Vec<u64> = SIZES.into_iter().filter(|packets| packets <= most.min(&MOST_REAL)).collect();
-    let heads = sizes.iter().flat_map(|packets| [format!("{packets} packets"), format!("{packets}, with set-up")]);
+    let heads =
+        sizes.iter().flat_map(|packets| [format!("{packets} packets"), format!("{packets}, with set-up")]);
     let heads: Vec<String> = heads.collect();
     let columns = heads.iter().map(|head| (head.as_str(), 3));
-    let mut table = Table::new("tcp", &[("Mbit/s", 0), ("control", 0)].into_iter().chain(columns).collect::<Vec<_>>());
+    let mut table =
+        Table::new("tcp", &[("Mbit/s", 0), ("control", 0)].into_iter().chain(columns).collect::<Vec<_>>());
     for mbit in [50, 100] {
         for control in CONTROLS {
             match tcp::times(Path { mbit }, control, &sizes) {
                 Ok(times) => {
                     let names = [Cell::from(mbit as f64), control.into()];
-                    table.rows.push(names.into_iter().chain(times.into_iter().flatten().map(Cell::from)).collect());
+                    table
+                        .rows
+                        .push(names.into_iter().chain(times.into_iter().flatten().map(Cell::from)).collect());
                 }
                 Err(reason) => table.note(format!("{mbit} Mbit/s, {control}: not possible here: {reason}")),
             }

@@ -5,9 +5,9 @@ use softtimers_lab::server::client::Load;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::result::Table;
 
+use super::Effort;
 use super::contender::Contender;
 use super::load::Tool;
-use super::Effort;
 
 const CONTENDERS: [Contender; 3] = [Contender::Epoll, Contender::Polled(1), Contender::Polled(15)];
 /// Clients at each port.
@@ -18,22 +18,23 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     let work = effort.load.map_or(WORK, |load| load.1);
     let [here, there] = effort.processors;
     let name = |contender: Contender, crowd: &str| format!("{}, {crowd}", contender.name());
-    let measured = effort.rounds.contest(&CROWDS, &mut CONTENDERS.clone(), |(crowd, clients), contender, round| {
-        let running = contender.start(here, 4, (clients.iter().sum(), work))?;
-        let kept = there.keep()?;
-        let clients = running.addresses.iter().copied().zip(*clients).collect();
-        let answered = Load { clients, keep_alive: true, time: effort.trial }.run()?;
-        drop(kept);
-        running.end()?;
-        let row = name(*contender, crowd);
-        round.put(&row, "kreq/s", answered.rate() / 1e3);
-        let all = answered.answers.iter().sum::<u64>().max(1) as f64;
-        let shares = answered.answers.iter().map(|&one| one as f64 / all);
-        round.put(&row, LEAST, shares.clone().fold(1.0, f64::min));
-        round.put(&row, "largest share", shares.fold(0.0, f64::max));
-        round.put(&row, "errors", answered.errors as f64);
-        Done::Ok(())
-    })?;
+    let measured =
+        effort.rounds.contest(&CROWDS, &mut CONTENDERS.clone(), |(crowd, clients), contender, round| {
+            let running = contender.start(here, 4, (clients.iter().sum(), work))?;
+            let kept = there.keep()?;
+            let clients = running.addresses.iter().copied().zip(*clients).collect();
+            let answered = Load { clients, keep_alive: true, time: effort.trial }.run()?;
+            drop(kept);
+            running.end()?;
+            let row = name(*contender, crowd);
+            round.put(&row, "kreq/s", answered.rate() / 1e3);
+            let all = answered.answers.iter().sum::<u64>().max(1) as f64;
+            let shares = answered.answers.iter().map(|&one| one as f64 / all);
+            round.put(&row, LEAST, shares.clone().fold(1.0, f64::min));
+            round.put(&row, "largest share", shares.fold(0.0, f64::max));
+            round.put(&row, "errors", answered.errors as f64);
+            Done::Ok(())
+        })?;
     let rows: Vec<String> =
         CROWDS.iter().flat_map(|(crowd, _)| CONTENDERS.map(|contender| name(contender, crowd))).collect();
     let columns = [("kreq/s", 1), (LEAST, 3), ("largest share", 3), ("errors", 0)];

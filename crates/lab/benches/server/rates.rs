@@ -10,8 +10,8 @@ use softtimers_measure::paired::Round;
 use softtimers_measure::result::Table;
 use softtimers_measure::ticks::Ticks;
 
-use super::contender::Contender;
 use super::Effort;
+use super::contender::Contender;
 
 const CONTENDERS: [Contender; 4] =
     [Contender::Epoll, Contender::Polled(1), Contender::Polled(5), Contender::Spin];
@@ -22,9 +22,10 @@ const CONNECTIONS: usize = 16;
 pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     let work = effort.load.map_or(0, |load| load.1);
     let name = |contender: Contender, rate: &str| format!("{rate}, {}", contender.name());
-    let measured = effort.rounds.contest(&RATES, &mut CONTENDERS.clone(), |&(rate, pps), contender, round| {
-        one(*contender, &name(*contender, rate), pps, work, effort, round)
-    })?;
+    let measured =
+        effort.rounds.contest(&RATES, &mut CONTENDERS.clone(), |&(rate, pps), contender, round| {
+            one(*contender, &name(*contender, rate), pps, work, effort, round)
+        })?;
     let rows = RATES.iter().flat_map(|(rate, _)| CONTENDERS.map(|contender| name(contender, rate)));
     let columns = [(RATE, 1), (P50, 1), ("p99 µs", 1), (BUSY, 3), ("errors", 0)];
     let mut table = Table::of("rates", &measured, rows, &columns);
@@ -33,14 +34,7 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
 }
 
 /// One server at one rate.
-fn one(
-    contender: Contender,
-    row: &str,
-    pps: u32,
-    work: u64,
-    effort: &Effort,
-    round: &mut Round,
-) -> Done {
+fn one(contender: Contender, row: &str, pps: u32, work: u64, effort: &Effort, round: &mut Round) -> Done {
     let [here, there] = effort.processors;
     let running = contender.start(here, 1, (CONNECTIONS, work))?;
     let kept = there.keep()?;

@@ -6,9 +6,9 @@ use softtimers_measure::paired::{Measured, Round};
 use softtimers_measure::result::Table;
 use softtimers_measure::ticks::Ticks;
 
+use super::Effort;
 use super::contender::Contender;
 use super::load::Outcome;
-use super::Effort;
 
 /// Table XII's quotas, between the plain server and the slower one.
 const CONTENDERS: [Contender; 8] = [
@@ -45,7 +45,8 @@ fn tables(effort: &Effort, keep_alive: bool) -> Done<Vec<Table>> {
     let mut tables = vec![table, confirmed(best, effort, keep_alive, load)?];
     if load.1 > 0 {
         // Work makes a look a smaller part of an answer: what looks cost is to be seen without.
-        let mut bare = shown(&format!("{kind}, without that work"), &rounds(effort, keep_alive, (load.0, 0))?);
+        let mut bare =
+            shown(&format!("{kind}, without that work"), &rounds(effort, keep_alive, (load.0, 0))?);
         bare.note(said((load.0, 0)));
         tables.push(bare);
     }
@@ -90,7 +91,9 @@ fn conclude(table: &mut Table, measured: &Measured, best: Contender, kind: &str)
 
 /// The quota with the largest median.
 fn best(measured: &Measured) -> Contender {
-    let rate = |contender: &Contender| measured.ratio(RATE, &contender.name(), EPOLL).map_or(0.0, |rate| rate.median);
+    let rate = |contender: &Contender| {
+        measured.ratio(RATE, &contender.name(), EPOLL).map_or(0.0, |rate| rate.median)
+    };
     let polled = CONTENDERS.into_iter().filter(|contender| matches!(contender, Contender::Polled(_)));
     polled.max_by(|one, other| rate(one).total_cmp(&rate(other))).unwrap_or(Contender::Polled(1))
 }

@@ -21,9 +21,10 @@ pub(crate) fn table(workload: &str, contenders: &[&'static str], measured: &Meas
     for Asked { ours, figure, most, peer, .. } in BARS.iter().filter(|bar| bar.workload == workload) {
         let (what, measured) = match peer {
             None => (format!("{workload}: {ours}, {figure}"), measured.estimate(ours, figure)),
-            Some(peer) => {
-                (format!("{workload}: {ours}, {figure}, against {peer}'s"), measured.ratio(figure, ours, peer))
-            }
+            Some(peer) => (
+                format!("{workload}: {ours}, {figure}, against {peer}'s"),
+                measured.ratio(figure, ours, peer),
+            ),
         };
         table.bar(Bar::at_most(what, *most, measured));
     }

@@ -44,7 +44,10 @@ const CPU: &str = "CPU %";
 const WAKE_UPS: &str = "expiries/s";
 
 pub(crate) fn staggered(rounds: &usize) -> Done<Vec<Table>> {
-    let slacks = [("slack 500 µs", Slack::micros(500), Some(2.0), 2_000.0), ("default slack", Slack::DEFAULT, None, 20_000.0)];
+    let slacks = [
+        ("slack 500 µs", Slack::micros(500), Some(2.0), 2_000.0),
+        ("default slack", Slack::DEFAULT, None, 20_000.0),
+    ];
     let tables = slacks.map(|(name, slack, ratio, most)| {
         let measured = take(*rounds, &[()], |(), timers, round| {
             let (cpu, woken) = run(fifty(timers, slack));
@@ -58,7 +61,11 @@ pub(crate) fn staggered(rounds: &usize) -> Done<Vec<Table>> {
         } else if let Some(against) = against {
             table.note(format!("CPU, against tokio's: {:.2}", against.median));
         }
-        table.bar(Bar::at_most(format!("50 staggered, {name}: expiries/s"), most, measured.estimate(SOFT, WAKE_UPS)));
+        table.bar(Bar::at_most(
+            format!("50 staggered, {name}: expiries/s"),
+            most,
+            measured.estimate(SOFT, WAKE_UPS),
+        ));
         Ok(table)
     });
     tables.into_iter().collect()

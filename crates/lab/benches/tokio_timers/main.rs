@@ -84,11 +84,7 @@ fn run<R>(test: impl Future<Output = R>) -> R {
 }
 
 /// Rounds of both in turn under each setting.
-fn take<S>(
-    rounds: usize,
-    settings: &[S],
-    mut of: impl FnMut(&S, Timers, &mut Round),
-) -> Done<Measured> {
+fn take<S>(rounds: usize, settings: &[S], mut of: impl FnMut(&S, Timers, &mut Round)) -> Done<Measured> {
     Paired::new(rounds).as_a_whole().contest(settings, &mut BOTH.clone(), |setting, timers, round| {
         of(setting, *timers, round);
         Done::Ok(())

@@ -48,7 +48,11 @@ fn costs(steps: &str) -> Result<Option<Table>> {
     said.trim().lines().for_each(|line| table.row([line.into()]));
     let against = |name: &str| Estimate::of(numbers(&said, name));
     table.bar(Bar::at_most("C, 10,000 time-outs: a step, against libuv's", 0.3, against("of libuv's ")));
-    table.bar(Bar::at_most("C, 10,000 time-outs: a step, against libevent's", 0.3, against("of libevent's ")));
+    table.bar(Bar::at_most(
+        "C, 10,000 time-outs: a step, against libevent's",
+        0.3,
+        against("of libevent's "),
+    ));
     let share = numbers(&said, "each, ").first().copied();
     table.bar(Bar::at_most("C, 40,000 set and cancel a second: % of a core", 2.0, share));
     Ok(Some(table))
@@ -57,7 +61,8 @@ fn costs(steps: &str) -> Result<Option<Table>> {
 /// A flow at 100 µs in a loop of libuv, and of libevent.
 fn paced(name: &str, package: &str, rounds: usize) -> Result<Option<Table>> {
     let Some(program) = compiled(name, &[package])? else { return Ok(None) };
-    let mut table = Table::new(&format!("a flow paced at 100 µs in the loop of {name}"), &[("what it says", 0)]);
+    let mut table =
+        Table::new(&format!("a flow paced at 100 µs in the loop of {name}"), &[("what it says", 0)]);
     let mut shares = vec![];
     for _ in 0..rounds {
         let said = output(&mut Command::new(&program))?;
@@ -71,7 +76,8 @@ fn paced(name: &str, package: &str, rounds: usize) -> Result<Option<Table>> {
 /// An example of the C library, compiled against it as it is installed; `None` where a package is missing.
 fn compiled(example: &str, packages: &[&str]) -> Result<Option<PathBuf>> {
     let under = target().join("measure-c");
-    let mut install = cargo(&["cinstall", "--release", "--locked", "--manifest-path", "crates/capi/Cargo.toml"]);
+    let mut install =
+        cargo(&["cinstall", "--release", "--locked", "--manifest-path", "crates/capi/Cargo.toml"]);
     output(install.args(["--prefix", "/usr", "--libdir", "lib", "--destdir"]).arg(&under))?;
     let Ok(flags) = output(Command::new("pkg-config").args(["--cflags", "--libs"]).args(packages)) else {
         println!("skipped: {example}.c: pkg-config does not find {}", packages.join(" and "));

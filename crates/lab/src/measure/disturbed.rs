@@ -84,7 +84,11 @@ fn stall(effort: &Effort) -> Result<Table> {
     // 50 ms less the 10 ms that are made up, in places of 40 µs: at least this many are given up.
     let of = |name: &str| measured.estimate(STOPPED, name);
     table.bar(Bar::at_least(format!("{STOPPED}: places forfeited"), 900.0, of("places lost")));
-    table.bar(Bar::at_least(format!("{STOPPED}: departures counted as late by a stop"), 1.0, of("late by a stop")));
+    table.bar(Bar::at_least(
+        format!("{STOPPED}: departures counted as late by a stop"),
+        1.0,
+        of("late by a stop"),
+    ));
     Ok(table)
 }
 
@@ -120,11 +124,15 @@ fn bursts(key: &str, measured: &Measured, row: &str) -> Table {
 /// A short slice, beside a program that computes on the same core.
 fn slice(effort: &Effort) -> Result<Table> {
     let program = effort.program()?;
-    let measured = effort.paired.beside_others().contest(&[()], &mut [WHOLE_SLICE, SHORT_SLICE], |(), flags, round| {
-        let _hog = command::hog()?;
-        note(round, flags, &program.stream(&["taskset", "-c", "0"], flags, |_| Ok(()))?);
-        anyhow::Ok(())
-    })?;
+    let measured = effort.paired.beside_others().contest(
+        &[()],
+        &mut [WHOLE_SLICE, SHORT_SLICE],
+        |(), flags, round| {
+            let _hog = command::hog()?;
+            note(round, flags, &program.stream(&["taskset", "-c", "0"], flags, |_| Ok(()))?);
+            anyhow::Ok(())
+        },
+    )?;
     let names = ["late p99.9 µs", "late max µs", "places lost"];
     let mut table = table("slice", &measured, &[WHOLE_SLICE, SHORT_SLICE], &names);
     let ratio = |name: &str| measured.ratio(name, SHORT_SLICE, WHOLE_SLICE);

@@ -81,7 +81,10 @@ fn note(round: &mut Round, doctor: &Value) {
     // A host that takes a virtual processor away need not say so, but a loop that never sleeps can tell.
     let taken = 1.0 - had.iter().sum::<f64>() / had.len() as f64;
     if taken > MOST_TAKEN {
-        round.set_aside(format!("loops that never sleep did not get {:.1}% of their processor", 100.0 * taken));
+        round.set_aside(format!(
+            "loops that never sleep did not get {:.1}% of their processor",
+            100.0 * taken
+        ));
     }
 }
 
@@ -131,9 +134,7 @@ mod tests {
     use softtimers_measure::bar::Verdict;
 
     fn doctor(share: f64, cpu: f64, reason: Option<&str>) -> Value {
-        let cell = |method: &str, share: f64| {
-            json!({ "method": method, "busy": "echo", "achieved_share": share, "cpu_share": cpu, "lost": 0 })
-        };
+        let cell = |method: &str, share: f64| json!({ "method": method, "busy": "echo", "achieved_share": share, "cpu_share": cpu, "lost": 0 });
         json!({ "inconclusive": reason, "pacing": [cell("soft", share), cell("loop", 0.9)] })
     }
 
@@ -149,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_round_whose_saturated_loops_were_held_up_is_set_aside() {
-        let rounds = [(0.97, 0.99, None), (0.2, 0.99, Some("the host")), (0.99, 0.94, None), (1.0, 0.96, None)];
+        let rounds =
+            [(0.97, 0.99, None), (0.2, 0.99, Some("the host")), (0.99, 0.94, None), (1.0, 0.96, None)];
         let measured = measured(&rounds.map(|(share, cpu, reason)| doctor(share, cpu, reason)));
         assert_eq!(measured.made(), [2, 2]);
         assert_eq!(measured.median("busy echo, 40 µs, soft", "of the rate %"), Some(100.0));
@@ -162,7 +164,10 @@ mod tests {
         for batch in [1, 4, 16] {
             let bars = bars(&measured, batch);
             assert_eq!(bars[0].verdict(), Verdict::Missed, "{bars:?}");
-            assert!(bars.iter().any(|bar| bar.figure.ends_with("datagrams lost") && bar.verdict() == Verdict::Met));
+            assert!(
+                bars.iter()
+                    .any(|bar| bar.figure.ends_with("datagrams lost") && bar.verdict() == Verdict::Met)
+            );
         }
     }
 }

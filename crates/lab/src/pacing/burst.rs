@@ -151,7 +151,11 @@ fn bars(load: &str, table: &[Reference], figures: &[Figures]) -> Vec<Bar> {
         }
         let tick = rows().find(|(row, _)| row.target == target && row.method == "tick");
         let off = tick.and_then(|(_, figures)| Some((figures.explained?.median - 1.0).abs()));
-        bars.push(Bar::at_most(at("periodic timer, mean gap against target ÷ (1 − lost), off by"), 0.02, off));
+        bars.push(Bar::at_most(
+            at("periodic timer, mean gap against target ÷ (1 − lost), off by"),
+            0.02,
+            off,
+        ));
     }
     bars
 }

@@ -102,7 +102,9 @@ fn told(interval: u64, server: &Contest<CONTENDERS>, compute: &Contest<CONTENDER
 /// paper's order. (One that keeps its interval is cheaper if it is not armed anew.)
 fn bars(interval: u64, totals: &[Option<f64>], kept: &[Option<f64>]) -> Vec<Bar> {
     let ratio = |of: &[Option<f64>], who: usize, to: usize| of[who].zip(of[to]).map(|(who, to)| who / to);
-    let bar = |figure: &str, bound, ratio: Option<f64>| Bar::at_most(format!("{interval} µs: {figure}"), bound, ratio);
+    let bar = |figure: &str, bound, ratio: Option<f64>| {
+        Bar::at_most(format!("{interval} µs: {figure}"), bound, ratio)
+    };
     let mut bars = vec![
         bar("cost of a soft event, against a one-shot signal's", 0.5, ratio(totals, SOFT, ONE_SHOT)),
         bar("cost of a soft event, against a periodic signal's", 0.5, ratio(totals, SOFT, PERIODIC)),

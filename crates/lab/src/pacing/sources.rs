@@ -57,7 +57,10 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     let removals: Vec<Removal> = met.map(|source| Removal::of(&contest.rounds, &all, source)).collect();
     removals.iter().for_each(|removal| table.row(removal.row()));
     let mean = all.intervals.mean().unwrap_or(f64::NAN) / 1e3;
-    table.note(format!("{} trigger states; with all of them the mean interval is {mean:.2} µs", all.passed.total()));
+    table.note(format!(
+        "{} trigger states; with all of them the mean interval is {mean:.2} µs",
+        all.passed.total()
+    ));
     bars(&all, &removals).into_iter().for_each(|bar| table.bar(bar));
     let distributions = distributions(&all, &removals);
     Ok(vec![table, distributions])
@@ -101,7 +104,8 @@ impl Removal {
 
     fn row(&self) -> [Cell; COLUMNS.len()] {
         let live = self.live_intervals();
-        let at = |intervals: &Histogram, quantile| micros(intervals.quantile(quantile).map(|nanos| nanos as f64));
+        let at =
+            |intervals: &Histogram, quantile| micros(intervals.quantile(quantile).map(|nanos| nanos as f64));
         [
             self.source.name().into(),
             (self.share * 100.0).into(),

@@ -27,8 +27,8 @@ use softtimers_cli::bench::filter::Filter;
 use softtimers_cli::bench::queue::{Queue, ROOM};
 use softtimers_cli::bench::trial::compute;
 use softtimers_cli::bench::window::{Busy, Window};
-use softtimers_measure::distribution::Recorder;
 use softtimers_cli::forward::mode::{Looks, Mode};
+use softtimers_measure::distribution::Recorder;
 use softtimers_measure::units;
 
 use super::{How, PATIENCE, SETTLED, With, datagram, looking, open};

@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use softtimers::poll::{SourceConfig, SourceId};
 use softtimers::poller::{Device, FrameInfo, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_cli::forward::mode::{Looks, Mode};
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::estimate::median;
-use softtimers_cli::forward::mode::{Looks, Mode};
 
 use super::{How, With, came, looking, open};
 

@@ -49,22 +49,23 @@ fn beside(rig: &Rig, trace: &Trace) -> Result<Table> {
     let monitors = MONITORS.into_iter().filter(|monitor| monitor.ours() || rig.has("tcpdump"));
     let mut monitors: Vec<Monitor> = monitors.collect();
     // The computation is part of the experiment.
-    let measured = Paired::new(rounds).beside_others().contest(&[()], &mut monitors, |(), monitor, round| {
-        let caught = monitor.trial(rig, &Offer::steady(RATE, millis), true, trace)?;
-        let delay = |key: &str| caught.report["delay_ns"][key].as_f64().map(|nanos| nanos / 1e3);
-        for (name, figure) in [
-            (OFFERED, Some(caught.offered / 1e3)),
-            (LOST, Some(100.0 * caught.lost)),
-            ("delay p50 µs", delay("p50")),
-            ("delay p99 µs", delay("p99")),
-            ("worst delay µs", delay("max")),
-            ("CPU %", Some(100.0 * caught.cpu)),
-            ("the computation's %", Some(100.0 * caught.beside)),
-        ] {
-            round.put(&monitor.name(), name, figure);
-        }
-        anyhow::Ok(())
-    })?;
+    let measured =
+        Paired::new(rounds).beside_others().contest(&[()], &mut monitors, |(), monitor, round| {
+            let caught = monitor.trial(rig, &Offer::steady(RATE, millis), true, trace)?;
+            let delay = |key: &str| caught.report["delay_ns"][key].as_f64().map(|nanos| nanos / 1e3);
+            for (name, figure) in [
+                (OFFERED, Some(caught.offered / 1e3)),
+                (LOST, Some(100.0 * caught.lost)),
+                ("delay p50 µs", delay("p50")),
+                ("delay p99 µs", delay("p99")),
+                ("worst delay µs", delay("max")),
+                ("CPU %", Some(100.0 * caught.cpu)),
+                ("the computation's %", Some(100.0 * caught.beside)),
+            ] {
+                round.put(&monitor.name(), name, figure);
+            }
+            anyhow::Ok(())
+        })?;
     let columns = [
         (OFFERED, 1),
         (LOST, 2),
@@ -106,7 +107,11 @@ fn sizes(rig: &Rig, trace: &Trace) -> Result<Table> {
         table.note(format!("{:.3} ns for each further byte", (high - low) / f64::from(last - first)));
     }
     let ratio = measured.ratio(COST, &last.to_string(), &first.to_string());
-    table.bar(Bar::at_most("capture, 68 bytes kept: cost of the longest packet, against the shortest", 1.2, ratio));
+    table.bar(Bar::at_most(
+        "capture, 68 bytes kept: cost of the longest packet, against the shortest",
+        1.2,
+        ratio,
+    ));
     Ok(table)
 }
 

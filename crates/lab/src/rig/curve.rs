@@ -69,7 +69,10 @@ impl Setting<'_> {
     fn steady(&self) -> Result<[Table; 2]> {
         let Setting { rig, driver, burst, .. } = *self;
         let (mut curves, mut table) = (Vec::new(), self.table(""));
-        let mut kept = Table::new(&format!("{driver}, bursts of {burst}, of the peak"), &[("", 0), ("at x capacity", 1), ("of the peak", 2)]);
+        let mut kept = Table::new(
+            &format!("{driver}, bursts of {burst}, of the peak"),
+            &[("", 0), ("at x capacity", 1), ("of the peak", 2)],
+        );
         for &(letter, name, flags) in &CONTENDERS[..rig.of(6, 3)] {
             let is_judged = CONTENDERS[..2].iter().any(|of| of.0 == letter);
             // Those with bars are repeated: a shared machine's speed drifts.

@@ -31,7 +31,8 @@ pub(super) fn forward(rig: &Rig) -> Done<Vec<Table>> {
             curves.push(Curve { name: format!("forward, {driver}, {mode}"), letter, points, report });
         }
     }
-    let peer = |name: &str, letter, points| Curve { name: name.to_owned(), letter, points, report: Value::Null };
+    let peer =
+        |name: &str, letter, points| Curve { name: name.to_owned(), letter, points, report: Value::Null };
     let bridge = rig.forward_by(&rig.bridge())?;
     curves.push(peer("example bridge, packet", 'b', loaded(rig, rates)?));
     // It prints no object.

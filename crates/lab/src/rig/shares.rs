@@ -10,7 +10,14 @@ use crate::bench::Done;
 /// One of four is flooded with twice what all could do; the others have little, and lose none of it.
 pub(super) fn sources(rig: &Rig) -> Done<Vec<Table>> {
     let millis = rig.of(4_000u32, 1_000);
-    let columns = [("driver", 0), ("", 0), ("sent", 0), ("received", 0), ("dropped in the ring", 0), ("at the interface", 0)];
+    let columns = [
+        ("driver", 0),
+        ("", 0),
+        ("sent", 0),
+        ("received", 0),
+        ("dropped in the ring", 0),
+        ("at the interface", 0),
+    ];
     let mut table = Table::new("sources", &columns);
     for driver in ["packet", "xdp"] {
         let flood = 2.0 * capacity(rig, driver)?;
@@ -29,12 +36,23 @@ pub(super) fn sources(rig: &Rig) -> Done<Vec<Table>> {
             let (of, sent) = (|key: &str| found[place][key].as_f64(), offered.sent as f64);
             let name = if place == 0 { "flooded" } else { "" };
             let [received, ring, interface] = ["received", "ring", "interface"].map(of);
-            table.row([driver.into(), name.into(), sent.into(), received.into(), ring.into(), interface.into()]);
+            table.row([
+                driver.into(),
+                name.into(),
+                sent.into(),
+                received.into(),
+                ring.into(),
+                interface.into(),
+            ]);
             if place > 0 {
                 lost += (sent - received.unwrap_or(0.0)).max(0.0);
             }
         }
-        table.bar(Bar::at_most(format!("four sources, {driver}, one flooded: lost of the others'"), 0.0, lost));
+        table.bar(Bar::at_most(
+            format!("four sources, {driver}, one flooded: lost of the others'"),
+            0.0,
+            lost,
+        ));
     }
     Ok(vec![table])
 }

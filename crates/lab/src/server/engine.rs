@@ -32,6 +32,7 @@ use softtimers::{Clock, Config, Monotonic, Slack, SoftTimers, TriggerState};
 use super::connection::{Connection, Scratch, Step, scratch};
 use super::ports::Turns;
 use super::request::Site;
+use crate::cpu;
 
 /// How requests are looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
