@@ -79,5 +79,5 @@ pub fn run(arguments: &Arguments) -> Done {
         }
     };
     let rig = Rig::new(programs, hosts, peers.clone(), asked.quick)?;
-    asked.run("cargo lab rig", &rig.load(), &SECTIONS, &rig)
+    asked.run("cargo lab rig", &rig.busy(), &SECTIONS, &rig)
 }

@@ -16,12 +16,13 @@ use crate::command::{cargo, output, root, target, works};
 pub(super) fn c(effort: &Effort) -> Done<Vec<Table>> {
     let mut border = printed("border", &bench_of("softtimers-capi", "border", &[])?);
     border.bars = border.rows.iter().filter_map(|row| row_bar(row)).collect();
-    let mut tools = [
+    let tools = [
         ("cc", Command::new("cc")),
         ("pkg-config", Command::new("pkg-config")),
         ("cargo cinstall", cargo(&["cinstall"])),
     ];
-    if let Some((tool, _)) = tools.iter_mut().find(|(_, tool)| !works(tool.arg("--version"))) {
+    let is_missing = |(name, mut tool): (&'static str, Command)| (!works(tool.arg("--version"))).then_some(name);
+    if let Some(tool) = tools.into_iter().find_map(is_missing) {
         border.note(format!("skipped: the C programs: there is no `{tool}`"));
         return Ok(vec![border]);
     }

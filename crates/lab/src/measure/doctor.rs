@@ -1,7 +1,6 @@
 //! Every method beside an echo server, and on an idle machine: a round is one `softtimers doctor`, which runs each method
 //! once, another one first each time.
 
-use anyhow::Result;
 use serde_json::Value;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::{Measured, Round};
@@ -141,7 +140,7 @@ mod tests {
     fn measured(rounds: &[Value]) -> Measured {
         let mut rounds = rounds.iter();
         let paired = softtimers_measure::paired::Paired::new(rounds.len()).as_a_whole().beside_others();
-        let made: Result<Measured> = paired.rounds(|_, round| {
+        let made: anyhow::Result<Measured> = paired.rounds(|_, round| {
             note(round, rounds.next().unwrap());
             Ok(())
         });

@@ -106,7 +106,7 @@ impl Rig {
     }
 
     /// How busy the machine was when it began.
-    pub(super) fn load(&self) -> String {
+    pub(super) fn busy(&self) -> String {
         let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
         format!("; load {} when it began", load.split(' ').next().unwrap_or("unknown"))
     }
