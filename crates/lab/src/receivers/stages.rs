@@ -20,7 +20,7 @@ use clap::ValueEnum;
 use rustix::process::setpriority_process;
 use serde_json::{Value, json};
 use softtimers::packet::{FrameSender, Interface};
-use softtimers::poll::{CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId};
+use softtimers::poll::{CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId, Stage, StageLog};
 use softtimers::poller::{Device, FrameInfo, Poller};
 use softtimers::{Clock, Monotonic, Percent, Timestamp};
 use softtimers_cli::bench::filter::Filter;
@@ -204,7 +204,9 @@ impl First<'_> {
             poller.attach_queue(&queue.gauge, marks, &[from])?;
         }
         let (mut done, mut busy, mut waiting) = (Done::new(), Busy::default(), Vec::<Item>::new());
-        let (mut received, mut refused, mut sent) = (0u64, 0u64, 0u64);
+        let (mut received, mut refused, mut seen) = (0u64, 0u64, 0);
+        // A wait returns when the burst is through: when each packet left is what its turn of transmitting says.
+        poller.log_stages(TURNS);
         let began = Monotonic.now();
         let mut last = (began, 0);
         while !self.is_over(began, last, Monotonic.now()) {
@@ -234,8 +236,10 @@ impl First<'_> {
             if received != last.1 {
                 last = (now, received);
             }
-            let left = poller.stats().sent;
-            self.account(now, left - std::mem::replace(&mut sent, left), &mut waiting, &mut done);
+            match self.queue {
+                Some(queue) => queue.put(waiting.drain(..)),
+                None => seen = self.account(seen, poller.stages(), &mut waiting, &mut done)?,
+            }
             busy.look(self.window, now);
         }
         done.used = busy.used();
@@ -245,16 +249,28 @@ impl First<'_> {
         self.found(&mut poller, [from, to], received, refused).map(|found| (found, done))
     }
 
-    /// After a round: what was received goes to the queue, or `sent` of it have left.
-    fn account(&self, now: Timestamp, sent: u64, waiting: &mut Vec<Item>, done: &mut Done) {
-        if let Some(queue) = self.queue {
-            queue.put(waiting.drain(..));
-            return;
+    /// What has left since the log had `seen` events, each packet when its turn ended; returns how many it has now.
+    fn account(
+        &self,
+        seen: u64,
+        log: Option<&StageLog>,
+        waiting: &mut Vec<Item>,
+        done: &mut Done,
+    ) -> io::Result<u64> {
+        let Some(log) = log else { return Ok(seen) };
+        let skipped =
+            seen.checked_sub(log.forgotten()).ok_or_else(|| io::Error::other("turns were forgotten"))?;
+        let turns = log.iter().skip(skipped as usize).filter(|event| event.stage == Stage::Transmit);
+        let mut leaving = waiting.drain(..);
+        for turn in turns {
+            let in_time = self.window.deliver(turn.end, u64::from(turn.packets));
+            for item in leaving.by_ref().take(turn.packets as usize).filter(|_| in_time) {
+                done.record(turn.end, &item.bytes[..item.length], item.arrived, self.arguments.burst);
+            }
         }
-        let in_time = self.window.deliver(now, sent);
-        for item in waiting.drain(..(sent as usize).min(waiting.len())).filter(|_| in_time) {
-            done.record(now, &item.bytes[..item.length], item.arrived, self.arguments.burst);
-        }
+        let left: Vec<_> = leaving.collect();
+        *waiting = left;
+        Ok(log.forgotten() + log.iter().len() as u64)
     }
 
     /// Nothing comes any more, or nothing has come at all.
@@ -306,5 +322,7 @@ pub(crate) fn accepts(filter: &Filter, frame: &[u8]) -> bool {
 
 /// Headers, and the least payload of the generator's, with some room.
 const LONGEST: usize = 128;
+/// Turns of one wait that are remembered.
+const TURNS: usize = 1 << 14;
 /// So that the end is noticed.
 const LOOK: Duration = Duration::from_millis(10);

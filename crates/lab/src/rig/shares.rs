@@ -1,7 +1,8 @@
 //! What others get: sources beside a flooded one, programs beside a limited forwarder, the first packet of a burst.
 
 use softtimers_measure::bar::Bar;
-use softtimers_measure::result::{Cell, Table};
+use softtimers_measure::paired::Paired;
+use softtimers_measure::result::Table;
 
 use super::curve::{RULES, capacity};
 use super::trial::{Amount, Offer, Rig};
@@ -98,35 +99,38 @@ pub(super) fn limit(rig: &Rig) -> Done<Vec<Table>> {
 
 /// How long the first packet of a burst takes: receiving the others first makes it wait for all of them (livelock §4.3).
 pub(super) fn bursts(rig: &Rig) -> Done<Vec<Table>> {
-    let sizes: &[u32] = rig.of(&[1, 2, 4, 16, 64], &[1, 16]);
-    let mut table = Table::new("bursts", &[("by", 0), ("of", 0), ("p50 µs", 1), ("p99 µs", 1)]);
-    let mut p50 = Vec::new();
-    for kind in ["naive", POLLED, "completion --mode interrupt --quota 1"] {
-        for &burst in sizes {
-            let offer = Offer { burst, ..Offer::steady(500.0 * f64::from(burst), 1_000) };
-            let words = format!(
-                "stages r0 out --driver packet --rules {RULES} --kind {kind} --burst {burst} --window 1s"
-            );
-            let (found, _) = rig.received(&words, &[(0, offer)])?;
-            let first = |key: &str| found["first_ns"][key].as_f64().map(|nanos| nanos / 1e3);
-            table.row([kind.into(), f64::from(burst).into(), first("p50").into(), Cell::from(first("p99"))]);
-            p50.push((kind, burst, first("p50").unwrap_or(f64::NAN)));
+    let sizes: &[u32] = rig.of(&[1, 4, 16, 64], &[1, 16]);
+    let mut kinds = ["naive", POLLED, "completion --mode interrupt --quota 1"];
+    let row = |kind: &str, burst: u32| format!("{kind}, bursts of {burst}");
+    let paired = Paired::new(rig.of(9, 1)).beside_others();
+    let measured = paired.contest(sizes, &mut kinds, |&burst, kind, round| {
+        let offer = Offer { burst, ..Offer::steady(RATE, 2_000) };
+        let words =
+            format!("stages r0 out --driver packet --rules {RULES} --kind {kind} --burst {burst} --window 2s");
+        let (found, _) = rig.received(&words, &[(0, offer)])?;
+        for (name, key) in [(P50, "p50"), ("p99 µs", "p99")] {
+            let nanos = found["first_ns"][key].as_f64();
+            round.put(&row(kind, burst), name, nanos.map(|nanos| nanos / 1e3));
         }
+        anyhow::Ok(())
+    })?;
+    let rows = kinds.iter().flat_map(|kind| sizes.iter().map(|&burst| row(kind, burst)));
+    let mut table = Table::of("bursts", &measured, rows, &[(P50, 1), ("p99 µs", 1)]);
+    let (least, most) = (sizes[0], sizes[sizes.len() - 1]);
+    for kind in kinds {
+        let p50 = |burst| measured.median(&row(kind, burst), P50).unwrap_or(f64::NAN);
+        let slope = (p50(most) - p50(least)) / f64::from(most - least);
+        table.note(format!("{kind}: {slope:.2} µs for each further packet of a burst"));
     }
-    for half in p50.chunks(sizes.len()) {
-        let (first, last) = (half[0], half[half.len() - 1]);
-        let slope = (last.2 - first.2) / f64::from(last.1 - first.1);
-        table.note(format!("{}: {slope:.2} µs for each further packet of a burst", first.0));
-    }
-    let at = |kind: &str, burst: u32| {
-        p50.iter().find(|&&(of, size, _)| of == kind && size == burst).map(|&(_, _, micros)| micros)
-    };
     for &burst in sizes.iter().filter(|&&size| size >= 16) {
-        let ratio = at(POLLED, burst).zip(at("naive", burst)).map(|(polled, naive)| polled / naive);
-        table.bar(Bar::at_most(format!("first packet of {burst}: p50, polled against naive"), 1.0, ratio));
+        let ratio = measured.ratio(P50, &row(POLLED, burst), &row("naive", burst));
+        table.bar(Bar::at_most(format!("first packet of {burst}: p50, polled against naive, in pairs"), 1.0, ratio));
     }
     Ok(vec![table])
 }
 
+const P50: &str = "p50 µs";
+/// For all sizes of bursts, and far below the capacity: at a rate of bursts the long ones would wait for each other.
+const RATE: f64 = 4_000.0;
 /// The poller as it comes: a quota of 64, of which the first turn of a burst has a few.
 const POLLED: &str = "completion --mode interrupt";
