@@ -115,30 +115,3 @@ fn bars(load: &Load, measured: &Measured) -> Vec<Bar> {
         ],
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use softtimers_measure::bar::Verdict;
-
-    #[test]
-    fn many_flows_are_judged_by_what_was_quiet() {
-        let load = Load { flows: 64, packets_per_second: 1_000, bytes: 200, ..crate::loads(1)[0] };
-        let mut round = Round::default();
-        let soft =
-            [(SLOWEST, 99.95), (FASTEST, 100.0), (DEVIATION, 12.0), (WORST, 21.0), (TRAIN, 8.0), (COST, 4.0)];
-        put(&mut round, Contender::Soft, soft.map(|(name, figure)| (name, Some(figure))).into());
-        put(&mut round, Contender::Heap, vec![(COST, Some(5.0))]);
-        put(&mut round, Contender::TimerfdEach, vec![(COST, Some(5.0))]);
-        let of = |disturbed: Option<&str>| {
-            let measured = Measured::as_a_whole(vec![round.clone()], disturbed.map(str::to_owned));
-            table(&load, &measured).bars.iter().map(Bar::verdict).collect::<Vec<_>>()
-        };
-        let quiet = of(None);
-        assert_eq!(
-            (quiet.len(), quiet.iter().filter(|verdict| **verdict == Verdict::Missed).count()),
-            (7, 1)
-        );
-        assert!(of(Some("busy")).iter().all(|verdict| *verdict == Verdict::Inconclusive));
-    }
-}

@@ -97,7 +97,7 @@ impl Relay {
                     .stderr(Stdio::piped())
                     .spawn()?;
                 let log = child.stderr.take().map(BufReader::new);
-                let running = Running::Theirs(child.into(), SocketAddr::from(([127, 0, 0, 1], port)));
+                let running = Running::Theirs { _process: child.into(), address: ([127, 0, 0, 1], port).into() };
                 // It says so when it is ready; it ends without if it is not.
                 let ready = log.is_some_and(|log| {
                     log.lines().map_while(Result::ok).any(|line| line.contains("starting data transfer"))
@@ -114,13 +114,13 @@ enum Running {
         _process: Process,
         address: SocketAddr,
     },
-    Theirs(Killed, SocketAddr),
+    Theirs { _process: Killed, address: SocketAddr },
 }
 
 impl Running {
     fn address(&self) -> SocketAddr {
         match self {
-            Running::Ours { address, .. } | Running::Theirs(_, address) => *address,
+            Running::Ours { address, .. } | Running::Theirs { address, .. } => *address,
         }
     }
 }

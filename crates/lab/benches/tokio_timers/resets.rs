@@ -13,7 +13,7 @@ use softtimers_measure::paired::Paired;
 use softtimers_measure::result::Table;
 use tokio::time::Instant;
 
-use crate::{SOFT, Timers, run, table};
+use crate::{SOFT, Timers, table};
 
 const SLEEPS: usize = 100_000;
 const RESETS: u32 = 400_000;

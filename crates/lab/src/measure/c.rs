@@ -10,19 +10,14 @@ use softtimers_measure::result::{Cell, Table};
 
 use super::{Effort, bench_of, printed};
 use crate::bench::Done;
-use crate::command::{cargo, output, root, target, works};
+use crate::command::{build, output, root, works};
 
 /// The bench of the border, then the examples that measure.
 pub(super) fn c(effort: &Effort) -> Done<Vec<Table>> {
     let mut border = printed("border", &bench_of("softtimers-capi", "border", &[])?);
     border.bars = border.rows.iter().filter_map(|row| row_bar(row)).collect();
-    let tools = [
-        ("cc", Command::new("cc")),
-        ("pkg-config", Command::new("pkg-config")),
-        ("cargo cinstall", cargo(&["cinstall"])),
-    ];
-    let is_missing = |(name, mut tool): (&'static str, Command)| (!works(tool.arg("--version"))).then_some(name);
-    if let Some(tool) = tools.into_iter().find_map(is_missing) {
+    let is_missing = |tool: &&str| !works(Command::new(tool).arg("--version"));
+    if let Some(tool) = ["cc", "pkg-config"].iter().find(is_missing) {
         border.note(format!("skipped: the C programs: there is no `{tool}`"));
         return Ok(vec![border]);
     }
@@ -74,23 +69,20 @@ fn paced(name: &str, package: &str, rounds: usize) -> Result<Option<Table>> {
     Ok(Some(table))
 }
 
-/// An example of the C library, compiled against it as it is installed; `None` where a package is missing.
+/// An example of the C library, compiled against the shared one; `None` where a package is missing.
 fn compiled(example: &str, packages: &[&str]) -> Result<Option<PathBuf>> {
-    let under = target().join("measure-c");
-    let mut install =
-        cargo(&["cinstall", "--release", "--locked", "--manifest-path", "crates/capi/Cargo.toml"]);
-    output(install.args(["--prefix", "/usr", "--libdir", "lib", "--destdir"]).arg(&under))?;
+    let library = build(&["--package", "softtimers-capi"], "libsofttimers_capi.so")?;
     let Ok(flags) = output(Command::new("pkg-config").args(["--cflags", "--libs"]).args(packages)) else {
         println!("skipped: {example}.c: pkg-config does not find {}", packages.join(" and "));
         return Ok(None);
     };
-    let (program, usr) = (under.join(example), under.join("usr"));
-    let source = root().join("crates/capi/examples").join(example).with_extension("c");
+    let here = library.with_file_name("");
+    let (program, capi) = (here.join(format!("measure-{example}")), root().join("crates/capi"));
     let mut cc = Command::new("cc");
-    cc.args(["-std=gnu11", "-O2", "-o"]).arg(&program).arg(source).arg("-I").arg(usr.join("include"));
+    cc.args(["-std=gnu11", "-O2", "-o"]).arg(&program).arg("-I").arg(capi.join("include"));
+    cc.arg(capi.join("examples").join(example).with_extension("c"));
     // Shared, as the others are: each call goes through the same table.
-    let lib = usr.join("lib");
-    cc.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-lsofttimers");
+    cc.arg("-L").arg(&here).arg(format!("-Wl,-rpath,{}", here.display())).arg("-lsofttimers_capi");
     output(cc.args(flags.split_whitespace()))?;
     Ok(Some(program))
 }

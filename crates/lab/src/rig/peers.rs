@@ -25,7 +25,7 @@ const RATES: [f64; 2] = [1e6, 2.5e6];
 
 /// A program, and the driver that it takes frames by.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Peer {
+pub(super) struct Peer {
     driver: &'static str,
     name: &'static str,
     command: String,
