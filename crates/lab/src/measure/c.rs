@@ -16,7 +16,7 @@ use crate::command::{build, output, root, works};
 pub(super) fn c(effort: &Effort) -> Done<Vec<Table>> {
     let mut border = printed("border", &bench_of("softtimers-capi", "border", &[])?);
     border.bars = border.rows.iter().filter_map(|row| row_bar(row)).collect();
-    let is_missing = |tool: &&str| !works(Command::new(tool).arg("--version"));
+    let is_missing = |tool: &&&str| !works(Command::new(tool).arg("--version"));
     if let Some(tool) = ["cc", "pkg-config"].iter().find(is_missing) {
         border.note(format!("skipped: the C programs: there is no `{tool}`"));
         return Ok(vec![border]);
