@@ -121,7 +121,7 @@ fn made(load: &Load, paired: Paired, processors: Option<[usize; 2]>) -> Result<T
         match contender.run(load, processors) {
             Ok(told) => figures::put(round, *contender, told),
             Err(error) if *contender == Contender::Iperf => {
-                skipped = Some(format!("skipped: iperf3: {error:#}"))
+                skipped = Some(format!("skipped: iperf3: {error:#}"));
             }
             Err(error) => return Err(error).context(format!("{}, {}", load.name(), contender.name())),
         }

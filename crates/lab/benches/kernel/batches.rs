@@ -50,8 +50,11 @@ pub(crate) fn run(bench: &Bench) -> Done<Vec<Table>> {
 /// What that process does.
 pub(crate) fn inside() -> ExitCode {
     let rounds = std::env::args().nth(2).and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
-    match compare(rounds).and_then(|table| Ok(println!("{}", serde_json::to_string(&table)?))) {
-        Ok(()) => ExitCode::SUCCESS,
+    match compare(rounds).and_then(|table| Ok(serde_json::to_string(&table)?)) {
+        Ok(table) => {
+            println!("{table}");
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE

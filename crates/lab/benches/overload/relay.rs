@@ -97,7 +97,8 @@ impl Relay {
                     .stderr(Stdio::piped())
                     .spawn()?;
                 let log = child.stderr.take().map(BufReader::new);
-                let running = Running::Theirs { _process: child.into(), address: ([127, 0, 0, 1], port).into() };
+                let running =
+                    Running::Theirs { _process: child.into(), address: ([127, 0, 0, 1], port).into() };
                 // It says so when it is ready; it ends without if it is not.
                 let ready = log.is_some_and(|log| {
                     log.lines().map_while(Result::ok).any(|line| line.contains("starting data transfer"))
@@ -114,7 +115,10 @@ enum Running {
         _process: Process,
         address: SocketAddr,
     },
-    Theirs { _process: Killed, address: SocketAddr },
+    Theirs {
+        _process: Killed,
+        address: SocketAddr,
+    },
 }
 
 impl Running {

@@ -1,10 +1,10 @@
 //! A server in another process on its processor: [`Contender`], [`Running`].
 
 use std::error::Error;
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use softtimers_lab::command::{Killed, announced};
 use softtimers_lab::server::engine::ServerStats;
 use softtimers_measure::processor::Processor;
 
@@ -49,47 +49,27 @@ impl Contender {
             Contender::Processes => _ = command.args(["--processes", &connections.to_string()]),
         }
         let kept = processor.keep()?;
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let started = announced(command.stdin(Stdio::piped()));
         drop(kept);
-        let mut running = Running { child: child?, addresses: Vec::new() };
-        let mut line = String::new();
-        if let Some(stderr) = running.child.stderr.take() {
-            BufReader::new(stderr).read_line(&mut line)?;
-        }
-        let listed = line.trim().strip_prefix("listening on ");
-        let listed = listed.ok_or_else(|| format!("{}: {:?}", self.name(), line.trim()))?;
-        running.addresses = listed.split(',').map(str::parse).collect::<Result<_, _>>()?;
-        Ok(running)
+        let (child, line) = started?;
+        let listed = line.strip_prefix("listening on ");
+        let listed = listed.ok_or_else(|| format!("{}: {line:?}", self.name()))?;
+        Ok(Running { child, addresses: listed.split(',').map(str::parse).collect::<Result<_, _>>()? })
     }
 }
 
 /// A server that ends when this does.
 #[derive(Debug)]
 pub(crate) struct Running {
-    child: Child,
+    child: Killed,
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
 impl Running {
     /// Ends it, and says what it did; processes do not.
     pub(crate) fn end(mut self) -> Result<Option<ServerStats>, Box<dyn Error>> {
-        drop(self.child.stdin.take());
-        let mut text = String::new();
-        if let Some(mut stdout) = self.child.stdout.take() {
-            stdout.read_to_string(&mut text)?;
-        }
-        let status = self.child.wait()?;
-        if !status.success() {
-            return Err(format!("a server ended with {status}").into());
-        }
-        if text.trim().is_empty() { Ok(None) } else { Ok(Some(serde_json::from_str(&text)?)) }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail for one that has ended and been waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        drop(self.child.child()?.stdin.take());
+        let text = self.child.output()?;
+        if text.trim_ascii().is_empty() { Ok(None) } else { Ok(Some(serde_json::from_slice(&text)?)) }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use softtimers_measure::bar::Bar;
-use softtimers_measure::paired::Measured;
+use softtimers_measure::paired::{Measured, Round};
 use softtimers_measure::result::Table;
 
 /// Figures of one contender on one workload, by name. None if it could not take part.
@@ -11,7 +11,7 @@ pub(crate) type Figures = BTreeMap<String, f64>;
 
 /// The table of a workload: those who took part, and all figures that there are.
 pub(crate) fn table(workload: &str, contenders: &[&'static str], measured: &Measured) -> Table {
-    let all = || measured.all().into_iter().flatten().flat_map(|round| round.figures());
+    let all = || measured.all().into_iter().flatten().flat_map(Round::figures);
     let mut figures: Vec<&str> = all().map(|(_, name, _)| name).collect();
     figures.sort_unstable();
     figures.dedup();

@@ -105,8 +105,9 @@ pub(super) fn bursts(rig: &Rig) -> Done<Vec<Table>> {
     let paired = Paired::new(rig.of(9, 1)).beside_others();
     let measured = paired.contest(sizes, &mut kinds, |&burst, kind, round| {
         let offer = Offer { burst, ..Offer::steady(RATE, 2_000) };
-        let words =
-            format!("stages r0 out --driver packet --rules {RULES} --kind {kind} --burst {burst} --window 2s");
+        let words = format!(
+            "stages r0 out --driver packet --rules {RULES} --kind {kind} --burst {burst} --window 2s"
+        );
         let (found, _) = rig.received(&words, &[(0, offer)])?;
         for (name, key) in [(P50, "p50"), ("p99 µs", "p99")] {
             let nanos = found["first_ns"][key].as_f64();
@@ -124,7 +125,11 @@ pub(super) fn bursts(rig: &Rig) -> Done<Vec<Table>> {
     }
     for &burst in sizes.iter().filter(|&&size| size >= 16) {
         let ratio = measured.ratio(P50, &row(POLLED, burst), &row("naive", burst));
-        table.bar(Bar::at_most(format!("first packet of {burst}: p50, polled against naive, in pairs"), 1.0, ratio));
+        table.bar(Bar::at_most(
+            format!("first packet of {burst}: p50, polled against naive, in pairs"),
+            1.0,
+            ratio,
+        ));
     }
     Ok(vec![table])
 }
