@@ -17,22 +17,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use softtimers_cli::args::Timer;
-use softtimers_cli::send::Contender;
+use softtimers::Rate;
 use softtimers_lab::bench::{self, Asked, Done, Section};
 use softtimers_lab::events::{cost, lost};
-use softtimers_lab::turns::{self, TURN};
+use softtimers_lab::turns::{self, TURN, engine};
+use softtimers_load::turns::Contender;
+use softtimers_load::work::Work;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::result::{Cell, Table};
 
-const CONTENDERS: [Contender; 6] = [
-    Contender::Nobody,
-    Contender::NobodyAsking,
-    Contender::NobodySoft,
-    Contender::NullEvents(Timer::Soft),
-    Contender::NullEvents(Timer::Timerfd),
-    Contender::NullSignals,
-];
 const PLAIN: usize = 0;
 /// Who has events, by what name, and who is the same without.
 const EVENTS: [(usize, &str, usize); 3] =
@@ -71,14 +64,22 @@ fn main() -> ExitCode {
 
 /// A table for each rate, so that one which was disturbed spoils no other.
 fn measure(time: &Duration) -> Done<Vec<Table>> {
+    let contenders = [
+        Contender::Nobody,
+        Contender::NobodyAsking,
+        Contender::NobodySoft,
+        Contender::NullEvents(engine("soft")),
+        Contender::NullEvents(engine("timerfd")),
+        Contender::NullSignals,
+    ];
     let mut tables = Vec::new();
     for rate in RATES {
-        let contest = |work| turns::contest(&format!("--rate {rate}pps {work}"), CONTENDERS, TURN, *time);
-        let server = contest("--busy echo --echo-batch 4")?;
+        let contest = |work| turns::contest(Rate::per_second(rate.into())?, work, contenders, TURN, *time);
+        let server = contest(Work::Echo { batch: 4 })?;
         if server.interrupted {
             break;
         }
-        let compute = contest("--busy compute")?;
+        let compute = contest(Work::Compute)?;
         if compute.interrupted {
             break;
         }

@@ -11,15 +11,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use softtimers_cli::args::Timer;
-use softtimers_cli::send::{Contender, Share};
+use softtimers::Rate;
 use softtimers_lab::bench::{self, Asked, Done, Section};
-use softtimers_lab::turns;
+use softtimers_lab::turns::{self, engine};
+use softtimers_load::turns::{Contender, Share};
+use softtimers_load::work::Work;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::result::Table;
 
-const CONTENDERS: [Contender; 3] =
-    [Contender::Nobody, Contender::Flow(Timer::Soft), Contender::Flow(Timer::Loop)];
 const COLUMNS: [(&str, usize); 4] = [("", 0), ("median", 3), ("lower quartile", 3), ("upper quartile", 3)];
 
 #[derive(Parser, Debug)]
@@ -28,8 +27,8 @@ struct Arguments {
     #[command(flatten)]
     asked: Asked,
     /// Requests that the echo server answers in a group
-    #[arg(long, default_value_t = 4)]
-    echo_batch: u16,
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    echo_batch: u8,
     /// Of all turns together
     #[arg(long, default_value_t = 20)]
     seconds: u64,
@@ -51,9 +50,10 @@ fn main() -> ExitCode {
 
 fn measure(arguments: &Arguments) -> Done<Vec<Table>> {
     let Arguments { echo_batch, seconds, asked } = arguments;
-    let flags = format!("--interval 40us --busy echo --echo-batch {echo_batch}");
+    let contenders = [Contender::Nobody, Contender::Flow(engine("soft")), Contender::Flow(engine("loop"))];
+    let (rate, work) = (Rate::every(Duration::from_micros(40))?, Work::Echo { batch: (*echo_batch).into() });
     let time = Duration::from_secs(if asked.quick { 2 } else { *seconds });
-    let contest = turns::contest(&flags, CONTENDERS, turns::TURN, time)?;
+    let contest = turns::contest(rate, work, contenders, turns::TURN, time)?;
     let mut table = contest.table("work_kept", &COLUMNS);
     let mut figure = |name: &str, of: fn(&[Share; 3]) -> f64| {
         let estimate = contest.over(|round| Some(of(round)));

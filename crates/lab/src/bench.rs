@@ -45,12 +45,8 @@ pub const BENCHES: [&str; 15] = [
     "work_kept",
 ];
 
-/// Runs `measure` with the arguments of this bench; or the command, if this process is to be an echo server's
-/// clients; or nothing, if only benches of another name are asked for: `cargo bench NAME` says NAME to all.
+/// Runs `measure` with the arguments of this bench; or nothing, if only benches of another name are asked for: `cargo bench NAME` says NAME to all.
 pub fn main(name: &str, measure: fn(&[String]) -> Done) -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("--with-parent") {
-        return softtimers_cli::command::run(std::env::args_os()).into();
-    }
     let Some(arguments) = among(name, std::env::args().skip(1)) else { return ExitCode::SUCCESS };
     match measure(&arguments) {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -24,13 +25,17 @@ pub struct Stream {
 }
 
 impl Program {
-    /// Builds the command as users do, and finds it.
+    /// Builds the command as users do, once for this process, and finds it.
     ///
     /// # Errors
     /// If it does not build.
     pub fn build() -> Result<Self> {
+        static BUILT: OnceLock<PathBuf> = OnceLock::new();
+        if let Some(path) = BUILT.get() {
+            return Ok(Program { path: path.clone() });
+        }
         let path = build(&["--package", "softtimers-cli", "--bin", "softtimers"], "softtimers")?;
-        Ok(Program { path })
+        Ok(Program { path: BUILT.get_or_init(|| path).clone() })
     }
 
     /// Where it is.

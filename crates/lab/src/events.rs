@@ -12,7 +12,7 @@
 //! Beside a loop that only computes, with nothing in the caches to lose, the cost is that of the event
 //! itself, the *base*; what a server loses beyond it is *pollution*.
 
-use softtimers_cli::send::Share;
+use softtimers_load::turns::Share;
 
 /// The share of `without`'s work in a round that `who` does not do.
 pub fn lost<const N: usize>(round: &[Share; N], who: usize, without: usize) -> f64 {

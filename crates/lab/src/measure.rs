@@ -16,15 +16,13 @@ mod disturbed;
 mod doctor;
 mod wan;
 
-use std::cell::OnceCell;
-
 use anyhow::Context as _;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Paired;
 use softtimers_measure::result::{Results, Table};
 
 use crate::bench::{Asked, Done, Section};
-use crate::command::{self, Program};
+use crate::command;
 
 /// What is measured with, and how thoroughly.
 #[derive(Debug)]
@@ -32,19 +30,9 @@ pub struct Effort {
     quick: bool,
     /// Rounds of the command.
     paired: Paired,
-    program: OnceCell<Program>,
 }
 
 impl Effort {
-    /// The command, built when it is first wanted.
-    fn program(&self) -> anyhow::Result<&Program> {
-        if let Some(program) = self.program.get() {
-            return Ok(program);
-        }
-        let built = Program::build()?;
-        Ok(self.program.get_or_init(|| built))
-    }
-
     /// One of two, by the thoroughness.
     fn of<T>(&self, usual: T, quick: T) -> T {
         if self.quick { quick } else { usual }

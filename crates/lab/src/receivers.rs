@@ -23,10 +23,10 @@ use std::time::Duration;
 use clap::{Subcommand, ValueEnum};
 use serde_json::Value;
 use softtimers::Timestamp;
-use softtimers::packet::Interface;
-use softtimers::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
-use softtimers_cli::forward::mode::{Looking, Mode};
-use softtimers_cli::wire::{SCHEDULED_AT, SEQUENCE_AT};
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketConfig, PacketDevice, XdpConfig, XdpDevice};
+use softtimers_forward::{Looking, Mode};
+use softtimers_load::wire::{SCHEDULED_AT, SEQUENCE_AT};
 use softtimers_measure::processor::{Kept, Processor};
 
 /// A question, and how it is asked.
@@ -110,7 +110,7 @@ impl How {
 }
 
 fn looking(mode: Mode, quota: u32) -> Looking {
-    Looking { mode, quota, aggregate: 5, max_delay: mode.default_delay() }
+    Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
 }
 
 /// The number of a datagram of the generator, and when it was due.

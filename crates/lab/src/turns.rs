@@ -3,18 +3,22 @@
 //! Runs after each other would compare the machine with itself a second ago. Turns that are short beside
 //! its drift resolve one percent where such runs do not resolve five.
 
-use std::error::Error;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use clap::Parser;
-use softtimers_cli::args::{Cli, Command};
-use softtimers_cli::plan::SendPlan;
-use softtimers_cli::send::{Contender, Share, take_turns};
+use softtimers::Rate;
+use softtimers_load::engines::Timer;
+use softtimers_load::plan::SendPlan;
+use softtimers_load::traffic::Traffic;
+use softtimers_load::turns::{Contender, Share, take_turns};
+use softtimers_load::work::Work;
 use softtimers_measure::estimate::Estimate;
 use softtimers_measure::machine::BackgroundLoad;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::result::Table;
+
+use crate::bench::Done;
+use crate::command::Program;
 
 /// Short beside the drift of the machine, long beside the 10 µs that it takes to change turns.
 pub const TURN: Duration = Duration::from_millis(10);
@@ -44,28 +48,35 @@ impl<const N: usize> Contest<N> {
     }
 }
 
-/// Rounds of turns of this length of a loop with these flags of `send`, for about `time`.
+/// Rounds of turns of this length of a loop with this work beside a flow of this rate, for about `time`.
 ///
 /// # Errors
-/// What the command would say; on this way usage errors end the process, as clap does.
+/// If the command cannot be built, whose clients keep an echo server busy; what keeps the turns from starting.
 pub fn contest<const N: usize>(
-    flags: &str,
+    rate: Rate,
+    work: Work,
     contenders: [Contender; N],
     turn: Duration,
     time: Duration,
-) -> Result<Contest<N>, Box<dyn Error>> {
+) -> Done<Contest<N>> {
     // Nobody reads it: the sender pays the same for a datagram that is dropped at the end.
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     // The clients of an echo server need the other one.
-    let cpu = Processor::two().map_or(String::new(), |[here, _]| format!(" --cpu {here}"));
-    let line = format!("softtimers send {}{cpu} --no-handshake {flags}", sink.local_addr()?);
-    let Command::Send(arguments) = Cli::parse_from(line.split(' ')).command else {
-        return Err("the line is one of send".into());
-    };
-    let plan = SendPlan::new(&arguments)?;
+    let cpu = Processor::two().map(|[here, _]| Processor::new(here)).transpose()?;
+    let program = Some(Program::build()?.path().to_owned());
+    let plan = SendPlan::new(sink.local_addr()?, Traffic::new(rate), Timer::default());
+    let plan = SendPlan { work, program, cpu, no_handshake: true, ..plan };
     let rounds = time.div_duration_f64(turn * N as u32).ceil() as usize;
     let background = BackgroundLoad::watch();
     let turns = take_turns(&plan, contenders, turn, rounds)?;
     let disturbed = background.so_far().inconclusive();
     Ok(Contest { rounds: turns.rounds, disturbed, interrupted: turns.interrupted })
+}
+
+/// The engine of this name.
+///
+/// # Panics
+/// If there is none.
+pub fn engine(name: &str) -> Timer {
+    name.parse().expect("an engine of the list")
 }

@@ -1,16 +1,12 @@
 //! One contender, one run: who sends, and what the receiver found.
 
 use std::net::SocketAddr;
+use std::process::Stdio;
 
 use anyhow::{Result, anyhow};
-use clap::Parser;
-use serde_json::Value;
 use softtimers::{Clock, Monotonic};
-use softtimers_cli::args::{Cli, Command};
-use softtimers_cli::plan::SendPlan;
-use softtimers_cli::send::{self, SendReport};
+use softtimers_lab::command::{Killed, Program, announced};
 use softtimers_lab::cpu::of_thread;
-use softtimers_measure::child::Process;
 use softtimers_measure::processor::Processor;
 
 use crate::figures::{self, Figures};
@@ -56,62 +52,56 @@ impl Contender {
         if self == Contender::Iperf {
             return iperf::run(load, processors);
         }
-        let (receiver, to) = receiver(load, processors)?;
+        let program = Program::build()?;
+        let (receiver, to) = receiver(&program, load, processors)?;
         let sent = match self {
-            Contender::Soft => command(load, "soft", to, processors)?,
-            Contender::Heap => command(load, "loop", to, processors)?,
+            Contender::Soft => command(&program, load, "soft", to, processors)?,
+            Contender::Heap => command(&program, load, "loop", to, processors)?,
             Contender::TimerfdEach => peer(load, to, processors, timerfd_each::run)?,
             _ => peer(load, to, processors, task_each::run)?,
         };
-        let received: Value = receiver.finish().map_err(|failure| anyhow!("{failure}"))?;
-        Ok(figures::told(load, &sent, &received))
+        Ok(figures::told(load, &sent, &receiver.object()?))
     }
 }
 
-fn receiver(load: &Load, processors: Option<[usize; 2]>) -> Result<(Process, SocketAddr)> {
-    // If the sender never says goodbye, somebody must notice.
+fn receiver(program: &Program, load: &Load, processors: Option<[usize; 2]>) -> Result<(Killed, SocketAddr)> {
+    // If the sender never says goodbye, somebody must notice; the peers do not ask.
     let most = load.time.as_secs() + 20;
-    // The peers do not ask.
-    let mut words = format!("recv 127.0.0.1:0 --any --once --json --duration {most}s");
-    words += &processors.map_or(String::new(), |[_, there]| format!(" --cpu {there}"));
-    let words: Vec<String> = words.split(' ').map(ToOwned::to_owned).collect();
-    let started = Process::start("the receiver".into(), &words);
-    let (receiver, address) = started
-        .and_then(|receiver| receiver.announced("listening on "))
-        .map_err(|failure| anyhow!("{failure}"))?;
+    let line = format!("recv 127.0.0.1:0 --any --once --json --duration {most}s");
+    let mut command = program.command(&line.split(' ').collect::<Vec<_>>());
+    command.args(processors.iter().flat_map(|[_, there]| ["--cpu".to_owned(), there.to_string()]));
+    let (receiver, line) = announced(&mut command)?;
+    let address = line.strip_prefix("listening on ").ok_or_else(|| anyhow!("the receiver: {line}"))?;
     Ok((receiver, address.parse()?))
 }
 
 /// The command's own, as it is when only the timer is given.
-fn command(load: &Load, timer: &str, to: SocketAddr, processors: Option<[usize; 2]>) -> Result<Sent> {
+fn command(
+    program: &Program,
+    load: &Load,
+    timer: &str,
+    to: SocketAddr,
+    processors: Option<[usize; 2]>,
+) -> Result<Sent> {
     let Load { flows, packets_per_second, bytes, time, .. } = load;
     let cpu = processors.map_or(String::new(), |[here, _]| format!(" --cpu {here}"));
     let line = format!(
-        "softtimers send {to}{cpu} --timer {timer} --flows {flows} --rate {packets_per_second}pps --size {bytes} \
-         --duration {}s",
+        "send {to}{cpu} --timer {timer} --flows {flows} --rate {packets_per_second}pps --size {bytes} \
+         --duration {}s --json",
         time.as_secs()
     );
-    let Command::Send(arguments) = Cli::try_parse_from(line.split(' '))?.command else {
-        return Err(anyhow!("the line is one of send"));
-    };
-    let plan = SendPlan::new(&arguments).map_err(|failure| anyhow!("{failure}"))?;
-    let outcome = send::measure(&plan).map_err(|failure| anyhow!("{failure}"))?;
-    if let Some(failure) = outcome.broke_off {
-        return Err(anyhow!("{failure}"));
-    }
-    let SendReport { sent, cpu_ns_per_packet, cpu_share, packets_per_turn, forfeited, late, .. } =
-        outcome.report;
-    let cpu_seconds = cpu_ns_per_packet.unwrap_or(f64::NAN) * sent as f64 / 1e9;
-    let lost_processor = ["wakeup", "scheduler", "steal", "stopped"];
+    let mut command = program.command(&line.split(' ').collect::<Vec<_>>());
+    let found = Killed::from(command.stdout(Stdio::piped()).spawn()?).object()?;
+    let packets = found["sent"].as_u64().ok_or_else(|| anyhow!("no `sent` in what it prints"))?;
+    let cpu_seconds = found["cpu_ns_per_packet"].as_f64().unwrap_or(f64::NAN) * packets as f64 / 1e9;
+    let lost = ["wakeup", "scheduler", "steal", "stopped"].iter();
     Ok(Sent {
-        packets: sent,
+        packets,
         cpu_seconds,
-        wall_seconds: cpu_seconds / cpu_share,
-        per_turn: packets_per_turn,
-        forfeited: Some(forfeited),
-        lost_processor: Some(
-            lost_processor.iter().filter_map(|cause| late.get(cause)).map(|late| late.count).sum(),
-        ),
+        wall_seconds: cpu_seconds / found["cpu_share"].as_f64().unwrap_or(f64::NAN),
+        per_turn: found["packets_per_turn"].as_f64(),
+        forfeited: found["forfeited"].as_u64(),
+        lost_processor: Some(lost.filter_map(|cause| found["late"][cause]["count"].as_u64()).sum()),
     })
 }
 

@@ -16,9 +16,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use softtimers::udp::RecvBatch;
-use softtimers::{Timestamp, UdpSocket};
-use softtimers_cli::gaps::{Gaps, Train};
+use softtimers_net::udp::RecvBatch;
+use softtimers::Timestamp;
+use softtimers_net::UdpSocket;
+use softtimers_load::gaps::{Gaps, Train};
 use softtimers_lab::command::Killed;
 use softtimers_measure::distribution::Moments;
 

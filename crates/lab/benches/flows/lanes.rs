@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use rustix::event::{Timespec, poll};
-use softtimers::udp::{SendBatch, is_about_an_earlier_datagram};
-use softtimers::{Timestamp, UdpSocket};
-use softtimers_cli::wire::Datagram;
+use softtimers_net::udp::{SendBatch, is_about_an_earlier_datagram};
+use softtimers::Timestamp;
+use softtimers_net::UdpSocket;
+use softtimers_load::wire::Datagram;
 
 use crate::Load;
 

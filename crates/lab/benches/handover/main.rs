@@ -26,7 +26,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Parser;
-use softtimers::udp::RecvBatch;
+use softtimers_net::udp::RecvBatch;
 use softtimers_lab::bench::{self, Asked, Done, Section};
 use softtimers_lab::command::{Killed, announced};
 use softtimers_lab::cpu;
@@ -111,8 +111,8 @@ fn measure(rounds: &usize) -> Done<Vec<Table>> {
 
 /// All that there are; a ring only where the kernel has it.
 fn ways(receiver: SocketAddr) -> io::Result<Vec<(&'static str, Box<dyn Way>)>> {
-    let connected = || -> io::Result<softtimers::UdpSocket> {
-        let socket = softtimers::UdpSocket::bind("127.0.0.1:0")?;
+    let connected = || -> io::Result<softtimers_net::UdpSocket> {
+        let socket = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
         socket.connect(receiver)?;
         Ok(socket)
     };
@@ -159,7 +159,7 @@ fn receive(polls: bool) -> io::Result<()> {
     if polls {
         socket.set_nonblocking(true)?;
         std::thread::spawn(move || {
-            let (socket, mut batch) = (softtimers::UdpSocket::from(socket), RecvBatch::new(64, 2_048));
+            let (socket, mut batch) = (softtimers_net::UdpSocket::from(socket), RecvBatch::new(64, 2_048));
             loop {
                 // Nothing there, mostly.
                 let _ = socket.recv_batch(&mut batch);

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use io_uring::{IoUring, cqueue, opcode, types};
-use softtimers::UdpSocket;
+use softtimers_net::UdpSocket;
 
 use crate::ways::Way;
 

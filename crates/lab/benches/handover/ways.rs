@@ -2,8 +2,8 @@
 
 use std::io;
 
-use softtimers::UdpSocket;
-use softtimers::udp::SendBatch;
+use softtimers_net::UdpSocket;
+use softtimers_net::udp::SendBatch;
 
 /// One way to hand datagrams to the kernel.
 pub(crate) trait Way {

@@ -8,7 +8,7 @@
 //! Each window is compared with the one without that it touches, so the machine's drift favours nobody; the median of these
 //! ratios is told.
 
-use softtimers::misses::{Cache, MissCounter};
+use softtimers_linux::misses::{Cache, MissCounter};
 use softtimers_bpf::{Events, Facility, FacilityStats, Probe, ProbeConfig, Source, TimerStats, Timers};
 use softtimers_lab::bench::Done;
 use softtimers_measure::estimate::Estimate;

@@ -3,24 +3,24 @@
 use std::error::Error;
 use std::time::Duration;
 
-use softtimers_cli::bench::trial::Bench;
-use softtimers_cli::forward::mode::Mode;
-use softtimers_cli::plan::ReceiverPlan;
+use softtimers_forward::overload::Bench;
+use softtimers_forward::Mode;
+use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::{Round, in_turn};
 use softtimers_measure::result::Table;
 
-use super::{Effort, WORK, offered, receiver};
+use super::{Effort, WORK, bench_of, offered, receiver};
 
 /// The receivers by name: mode, stages, nice value of the second.
 const CONTENDERS: [(&str, Mode, u8, u8); 6] = [
-    ("poller, two stages", Mode::Hybrid, 2, 0),
-    ("poller, two stages, receiver first", Mode::Hybrid, 2, 19),
-    ("poller, to completion", Mode::Hybrid, 1, 0),
-    ("naive, two stages", Mode::Naive, 2, 0),
-    ("naive, two stages, receiver first", Mode::Naive, 2, 19),
-    ("naive, one thread", Mode::Naive, 1, 0),
+    ("poller, two stages", Mode::HYBRID, 2, 0),
+    ("poller, two stages, receiver first", Mode::HYBRID, 2, 19),
+    ("poller, to completion", Mode::HYBRID, 1, 0),
+    ("naive, two stages", Mode::NAIVE, 2, 0),
+    ("naive, two stages, receiver first", Mode::NAIVE, 2, 19),
+    ("naive, one thread", Mode::NAIVE, 1, 0),
 ];
 const BURSTS: [u32; 2] = [1, 4];
 /// Of what a receiver that survives does when it is offered all that the sender has.
@@ -28,10 +28,10 @@ const LOWER: [f64; 3] = [0.7, 0.9, 1.1];
 const HIGHEST: f64 = 5.0;
 
 pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
-    let bench = |(name, mode, stages, nice)| {
-        (name, Bench::new(ReceiverPlan { stages, nice, ..receiver(mode, WORK) }))
-    };
-    let mut contenders = CONTENDERS.map(bench);
+    let mut contenders = Vec::new();
+    for (name, mode, stages, nice) in CONTENDERS {
+        contenders.push((name, bench_of(Receiver { stages, nice, ..receiver(mode, WORK) })?));
+    }
     let row = |name: &str, burst: u32| format!("{name}, bursts of {burst}");
     let measured = effort.rounds.contest(&BURSTS, &mut contenders, |&burst, (name, bench), round| {
         one(&row(name, burst), bench, burst, effort, round)
@@ -98,11 +98,12 @@ fn capacity(bench: &mut Bench, burst: u32, effort: &Effort) -> Result<f64, Box<d
 pub(crate) fn costs(effort: &Effort) -> Done<Vec<Table>> {
     let works =
         [("10,000 rules", 10_000), (WORK_ROW, WORK), ("40,000 rules", 40_000), ("80,000 rules", 80_000)];
-    let receivers = [(POLLED, Mode::Hybrid), (FIRST, Mode::Naive)];
-    let mut contenders: Vec<_> = works
-        .iter()
-        .map(|&(row, work)| (row, receivers.map(|(name, mode)| (name, Bench::new(receiver(mode, work))))))
-        .collect();
+    let receivers = [(POLLED, Mode::HYBRID), (FIRST, Mode::NAIVE)];
+    let mut contenders = Vec::new();
+    for (row, work) in works {
+        let benches = receivers.map(|(name, mode)| Ok((name, bench_of(receiver(mode, work))?)));
+        contenders.push((row, benches.into_iter().collect::<Done<Vec<_>>>()?));
+    }
     let measured = effort.rounds.rounds(|number, round| {
         for (row, receivers) in &mut contenders {
             for turn in in_turn(number, receivers.len()) {

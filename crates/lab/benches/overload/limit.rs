@@ -1,15 +1,14 @@
 //! The processor limit, beside a computation and under a flood.
 
 use softtimers::Percent;
-use softtimers_cli::args::Beside;
-use softtimers_cli::bench::trial::Bench;
-use softtimers_cli::forward::mode::Mode;
-use softtimers_cli::plan::ReceiverPlan;
+use softtimers_forward::overload::Bench;
+use softtimers_forward::Mode;
+use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::result::Table;
 
-use super::{Effort, WORK, offered, receiver};
+use super::{Effort, WORK, bench_of, offered, receiver};
 
 /// No limit, and three.
 const LIMITS: [(&str, u32); 4] = [("no limit", 100), ("75%", 75), ("50%", 50), ("25%", 25)];
@@ -20,8 +19,8 @@ pub(crate) fn measure(effort: &Effort) -> Done<Vec<Table>> {
     let mut contenders = Vec::new();
     for (name, percent) in LIMITS {
         let cpu_limit = (percent < 100).then(|| Percent::new(percent)).transpose()?;
-        let plan = ReceiverPlan { cpu_limit, beside: Beside::Compute, ..receiver(Mode::Hybrid, WORK) };
-        contenders.push((name, percent, Bench::new(plan)));
+        let plan = Receiver { cpu_limit, computes: true, ..receiver(Mode::HYBRID, WORK) };
+        contenders.push((name, percent, bench_of(plan)?));
     }
     let measured = effort.rounds.contest(&[()], &mut contenders, |(), (name, percent, bench), round| {
         let point = offered(bench, FLOOD, 1, effort.trial)?;

@@ -1,28 +1,28 @@
 //! Where there is no overload: what the cure costs then. And how the modes and quotas differ.
 
-use softtimers_cli::bench::load::Offer;
-use softtimers_cli::bench::report::Point;
-use softtimers_cli::bench::trial::Bench;
-use softtimers_cli::forward::mode::{Looking, Mode};
-use softtimers_cli::plan::ReceiverPlan;
+use softtimers_forward::overload::Offer;
+use softtimers_forward::overload::Point;
+use softtimers_forward::overload::Bench;
+use softtimers_forward::{Looking, Mode};
+use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::paired::Round;
 use softtimers_measure::result::Table;
 
-use super::{Effort, WORK, offered, receiver};
+use super::{Effort, WORK, bench_of, looking, offered, receiver};
 
 /// The modes, each by its name; plain `epoll` is one receive a wait, with nothing else around it.
 const MODES: [(&str, Mode); 4] = [
-    ("plain epoll", Mode::Naive),
-    ("interrupt", Mode::Interrupt),
-    ("hybrid", Mode::Hybrid),
-    ("hip", Mode::Hip),
+    ("plain epoll", Mode::NAIVE),
+    ("interrupt", Mode::INTERRUPT),
+    ("hybrid", Mode::HYBRID),
+    ("hip", Mode::HIP),
 ];
 
 /// At 2,000 packets/s, and when nothing comes.
 pub(crate) fn quiet(effort: &Effort) -> Done<Vec<Table>> {
-    let mut contenders = contenders(&MODES[..3]);
+    let mut contenders = contenders(&MODES[..3])?;
     let measured = effort.rounds.contest(&[()], &mut contenders, |(), (name, bench), round| {
         put(round, name, &offered(bench, 2_000.0, 1, effort.trial)?);
         let idle = Offer { rate: 0.0, burst: 1, length: 2 * effort.trial };
@@ -43,7 +43,7 @@ pub(crate) fn quiet(effort: &Effort) -> Done<Vec<Table>> {
 /// Wake-ups and latency by rate.
 pub(crate) fn modes(effort: &Effort) -> Done<Vec<Table>> {
     let rates = [("500/s", 500.0), ("5,000/s", 5_000.0), ("50,000/s", 50_000.0)];
-    let mut contenders = contenders(&MODES);
+    let mut contenders = contenders(&MODES)?;
     let measured = effort.rounds.contest(&rates, &mut contenders, |(at, rate), (name, bench), round| {
         put(round, &format!("{at}, {name}"), &offered(bench, *rate, 1, effort.trial)?);
         Done::Ok(())
@@ -59,11 +59,11 @@ pub(crate) fn modes(effort: &Effort) -> Done<Vec<Table>> {
 /// Twice the capacity in two stages, by quota.
 pub(crate) fn quotas(effort: &Effort) -> Done<Vec<Table>> {
     let quotas = [("quota 4", 4), ("quota 16", 16), ("quota 64", 64), ("quota 256", 256)];
-    let mut contenders = quotas.map(|(name, quota)| {
-        let plan = receiver(Mode::Hybrid, WORK);
-        let looking = Looking { quota, ..plan.looking };
-        (name, Bench::new(ReceiverPlan { looking, ..plan }))
-    });
+    let mut contenders = Vec::new();
+    for (name, quota) in quotas {
+        let looking = looking(Mode::HYBRID, quota);
+        contenders.push((name, bench_of(Receiver { looking, ..receiver(Mode::HYBRID, WORK) })?));
+    }
     let measured = effort.rounds.contest(&[()], &mut contenders, |(), (name, bench), round| {
         // Below capacity, so that it is not the receive buffer's length that is seen.
         put(round, name, &offered(bench, 40_000.0, 16, effort.trial)?);
@@ -76,9 +76,8 @@ pub(crate) fn quotas(effort: &Effort) -> Done<Vec<Table>> {
 }
 
 /// Without work of their own: what is seen is the receiver.
-fn contenders(modes: &[(&'static str, Mode)]) -> Vec<(&'static str, Bench)> {
-    let bench = |&(name, mode)| (name, Bench::new(receiver(mode, 0)));
-    modes.iter().map(bench).collect()
+fn contenders(modes: &[(&'static str, Mode)]) -> Done<Vec<(&'static str, Bench)>> {
+    modes.iter().map(|&(name, mode)| Ok((name, bench_of(receiver(mode, 0))?))).collect()
 }
 
 fn put(round: &mut Round, row: &str, point: &Point) {

@@ -25,13 +25,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use softtimers_cli::args::Beside;
-use softtimers_cli::bench::load::Offer;
-use softtimers_cli::bench::report::Point;
-use softtimers_cli::bench::trial::Bench;
-use softtimers_cli::forward::mode::{Looking, Mode};
-use softtimers_cli::plan::ReceiverPlan;
+use softtimers_forward::overload::Offer;
+use softtimers_forward::overload::Point;
+use softtimers_forward::overload::Bench;
+use softtimers_forward::{Looking, Mode};
+use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::{self, Asked, Section};
+use softtimers_lab::command::Program;
 use softtimers_measure::paired::Paired;
 
 #[derive(Parser, Debug)]
@@ -67,17 +67,18 @@ fn main() -> ExitCode {
 }
 
 /// A receiver of one stage in this mode, with this number of rules for each packet.
-fn receiver(mode: Mode, work: u32) -> ReceiverPlan {
-    let max_delay = mode.default_delay();
-    ReceiverPlan {
-        looking: Looking { mode, quota: 64, aggregate: 5, max_delay },
-        stages: 1,
-        work,
-        cpu_limit: None,
-        nice: 0,
-        beside: Beside::None,
-        recv_buffer: 1 << 20,
-    }
+fn receiver(mode: Mode, rules: u32) -> Receiver {
+    Receiver { looking: looking(mode, 64), stages: 1, rules, cpu_limit: None, nice: 0, computes: false, recv_buffer: 1 << 20 }
+}
+
+/// With this quota, and as many packets wanted in a poll as `softtimers bench` wants.
+fn looking(mode: Mode, quota: u32) -> Looking {
+    Looking::new(mode, quota, mode.aggregates().then_some(5), None).expect("modes with defaults")
+}
+
+/// What is measured with `receiver`.
+fn bench_of(receiver: Receiver) -> anyhow::Result<Bench> {
+    Ok(Bench::new(receiver, Program::build()?.path().to_owned()))
 }
 
 /// What a receiver makes of so many packets/s; in longer bursts if the sender has to.

@@ -1,6 +1,5 @@
 //! Packets/s through a relay: `softtimers forward --udp` beside `socat`, each on the same processor.
 
-use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -8,9 +7,8 @@ use std::time::Duration;
 
 use softtimers::{Clock, Monotonic};
 use softtimers_lab::bench::Done;
-use softtimers_lab::command::{Killed, pause};
+use softtimers_lab::command::{Killed, Program, announced, pause};
 use softtimers_measure::bar::Bar;
-use softtimers_measure::child::Process;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::result::Table;
 
@@ -54,37 +52,35 @@ impl Relay {
     }
 
     /// What comes out behind it while a sender offers more than it takes.
-    fn packets_per_second(self, time: Duration) -> Result<f64, Box<dyn Error>> {
+    fn packets_per_second(self, time: Duration) -> Done<f64> {
         let [here, there] = Processor::two().ok_or("it takes two processors")?;
         // Nobody reads it: once its buffer is full, what arrives is counted as dropped.
-        let sink = softtimers::UdpSocket::bind("127.0.0.1:0")?;
+        let sink = softtimers_net::UdpSocket::bind("127.0.0.1:0")?;
         sink.request_recv_buffer(4 << 10)?;
         // Relays inherit it.
         let kept = Processor::new(there)?.keep()?;
-        let running = self.start(sink.local_addr()?)?;
+        let (running, address) = self.start(sink.local_addr()?)?;
         drop(kept);
         let (warm, whole) = (Duration::from_millis(100), time + Duration::from_millis(300));
-        let sender = sender(running.address(), here, whole)?;
+        let sender = sender(address, here, whole)?;
         pause(warm + Duration::from_millis(100));
         let (before, began) = (sink.drops()?, Monotonic.now());
         pause(time);
         let (after, ended) = (sink.drops()?, Monotonic.now());
-        let _: serde_json::Value = sender.finish()?;
+        sender.object()?;
         drop(running);
         let packets = f64::from(after.wrapping_sub(before));
         Ok(packets / ended.saturating_duration_since(began).as_secs_f64())
     }
 
-    fn start(self, sink: SocketAddr) -> Result<Running, Box<dyn Error>> {
+    /// Starts it; its address, once it says that it relays.
+    fn start(self, sink: SocketAddr) -> Done<(Killed, SocketAddr)> {
         match self {
             Relay::Forward => {
                 let words = ["forward", "--udp", "127.0.0.1:0", "--duration", "60s", "--json", "--to"];
-                let words: Vec<String> =
-                    words.map(str::to_owned).into_iter().chain([sink.to_string()]).collect();
-                let (process, line) =
-                    Process::start("the relay".to_owned(), &words)?.announced("listening on ")?;
-                let address = line.split(',').next().unwrap_or_default().parse()?;
-                Ok(Running::Ours { _process: process, address })
+                let (relay, line) = announced(Program::build()?.command(&words).arg(sink.to_string()))?;
+                let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next());
+                Ok((relay, address.ok_or_else(|| format!("the relay: {line}"))?.parse()?))
             }
             Relay::Socat => {
                 // A port that was free a moment ago.
@@ -97,8 +93,7 @@ impl Relay {
                     .stderr(Stdio::piped())
                     .spawn()?;
                 let log = child.stderr.take().map(BufReader::new);
-                let running =
-                    Running::Theirs { _process: child.into(), address: ([127, 0, 0, 1], port).into() };
+                let running = (child.into(), SocketAddr::from(([127, 0, 0, 1], port)));
                 // It says so when it is ready; it ends without if it is not.
                 let ready = log.is_some_and(|log| {
                     log.lines().map_while(Result::ok).any(|line| line.contains("starting data transfer"))
@@ -109,32 +104,13 @@ impl Relay {
     }
 }
 
-enum Running {
-    Ours {
-        /// Ends when it is dropped.
-        _process: Process,
-        address: SocketAddr,
-    },
-    Theirs {
-        _process: Killed,
-        address: SocketAddr,
-    },
-}
-
-impl Running {
-    fn address(&self) -> SocketAddr {
-        match self {
-            Running::Ours { address, .. } | Running::Theirs { address, .. } => *address,
-        }
-    }
-}
-
-fn sender(to: SocketAddr, cpu: usize, time: Duration) -> Result<Process, Box<dyn Error>> {
+fn sender(to: SocketAddr, cpu: usize, time: Duration) -> Done<Killed> {
     let line = format!(
         "send {to} --no-handshake --rate {FLOOD} --quantum 4 --size {BYTES} --timer spin --catch-up all --cpu {cpu} --json --duration {}ms",
         time.as_millis()
     );
-    Ok(Process::start("the sender".to_owned(), &line.split(' ').map(str::to_owned).collect::<Vec<_>>())?)
+    let mut command = Program::build()?.command(&line.split(' ').collect::<Vec<_>>());
+    Ok(command.stdout(Stdio::piped()).spawn()?.into())
 }
 
 const RATE: &str = "kpps";

@@ -11,7 +11,7 @@ use softtimers_measure::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use crate::command::{self, Stream, pause, signal};
+use crate::command::{self, Program, Stream, pause, signal};
 
 /// A busy run of three seconds.
 const BUSY: &str = "--interval 40us --duration 3s --busy echo";
@@ -67,7 +67,7 @@ pub(super) fn disturbed(effort: &Effort) -> Done<Vec<Table>> {
 }
 
 fn stall(effort: &Effort) -> Result<Table> {
-    let program = effort.program()?;
+    let program = Program::build()?;
     // A stopped sender uses no time, so its stop is no interference.
     let measured = effort.paired.rounds(|_, round| {
         let stream = program.stream(&[], BUSY, |sender| {
@@ -93,7 +93,7 @@ fn stall(effort: &Effort) -> Result<Table> {
 }
 
 fn hog(effort: &Effort) -> Result<Table> {
-    let program = effort.program()?;
+    let program = Program::build()?;
     let measured = effort.paired.beside_others().rounds(|_, round| {
         let _hog = command::hog()?;
         note(round, BESIDE, &program.stream(&["taskset", "-c", "0"], BUSY, |_| Ok(()))?);
@@ -123,7 +123,7 @@ fn bursts(key: &str, measured: &Measured, row: &str) -> Table {
 
 /// A short slice, beside a program that computes on the same core.
 fn slice(effort: &Effort) -> Result<Table> {
-    let program = effort.program()?;
+    let program = Program::build()?;
     let measured = effort.paired.beside_others().contest(
         &[()],
         &mut [WHOLE_SLICE, SHORT_SLICE],
@@ -144,7 +144,7 @@ fn slice(effort: &Effort) -> Result<Table> {
 
 /// Flows faster than a wake-up, and as fast as one.
 pub(super) fn idle(effort: &Effort) -> Done<Vec<Table>> {
-    let program = effort.program()?;
+    let program = Program::build()?;
     let measured = effort.paired.contest(&[()], &mut [FAST, HYBRID, SLEEPING], |(), flags, round| {
         let stream = program.stream(&[], flags, |_| Ok(()))?;
         stream.inconclusive().into_iter().for_each(|reason| round.set_aside(reason));

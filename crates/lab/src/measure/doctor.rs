@@ -8,7 +8,7 @@ use softtimers_measure::result::Table;
 
 use super::Effort;
 use crate::bench::Done;
-use crate::command::Killed;
+use crate::command::{Killed, Program};
 
 /// In the order of `doctor`.
 const METHODS: [&str; 8] = ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
@@ -35,7 +35,7 @@ const COLUMNS: [(&str, &str, usize, f64); 10] = [
 ];
 
 pub(super) fn beside_work(effort: &Effort, batch: usize) -> Done<Vec<Table>> {
-    let program = effort.program()?;
+    let program = Program::build()?;
     let measured = effort.paired.rounds(|number, round| {
         let words = ["doctor", "--json", "--duration", "500ms", "--idle-interval", IDLE_INTERVAL];
         let mut doctor = program.command(&words);

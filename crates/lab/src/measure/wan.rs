@@ -20,16 +20,16 @@ use crate::command::{Killed, Program, announced};
 
 /// Round trips, the rate of a full link, and the limit.
 pub(super) fn wan(effort: &Effort) -> Done<Vec<Table>> {
-    let program = effort.program()?;
+    let program = Program::build()?;
     let path = "--rtt 100ms --rate 100Mbit --queue 50ms";
     let mut trips = Vec::new();
-    let idle = around(program, path, |address| ping(address, effort.of(100, 10), &mut trips))?;
-    let full = around(program, path, |address| {
+    let idle = around(&program, path, |address| ping(address, effort.of(100, 10), &mut trips))?;
+    let full = around(&program, path, |address| {
         let flags = "--rate 120Mbit --size 1200 --duration 3s --catch-up all --json";
         let words: Vec<&str> = ["send", address].into_iter().chain(flags.split(' ')).collect();
-        object(program, &words).map(drop)
+        object(&program, &words).map(drop)
     })?;
-    let test = object(program, &["wan", "--self-test", "--json"])?;
+    let test = object(&program, &["wan", "--self-test", "--json"])?;
     let millis = |nanos: &Value| nanos.as_f64().map(|nanos| nanos / 1e6);
     let late = |report: &Value| millis(&report["up"]["measured"]["lateness_ns"]["p99"]);
     // Of the network: 28 bytes of headers with each 1,200.

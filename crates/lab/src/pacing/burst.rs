@@ -15,8 +15,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use softtimers::{CatchUp, PaceConfig, Rate, Strategy};
-use softtimers_cli::args::Timer;
-use softtimers_cli::send::{Contender, Share};
+use softtimers_load::turns::{Contender, Share};
+use softtimers_load::work::Work;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::estimate::Estimate;
 use softtimers_measure::result::Table;
@@ -29,7 +29,7 @@ use crate::turns::{self, Contest};
 /// Long beside the longest interval between trigger states, short beside the drift of the machine.
 const TURN: Duration = Duration::from_millis(100);
 const ROWS: usize = 14;
-const LOADS: [(&str, &str); 2] = [("echo", "--busy echo --echo-batch 4"), ("web", "--busy web")];
+const LOADS: [(&str, Work); 2] = [("echo", Work::Echo { batch: 4 }), ("web", Work::Web)];
 const COLUMNS: [(&str, usize); 10] = [
     ("target µs", 0),
     ("burst interval µs", 0),
@@ -52,8 +52,9 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     }
     let time = TURN * ROWS as u32 * if *quick { 3 } else { 15 };
     let mut tables = Vec::new();
-    for (load, flags) in LOADS {
-        let contest = turns::contest(&format!("--interval 40us {flags}"), contenders, TURN, time)?;
+    let rate = Rate::every(Duration::from_micros(40))?;
+    for (load, work) in LOADS {
+        let contest = turns::contest(rate, work, contenders, TURN, time)?;
         tables.push(told(load, &rows, &contest));
         if contest.interrupted {
             break;
@@ -71,7 +72,7 @@ fn paced(row: &Reference) -> Result<Contender, Box<dyn Error>> {
         strategy: Strategy::TwoSpeed,
         ..PaceConfig::new(rate)
     };
-    Ok(Contender::Paced(if row.method == "tick" { Timer::Tick } else { Timer::Soft }, pace))
+    Ok(Contender::Paced(turns::engine(&row.method), pace))
 }
 
 fn told(load: &str, rows: &[Reference], contest: &Contest<ROWS>) -> Table {
@@ -190,7 +191,7 @@ mod tests {
     fn every_row_of_the_tables_has_a_contender() {
         for row in reference::read().unwrap() {
             let Contender::Paced(timer, pace) = paced(&row).unwrap() else { panic!("{row:?}") };
-            assert_eq!(timer == Timer::Tick, row.burst.is_none());
+            assert_eq!(timer == turns::engine("tick"), row.burst.is_none());
             assert_eq!(pace.rate.interval().as_micros(), u128::from(row.target));
         }
     }

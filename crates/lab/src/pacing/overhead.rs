@@ -5,12 +5,11 @@
 //! that is not full, so that nothing but the timer's cost shows; here a datagram of its own would be the
 //! greater part of the cost, whoever sends it.
 
-use std::error::Error;
 use std::time::Duration;
 
 use softtimers::{PaceConfig, Rate, Strategy};
-use softtimers_cli::args::Timer;
-use softtimers_cli::send::Contender;
+use softtimers_load::turns::Contender;
+use softtimers_load::work::Work;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::estimate::Estimate;
 use softtimers_measure::result::Table;
@@ -18,7 +17,7 @@ use softtimers_measure::result::Table;
 use super::Quick;
 use crate::bench::Done;
 use crate::events::{cost, lost};
-use crate::turns::{self, Contest, TURN};
+use crate::turns::{self, Contest, TURN, engine};
 
 /// The paper's 10 and 20 µs, and two at which a signal of today keeps up, so that the means match.
 const INTERVALS: [u64; 4] = [10, 20, 50, 100];
@@ -55,13 +54,13 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     let time = TURN * CONTENDERS as u32 * if *quick { 8 } else { 100 };
     let mut tables = Vec::new();
     for interval in INTERVALS {
-        let flags = |work| format!("--interval {interval}us {work}");
-        let contest = |work| turns::contest(&flags(work), contenders(interval)?, TURN, time);
-        let server = contest("--busy echo --echo-batch 4")?;
+        let rate = Rate::every(Duration::from_micros(interval))?;
+        let contest = |work| turns::contest(rate, work, contenders(rate), TURN, time);
+        let server = contest(Work::Echo { batch: 4 })?;
         if server.interrupted {
             break;
         }
-        let compute = contest("--busy compute")?;
+        let compute = contest(Work::Compute)?;
         tables.push(told(interval, &server, &compute));
         if compute.interrupted {
             break;
@@ -117,17 +116,16 @@ fn bars(interval: u64, totals: &[Option<f64>], kept: &[Option<f64>]) -> Vec<Bar>
     bars
 }
 
-fn contenders(interval: u64) -> Result<[Contender; CONTENDERS], Box<dyn Error>> {
-    let rate = Rate::every(Duration::from_micros(interval))?;
+fn contenders(rate: Rate) -> [Contender; CONTENDERS] {
     let every_trigger = PaceConfig { strategy: Strategy::EveryTrigger, ..PaceConfig::new(rate) };
-    Ok([
+    [
         Contender::Nobody,
         Contender::NobodySoft,
-        Contender::PacedNullEvents(Timer::Soft, every_trigger),
-        Contender::NullEvents(Timer::Soft),
-        Contender::NullEvents(Timer::Signal),
+        Contender::PacedNullEvents(engine("soft"), every_trigger),
+        Contender::NullEvents(engine("soft")),
+        Contender::NullEvents(engine("signal")),
         Contender::NullSignals,
-    ])
+    ]
 }
 
 /// What the rounds say of one contender.
@@ -160,7 +158,7 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use softtimers_cli::send::Share;
+    use softtimers_load::turns::Share;
     use softtimers_measure::bar::Verdict;
 
     fn contest(work: [f64; CONTENDERS]) -> Contest<CONTENDERS> {
@@ -201,9 +199,9 @@ mod tests {
     #[test]
     fn an_event_at_every_trigger_state_is_one_of_the_contenders() {
         for interval in INTERVALS {
-            let all = contenders(interval).unwrap();
+            let all = contenders(Rate::every(Duration::from_micros(interval)).unwrap());
             assert!(
-                matches!(all[EVERY_TRIGGER], Contender::PacedNullEvents(Timer::Soft, pace) if pace.strategy == Strategy::EveryTrigger)
+                matches!(all[EVERY_TRIGGER], Contender::PacedNullEvents(timer, pace) if timer == engine("soft") && pace.strategy == Strategy::EveryTrigger)
             );
         }
         assert!(INTERVALS.contains(&EVERY_TRIGGER_AT));

@@ -16,8 +16,10 @@
 
 use std::time::Duration;
 
-use softtimers::{Histogram, TriggerState};
-use softtimers_cli::send::{Contender, Share, Triggers};
+use softtimers::{Histogram, Rate, TriggerState};
+use softtimers_load::send::Triggers;
+use softtimers_load::turns::{Contender, Share};
+use softtimers_load::work::Work;
 use softtimers_measure::bar::Bar;
 use softtimers_measure::estimate::Estimate;
 use softtimers_measure::result::{Cell, Table};
@@ -33,7 +35,8 @@ const REMOVED: [TriggerState; CONTENDERS - 1] =
     [TriggerState::SyscallExit, TriggerState::Send, TriggerState::Readiness];
 /// Where the distributions are told, in microseconds: up to the paper's longest.
 const POINTS: [u64; 16] = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 500, 1_000];
-const FLAGS: &str = "--interval 40us --busy echo --echo-batch 12";
+/// A group of requests has all the sources that the paper tells apart.
+const WORK: Work = Work::Echo { batch: 12 };
 const COLUMNS: [(&str, usize); 9] = [
     ("without", 0),
     ("its share %", 1),
@@ -50,7 +53,7 @@ pub(super) fn run(quick: &Quick) -> Done<Vec<Table>> {
     let [syscalls, sends, readiness] = REMOVED.map(|source| Contender::Without(Some(source)));
     let contenders = [Contender::Without(None), syscalls, sends, readiness];
     let time = TURN * CONTENDERS as u32 * if *quick { 3 } else { 25 };
-    let contest = turns::contest(FLAGS, contenders, TURN, time)?;
+    let contest = turns::contest(Rate::every(Duration::from_micros(40))?, WORK, contenders, TURN, time)?;
     let Some(all) = together(&contest.rounds, 0) else { return Ok(Vec::new()) };
     let mut table = contest.table("sources", &COLUMNS);
     let met = TriggerState::ALL.into_iter().filter(|&source| all.passed[source] > 0);

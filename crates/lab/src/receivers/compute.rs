@@ -17,10 +17,10 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::setpriority_process;
-use softtimers::poller::{Device, FrameInfo};
+use softtimers_net::poller::{Device, FrameInfo};
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_cli::bench::filter::Filter;
-use softtimers_cli::forward::mode::Mode;
+use softtimers_forward::overload::Filter;
+use softtimers_forward::Mode;
 
 use super::turns::{Heard, Ways, with_poller};
 use crate::cpu;
@@ -41,8 +41,8 @@ impl Ways for Computation {
                 heard.rates.push(work(TURN, || Ok(None))?);
                 Ok(device)
             }
-            1 => polled(device, Mode::Poll, heard),
-            2 => polled(device, Mode::Hybrid, heard),
+            1 => polled(device, Mode::POLL, heard),
+            2 => polled(device, Mode::HYBRID, heard),
             _ => woken(device, heard),
         }
     }
@@ -82,7 +82,7 @@ fn polled<D: Device<Address = FrameInfo> + AsFd>(device: D, mode: Mode, heard: &
 
 fn woken<D: Device<Address = FrameInfo> + AsFd>(device: D, heard: &mut Heard) -> io::Result<D> {
     let over = AtomicBool::new(false);
-    with_poller(device, Mode::Interrupt, |poller, _| {
+    with_poller(device, Mode::INTERRUPT, |poller, _| {
         thread::scope(|scope| {
             // The computation gives way, as a program does to an interrupt; a thread of its own, since nice values of
             // unprivileged threads only grow.

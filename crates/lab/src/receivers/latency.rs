@@ -5,9 +5,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers::poller::{Device, FrameInfo};
+use softtimers_net::poller::{Device, FrameInfo};
 use softtimers::{Clock, Monotonic};
-use softtimers_cli::forward::mode::Mode;
+use softtimers_forward::Mode;
 
 use super::turns::{Heard, QUOTA, Ways, with_poller};
 
@@ -24,9 +24,9 @@ impl Ways for Waits {
     ) -> io::Result<D> {
         match way {
             0 => plain(device, heard),
-            1 => polled(device, Mode::Interrupt, heard),
-            2 => polled(device, Mode::Hybrid, heard),
-            _ => polled(device, Mode::Hip, heard),
+            1 => polled(device, Mode::INTERRUPT, heard),
+            2 => polled(device, Mode::HYBRID, heard),
+            _ => polled(device, Mode::HIP, heard),
         }
     }
 }

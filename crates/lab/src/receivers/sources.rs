@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use softtimers::poll::SourceConfig;
-use softtimers::poller::{Device, FrameInfo, Poller};
+use softtimers::poll::{AnyPolicy, SourceConfig};
+use softtimers_net::poller::{Device, FrameInfo, Poller};
 use softtimers::{Clock, Monotonic};
-use softtimers_cli::bench::filter::Filter;
-use softtimers_cli::forward::mode::{Looks, Mode};
+use softtimers_forward::overload::Filter;
+use softtimers_forward::Mode;
 use softtimers_measure::units;
 
 use super::stages::accepts;
@@ -21,7 +21,7 @@ pub struct Arguments {
     interfaces: Vec<String>,
     #[command(flatten)]
     how: How,
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, default_value_t)]
     mode: Mode,
     #[arg(long, default_value_t = 64)]
     quota: u32,
@@ -42,7 +42,7 @@ impl With for Sources<'_> {
     fn with<D: Device<Address = FrameInfo> + AsFd>(self, devices: Vec<D>) -> io::Result<Value> {
         let looking = looking(self.0.mode, self.0.quota);
         let filter = Filter::new(self.0.how.rules);
-        let mut poller: Poller<D, Looks> = Poller::new()?;
+        let mut poller: Poller<D, AnyPolicy> = Poller::new()?;
         let config = || SourceConfig::new(looking.policy()).with_quota(looking.quota());
         let sources = devices.into_iter().map(|device| poller.add(device, config()));
         let sources = sources.collect::<io::Result<Vec<_>>>()?;

@@ -19,15 +19,15 @@ use std::time::Duration;
 use clap::ValueEnum;
 use rustix::process::setpriority_process;
 use serde_json::{Value, json};
-use softtimers::packet::{FrameSender, Interface};
-use softtimers::poll::{CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId, Stage, StageLog};
-use softtimers::poller::{Device, FrameInfo, Poller};
+use softtimers_net::packet::{FrameSender, Interface};
+use softtimers::poll::{AnyPolicy, CpuLimitConfig, FeedbackConfig, Preset, SourceConfig, SourceId, Stage, StageLog};
+use softtimers_net::poller::{Device, FrameInfo, Poller};
 use softtimers::{Clock, Monotonic, Percent, Timestamp};
-use softtimers_cli::bench::filter::Filter;
-use softtimers_cli::bench::queue::{Queue, ROOM};
-use softtimers_cli::bench::trial::compute;
-use softtimers_cli::bench::window::{Busy, Window};
-use softtimers_cli::forward::mode::{Looks, Mode};
+use softtimers_forward::overload::Filter;
+use softtimers_forward::overload::{Queue, ROOM};
+use softtimers_forward::overload::compute;
+use softtimers_forward::overload::{Busy, Window};
+use softtimers_forward::Mode;
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::units;
 
@@ -41,7 +41,7 @@ pub struct Arguments {
     how: How,
     #[arg(long, value_enum, default_value_t = Kind::Completion)]
     kind: Kind,
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, default_value_t)]
     mode: Mode,
     #[arg(long, default_value_t = 64)]
     quota: u32,
@@ -191,9 +191,9 @@ struct First<'a> {
 impl First<'_> {
     fn run<D: Device<Address = FrameInfo> + AsFd>(&self, devices: Vec<D>) -> io::Result<(Value, Done)> {
         let arguments = self.arguments;
-        let mode = if arguments.kind == Kind::Naive { Mode::Naive } else { arguments.mode };
+        let mode = if arguments.kind == Kind::Naive { Mode::NAIVE } else { arguments.mode };
         let looking = looking(mode, arguments.quota);
-        let mut poller: Poller<D, Looks> = Poller::new()?;
+        let mut poller: Poller<D, AnyPolicy> = Poller::new()?;
         let config = || SourceConfig::new(looking.policy()).with_quota(looking.quota());
         let ports = devices.into_iter().map(|device| poller.add(device, config()));
         let ports = ports.collect::<io::Result<Vec<_>>>()?;
@@ -285,7 +285,7 @@ impl First<'_> {
 
     fn found<D: Device<Address = FrameInfo> + AsFd>(
         &self,
-        poller: &mut Poller<D, Looks>,
+        poller: &mut Poller<D, AnyPolicy>,
         [from, to]: [SourceId; 2],
         received: u64,
         refused: u64,

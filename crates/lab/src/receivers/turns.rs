@@ -13,10 +13,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use softtimers::poll::{SourceConfig, SourceId};
-use softtimers::poller::{Device, FrameInfo, Packet, Poller};
+use softtimers::poll::{AnyPolicy, SourceConfig, SourceId};
+use softtimers_net::poller::{Device, FrameInfo, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_cli::forward::mode::{Looks, Mode};
+use softtimers_forward::Mode;
 use softtimers_measure::distribution::Recorder;
 use softtimers_measure::estimate::median;
 
@@ -137,10 +137,10 @@ fn discard<D: Device<Address = FrameInfo>>(device: &mut D) -> io::Result<()> {
 pub(crate) fn with_poller<D: Device<Address = FrameInfo> + AsFd>(
     device: D,
     mode: Mode,
-    drive: impl FnOnce(&mut Poller<D, Looks>, SourceId) -> io::Result<()>,
+    drive: impl FnOnce(&mut Poller<D, AnyPolicy>, SourceId) -> io::Result<()>,
 ) -> io::Result<D> {
     let looking = looking(mode, QUOTA);
-    let mut poller: Poller<D, Looks> = Poller::new()?;
+    let mut poller: Poller<D, AnyPolicy> = Poller::new()?;
     let source = poller.add(device, SourceConfig::new(looking.policy()).with_quota(looking.quota()))?;
     drive(&mut poller, source)?;
     poller.remove(source).ok_or_else(gone)

@@ -26,7 +26,7 @@ pub(super) struct Programs {
 /// # Errors
 /// If they do not build.
 pub(super) fn build() -> Result<Programs> {
-    let bridge = command::build(&["--package", "softtimers", "--example", "bridge"], "examples/bridge")?;
+    let bridge = command::build(&["--package", "softtimers-net", "--example", "bridge"], "examples/bridge")?;
     Ok(Programs { command: Program::build()?, receivers: std::env::current_exe()?, bridge })
 }
 
