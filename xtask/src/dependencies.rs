@@ -1,13 +1,13 @@
 //! Dependencies point one way.
 //!
 //! ```text
-//!      core ◄── softtimers ◄── wan ◄── cli ◄── lab      each on any to its left
+//!      core ◄── linux ◄── softtimers ◄── net ◄── wan ◄── cli ◄── bench      each on any to its left
 //!      core ◄── softtimers ◄── tokio ◄── quinn
 //!      core ◄── softtimers ◄── wan ◄── capi
 //!      core ◄── sim, bpf ◄── cli
 //! ```
 //!
-//! lab may depend on anything, and nothing on it. Only lab and corpora depend on the command: the one drives the same
+//! bench may depend on anything, and nothing on it. Only bench and corpora depend on the command: the one drives the same
 //! engines, the other tries every reader there is. Neither is ever published.
 //!
 //! The simulator never sees `softtimers`, so it cannot read a real clock by accident; core sees no
@@ -18,23 +18,27 @@ use crate::report::Outcome;
 use crate::workspace::{Dependency, Package, Workspace};
 
 const CORE: &str = "softtimers-core";
-const LINUX: &str = "softtimers";
+const LINUX: &str = "softtimers-linux";
+const LOOPS: &str = "softtimers";
+const NET: &str = "softtimers-net";
 
 /// What each crate of the workspace may depend on within the workspace. A crate that is not here is
 /// refused until it has a line.
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     (CORE, &[]),
     (LINUX, &[CORE]),
-    ("softtimers-tokio", &[CORE, LINUX]),
-    ("softtimers-quinn", &[CORE, LINUX, "softtimers-tokio", "softtimers-wan"]),
-    ("softtimers-wan", &[CORE, LINUX]),
-    ("softtimers-capi", &[CORE, LINUX, "softtimers-wan"]),
+    (LOOPS, &[CORE, LINUX]),
+    (NET, &[CORE, LINUX, LOOPS]),
+    ("softtimers-tokio", &[CORE, LOOPS]),
+    ("softtimers-quinn", &[CORE, LOOPS, "softtimers-tokio", "softtimers-wan"]),
+    ("softtimers-wan", &[CORE, LOOPS, NET]),
+    ("softtimers-capi", &[CORE, LOOPS, "softtimers-wan"]),
     ("softtimers-bpf", &[CORE]),
     ("softtimers-sim", &[CORE]),
-    ("softtimers-measure", &[CORE, LINUX]),
+    ("softtimers-measure", &[CORE, LINUX, LOOPS]),
     (
         "softtimers-cli",
-        &[CORE, LINUX, "softtimers-wan", "softtimers-bpf", "softtimers-sim", "softtimers-measure"],
+        &[CORE, LINUX, LOOPS, NET, "softtimers-measure", "softtimers-wan", "softtimers-bpf", "softtimers-sim"],
     ),
     (
         "softtimers-corpora",
@@ -45,6 +49,8 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         &[
             CORE,
             LINUX,
+            LOOPS,
+            NET,
             "softtimers-tokio",
             "softtimers-quinn",
             "softtimers-wan",

@@ -5,7 +5,7 @@ use aya::programs::Xdp;
 use aya::programs::xdp::XdpMode;
 
 use crate::object::Object;
-use crate::{Error, load};
+use crate::{Error, error, load};
 
 /// The program, compiled from `c/batch.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/batch.bpf.o");
@@ -34,7 +34,7 @@ pub enum FlushedBy {
 pub struct BatchTotals {
     /// Packets in batches that were handed on.
     pub packets: u64,
-    /// Those batches.
+    /// How many batches these were.
     pub batches: u64,
     /// Batches that were handed on because of their time.
     pub by_time: u64,
@@ -69,7 +69,7 @@ impl Batches {
             }
             FlushedBy::Timer => "collect_by_timer",
         };
-        let refused = |error: aya::programs::ProgramError| load::refused(name, &error);
+        let refused = |error: aya::programs::ProgramError| error::refused(name, &error);
         let collect: &mut Xdp = object.program(name)?;
         collect.load().map_err(refused)?;
         collect.attach(interface, XdpMode::Skb).map_err(refused)?;
@@ -85,7 +85,7 @@ impl Batches {
         let mut all = BatchTotals::default();
         for cpu in 0..self.object.processors() {
             let [held, _, packets, count, by_time, longest, interrupts, _] =
-                batches.get(&cpu, 0).map_err(load::map_error)?;
+                batches.get(&cpu, 0).map_err(error::map_error)?;
             all.packets += packets;
             all.batches += count;
             all.by_time += by_time;

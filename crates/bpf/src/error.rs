@@ -1,7 +1,10 @@
 //! Why the kernel would not: [`Error`].
 
 use std::fmt;
+use std::fs;
 use std::io;
+
+use aya::EbpfError;
 
 /// Why a program could not be loaded or attached, or its maps not be read.
 #[derive(Debug)]
@@ -22,7 +25,7 @@ pub enum Error {
     },
     /// The kernel refused the program: its verifier says no, or it lacks an option.
     Refused {
-        /// The program.
+        /// The name of the program.
         program: String,
         /// What the kernel said, a line.
         why: String,
@@ -31,7 +34,7 @@ pub enum Error {
     NothingAttached,
     /// A map could not be read or written.
     Map(String),
-    /// The system.
+    /// A system call failed.
     System(io::Error),
 }
 
@@ -67,5 +70,54 @@ impl std::error::Error for Error {
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Error::System(error)
+    }
+}
+
+/// A map's value, by its index.
+pub(crate) fn map_error(error: impl std::error::Error) -> Error {
+    Error::Map(line(&error))
+}
+
+impl From<EbpfError> for Error {
+    fn from(error: EbpfError) -> Self {
+        refused("maps", &error)
+    }
+}
+
+/// Says what is missing if it is a privilege, else what the kernel said.
+pub(crate) fn refused(program: &str, error: &dyn std::error::Error) -> Error {
+    let missing = missing_capabilities();
+    if missing.is_empty() {
+        Error::Refused { program: program.to_owned(), why: line(error) }
+    } else {
+        Error::Privilege { missing: missing.join(" and ") }
+    }
+}
+
+/// Of those that BPF programs at tracepoints need. CAP_SYS_ADMIN stands for both.
+fn missing_capabilities() -> Vec<&'static str> {
+    const SYS_ADMIN: u64 = 1 << 21;
+    const NEEDED: [(&str, u64); 2] = [("CAP_BPF", 1 << 39), ("CAP_PERFMON", 1 << 38)];
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    if effective & SYS_ADMIN != 0 {
+        return vec![];
+    }
+    NEEDED.iter().filter(|(_, bit)| effective & bit == 0).map(|(name, _)| *name).collect()
+}
+
+/// An error with its causes in one line; a verifier's log is cut to its last words.
+pub(crate) fn line(error: &dyn std::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        said = format!("{said}: {error}");
+        cause = error.source();
+    }
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match lines[..] {
+        [first, .., last] if lines.len() > 2 => format!("{first} … {last}"),
+        _ => lines.join(": "),
     }
 }

@@ -57,7 +57,7 @@ pub struct FacilityStats {
 }
 
 impl FacilityStats {
-    /// All that fired.
+    /// Events that fired, by all sources.
     pub fn total(&self) -> u64 {
         self.fired.iter().sum()
     }

@@ -34,10 +34,14 @@ mod timers;
 pub use batches::{BatchTotals, Batches, FlushedBy};
 pub use error::Error;
 pub use facility::{Facility, FacilityRun, FacilityStats};
-pub use load::processors;
-pub use object::Verified;
+pub use object::{Verified, processors};
 pub use orders::Events;
 pub use probe::{Counted, Intervals, Probe, ProbeConfig, ProcessorIntervals};
 pub use samples::{Sample, Windows};
 pub use source::Source;
 pub use timers::{TimerStats, Timers, TimersRun};
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

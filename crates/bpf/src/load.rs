@@ -8,10 +8,11 @@ use std::fs;
 use std::thread;
 
 use aya::programs::tp_btf::BtfTracePointLink;
-use aya::{Btf, BtfError, EbpfError};
+use aya::{Btf, BtfError};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::Error;
+use crate::error::line;
 use crate::object::{Object, Verified};
 
 /// A tracepoint, and why it could not be attached to, if it could not.
@@ -80,53 +81,6 @@ pub(crate) fn attach_all(
     }
 }
 
-/// Says what is missing if it is a privilege, else what the kernel said.
-pub(crate) fn refused(program: &str, error: &dyn std::error::Error) -> Error {
-    let missing = missing_capabilities();
-    if missing.is_empty() {
-        Error::Refused { program: program.to_owned(), why: line(error) }
-    } else {
-        Error::Privilege { missing: missing.join(" and ") }
-    }
-}
-
-/// Of those that BPF programs at tracepoints need. CAP_SYS_ADMIN stands for both.
-fn missing_capabilities() -> Vec<&'static str> {
-    const SYS_ADMIN: u64 = 1 << 21;
-    const NEEDED: [(&str, u64); 2] = [("CAP_BPF", 1 << 39), ("CAP_PERFMON", 1 << 38)];
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
-    if effective & SYS_ADMIN != 0 {
-        return vec![];
-    }
-    NEEDED.iter().filter(|(_, bit)| effective & bit == 0).map(|(name, _)| *name).collect()
-}
-
-/// An error with its causes in one line; a verifier's log is cut to its last words.
-fn line(error: &dyn std::error::Error) -> String {
-    let mut said = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        said = format!("{said}: {error}");
-        cause = error.source();
-    }
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    match lines[..] {
-        [first, .., last] if lines.len() > 2 => format!("{first} … {last}"),
-        _ => lines.join(": "),
-    }
-}
-
-/// The processors that may exist: numbers below this.
-///
-/// # Errors
-/// If the system does not tell.
-pub fn processors() -> Result<u32, Error> {
-    let count = aya::util::nr_cpus().map_err(|(_, error)| Error::System(error))?;
-    Ok(count as u32)
-}
-
 /// Makes system calls on each of these processors, at which a program may set it up, until it says that it is; an offline
 /// one, or one that this process may not run on, is passed over.
 pub(crate) fn call_on_each(
@@ -166,17 +120,6 @@ pub(crate) const TIMERS: (u32, u32) = (6, 7);
 pub(crate) const INIT: &str = "st_init_cpu";
 /// System calls on a processor until it is set up.
 const ATTEMPTS: usize = 100;
-
-/// A map's value, by its index.
-pub(crate) fn map_error(error: impl std::error::Error) -> Error {
-    Error::Map(line(&error))
-}
-
-impl From<EbpfError> for Error {
-    fn from(error: EbpfError) -> Self {
-        refused("maps", &error)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 use crate::Error;
-use crate::load::{map_error, processors, refused};
+use crate::error::{map_error, refused};
 
 /// Until it is dropped.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Object {
 /// What the verifier did for a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verified {
-    /// The program.
+    /// The name of the program.
     pub name: String,
     /// Instructions that the verifier followed, over all paths; `None` before Linux 5.16. The kernel refuses a million.
     pub instructions: Option<u32>,
@@ -95,4 +95,13 @@ impl Object {
 
 fn missing(map: &str) -> Error {
     Error::Map(format!("{map} is missing"))
+}
+
+/// The processors that may exist: numbers below this.
+///
+/// # Errors
+/// If the system does not tell.
+pub fn processors() -> Result<u32, Error> {
+    let count = aya::util::nr_cpus().map_err(|(_, error)| Error::System(error))?;
+    Ok(count as u32)
 }

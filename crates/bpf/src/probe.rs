@@ -5,9 +5,9 @@ use rustix::thread::{MembarrierCommand, membarrier};
 use softtimers_core::Histogram;
 
 use crate::load::{self, AttachedAll};
-use crate::object::{Object, Verified};
+use crate::object::{self, Object, Verified};
 use crate::samples::Sample;
-use crate::{Error, Source};
+use crate::{Error, Source, error};
 
 /// The program, compiled from `c/probe.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../object/probe.bpf.o");
@@ -59,7 +59,7 @@ impl Probe {
     /// If the process may not, or the kernel cannot.
     pub fn start(config: &ProbeConfig) -> Result<Probe, Error> {
         let types = load::kernel_types(load::PROBE)?;
-        let processors = load::processors()?;
+        let processors = object::processors()?;
         let mut measured = 0;
         let places: Vec<u32> = (0..processors)
             .map(|cpu| {
@@ -122,7 +122,7 @@ impl Probe {
         let processors = (0..self.processors())
             .map(|cpu| {
                 let mut read = |row: usize| {
-                    let row = rows.get(&(cpu * ROWS as u32 + row as u32), 0).map_err(load::map_error)?;
+                    let row = rows.get(&(cpu * ROWS as u32 + row as u32), 0).map_err(error::map_error)?;
                     Ok::<_, Error>(Counted::of(&row))
                 };
                 let by_source = (0..Source::ALL.len()).map(&mut read).collect::<Result<_, _>>()?;
@@ -151,7 +151,7 @@ impl Probe {
         let count = count as usize;
         let mut samples = Vec::with_capacity(count);
         for chunk in 0..(count.div_ceil(CHUNK) as u32).min(self.chunks) {
-            let chunk = kept.get(&(first + chunk), 0).map_err(load::map_error)?;
+            let chunk = kept.get(&(first + chunk), 0).map_err(error::map_error)?;
             let left = count - samples.len();
             samples.extend(chunk.iter().take(left).map(|&word| Sample::from_word(word)));
         }
@@ -167,7 +167,7 @@ impl Probe {
 /// Intervals that were counted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counted {
-    /// How many.
+    /// How many intervals were counted.
     pub count: u64,
     /// Their sum in nanoseconds.
     pub sum_ns: u64,
@@ -247,7 +247,7 @@ fn middle(bucket: usize) -> u64 {
 /// What a processor has passed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProcessorIntervals {
-    /// The processor.
+    /// The number of the processor.
     pub cpu: u32,
     /// By the source that ended them, in the order of [`Source::ALL`].
     by_source: Vec<Counted>,
@@ -289,7 +289,7 @@ impl ProcessorIntervals {
 /// What all processors have passed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Intervals {
-    /// By processor.
+    /// The intervals of each processor that may exist.
     pub processors: Vec<ProcessorIntervals>,
 }
 

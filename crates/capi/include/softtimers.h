@@ -579,7 +579,7 @@ typedef struct softtimers_policy_config {
     uint32_t kind;
     /** Packets wanted in each poll, on average: of a delay bound and of aggregation. */
     uint32_t quota;
-    /** The longest delay of a delay bound, the period of a constant period, how long to spin or to watch. */
+    /** The longest wait for a poll, the period of a constant period, how long to spin or to watch. */
     uint64_t time_ns;
 } softtimers_policy_config;
 

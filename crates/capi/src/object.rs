@@ -11,6 +11,7 @@
 //! What cannot be answered with an `errno`, because the program is wrong and goes on with a wrong idea of its objects,
 //! ends it by `abort`, with a line that names function and object (`misuse`).
 
+mod errno;
 mod head;
 mod kinds;
 mod misuse;
@@ -20,30 +21,9 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use errno::Errno;
 use head::Head;
 pub use kinds::Kind;
-
-/// An `errno`, positive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Errno(pub c_int);
-
-impl Errno {
-    /// An argument that is wrong.
-    pub const INVALID: Errno = Errno(libc::EINVAL);
-    /// A panic, now or before.
-    pub const PANICKED: Errno = Errno(libc::ENOTRECOVERABLE);
-}
-
-impl From<std::io::Error> for Errno {
-    fn from(error: std::io::Error) -> Self {
-        let known = match error.kind() {
-            std::io::ErrorKind::InvalidInput => libc::EINVAL,
-            std::io::ErrorKind::WouldBlock => libc::EAGAIN,
-            _ => libc::EIO,
-        };
-        Errno(error.raw_os_error().unwrap_or(known))
-    }
-}
 
 /// An argument that is read, and may be the same place as another one.
 pub type In<T> = std::cell::Cell<T>;

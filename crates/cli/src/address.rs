@@ -131,6 +131,11 @@ pub fn bind_failure(address: SocketAddr, error: &io::Error) -> Failure {
     }
 }
 
+/// Whether an address can be reached from this machine only.
+pub(crate) fn is_local(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,24 +1,16 @@
-//! The command line, as it is typed and as `--help` explains it. What may be combined, and what the
-//! values mean together, is decided in [`plan`](crate::plan). Each command that runs has its file here.
+//! The command line, as it is typed and as `--help` explains it: what several commands have in common. The rest of each is in
+//! its folder of [`commands`](crate::commands).
 
 mod bench;
-mod capture;
 mod clients;
-mod doctor;
 mod driver;
-mod echo_client;
 mod engine;
 mod forward;
-mod noise;
-mod probe;
-mod probe_feature;
 mod receiving;
 mod recv;
 mod replay;
-mod report;
 mod send;
 pub(crate) mod sim;
-pub(crate) mod wan;
 
 use std::time::Duration;
 
@@ -27,28 +19,28 @@ use softtimers_measure::assertion::Assertion;
 use softtimers_measure::failure::Exit;
 use softtimers_measure::units;
 
+use crate::commands::capture::args::CaptureArgs;
+use crate::commands::doctor::args::DoctorArgs;
+use crate::commands::doctor::features::ProbeFeatureArgs;
+use crate::commands::documents::{CompletionsArgs, ManArgs};
+use crate::commands::echo::args::EchoClientArgs;
+use crate::commands::noise::args::NoiseArgs;
+use crate::commands::probe::args::ProbeArgs;
+use crate::commands::report::args::ReportArgs;
+use crate::commands::wan::args::WanArgs;
 use crate::wire;
 
 pub use bench::{BenchArgs, Beside, TrialLength};
-pub use capture::CaptureArgs;
 pub use clients::ClientArgs;
-pub use doctor::DoctorArgs;
-pub(crate) use doctor::{FULL_TRIAL, QUICK_TRIAL};
 pub use driver::{Driver, DriverArgs, MacAddress};
-pub use echo_client::EchoClientArgs;
 pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
 pub use forward::{ForwardArgs, ForwardDriver, FrameDriver};
-pub use noise::{NoiseArgs, NoiseClass};
-pub use probe::ProbeArgs;
-pub use probe_feature::ProbeFeatureArgs;
 pub(crate) use receiving::DEFAULT_QUOTA;
 pub use receiving::ReceivingArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
-pub use report::ReportArgs;
 pub use send::{PhaseName, SendArgs, Train};
 pub use sim::SimArgs;
-pub use wan::WanArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
 ///
@@ -147,26 +139,7 @@ pub struct EndArgs {
     pub count: Option<u64>,
 }
 
-/// `softtimers completions`.
-#[derive(Args, Debug, Clone)]
-#[command(
-    after_help = "Example:\n  softtimers completions bash > ~/.local/share/bash-completion/completions/softtimers"
-)]
-pub struct CompletionsArgs {
-    /// The shell
-    pub shell: clap_complete::Shell,
-}
-
-/// `softtimers man`.
-#[derive(Args, Debug, Clone)]
-#[command(after_help = "Example:\n  softtimers man send | man -l -")]
-pub struct ManArgs {
-    /// The subcommand, and one of its own: `send`, `sim hip`; without any, the page of softtimers(1)
-    #[arg(value_name = "COMMAND")]
-    pub names: Vec<String>,
-}
-
-fn datagram_size(text: &str) -> Result<u32, String> {
+pub(crate) fn datagram_size(text: &str) -> Result<u32, String> {
     // Everybody means bytes, so this is the one quantity that needs no unit.
     let bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let bytes = if bare { units::bytes(&format!("{text}B")) } else { units::bytes(text) };

@@ -8,18 +8,21 @@ use softtimers_measure::child;
 use softtimers_measure::failure::{Exit, Failure, one_line};
 
 use crate::args::{Cli, Command};
-use crate::doctor::DoctorPlan;
-use crate::noise::NoisePlan;
-use crate::noise::rates::RatesPlan;
-use crate::output::{Output, print, say};
-use crate::plan::{
-    BenchPlan, CapturePlan, EchoClientPlan, ForwardPlan, GeneratePlan, ProbePlan, RecvPlan, ReplayPlan,
-    SendPlan, WanPlan,
-};
-use crate::report::ReportPlan;
-use crate::{
-    bench, capture, doctor, documents, echo, forward, noise, probe, recv, replay, report, send, sim, wan,
-};
+use crate::commands::capture::args::Capture;
+use crate::commands::doctor::args::Doctor;
+use crate::commands::doctor::features;
+use crate::commands::documents;
+use crate::commands::echo::args::Echo;
+use crate::commands::noise::args::{Noise, Rates};
+use crate::commands::probe::args::KernelProbe;
+use crate::commands::report::args::WrittenReport;
+use crate::commands::wan::args::WanPlan;
+use crate::commands::wan::run::Emulator;
+use crate::commands::wan::self_test::SelfTest;
+use crate::plan::{BenchPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan};
+use crate::run::carry_out;
+use crate::run::output::{Output, print, say};
+use crate::{bench, forward, recv, replay, send, sim};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -46,23 +49,25 @@ fn dispatch(command: &Command) -> Result<(), Failure> {
         },
         Command::Recv(args) => recv::run(&RecvPlan::new(args)?),
         Command::Replay(args) => replay::run(&ReplayPlan::new(args)?),
-        Command::Wan(args) if args.self_test => wan::self_test::run(&Output::from(&args.output)),
-        Command::Wan(args) => wan::run(&WanPlan::new(args)?),
+        Command::Wan(args) if args.self_test => {
+            carry_out(&mut SelfTest { output: Output::from(&args.output) })
+        }
+        Command::Wan(args) => carry_out(&mut Emulator::new(WanPlan::new(args)?)?),
         Command::Forward(args) => forward::run(&ForwardPlan::new(args)?),
-        Command::Capture(args) => capture::run(&CapturePlan::new(args)?),
-        Command::Probe(args) => probe::run(&ProbePlan::new(args)?),
+        Command::Capture(args) => carry_out(&mut Capture::new(args)?),
+        Command::Probe(args) => carry_out(&mut KernelProbe::new(args)?),
         Command::Sim(args) => sim::run(args),
-        Command::Doctor(args) => doctor::run(&DoctorPlan::from(args)),
+        Command::Doctor(args) => carry_out(&mut Doctor::from(args)),
         Command::Bench(args) => bench::run(&BenchPlan::new(args)?),
         Command::Noise(args) => match &args.rates {
-            Some(rates) => noise::rates::run(&RatesPlan::new(rates, args)?),
-            None => noise::run(&NoisePlan::new(args)?),
+            Some(rates) => carry_out(&mut Rates::new(rates, args)?),
+            None => carry_out(&mut Noise::new(args)?),
         },
-        Command::Report(args) => report::run(&ReportPlan::from(args)),
+        Command::Report(args) => carry_out(&mut WrittenReport::from(args)),
         Command::Completions(args) => print(&documents::completions(args)),
         Command::Man(args) => print(&documents::man(args)?),
-        Command::EchoClient(args) => echo::run(&EchoClientPlan::new(args)?),
-        Command::ProbeFeature(args) => doctor::features::run(args),
+        Command::EchoClient(args) => carry_out(&mut Echo::new(args)?),
+        Command::ProbeFeature(args) => features::run(args),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `softtimers forward`: packets from one side to another, so that overload is survived.
 //!
 //! A flood makes most forwarders of user space do nothing but receive. This one is driven by a
-//! [`Poller`](softtimers::poller::Poller): a quota each way, each packet carried as far as it goes before the next one
+//! [`Poller`](softtimers_net::poller::Poller): a quota each way, each packet carried as far as it goes before the next one
 //! is taken, and what is too much left in the ring or the receive buffer, where it costs nothing.
 //!
 //! ```text

@@ -16,40 +16,42 @@
 //! - what is reported: [`distribution`], [`gaps`], [`withheld`], [`machine`], [`ticks`], [`output`], [`stream`], [`mod@file`], with the rights of the [`user`] who asked, [`failure`].
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
+// Until it is a program only.
+#![allow(private_interfaces)]
 
 // Until nobody looks for them here.
+pub use run::progress;
 pub use softtimers_measure::{
     assertion, child, class, distribution, failure, interrupt, machine, processor, ticks, units, usage,
 };
 
+/// Until nobody looks for them here.
+pub mod output {
+    pub use crate::run::output::{Object as Run, *};
+    pub use crate::run::table::Table;
+}
+
 pub mod address;
 pub mod args;
 pub mod bench;
-pub mod capture;
 pub mod command;
-pub mod doctor;
-pub mod documents;
-pub mod echo;
+pub mod commands;
 pub mod file;
 pub mod forward;
 pub mod gaps;
 pub mod handshake;
-pub mod noise;
-pub mod output;
 pub mod pattern;
 pub mod plan;
-pub mod probe;
-pub mod progress;
 pub mod properties;
 pub mod quantum;
 pub mod recording;
 pub mod recv;
 pub mod replay;
 pub mod report;
+pub mod run;
 pub mod send;
 pub mod sim;
 pub mod stream;
 pub mod user;
-pub mod wan;
 pub mod wire;
 pub mod withheld;

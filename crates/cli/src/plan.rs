@@ -4,20 +4,16 @@
 //! Making a plan looks up names and asks the kernel for a route. It sends nothing.
 
 mod bench;
-mod capture;
-mod echo_client;
 mod flows;
 mod forward;
 mod generate;
 mod idle;
-mod probe;
 mod receiving;
 mod recv;
 mod replay;
 mod send;
 mod send_config;
 mod sim;
-mod wan;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -27,23 +23,19 @@ use softtimers_measure::failure::Failure;
 
 use crate::address;
 use crate::args::{EndArgs, OutputArgs, StreamArgs};
-use crate::output::Output;
+use crate::run::output::Output;
 
 pub use bench::{BenchPlan, Offers, ReceiverPlan};
-pub use capture::CapturePlan;
-pub use echo_client::EchoClientPlan;
 pub use flows::Phase;
 pub use forward::{Between, ForwardPlan, InterfacesConfig, LegConfig};
 pub use generate::{GenerateConfig, GeneratePlan};
 pub use idle::IdlePlan;
-pub use probe::ProbePlan;
 pub use recv::RecvPlan;
 pub use replay::{ReplayConfig, ReplayPlan};
 pub(crate) use send::ticking;
 pub use send::{SendPlan, Work};
 pub use send_config::SendConfig;
 pub use sim::SimPlan;
-pub use wan::WanPlan;
 
 /// The bounds of a run. At least one is set in a [`SendPlan`], unless a recording ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,7 +72,7 @@ fn destination(address: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// Short enough to be typed.
-fn any_seed() -> u64 {
+pub(crate) fn any_seed() -> u64 {
     RandomState::new().hash_one("seed") >> 32
 }
 

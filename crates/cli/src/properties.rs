@@ -12,14 +12,14 @@ use softtimers_sim::{Kind, Part, experiment};
 use softtimers_wan::PathConfig;
 
 use crate::args::MacAddress;
-use crate::capture::{filter, pcapng};
+use crate::commands::capture::{filter, pcapng};
+use crate::commands::wan::control::{self, Request};
 use crate::forward::{metrics::Metrics, rules};
 use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
 use crate::recording::{self, Fit};
 use crate::recv::ledger::Ledger;
 use crate::sim::{merge, setting};
-use crate::wan::control::{self, Request};
 use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
 
 /// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, hardware addresses,

@@ -27,8 +27,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use softtimers::Monotonic;
-use softtimers::udp::{RecvBatch, UdpSocket};
 use softtimers_core::{Clock, Timestamp};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 use crate::address::bind_failure;
 use crate::failure::Failure;

@@ -30,7 +30,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::interrupt::Ender;
 use softtimers_measure::machine::{Host, Machine};
 
-use crate::output::print_line;
+use crate::run::output::print_line;
 
 /// What is counted in an interval.
 pub trait Account: Clone + Send + 'static {

@@ -4,7 +4,8 @@
 use serde::Serialize;
 use softtimers_wan::udp::{NotSent, RelayStats};
 
-use crate::output::{Table, say};
+use crate::run::output::say;
+use crate::run::table::Table;
 
 /// Answers that were kept back from clients who may be somebody else's address, by why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]

@@ -344,8 +344,8 @@ fn hostile_frames_do_not_break_the_writer() {
         let capture = Capture::start(hosts, &file, "--json");
         let sent = hosts
             .at("near", || {
-                let interface = softtimers::packet::Interface::named("eth").unwrap();
-                let sender = softtimers::packet::FrameSender::on(&interface).unwrap();
+                let interface = softtimers_net::packet::Interface::named("eth").unwrap();
+                let sender = softtimers_net::packet::FrameSender::on(&interface).unwrap();
                 let mut state = 0x9e37_79b9_7f4a_7c15u64;
                 let mut sent = 0;
                 for round in 0..400usize {

@@ -12,7 +12,22 @@ use std::time::Duration;
 
 use common::{command, refusal, run};
 use rustix::process::{Pid, Signal, kill_process};
-use softtimers_cli::echo::EchoReport;
+use serde::Deserialize;
+
+/// What of the report is looked at.
+#[derive(Deserialize, Debug)]
+struct EchoReport {
+    replies: u64,
+    replies_per_s: f64,
+    lost: u64,
+    rtt_ns: Times,
+}
+
+#[derive(Deserialize, Debug)]
+struct Times {
+    count: u64,
+    min: Option<u64>,
+}
 
 /// Echoes all but every n-th datagram.
 struct Server {

@@ -289,7 +289,7 @@ fn departure(popped: Popped<u64>) -> (FlowId, u64) {
             black_box((token, lateness));
             (flow, token)
         }
-        Popped::Expired(expired) => unreachable!("{expired:?}"),
+        expired @ Popped::Expired { .. } => unreachable!("{expired:?}"),
     }
 }
 

@@ -37,11 +37,11 @@ pub struct Alarm {
 /// What to do with the hardware timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Nothing: no system call.
+    /// Leave it as it is: no system call.
     Keep,
     /// Arm it for this time, instead of whatever it is armed for.
     Set(Timestamp),
-    /// Disarm it.
+    /// Disarm the timer.
     Clear,
 }
 

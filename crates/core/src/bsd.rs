@@ -28,7 +28,7 @@ mod callouts;
 mod interval;
 mod itimerval;
 
-pub use callouts::{CalloutStats, CalloutStep, Callouts, Key};
+pub use callouts::{CalloutStats, Callouts, Key};
 pub use interval::{Expired, IntervalError, IntervalTimers, Setting};
 pub use itimerval::{ItimerVal, SetItimerError, TimeVal, getitimer, setitimer};
 

@@ -74,17 +74,17 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// Values counted.
+    /// Returns the number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least value, exactly.
+    /// Returns the least recorded value, exactly.
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The greatest value, exactly.
+    /// Returns the greatest recorded value, exactly.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }

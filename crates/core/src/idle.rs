@@ -26,13 +26,18 @@
 //! CPU halts when nothing is due before the next interrupt).
 
 mod budget;
+mod policy;
 
+use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 
 use crate::Timestamp;
+use crate::text::PolicyError;
 
 use budget::Meter;
 pub use budget::{PollBudget, Polling};
+use policy::Policy;
 
 /// An idle policy with what it has learnt about this machine's wake-ups.
 ///
@@ -49,20 +54,13 @@ pub use budget::{PollBudget, Polling};
 /// Every operation is a few integer operations, without a division but for the lead's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Idle {
-    policy: Policy,
+    policy: &'static Policy,
     may_spin: bool,
     /// Learnt wake-up lateness: a low quantile to park by, a high one for the hybrid.
     lead: Duration,
     /// The last deadline that was polled for from the start.
     polled: Option<Timestamp>,
     meter: Meter,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Policy {
-    Park,
-    Hybrid,
-    Spin,
 }
 
 /// What to do until something happens.
@@ -77,28 +75,39 @@ pub enum Wait {
 }
 
 impl Idle {
+    /// The name of each policy, which `FromStr` takes, and what it does.
+    pub const ALL: [(&'static str, &'static str); policy::ALL.len()] = {
+        let mut all = [("", ""); policy::ALL.len()];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = (policy::ALL[at].name, policy::ALL[at].about);
+            at += 1;
+        }
+        all
+    };
+
     /// Sleep until the deadline, less what a wake-up takes at the least. The default.
     ///
     /// As all policies within [`PollBudget::HALF`], which it comes near only where events are nearer than
     /// a wake-up takes. A flow that is to be held there needs more: [`within`](Self::within).
     pub const fn park() -> Self {
-        Idle::new(Policy::Park, Duration::ZERO)
+        Idle::new(&policy::PARK)
     }
 
     /// Sleep until the deadline, less what a wake-up takes at the most; poll the rest away.
     ///
     /// Within [`PollBudget::HALF`], as [`park`](Self::park).
     pub const fn hybrid() -> Self {
-        Idle::new(Policy::Hybrid, FIRST_LEAD)
+        Idle::new(&policy::HYBRID)
     }
 
     /// Poll while anything is pending, within [`PollBudget::HALF`].
     pub const fn spin() -> Self {
-        Idle::new(Policy::Spin, Duration::ZERO)
+        Idle::new(&policy::SPIN)
     }
 
-    const fn new(policy: Policy, lead: Duration) -> Self {
-        Idle { policy, may_spin: true, lead, polled: None, meter: Meter::new(PollBudget::HALF) }
+    const fn new(policy: &'static Policy) -> Self {
+        Idle { policy, may_spin: true, lead: policy.lead, polled: None, meter: Meter::new(PollBudget::HALF) }
     }
 
     /// This policy and its budget from now on, with the account of another one that ran until now: a
@@ -133,7 +142,7 @@ impl Idle {
         if deadline <= now {
             return Wait::Poll;
         }
-        let spins = self.acts_as() == Policy::Spin;
+        let spins = self.policy.spins && self.may_spin;
         let wake = if spins { now } else { deadline.saturating_sub(self.lead) };
         if wake < deadline && !self.meter.allows(wake.max(now)) {
             self.meter.forced();
@@ -160,12 +169,11 @@ impl Idle {
 
     /// A sleep that was to end at `intended` ended at `now`, with no source ready.
     pub fn woke(&mut self, intended: Timestamp, now: Timestamp) {
+        if self.policy.spins && self.may_spin {
+            return;
+        }
         let late = now.saturating_duration_since(intended).min(MOST_LEAD);
-        let (up, down) = match self.acts_as() {
-            Policy::Park => (16, 4),
-            Policy::Hybrid => (4, 64),
-            Policy::Spin => return,
-        };
+        let Policy { up, down, .. } = *self.policy;
         if late > self.lead {
             self.lead += (late - self.lead) / up;
         } else {
@@ -180,7 +188,7 @@ impl Idle {
 
     /// Whether the policy is to spin, allowed to or not.
     pub fn spins(&self) -> bool {
-        self.policy == Policy::Spin
+        self.policy.spins
     }
 
     /// How much may be polled away.
@@ -192,9 +200,20 @@ impl Idle {
     pub fn polling(&self) -> Polling {
         self.meter.spent()
     }
+}
 
-    fn acts_as(&self) -> Policy {
-        if self.policy == Policy::Spin && !self.may_spin { Policy::Park } else { self.policy }
+impl FromStr for Idle {
+    type Err = PolicyError;
+
+    fn from_str(name: &str) -> Result<Self, PolicyError> {
+        let found = policy::ALL.into_iter().find(|policy| policy.name == name);
+        found.map(Idle::new).ok_or(PolicyError::UnknownName { allowed: &Idle::ALL })
+    }
+}
+
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.policy.name)
     }
 }
 
@@ -206,14 +225,15 @@ impl Default for Idle {
 
 /// Some twenty events after its cause has gone, a lead that is twice too long is right again.
 const FADE: u32 = 32;
-/// A typical virtual machine's wake-up; what is learnt replaces it within tens of wake-ups.
-const FIRST_LEAD: Duration = Duration::from_micros(20);
 /// One wake-up that came milliseconds late (a neighbour, a suspend) must not make the loop poll for
 /// milliseconds before each event.
 const MOST_LEAD: Duration = Duration::from_micros(60);
 
 #[cfg(test)]
 mod tests {
+    use alloc::borrow::ToOwned;
+    use alloc::string::ToString;
+
     use super::*;
     use crate::Percent;
 
@@ -227,6 +247,15 @@ mod tests {
             idle.woke(at(0), at(if round % 10 == 0 { 30 } else { 10 }));
         }
         idle.lead()
+    }
+
+    #[test]
+    fn policies_have_the_names_of_their_constructors() {
+        for (idle, name) in [(Idle::park(), "park"), (Idle::hybrid(), "hybrid"), (Idle::spin(), "spin")] {
+            assert_eq!((name.parse(), idle.to_string()), (Ok(idle), name.to_owned()));
+        }
+        let error = "sleep".parse::<Idle>().unwrap_err();
+        assert_eq!(error.to_string(), "one of park, hybrid, spin is allowed");
     }
 
     #[test]

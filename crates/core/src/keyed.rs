@@ -16,6 +16,7 @@ use core::time::Duration;
 
 use crate::Timestamp;
 use crate::time::saturating_nanos;
+use crate::timers::Step;
 use crate::wheel::record::{Late, MOST, Record, Terms};
 use crate::wheel::{Key, Pull, Wheel, small};
 
@@ -50,17 +51,6 @@ pub struct KeyedTimers {
 #[must_use = "a turn hands out keys only through `next` or `step`"]
 pub struct KeyedTurn {
     limit: Key,
-}
-
-/// What one [`KeyedTimers::step`] did.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum KeyedStep {
-    /// A key of the turn, and its due time.
-    Due(u32, Timestamp),
-    /// Some structural work was done and more is left before the next key; call again.
-    MoreWork,
-    /// The turn is over.
-    Done,
 }
 
 impl KeyedTurn {
@@ -149,9 +139,9 @@ impl KeyedTimers {
         }
         loop {
             match self.step(turn) {
-                KeyedStep::Due(key, due) => return Some((key, due)),
-                KeyedStep::MoreWork => {}
-                KeyedStep::Done => return None,
+                Step::Fired(due) => return Some(due),
+                Step::MoreWork => {}
+                Step::Done => return None,
             }
         }
     }
@@ -159,15 +149,15 @@ impl KeyedTimers {
     /// As [`next`](Self::next), in pieces: each call does at most a few microseconds of work, however
     /// many timers are pending and however far time has jumped.
     #[inline]
-    pub fn step(&mut self, turn: &KeyedTurn) -> KeyedStep {
+    pub fn step(&mut self, turn: &KeyedTurn) -> Step<(u32, Timestamp)> {
         match self.wheel.pop(turn.limit, &()) {
             Pull::Least(found, key) => {
                 self.wheel.taken(key);
-                KeyedStep::Due(key, Timestamp::from_nanos(found.0))
+                Step::Fired((key, Timestamp::from_nanos(found.0)))
             }
-            Pull::More => KeyedStep::MoreWork,
-            Pull::Idle if self.wheel.tidy(turn.limit.0, &()) => KeyedStep::MoreWork,
-            Pull::Idle => KeyedStep::Done,
+            Pull::More => Step::MoreWork,
+            Pull::Idle if self.wheel.tidy(turn.limit.0, &()) => Step::MoreWork,
+            Pull::Idle => Step::Done,
         }
     }
 
@@ -181,7 +171,7 @@ impl KeyedTimers {
         (!self.is_empty()).then(|| Timestamp::from_nanos(self.wheel.next_due()))
     }
 
-    /// Timers pending.
+    /// Returns the number of pending timers.
     pub fn len(&self) -> usize {
         self.wheel.len()
     }

@@ -30,6 +30,11 @@
 
 extern crate alloc;
 
+/// The program of the README is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod alarm;
 pub mod bound;
 pub mod bsd;
@@ -45,6 +50,7 @@ pub mod seal;
 pub mod slack;
 mod slots;
 pub mod stats;
+mod text;
 pub mod time;
 pub mod timers;
 pub mod trigger;
@@ -57,11 +63,11 @@ pub use histogram::Histogram;
 #[doc(inline)]
 pub use idle::{Idle, PollBudget, Polling, Wait};
 #[doc(inline)]
-pub use keyed::{KeyedStep, KeyedTimers, KeyedTurn};
+pub use keyed::{KeyedTimers, KeyedTurn};
 #[doc(inline)]
 pub use pace::{
-    AckConfig, AckPacer, AckRate, Ahead, Arrival, Capacity, CatchUp, Counts, DepartureQueue, Lead, OnOff,
-    PaceConfig, PaceError, PacketPairs, Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
+    AckConfig, AckPacer, AckRate, Ahead, Capacity, CatchUp, Counts, DepartureQueue, OnOff, PaceConfig,
+    PaceError, PacketPairs, Pattern, PatternError, RateClock, Schedule, StartRate, Strategy,
 };
 #[doc(inline)]
 pub use pace::{Speed, Trace, TraceBuilder, TrainLimit};
@@ -79,6 +85,8 @@ pub use slack::Slack;
 pub use slots::TimerId;
 #[doc(inline)]
 pub use stats::Stats;
+#[doc(inline)]
+pub use text::PolicyError;
 #[doc(inline)]
 pub use time::{Clock, ManualClock, Timestamp};
 #[doc(inline)]

@@ -47,8 +47,7 @@
 //! From you, if you know it; soft timers §5.7 takes it as known. Else [`PacketPairs`] estimates the
 //! capacity of a path and says how far to trust that, [`AckRate`] measures what a receiver really
 //! acknowledges, and [`StartRate`] says at what rate a train begins: a share of the capacity at first, and
-//! after an idle time the rate that the last busy period proved. [`SlowStart`] is how a sender begins that
-//! knows none, to compare with. A sender that is clocked by ACKs keeps
+//! after an idle time the rate that the last busy period proved. A sender that is clocked by ACKs keeps
 //! its protocol and lets an [`AckPacer`] spread only what arrives in lumps.
 
 mod ack;
@@ -63,7 +62,6 @@ mod poisson;
 pub mod queue;
 mod recorded;
 mod schedule;
-mod slow_start;
 mod start;
 mod trace;
 mod train;
@@ -75,15 +73,14 @@ use crate::time::saturating_nanos;
 use crate::{Rate, RateError};
 
 pub use ack::{AckConfig, AckPacer};
-pub use ack_rate::{AckRate, Arrival};
-pub use ahead::{Ahead, Lead};
+pub use ack_rate::AckRate;
+pub use ahead::Ahead;
 pub use capacity::{Capacity, PacketPairs};
 pub use clock::RateClock;
 pub use pattern::{OnOff, Pattern, PatternError};
 #[doc(inline)]
 pub use queue::DepartureQueue;
 pub use schedule::Schedule;
-pub use slow_start::{Growth, SlowStart};
 pub use start::StartRate;
 pub use trace::{Speed, Trace, TraceBuilder};
 pub use train::TrainLimit;
@@ -219,7 +216,7 @@ fn nine_sixteenths(nanos: u64) -> u64 {
 pub enum PaceError {
     /// The target could never be held.
     LongBurstInterval {
-        /// What was asked for.
+        /// The burst interval that was asked for.
         burst_interval: Duration,
         /// The most that is allowed.
         target: Duration,

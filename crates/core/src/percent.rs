@@ -21,10 +21,10 @@ use core::time::Duration;
 pub struct Percent(u8);
 
 impl Percent {
-    /// All of it.
+    /// All of it: 100%.
     pub const ALL: Percent = Percent(100);
 
-    /// Half of it.
+    /// Half of it: 50%.
     pub const HALF: Percent = Percent(50);
 
     /// `percent`, if it is at most 100.
@@ -38,7 +38,7 @@ impl Percent {
         Ok(Percent(percent as u8))
     }
 
-    /// The number.
+    /// Returns the percentage as a number, 0 to 100.
     pub const fn get(self) -> u8 {
         self.0
     }

@@ -13,7 +13,7 @@
 //!          │ Hip  …       │ Armed     │ over receive, transmit│Open, └──────────────────────┘
 //!          └──────────────┘           └──────────┬───────────┘Shut
 //!                 ▲                              │ Action: Receive, Transmit, Arm, Disarm, Rest
-//!                 └─────── found, empty ───── a poller (softtimers::poller), a simulator, a test
+//!                 └─────── found, empty ───── a poller (softtimers_net), a simulator, a test
 //! ```
 //!
 //! The words are the same for all of them. A [`Look`] is one visit to a source, from its first packet until its
@@ -27,6 +27,9 @@
 //! | [`Hip`] | by the mean and the spread of the gaps between packets | Dovrolis, Thayer, Ramanathan 2001 |
 //! | [`Interrupts`], [`ConstantPeriod`], [`BusyWait`], [`SpinThenBlock`], [`Watchdog`] | as their names say | what the papers compare with |
 //!
+//! [`AnyPolicy`] is any of them by name, as in `"delay-bound:time=500us".parse()`: the one list, which the command, the
+//! simulator, the benchmarks and C share.
+//!
 //! | limit on input | shuts | source |
 //! |---|---|---|
 //! | [`Feedback`] | at the high-water mark of any queue, until the low one or a time-out | livelock §6.6.1, §9 |
@@ -39,6 +42,7 @@
 //! nothing is allocated after set-up.
 
 mod aggregation;
+mod any;
 mod auto_quota;
 mod baselines;
 mod cpu_limit;
@@ -46,6 +50,7 @@ mod delay_bound;
 mod factor;
 mod feedback;
 pub mod hip;
+mod named;
 mod overload;
 mod progress;
 mod quota;
@@ -58,13 +63,15 @@ use core::time::Duration;
 use crate::Timestamp;
 
 pub use aggregation::{Aggregation, AggregationConfig};
+pub use any::AnyPolicy;
 pub use auto_quota::{AutoQuota, AutoQuotaConfig};
 pub use baselines::{BusyWait, ConstantPeriod, Interrupts, SpinThenBlock, Watchdog};
 pub use cpu_limit::{CpuLimit, CpuLimitConfig};
-pub use delay_bound::{DelayBound, DelayBoundConfig, WhenIdle};
+pub use delay_bound::{DelayBound, DelayBoundConfig};
 pub use factor::Factor;
 pub use feedback::{Feedback, FeedbackConfig, FeedbackError, FeedbackStats, TimeOut};
 pub use hip::{Hip, HipConfig, HipStats};
+pub use named::{PolicySettings, WhenIdle};
 pub use overload::{Behaviour, Confirmation, Curve, LossFree, Point};
 pub use progress::{Progress, ProgressConfig};
 pub use quota::Quota;
@@ -78,11 +85,11 @@ pub use stages::{Stage, StageEvent, StageLog};
 /// when the others have had their turn, whatever its policy, and the policy is asked when it is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
-    /// When it began.
+    /// The time at which the look began.
     pub began: Timestamp,
     /// When the ring was seen empty.
     pub ended: Timestamp,
-    /// Packets that were found.
+    /// Number of packets found.
     pub found: u32,
 }
 
@@ -147,7 +154,7 @@ impl<P: Policy + ?Sized> Policy for alloc::boxed::Box<P> {
 /// Whether packets may be taken from a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Input {
-    /// They may.
+    /// Packets may be taken.
     Open,
     /// Not before this time, unless it is opened earlier; neither looked for nor woken up for.
     Shut(Timestamp),

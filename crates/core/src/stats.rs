@@ -7,11 +7,11 @@ use crate::PerSource;
 /// At any time `scheduled == fired.total() + cancelled + pending`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Events scheduled.
+    /// Number of events scheduled.
     pub scheduled: u64,
     /// Events handed out, by the trigger state that found them due.
     pub fired: PerSource<u64>,
-    /// Events returned by `cancel`.
+    /// Number of events returned by `cancel`.
     pub cancelled: u64,
     /// Re-arms, including those that left the event where it was.
     pub rearmed: u64,
@@ -19,6 +19,6 @@ pub struct Stats {
     pub rearmed_in_place: u64,
     /// Trigger states reached, by source.
     pub triggers: PerSource<u64>,
-    /// Events waiting now.
+    /// Number of events waiting now.
     pub pending: u64,
 }

@@ -182,7 +182,7 @@ pub struct Turn {
 /// An event that is handed out, with what is known about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fired<E> {
-    /// What was scheduled.
+    /// The event that was scheduled.
     pub event: E,
     /// The handle it had; dead from now on.
     pub id: TimerId,
@@ -194,12 +194,12 @@ pub struct Fired<E> {
     pub source: TriggerState,
 }
 
-/// What one [`SoftTimers::step`] did.
+/// What one step of a turn did, as of [`SoftTimers::step`]: a bounded piece of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step<E> {
-    /// An event of the turn.
-    Fired(Fired<E>),
-    /// Some structural work was done and more is left before the next event; call again.
+pub enum Step<T> {
+    /// The next that is due.
+    Fired(T),
+    /// Some structural work was done and more is left before the next that is due; call again.
     MoreWork,
     /// The turn is over.
     Done,
@@ -366,7 +366,7 @@ impl<E> SoftTimers<E> {
     /// As [`next`](Self::next), in pieces: each call does at most a few microseconds of work, however
     /// many timers are pending and however far time has jumped.
     #[inline]
-    pub fn step(&mut self, turn: &Turn) -> Step<E> {
+    pub fn step(&mut self, turn: &Turn) -> Step<Fired<E>> {
         let now = turn.limit.0.as_nanos();
         match self.wheel.pop((now, turn.limit.1), &self.events) {
             Pull::Least(_, index) => match self.fire(turn, index) {
@@ -417,7 +417,7 @@ impl<E> SoftTimers<E> {
         Timestamp::from_nanos(self.wheel.gate())
     }
 
-    /// Events waiting.
+    /// Returns the number of pending events.
     pub fn len(&self) -> usize {
         self.wheel.len()
     }
@@ -427,7 +427,7 @@ impl<E> SoftTimers<E> {
         self.wheel.len() == 0
     }
 
-    /// Counters since the beginning.
+    /// Returns the counters since the timers were made.
     pub fn stats(&self) -> Stats {
         Stats { pending: self.wheel.len() as u64, ..self.stats }
     }

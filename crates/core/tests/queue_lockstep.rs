@@ -8,8 +8,7 @@ use core::time::Duration;
 use proptest::prelude::*;
 use queue_model::{Model, ModelConfig, ModelFlow, ModelPopped, ModelQuantum};
 use softtimers_core::pace::queue::{
-    Departure, DepartureQueue, Expired, FlowConfig, FlowId, FlowStats, Limits, Popped, Quantum, QueueConfig,
-    Reject,
+    Departure, DepartureQueue, FlowConfig, FlowId, FlowStats, Limits, Popped, Quantum, QueueConfig, Reject,
 };
 use softtimers_core::{CatchUp, Counts, PaceConfig, Rate, Timestamp};
 
@@ -234,7 +233,7 @@ impl Pair {
                     }
                     ModelPopped::Departure { flow: self.index(flow), token, place: place.as_nanos(), more }
                 }
-                Popped::Expired(Expired { flow, token, waited, .. }) => {
+                Popped::Expired { flow, token, waited, .. } => {
                     let of = self.index(flow);
                     self.seen.expired += 1;
                     self.seen_of[of].expired += 1;

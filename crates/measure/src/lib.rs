@@ -28,6 +28,7 @@ pub mod processor;
 #[doc(hidden)]
 pub mod properties;
 pub mod result;
+pub mod stats;
 pub mod ticks;
 pub mod units;
 pub mod usage;

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::gate::{Gate, GateConfig};
-use crate::runtime::Shared;
+use crate::shared::Shared;
 
 thread_local! {
     static CURRENT: RefCell<Option<Box<Gate>>> = const { RefCell::new(None) };

@@ -90,7 +90,7 @@ pub struct Window {
 /// What becomes of a transmit that is [offered](Gate::offer).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It may leave.
+    /// The transmit may leave now.
     Leave,
     /// Not before this time.
     Wait(Timestamp),

@@ -38,6 +38,7 @@ mod endpoint;
 pub mod gate;
 mod known;
 mod runtime;
+mod shared;
 mod socket;
 mod timer;
 
@@ -46,3 +47,8 @@ pub use counters::Counters;
 pub use endpoint::{client, server, transport};
 pub use known::KnownCapacity;
 pub use runtime::SmoothRuntime;
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -5,15 +5,14 @@ use std::io;
 use std::net::UdpSocket;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime};
 
 use crate::Counters;
-use crate::counters::Totals;
 use crate::current::Driven;
 use crate::gate::GateConfig;
+use crate::shared::Shared;
 use crate::socket::SmoothSocket;
 use crate::timer::Timer;
 
@@ -47,14 +46,6 @@ pub struct SmoothRuntime {
     shared: Arc<Shared>,
 }
 
-/// What all connections of a runtime share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    config: GateConfig,
-    enabled: AtomicBool,
-    totals: Totals,
-}
-
 impl SmoothRuntime {
     /// A runtime whose gates decide as configured.
     pub fn new(config: GateConfig) -> Self {
@@ -64,12 +55,12 @@ impl SmoothRuntime {
     /// Switches the gates of all connections off, or on again. What waits leaves when its connection next
     /// does something, at the latest when its time has come.
     pub fn set_enabled(&self, enabled: bool) {
-        self.shared.enabled.store(enabled, Ordering::Relaxed);
+        self.shared.set_enabled(enabled);
     }
 
     /// What the gates of all its connections have done.
     pub fn counters(&self) -> Counters {
-        self.shared.totals.read()
+        self.shared.counters()
     }
 }
 
@@ -89,31 +80,5 @@ impl Runtime for SmoothRuntime {
 
     fn now(&self) -> Instant {
         TokioRuntime.now()
-    }
-}
-
-impl Shared {
-    fn new(config: GateConfig) -> Self {
-        Shared { config, enabled: AtomicBool::new(config.enabled), totals: Totals::default() }
-    }
-
-    pub(crate) fn config(&self) -> GateConfig {
-        self.config
-    }
-
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.enabled.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn add(&self, counters: Counters) {
-        if counters != Counters::default() {
-            self.totals.add(counters);
-        }
-    }
-}
-
-impl Default for Shared {
-    fn default() -> Self {
-        Shared::new(GateConfig::default())
     }
 }

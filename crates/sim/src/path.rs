@@ -10,6 +10,7 @@
 //! Nothing is lost: how long the queue gets says what a router would have to hold, or drop.
 
 pub mod receiver;
+pub mod slow_start;
 pub mod transfer;
 
 use std::collections::VecDeque;

@@ -12,13 +12,14 @@
 
 use std::time::Duration;
 
-use softtimers_core::pace::{Growth, SlowStart, StartRate};
+use softtimers_core::pace::StartRate;
 use softtimers_core::{Percent, Rate};
 
 use crate::acks::{MBIT, capacity};
 use crate::experiment::{Experiment, RunError};
 use crate::parameter::{Kind, Parameter, Parameters, Setting};
 use crate::path::receiver::Receiver;
+use crate::path::slow_start::{Growth, SlowStart};
 use crate::path::transfer::{Sender, Transfer};
 use crate::streams::Streams;
 use crate::table::{Column, Row};

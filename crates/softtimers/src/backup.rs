@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use softtimers_core::{Alarm, Command, Timestamp};
 
-use crate::sys::timerfd::TimerFd;
+use softtimers_linux::timerfd::TimerFd;
 
 /// A kernel timer that is armed for the earliest deadline, as lazily as that allows.
 ///
@@ -144,7 +144,7 @@ impl Backup {
         if self.armed().is_none() && self.tick_hz().is_none() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the backup is not armed"));
         }
-        while !crate::sys::wait::wait_readable(self.timer.as_fd(), None)? {}
+        while !softtimers_linux::wait::wait_readable(self.timer.as_fd(), None)? {}
         Ok(())
     }
 

@@ -23,11 +23,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use softtimers_core::{Alarm, Clock, Command, Timestamp};
+use softtimers_linux::process_timer::ProcessTimer;
 
 pub use softtimers_core::bsd::*;
 
-use crate::sys::process_timer::ProcessTimer;
-use crate::{Backup, Monotonic};
+use crate::backup::Backup;
+use crate::clock::Monotonic;
 
 /// As many interval timers as a program wants, labelled with an `L` each, on either interface of the kernel.
 ///

@@ -3,5 +3,4 @@
 //! [`EventLoop`](crate::EventLoop) is built on it. It is public because a loop of your own wants the
 //! same two things; it knows nothing of timers.
 
-pub use crate::sys::epoll::{Epoll, Event, Events, Waiting};
-pub use rustix::event::epoll::EventFlags;
+pub use softtimers_linux::epoll::{Epoll, Event, EventFlags, Events, Waiting};

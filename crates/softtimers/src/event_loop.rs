@@ -25,11 +25,11 @@ use std::time::Duration;
 
 use rustix::event::epoll::EventFlags;
 use softtimers_core::{Fired, Idle, Polling, SoftTimers, Timestamp, TriggerState, Turn, Wait};
+use softtimers_linux::sched::{Slice, TimerSlack};
 
 use crate::clock::{LoopClock, Monotonic};
 use crate::epoll::{Epoll, Events, Waiting};
 use crate::idle::{Governor, HeldBack};
-use crate::sys::sched::{Slice, TimerSlack};
 
 /// Names a registered source; any number the program likes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -42,16 +42,16 @@ pub enum Interest {
     Readable,
     /// That it can be written.
     Writable,
-    /// Either.
+    /// That it can be read or written.
     Both,
 }
 
-/// What happened next.
+/// What [`EventLoop::next`] returns: a ready source or a due event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Happening<E> {
     /// A source is ready. Reports are level-triggered: what you leave undone is reported again.
     Ready {
-        /// The source.
+        /// The token that the source was registered with.
         token: Token,
         /// It can be read, has an error, or its peer has hung up.
         readable: bool,
@@ -252,7 +252,7 @@ impl<C: LoopClock> EventLoop<C> {
         self.clock.now()
     }
 
-    /// The clock.
+    /// The clock that this loop reads.
     pub fn clock(&self) -> &C {
         &self.clock
     }

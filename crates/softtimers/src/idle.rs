@@ -20,8 +20,8 @@ use softtimers_core::{Percent, Timestamp};
 
 pub use softtimers_core::idle::{Idle, PollBudget, Polling, Wait};
 
-use crate::sys::sched::is_real_time;
 use lease::{Lease, SPINNER};
+use softtimers_linux::sched::is_real_time;
 
 /// Why an idle policy polls less than it was asked to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -246,7 +246,7 @@ mod tests {
     /// The kernel's word for it; needs the privilege to make a thread real-time.
     #[test]
     fn a_thread_that_becomes_real_time_stops_spinning() {
-        use crate::sys::sched_attr::Attributes;
+        use softtimers_linux::sched_attr::Attributes;
         let tried = std::thread::spawn(move || {
             let mut governor = Governor { lease: Lease::new(word()), ..Governor::new(Idle::spin()) };
             assert_eq!(governor.wait(at(0), Some(at(500_000))), Wait::Poll);

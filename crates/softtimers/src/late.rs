@@ -23,8 +23,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use softtimers_core::{Timestamp, TriggerState};
+
+pub use softtimers_linux::clock::cpu_time;
 
 /// What kept an event from running at its due time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -46,7 +47,7 @@ pub enum LateCause {
 }
 
 impl LateCause {
-    /// Every cause.
+    /// Every cause, in the order of [`LateLog::iter`].
     pub const ALL: [LateCause; 6] = {
         use LateCause::*;
         [Handler, Wakeup, Scheduler, Steal, Stopped, CatchUp]
@@ -208,15 +209,6 @@ impl LateLog {
     }
 }
 
-/// What this thread has used of a processor so far. Interrupts that came meanwhile are charged to it, too.
-///
-/// # Cost
-/// A system call, 0.2 µs.
-pub fn cpu_time() -> Duration {
-    // The kernel has this clock for every thread, and its times are not negative.
-    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
-}
-
 impl Sample {
     /// Takes a new reading and returns the difference.
     fn replace(&mut self, at: Timestamp, total: Option<Duration>) -> Duration {
@@ -274,9 +266,11 @@ const STOPPED_FROM: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
+    use softtimers_core::Clock;
+
     use super::*;
+    use crate::clock::Monotonic;
     use crate::skipped::skipped;
-    use crate::{Clock, Monotonic};
 
     fn span(wall: u64, running: u64, waiting: u64, stolen: u64) -> Span {
         let ms = Duration::from_millis;

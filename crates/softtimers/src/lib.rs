@@ -12,11 +12,9 @@
 //! - [`Backup`]: a file descriptor to register with the loop you have (mio, libuv, glib, your own);
 //! - [`EventLoop`]: the shortest way for a new program.
 //!
-//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and [`TimerSlack`], what a
-//! thread can ask of the scheduler; [`late`], why something was late; [`udp`], datagrams in batches; [`packet`], frames below the protocols;
-//! [`poller`], receiving that survives overload;
-//! [`bsd`], many interval timers behind one kernel timer;
-//! [`probe`], what this machine's kernel really does; [`signal_timer`], what all this exists to avoid.
+//! Beside them: [`shared`], timers of several threads; [`Tsc`], a faster clock; [`idle`], who may poll; [`Slice`] and [`TimerSlack`],
+//! what a thread can ask of the scheduler; [`late`], why something was late; [`bsd`], many interval timers behind one kernel
+//! timer. Datagrams in batches, frames of an interface and receiving that survives overload are in `softtimers-net`.
 //!
 //! The timers themselves, [`SoftTimers`], and [`RateClock`] for pacing are re-exported from
 //! `softtimers-core`, which reads no clock and does no I/O.
@@ -26,40 +24,49 @@
 //! One timer in a program that is otherwise idle is served as well by `epoll_pwait2` with the
 //! thread's timer slack set to 1 ns. The gain here comes while the process is busy, has many timers
 //! or flows, or needs a bound on the CPU that timing costs.
-#![deny(unsafe_code)]
+//!
+//! # Off Linux
+//!
+//! What waits is Linux's: modules and types of this crate are there only. Elsewhere this is `softtimers-core` under its
+//! other name, so a program that brings its own clock and its own wait still builds.
+#![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
-#![cfg(target_os = "linux")]
 
 pub use softtimers_core::*;
 
+#[cfg(target_os = "linux")]
 pub mod backup;
-mod bpf;
+#[cfg(target_os = "linux")]
 pub mod bsd;
+#[cfg(target_os = "linux")]
 pub mod clock;
+#[cfg(target_os = "linux")]
 pub mod epoll;
+#[cfg(target_os = "linux")]
 pub mod event_loop;
+#[cfg(target_os = "linux")]
 pub mod idle;
+#[cfg(target_os = "linux")]
 pub mod late;
-pub mod misses;
-pub mod packet;
-pub mod poller;
-pub mod probe;
-mod rtnetlink;
+#[cfg(target_os = "linux")]
 pub mod shared;
-pub mod signal_timer;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod skipped;
-#[allow(unsafe_code)]
-mod sys;
-pub mod udp;
+#[cfg(target_os = "linux")]
 pub mod waiter;
 
-pub use backup::{Backup, BackupStats};
-pub use clock::{LoopClock, Monotonic, Tsc};
-pub use event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token};
-pub use idle::HeldBack;
-pub use sys::real_time::RealTime;
-pub use sys::sched::{Slice, TimerSlack};
-pub use sys::signal_mask::HeldSignals;
-pub use udp::UdpSocket;
-pub use waiter::{Ready, Waiter};
+#[cfg(target_os = "linux")]
+#[doc(inline)]
+pub use {
+    backup::{Backup, BackupStats},
+    clock::{LoopClock, Monotonic, Tsc},
+    event_loop::{EventLoop, Happening, Interest, LoopConfig, LoopStats, Token},
+    idle::HeldBack,
+    softtimers_linux::{HeldSignals, RealTime, Slice, TimerSlack},
+    waiter::{Ready, Waiter},
+};
+
+/// The programs of the README compile.
+#[cfg(all(doctest, target_os = "linux"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

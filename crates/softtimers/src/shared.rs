@@ -53,7 +53,7 @@ use softtimers_core::{
     Config, Fired, NotPending, Slack, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn,
 };
 
-use crate::{Backup, BackupStats};
+use crate::backup::{Backup, BackupStats};
 use common::Common;
 use sync::Arc;
 
@@ -162,7 +162,7 @@ impl<E> Shared<E> {
     ///
     /// # Cost
     /// As [`SoftTimers::step`], and the lock: however many events fall due together, others wait for one step.
-    pub fn step(&mut self, turn: &Turn) -> Step<E> {
+    pub fn step(&mut self, turn: &Turn) -> Step<Fired<E>> {
         self.common.step_while(turn, |_| true).unwrap_or(Step::Done)
     }
 
@@ -206,7 +206,7 @@ impl<E> Shared<E> {
     /// # Errors
     /// None that a working kernel gives.
     pub fn wait(&mut self, longest: Duration) -> io::Result<()> {
-        if crate::sys::wait::wait_readable(self.descriptor.as_fd(), Some(longest))? {
+        if softtimers_linux::wait::wait_readable(self.descriptor.as_fd(), Some(longest))? {
             self.expired()?;
         }
         Ok(())

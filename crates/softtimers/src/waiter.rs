@@ -19,11 +19,11 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 use softtimers_core::{Clock, Fired, Idle, Polling, SoftTimers, Timestamp, TriggerState, Turn, Wait};
+use softtimers_linux::sched::TimerSlack;
+use softtimers_linux::wait::wait_readable;
 
 use crate::clock::Monotonic;
 use crate::idle::{Governor, HeldBack};
-use crate::sys::sched::TimerSlack;
-use crate::sys::wait::wait_readable;
 
 /// Waits for a socket and for soft timers at once, on the thread that made it.
 ///
@@ -69,7 +69,7 @@ pub enum Ready<E> {
     Packet {
         /// Its length; what did not fit into the buffer is lost, as with `std`.
         len: usize,
-        /// Its sender.
+        /// The address that it came from.
         from: SocketAddr,
     },
     /// An event is due.

@@ -124,7 +124,7 @@ impl Interval {
         self.tolerance = tolerance;
     }
 
-    /// The period.
+    /// The time from one tick to the next.
     pub fn period(&self) -> Duration {
         self.period
     }

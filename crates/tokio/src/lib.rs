@@ -73,3 +73,8 @@ pub use sleep::{Sleep, sleep, sleep_until};
 pub use timeout::{Elapsed, Timeout, timeout, timeout_at};
 pub use udp::PacedUdpSocket;
 pub use wrap::{Wrapped, spawn, wrap};
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

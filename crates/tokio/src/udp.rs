@@ -113,7 +113,7 @@ impl PacedUdpSocket {
         &mut self.pacer
     }
 
-    /// Both parts.
+    /// Takes it apart into its socket and its pacer.
     pub fn into_parts(self) -> (UdpSocket, Pacer) {
         (self.socket, self.pacer)
     }

@@ -51,7 +51,7 @@ where
 }
 
 pin_project! {
-    /// Future of [`wrap`].
+    /// The future that [`wrap`] returns; each poll of it is a trigger state.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Wrapped<F> {

@@ -9,13 +9,13 @@ use softtimers_core::{Histogram, Timestamp};
 pub struct Counters {
     /// Packets that came in.
     pub offered: u64,
-    /// And their bytes.
+    /// The bytes of the packets that were offered.
     pub offered_bytes: u64,
     /// Second copies that the path has made.
     pub duplicated: u64,
     /// Packets that came out, copies included.
     pub delivered: u64,
-    /// And their bytes.
+    /// The bytes of the packets that were delivered.
     pub delivered_bytes: u64,
     /// Found the queue full.
     pub queue_drops: u64,

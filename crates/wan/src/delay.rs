@@ -18,7 +18,7 @@ use crate::Probability;
 pub struct Jitter {
     /// How far, as [`Spread`] has it.
     pub size: Duration,
-    /// After which distribution.
+    /// The distribution of the variation.
     pub spread: Spread,
     /// Whether a packet may overtake another because of it. If not, one waits for the packet before it, so at
     /// gaps below the size the mean delay is longer than what was asked for.
@@ -91,9 +91,9 @@ pub enum Spread {
 /// A share of the packets comes later, and the others overtake it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Late {
-    /// How many.
+    /// The share of packets that come late.
     pub share: Probability,
-    /// By how much.
+    /// How much later they come.
     pub by: Duration,
 }
 

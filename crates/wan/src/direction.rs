@@ -123,13 +123,13 @@ pub enum Admission {
 /// A packet that comes out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery<T> {
-    /// What was offered.
+    /// The packet that was offered.
     pub packet: T,
     /// Its length, as it was said to be.
     pub bytes: u32,
     /// When it was offered.
     pub offered: Timestamp,
-    /// When it arrives.
+    /// The time at which it arrives.
     pub due: Timestamp,
     /// The queue has marked it: congestion experienced.
     pub marked: bool,
@@ -297,7 +297,7 @@ impl<T: Clone> Direction<T> {
         Ok(())
     }
 
-    /// What was set.
+    /// The parameters that hold now.
     pub fn path(&self) -> &PathConfig {
         &self.path
     }

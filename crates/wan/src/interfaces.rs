@@ -7,7 +7,7 @@
 //!
 //! Every frame that arrives at one leaves by the other, addresses and all, so both sides think that they share a
 //! cable. What the kernel has joined or left undone is first made what it would have been on the wire
-//! ([`Frame::on_the_wire`](softtimers::packet::Frame::on_the_wire)): the path sees frames no longer than their
+//! ([`Frame::on_the_wire`](softtimers_net::packet::Frame::on_the_wire)): the path sees frames no longer than their
 //! sender's segments, and neither side needs its offloads switched off.
 //!
 //! Lengths count from the destination's address to the end of the payload. A check sequence, preamble and gap
@@ -27,9 +27,9 @@
 
 mod bridge;
 mod claim;
+mod loop_probe;
 mod mark;
-mod probe;
 
 pub use bridge::{Bridge, BridgeConfig, BridgeStats};
 pub use claim::{Problem, claim};
-pub use probe::{Heard, LoopProbe};
+pub use loop_probe::{Heard, LoopProbe};

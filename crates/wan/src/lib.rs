@@ -84,3 +84,8 @@ pub use queue::{Limit, Queue};
 pub use trace::{DeliveryTrace, TraceError};
 #[doc(inline)]
 pub use wan::{Wan, WanBuilder, Way};
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -19,7 +19,7 @@ use crate::{Wan, WanBuilder, Way};
 /// Why a relay has come back from carrying.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Ended {
-    /// It is time.
+    /// The time that the run was given is over.
     Time,
     /// This watched descriptor can be read.
     Watched(u32),
@@ -28,15 +28,15 @@ pub enum Ended {
 /// Something that has left the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Carried {
-    /// In this direction.
+    /// The direction that the packet takes.
     pub way: Way,
-    /// Its length.
+    /// How many bytes the path took it for.
     pub bytes: u32,
     /// When the kernel received it.
     pub offered: Timestamp,
     /// When it was to be sent.
     pub due: Timestamp,
-    /// When it was.
+    /// When it was sent.
     pub left: Timestamp,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Event<E> {
     Path,
     /// The run is to end.
     Stop,
-    /// The relay's own.
+    /// An event of the relay's own.
     Own(E),
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Next<E> {
     Due(E),
     /// Only the path has moved.
     Path,
-    /// The run ends.
+    /// The run ends, for this reason.
     Ended(Ended),
 }
 

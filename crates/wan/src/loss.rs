@@ -21,12 +21,12 @@ use crate::Probability;
 /// Which packets are lost after the bottleneck, for no fault of theirs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Loss {
-    /// None.
+    /// No packet is lost.
     #[default]
     None,
     /// Each with the same probability, whatever became of the others.
     Random(Probability),
-    /// In bursts.
+    /// Packets are lost in bursts.
     GilbertElliott(GilbertElliott),
 }
 

@@ -23,7 +23,7 @@ use crate::{Bottleneck, Jitter, Late, Loss, Probability, Queue, Spread};
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathConfig {
-    /// The slowest link.
+    /// The slowest link of the path: rate and queue.
     pub bottleneck: Bottleneck,
     /// What waits for it.
     pub queue: Queue,
@@ -38,13 +38,13 @@ pub struct PathConfig {
     pub corrupt: Probability,
     /// How long a packet is under way once it is through the bottleneck.
     pub delay: Duration,
-    /// How that varies.
+    /// How the delay varies from packet to packet.
     pub jitter: Jitter,
     /// Which packets come later, to be overtaken.
     pub late: Option<Late>,
     /// The most packets that are held, waiting and under way; what exceeds it is dropped and counted apart.
     pub most_packets: u32,
-    /// The most bytes.
+    /// The most bytes that the path holds.
     pub most_bytes: u64,
 }
 
@@ -89,7 +89,7 @@ impl PathConfig {
         self
     }
 
-    /// With this loss.
+    /// The same path with this loss.
     #[must_use]
     pub fn loss(mut self, loss: Loss) -> Self {
         self.loss = loss;
@@ -110,7 +110,7 @@ impl PathConfig {
         self
     }
 
-    /// With this delay.
+    /// The same path with this delay.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;

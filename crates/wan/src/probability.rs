@@ -17,9 +17,9 @@ use softtimers_core::{Percent, Random};
 pub struct Probability(u32);
 
 impl Probability {
-    /// Never.
+    /// It never happens.
     pub const NEVER: Probability = Probability(0);
-    /// Always.
+    /// It always happens.
     pub const ALWAYS: Probability = Probability(BILLION);
 
     /// So many in 10⁹.
@@ -85,7 +85,7 @@ impl fmt::Display for Probability {
     }
 }
 
-/// More than all.
+/// A probability above one was asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProbabilityError;
 

@@ -41,7 +41,7 @@ pub(crate) struct Ahead {
     pub(crate) wait: Duration,
 }
 
-/// A drop-tail queue.
+/// A queue that drops the newest packet when it is full (drop-tail).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Queue {
     /// What finds no room is dropped.

@@ -38,8 +38,8 @@ mod relay;
 mod sessions;
 
 pub use answers::{BURST, Budget, PrefixRates};
-pub use clients::{ClientId, Clients, Expiry, NotSent};
-pub use config::{ClientLimits, RelayConfig, RelayStats};
+pub use clients::{ClientId, Clients, Expiry};
+pub use config::{ClientLimits, NotSent, RelayConfig, RelayStats};
 pub use relay::{Relay, is_misdirected};
 pub use sessions::{Outlet, Sessions, prepare};
 

@@ -16,7 +16,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// The other one.
+    /// The opposite direction.
     #[must_use]
     pub const fn back(self) -> Way {
         match self {
@@ -120,7 +120,7 @@ impl<T: Clone> Wan<T> {
     }
 }
 
-/// Makes a [`Wan`].
+/// Builds a [`Wan`]: parameters for each way, and a seed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WanBuilder {
     up: PathConfig,

@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use example_harness::{Alarm, Spacing};
-use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{
     Clock, Config, EventLoop, Happening, Interest, LoopConfig, Monotonic, SoftTimers, Timestamp, Token,
 };

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use example_harness::{Alarm, Sorted};
 use softtimers::pace::queue::{DepartureQueue, FlowConfig, FlowId, Popped, Quantum, QueueConfig};
-use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{
     Clock, Config, EventLoop, Happening, Interest, LoopConfig, Monotonic, PaceConfig, SoftTimers, Timestamp,
     Token,

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{Clock, Monotonic, Timestamp};
 use str0m::bwe::Bitrate;
 use str0m::media::{Direction, MediaKind, Mid};

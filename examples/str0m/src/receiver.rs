@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use example_harness::{Alarm, Sorted, Spacing};
-use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{Config, EventLoop, Happening, Interest, LoopConfig, Slack, SoftTimers, Timestamp, Token};
 use str0m::Event;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use example_harness::{Alarm, Sorted};
 use softtimers::pace::queue::{DepartureQueue, FlowConfig, FlowId, Limits, Popped, QueueConfig};
-use softtimers::udp::{RecvBatch, UdpSocket};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 use softtimers::{Config, EventLoop, Happening, Interest, LoopConfig, PaceConfig, Slack, SoftTimers};
 use softtimers::{Timestamp, Token};
 use str0m::Event;

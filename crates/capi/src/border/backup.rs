@@ -11,7 +11,11 @@ use std::os::fd::AsRawFd;
 use softtimers::{Backup, Clock, Monotonic, Timestamp};
 
 use super::clock::SOFTTIMERS_NEVER;
-use crate::object::{Errno, Object, write};
+use crate::object::{Errno, Kind, Object, write};
+
+impl Kind for Backup {
+    const NAME: &'static str = "softtimers_backup";
+}
 
 /// A kernel timer behind a descriptor.
 pub type softtimers_backup = Object<Backup>;

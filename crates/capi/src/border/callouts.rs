@@ -6,10 +6,15 @@
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
-use softtimers::bsd::{CalloutStep, Callouts, Handle, Key};
+use softtimers::Step;
+use softtimers::bsd::{Callouts, Handle, Key};
 
 use super::clock::{softtimers_call, softtimers_function};
-use crate::object::{Errno, Object};
+use crate::object::{Errno, Kind, Object};
+
+impl Kind for Callouts<softtimers_call> {
+    const NAME: &'static str = "softtimers_callouts";
+}
 
 /// A set of callouts.
 pub type softtimers_callouts = Object<Callouts<softtimers_call>>;
@@ -159,12 +164,12 @@ pub extern "C" fn softtimers_softclock_step(
     Object::with(callouts, |callouts| {
         let out = call.ok_or(Errno::INVALID)?;
         Ok(match callouts.step() {
-            CalloutStep::Call(call) => {
+            Step::Fired(call) => {
                 out.write(call);
                 1
             }
-            CalloutStep::MoreWork => 2,
-            CalloutStep::Done => 0,
+            Step::MoreWork => 2,
+            Step::Done => 0,
         })
     })
 }

@@ -11,7 +11,11 @@ use softtimers::{DepartureQueue, Seal, Timestamp};
 
 use super::clock::SOFTTIMERS_NEVER;
 use super::pace::softtimers_pace_config;
-use crate::object::{Errno, Object};
+use crate::object::{Errno, Kind, Object};
+
+impl Kind for Flows {
+    const NAME: &'static str = "softtimers_flows";
+}
 
 /// A queue of the packets of many flows.
 pub type softtimers_flows = Object<Flows>;

@@ -5,7 +5,11 @@ use std::mem::MaybeUninit;
 
 use softtimers::Histogram;
 
-use crate::object::{Errno, Object};
+use crate::object::{Errno, Kind, Object};
+
+impl Kind for Histogram {
+    const NAME: &'static str = "softtimers_histogram";
+}
 
 /// A histogram of 7.7 KiB.
 pub type softtimers_histogram = Object<Histogram>;

@@ -11,7 +11,11 @@ use std::time::Duration;
 
 use softtimers::bsd::{Handle, ItimerVal, MultiTimers, Setting, TimeVal};
 
-use crate::object::{Errno, In, InOut, Object, write};
+use crate::object::{Errno, In, InOut, Kind, Object, write};
+
+impl Kind for MultiTimers<TimeVal> {
+    const NAME: &'static str = "softtimers_itimers";
+}
 
 /// A set of interval timers. It ends with the process, and is not to be used in a child of `fork`.
 pub type softtimers_itimers = Object<MultiTimers<TimeVal>>;

@@ -11,7 +11,15 @@ use softtimers::poll::{CpuLimit, CpuLimitConfig, Feedback, FeedbackConfig, Input
 use softtimers::{Percent, Timestamp};
 
 use super::clock::SOFTTIMERS_NEVER;
-use crate::object::{Errno, Object};
+use crate::object::{Errno, Kind, Object};
+
+impl Kind for CpuLimit {
+    const NAME: &'static str = "softtimers_cpu_limit";
+}
+
+impl Kind for Feedback {
+    const NAME: &'static str = "softtimers_feedback";
+}
 
 /// Shuts input by the length of a queue (Mogul and Ramakrishnan 1997, section 6.6.1).
 pub type softtimers_feedback = Object<Feedback>;

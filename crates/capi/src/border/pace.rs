@@ -10,7 +10,11 @@ use std::time::Duration;
 use softtimers::{CatchUp, Counts, PaceConfig, Rate, RateClock, Strategy, Timestamp};
 
 use super::clock::SOFTTIMERS_NEVER;
-use crate::object::{Errno, Object};
+use crate::object::{Errno, Kind, Object};
+
+impl Kind for RateClock {
+    const NAME: &'static str = "softtimers_pace";
+}
 
 /// The departures of one flow.
 pub type softtimers_pace = Object<RateClock>;

@@ -8,25 +8,17 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use softtimers::Timestamp;
-use softtimers::poll::{
-    Aggregation, AggregationConfig, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, HipConfig,
-    Interrupts, Look, Next, Policy, Preset, SpinThenBlock, Watchdog,
-};
+use softtimers::poll::{AnyPolicy, Look, Next, Policy, PolicySettings};
 
 use super::clock::SOFTTIMERS_NEVER;
-use crate::object::{Errno, Object, write};
+use crate::object::{Errno, Kind, Object, write};
+
+impl Kind for AnyPolicy {
+    const NAME: &'static str = "softtimers_policy";
+}
 
 /// When to look at one source.
 pub type softtimers_policy = Object<AnyPolicy>;
-
-/// What is behind a `softtimers_policy`.
-pub struct AnyPolicy(Box<dyn Policy + Send>);
-
-impl std::fmt::Debug for AnyPolicy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("AnyPolicy").field(&self.0.next()).finish()
-    }
-}
 
 /// A policy and its parameters. Zeros of those are the defaults.
 #[repr(C)]
@@ -36,7 +28,7 @@ pub struct softtimers_policy_config {
     pub kind: u32,
     /// Packets wanted in each poll, on average: of a delay bound and of aggregation.
     pub quota: u32,
-    /// The longest delay of a delay bound, the period of a constant period, how long to spin or to watch.
+    /// The longest wait for a poll, the period of a constant period, how long to spin or to watch.
     pub time_ns: u64,
 }
 
@@ -84,7 +76,7 @@ pub extern "C" fn softtimers_policy_new(
     config: Option<&softtimers_policy_config>,
     out: Option<&mut MaybeUninit<*mut softtimers_policy>>,
 ) -> c_int {
-    Object::make(out, || Ok(AnyPolicy(config.ok_or(Errno::INVALID)?.read()?)))
+    Object::make(out, || config.ok_or(Errno::INVALID)?.read())
 }
 
 /// Frees a policy. NULL is no error.
@@ -99,7 +91,7 @@ pub extern "C" fn softtimers_policy_free(policy: Option<&'static softtimers_poli
 #[unsafe(no_mangle)]
 pub extern "C" fn softtimers_policy_arrived(policy: Option<&softtimers_policy>, at: u64) -> c_int {
     Object::with(policy, |policy| {
-        policy.0.arrived(Timestamp::from_nanos(at));
+        policy.arrived(Timestamp::from_nanos(at));
         Ok(0)
     })
 }
@@ -120,7 +112,7 @@ pub extern "C" fn softtimers_policy_looked(
             return Err(Errno::INVALID);
         }
         let look = Look { began: Timestamp::from_nanos(began), ended: Timestamp::from_nanos(ended), found };
-        write(next, policy.0.looked(&look).into());
+        write(next, policy.looked(&look).into());
         Ok(0)
     })
 }
@@ -134,7 +126,7 @@ pub extern "C" fn softtimers_policy_idle(
     next: Option<&mut MaybeUninit<softtimers_next>>,
 ) -> c_int {
     Object::with(policy, |policy| {
-        write(next, policy.0.idle(Timestamp::from_nanos(now)).into());
+        write(next, policy.idle(Timestamp::from_nanos(now)).into());
         Ok(0)
     })
 }
@@ -154,28 +146,36 @@ impl From<Next> for softtimers_next {
 }
 
 impl softtimers_policy_config {
-    fn read(&self) -> Result<Box<dyn Policy + Send>, Errno> {
-        let time = Duration::from_nanos(self.time_ns);
-        let given = (self.time_ns != 0).then_some(time);
-        Ok(match self.kind {
-            SOFTTIMERS_POLICY_DELAY_BOUND => {
-                let default = DelayBoundConfig::default();
-                let config = DelayBoundConfig::preset(Preset::Measured, given.unwrap_or(default.max_delay));
-                let quota = if self.quota == 0 { config.quota } else { self.quota };
-                Box::new(DelayBound::new(DelayBoundConfig { quota, ..config }))
-            }
-            SOFTTIMERS_POLICY_AGGREGATION => {
-                let config = AggregationConfig::default();
-                let quota = if self.quota == 0 { config.quota } else { self.quota };
-                Box::new(Aggregation::new(AggregationConfig { quota, ..config }))
-            }
-            SOFTTIMERS_POLICY_HIP => Box::new(Hip::new(HipConfig::default())),
-            SOFTTIMERS_POLICY_INTERRUPTS => Box::new(Interrupts),
-            SOFTTIMERS_POLICY_BUSY_WAIT => Box::new(BusyWait),
-            SOFTTIMERS_POLICY_CONSTANT_PERIOD => Box::new(ConstantPeriod::new(given.ok_or(Errno::INVALID)?)),
-            SOFTTIMERS_POLICY_SPIN_THEN_BLOCK => Box::new(SpinThenBlock::new(given.ok_or(Errno::INVALID)?)),
-            SOFTTIMERS_POLICY_WATCHDOG => Box::new(given.map_or_else(Watchdog::default, Watchdog::new)),
-            _ => return Err(Errno::INVALID),
-        })
+    /// A kind is a place in the list of policies.
+    fn read(&self) -> Result<AnyPolicy, Errno> {
+        let (name, _) = AnyPolicy::ALL.get(self.kind as usize).ok_or(Errno::INVALID)?;
+        let settings = PolicySettings {
+            quota: (self.quota != 0).then_some(self.quota),
+            time: (self.time_ns != 0).then_some(Duration::from_nanos(self.time_ns)),
+            when_idle: None,
+        };
+        AnyPolicy::new(name, settings).map_err(|_| Errno::INVALID)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_places_in_the_list() {
+        for (kind, name) in [
+            (SOFTTIMERS_POLICY_DELAY_BOUND, "delay-bound"),
+            (SOFTTIMERS_POLICY_AGGREGATION, "aggregation"),
+            (SOFTTIMERS_POLICY_HIP, "hip"),
+            (SOFTTIMERS_POLICY_INTERRUPTS, "interrupts"),
+            (SOFTTIMERS_POLICY_BUSY_WAIT, "busy-wait"),
+            (SOFTTIMERS_POLICY_CONSTANT_PERIOD, "constant"),
+            (SOFTTIMERS_POLICY_SPIN_THEN_BLOCK, "spin"),
+            (SOFTTIMERS_POLICY_WATCHDOG, "watchdog"),
+        ] {
+            let config = softtimers_policy_config { kind, quota: 0, time_ns: 50_000 };
+            assert_eq!(config.read().map(|policy| policy.name()).ok(), Some(name));
+        }
     }
 }

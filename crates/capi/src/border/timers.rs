@@ -11,7 +11,11 @@ use softtimers::{Config, Seal, Slack, SoftTimers, TimerId, Timestamp, TriggerSta
 
 use super::clock::{SOFTTIMERS_NEVER, nanos, softtimers_call, softtimers_function, softtimers_now};
 use super::histogram::softtimers_histogram;
-use crate::object::{Errno, Object, write};
+use crate::object::{Errno, Kind, Object, write};
+
+impl Kind for Timers {
+    const NAME: &'static str = "softtimers_timers";
+}
 
 /// A set of timers.
 pub type softtimers_timers = Object<Timers>;

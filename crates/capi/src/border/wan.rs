@@ -12,7 +12,11 @@ use ::softtimers_wan::{
 use softtimers::Timestamp;
 
 use super::clock::SOFTTIMERS_NEVER;
-use crate::object::{Errno, Object};
+use crate::object::{Errno, Kind, Object};
+
+impl Kind for Wan<u64> {
+    const NAME: &'static str = "softtimers_wan";
+}
 
 /// A path, both ways.
 pub type softtimers_wan = Object<Wan<u64>>;

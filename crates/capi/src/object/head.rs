@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Errno;
+use super::errno::Errno;
 use super::kinds::{KINDS, Kind, magic};
 use super::misuse::{Found, Wrong};
 

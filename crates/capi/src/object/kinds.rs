@@ -1,43 +1,40 @@
-//! The kinds of object, and the magic word of each.
-
-use softtimers::bsd::{Callouts, MultiTimers, TimeVal};
-use softtimers::poll::{CpuLimit, Feedback};
-use softtimers::{Backup, Histogram, RateClock};
-use softtimers_wan::Wan;
-
-use crate::border::clock::softtimers_call;
-use crate::border::{flows::Flows, policy::AnyPolicy, timers::Timers};
+//! The kinds of object, and the magic word of each. Which type is of which kind is said beside its functions, in the border.
 
 /// What an object may hold, and what C calls it.
 pub trait Kind: 'static {
     /// The name of its type in the header; the name of its `_free` begins with it.
     const NAME: &'static str;
     /// What its head begins with while it lives.
-    const MAGIC: u64 = magic(Self::NAME);
-}
-
-macro_rules! kinds {
-    ($($value:ty => $name:literal),* $(,)?) => {
-        $(impl Kind for $value {
-            const NAME: &'static str = $name;
-        })*
-        /// All of them.
-        pub(super) const KINDS: &[&str] = &[$($name),*];
+    const MAGIC: u64 = {
+        assert!(is_listed(Self::NAME), "KINDS has all names");
+        magic(Self::NAME)
     };
 }
 
-kinds! {
-    Timers => "softtimers_timers",
-    Backup => "softtimers_backup",
-    RateClock => "softtimers_pace",
-    Flows => "softtimers_flows",
-    AnyPolicy => "softtimers_policy",
-    Feedback => "softtimers_feedback",
-    CpuLimit => "softtimers_cpu_limit",
-    Histogram => "softtimers_histogram",
-    Callouts<softtimers_call> => "softtimers_callouts",
-    MultiTimers<TimeVal> => "softtimers_itimers",
-    Wan<u64> => "softtimers_wan",
+/// The names of all kinds.
+pub(super) const KINDS: &[&str] = &[
+    "softtimers_timers",
+    "softtimers_backup",
+    "softtimers_pace",
+    "softtimers_flows",
+    "softtimers_policy",
+    "softtimers_feedback",
+    "softtimers_cpu_limit",
+    "softtimers_histogram",
+    "softtimers_callouts",
+    "softtimers_itimers",
+    "softtimers_wan",
+];
+
+const fn is_listed(name: &str) -> bool {
+    let mut at = 0;
+    while at < KINDS.len() {
+        if magic(KINDS[at]) == magic(name) {
+            return true;
+        }
+        at += 1;
+    }
+    false
 }
 
 /// A word that memory does not hold by chance, and that no two names share (FNV-1a); even, for odd ones are of objects that

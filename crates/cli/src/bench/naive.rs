@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
-use softtimers::udp::{RecvBatch, UdpSocket};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::udp::{RecvBatch, UdpSocket};
 
 use super::beat::Beat;
 use super::first::{Counts, Ended, Quiet};

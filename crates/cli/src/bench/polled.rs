@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use softtimers::poll::{CpuLimitConfig, FeedbackConfig, FeedbackStats, Preset, SourceConfig, SourceId};
-use softtimers::poller::{Device, Poller, UdpDevice};
-use softtimers::udp::UdpSocket;
 use softtimers::{Clock, Monotonic, Timestamp, Token};
+use softtimers_net::poller::{Device, Poller, UdpDevice};
+use softtimers_net::udp::UdpSocket;
 
 use super::beat::Beat;
 use super::first::{Counts, Ended, Quiet};

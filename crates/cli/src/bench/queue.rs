@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use softtimers::poller::Gauge;
+use softtimers_net::poller::Gauge;
 
 /// Between the two stages.
 #[derive(Debug)]

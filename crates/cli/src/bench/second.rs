@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::process::setpriority_process;
-use softtimers::udp::UdpSocket;
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::udp::UdpSocket;
 
 use super::filter::Filter;
 use super::queue::Queue;

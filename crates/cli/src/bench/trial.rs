@@ -20,8 +20,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::setpriority_process;
 use softtimers::poll::{Progress, ProgressConfig};
-use softtimers::udp::UdpSocket;
 use softtimers::{Clock, Monotonic};
+use softtimers_net::udp::UdpSocket;
 
 use super::filter::Filter;
 use super::first::Ended;

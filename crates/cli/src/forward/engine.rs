@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use softtimers::late::cpu_time;
 use softtimers::poll::{CpuLimitConfig, SourceConfig, SourceId};
-use softtimers::poller::{Device, Drops, Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp, Token};
+use softtimers_net::poller::{Device, Drops, Outputs, Packet, Poller};
 
 use super::crew::{Board, Crew, Share};
 use super::metrics::Metrics;

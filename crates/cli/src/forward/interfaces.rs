@@ -14,8 +14,8 @@ pub mod port;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use softtimers::packet::Interface;
-use softtimers::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
 use softtimers_wan::interfaces::{Problem, claim};
 
 use super::crew::Crew;
@@ -25,10 +25,10 @@ use super::frames::loops::Loops;
 use super::frames::router::{Leg, Router};
 use super::{ForwardConfig, carry, ender};
 use crate::args::FrameDriver;
+use crate::commands::wan::carrier::failure;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::plan::{ForwardPlan, InterfacesConfig};
-use crate::wan::carrier::failure;
 use carrier::Carrier;
 use links::{LinkWatch, Links};
 use port::{Port, Wire};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use softtimers::Timestamp;
 use softtimers::poll::{
     Aggregation, AggregationConfig, DelayBound, DelayBoundConfig, Hip, HipConfig, Interrupts, Look, Next,
-    Policy, Preset, Quota,
+    Policy, Preset, Quota, WhenIdle,
 };
 
 /// `--mode`.
@@ -82,7 +82,7 @@ impl Looking {
                     quota,
                     shortest,
                     longest,
-                    idle_rule: false,
+                    when_idle: WhenIdle::KeepPolling,
                 }))
             }
             Mode::Hip => {

@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use softtimers::Timestamp;
 use softtimers::poll::SourceId;
-use softtimers::poller::{Outputs, Packet, Poller};
-use softtimers::udp::UdpSocket;
+use softtimers_net::poller::{Outputs, Packet, Poller};
+use softtimers_net::udp::UdpSocket;
 use softtimers_wan::live::is_same_socket;
 use softtimers_wan::udp::{RelayConfig, prepare};
 

@@ -1,7 +1,7 @@
 //! What `forward` tells: the keys of `softtimers.forward/1`.
 
 use serde::Serialize;
-use softtimers::poller::Drops;
+use softtimers_net::poller::Drops;
 use softtimers_wan::udp::RelayStats;
 
 use super::frames::reason::Reasons;

@@ -16,9 +16,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use softtimers::poller::{Device, Drops, Left, Packet, Sent, Transmit, Turn, UdpDevice};
-use softtimers::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::poller::{Device, Drops, Left, Packet, Received, Sent, Transmit, UdpDevice};
+use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
 use softtimers_wan::udp::ClientId;
 
 use super::engine::{Counted, Ends};
@@ -160,7 +160,7 @@ impl Device for Side {
         &mut self,
         quota: usize,
         mut sink: impl FnMut(Packet<'_, Hop>, &mut Output),
-    ) -> io::Result<Turn> {
+    ) -> io::Result<Received> {
         let mut done = 0;
         loop {
             let some = (quota - done).min(BATCH);
@@ -179,7 +179,7 @@ impl Device for Side {
             }?;
             done += turn.done;
             if !turn.more || done >= quota || self.ends.are_reached(self.received.packets) {
-                return Ok(Turn { done, more: turn.more });
+                return Ok(Received { done, more: turn.more });
             }
         }
     }
@@ -248,7 +248,7 @@ impl AsFd for Side {
 }
 
 impl Answers {
-    fn poll_rx(&mut self, quota: usize, mut sink: impl FnMut(Packet<'_, Hop>)) -> io::Result<Turn> {
+    fn poll_rx(&mut self, quota: usize, mut sink: impl FnMut(Packet<'_, Hop>)) -> io::Result<Received> {
         let (mut done, mut looked) = (0, false);
         while done < quota {
             let Some(slot) = self.ready.pop_front() else {
@@ -256,7 +256,7 @@ impl Answers {
                     self.table.borrow_mut().ready(&mut self.ready)?;
                 }
                 if std::mem::replace(&mut looked, true) || self.ready.is_empty() {
-                    return Ok(Turn { done, more: false });
+                    return Ok(Received { done, more: false });
                 }
                 continue;
             };
@@ -274,7 +274,7 @@ impl Answers {
                 self.ready.push_back(slot);
             }
         }
-        Ok(Turn { done, more: true })
+        Ok(Received { done, more: true })
     }
 
     /// Receives from the socket in a slot; `None` if nothing is there, or nobody any more.

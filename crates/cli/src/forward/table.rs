@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{Timespec, epoll};
 use softtimers::Timestamp;
-use softtimers::udp::UdpSocket;
+use softtimers_net::udp::UdpSocket;
 use softtimers_wan::udp::{ClientId, RelayConfig, Sessions};
 
 /// The clients there are.

@@ -9,7 +9,7 @@ use softtimers_wan::udp::RelayConfig;
 use super::End;
 use super::receiving;
 use crate::address;
-use crate::args::wan::is_local;
+use crate::address::is_local;
 use crate::args::{ForwardArgs, ForwardDriver, FrameDriver};
 use crate::failure::Failure;
 use crate::forward::frames::headers::Mac;

@@ -4,8 +4,8 @@ use std::net::{SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::packet::{GeneratorConfig, complete_ipv4_checksum};
 use softtimers_core::{CatchUp, Rate};
+use softtimers_net::packet::{GeneratorConfig, complete_ipv4_checksum};
 
 use super::send::target;
 use super::{DEFAULT_DURATION, End, nanos};

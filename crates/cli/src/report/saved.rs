@@ -19,7 +19,7 @@ use softtimers_measure::failure::{Failure, one_line};
 
 use super::source::{SOURCES, Source};
 use crate::file::{self, quoted};
-use crate::output::Report;
+use crate::run::output::Report;
 use crate::sim::report::SimReport;
 use crate::user::as_caller;
 
@@ -219,7 +219,7 @@ pub(super) fn understood(content: &str) -> Result<Value, String> {
 }
 
 /// The envelope of what was run just now.
-pub(super) fn envelope(
+pub(crate) fn envelope(
     source: &Source,
     quick: bool,
     machine: Value,

@@ -19,8 +19,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
-use softtimers::signal_timer::Ticks;
 use softtimers::{Clock, Monotonic, TimerSlack, Timestamp, TriggerState};
+use softtimers_linux::signal_timer::Ticks;
 
 use super::Session;
 use super::flow::Flow;

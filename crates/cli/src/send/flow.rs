@@ -3,9 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use softtimers::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps, Ticks};
-use softtimers::udp::Retries;
-use softtimers::{RateClock, Timestamp, TriggerState, UdpSocket};
+use softtimers::{RateClock, Timestamp, TriggerState};
+use softtimers_linux::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps, Ticks};
+use softtimers_net::UdpSocket;
+use softtimers_net::udp::Retries;
 
 use crate::args::Timer;
 use crate::distribution::Moments;

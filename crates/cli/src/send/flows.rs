@@ -24,9 +24,9 @@ use std::io;
 use std::time::Duration;
 
 use serde::Serialize;
-use softtimers::signal_timer::Departure;
-use softtimers::udp::{Retries, SendBatch};
 use softtimers::{Clock, Monotonic, PaceConfig, PaceError, Pattern, Timestamp, TrainLimit, TriggerState};
+use softtimers_linux::signal_timer::Departure;
+use softtimers_net::udp::{Retries, SendBatch};
 
 use crate::args::Timer;
 use crate::gaps::{GapReport, Gaps, Train};

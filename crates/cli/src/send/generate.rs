@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
-use softtimers::packet::{Generated, Generator, Interface};
+use softtimers_net::packet::{Generated, Generator, Interface};
 
 use super::report::{SendReport, SocketReport};
 use crate::args::MacAddress;

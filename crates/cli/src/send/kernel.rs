@@ -15,9 +15,9 @@ use std::io;
 use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
-use softtimers::pace::{Ahead, Lead};
-use softtimers::probe;
+use softtimers::pace::Ahead;
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::kernel;
 
 use crate::failure::Failure;
 use crate::plan::SendPlan;
@@ -30,7 +30,7 @@ use crate::wire::{Datagram, Hello};
 pub(super) fn check(plan: &SendPlan) -> Result<(), Failure> {
     // What a receiver bears from anybody, and answers without remembering it.
     let hello = Hello { nonce: 0, flow: 0, flows: 0, interval_ns: 0, token: None };
-    let finding = probe::release_times(plan.destination, &Datagram::Hello(hello).encode());
+    let finding = kernel::release_times(plan.destination, &Datagram::Hello(hello).encode());
     if finding.works {
         return Ok(());
     }
@@ -54,7 +54,7 @@ pub(super) struct HandOver {
 impl HandOver {
     /// Nothing yet; what is due before `end` will be.
     pub(super) fn new(start: Timestamp, end: Timestamp) -> Self {
-        HandOver { ahead: Ahead::new(Lead::default()), end, last: start, wake: start }
+        HandOver { ahead: Ahead::default(), end, last: start, wake: start }
     }
 
     /// When to look again.
@@ -104,7 +104,7 @@ impl HandOver {
     pub(super) fn settle(&self) {
         // Beyond it the queue's own lateness; the lead bounds the sleep.
         let left = (self.last + QUEUES_LATENESS).saturating_duration_since(Monotonic.now());
-        let left = left.min(Lead::default().time + QUEUES_LATENESS);
+        let left = left.min(Ahead::LEAD + QUEUES_LATENESS);
         let time = Timespec { tv_sec: 0, tv_nsec: left.subsec_nanos().into() };
         // A signal that cuts it short ends the run anyway.
         let _ = poll(&mut [], Some(&time));
@@ -132,7 +132,7 @@ mod tests {
             wakes.push(now);
             hand_over
                 .fill(now, Some(due), |release| {
-                    assert!(release <= now + Lead::default().time);
+                    assert!(release <= now + Ahead::LEAD);
                     released.push(release);
                     due = release + interval;
                     Ok((1, Some(due)))

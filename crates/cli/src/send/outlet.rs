@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use rustix::io::Errno;
-use softtimers::udp::{PushError, Retries, Segmentation, SendBatch, Stopped, is_about_an_earlier_datagram};
-use softtimers::{Clock, Monotonic, Timestamp, UdpSocket};
+use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::UdpSocket;
+use softtimers_net::udp::{
+    PushError, Retries, Segmentation, SendBatch, Stopped, is_about_an_earlier_datagram,
+};
 
 use crate::wire::Datagram;
 

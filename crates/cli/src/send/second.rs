@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 use softtimers::late::{LateCause, LateCounts};
-use softtimers::signal_timer::Departure;
 use softtimers::{PerSource, TriggerState};
+use softtimers_linux::signal_timer::Departure;
 
 use crate::distribution::{Distribution, Recorder};
 use crate::gaps::{GapReport, Gaps, Train};

@@ -4,10 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use softtimers::epoll::Waiting;
-use softtimers::signal_timer::Ticks;
-use softtimers::{
-    Clock, HeldBack, LoopClock, LoopStats, Monotonic, Polling, Slice, Timestamp, TriggerState, UdpSocket,
-};
+use softtimers::{Clock, HeldBack, LoopClock, LoopStats, Monotonic, Polling, Slice, Timestamp, TriggerState};
+use softtimers_linux::signal_timer::Ticks;
+use softtimers_net::UdpSocket;
 
 use crate::args::Timer;
 use crate::distribution::Distribution;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use softtimers::late::{LateCause, LateLog};
-use softtimers::signal_timer::Departure;
 use softtimers::{PerSource, Timestamp, TriggerState};
+use softtimers_linux::signal_timer::Departure;
 
 use crate::distribution::Recorder;
 use crate::gaps::{GapReport, Gaps, Train};

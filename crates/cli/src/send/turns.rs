@@ -11,8 +11,8 @@
 use std::io;
 use std::time::Duration;
 
-use softtimers::signal_timer::SignalTimer;
 use softtimers::{Clock, Monotonic, PaceConfig, RateClock, TriggerState};
+use softtimers_linux::signal_timer::SignalTimer;
 
 use crate::args::Timer;
 use crate::distribution::Moments;

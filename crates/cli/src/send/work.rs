@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Stdio};
 
 use rustix::io::Errno;
-use softtimers::UdpSocket;
-use softtimers::udp::{RecvBatch, SendBatch};
+use softtimers_net::UdpSocket;
+use softtimers_net::udp::{RecvBatch, SendBatch};
 
 use crate::child;
 use crate::class::Class;

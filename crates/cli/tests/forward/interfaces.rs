@@ -22,7 +22,7 @@ use std::time::Duration;
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, ipproto, recv, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 
 use super::Scratch;
 use crate::common::hosts::{self, FAR, Hosts, NEAR, WA, ip};

@@ -9,9 +9,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
-use softtimers::packet::Interface;
-use softtimers::poller::{Device, XdpConfig, XdpDevice};
 use softtimers_cli::wire::Datagram;
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{Device, XdpConfig, XdpDevice};
 
 use crate::Cable;
 use crate::common::{self, hosts::run, refusal};

@@ -18,7 +18,6 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::callouts::Callout;
 use crate::slots::Slots;
 
 /// The heads of the chains.
@@ -26,6 +25,14 @@ use crate::slots::Slots;
 pub(super) struct CallHash {
     buckets: Box<[u32]>,
     len: usize,
+}
+
+/// A callout that is set.
+#[derive(Debug)]
+pub(super) struct Callout<C> {
+    pub(super) call: C,
+    pub(super) words: [usize; 2],
+    pub(super) links: Links,
 }
 
 /// A callout's place in its chain.

@@ -1,11 +1,11 @@
 //! [`Callouts`]: calls at a later tick, set and cancelled by function and argument, or by handle.
 
 use crate::slots::Slots;
-use crate::{KeyedStep, KeyedTimers, Seal, Timestamp};
+use crate::{KeyedTimers, Seal, Step, Timestamp};
 use core::time::Duration;
 
 use super::Handle;
-use super::callhash::{CallHash, Links};
+use super::callhash::{CallHash, Callout, Links};
 
 /// What a callout is known by: two words, in C the addresses of a function and of its argument.
 ///
@@ -84,35 +84,16 @@ pub struct Callouts<C> {
     stats: CalloutStats,
 }
 
-/// A callout that is set.
-#[derive(Debug)]
-pub(super) struct Callout<C> {
-    pub(super) call: C,
-    pub(super) words: [usize; 2],
-    pub(super) links: Links,
-}
-
-/// What a piece of softclock's work was: [`Callouts::step`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CalloutStep<C> {
-    /// This call is due.
-    Call(C),
-    /// Some callouts are nearer now; there may be more to do.
-    MoreWork,
-    /// Everything up to the present tick has been handed out.
-    Done,
-}
-
 /// What [`Callouts`] have done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CalloutStats {
-    /// Ticks.
+    /// Number of ticks counted.
     pub ticks: u64,
-    /// Ticks that wanted softclock.
+    /// Number of ticks that wanted softclock.
     pub raised: u64,
     /// Of those, the ones at which [`Callouts::hardclock`] ran it at once.
     pub inline: u64,
-    /// Calls handed out.
+    /// Number of calls handed out.
     pub called: u64,
     /// The most ticks that softclock was behind.
     pub most_lag: u64,
@@ -216,9 +197,9 @@ impl<C: Key> Callouts<C> {
     pub fn softclock(&mut self) -> Option<C> {
         loop {
             match self.step() {
-                CalloutStep::Call(call) => return Some(call),
-                CalloutStep::MoreWork => {}
-                CalloutStep::Done => return None,
+                Step::Fired(call) => return Some(call),
+                Step::MoreWork => {}
+                Step::Done => return None,
             }
         }
     }
@@ -228,21 +209,21 @@ impl<C: Key> Callouts<C> {
     ///
     /// # Cost
     /// At most a few microseconds, however many callouts are set. Never allocates.
-    pub fn step(&mut self) -> CalloutStep<C> {
+    pub fn step(&mut self) -> Step<C> {
         if self.found.is_none() {
             match self.look_once() {
-                KeyedStep::Due(..) => {}
-                KeyedStep::MoreWork => return CalloutStep::MoreWork,
-                KeyedStep::Done => {
+                Step::Fired(_) => {}
+                Step::MoreWork => return Step::MoreWork,
+                Step::Done => {
                     self.softticks = self.ticks;
-                    return CalloutStep::Done;
+                    return Step::Done;
                 }
             }
         }
-        let Some((slot, due)) = self.found.take() else { return CalloutStep::Done };
+        let Some((slot, due)) = self.found.take() else { return Step::Done };
         self.softticks = self.softticks.max(due);
         self.stats.called += 1;
-        self.take(slot).map_or(CalloutStep::MoreWork, CalloutStep::Call)
+        self.take(slot).map_or(Step::MoreWork, Step::Fired)
     }
 
     /// A tick, and if softclock is wanted and nothing is [held](Self::hold), all of its calls at once, which saves the way
@@ -287,7 +268,7 @@ impl<C: Key> Callouts<C> {
         self.held > 0
     }
 
-    /// Ticks so far.
+    /// Returns the number of ticks so far.
     pub fn ticks(&self) -> u64 {
         self.ticks
     }
@@ -297,7 +278,7 @@ impl<C: Key> Callouts<C> {
         self.ticks - self.softticks
     }
 
-    /// Callouts set.
+    /// Returns the number of callouts that are set.
     pub fn len(&self) -> usize {
         self.wheel.len() + usize::from(self.found.is_some())
     }
@@ -312,7 +293,7 @@ impl<C: Key> Callouts<C> {
         self.hash.len()
     }
 
-    /// Counters since the beginning.
+    /// Returns the counters since the beginning.
     pub fn stats(&self) -> CalloutStats {
         self.stats
     }
@@ -345,21 +326,21 @@ impl<C: Key> Callouts<C> {
     fn look(&mut self) -> bool {
         loop {
             match self.look_once() {
-                KeyedStep::Due(..) => return true,
-                KeyedStep::MoreWork => {}
-                KeyedStep::Done => return false,
+                Step::Fired(_) => return true,
+                Step::MoreWork => {}
+                Step::Done => return false,
             }
         }
     }
 
     /// One step of the wheel; what is due is found then.
-    fn look_once(&mut self) -> KeyedStep {
+    fn look_once(&mut self) -> Step<(u32, Timestamp)> {
         let turn = self.wheel.turn(at(self.ticks));
         let step = self.wheel.step(&turn);
         match step {
-            KeyedStep::Due(slot, due) => self.found = Some((slot, due.as_nanos() >> TICK_SHIFT)),
-            KeyedStep::MoreWork => self.stats.moves += 1,
-            KeyedStep::Done => {}
+            Step::Fired((slot, due)) => self.found = Some((slot, due.as_nanos() >> TICK_SHIFT)),
+            Step::MoreWork => self.stats.moves += 1,
+            Step::Done => {}
         }
         step
     }

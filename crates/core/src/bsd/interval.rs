@@ -97,9 +97,9 @@ struct Timer<L> {
 pub struct Expired<L> {
     /// Its handle: dead unless it `runs`.
     pub handle: Handle,
-    /// Its label.
+    /// The label that the timer was given.
     pub label: L,
-    /// When it expired.
+    /// The time at which it expired.
     pub at: Timestamp,
     /// Whether it has an interval, and runs again.
     pub runs: bool,
@@ -275,12 +275,12 @@ impl<L: Copy> IntervalTimers<L> {
         self.len() == 0
     }
 
-    /// Timers in the queue.
+    /// Returns the number of expired timers that nobody has reaped.
     pub fn queued(&self) -> usize {
         self.queued
     }
 
-    /// Expiries since the beginning.
+    /// Returns the number of expiries since the beginning.
     pub fn expiries(&self) -> u64 {
         self.expiries
     }

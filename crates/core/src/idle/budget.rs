@@ -49,7 +49,7 @@ impl PollBudget {
     /// Half of one processor, over 10 ms: the budget of every policy that is given no other.
     pub const HALF: PollBudget = PollBudget::new(Percent::HALF);
 
-    /// No limit.
+    /// No limit on polling.
     pub const UNLIMITED: PollBudget = PollBudget::new(Percent::ALL);
 
     /// `share` of the time, over 10 ms: as long as a time slice or two, too short for a person to notice.
@@ -67,7 +67,7 @@ impl PollBudget {
         }
     }
 
-    /// The share.
+    /// Returns the share of one CPU.
     pub const fn share(self) -> Percent {
         self.share
     }

@@ -20,7 +20,7 @@
 
 use core::time::Duration;
 
-use super::{AckRate, Arrival};
+use super::AckRate;
 use crate::time::saturating_nanos;
 use crate::{Percent, Rate, Timestamp};
 
@@ -114,7 +114,7 @@ impl AckPacer {
     ///
     /// Times must not go backwards.
     pub fn on_ack(&mut self, now: Timestamp, packets: u64) -> Option<Timestamp> {
-        let compressed = self.rate.on_ack(now, packets) == Arrival::Compressed;
+        let compressed = self.rate.on_ack(now, packets);
         let big = packets > self.config.big_ack;
         self.compressed += u64::from(compressed);
         self.big += u64::from(big);

@@ -27,14 +27,14 @@ use crate::{Rate, Timestamp};
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::{AckRate, Arrival, Timestamp};
+/// use softtimers_core::{AckRate, Timestamp};
 ///
 /// let mut rate = AckRate::new();
 /// for ack in 0..20 {
-///     assert_eq!(rate.on_ack(Timestamp::from_micros(240 * ack), 2), Arrival::Spaced);
+///     assert!(!rate.on_ack(Timestamp::from_micros(240 * ack), 2));
 /// }
 /// assert_eq!(rate.gap(), Some(Duration::from_micros(120)));
-/// assert_eq!(rate.on_ack(Timestamp::from_micros(240 * 19 + 24), 2), Arrival::Compressed);
+/// assert!(rate.on_ack(Timestamp::from_micros(240 * 19 + 24), 2));
 /// assert_eq!(rate.gap(), Some(Duration::from_micros(120))); // the burst is not over
 /// ```
 ///
@@ -60,15 +60,6 @@ struct Sample {
     packets: u64,
 }
 
-/// How an ACK came.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Arrival {
-    /// At about its time or later, or nothing is known yet to compare with.
-    Spaced,
-    /// In less than half the mean time for what it acknowledges: ACKs were held up and came together.
-    Compressed,
-}
-
 impl AckRate {
     /// Nothing is known: no mean until enough ACKs have come.
     pub fn new() -> Self {
@@ -82,21 +73,22 @@ impl AckRate {
     }
 
     /// An ACK has come that acknowledges so many packets, or lets so many leave. None: it says nothing
-    /// and is not counted.
+    /// and is not counted. Returns whether it was compressed: it came in less than half the mean time for what it
+    /// acknowledges, because ACKs were held up and came together.
     ///
     /// Times must not go backwards.
-    pub fn on_ack(&mut self, now: Timestamp, packets: u64) -> Arrival {
+    pub fn on_ack(&mut self, now: Timestamp, packets: u64) -> bool {
         if packets == 0 {
-            return Arrival::Spaced;
+            return false;
         }
         let Some(last) = self.last.replace(now) else {
-            return Arrival::Spaced;
+            return false;
         };
         let ack = Sample { nanos: saturating_nanos(now.saturating_duration_since(last)), packets };
         if !self.is_early(ack) {
             self.close();
             self.open = Some(ack);
-            return Arrival::Spaced;
+            return false;
         }
         let open = self.open.unwrap_or(Sample { nanos: 0, packets: 0 });
         let together = Sample {
@@ -107,7 +99,7 @@ impl AckRate {
         if together.packets >= LONGEST_BURST {
             self.close();
         }
-        Arrival::Compressed
+        true
     }
 
     /// The flow has been idle: the gap before the next ACK is not the path's. The mean stays.
@@ -203,9 +195,9 @@ mod tests {
         let (mut rate, mut now) = steady();
         for _ in 0..20 {
             now += 1_000;
-            assert_eq!(rate.on_ack(at(now), 1), Arrival::Spaced);
+            assert!(!rate.on_ack(at(now), 1));
             for follower in 1..10 {
-                assert_eq!(rate.on_ack(at(now + follower), 1), Arrival::Compressed);
+                assert!(rate.on_ack(at(now + follower), 1));
                 assert_eq!(gap_micros(&rate), 100);
             }
         }

@@ -23,23 +23,6 @@ use core::time::Duration;
 
 use crate::Timestamp;
 
-/// The bounds of what is handed over ahead of its time.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Lead {
-    /// No packet is handed over longer before its release time.
-    pub time: Duration,
-    /// The most packets that are held at once.
-    pub packets: u32,
-}
-
-impl Default for Lead {
-    /// 10 ms, so that a wake-up may be late by a scheduler's slice of 4 ms; 64 packets, of the 100
-    /// that `fq` takes of a flow and the 90 or so of 1,200 bytes that the usual send buffer holds.
-    fn default() -> Self {
-        Lead { time: Duration::from_millis(10), packets: 64 }
-    }
-}
-
 /// Says what may be handed over now, with which release time, and when to look again.
 ///
 /// A pure state machine beside the clock of a flow, or of several: ask it with the time at which the next
@@ -47,10 +30,9 @@ impl Default for Lead {
 ///
 /// ```
 /// use core::time::Duration;
-/// use softtimers_core::pace::{Ahead, Lead};
-/// use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
+/// use softtimers_core::{Ahead, PaceConfig, Rate, RateClock, Timestamp};
 ///
-/// let mut ahead = Ahead::new(Lead { time: Duration::from_millis(4), packets: 64 });
+/// let mut ahead = Ahead::new(Duration::from_millis(4), 64);
 /// let mut clock = RateClock::new(PaceConfig::new(Rate::every(Duration::from_millis(1))?))?;
 /// let now = Timestamp::from_micros(1_000);
 /// let mut due = clock.start(now);
@@ -71,7 +53,10 @@ impl Default for Lead {
 /// O(1) for each packet, in the mean. Allocates up to the bound in packets and not again.
 #[derive(Clone, Debug)]
 pub struct Ahead {
-    lead: Lead,
+    /// No packet is handed over longer before its release time.
+    lead: Duration,
+    /// The most packets that are held at once, at least one.
+    most: u32,
     /// What has been handed over and not left, the earliest first: when how many leave.
     held: VecDeque<(Timestamp, u32)>,
     packets: u32,
@@ -80,10 +65,18 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Nothing has been handed over.
-    pub fn new(lead: Lead) -> Self {
-        let room = usize::try_from(lead.packets).unwrap_or(usize::MAX).min(MOST_ROOM);
-        Ahead { lead, held: VecDeque::with_capacity(room), packets: 0, closed_until: Timestamp::ZERO }
+    /// The lead of the default: 10 ms, so that a wake-up may be late by a scheduler's slice of 4 ms.
+    pub const LEAD: Duration = Duration::from_millis(10);
+    /// The packets of the default: 64, of the 100 that `fq` takes of a flow and the 90 or so of 1,200 bytes that the
+    /// usual send buffer holds.
+    pub const PACKETS: u32 = 64;
+
+    /// Nothing has been handed over. No packet is to be handed over longer than `lead` before its release time, nor more
+    /// than `packets` at once.
+    pub fn new(lead: Duration, packets: u32) -> Self {
+        let room = usize::try_from(packets).unwrap_or(usize::MAX).min(MOST_ROOM);
+        let held = VecDeque::with_capacity(room);
+        Ahead { lead, most: packets.max(1), held, packets: 0, closed_until: Timestamp::ZERO }
     }
 
     /// The release time for what is due at `due`, if it may be handed over `now`: the due time, or `now` if
@@ -93,8 +86,8 @@ impl Ahead {
     pub fn release(&mut self, now: Timestamp, due: Timestamp) -> Option<Timestamp> {
         self.forget_left(now);
         let release = due.max(now);
-        let open = now >= self.closed_until && self.packets < self.lead.packets.max(1);
-        (open && release <= now + self.lead.time).then_some(release)
+        let open = now >= self.closed_until && self.packets < self.most;
+        (open && release <= now + self.lead).then_some(release)
     }
 
     /// So many packets have been handed over, to leave at `release`, which [`release`](Self::release) gave. The
@@ -113,15 +106,15 @@ impl Ahead {
     /// `now` must not go backwards.
     pub fn refused(&mut self, now: Timestamp) {
         self.forget_left(now);
-        let half = self.half_left().unwrap_or(now + self.lead.time / 2);
+        let half = self.half_left().unwrap_or(now + self.lead / 2);
         self.closed_until = half.max(now + RETRY);
     }
 
     /// When to look again, if the next packet is due at `due`: as soon as half of what may be held has left,
     /// in time or in packets.
     pub fn wake_at(&self, due: Timestamp) -> Timestamp {
-        let in_time = due.saturating_sub(self.lead.time / 2);
-        let full = self.packets >= self.lead.packets.max(1);
+        let in_time = due.saturating_sub(self.lead / 2);
+        let full = self.packets >= self.most;
         let in_packets = self.half_left().filter(|_| full).unwrap_or(Timestamp::ZERO);
         in_time.max(in_packets).max(self.closed_until)
     }
@@ -151,6 +144,12 @@ impl Ahead {
     }
 }
 
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead::new(Ahead::LEAD, Ahead::PACKETS)
+    }
+}
+
 /// A kernel without room that is asked sooner refuses again, and asking takes a processor.
 const RETRY: Duration = Duration::from_micros(100);
 
@@ -171,12 +170,12 @@ mod tests {
     /// What a program does that wakes up late by `late`, in turn, and whose kernel never refuses: when each
     /// packet was handed over, when it was due, and when it is to leave.
     fn run(
-        lead: Lead,
+        (lead, packets): (Duration, u32),
         interval: Duration,
         together: u32,
         late: &[u64],
     ) -> (Vec<(Timestamp, Timestamp, Timestamp)>, u32) {
-        let mut ahead = Ahead::new(lead);
+        let mut ahead = Ahead::new(lead, packets);
         let mut clock = RateClock::new(PaceConfig::new(Rate::every(interval).unwrap())).unwrap();
         let (mut now, mut most_held) = (Timestamp::from_micros(1_000_000), 0);
         let mut due = clock.start(now);
@@ -205,12 +204,12 @@ mod tests {
             together in 1u32..9,
             late in prop::collection::vec(prop_oneof![Just(0u64), 0u64..30_000], 1..60),
         ) {
-            let lead = Lead { time: micros(lead.0), packets: lead.1 };
-            let (handed, most_held) = run(lead, micros(interval), together, &late);
+            let (lead, packets) = (micros(lead.0), lead.1);
+            let (handed, most_held) = run((lead, packets), micros(interval), together, &late);
             prop_assert!(handed.len() >= late.len(), "{} for {} wake-ups", handed.len(), late.len());
-            prop_assert!(most_held < lead.packets + together);
+            prop_assert!(most_held < packets + together);
             for (index, &(at, due, release)) in handed.iter().enumerate() {
-                prop_assert!(release >= due && release <= at + lead.time);
+                prop_assert!(release >= due && release <= at + lead);
                 prop_assert!(release == due || at >= due, "only what comes late is put off");
                 prop_assert!(index == 0 || release >= handed[index - 1].2);
             }
@@ -224,7 +223,7 @@ mod tests {
             late in prop::collection::vec(0u64..10_000, 1..60),
         ) {
             let late: Vec<u64> = late.into_iter().map(|late| late % (lead / 2)).collect();
-            let (handed, _) = run(Lead { time: micros(lead), packets: u32::MAX }, micros(interval), 1, &late);
+            let (handed, _) = run((micros(lead), u32::MAX), micros(interval), 1, &late);
             prop_assert!(handed.iter().all(|&(_, due, release)| release == due));
         }
     }
@@ -232,7 +231,7 @@ mod tests {
     /// 25,000 packets/s: 64 packets reach 2.56 ms ahead, and each wake-up is for half of them.
     #[test]
     fn a_fast_flow_is_bounded_by_packets() {
-        let (handed, most_held) = run(Lead::default(), micros(40), 1, &[0; 100]);
+        let (handed, most_held) = run((Ahead::LEAD, Ahead::PACKETS), micros(40), 1, &[0; 100]);
         assert_eq!(most_held, 64);
         // The first one leaves at once, and so makes room for one more.
         assert_eq!(handed.len(), 65 + 99 * 32);
@@ -244,7 +243,7 @@ mod tests {
     #[test]
     fn a_kernel_without_room_is_left_alone_until_half_has_left() {
         let at = Timestamp::from_micros;
-        let mut ahead = Ahead::new(Lead { time: micros(1_000), packets: 64 });
+        let mut ahead = Ahead::new(micros(1_000), 64);
         for release in [100, 200, 300, 400] {
             assert_eq!(ahead.release(at(50), at(release)), Some(at(release)));
             ahead.handed(at(release), 1);
@@ -255,7 +254,7 @@ mod tests {
         assert_eq!(ahead.release(at(199), at(500)), None);
         assert_eq!((ahead.release(at(200), at(500)), ahead.held()), (Some(at(500)), 2));
         // With nothing held it is others that filled the kernel.
-        let mut empty = Ahead::new(Lead { time: micros(1_000), packets: 64 });
+        let mut empty = Ahead::new(micros(1_000), 64);
         empty.refused(at(50));
         assert_eq!((empty.release(at(549), at(50)), empty.wake_at(at(50))), (None, at(550)));
         assert_eq!(empty.release(at(550), at(50)), Some(at(550)));
@@ -266,7 +265,7 @@ mod tests {
     #[test]
     fn each_refusal_puts_the_next_look_off() {
         let at = Timestamp::from_micros;
-        let mut ahead = Ahead::new(Lead::default());
+        let mut ahead = Ahead::default();
         for place in 0..64 {
             let due = at(3_000 + 40 * place);
             assert_eq!(ahead.release(at(2_990), due), Some(due));
@@ -287,10 +286,10 @@ mod tests {
         ahead.refused(at(11_000));
         assert_eq!(ahead.wake_at(at(5_000)), at(16_000));
         // However short the lead, or near the half.
-        let mut short = Ahead::new(Lead { time: Duration::ZERO, packets: 8 });
+        let mut short = Ahead::new(Duration::ZERO, 8);
         short.refused(at(50));
         assert_eq!(short.wake_at(at(50)), at(50) + RETRY);
-        let mut near = Ahead::new(Lead::default());
+        let mut near = Ahead::default();
         near.handed(at(51), 1);
         near.refused(at(50));
         assert_eq!(near.wake_at(at(50)), at(50) + RETRY);
@@ -298,7 +297,7 @@ mod tests {
 
     #[test]
     fn no_room_at_all_is_room_for_one() {
-        let (handed, most_held) = run(Lead { time: Duration::ZERO, packets: 0 }, micros(10), 1, &[0, 3, 0]);
+        let (handed, most_held) = run((Duration::ZERO, 0), micros(10), 1, &[0, 3, 0]);
         assert_eq!((handed.len(), most_held), (3, 1));
     }
 }

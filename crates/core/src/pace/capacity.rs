@@ -74,7 +74,7 @@ impl Capacity {
 }
 
 impl PacketPairs {
-    /// Nothing is known.
+    /// Makes an estimate that knows no pairs yet.
     pub fn new() -> Self {
         PacketPairs { latest: [0; KEPT], recorded: 0 }
     }

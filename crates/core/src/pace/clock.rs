@@ -301,7 +301,7 @@ impl RateClock {
         Duration::from_nanos(self.burst_interval)
     }
 
-    /// What the rate counts.
+    /// Returns what the rate counts.
     pub fn counts(&self) -> Counts {
         self.counts
     }

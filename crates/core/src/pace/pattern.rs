@@ -19,7 +19,7 @@ use crate::time::saturating_nanos;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Pattern {
-    /// Equal gaps.
+    /// Equal gaps of one interval.
     #[default]
     Constant,
     /// Independent, exponentially distributed gaps with the interval as their mean.

@@ -49,24 +49,28 @@ mod account;
 mod calendar;
 mod config;
 mod flow;
+mod id;
+mod node;
 mod packets;
 mod releases;
 mod run;
+mod turn;
 
 use alloc::vec::Vec;
-use core::hint::black_box;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
 use crate::slots::Slots;
-use crate::{PaceError, Rate, TimerId, Timestamp};
+use crate::{PaceError, Rate, Timestamp};
 
 use flow::{Batch, Flow, Terms};
-use packets::{Fifo, Packet, Packets};
-use releases::{Filed, Releases};
+use packets::{Packet, Packets, Removed};
+use releases::Releases;
 
-pub use account::{Departure, Expired, FlowStats, NoSuchFlow, Popped, QueueStats, Reject, Rejected};
+pub use account::{Departure, FlowStats, NoSuchFlow, Popped, QueueStats, Reject, Rejected};
 pub use config::{FlowConfig, Limits, Quantum, QueueConfig};
+pub use id::FlowId;
+pub use turn::DepartureTurn;
 
 /// The packets of many flows, each at its own rate. See the [module documentation](self) for the contract.
 ///
@@ -130,36 +134,8 @@ pub struct DepartureQueue<T> {
     stats: QueueStats,
 }
 
-/// Names one flow. It never names another one, however long it is kept.
-///
-/// Using it on another [`DepartureQueue`] than the one it came from is a mistake: debug builds panic,
-/// release builds treat it as any other index and generation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct FlowId(TimerId);
-
-impl FlowId {
-    /// A small number that no other flow there is has now: below the most flows there ever were at once.
-    pub fn index(self) -> usize {
-        self.0.index() as usize
-    }
-
-    /// The handle as a number: see [`TimerId::to_bits`]. [`DepartureQueue::id_of`] is the way back.
-    pub fn to_bits(self) -> u64 {
-        self.0.to_bits()
-    }
-}
-
-/// One visit to the queue: the line drawn by [`DepartureQueue::turn`].
-///
-/// Dropping it early loses nothing: what was not taken is due in the next turn.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "a turn hands out packets only through `pop_due`"]
-pub struct DepartureTurn {
-    limit: Filed,
-}
-
 impl<T> DepartureQueue<T> {
-    /// A queue without flows.
+    /// Makes a queue without flows.
     pub fn new(config: QueueConfig) -> Self {
         DepartureQueue {
             flows: Slots::new(NonZeroU32::MIN),
@@ -191,15 +167,19 @@ impl<T> DepartureQueue<T> {
         self.packets.add(index);
         self.releases.add(index);
         self.stats.flows += 1;
-        Ok(FlowId(id))
+        Ok(FlowId::of(id))
     }
 
-    /// Removes a flow; what it had waiting comes back, the oldest first. `None` if it was removed before.
+    /// Removes a flow; what it had waiting comes back, the oldest first, and is dropped if nobody asks for it. `None` if
+    /// the flow was removed before.
+    ///
+    /// If the iterator is [forgotten](core::mem::forget), its packets are dropped when another flow gets the index, or with
+    /// the queue; they count as removed in any case.
     ///
     /// # Cost
     /// O(1), O(log flows) if it is due; and O(1) for each packet.
-    pub fn remove_flow(&mut self, flow: FlowId) -> Option<Removed<'_, T>> {
-        let index = self.flows.find(flow.0)?;
+    pub fn remove_flow(&mut self, flow: FlowId) -> Option<impl ExactSizeIterator<Item = T>> {
+        let index = self.flows.find(flow.timer())?;
         self.leaving = self.leaving.filter(|batch| batch.flow != index);
         let (_, flow) = self.flows.take(index)?;
         self.releases.withdraw(index);
@@ -212,7 +192,7 @@ impl<T> DepartureQueue<T> {
     /// The handle that [`FlowId::to_bits`] made this number of, whether or not there is such a flow now; `None` if no
     /// handle has it.
     pub fn id_of(&self, bits: u64) -> Option<FlowId> {
-        self.flows.id_of(bits).map(FlowId)
+        self.flows.id_of(bits).map(FlowId::of)
     }
 
     /// Changes the rate of a flow from `now` on, as [`RateClock::set_rate`](crate::RateClock::set_rate):
@@ -280,7 +260,7 @@ impl<T> DepartureQueue<T> {
     ) -> Result<(), Rejected<T>> {
         self.latest = self.latest.max(now);
         let ready = not_before.max(self.latest);
-        let index = self.flows.find(flow.0);
+        let index = self.flows.find(flow.timer());
         let Some((index, flow)) = index.and_then(|index| Some((index, self.flows.at_mut(index)?))) else {
             return Err(self.refuse(Reject::NoSuchFlow, token));
         };
@@ -302,64 +282,6 @@ impl<T> DepartureQueue<T> {
         Ok(())
     }
 
-    /// Begins a turn: [`pop_due`](Self::pop_due) hands out what is due at `now`.
-    ///
-    /// # Cost
-    /// O(1): one compare when nothing is due.
-    #[inline]
-    pub fn turn(&mut self, now: Timestamp) -> DepartureTurn {
-        if self.leaving.is_some() {
-            self.left();
-        }
-        self.latest = self.latest.max(now);
-        DepartureTurn { limit: self.releases.line(self.latest) }
-    }
-
-    /// The next packet of the turn, or `None` when the turn is over. It leaves at the time of the turn.
-    ///
-    /// One that cannot be sent for want of room is to be kept, and nothing more popped until there is some:
-    /// its time has been counted.
-    ///
-    /// # Cost
-    /// O(1) amortised; O(k log k) when k flows of the same 256 ns come due. Never allocates.
-    #[inline]
-    pub fn pop_due(&mut self, turn: &DepartureTurn) -> Option<Popped<T>> {
-        self.pop_due_at(turn, turn.limit.time())
-    }
-
-    /// As [`pop_due`](Self::pop_due), where the packet leaves at `now`. For turns that take longer than
-    /// a burst interval, because each packet is sent by itself: the flow's next one is then counted from
-    /// there.
-    pub fn pop_due_at(&mut self, turn: &DepartureTurn, now: Timestamp) -> Option<Popped<T>> {
-        let index = self.releases.before(turn.limit)?;
-        self.fetch_ahead();
-        self.latest = self.latest.max(now);
-        let now = now.max(turn.limit.time());
-        let id = FlowId(self.flows.id(index));
-        let flow = self.flows.at_mut(index)?;
-        let Packet { ready, bytes, token } = self.packets.pop(index, &mut flow.waiting)?;
-        let limits = flow.is_bounded().then(|| &self.terms[index as usize].limits);
-        if limits.is_some_and(|limits| limits.overstayed(now, ready)) && self.leaving.is_none() {
-            self.passed_over(index, now);
-            let waited = now.saturating_duration_since(ready);
-            return Some(Popped::Expired(Expired { flow: id, token, bytes, waited }));
-        }
-        self.stats.sent += 1;
-        let (place, due) = (flow.place(), flow.release());
-        let more = if flow.batches() {
-            self.departed_together(index, now, bytes)
-        } else {
-            flow.departed(now, 1, bytes);
-            self.releases.take_first(index);
-            if let Some((ready, _)) = self.packets.first(index) {
-                self.releases.file(index, flow.head(ready), self.latest);
-            }
-            false
-        };
-        let lateness = now.saturating_duration_since(place);
-        Some(Popped::Departure(Departure { flow: id, token, bytes, place, due, lateness, ready, more }))
-    }
-
     /// The time at which a program that sleeps must look: the earliest release time, plus the slack.
     /// `None` when nothing waits. Looking earlier is harmless, looking later is late.
     ///
@@ -379,7 +301,7 @@ impl<T> DepartureQueue<T> {
         self.releases.first()
     }
 
-    /// Packets waiting.
+    /// Returns the number of packets waiting.
     pub fn len(&self) -> usize {
         self.packets.waiting() as usize
     }
@@ -389,7 +311,7 @@ impl<T> DepartureQueue<T> {
         self.packets.waiting() == 0
     }
 
-    /// Counters since the beginning.
+    /// Returns the counters since the beginning.
     pub fn stats(&self) -> QueueStats {
         let QueueStats { sent, expired, removed, .. } = self.stats;
         let waiting = self.packets.waiting();
@@ -398,7 +320,7 @@ impl<T> DepartureQueue<T> {
 
     /// A flow's counters since it was added; `None` if it was removed.
     pub fn flow_stats(&self, flow: FlowId) -> Option<FlowStats> {
-        let index = self.flows.find(flow.0)?;
+        let index = self.flows.find(flow.timer())?;
         Some(self.flows.at(index)?.stats(self.leaving.as_ref().filter(|batch| batch.flow == index)))
     }
 
@@ -409,7 +331,7 @@ impl<T> DepartureQueue<T> {
 
     /// The flow's index. Of what is leaving of it, no more does.
     fn settled(&mut self, flow: FlowId) -> Option<u32> {
-        let index = self.flows.find(flow.0)?;
+        let index = self.flows.find(flow.timer())?;
         if self.leaving.is_some_and(|batch| batch.flow == index) {
             self.left();
         }
@@ -424,94 +346,5 @@ impl<T> DepartureQueue<T> {
             Some((ready, _)) => self.releases.file(index, flow.head(ready), self.latest),
             None => self.releases.withdraw(index),
         }
-    }
-
-    /// The flow's first packet has expired: the next one takes its turn, unless it may not leave yet.
-    #[cold]
-    fn passed_over(&mut self, index: u32, now: Timestamp) {
-        self.stats.expired += 1;
-        let Some(flow) = self.flows.at_mut(index) else { return };
-        flow.expired += 1;
-        match self.packets.first(index) {
-            Some((ready, _)) if ready <= now => _ = flow.head(ready),
-            _ => self.file(index),
-        }
-    }
-
-    /// Reads what a packet soon to come will need. With many flows that is far away in memory, and arrives while
-    /// those before it are seen to: a prefetch, for which safe code has no other word.
-    #[inline]
-    fn fetch_ahead(&self) {
-        if let Some(flow) = self.releases.ahead() {
-            black_box(self.packets.first(flow).is_some());
-            black_box(self.flows.at(flow).map(Flow::place));
-        }
-    }
-
-    /// Counts a packet of a flow into what leaves in one go; whether the flow's next one joins it. If not, it
-    /// has left.
-    #[inline(never)]
-    fn departed_together(&mut self, index: u32, now: Timestamp, bytes: u32) -> bool {
-        let Some(flow) = self.flows.at(index) else { return false };
-        let Terms { quantum, limits } = &self.terms[index as usize];
-        let batch = match self.leaving {
-            Some(batch) => Batch {
-                at: now,
-                packets: batch.packets + 1,
-                bytes: batch.bytes + bytes,
-                latest: bytes,
-                ..batch
-            },
-            None => Batch { flow: index, at: now, packets: 1, bytes, first: bytes, latest: bytes },
-        };
-        let more = self.packets.first(index).is_some_and(|(ready, bytes)| {
-            ready <= now && !limits.overstayed(now, ready) && flow.joins(quantum, &batch, bytes)
-        });
-        self.leaving = Some(batch);
-        if !more {
-            self.left();
-        }
-        more
-    }
-
-    /// What is leaving has left.
-    fn left(&mut self) {
-        let Some(batch) = self.leaving.take() else { return };
-        if let Some(flow) = self.flows.at_mut(batch.flow) {
-            flow.departed(batch.at, batch.packets, batch.bytes);
-        }
-        self.file(batch.flow);
-    }
-}
-
-/// What a removed flow had waiting: its tokens, the oldest first. Those not asked for are dropped with it.
-///
-/// If it is [forgotten](core::mem::forget), they are dropped when another flow gets the index, or with the queue; they
-/// count as removed in any case.
-#[derive(Debug)]
-pub struct Removed<'a, T> {
-    packets: &'a mut Packets<T>,
-    index: u32,
-    waiting: Fifo,
-}
-
-impl<T> Iterator for Removed<'_, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        self.packets.take(self.index, &mut self.waiting).map(|packet| packet.token)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.waiting.packets as usize;
-        (left, Some(left))
-    }
-}
-
-impl<T> ExactSizeIterator for Removed<'_, T> {}
-
-impl<T> Drop for Removed<'_, T> {
-    fn drop(&mut self) {
-        self.by_ref().for_each(drop);
     }
 }

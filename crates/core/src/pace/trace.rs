@@ -176,7 +176,7 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// As it was recorded.
+    /// The speed at which it was recorded.
     pub const RECORDED: Speed = Speed { numerator: NonZeroU32::MIN, denominator: NonZeroU32::MIN };
 
     /// `numerator / denominator` times as fast; `None` if either is zero.

@@ -19,9 +19,11 @@
 
 use core::time::Duration;
 
-use super::{Look, Next, Policy, Preset};
+use super::named::{Named, PolicySettings};
+use super::{Look, Next, Policy, Preset, WhenIdle};
 use crate::Timestamp;
 use crate::rate::multiply_divide;
+use crate::text::PolicyError;
 use crate::time::saturating_nanos;
 
 /// What is wanted of polls.
@@ -33,8 +35,8 @@ pub struct AggregationConfig {
     pub shortest: Duration,
     /// The longest interval, which bounds the delay; at least the shortest.
     pub longest: Duration,
-    /// Wake-ups are enabled when the processor is about to be idle.
-    pub idle_rule: bool,
+    /// What happens when the processor is about to be idle.
+    pub when_idle: WhenIdle,
 }
 
 impl AggregationConfig {
@@ -48,7 +50,7 @@ impl AggregationConfig {
             },
             shortest: Duration::from_micros(5),
             longest: Duration::from_millis(1),
-            idle_rule: true,
+            when_idle: WhenIdle::WakeUp,
         }
     }
 }
@@ -81,7 +83,7 @@ impl Default for AggregationConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Aggregation {
     interval: Interval,
-    idle_rule: bool,
+    when_idle: WhenIdle,
     next: Next,
 }
 
@@ -89,7 +91,7 @@ impl Aggregation {
     /// A policy that begins with a look, and an interval of 50 µs.
     pub fn new(config: AggregationConfig) -> Self {
         let interval = Interval::new(config.quota, config.shortest, config.longest);
-        Aggregation { interval, idle_rule: config.idle_rule, next: Next::Now }
+        Aggregation { interval, when_idle: config.when_idle, next: Next::Now }
     }
 
     /// The time between two polls now.
@@ -109,7 +111,7 @@ impl Policy for Aggregation {
     }
 
     fn idle(&mut self, _: Timestamp) -> Next {
-        if self.idle_rule {
+        if self.when_idle == WhenIdle::WakeUp {
             self.next = Next::Armed;
         }
         self.next
@@ -117,6 +119,30 @@ impl Policy for Aggregation {
 
     fn next(&self) -> Next {
         self.next
+    }
+}
+
+impl Named for Aggregation {
+    const NAME: &'static str = "aggregation";
+    const ABOUT: &'static str = "Polls at the interval that finds a wanted number of packets";
+
+    fn with(settings: PolicySettings) -> Result<Self, PolicyError> {
+        let default = AggregationConfig::default();
+        let longest = settings.time.unwrap_or(default.longest);
+        Ok(Aggregation::new(AggregationConfig {
+            quota: settings.quota.unwrap_or(default.quota),
+            shortest: default.shortest.min(longest),
+            longest,
+            when_idle: settings.when_idle.unwrap_or(default.when_idle),
+        }))
+    }
+
+    fn settings(&self) -> PolicySettings {
+        PolicySettings {
+            quota: Some(self.interval.quota()),
+            time: Some(self.interval.longest()),
+            when_idle: Some(self.when_idle),
+        }
     }
 }
 
@@ -137,6 +163,15 @@ impl Interval {
         let shortest = saturating_nanos(shortest).max(1);
         let longest = saturating_nanos(longest).max(shortest);
         Interval { wanted, average: wanted, nanos: FIRST.clamp(shortest, longest), shortest, longest }
+    }
+
+    /// Q, in packets.
+    pub(super) fn quota(&self) -> u32 {
+        (self.wanted >> FRACTION) as u32
+    }
+
+    pub(super) fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest)
     }
 
     /// A poll found so many packets.

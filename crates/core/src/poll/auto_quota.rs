@@ -16,7 +16,7 @@
 
 use super::Preset;
 
-/// How the climb goes.
+/// How the quota climbs, and between which bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AutoQuotaConfig {
     /// The quota to begin with.

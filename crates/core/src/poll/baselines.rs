@@ -11,8 +11,10 @@
 
 use core::time::Duration;
 
+use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
 use crate::Timestamp;
+use crate::text::PolicyError;
 use crate::time::saturating_nanos;
 
 /// A wake-up for whatever arrives while none is being handled: what a plain event loop does, and a driver with
@@ -37,6 +39,19 @@ impl Policy for Interrupts {
     }
 }
 
+impl Named for Interrupts {
+    const NAME: &'static str = "interrupts";
+    const ABOUT: &'static str = "A wake-up for whatever arrives while nothing is being handled";
+
+    fn with(_: PolicySettings) -> Result<Self, PolicyError> {
+        Ok(Interrupts)
+    }
+
+    fn settings(&self) -> PolicySettings {
+        PolicySettings::default()
+    }
+}
+
 /// Looks all the time.
 ///
 /// ```
@@ -55,6 +70,19 @@ impl Policy for BusyWait {
     #[inline]
     fn next(&self) -> Next {
         Next::Now
+    }
+}
+
+impl Named for BusyWait {
+    const NAME: &'static str = "busy-wait";
+    const ABOUT: &'static str = "Polls all the time";
+
+    fn with(_: PolicySettings) -> Result<Self, PolicyError> {
+        Ok(BusyWait)
+    }
+
+    fn settings(&self) -> PolicySettings {
+        PolicySettings::default()
     }
 }
 
@@ -79,7 +107,7 @@ pub struct ConstantPeriod {
 }
 
 impl ConstantPeriod {
-    /// One look each `period`.
+    /// Polls once in each `period`.
     pub const fn new(period: Duration) -> Self {
         let nanos = saturating_nanos(period);
         ConstantPeriod { period: if nanos == 0 { 1 } else { nanos }, next: Next::Now }
@@ -95,6 +123,19 @@ impl Policy for ConstantPeriod {
 
     fn next(&self) -> Next {
         self.next
+    }
+}
+
+impl Named for ConstantPeriod {
+    const NAME: &'static str = "constant";
+    const ABOUT: &'static str = "Polls at the multiples of a period";
+
+    fn with(settings: PolicySettings) -> Result<Self, PolicyError> {
+        settings.needed_time().map(ConstantPeriod::new)
+    }
+
+    fn settings(&self) -> PolicySettings {
+        PolicySettings { time: Some(Duration::from_nanos(self.period)), ..PolicySettings::default() }
     }
 }
 
@@ -137,6 +178,19 @@ impl Policy for SpinThenBlock {
 
     fn next(&self) -> Next {
         self.next
+    }
+}
+
+impl Named for SpinThenBlock {
+    const NAME: &'static str = "spin";
+    const ABOUT: &'static str = "Polls for a while after each packet, then waits for a wake-up";
+
+    fn with(settings: PolicySettings) -> Result<Self, PolicyError> {
+        settings.needed_time().map(SpinThenBlock::new)
+    }
+
+    fn settings(&self) -> PolicySettings {
+        PolicySettings { time: Some(self.spin), ..PolicySettings::default() }
     }
 }
 
@@ -189,5 +243,18 @@ impl Policy for Watchdog {
     #[inline]
     fn next(&self) -> Next {
         if self.armed { Next::Armed } else { Next::Watched(self.delay) }
+    }
+}
+
+impl Named for Watchdog {
+    const NAME: &'static str = "watchdog";
+    const ABOUT: &'static str = "Polls at every trigger state, and by a timer where none has come in time";
+
+    fn with(settings: PolicySettings) -> Result<Self, PolicyError> {
+        Ok(settings.time.map_or_else(Watchdog::default, Watchdog::new))
+    }
+
+    fn settings(&self) -> PolicySettings {
+        PolicySettings { time: Some(self.delay), ..PolicySettings::default() }
     }
 }

@@ -20,8 +20,10 @@
 use core::time::Duration;
 
 use super::aggregation::Interval;
-use super::{Look, Next, Policy, Preset};
+use super::named::{Named, PolicySettings};
+use super::{Look, Next, Policy, Preset, WhenIdle};
 use crate::Timestamp;
+use crate::text::PolicyError;
 use crate::time::saturating_nanos;
 
 /// The bound, and what is wanted of polls.
@@ -33,15 +35,6 @@ pub struct DelayBoundConfig {
     pub quota: u32,
     /// What happens when the processor is about to be idle.
     pub when_idle: WhenIdle,
-}
-
-/// What a policy that polls does when there is nothing else to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WhenIdle {
-    /// Enables the wake-up: no packet waits for a poll in an idle processor.
-    WakeUp,
-    /// Goes on while the rate is worth it: a wake-up for several packets.
-    KeepPolling,
 }
 
 impl DelayBoundConfig {
@@ -193,6 +186,32 @@ impl Policy for DelayBound {
 
     fn next(&self) -> Next {
         self.next
+    }
+}
+
+impl Named for DelayBound {
+    const NAME: &'static str = "delay-bound";
+    const ABOUT: &'static str = "Polls while enough packets come within the longest delay, else wake-ups";
+
+    fn with(settings: PolicySettings) -> Result<Self, PolicyError> {
+        let default = DelayBoundConfig::default();
+        Ok(DelayBound::new(DelayBoundConfig {
+            max_delay: settings.time.unwrap_or(default.max_delay),
+            quota: settings.quota.unwrap_or(default.quota),
+            when_idle: settings.when_idle.unwrap_or(default.when_idle),
+        }))
+    }
+
+    fn settings(&self) -> PolicySettings {
+        PolicySettings {
+            quota: Some(self.interval.quota()),
+            time: Some(Duration::from_nanos(self.max_delay)),
+            when_idle: Some(self.when_idle),
+        }
+    }
+
+    fn switches(&self) -> u64 {
+        self.switches
     }
 }
 

@@ -14,15 +14,15 @@ use core::fmt;
 pub struct Factor(u32);
 
 impl Factor {
-    /// One.
+    /// The factor 1.
     pub const ONE: Factor = Factor(1_000);
 
-    /// So many thousandths.
+    /// Makes a factor of a number of thousandths.
     pub const fn thousandths(thousandths: u32) -> Self {
         Factor(thousandths)
     }
 
-    /// The number of thousandths.
+    /// Returns the number of thousandths.
     pub const fn get(self) -> u32 {
         self.0
     }

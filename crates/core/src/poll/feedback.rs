@@ -38,7 +38,7 @@ pub struct FeedbackConfig {
 /// How long input stays shut at the most.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimeOut {
-    /// So long.
+    /// Input opens this long after it was shut.
     After(Duration),
     /// Four times what draining the queue has taken lately, within these bounds.
     Drain {
@@ -173,7 +173,7 @@ pub struct FeedbackStats {
 }
 
 impl Feedback {
-    /// Open.
+    /// Makes a feedback whose input is open.
     pub const fn new(config: FeedbackConfig) -> Self {
         let stats = FeedbackStats { shut: 0, resumed: 0, timed_out: 0, shut_time: Duration::ZERO };
         Feedback { config, shut: None, drain: Duration::ZERO, stats }
@@ -228,7 +228,7 @@ impl Feedback {
         }
     }
 
-    /// Counters since the beginning.
+    /// Returns the counters since the beginning.
     pub fn stats(&self) -> FeedbackStats {
         self.stats
     }

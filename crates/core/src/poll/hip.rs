@@ -21,8 +21,10 @@ mod interarrival;
 pub use config::{Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding};
 pub use interarrival::Interarrival;
 
+use super::named::{Named, PolicySettings};
 use super::{Look, Next, Policy};
 use crate::Timestamp;
+use crate::text::PolicyError;
 
 /// The state of HIP for one source.
 ///
@@ -66,13 +68,13 @@ pub struct Hip {
 pub struct HipStats {
     /// Looks that an interrupt began.
     pub interrupts: u64,
-    /// Packets they found.
+    /// Packets found by interrupts.
     pub by_interrupt: u64,
-    /// Polls.
+    /// Number of polls.
     pub polls: u64,
-    /// Packets they found.
+    /// Packets found by polls.
     pub by_poll: u64,
-    /// Polls that found nothing.
+    /// Number of polls that found nothing.
     pub unsuccessful: u64,
     /// Changes from interrupts to polls and back, each of which costs V_S.
     pub switches: u64,
@@ -93,12 +95,12 @@ impl Hip {
         &self.gaps
     }
 
-    /// Whether it polls.
+    /// Returns whether the policy polls now.
     pub fn polls(&self) -> bool {
         self.next != Next::Armed
     }
 
-    /// Counters since the beginning.
+    /// Returns the counters since the beginning.
     pub fn stats(&self) -> HipStats {
         self.stats
     }
@@ -214,6 +216,26 @@ impl Policy for Hip {
 
     fn next(&self) -> Next {
         self.next
+    }
+}
+
+impl Named for Hip {
+    const NAME: &'static str = "hip";
+    const ABOUT: &'static str =
+        "By the mean and the spread of the gaps between packets (Dovrolis et al. 2001)";
+
+    fn with(settings: PolicySettings) -> Result<Self, PolicyError> {
+        let default = HipConfig::default();
+        let longest = settings.time.unwrap_or(default.longest);
+        Ok(Hip::new(HipConfig { shortest: default.shortest.min(longest), longest, ..default }))
+    }
+
+    fn settings(&self) -> PolicySettings {
+        PolicySettings { time: Some(self.config.longest), ..PolicySettings::default() }
+    }
+
+    fn switches(&self) -> u64 {
+        self.stats.switches
     }
 }
 

@@ -34,7 +34,7 @@ impl ProgressConfig {
         ProgressConfig { window: time, pause: time }
     }
 
-    /// Only notices it.
+    /// Only notices that nothing progresses, and never shuts input.
     pub const fn detector(window: Duration) -> Self {
         ProgressConfig { window, pause: Duration::ZERO }
     }
@@ -74,7 +74,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing seen.
+    /// Makes a watch that has seen nothing yet.
     pub const fn new(config: ProgressConfig) -> Self {
         Progress {
             config,
@@ -124,7 +124,7 @@ impl Progress {
         self.stalled
     }
 
-    /// How often it began.
+    /// Returns how often input went on without progress.
     pub fn episodes(&self) -> u64 {
         self.episodes
     }

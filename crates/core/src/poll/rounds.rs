@@ -31,61 +31,39 @@ use crate::slots::Slots;
 use crate::{Timestamp, Wait};
 
 pub use ids::{GateId, SourceId};
-pub use source::SourceStats;
 use source::{Arming, Source};
+pub use source::{SourceConfig, SourceStats};
 
 /// What the driver is to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Take at most `quota` packets, each as far as it goes; report by [`Rounds::received`].
     Receive {
-        /// From here.
+        /// The source to take packets from.
         source: SourceId,
-        /// At most so many; at least one.
+        /// The largest number of them; at least one.
         quota: u32,
     },
     /// Finish at most `quota` transmissions; report by [`Rounds::transmitted`].
     Transmit {
-        /// Of this source.
+        /// The source concerned.
         source: SourceId,
-        /// At most so many; at least one.
+        /// The largest number of them; at least one.
         quota: u32,
     },
     /// Enable the wake-up, then see whether the ring is still empty; if it is not, disable it again. Report by
     /// [`Rounds::armed`].
     Arm {
-        /// Of this source.
+        /// The source concerned.
         source: SourceId,
     },
     /// Disable the wake-up: input is shut.
     Disarm {
-        /// Of this source.
+        /// The source concerned.
         source: SourceId,
     },
     /// The round is over. What follows is the caller's to do; or, if there is nothing, the wait.
     Rest(Wait),
-}
-
-/// How a source takes part.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SourceConfig<P> {
-    /// When to look.
-    pub policy: P,
-    /// How many packets a turn.
-    pub quota: Quota,
-}
-
-impl<P> SourceConfig<P> {
-    /// With the default quota.
-    pub fn new(policy: P) -> Self {
-        SourceConfig { policy, quota: Quota::default() }
-    }
-
-    /// With this quota.
-    #[must_use]
-    pub fn with_quota(self, quota: Quota) -> Self {
-        SourceConfig { quota, ..self }
-    }
 }
 
 /// Round robin over sources, each with its policy and quota.
@@ -124,21 +102,21 @@ pub struct Rounds<P> {
     gates: Slots<Input>,
     /// The slot whose turn it is, and how far it has got.
     at: u32,
-    step: Step,
+    phase: Phase,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+enum Phase {
     Input,
     Arm,
     Transmit,
 }
 
 impl<P: Policy> Rounds<P> {
-    /// Without sources.
+    /// Makes rounds without sources.
     pub fn new() -> Self {
         let first = NonZeroU32::MIN;
-        Rounds { sources: Slots::new(first), gates: Slots::new(first), at: 0, step: Step::Input }
+        Rounds { sources: Slots::new(first), gates: Slots::new(first), at: 0, phase: Phase::Input }
     }
 
     /// Adds a source.
@@ -155,7 +133,7 @@ impl<P: Policy> Rounds<P> {
         let index = self.find(source)?;
         if index == self.at {
             // Whoever gets this slot begins at the beginning.
-            self.step = Step::Input;
+            self.phase = Phase::Input;
         }
         self.sources.take(index).map(|(_, source)| source.policy)
     }
@@ -208,9 +186,9 @@ impl<P: Policy> Rounds<P> {
                 self.at += 1;
                 continue;
             };
-            match self.step {
-                Step::Input => {
-                    self.step = Step::Arm;
+            match self.phase {
+                Phase::Input => {
+                    self.phase = Phase::Arm;
                     let open = source.is_open(&self.gates, now);
                     if source.set_open(open, now) {
                         return Action::Disarm { source: id };
@@ -221,14 +199,14 @@ impl<P: Policy> Rounds<P> {
                         return Action::Receive { source: id, quota };
                     }
                 }
-                Step::Arm => {
-                    self.step = Step::Transmit;
+                Phase::Arm => {
+                    self.phase = Phase::Transmit;
                     if source.open && source.arming == Arming::Wanted {
                         return Action::Arm { source: id };
                     }
                 }
-                Step::Transmit => {
-                    self.step = Step::Input;
+                Phase::Transmit => {
+                    self.phase = Phase::Input;
                     self.at += 1;
                     if source.transmits.is_some_and(|at| at <= now) {
                         return Action::Transmit { source: id, quota: source.quota.transmit() };
@@ -323,7 +301,7 @@ impl<P: Policy> Rounds<P> {
         self.sources.iter().filter_map(|source| source.poll_at(&self.gates, now)).min()
     }
 
-    /// The sources there are.
+    /// Returns the sources that were added and not removed.
     pub fn sources(&self) -> impl Iterator<Item = SourceId> + '_ {
         let ids = (0..self.sources.len()).filter(|&index| self.sources.at(index).is_some());
         ids.map(|index| SourceId::of(self.sources.id(index)))

@@ -48,7 +48,7 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// No tick yet.
+    /// Makes a judge that no tick has told anything yet.
     pub const fn new(config: SampledConfig) -> Self {
         Sampled { config, hits: 0, shut: 0 }
     }

@@ -32,15 +32,15 @@ pub enum Stage {
 /// A stage that some packets went through.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StageEvent {
-    /// Which.
+    /// The stage that they went through.
     pub stage: Stage,
     /// The source whose packets they are.
     pub source: SourceId,
-    /// When it began.
+    /// The time at which the stage began.
     pub begin: Timestamp,
     /// When it ended; at its beginning if it takes no time.
     pub end: Timestamp,
-    /// How many packets.
+    /// Number of packets that went through it.
     pub packets: u32,
 }
 

@@ -19,8 +19,8 @@
 
 use super::Wheel;
 use super::chunk::{Home, List, NIL, ROOM};
-use super::heap::{Entry, Heap};
-use super::record::{Late, Place, Records};
+use super::heap::Heap;
+use super::record::{Entry, Late, Place, Records};
 
 #[derive(Debug)]
 pub(super) struct Front {
@@ -292,7 +292,7 @@ const A_FEW: usize = 8;
 /// Entries of the run: what is sorted in a microsecond at the worst, and all timers while there are few.
 pub(super) const MOST_IN_RUN: usize = 64;
 
-const _: () = assert!(MOST_IN_RUN >= super::small::MOST && MOST_IN_RUN >= 4 * ROOM);
+const _: () = assert!(MOST_IN_RUN >= 4 * ROOM);
 
 #[cfg(test)]
 mod tests {

@@ -6,34 +6,7 @@
 
 use alloc::vec::Vec;
 
-use super::record::{Late, Place, Records, deadline};
-
-/// What decides the order, and the record that has it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) due: u64,
-    pub(super) sequence: u64,
-    pub(super) timer: u32,
-    pub(super) late: Late,
-}
-
-impl Entry {
-    /// Both in one number, which is compared without a branch.
-    #[inline]
-    fn key(&self) -> u128 {
-        u128::from(self.due) << 64 | u128::from(self.sequence)
-    }
-
-    #[inline]
-    pub(super) fn deadline(&self) -> u64 {
-        deadline(self.due, self.late)
-    }
-
-    #[inline]
-    pub(super) fn is_before(&self, other: &Entry) -> bool {
-        self.key() < other.key()
-    }
-}
+use super::record::{Entry, Place, Records};
 
 #[derive(Debug)]
 pub(super) struct Heap {

@@ -12,7 +12,6 @@
 //!                             └─ where it is filed                    8 bits: how long put off since filed
 //! ```
 
-use super::heap::Entry;
 use super::segments::Segments;
 
 /// One timer. Times are nanoseconds.
@@ -211,6 +210,33 @@ impl Record {
         self.agree(terms);
         self.late |= u32::from(put_off.0) << LATE_BITS;
         true
+    }
+}
+
+/// What decides the order, and the record that has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) due: u64,
+    pub(super) sequence: u64,
+    pub(super) timer: u32,
+    pub(super) late: Late,
+}
+
+impl Entry {
+    /// Both in one number, which is compared without a branch.
+    #[inline]
+    fn key(&self) -> u128 {
+        u128::from(self.due) << 64 | u128::from(self.sequence)
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> u64 {
+        deadline(self.due, self.late)
+    }
+
+    #[inline]
+    pub(super) fn is_before(&self, other: &Entry) -> bool {
+        self.key() < other.key()
     }
 }
 

@@ -13,7 +13,7 @@
 
 use super::Wheel;
 use super::chunk::List;
-use super::front::Run;
+use super::front::{MOST_IN_RUN, Run};
 use super::level::{BLOCK, Reach};
 use super::migration::Migrations;
 
@@ -76,6 +76,7 @@ impl Wheel {
 
 /// Above this many timers, a wheel: to move so many entries has lost its advantage.
 pub(crate) const MOST: usize = 64;
+const _: () = assert!(MOST <= MOST_IN_RUN);
 /// At so few, the run again; far enough below that a load about the limit does not move to and fro.
 pub(super) fn few(most: u32) -> u32 {
     most / 4

@@ -10,10 +10,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use softtimers_core::pace::{SlowStart, StartRate};
+use softtimers_core::pace::StartRate;
 use softtimers_core::{PaceConfig, Rate, RateClock, Timestamp};
 
 use super::receiver::Receiver;
+use super::slow_start::SlowStart;
 
 /// How the server sends.
 #[derive(Clone, Debug)]

@@ -1,8 +1,12 @@
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use signal_hook::consts::SIGUSR1;
+use softtimers_linux::wait::wait_readable;
+
 use super::*;
-use crate::sys::process_timer::tests::{COUNTED, alone, counted_signal};
-use crate::sys::wait::wait_readable;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -10,7 +14,31 @@ const MS: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn with_signal<L: Copy>(most: usize) -> MultiTimers<L> {
-    MultiTimers::with_signal(counted_signal(), most).unwrap()
+    signalled().store(false, Ordering::Relaxed);
+    MultiTimers::with_signal(SIGUSR1, most).unwrap()
+}
+
+/// Set by the handler of the signal.
+fn signalled() -> &'static AtomicBool {
+    static SIGNALLED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
+        let signalled = Arc::<AtomicBool>::default();
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&signalled)).unwrap();
+        signalled
+    });
+    &SIGNALLED
+}
+
+/// Runs the body of a test in a process of its own, which is this one's program with that test alone. A signal to
+/// the process comes to whichever thread runs just then, and would end what another test waits in.
+fn alone(test: &str, body: impl FnOnce()) {
+    const INSIDE: &str = "SOFTTIMERS_TEST_ALONE";
+    if std::env::var_os(INSIDE).is_some() {
+        return body();
+    }
+    let itself = std::env::current_exe().unwrap();
+    let ran = Command::new(itself).args(["--exact", test, "--nocapture"]).env(INSIDE, "").output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && said.contains("1 passed"), "{}: {said}", ran.status);
 }
 
 fn readable<L: Copy>(timers: &MultiTimers<L>, within: Duration) -> bool {
@@ -105,10 +133,9 @@ fn a_signal_comes_for_each_expiry_or_for_several_and_all_are_reaped() {
 
 fn all_are_reaped() {
     let mut timers = with_signal(100);
-    let before = COUNTED.load(Ordering::Relaxed);
     fill(&mut timers, 0..=99, Setting::once(MS));
     let start = Monotonic.now();
-    while COUNTED.load(Ordering::Relaxed) == before {
+    while !signalled().load(Ordering::Relaxed) {
         assert!(Monotonic.now() < start + PATIENCE, "no signal came");
     }
     let mut labels = vec![];

@@ -8,9 +8,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use softtimers_core::{Clock, Timestamp};
+use softtimers_linux::clock::{SAMPLES, Sandwich};
 
 use super::line::{Disagreement, Line};
-use super::sandwich::{SAMPLES, Sandwich};
 
 /// A clock on the time line of `kernel` that is read from `counter`.
 #[derive(Debug)]

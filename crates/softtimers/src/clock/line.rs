@@ -28,8 +28,7 @@ use std::time::Duration;
 
 use softtimers_core::Timestamp;
 
-use super::NANOS_PER_SEC;
-use super::sandwich::Sandwich;
+use softtimers_linux::clock::{NANOS_PER_SEC, Sandwich};
 
 /// A rate, the anchor it counts from, and what is still forgiven.
 #[derive(Clone, Copy, Debug)]

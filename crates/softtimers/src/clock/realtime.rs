@@ -9,8 +9,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use softtimers_core::Timestamp;
 
-use super::sandwich::{SAMPLES, Sandwich};
-use super::{Monotonic, nanos};
+use softtimers_linux::clock::{Monotonic, SAMPLES, Sandwich, nanos};
 
 /// How far the realtime clock is from [`Monotonic`]: turns the kernel's packet times into
 /// [`Timestamp`]s.

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, poll};
 use softtimers_core::{Clock, Timestamp};
+#[cfg(target_arch = "x86_64")]
+use softtimers_linux::tsc::TimeStampCounter;
 
 use super::anchored::{AnchorStats, Anchored, Counter};
 use super::line::Disagreement;
 use super::{LoopClock, Monotonic};
-#[cfg(target_arch = "x86_64")]
-use crate::sys::tsc::TimeStampCounter;
 
 /// The time stamp counter of x86-64, converted to the time line of [`Monotonic`]: half its cost, on
 /// conditions.
@@ -163,7 +163,7 @@ pub enum TscError {
     ClockSource(String),
     /// The kernel did not answer one of these questions.
     Unknown {
-        /// Which.
+        /// The question that the kernel did not answer.
         question: &'static str,
         /// What it said instead.
         error: io::Error,
@@ -219,7 +219,7 @@ fn trusted_counter() -> Result<TimeStampCounter, TscError> {
     let counter = TimeStampCounter::of_this_thread()
         .map_err(unknown("whether this thread may read the time stamp counter"))?
         .ok_or(TscError::Forbidden)?;
-    if !crate::sys::tsc::is_invariant() {
+    if !softtimers_linux::tsc::is_invariant() {
         return Err(TscError::NotInvariant);
     }
     let source = std::fs::read_to_string(CLOCK_SOURCE).map_err(unknown("the kernel's clock source"))?;

@@ -22,7 +22,7 @@ use std::time::Duration;
 use softtimers_core::{Fired, SoftTimers, Stats, Step, TimerId, Timestamp, TriggerState, Turn};
 
 use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
-use crate::{Backup, BackupStats};
+use crate::backup::{Backup, BackupStats};
 
 #[derive(Debug)]
 pub(super) struct Common<E> {
@@ -148,7 +148,11 @@ impl<E> Common<E> {
     }
 
     /// One step of the turn, which is one hold of the lock; `None` if the caller is not to go on.
-    pub(super) fn step_while(&self, turn: &Turn, go_on: impl Fn(&State<E>) -> bool) -> Option<Step<E>> {
+    pub(super) fn step_while(
+        &self,
+        turn: &Turn,
+        go_on: impl Fn(&State<E>) -> bool,
+    ) -> Option<Step<Fired<E>>> {
         let mut state = self.lock();
         if !go_on(&state) {
             return None;

@@ -18,7 +18,7 @@ use softtimers_core::{Clock, Fired, Timestamp, TriggerState};
 use super::Shared;
 use super::common::{Common, State, Watch};
 use super::sync::Arc;
-use crate::Monotonic;
+use crate::clock::Monotonic;
 
 /// A thread that runs overdue events of a [`Shared`]; dropping it stops it, after the handler it is in, and waits
 /// for that. What else is due is the owner's then.

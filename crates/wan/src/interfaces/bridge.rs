@@ -4,12 +4,12 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use softtimers::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 use softtimers::{LoopConfig, LoopStats, Slack, Timestamp};
+use softtimers_net::packet::{FrameBatch, FrameReceiver, FrameSender, Interface};
 
 use super::claim::{Problem, claim};
+use super::loop_probe::{Heard, LoopProbe};
 use super::mark::mark;
-use super::probe::{Heard, LoopProbe};
 use crate::live::{Ended, Live, Next};
 use crate::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
 

@@ -4,10 +4,8 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 
-use softtimers::packet::Interface;
+use softtimers_net::packet::Interface;
 
-#[cfg(doc)]
-use super::BridgeConfig;
 use crate::PathError;
 
 /// Why nothing passes between two interfaces, or no longer.
@@ -16,16 +14,16 @@ use crate::PathError;
 pub enum Problem {
     /// An interface does not exist, is not Ethernet's, or there is only one.
     Interface {
-        /// Its name.
+        /// The name of the interface.
         name: String,
         /// What is wrong with it.
         what: String,
     },
-    /// This machine uses it itself; taking it must be asked for, as by [`BridgeConfig::take`].
+    /// This machine uses it itself; taking it must be asked for, as by [`BridgeConfig::take`](super::BridgeConfig::take).
     InUse {
-        /// Its name.
+        /// The name of the interface.
         name: String,
-        /// For what.
+        /// What this machine uses it for.
         what: String,
     },
     /// What one interface sends comes back to the other, or to itself.

@@ -6,7 +6,7 @@
 //!   00 not capable    01, 10 capable    11 congestion experienced
 //! ```
 
-use softtimers::packet::complete_ipv4_checksum;
+use softtimers_net::packet::complete_ipv4_checksum;
 
 /// Marks a frame; whether its transport is capable of that.
 pub(super) fn mark(frame: &mut [u8]) -> bool {

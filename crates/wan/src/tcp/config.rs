@@ -54,7 +54,7 @@ impl Default for StreamLimits {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct StreamStats {
-    /// Connections there are.
+    /// Connections that are open now.
     pub connections: u32,
     /// Connections there have been. `opened == connections + closed + reset + expired`.
     pub opened: u64,

@@ -43,11 +43,11 @@ struct Side {
 /// How a connection stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
-    /// It goes on.
+    /// The connection goes on.
     Open,
     /// Both directions are over.
     Closed,
-    /// It was reset.
+    /// The connection was reset by one side.
     Reset,
 }
 

@@ -44,11 +44,11 @@ pub(super) enum End {
 /// What goes over the path for a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Load {
-    /// It begins.
+    /// The connection begins.
     Open,
     /// Bytes of its stream.
     Bytes(Box<[u8]>),
-    /// It ends.
+    /// The connection ends, in this way.
     End(End),
 }
 

@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use softtimers_core::{Random, Timestamp};
 
 use super::answers::{Budget, PrefixRates};
-use super::config::{ClientLimits, RelayStats};
+use super::config::{ClientLimits, NotSent, RelayStats};
 
 /// Names one client; never another one, however long it is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -92,17 +92,6 @@ struct Client<O> {
     exchanged: u64,
 }
 
-/// Why an answer was not sent.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum NotSent {
-    /// Its client is not there any more.
-    Gone,
-    /// The client with this address would have got too much for what it sent: [`ClientLimits::answer_ratio`].
-    Budget(SocketAddr),
-    /// The prefix of this client has got too many answers lately: [`ClientLimits::answers_per_prefix`].
-    Rate(SocketAddr),
-}
-
 impl ClientId {
     /// Where it stands in the table: a small number, another client's when it is gone.
     pub fn slot(self) -> u32 {
@@ -111,7 +100,7 @@ impl ClientId {
 }
 
 impl<O> Clients<O> {
-    /// Nobody yet.
+    /// An empty table under these limits.
     pub fn new(limits: ClientLimits) -> Self {
         Clients {
             by_source: HashMap::new(),

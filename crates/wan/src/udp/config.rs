@@ -6,8 +6,6 @@ use std::time::Duration;
 use ipnet::IpNet;
 use softtimers::{LoopConfig, Rate};
 
-use super::clients::NotSent;
-
 /// How a [`Relay`](super::Relay) is set up.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
@@ -37,6 +35,17 @@ impl RelayConfig {
             on_first_withheld: None,
         }
     }
+}
+
+/// Why an answer was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NotSent {
+    /// Its client is not there any more.
+    Gone,
+    /// The client with this address would have got too much for what it sent: [`ClientLimits::answer_ratio`].
+    Budget(SocketAddr),
+    /// The prefix of this client has got too many answers lately: [`ClientLimits::answers_per_prefix`].
+    Rate(SocketAddr),
 }
 
 /// Who may be a client, for how long, and how much it may be answered.
@@ -88,7 +97,7 @@ impl Default for ClientLimits {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct RelayStats {
-    /// Clients there are.
+    /// Clients in the table now.
     pub clients: u32,
     /// Clients there have been. `opened == clients + expired + evicted`.
     pub opened: u64,

@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use softtimers::udp::{Datagram, RecvBatch, UdpSocket, is_about_an_earlier_datagram};
 use softtimers::{Interest, LoopStats, Timestamp, Token};
+use softtimers_net::udp::{Datagram, RecvBatch, UdpSocket, is_about_an_earlier_datagram};
 
 use super::clients::ClientId;
 use super::config::{RelayConfig, RelayStats};

@@ -5,16 +5,16 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use rustix::io::Errno;
-use softtimers::udp::UdpSocket;
 use softtimers::{Config, Slack, SoftTimers, TimerId, Timestamp, TriggerState};
+use softtimers_net::udp::UdpSocket;
 
-use super::clients::{ClientId, Clients, Expiry, NotSent};
-use super::config::RelayConfig;
+use super::clients::{ClientId, Clients, Expiry};
+use super::config::{NotSent, RelayConfig};
 
 /// The clients there are, and when each may be forgotten.
 #[derive(Debug)]
 pub struct Sessions {
-    /// Who they are.
+    /// The table of clients.
     pub clients: Clients<Outlet>,
     timers: SoftTimers<ClientId>,
     config: RelayConfig,
@@ -31,7 +31,7 @@ pub struct Outlet {
 }
 
 impl Sessions {
-    /// Nobody yet.
+    /// No clients yet.
     pub fn new(config: RelayConfig) -> Self {
         let (clients, timers) = (Clients::new(config.clients.clone()), SoftTimers::new(Config::default()));
         Sessions { clients, timers, config, dropped: 0 }

@@ -1,8 +1,8 @@
 //! What must hold of any frame, whatever its bytes: called by the property tests and the fuzzer.
 
 use etherparse::{NetSlice, SlicedPacket};
-use softtimers::packet::complete_ipv4_checksum;
 use softtimers_core::Timestamp;
+use softtimers_net::packet::complete_ipv4_checksum;
 
 use super::headers::{ETHERNET, Headers, Mac};
 use super::router::{Leg, Router};

@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(came(&mut forwarder, &mut icmp(8)), Verdict::Answer(Reason::HopLimit));
         let mut later = v4(1, 100);
         later[21] = 1;
-        softtimers::packet::complete_ipv4_checksum(&mut later[14..]);
+        softtimers_net::packet::complete_ipv4_checksum(&mut later[14..]);
         assert_eq!(came(&mut forwarder, &mut later), Verdict::Drop(Reason::HopLimit));
         let mut grouped = v4(1, 100);
         grouped[6] |= 1;
@@ -413,7 +413,7 @@ mod tests {
             let mut frame = v4(9, 100);
             change(&mut frame);
             if reason != Reason::Malformed {
-                softtimers::packet::complete_ipv4_checksum(&mut frame[14..]);
+                softtimers_net::packet::complete_ipv4_checksum(&mut frame[14..]);
             }
             assert_eq!(came(&mut forwarder, &mut frame), Verdict::Drop(reason), "{frame:?}");
         };
@@ -440,7 +440,7 @@ mod tests {
         }
         let mut harmless = v4(9, 100);
         with_option(68, 4)(&mut harmless);
-        softtimers::packet::complete_ipv4_checksum(&mut harmless[14..]);
+        softtimers_net::packet::complete_ipv4_checksum(&mut harmless[14..]);
         assert_eq!(came(&mut forwarder, &mut harmless), Verdict::Forward);
     }
 

@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 
-use softtimers::packet::Segments;
 use softtimers::poll::SourceId;
-use softtimers::poller::{FrameInfo, Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::packet::Segments;
+use softtimers_net::poller::{FrameInfo, Outputs, Packet, Poller};
 
 use super::links::LinkFollower;
 use super::port::{Departure, Ledger, Port, Wire};

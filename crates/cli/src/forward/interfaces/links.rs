@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use softtimers::packet::{Interface, InterfaceChange, InterfaceWatch};
+use softtimers_net::packet::{Interface, InterfaceChange, InterfaceWatch};
 
 use super::HEADERS;
 use crate::failure::Failure;

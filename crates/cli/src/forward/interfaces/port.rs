@@ -8,10 +8,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use softtimers::poller::{
-    Device, Drops, FrameInfo, Left, Packet, PacketDevice, Sent, Transmit, Turn, XdpDevice,
-};
 use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::poller::{
+    Device, Drops, FrameInfo, Left, Packet, PacketDevice, Received, Sent, Transmit, XdpDevice,
+};
 
 use crate::forward::engine::{Counted, Ends};
 use crate::forward::volume::{EndCounts, EndDrops, Volume};
@@ -208,7 +208,7 @@ impl<D: Wire> Device for Port<D> {
         &mut self,
         quota: usize,
         mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut Self::Transmitter),
-    ) -> io::Result<Turn> {
+    ) -> io::Result<Received> {
         let mut done = 0;
         loop {
             self.ledger.borrow_mut().turn = Monotonic.now();
@@ -219,7 +219,7 @@ impl<D: Wire> Device for Port<D> {
             })?;
             done += turn.done;
             if !turn.more || done >= quota || self.ends.are_reached(self.received.packets) {
-                return Ok(Turn { done, more: turn.more });
+                return Ok(Received { done, more: turn.more });
             }
         }
     }

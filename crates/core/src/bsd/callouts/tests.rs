@@ -300,9 +300,9 @@ fn between_two_steps_of_softclock_others_set_and_cancel() {
     let (mut called, mut more, mut between) = (Vec::new(), 0, 0);
     loop {
         match callouts.step() {
-            CalloutStep::Call(due) => called.push(due),
-            CalloutStep::MoreWork => more += 1,
-            CalloutStep::Done => break,
+            Step::Fired(due) => called.push(due),
+            Step::MoreWork => more += 1,
+            Step::Done => break,
         }
         // Others come: one sets and cancels its own, another cancels what is due at the very end.
         let handle = callouts.setcallout(call(CALLOUTS), 3);
@@ -313,5 +313,5 @@ fn between_two_steps_of_softclock_others_set_and_cancel() {
     }
     assert!(more > 0 && between == 1, "{more} {between}");
     assert_eq!(called, (0..CALLOUTS - 1).map(call).collect::<Vec<_>>());
-    assert_eq!((callouts.lag(), callouts.len(), callouts.step()), (0, 0, CalloutStep::Done));
+    assert_eq!((callouts.lag(), callouts.len(), callouts.step()), (0, 0, Step::Done));
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use super::FlowId;
+use super::id::FlowId;
 use crate::{Rate, Timestamp};
 
 /// What [`DepartureQueue::pop_due`](super::DepartureQueue::pop_due) hands out.
@@ -14,7 +14,16 @@ pub enum Popped<T> {
     /// A packet that has waited longer than its flow's [`Limits::delay`](super::Limits::delay), by a stall
     /// or because the rate fell after it was accepted. It has taken no place: the next packet of the flow
     /// leaves in its stead. Not with the default limits.
-    Expired(Expired<T>),
+    Expired {
+        /// The flow it belongs to.
+        flow: FlowId,
+        /// The token that was enqueued.
+        token: T,
+        /// The packet's length in bytes.
+        bytes: u32,
+        /// How long it has waited since it could have left.
+        waited: Duration,
+    },
 }
 
 /// A packet that leaves.
@@ -22,9 +31,9 @@ pub enum Popped<T> {
 pub struct Departure<T> {
     /// The flow it belongs to.
     pub flow: FlowId,
-    /// What was enqueued.
+    /// The token that was enqueued.
     pub token: T,
-    /// Its length.
+    /// The packet's length in bytes.
     pub bytes: u32,
     /// The intended time: its place in the flow's schedule. What leaves in one go has one place.
     pub place: Timestamp,
@@ -40,23 +49,10 @@ pub struct Departure<T> {
     pub more: bool,
 }
 
-/// A packet that leaves too late to be worth sending.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Expired<T> {
-    /// The flow it belongs to.
-    pub flow: FlowId,
-    /// What was enqueued.
-    pub token: T,
-    /// Its length.
-    pub bytes: u32,
-    /// How long it has waited since it could have left.
-    pub waited: Duration,
-}
-
 /// A packet that was not taken, and why. It is the caller's again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rejected<T> {
-    /// Why.
+    /// The reason for the refusal.
     pub reason: Reject,
     /// What was to be enqueued.
     pub token: T,
@@ -112,33 +108,33 @@ impl core::error::Error for NoSuchFlow {}
 /// What one flow has done so far. At any time `enqueued == sent + expired + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowStats {
-    /// Packets accepted.
+    /// Number of packets accepted.
     pub enqueued: u64,
     /// Packets handed out to be sent.
     pub sent: u64,
-    /// Bytes of those.
+    /// Bytes of the packets sent.
     pub sent_bytes: u64,
     /// Packets handed out as expired.
     pub expired: u64,
     /// Packets not accepted; not in `enqueued`.
     pub refused: u64,
-    /// Packets waiting now.
+    /// Number of packets waiting now.
     pub waiting: u32,
-    /// Bytes of those.
+    /// Bytes of the packets waiting now.
     pub waiting_bytes: u64,
     /// Places, of packets or of bytes, given up because the flow fell behind by more than its
     /// [`CatchUp`](crate::CatchUp) allows.
     pub forfeited: u64,
-    /// The rate now.
+    /// The flow's present rate.
     pub rate: Rate,
 }
 
 /// What a queue has done so far. At any time `enqueued == sent + expired + removed + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueStats {
-    /// Flows there are now.
+    /// Number of flows now.
     pub flows: u32,
-    /// Packets accepted.
+    /// Number of packets accepted.
     pub enqueued: u64,
     /// Packets handed out to be sent.
     pub sent: u64,
@@ -148,6 +144,6 @@ pub struct QueueStats {
     pub removed: u64,
     /// Packets not accepted; not in `enqueued`.
     pub refused: u64,
-    /// Packets waiting now.
+    /// Number of packets waiting now.
     pub waiting: u32,
 }

@@ -17,7 +17,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::releases::{Node, Place};
+use super::node::{NIL, Node, Place};
 
 /// All slots, and the flows in them by their numbers.
 #[derive(Debug)]
@@ -368,5 +368,3 @@ const BLOCK_ABOVE: usize = 1 << BLOCK_BITS_ABOVE;
 const LEVELS: usize = 8;
 /// Each flow that is filed moves down once or twice before it comes out.
 const MOVES: usize = 2;
-/// No flow.
-pub(super) const NIL: u32 = u32::MAX;

@@ -30,7 +30,7 @@ pub struct FlowConfig {
     pub pace: PaceConfig,
     /// How much may leave in one go.
     pub quantum: Quantum,
-    /// How much may wait.
+    /// How many packets may wait, and for how long.
     pub limits: Limits,
 }
 
@@ -55,9 +55,9 @@ impl FlowConfig {
 /// Bounded in time, the quantum shrinks to one packet by itself when the rate falls.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Quantum {
-    /// The most packets.
+    /// The largest number of packets.
     pub packets: u32,
-    /// The most bytes.
+    /// The largest number of bytes.
     pub bytes: u32,
     /// The most time that they may take at the flow's rate.
     pub time: Duration,
@@ -124,9 +124,9 @@ impl Default for Quantum {
 /// How much of a flow may wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Limits {
-    /// The most packets.
+    /// The largest number of packets.
     pub packets: u32,
-    /// The most bytes.
+    /// The largest number of bytes.
     pub bytes: u64,
     /// The longest wait, from the time a packet could have left on. What has waited longer is handed back as
     /// [expired](super::Popped::Expired).

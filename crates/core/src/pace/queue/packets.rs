@@ -66,7 +66,7 @@ impl<T> Packets<T> {
     }
 
     /// Makes room for the first packet of a new flow. Those of the one that had this index before go now, if its
-    /// [`Removed`](super::Removed) was forgotten.
+    /// [`Removed`] was forgotten.
     pub(super) fn add(&mut self, flow: u32) {
         let Some(place) = self.first.get_mut(flow as usize) else {
             return self.first.resize_with(flow as usize + 1, || Place::EMPTY);
@@ -157,6 +157,34 @@ impl<T> Packets<T> {
 
 /// No place has this index: there are fewer than 2³² of them.
 const NONE: u32 = u32::MAX;
+
+/// What a removed flow had waiting: its tokens, the oldest first. Those not asked for are dropped with it.
+pub(super) struct Removed<'a, T> {
+    pub(super) packets: &'a mut Packets<T>,
+    pub(super) index: u32,
+    pub(super) waiting: Fifo,
+}
+
+impl<T> Iterator for Removed<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.packets.take(self.index, &mut self.waiting).map(|packet| packet.token)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.waiting.packets as usize;
+        (left, Some(left))
+    }
+}
+
+impl<T> ExactSizeIterator for Removed<'_, T> {}
+
+impl<T> Drop for Removed<'_, T> {
+    fn drop(&mut self) {
+        self.by_ref().for_each(drop);
+    }
+}
 
 #[cfg(test)]
 mod tests {

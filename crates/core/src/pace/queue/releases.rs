@@ -16,7 +16,8 @@
 
 use alloc::vec::Vec;
 
-use super::calendar::{Calendar, List, NIL};
+use super::calendar::{Calendar, List};
+use super::node::{Filed, Node, Place};
 use super::run::Run;
 use crate::Timestamp;
 
@@ -30,51 +31,6 @@ pub(super) struct Releases {
     least: Option<u64>,
     run: Run,
     sequence: u64,
-}
-
-/// A release time and when it was filed, in one number that is quickly compared. No two are equal.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Filed(u128);
-
-impl Filed {
-    #[inline]
-    fn new(time: Timestamp, sequence: u64) -> Self {
-        Filed(u128::from(time.as_nanos()) << u64::BITS | u128::from(sequence))
-    }
-
-    #[inline]
-    pub(super) fn time(self) -> Timestamp {
-        Timestamp::from_nanos((self.0 >> u64::BITS) as u64)
-    }
-}
-
-/// How a flow is filed: half a cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
-pub(super) struct Node {
-    pub(super) time: u64,
-    sequence: u64,
-    pub(super) next: u32,
-    pub(super) prev: u32,
-    pub(super) place: Place,
-}
-
-/// Where a flow is filed: a slot of the calendar, or one of those below.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place(pub(super) u32);
-
-impl Place {
-    const NOWHERE: Place = Place(u32::MAX);
-    const RUN: Place = Place(u32::MAX - 1);
-}
-
-impl Node {
-    const NOWHERE: Node = Node { time: 0, sequence: 0, next: NIL, prev: NIL, place: Place::NOWHERE };
-
-    #[inline]
-    fn filed(&self) -> Filed {
-        Filed::new(Timestamp::from_nanos(self.time), self.sequence)
-    }
 }
 
 impl Releases {

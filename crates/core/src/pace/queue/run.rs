@@ -2,8 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::calendar::NIL;
-use super::releases::Filed;
+use super::node::{Filed, NIL};
 
 /// A sorted array, taken from its beginning.
 ///

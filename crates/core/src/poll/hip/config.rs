@@ -129,11 +129,11 @@ pub enum Reading {
 /// How I + φσ becomes a multiple of the shortest period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rounding {
-    /// To the nearest.
+    /// The nearest multiple.
     Nearest,
-    /// Up.
+    /// The next multiple above.
     Up,
-    /// Down: an integer division.
+    /// The next multiple below: an integer division.
     Down,
     /// Not at all, and not on the grid of a clock either: a soft timer is set for it (§5).
     None,
@@ -142,7 +142,7 @@ pub enum Rounding {
 /// When eq. 4 is acted on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decides {
-    /// After a poll.
+    /// Only after a poll.
     PollEnd,
     /// At an arrival too: its wake-up is enabled before the next poll.
     Arrival,
@@ -162,7 +162,7 @@ pub enum Grid {
 pub enum Mean {
     /// The one that eq. 1 has just made of it.
     Updated,
-    /// The one before.
+    /// The mean before this gap.
     Previous,
 }
 
@@ -180,9 +180,9 @@ pub enum Deviation {
 pub enum FirstMean {
     /// T_P max: so a stream begins with interrupts.
     Longest,
-    /// T_P min.
+    /// T_P min, so a stream begins with polls.
     Shortest,
-    /// As it was.
+    /// The mean of before the reset.
     Kept,
 }
 
@@ -202,7 +202,7 @@ pub enum FirstMean {
 pub struct Costs {
     /// V_I: of an interrupt, or of a wake-up.
     pub interrupt: Duration,
-    /// V_P: of a poll.
+    /// V_P: the cost of a poll.
     pub poll: Duration,
     /// V(B) for 1,500 bytes, to which it is proportional.
     pub transfer: Duration,
@@ -211,7 +211,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// HIP's Table 2.
+    /// The costs in Table 2 of the paper on HIP.
     pub const HIP: Costs = Costs {
         interrupt: Duration::from_micros(5),
         poll: Duration::from_nanos(500),

@@ -49,7 +49,7 @@ enum Spread {
 }
 
 impl Interarrival {
-    /// No packet yet.
+    /// Makes an estimate that has seen no packet yet.
     pub fn new(config: &HipConfig) -> Self {
         let first = config.first_mean_nanos();
         Interarrival {
@@ -95,7 +95,7 @@ impl Interarrival {
         self.last = self.last.filter(|_| counts);
     }
 
-    /// I, in nanoseconds.
+    /// Returns I, the mean gap, in nanoseconds.
     pub fn mean_nanos(&self) -> u64 {
         self.mean
     }

@@ -4,9 +4,30 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::super::{Input, Next, Policy, Quota};
-use super::SourceConfig;
 use crate::Timestamp;
 use crate::slots::Slots;
+
+/// How a source takes part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SourceConfig<P> {
+    /// Decides when the source is polled.
+    pub policy: P,
+    /// How many packets a turn.
+    pub quota: Quota,
+}
+
+impl<P> SourceConfig<P> {
+    /// Makes a configuration with the default quota.
+    pub fn new(policy: P) -> Self {
+        SourceConfig { policy, quota: Quota::default() }
+    }
+
+    /// Replaces the quota.
+    #[must_use]
+    pub fn with_quota(self, quota: Quota) -> Self {
+        SourceConfig { quota, ..self }
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Source<P> {
@@ -45,15 +66,15 @@ pub(super) enum Arming {
 /// What a source has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SourceStats {
-    /// Packets received.
+    /// Number of packets received.
     pub packets: u64,
     /// Receive turns: a look may take several.
     pub turns: u64,
     /// Looks, from the first packet until the ring was empty.
     pub looks: u64,
-    /// Looks that found nothing.
+    /// Number of looks that found nothing.
     pub empty_looks: u64,
-    /// Wake-ups that were enabled.
+    /// Number of wake-ups that were enabled.
     pub armed: u64,
     /// Of those, the ones that found packets which had come in between.
     pub raced: u64,
@@ -61,7 +82,7 @@ pub struct SourceStats {
     pub woken: u64,
     /// Times that its input was shut.
     pub shut: u64,
-    /// How long, together.
+    /// Total time for which input was shut.
     pub shut_time: Duration,
 }
 

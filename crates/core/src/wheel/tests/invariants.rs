@@ -29,8 +29,8 @@ use alloc::vec::Vec;
 
 use crate::wheel::Wheel;
 use crate::wheel::chunk::{List, NIL};
-use crate::wheel::heap::Entry;
 use crate::wheel::level::{BLOCK, BLOCK_BITS, Slot};
+use crate::wheel::record::Entry;
 use crate::wheel::record::{Filed, Terms};
 use program::Program;
 

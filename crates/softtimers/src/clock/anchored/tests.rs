@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::super::NANOS_PER_SEC;
+use softtimers_linux::clock::NANOS_PER_SEC;
+
 use super::super::line::HORIZON;
 use super::*;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use softtimers_core::{Clock, Config, Slack, Step, TimerId, Timestamp, TriggerState};
 
-use crate::Monotonic;
+use crate::clock::Monotonic;
 use crate::shared::{Entry, Helper, Remote, Shared, Timer};
 
 const EACH: u64 = 2_000;

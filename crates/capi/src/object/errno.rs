@@ -1,0 +1,25 @@
+//! Errors as C has them: [`Errno`].
+
+use std::ffi::c_int;
+
+/// An `errno`, positive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Errno(pub c_int);
+
+impl Errno {
+    /// An argument that is wrong.
+    pub const INVALID: Errno = Errno(libc::EINVAL);
+    /// A panic, now or before.
+    pub const PANICKED: Errno = Errno(libc::ENOTRECOVERABLE);
+}
+
+impl From<std::io::Error> for Errno {
+    fn from(error: std::io::Error) -> Self {
+        let known = match error.kind() {
+            std::io::ErrorKind::InvalidInput => libc::EINVAL,
+            std::io::ErrorKind::WouldBlock => libc::EAGAIN,
+            _ => libc::EIO,
+        };
+        Errno(error.raw_os_error().unwrap_or(known))
+    }
+}

@@ -1,0 +1,10 @@
+//! The commands, a folder each: `args` is what is typed and what it means, `run` what is done, `show` what is told.
+
+pub(crate) mod capture;
+pub(crate) mod doctor;
+pub(crate) mod documents;
+pub(crate) mod echo;
+pub(crate) mod noise;
+pub(crate) mod probe;
+pub(crate) mod report;
+pub(crate) mod wan;

@@ -1,0 +1,62 @@
+//! When a capture looks at its ring: [`Batching`].
+
+use std::time::Duration;
+
+use softtimers::Timestamp;
+use softtimers::poll::{Look, Next, Policy};
+
+/// One wake-up for all that comes within a period, and none while nothing comes.
+///
+/// ```text
+///   frames     ●                 ● ●● ●●●  ● ●● ●
+///   looks      ↑─ period ─╷      ↑─ period ─╷─ period ─╷─ period ─╷
+///              woken up   none: wait to be woken up again         none
+/// ```
+///
+/// A capture has nobody waiting for it but who reads the file, and they have said how long: so each look takes as
+/// many frames as there can be, and a batch is one write. The policies of core want a few packets a look, or polls for
+/// a busy processor; a forwarder's packets have somewhere to go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Batching {
+    period: Duration,
+    next: Next,
+}
+
+impl Batching {
+    /// Of which one follows another after this long.
+    pub(crate) const fn new(period: Duration) -> Self {
+        Batching { period, next: Next::Armed }
+    }
+}
+
+impl Policy for Batching {
+    fn looked(&mut self, look: &Look) -> Next {
+        self.next = if look.found > 0 { Next::At(look.ended + self.period) } else { Next::Armed };
+        self.next
+    }
+
+    fn idle(&mut self, _: Timestamp) -> Next {
+        self.next
+    }
+
+    fn next(&self) -> Next {
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_wakes_up_once_a_period_and_not_at_all_without_frames() {
+        let at = Timestamp::from_micros;
+        let mut batching = Batching::new(Duration::from_micros(500));
+        assert_eq!(batching.next(), Next::Armed);
+        let mut look = |time, found| batching.looked(&Look { began: at(time), ended: at(time + 10), found });
+        assert_eq!(look(1_000, 1), Next::At(at(1_510)));
+        assert_eq!(look(1_510, 200), Next::At(at(2_020)));
+        assert_eq!(look(2_020, 0), Next::Armed);
+        assert_eq!(batching.idle(at(3_000)), Next::Armed);
+    }
+}

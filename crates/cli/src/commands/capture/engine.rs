@@ -1,0 +1,237 @@
+//! The loop of `capture`: [`CaptureLoop`].
+//!
+//! ```text
+//!   due? ─▶ poller: a round ─▶ write the batch ─▶ count what was dropped, four times a second ─┐
+//!     ▲                                                                                        │
+//!     └────────── until a signal, a time, a count, the interface's or the file's end ◀─────────┘
+//! ```
+
+use std::io;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use softtimers::poll::{Quota, SourceConfig, SourceId};
+use softtimers_net::poller::{Device, FrameInfo, Packet, PacketDevice, Poller, QueueId};
+use softtimers::{Clock, Monotonic, Timestamp, Token};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::stats::Counter;
+
+use super::batch::{Before, Written};
+use super::batching::Batching;
+use super::pcapng::Stamp;
+use super::show::{CaptureReport, FeedbackCounts};
+use super::sink::Why;
+use super::stage::Stage;
+use super::stats::{CaptureStats, DropCounts};
+
+/// What captures, while it does.
+#[derive(Debug)]
+pub(crate) struct CaptureLoop {
+    poller: Poller<PacketDevice, Batching>,
+    source: SourceId,
+    queue: Option<QueueId>,
+    stage: Stage,
+    intake: Intake,
+    interrupt: Interrupt,
+    start: Timestamp,
+    until: Option<Timestamp>,
+    before: Before,
+    /// What the device and the stage had dropped when they were asked last.
+    dropped: DropCounts,
+    /// What the process had used then.
+    cpu: Duration,
+    counter: Counter<CaptureStats>,
+}
+
+/// What is taken of frames.
+#[derive(Clone, Copy, Debug)]
+struct Intake {
+    snap_length: usize,
+}
+
+impl CaptureLoop {
+    /// Of a device that is open, to a stage.
+    ///
+    /// # Errors
+    /// A check failure if the system has no descriptors left.
+    pub(crate) fn new(
+        device: PacketDevice,
+        period: Duration,
+        stage: Stage,
+        before: Before,
+        interrupt: Interrupt,
+        counter: Counter<CaptureStats>,
+    ) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::broke_off("setting up the capture", &error);
+        let mut poller = Poller::new().map_err(failed)?;
+        let config = SourceConfig::new(Batching::new(period)).with_quota(Quota::new(QUOTA, 1));
+        let source = poller.add(device, config).map_err(failed)?;
+        poller.watch(&interrupt, SIGNAL).map_err(failed)?;
+        let queue = match stage.feedback() {
+            Some((gauge, config)) => Some(poller.attach_queue(gauge, config, &[source]).map_err(failed)?),
+            None => None,
+        };
+        Ok(CaptureLoop {
+            poller,
+            source,
+            queue,
+            stage,
+            intake: Intake { snap_length: usize::MAX },
+            interrupt,
+            start: Monotonic.now(),
+            until: None,
+            before,
+            dropped: DropCounts::default(),
+            cpu: cpu_time(),
+            counter,
+        })
+    }
+
+    /// Keeps no more of a frame.
+    pub(crate) fn cut_to(&mut self, bytes: u32) {
+        self.intake.snap_length = bytes as usize;
+    }
+
+    /// Captures until this time, a signal, or until the stage is complete, and ends the file. What broke it off is told beside the findings.
+    pub(crate) fn run(mut self, until: Option<Timestamp>) -> (CaptureReport, Result<(), Failure>) {
+        self.until = until;
+        let (ended, trouble) = match self.capture() {
+            Ok(ended) => (ended, Ok(())),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NODEV) => {
+                ("interface", Err(Failure::check("capturing: the interface is gone")))
+            }
+            Err(error) => ("system", Err(Failure::broke_off("capturing", &error))),
+        };
+        self.drain();
+        self.ask();
+        self.report(ended, trouble)
+    }
+
+    fn capture(&mut self) -> io::Result<&'static str> {
+        let mut ask_at = self.start + ASK;
+        loop {
+            let now = Monotonic.now();
+            if self.stage.is_complete() {
+                return Ok("count");
+            }
+            if self.until.is_some_and(|until| until <= now) {
+                return Ok("duration");
+            }
+            // Last: the writer ends the run as a signal does.
+            if self.interrupt.arrived() {
+                return Ok("signal");
+            }
+            if ask_at <= now {
+                self.ask();
+                ask_at = now + ASK;
+                if self.poller.device(self.source).is_gone() {
+                    return Err(Errno::NODEV.into());
+                }
+            }
+            let until = self.until.map_or(ask_at, |until| until.min(ask_at));
+            let Self { poller, stage, intake, .. } = self;
+            let round = poller.wait(Some(until), |packet, _| intake.take(packet, stage));
+            self.stage.flush();
+            round?;
+        }
+    }
+
+    /// Takes what had come before the end, but no more than the ring has room for: under a flood there is always more.
+    fn drain(&mut self) {
+        let Self { poller, stage, intake, source, .. } = self;
+        let device = poller.device_mut(*source);
+        for _ in 0..device.slots().div_ceil(QUOTA as usize) {
+            let turn = device.poll_rx(QUOTA as usize, |packet, _| intake.take(packet, stage));
+            if !turn.is_ok_and(|turn| turn.more) {
+                break;
+            }
+        }
+        stage.flush();
+    }
+
+    /// Asks for what takes system calls.
+    fn ask(&mut self) {
+        let device = self.poller.device_mut(self.source);
+        // A device that does not say so goes on not saying it.
+        let (interface, ring) = match device.drops() {
+            Ok(drops) => (drops.interface, drops.ring),
+            Err(_) => (self.dropped.interface, self.dropped.ring),
+        };
+        let now = DropCounts { interface, ring, queue: self.stage.dropped(), output: 0 };
+        let news = now.since(&std::mem::replace(&mut self.dropped, now));
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        self.counter.count(|stats| stats.counts.dropped += news);
+        count_cpu(&mut self.counter, &mut self.cpu);
+    }
+
+    fn report(
+        mut self,
+        ended: &'static str,
+        trouble: Result<(), Failure>,
+    ) -> (CaptureReport, Result<(), Failure>) {
+        let span = Monotonic.now().saturating_duration_since(self.start);
+        let wakeups = self.poller.stats().sleeps;
+        let feedback = self.queue.map(|queue| {
+            let stats = self.poller.queue_stats(queue);
+            FeedbackCounts { shut: stats.shut, timed_out: stats.timed_out }
+        });
+        let device = self.poller.device(self.source);
+        let (outages, renewals) = (device.outages(), device.renewals());
+        let Written { counter, files, broken } = match self.stage.finish() {
+            Ok(written) => written,
+            Err(failure) => return (CaptureReport::default(), Err(failure)),
+        };
+        self.counter.join(counter);
+        count_cpu(&mut self.counter, &mut self.cpu);
+        let total = self.counter.total();
+        let report = CaptureReport {
+            counts: total.counts,
+            delay_ns: total.stay.distribution(),
+            cpu_share: total.cpu_share(span),
+            span_s: span.as_secs_f64(),
+            files,
+            wakeups,
+            feedback,
+            outages,
+            renewals,
+            ended: if matches!(broken, Some(Why::Gone | Why::Failed(_))) { "output" } else { ended },
+        };
+        let trouble = match broken {
+            Some(Why::Failed(why) | Why::Stalled(why)) => Err(why),
+            Some(Why::Gone) | None => trouble,
+        };
+        (report, trouble)
+    }
+}
+
+impl Intake {
+    fn take(&mut self, packet: Packet<'_, FrameInfo>, stage: &mut Stage) {
+        let FrameInfo { length, received, .. } = packet.from;
+        let stamp =
+            Stamp { time: received.unwrap_or_default(), length: length.max(packet.bytes.len() as u32) };
+        let kept = packet.bytes.len().min(self.snap_length);
+        stage.take(&stamp, packet.arrived.unwrap_or(Timestamp::ZERO), &packet.bytes[..kept]);
+    }
+}
+
+/// Counts what this process has used since `before`.
+fn count_cpu(counter: &mut Counter<CaptureStats>, before: &mut Duration) {
+    let now = cpu_time();
+    let used = now.saturating_sub(std::mem::replace(before, now));
+    counter.count(|stats| stats.cpu += used);
+}
+
+/// Of this process, all threads.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Frames in a turn; between turns it looks whether it is to end.
+const QUOTA: u32 = 256;
+/// How often the system is asked for what was dropped.
+const ASK: Duration = Duration::from_millis(250);
+const SIGNAL: Token = Token(0);

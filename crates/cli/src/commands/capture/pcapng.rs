@@ -1,0 +1,243 @@
+//! Blocks of pcapng, version 1.0, with times in nanoseconds.
+//!
+//! A block says its length at both ends, so a file that was cut between two blocks is a whole file, and one that
+//! was cut inside of one can be mended by cutting off the rest: [`whole_blocks`] tells how much that is.
+//!
+//! ```text
+//!   section │ interface │ packet │ packet │ … │ statistics
+//!             name, snap length,   time, kept and        received, dropped
+//!             filter, 10⁻⁹ s       whole length
+//! ```
+//!
+//! Blocks are appended to a buffer that is used again, whatever is in the frames: nothing of them but their bytes is
+//! looked at. Numbers are little-endian. Names of numbers are those of draft-ietf-opsawg-pcapng.
+
+use std::time::Duration;
+
+/// What an interface is described by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Interface<'a> {
+    /// Its name.
+    pub(crate) name: &'a str,
+    /// The most bytes that are kept of a frame.
+    pub(crate) snap_length: u32,
+    /// The expression by which frames were chosen.
+    pub(crate) filter: Option<&'a str>,
+}
+
+/// What is known of a frame beside its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp {
+    /// When it was received, since 1970.
+    pub(crate) time: Duration,
+    /// How long it was.
+    pub(crate) length: u32,
+}
+
+/// What is told of an interface at the end of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Statistics {
+    /// Since 1970.
+    pub(crate) begin: Duration,
+    /// Since 1970.
+    pub(crate) end: Duration,
+    /// What the interface received, as far as that is known.
+    pub(crate) received: u64,
+    /// What the interface dropped.
+    pub(crate) dropped: u64,
+    /// What was dropped behind it: in the ring, at a queue.
+    pub(crate) dropped_behind: u64,
+    /// What was delivered.
+    pub(crate) delivered: u64,
+}
+
+/// Begins a file: a section, and its only interface, of Ethernet.
+pub(crate) fn begin(buffer: &mut Vec<u8>, interface: &Interface<'_>) {
+    block(buffer, SECTION, |buffer| {
+        buffer.extend(BYTE_ORDER.to_le_bytes());
+        // Version 1.0, and a section of any length.
+        buffer.extend([1, 0, 0, 0]);
+        buffer.extend(u64::MAX.to_le_bytes());
+        option(buffer, SECTION_PROGRAM, concat!("softtimers ", env!("CARGO_PKG_VERSION")).as_bytes());
+        option(buffer, END, &[]);
+    });
+    block(buffer, INTERFACE, |buffer| {
+        buffer.extend(ETHERNET.to_le_bytes());
+        buffer.extend([0, 0]);
+        buffer.extend(interface.snap_length.to_le_bytes());
+        option(buffer, INTERFACE_NAME, cut(interface.name).as_bytes());
+        option(buffer, INTERFACE_RESOLUTION, &[NANOSECONDS]);
+        if let Some(filter) = interface.filter {
+            // What follows is an expression.
+            option(buffer, INTERFACE_FILTER, &[&[0], cut(filter).as_bytes()].concat());
+        }
+        option(buffer, END, &[]);
+    });
+}
+
+/// Adds a frame, of which `bytes` were kept: more than 4 GiB of it were not.
+pub(crate) fn packet(buffer: &mut Vec<u8>, stamp: &Stamp, bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(LONGEST)];
+    block(buffer, PACKET, |buffer| {
+        buffer.extend(0u32.to_le_bytes());
+        time(buffer, stamp.time);
+        buffer.extend((bytes.len() as u32).to_le_bytes());
+        buffer.extend(stamp.length.max(bytes.len() as u32).to_le_bytes());
+        padded(buffer, bytes);
+    });
+}
+
+/// Adds what is told at the end.
+pub(crate) fn statistics(buffer: &mut Vec<u8>, statistics: &Statistics) {
+    let Statistics { begin, end, received, dropped, dropped_behind, delivered } = *statistics;
+    block(buffer, STATISTICS, |buffer| {
+        buffer.extend(0u32.to_le_bytes());
+        time(buffer, end);
+        for (code, moment) in [(STATISTICS_BEGIN, begin), (STATISTICS_END, end)] {
+            buffer.extend(code.to_le_bytes());
+            buffer.extend(8u16.to_le_bytes());
+            time(buffer, moment);
+        }
+        for (code, count) in [
+            (STATISTICS_RECEIVED, received),
+            (STATISTICS_DROPPED, dropped),
+            (STATISTICS_DROPPED_BEHIND, dropped_behind),
+            (STATISTICS_DELIVERED, delivered),
+        ] {
+            option(buffer, code, &count.to_le_bytes());
+        }
+        option(buffer, END, &[]);
+    });
+}
+
+/// What [`packet`] adds for so many bytes.
+pub(crate) fn packet_size(bytes: usize) -> usize {
+    PACKET_OVERHEAD + bytes.min(LONGEST).next_multiple_of(4)
+}
+
+/// Of blocks of which only `written` bytes came into a file: the end of the last one that is there whole, and how many
+/// packets are among those before it.
+pub(crate) fn whole_blocks(blocks: &[u8], written: usize) -> (usize, usize) {
+    let (mut end, mut packets) = (0, 0);
+    while let Some((kind, length)) = head(&blocks[end..]) {
+        let next = end + length;
+        if next > written.min(blocks.len()) {
+            break;
+        }
+        packets += usize::from(kind == PACKET);
+        end = next;
+    }
+    (end, packets)
+}
+
+/// How long the first of these blocks is; zero if there is none.
+pub(crate) fn first_block(blocks: &[u8]) -> usize {
+    head(blocks).map_or(0, |(_, length)| length)
+}
+
+/// The kind and the length of the block that begins here.
+fn head(block: &[u8]) -> Option<(u32, usize)> {
+    let (kind, rest) = block.split_first_chunk()?;
+    let length = u32::from_le_bytes(*rest.first_chunk()?) as usize;
+    Some((u32::from_le_bytes(*kind), length.max(OVERHEAD)))
+}
+
+fn block(buffer: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = buffer.len();
+    buffer.extend(kind.to_le_bytes());
+    buffer.extend([0; 4]);
+    body(buffer);
+    let length = ((buffer.len() - start + 4) as u32).to_le_bytes();
+    buffer[start + 4..start + 8].copy_from_slice(&length);
+    buffer.extend(length);
+}
+
+fn option(buffer: &mut Vec<u8>, code: u16, value: &[u8]) {
+    buffer.extend(code.to_le_bytes());
+    buffer.extend((value.len() as u16).to_le_bytes());
+    padded(buffer, value);
+}
+
+fn padded(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    buffer.extend_from_slice(bytes);
+    let padding = bytes.len().next_multiple_of(4) - bytes.len();
+    buffer.extend(&[0; 3][..padding]);
+}
+
+/// The upper half first. It lasts until 2554.
+fn time(buffer: &mut Vec<u8>, time: Duration) {
+    let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    buffer.extend(((nanos >> 32) as u32).to_le_bytes());
+    buffer.extend((nanos as u32).to_le_bytes());
+}
+
+/// As much as an option has room for, in whole characters.
+fn cut(text: &str) -> &str {
+    let end = (0..=text.len().min(LONGEST_TEXT)).rev().find(|&at| text.is_char_boundary(at));
+    &text[..end.unwrap_or(0)]
+}
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const PACKET: u32 = 6;
+const STATISTICS: u32 = 5;
+/// As it is read by who knows the order of bytes.
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+const ETHERNET: u16 = 1;
+
+const END: u16 = 0;
+const SECTION_PROGRAM: u16 = 4;
+const INTERFACE_NAME: u16 = 2;
+const INTERFACE_RESOLUTION: u16 = 9;
+const INTERFACE_FILTER: u16 = 11;
+const STATISTICS_BEGIN: u16 = 2;
+const STATISTICS_END: u16 = 3;
+const STATISTICS_RECEIVED: u16 = 4;
+const STATISTICS_DROPPED: u16 = 5;
+const STATISTICS_DROPPED_BEHIND: u16 = 7;
+const STATISTICS_DELIVERED: u16 = 8;
+/// Decimal places of a second.
+const NANOSECONDS: u8 = 9;
+
+/// A block without a body.
+const OVERHEAD: usize = 12;
+/// That, and what a packet's has before its bytes.
+const PACKET_OVERHEAD: usize = OVERHEAD + 20;
+/// What is kept of a frame at the most: more than any has, and what readers take.
+const LONGEST: usize = 256 << 10;
+const LONGEST_TEXT: usize = 32_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::properties;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_packet_is_as_the_draft_has_it() {
+        let mut buffer = Vec::new();
+        let stamp = Stamp { time: Duration::new(4, 294_967_297), length: 60 };
+        packet(&mut buffer, &stamp, &[1, 2, 3, 4, 5]);
+        let nanos: u64 = 4_294_967_297;
+        let mut expected = vec![6, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0];
+        expected.extend(((nanos >> 32) as u32).to_le_bytes());
+        expected.extend((nanos as u32).to_le_bytes());
+        expected.extend([5, 0, 0, 0, 60, 0, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 40, 0, 0, 0]);
+        assert_eq!(buffer, expected);
+        assert_eq!(buffer.len(), packet_size(5));
+    }
+
+    #[test]
+    fn a_name_is_cut_between_characters() {
+        let name = "ü".repeat(20_000);
+        assert_eq!((cut(&name).len(), cut("eth0")), (32_000, "eth0"));
+        assert_eq!(cut(&format!("x{name}")).len(), 31_999);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(script in proptest::collection::vec(any::<u8>(), 0..2_000)) {
+            properties::captured(&script);
+        }
+    }
+}

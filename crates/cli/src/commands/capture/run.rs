@@ -1,0 +1,168 @@
+//! A capture, from the interface that is opened to the file that is whole.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use softtimers_net::packet::{Filter, Interface};
+use softtimers_net::poller::{PacketConfig, PacketDevice};
+use softtimers::{Clock, Monotonic, Slice};
+use softtimers_measure::failure::Failure;
+
+use super::args::Capture;
+use super::batch::{BatchWriter, Before};
+use super::engine::CaptureLoop;
+use super::pipe::Patience;
+use super::show::{CaptureConfig, CaptureReport, FeedbackCounts};
+use super::sink::{self, Sink};
+use super::stage::Stage;
+use super::stats::CaptureStats;
+use super::{pcapng, privileges};
+use crate::run::output::{Object, Output, Report, say};
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+impl Command for Capture {
+    type Config = CaptureConfig;
+    type Report = CaptureReport;
+    // What sends is most often another program on this machine.
+    const DISTURBED_BY: Disturbance = Disturbance::Host;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> CaptureConfig {
+        CaptureConfig::of(self)
+    }
+
+    fn example(&self) -> CaptureReport {
+        CaptureReport {
+            cpu_share: Some(0.0),
+            feedback: self.queue.map(|_| FeedbackCounts::default()),
+            ..CaptureReport::default()
+        }
+    }
+
+    /// Captures until the plan's end or a signal.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<CaptureReport>, Failure> {
+        // Signals end it from here on: what is open is to be closed whole.
+        let patient = run.own_interrupt()?;
+        sink::check_rotation(&self.sink, self.user)?;
+        let device = open(self)?;
+        let until = self.end.duration.map(|duration| Monotonic.now() + duration);
+        let sink = open_and_drop(self, Patience::new(patient, until))?;
+        let shown = sink.shown();
+
+        run.watch();
+        let counter = run.counter(CaptureStats::default())?;
+        let before = Before::default();
+        let interrupt = run.own_interrupt()?;
+        let stop =
+            interrupt.stop_handle().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+        let mut writer = BatchWriter::new(sink, Before::clone(&before), stop, counter.another());
+        writer.begin(self.end.count);
+        let stage = Stage::new(writer, self.queue)?;
+        let (_slice, fallbacks) = hold_slice(self.max_delay);
+        // The rest of the bound is for the wake-up and for writing.
+        let mut engine = CaptureLoop::new(device, self.max_delay / 2, stage, before, interrupt, counter)?;
+        engine.cut_to(self.snap_length);
+        say(format_args!("capturing on {} to {shown}", self.interface));
+        let _progress = run.progress("capturing", self.end.duration);
+        let (report, captured) = engine.run(until);
+        Ok(Outcome { fallbacks, broke_off: captured.err(), ..Outcome::of(report) })
+    }
+
+    /// To stdout, unless the frames go there.
+    fn print(&mut self, object: &Object<'_, CaptureReport, CaptureConfig>) -> Result<(), Failure> {
+        if self.sink.path == Path::new("-") {
+            say(format_args!("{}", object.report.table().to_string().trim_end()));
+            object.fallbacks.iter().for_each(|fallback| say(format_args!("note: {fallback}")));
+            return Ok(());
+        }
+        self.output.finish(object)
+    }
+}
+
+/// Opens the file, and gives all privileges up: from then on nothing is opened but the files of `--rotate`.
+fn open_and_drop(plan: &Capture, patience: Patience) -> Result<Sink, Failure> {
+    let open = || Sink::open(plan.sink.clone(), head(plan), patience);
+    if plan.sink.rotate.is_some() {
+        // All by the same user: who may not open the later ones may not open the first.
+        privileges::drop_to(plan.user)?;
+        sink::check_directory(&plan.sink)?;
+        return open();
+    }
+    let sink = open()?;
+    privileges::drop_to(plan.user)?;
+    Ok(sink)
+}
+
+/// Holds a short slice until it is dropped; what is to be told where the kernel grants none.
+fn hold_slice(max_delay: Duration) -> (Option<Slice>, Vec<String>) {
+    match Slice::hold(slice(max_delay)) {
+        Ok(held) => (Some(held), vec![]),
+        Err(why) => (None, vec![format!("{why}: a wake-up waits until the slice of a computation is over")]),
+    }
+}
+
+/// The slice that is asked of the scheduler. A program that computes on the same processor goes on until its own is
+/// over, some 3 ms, unless who wakes up has a shorter one: with that the first frame after a look would be late.
+fn slice(max_delay: Duration) -> Duration {
+    (max_delay / 4).clamp(*Slice::ALLOWED.start(), LONGEST_SLICE)
+}
+
+fn open(plan: &Capture) -> Result<PacketDevice, Failure> {
+    let name = &plan.interface;
+    let interface = Interface::to_listen(name).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::InvalidInput => {
+            Failure::usage(format_args!("capture {name}: {error}"))
+        }
+        _ => Failure::check(format_args!("capture {name}: {error}")),
+    })?;
+    let frame = (plan.snap_length as usize).min(interface.mtu() as usize + HEADERS);
+    // Longer ones are rare, or of the loopback interface, and cost a system call each.
+    let frame =
+        if frame > LONGEST_FRAME { PacketConfig::default().max_frame } else { frame.max(LEAST_FRAME) };
+    let slot = (frame + SLOT_HEADERS).next_power_of_two();
+    let config = PacketConfig {
+        slots: (plan.ring as usize / slot).clamp(2, MOST_SLOTS),
+        max_frame: frame,
+        output: 1,
+        promiscuous: plan.promiscuous,
+        // Those of the loopback interface are seen when they come in.
+        outgoing: !interface.is_loopback(),
+        ..PacketConfig::default()
+    };
+    let filter = plan.filter.clone().unwrap_or_else(|| Filter::everything(plan.snap_length));
+    let opened = PacketDevice::filtered(&interface, &config, &filter.cut_to(plan.snap_length));
+    opened.map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied => {
+            Failure::not_possible(format_args!("capture {name}: {error}; CAP_NET_RAW is needed"))
+        }
+        ErrorKind::InvalidInput if plan.filter.is_some() => {
+            Failure::usage(format_args!("capture {name}: the kernel refuses the filter"))
+        }
+        _ => Failure::check(format_args!("capture {name}: {error}")),
+    })
+}
+
+fn head(plan: &Capture) -> Vec<u8> {
+    let mut head = Vec::new();
+    let filter = plan.expression.as_deref();
+    pcapng::begin(
+        &mut head,
+        &pcapng::Interface { name: &plan.interface, snap_length: plan.snap_length, filter },
+    );
+    head
+}
+
+/// Long enough for all that a look finds, and shorter than what programs have by default.
+const LONGEST_SLICE: Duration = Duration::from_millis(1);
+/// Ethernet's header and two tags.
+const HEADERS: usize = 22;
+/// What a slot of the ring has before a frame.
+const SLOT_HEADERS: usize = 96;
+/// What slots can be for.
+const LEAST_FRAME: usize = 64;
+const LONGEST_FRAME: usize = 9_100;
+const MOST_SLOTS: usize = 65_536;

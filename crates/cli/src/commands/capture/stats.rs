@@ -1,0 +1,86 @@
+//! What `capture` counts, and what `--json-stream` says of an interval.
+
+use std::ops::AddAssign;
+
+use serde::Serialize;
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::stats::passage::{Counted, Interval, Passage};
+
+/// What is counted of frames. What the filter does not keep is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct Counts {
+    /// In the file.
+    pub(crate) captured: u64,
+    /// Of these, what was kept.
+    pub(crate) bytes: u64,
+    /// Not in the file, by where they were lost.
+    pub(crate) dropped: DropCounts,
+}
+
+/// Where frames were lost, from the cheapest place to the dearest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct DropCounts {
+    /// At the interface, before the kernel saw them, whatever the filter.
+    pub(crate) interface: u64,
+    /// In the ring, which was full.
+    pub(crate) ring: u64,
+    /// At the queue before the writer, with `--queue`.
+    pub(crate) queue: u64,
+    /// At the file, which could not be written.
+    pub(crate) output: u64,
+}
+
+impl DropCounts {
+    /// Those that came since `earlier`. Only the interface's count may begin anew.
+    pub(crate) fn since(&self, earlier: &DropCounts) -> DropCounts {
+        DropCounts {
+            interface: self.interface.saturating_sub(earlier.interface),
+            ring: self.ring - earlier.ring,
+            queue: self.queue - earlier.queue,
+            output: self.output - earlier.output,
+        }
+    }
+}
+
+impl AddAssign for DropCounts {
+    fn add_assign(&mut self, next: DropCounts) {
+        self.interface += next.interface;
+        self.ring += next.ring;
+        self.queue += next.queue;
+        self.output += next.output;
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, next: Counts) {
+        self.captured += next.captured;
+        self.bytes += next.bytes;
+        self.dropped += next.dropped;
+    }
+}
+
+/// What was counted in an interval, or in the whole run; a frame's stay is its delay.
+pub(crate) type CaptureStats = Passage<Counts>;
+
+/// The keys of `interval` and of `total`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct SecondReport {
+    #[serde(flatten)]
+    counts: Counts,
+    captured_pps: f64,
+    delay_ns: Distribution,
+    cpu_share: Option<f64>,
+}
+
+impl Counted for Counts {
+    type Figures = SecondReport;
+
+    fn figures(self, interval: Interval) -> SecondReport {
+        SecondReport {
+            counts: self,
+            captured_pps: interval.rate(self.captured),
+            delay_ns: interval.stay_ns,
+            cpu_share: interval.cpu_share,
+        }
+    }
+}

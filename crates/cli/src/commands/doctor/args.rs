@@ -1,0 +1,102 @@
+//! What `doctor` is asked for, and will do.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use softtimers_measure::units;
+
+use super::trial::{INTERVAL, METHODS};
+use crate::args::OutputArgs;
+use crate::run::output::Output;
+
+/// `softtimers doctor`.
+///
+/// The same paced stream by eight methods, from a busy loop and from an idle one, judged by an
+/// independent receiver on loopback. It takes about half a minute and needs no privileges. The
+/// verdict may be that you do not need softtimers.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub(crate) struct DoctorArgs {
+    /// Shorter trials: under 10 s in all
+    #[arg(long, conflicts_with = "duration")]
+    pub(crate) quick: bool,
+
+    /// Length of each of the twenty trials.
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration, help = trial_help())]
+    pub(crate) duration: Option<Duration>,
+
+    /// Datagrams the busy loop's echo server takes in one go, 1 to 64
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) echo_batch: u16,
+
+    /// The gap asked of the idle loop; the busy one always has 40us [default: 40us]
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub(crate) idle_interval: Option<Duration>,
+
+    /// Make the trials of the first N methods last; the report is in the same order
+    #[arg(long, value_name = "N", default_value_t = 0, hide = true)]
+    pub(crate) rotate: u32,
+
+    /// How to print.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// What `doctor` will do.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Doctor {
+    /// The length of each trial.
+    pub(crate) trial_s: f64,
+    /// Datagrams that the echo server takes in one go.
+    pub(crate) echo_batch: usize,
+    /// The gap asked of the idle loop.
+    pub(crate) idle_interval_ns: u64,
+    /// How many methods are put off to the end: what runs first meets another machine than what runs
+    /// last. Results stand in the same order whatever this is.
+    pub(crate) rotate: usize,
+    #[serde(skip)]
+    pub(super) duration: Duration,
+    #[serde(skip)]
+    pub(super) idle_interval: Duration,
+    #[serde(skip)]
+    pub(super) output: Output,
+}
+
+impl From<&DoctorArgs> for Doctor {
+    fn from(args: &DoctorArgs) -> Self {
+        let duration = args.duration.unwrap_or(if args.quick { QUICK_TRIAL } else { FULL_TRIAL });
+        let idle_interval = args.idle_interval.unwrap_or(INTERVAL);
+        Doctor {
+            trial_s: duration.as_secs_f64(),
+            echo_batch: usize::from(args.echo_batch),
+            idle_interval_ns: u64::try_from(idle_interval.as_nanos()).unwrap_or(u64::MAX),
+            rotate: args.rotate as usize % METHODS.len(),
+            duration,
+            idle_interval,
+            output: Output::from(&args.output),
+        }
+    }
+}
+
+/// The length of a trial unless it is given.
+pub(crate) const FULL_TRIAL: Duration = Duration::from_millis(1_250);
+/// The same with `--quick`.
+pub(crate) const QUICK_TRIAL: Duration = Duration::from_millis(225);
+
+fn trial_help() -> String {
+    let [full, quick] = [FULL_TRIAL, QUICK_TRIAL].map(units::show_duration);
+    format!("Length of each of the twenty trials [default: {full}, with --quick {quick}]")
+}
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  softtimers doctor
+  softtimers doctor --quick
+  softtimers doctor --json > machine.json
+
+Exit codes:
+   0  done; every --assert held
+   1  an --assert did not hold, or a trial broke off
+   2  bad usage or input
+  77  not possible on this machine; the message says what is missing";

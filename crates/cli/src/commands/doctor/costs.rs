@@ -1,0 +1,197 @@
+//! The price of the operations that a timer is made of.
+
+mod signal;
+mod sleeps;
+mod slice;
+
+use std::hint::black_box;
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers::clock::Tsc;
+use softtimers::{Backup, Clock, Config, Monotonic, Slack, Slice, SoftTimers, TimerSlack, TriggerState};
+use softtimers_measure::distribution::Distribution;
+
+use crate::run::table::Table;
+
+/// Prices in nanoseconds; each is the least of several rounds, because a neighbour only adds.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct Costs {
+    /// Reading the clock.
+    pub(crate) clock_read_ns: f64,
+    /// Reading the processor's own counter as a clock; `null` where that is not possible.
+    pub(crate) tsc_read_ns: Option<f64>,
+    /// A trigger state at which nothing is due, the clock read included.
+    pub(crate) turn_ns: f64,
+    /// A soft event: scheduled, found due at a trigger state and handed out, the clock read included.
+    pub(crate) soft_event_ns: f64,
+    /// A system call that does nothing.
+    pub(crate) syscall_ns: f64,
+    /// Arming the backup for another time.
+    pub(crate) timer_arm_ns: f64,
+    /// CPU time of this thread for one sleep and its wake-up.
+    pub(crate) wakeup_cpu_ns: f64,
+    /// The same for a sleep on a timer descriptor, which is armed and read besides.
+    pub(crate) timerfd_wakeup_cpu_ns: f64,
+    /// CPU time that an expiry of a timer takes from a computing thread that it interrupts by a signal,
+    /// at 10,000 expiries a second; `null` if the system refuses such a timer.
+    pub(crate) timer_signal_cpu_ns: Option<f64>,
+    /// The cost of a soft event as a share of that of a timer's signal.
+    pub(crate) soft_event_of_signal: Option<f64>,
+    /// By how much a sleep of 200 µs is late with the thread's timer slack as it was.
+    pub(crate) wakeup_late_default_ns: Distribution,
+    /// The same with a slack of 1 ns.
+    pub(crate) wakeup_late_slack1_ns: Distribution,
+    /// For how long a computing thread keeps the processor from another one; `null` if it did not.
+    pub(crate) sched_slice_ns: Option<f64>,
+    /// The slice of a thread by the kernel's word; `null` before Linux 6.12. The tick may make it longer.
+    pub(crate) sched_slice_stated_ns: Option<f64>,
+}
+
+impl Costs {
+    pub(super) fn add_to(&self, table: &mut Table) {
+        let nanos = |nanos: f64| format!("{nanos:>9.1} ns");
+        let maybe = |value: Option<f64>| value.map_or_else(|| format!("{:>9}", "-"), nanos);
+        let how = if self.clock_read_ns < self.syscall_ns { "without" } else { "by" };
+        table.row("clock read", format!("{}   {how} a system call", nanos(self.clock_read_ns)));
+        table.row("TSC read", maybe(self.tsc_read_ns));
+        table.row("empty turn", format!("{}   the clock read included", nanos(self.turn_ns)));
+        table.row("system call", nanos(self.syscall_ns));
+        table.row("arming a timer", nanos(self.timer_arm_ns));
+        let share =
+            self.soft_event_of_signal.map(|share| format!("   {:.1}% of a timer signal", share * 100.0));
+        table.row("CPU, soft event", nanos(self.soft_event_ns) + &share.unwrap_or_default());
+        table.row("CPU, timer signal", maybe(self.timer_signal_cpu_ns));
+        table.row("CPU, wake-up", format!("{}   by a time-out", nanos(self.wakeup_cpu_ns)));
+        table.row("", format!("{}   by a timer descriptor", nanos(self.timerfd_wakeup_cpu_ns)));
+        let micros = |nanos: f64| format!("{:>9.1} us", nanos / 1e3);
+        let measured = self.sched_slice_ns.map_or_else(|| format!("{:>9}", "-"), micros);
+        let stated =
+            self.sched_slice_stated_ns.map(|stated| format!(";{} by the kernel's word", micros(stated)));
+        table.row("scheduler slice", measured + &stated.unwrap_or_default());
+        table.distribution("late, default slack", &self.wakeup_late_default_ns);
+        table.distribution("late, slack 1 ns", &self.wakeup_late_slack1_ns);
+    }
+}
+
+pub(super) fn measure() -> io::Result<Costs> {
+    let Turns { clock_read_ns, turn_ns, soft_event_ns } = turns();
+    let wakeup_late_default_ns = sleeps::by_timeout()?.0;
+    let slack = TimerSlack::hold(Duration::from_nanos(1))?;
+    let (wakeup_late_slack1_ns, wakeup_cpu_ns) = sleeps::by_timeout()?;
+    let (_, timerfd_wakeup_cpu_ns) = sleeps::by_timer()?;
+    drop(slack);
+    // A sandbox may forbid these two; the rest is worth knowing all the same.
+    let timer_signal_cpu_ns = signal::cpu_taken().ok();
+    let sched_slice_ns = slice::measured().ok().flatten();
+    Ok(Costs {
+        clock_read_ns,
+        tsc_read_ns: tsc_read(),
+        turn_ns,
+        soft_event_ns,
+        syscall_ns: price(20_000, || {
+            black_box(rustix::process::getppid());
+        }),
+        timer_arm_ns: arming()?,
+        wakeup_cpu_ns,
+        timerfd_wakeup_cpu_ns,
+        timer_signal_cpu_ns,
+        soft_event_of_signal: share_of(soft_event_ns, timer_signal_cpu_ns),
+        sched_slice_ns,
+        sched_slice_stated_ns: Slice::current().ok().map(|slice| slice.as_nanos() as f64),
+        wakeup_late_default_ns,
+        wakeup_late_slack1_ns,
+    })
+}
+
+/// What a soft event costs of what a timer's signal does. A signal that was too cheap to be measured is
+/// nothing to compare with.
+fn share_of(soft_event_ns: f64, signal_ns: Option<f64>) -> Option<f64> {
+    signal_ns.filter(|&cost| cost > 0.0).map(|cost| soft_event_ns / cost)
+}
+
+/// A read of the processor's own counter as a clock, where that is possible.
+fn tsc_read() -> Option<f64> {
+    let clock = Tsc::new().ok()?;
+    let read = price(100_000, || {
+        black_box(clock.now());
+    });
+    // One that was given up meanwhile reads the kernel's clock instead.
+    clock.disagreement().is_none().then_some(read)
+}
+
+fn arming() -> io::Result<f64> {
+    let far = Monotonic.now() + Duration::from_secs(3_600);
+    let mut backup = Backup::deadline()?;
+    let mut armed = 0;
+    Ok(price(2_000, || {
+        armed += 1;
+        // Each time is earlier than the last, so that none of the calls is saved.
+        let earlier = far.saturating_sub(Duration::from_millis(armed));
+        black_box(backup.arm(far, Some(earlier)).is_ok());
+    }))
+}
+
+struct Turns {
+    clock_read_ns: f64,
+    turn_ns: f64,
+    soft_event_ns: f64,
+}
+
+/// A clock read; a trigger state with one event pending far ahead; one that finds an event due. They
+/// are interleaved, so that all see the same machine.
+fn turns() -> Turns {
+    let mut timers = SoftTimers::new(Config::default());
+    timers.schedule(Monotonic.now(), Duration::from_secs(3_600), Slack::EXACT, ());
+    let mut least = Turns { clock_read_ns: f64::MAX, turn_ns: f64::MAX, soft_event_ns: f64::MAX };
+    for _ in 0..ROUNDS {
+        least.clock_read_ns = least.clock_read_ns.min(round(100_000, || {
+            black_box(Monotonic.now());
+        }));
+        least.turn_ns = least.turn_ns.min(round(100_000, || {
+            let turn = timers.trigger(TriggerState::SyscallExit, Monotonic.now());
+            black_box(timers.next(&turn).is_some());
+        }));
+        let mut handed_out = 0;
+        let events = 20_000;
+        least.soft_event_ns = least.soft_event_ns.min(round(events, || {
+            let now = Monotonic.now();
+            timers.schedule(now, Duration::ZERO, Slack::EXACT, ());
+            let turn = timers.trigger(TriggerState::SyscallExit, now);
+            while timers.next(&turn).is_some() {
+                handed_out += 1;
+            }
+        }));
+        debug_assert_eq!(handed_out, events);
+    }
+    least
+}
+
+/// The least mean of several rounds of `calls` calls.
+fn price(calls: u32, mut operation: impl FnMut()) -> f64 {
+    (0..ROUNDS).map(|_| round(calls, &mut operation)).fold(f64::MAX, f64::min)
+}
+
+fn round(calls: u32, mut operation: impl FnMut()) -> f64 {
+    let start = Monotonic.now();
+    for _ in 0..calls {
+        operation();
+    }
+    Monotonic.now().saturating_duration_since(start).as_nanos() as f64 / f64::from(calls)
+}
+
+const ROUNDS: u32 = 7;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Soft timers §5.1: 4.45 µs for a timer's interrupt, and for a soft event next to nothing.
+    #[test]
+    fn a_soft_event_is_a_share_of_a_timers_signal() {
+        assert_eq!(share_of(50.0, Some(4_000.0)), Some(0.0125));
+        assert_eq!(share_of(50.0, Some(0.0)), None);
+        assert_eq!(share_of(50.0, None), None);
+    }
+}

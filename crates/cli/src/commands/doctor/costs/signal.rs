@@ -1,0 +1,68 @@
+//! What a hardware timer costs a program that computes (soft timers §5.1): the same work is done with
+//! and without one, and what it takes longer is divided by the expiries.
+//!
+//! ```text
+//!   without   ███████████████████████
+//!   with      ██████╷██████╷█████╷██████╷███      work + n × (interrupt, signal, handler, return)
+//! ```
+//!
+//! The handler only counts, so this is the price of being interrupted and nothing else. Pairs lie
+//! beside each other in time, and the median pair decides: a virtual machine's speed drifts.
+
+use std::hint::black_box;
+use std::io;
+use std::time::Duration;
+
+use softtimers::late::cpu_time;
+use softtimers::{Clock, Monotonic};
+use softtimers_linux::signal_timer::SignalTimer;
+
+/// CPU time that one expiry takes from the work, in nanoseconds, at 10,000 expiries a second.
+pub(super) fn cpu_taken() -> io::Result<f64> {
+    let timer = SignalTimer::new()?;
+    let pieces = pieces_in(STRETCH);
+    let mut taken = Vec::new();
+    for _ in 0..PAIRS {
+        let without = work(pieces);
+        let before = timer.signals();
+        timer.arm_periodic(Monotonic.now() + PERIOD, PERIOD)?;
+        let with = work(pieces);
+        timer.disarm()?;
+        let signals = timer.signals() - before;
+        if signals > 0 {
+            taken.push((with.as_nanos() as f64 - without.as_nanos() as f64) / signals as f64);
+        }
+    }
+    taken.sort_by(f64::total_cmp);
+    // On a machine that did something else meanwhile it may even be negative, which no price is.
+    taken
+        .get(taken.len() / 2)
+        .map(|median| median.max(0.0))
+        .ok_or_else(|| io::Error::other("a timer of 100 us did not interrupt 10 ms of work"))
+}
+
+/// How many pieces of work take about this long.
+fn pieces_in(time: Duration) -> u32 {
+    let sample = 1_000;
+    let piece = (work(sample).as_nanos() / u128::from(sample)).max(1);
+    u32::try_from(time.as_nanos() / piece).unwrap_or(u32::MAX)
+}
+
+/// Works, and says for how long, in CPU time.
+fn work(pieces: u32) -> Duration {
+    let before = cpu_time();
+    let mut state = 1u64;
+    for _ in 0..pieces {
+        for _ in 0..PIECE {
+            state = black_box(state.wrapping_mul(0x5851_f42d_4c95_7f2d).rotate_left(23));
+        }
+    }
+    cpu_time().saturating_sub(before)
+}
+
+/// Often enough to be measured, and seldom enough to leave most of the processor to the work.
+const PERIOD: Duration = Duration::from_micros(100);
+/// A hundred expiries.
+const STRETCH: Duration = Duration::from_millis(10);
+const PAIRS: usize = 15;
+const PIECE: u32 = 100;

@@ -1,0 +1,145 @@
+//! What the kernel really does here: each feature is used once, in a process of its own.
+//!
+//! A sandbox may answer a system call by killing who made it, and what a probe sets up must be gone
+//! when it ends, however that is. So each probe is this program once more, with a hidden command:
+//!
+//! ```text
+//!   doctor ──▶ softtimers --with-parent … probe-feature af_xdp ──▶ one finding on stdout
+//!      └ no word in time, or killed: that is the finding
+//! ```
+
+use std::time::Duration;
+
+use clap::Args;
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
+use serde::{Deserialize, Serialize};
+use softtimers_net::kernel::{self, Feature};
+use softtimers_measure::child::Process;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+
+use crate::run::output::print;
+use crate::run::table::Table;
+
+/// A feature of the kernel, and whether it works.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct FeatureReport {
+    /// Its name.
+    pub(crate) name: String,
+    /// Whether it was seen to work, for this user.
+    pub(crate) works: bool,
+    /// What was done and seen, or why it does not work.
+    pub(crate) how: String,
+}
+
+impl From<kernel::Finding> for FeatureReport {
+    fn from(finding: kernel::Finding) -> Self {
+        FeatureReport { name: finding.feature.name().to_owned(), works: finding.works, how: finding.how }
+    }
+}
+
+impl FeatureReport {
+    fn not(feature: Feature, why: impl ToString) -> Self {
+        FeatureReport { name: feature.name().to_owned(), works: false, how: why.to_string() }
+    }
+}
+
+/// Probes all features, one after another, until a signal arrives.
+///
+/// # Cost
+/// About half a second; no probe is waited for longer than two.
+pub(super) fn all(interrupt: &Interrupt) -> Vec<FeatureReport> {
+    let probed = |&feature: &Feature| {
+        let found = (!interrupt.arrived()).then(|| in_a_child(feature));
+        // On a terminal, Ctrl-C ends the child, too; that is no finding.
+        let found = found.filter(|_| !interrupt.arrived());
+        found.unwrap_or_else(|| FeatureReport::not(feature, "not probed: interrupted"))
+    };
+    Feature::ALL.iter().map(probed).collect()
+}
+
+/// The findings of a probe that has not been made.
+pub(super) fn blank() -> Vec<FeatureReport> {
+    Feature::ALL.iter().map(|&feature| FeatureReport::not(feature, "")).collect()
+}
+
+/// The findings for people: what works first.
+pub(super) fn add_to(features: &[FeatureReport], table: &mut Table) {
+    for (works, title) in [(true, "works here"), (false, "not seen to work")] {
+        let found = || features.iter().filter(|found| found.works == works);
+        if found().next().is_some() {
+            table.row(title, format!("{} of {}", found().count(), features.len()));
+        }
+        for FeatureReport { name, how, .. } in found() {
+            table.text(&format!("  {name}"), how);
+        }
+    }
+}
+
+/// `softtimers probe-feature`.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct ProbeFeatureArgs {
+    /// The feature, by its name in `doctor`'s report
+    #[arg(value_name = "NAME", value_parser = feature)]
+    pub(crate) feature: Feature,
+}
+
+/// `softtimers probe-feature`: probes one feature in this process.
+///
+/// # Errors
+/// If stdout cannot be written to.
+pub(crate) fn run(args: &ProbeFeatureArgs) -> Result<(), Failure> {
+    let feature = args.feature;
+    // A process that is killed by a sandbox must not leave its core behind.
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    let may_have_networks =
+        capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN));
+    if feature.wants_own_network() && !may_have_networks {
+        // Where users may not have namespaces, the probe itself will say so.
+        let _ = kernel::own_user_namespace();
+    }
+    let found = serde_json::to_string(&FeatureReport::from(feature.probe()))
+        .map_err(|error| Failure::check(format_args!("writing JSON: {error}")))?;
+    print(&format!("{found}\n"))
+}
+
+fn feature(name: &str) -> Result<Feature, String> {
+    Feature::named(name).ok_or_else(|| {
+        let names = Feature::ALL.map(Feature::name).join(", ");
+        format!("the features are {names}")
+    })
+}
+
+fn in_a_child(feature: Feature) -> FeatureReport {
+    let words = ["probe-feature", feature.name()].map(str::to_owned);
+    Process::start("the probe".to_owned(), &words)
+        .and_then(|child| child.finish_within(PATIENCE))
+        .unwrap_or_else(|failure| FeatureReport::not(feature, failure))
+}
+
+/// Several times what the slowest probe waits, on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_works_is_told_apart_and_fits() {
+        let how = "a word and another ".repeat(12);
+        let all: Vec<FeatureReport> = Feature::ALL
+            .iter()
+            .map(|&feature| FeatureReport {
+                works: feature != Feature::Netem,
+                ..FeatureReport::not(feature, &how)
+            })
+            .collect();
+        let mut table = Table::default();
+        add_to(&all, &mut table);
+        let text = table.to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let at = |word: &str| text.lines().position(|line| line.trim_start().starts_with(word));
+        assert!(at("works here") < at("gso") && at("gso") < at("not seen") && at("not seen") < at("netem"));
+    }
+}

@@ -1,0 +1,150 @@
+//! The costs, the features and the trials, one after another.
+
+use std::time::Duration;
+
+use softtimers_measure::class::Class;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+
+use super::args::Doctor;
+use super::show::DoctorReport;
+use super::trial::{Cell, INTERVAL, Load, METHODS, Notes, Trial};
+use super::{costs, features, range, verdict};
+use crate::args::Timer;
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+impl Command for Doctor {
+    type Config = Doctor;
+    type Report = DoctorReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> Doctor {
+        self.clone()
+    }
+
+    fn example(&self) -> DoctorReport {
+        DoctorReport {
+            features: features::blank(),
+            pacing: self.trials().iter().map(Trial::blank).collect(),
+            ..DoctorReport::default()
+        }
+    }
+
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<DoctorReport>, Failure> {
+        // Busy and idle, and a baseline for every two of the busy ones.
+        let trials = 5 * METHODS.len() as u32 / 2;
+        let expected = (self.duration + TRIAL_OVERHEAD) * trials + COSTS_TAKE;
+        let _progress = run.progress("examining", Some(expected));
+        let interrupt = run.interrupt()?;
+        let costs = costs::measure().map_err(|error| Failure::broke_off("measuring costs", &error))?;
+        let features = features::all(interrupt);
+        let mut notes = Notes::default();
+        let pacing = compare(self, &mut notes, interrupt)?;
+        let is_server = |cell: &&Cell| cell.busy == Load::Echo && cell.method == "soft";
+        let server = pacing.iter().find(is_server).filter(|cell| cell.not_made.is_none());
+        let useful_range = range::useful(&costs, server.map(|cell| &cell.trigger_interval_ns));
+        let verdict = if interrupt.arrived() {
+            "interrupted, so no verdict".to_owned()
+        } else {
+            verdict::of(&costs, &pacing, run.disturbed().is_some())
+        };
+        let report = DoctorReport { verdict, useful_range, costs, features, pacing };
+        Ok(Outcome { fallbacks: notes.sentences(), ..Outcome::of(report) })
+    }
+}
+
+/// Makes the trials until a signal arrives, and returns the cells of all of them in the fixed order.
+fn compare(plan: &Doctor, notes: &mut Notes, interrupt: &Interrupt) -> Result<Vec<Cell>, Failure> {
+    let class = Class::current();
+    let mut cells = Vec::new();
+    for neighbours in plan.in_turn().chunks(2) {
+        // The baseline stands between the two: a virtual machine's speed drifts by a fifth in seconds.
+        let mut baseline = None;
+        let mut pair = Vec::new();
+        for &(place, trial) in neighbours {
+            if trial.timer == Timer::Spin && !class.may_spin() {
+                pair.push((place, trial.not_made(format!("{class}, so it must not spin"))));
+                continue;
+            }
+            let cell = unless_interrupted(interrupt, || trial.run(notes))?;
+            pair.push((place, cell.unwrap_or_else(|| trial.not_made(INTERRUPTED.to_owned()))));
+            if trial.load == Load::Echo && baseline.is_none() {
+                let without = Trial { timer: Timer::Off, ..trial };
+                baseline = unless_interrupted(interrupt, || without.baseline(notes))?;
+            }
+        }
+        cells.extend(pair.into_iter().map(|(place, cell)| match baseline {
+            Some(baseline) => (place, cell.beside(baseline)),
+            None => (place, cell),
+        }));
+    }
+    cells.sort_by_key(|&(place, _)| place);
+    Ok(cells.into_iter().map(|(_, cell)| cell).collect())
+}
+
+/// What `part` comes to if no signal arrives before or in the middle of it: on a terminal, Ctrl-C goes to the
+/// processes of a trial too, and one that it ended early is none.
+fn unless_interrupted<T>(
+    interrupt: &Interrupt,
+    part: impl FnOnce() -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    if interrupt.arrived() {
+        return Ok(None);
+    }
+    let outcome = part();
+    if interrupt.arrived() { Ok(None) } else { outcome.map(Some) }
+}
+
+impl Doctor {
+    /// The trials in the order of the report, without the baselines.
+    fn trials(&self) -> Vec<Trial> {
+        let (duration, echo_batch) = (self.duration, self.echo_batch);
+        let loads = [(Load::Echo, INTERVAL), (Load::None, self.idle_interval)];
+        let trials = loads.into_iter().flat_map(|(load, interval)| {
+            METHODS.map(|timer| Trial { timer, load, interval, duration, echo_batch })
+        });
+        trials.collect()
+    }
+
+    /// The trials in the order in which they are made, with their places in the report.
+    fn in_turn(&self) -> Vec<(usize, Trial)> {
+        let mut trials: Vec<(usize, Trial)> = self.trials().into_iter().enumerate().collect();
+        trials.chunks_mut(METHODS.len()).for_each(|load| load.rotate_left(self.rotate));
+        trials
+    }
+}
+
+const INTERRUPTED: &str = "interrupted";
+/// Starting the processes and saying goodbye; measured.
+const TRIAL_OVERHEAD: Duration = Duration::from_millis(50);
+/// And the probes.
+const COSTS_TAKE: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn order(words: &str) -> Vec<usize> {
+        match Cli::parse_from(format!("softtimers doctor {words}").split_whitespace()).command {
+            Command::Doctor(args) => {
+                Doctor::from(&args).in_turn().into_iter().map(|(place, _)| place).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_method_is_the_first_in_some_round() {
+        assert_eq!(order(""), (0..16).collect::<Vec<_>>());
+        assert_eq!(order("--rotate 2"), [2, 3, 4, 5, 6, 7, 0, 1, 10, 11, 12, 13, 14, 15, 8, 9]);
+        assert_eq!(order("--rotate 10"), order("--rotate 2"));
+        assert_eq!(order("--rotate 4294967295").len(), 16);
+    }
+}

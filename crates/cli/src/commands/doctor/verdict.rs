@@ -1,0 +1,375 @@
+//! One sentence from all the figures: whether this machine's programs would gain.
+//!
+//! Only the busy loop decides, for an idle one can always sleep until a time. And softtimers is
+//! compared with what costs nothing first: the time-out of the wait or a kernel timer, then a clock
+//! check after each handler, which anybody can write into a loop of his own, then what goes on beside
+//! the loop and has a price: a signal for each packet, or a second thread. `spin` decides nothing: a
+//! busy loop never sleeps anyway, so there it is `loop`; what it costs an idle one is told.
+
+use super::costs::Costs;
+use super::trial::{Cell, Load};
+
+/// The verdict, with its reason. Of figures that prove nothing there is none.
+pub(super) fn of(costs: &Costs, cells: &[Cell], inconclusive: bool) -> String {
+    if inconclusive {
+        return "inconclusive, so no verdict; examine the machine again when it is quiet".to_owned();
+    }
+    let find = |method: &str| cells.iter().find(|cell| cell.method == method && cell.busy == Load::Echo);
+    let (Some(soft), Some(own)) = (find("soft"), find("loop")) else {
+        return "no verdict: a trial is missing".to_owned();
+    };
+    let Some(kernel) = KERNEL.into_iter().filter_map(find).reduce(better) else {
+        return "no verdict: a trial is missing".to_owned();
+    };
+    if let Some(crowded) = [soft, own].into_iter().find(|cell| was_crowded(cell)) {
+        return format!(
+            "no verdict: {} had its processor for only {} of its busy trial, others had the rest; examine the \
+             machine again when it is quiet",
+            crowded.method,
+            percent(crowded.cpu_share)
+        );
+    }
+    // One that costs no more than softtimers makes it unneeded, also if another one leaves more for more.
+    let beside = || BESIDE.into_iter().filter_map(find).filter(|cell| holds(cell));
+    let as_cheap = beside().filter(|cell| is_as_cheap(cell, soft)).reduce(leaves_more);
+    let beside = as_cheap.or_else(|| beside().reduce(leaves_more));
+    format!("{}. {}{}", busy(soft, own, kernel, beside), idle(costs), spinning(cells))
+}
+
+/// What a busy program needs; `beside` holds the rate, if there is one.
+fn busy(soft: &Cell, own: &Cell, kernel: &Cell, beside: Option<&Cell>) -> String {
+    let beside_too = || beside.map(|beside| also(beside, soft)).unwrap_or_default();
+    match (holds(soft), holds(own), holds(kernel)) {
+        (_, _, true) => format!(
+            "you do not need softtimers for one flow on this machine: {} holds it too, even from a busy loop",
+            shown(kernel)
+        ),
+        (true, true, false) => format!(
+            "one flow in a loop you own needs only a clock check after each handler: {} holds it as {} does, \
+             where the kernel's timers do not ({} at best); softtimers adds many flows, slack, the backup \
+             for when no handler runs, and an account of what was late{}",
+            shown(own),
+            shown(soft),
+            shown(kernel),
+            beside_too()
+        ),
+        (true, false, false) => match beside {
+            Some(beside) if is_as_cheap(beside, soft) => format!(
+                "you do not need softtimers for one flow on this machine: {} holds it too and keeps as much of \
+                 the work, {} against {}",
+                shown(beside),
+                percent(kept(beside)),
+                percent(kept(soft))
+            ),
+            _ => format!(
+                "a busy loop here gains from softtimers: {}, against {} and {}{}",
+                shown(soft),
+                shown(own),
+                shown(kernel),
+                beside_too()
+            ),
+        },
+        (false, true, false) => format!(
+            "a clock check after each handler serves a busy loop here better than softtimers: {}, against {}",
+            shown(own),
+            shown(soft)
+        ),
+        (false, false, false) => match beside {
+            Some(beside) => format!(
+                "softtimers does not hold {:.0} packets/s from a busy loop here ({}), for its handlers take too \
+                 long; what does is {}, keeping {} of the work at {} of a core",
+                rate(soft),
+                shown(soft),
+                shown(beside),
+                percent(kept(beside)),
+                percent(beside.cpu_share)
+            ),
+            None => format!(
+                "no method held {:.0} packets/s from a busy loop here; the best was {}",
+                rate(soft),
+                shown(better(better(soft, own), kernel))
+            ),
+        },
+    }
+}
+
+fn is_as_cheap(beside: &Cell, soft: &Cell) -> bool {
+    kept(beside) + TIE >= kept(soft) && beside.cpu_share <= soft.cpu_share + TIE
+}
+
+/// What else holds the rate, and its price.
+fn also(beside: &Cell, soft: &Cell) -> String {
+    let mut told = format!(
+        "; {} holds it too, and keeps {} of the work against {}",
+        shown(beside),
+        percent(kept(beside)),
+        percent(kept(soft))
+    );
+    if beside.cpu_share > soft.cpu_share + TIE {
+        told += &format!(", at {} of a core against {}", percent(beside.cpu_share), percent(soft.cpu_share));
+    }
+    told
+}
+
+/// What a program needs that sleeps anyway.
+fn idle(costs: &Costs) -> String {
+    let late = |value: Option<u64>| value.map_or("-".to_owned(), |nanos| format!("{} us", nanos / 1_000));
+    format!(
+        "An idle program with one timer needs only epoll_pwait2 and a timer slack of 1 ns: late by {} instead of {}",
+        late(costs.wakeup_late_slack1_ns.p50),
+        late(costs.wakeup_late_default_ns.p50),
+    )
+}
+
+/// What never sleeping costs a loop that could.
+fn spinning(cells: &[Cell]) -> String {
+    let made = |cell: &&Cell| cell.busy == Load::None && cell.not_made.is_none();
+    let find = |method: &str| cells.iter().filter(made).find(|cell| cell.method == method);
+    match (find("spin"), find("soft")) {
+        (Some(spin), Some(soft)) => format!(
+            "; one that spins takes {} of a core for {:.0} packets/s, softtimers {}",
+            percent(spin.cpu_share),
+            rate(spin),
+            percent(soft.cpu_share)
+        ),
+        _ => String::new(),
+    }
+}
+
+fn rate(cell: &Cell) -> f64 {
+    1e9 / cell.target_gap_ns.max(1) as f64
+}
+
+fn kept(cell: &Cell) -> f64 {
+    cell.work_kept.unwrap_or(0.0)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
+}
+
+/// The one that leaves more of the work.
+fn leaves_more<'a>(left: &'a Cell, right: &'a Cell) -> &'a Cell {
+    if kept(right) > kept(left) { right } else { left }
+}
+
+/// A loop that is never idle did not have its processor, and fell behind for it: a method is not judged by
+/// what others did.
+fn was_crowded(cell: &Cell) -> bool {
+    let taken = ["scheduler", "steal"].iter().filter_map(|&cause| cell.late.get(cause));
+    !holds(cell) && cell.cpu_share < LEAST_BUSY && taken.map(|late| late.count).sum::<u64>() > 0
+}
+
+/// The rate is held, evenly.
+fn holds(cell: &Cell) -> bool {
+    cell.achieved_share >= LEAST_SHARE && cell.back_to_back.is_some_and(|share| share <= MOST_BACK_TO_BACK)
+}
+
+/// One that holds the rate before one that does not; else the higher rate.
+fn better<'a>(left: &'a Cell, right: &'a Cell) -> &'a Cell {
+    let rank = |cell: &Cell| (holds(cell), cell.achieved_share);
+    if rank(right) > rank(left) { right } else { left }
+}
+
+fn shown(cell: &Cell) -> String {
+    let back_to_back =
+        cell.back_to_back.map_or("no gaps".to_owned(), |share| format!("{:.1}% back to back", share * 100.0));
+    format!("{} ({:.0}% of the rate, {back_to_back})", cell.method, cell.achieved_share * 100.0)
+}
+
+/// What needs no code beside the wait.
+const KERNEL: [&str; 3] = ["pwait2", "timerfd", "ms"];
+/// What needs none of the loop either, but has a price.
+const BESIDE: [&str; 2] = ["signal", "thread"];
+/// Work and CPU that differ by less are called the same: two trials differ by as much.
+const TIE: f64 = 0.03;
+/// A saturated loop on a processor of its own uses 98% of it and more.
+const LEAST_BUSY: f64 = 0.9;
+const LEAST_SHARE: f64 = 0.98;
+const MOST_BACK_TO_BACK: f64 = 0.02;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::send::LateReport;
+
+    fn cell(method: &str, busy: Load, achieved_share: f64, back_to_back: f64) -> Cell {
+        Cell {
+            method: method.to_owned(),
+            busy,
+            target_gap_ns: 40_000,
+            achieved_share,
+            back_to_back: Some(back_to_back),
+            ..Cell::default()
+        }
+    }
+
+    /// Busy cells with these shares of the rate, in the order of the methods; idle ones are perfect.
+    fn verdict(shares: [f64; 5]) -> String {
+        let methods = ["soft", "loop", "pwait2", "timerfd", "ms"];
+        let busy = methods.iter().zip(shares).map(|(method, share)| cell(method, Load::Echo, share, 0.0));
+        let idle = methods.iter().map(|method| cell(method, Load::None, 1.0, 0.0));
+        of(&Costs::default(), &busy.chain(idle).collect::<Vec<_>>(), false)
+    }
+
+    #[test]
+    fn a_kernel_timer_that_holds_the_rate_is_enough() {
+        let told = verdict([1.0, 1.0, 0.4, 0.99, 0.1]);
+        assert!(told.starts_with("you do not need softtimers"), "{told}");
+        assert!(told.contains("timerfd (99% of the rate, 0.0% back to back) holds it too"), "{told}");
+        assert!(verdict([0.5, 0.5, 1.0, 0.4, 0.1]).contains("pwait2 (100%"));
+        assert!(verdict([1.0, 0.5, 0.4, 0.4, 1.0]).contains("ms (100%"));
+    }
+
+    #[test]
+    fn a_clock_check_that_does_as_well_is_said_plainly() {
+        let told = verdict([1.0, 0.99, 0.4, 0.6, 0.1]);
+        assert!(told.starts_with("one flow in a loop you own needs only a clock check after each handler"));
+        assert!(told.contains("loop (99%") && told.contains("timerfd (60%"), "{told}");
+        assert!(!told.contains("gains"), "{told}");
+    }
+
+    #[test]
+    fn softtimers_is_praised_only_where_it_alone_holds_the_rate() {
+        let told = verdict([1.0, 0.8, 0.4, 0.3, 0.1]);
+        assert!(told.starts_with("a busy loop here gains from softtimers: soft (100%"), "{told}");
+        assert!(told.contains("against loop (80%") && told.contains("and pwait2 (40%"), "{told}");
+    }
+
+    #[test]
+    fn softtimers_is_not_praised_where_it_alone_fails() {
+        let told = verdict([0.9, 1.0, 0.4, 0.3, 0.1]);
+        assert!(
+            told.starts_with("a clock check after each handler serves a busy loop here better"),
+            "{told}"
+        );
+        assert!(told.contains("loop (100%") && told.contains("soft (90%"), "{told}");
+    }
+
+    #[test]
+    fn no_method_is_judged_by_what_others_did() {
+        let late = |count| [("scheduler".to_owned(), LateReport { count, longest_ns: 48_000_000 })].into();
+        let cells = |share, count| {
+            let crowded = Cell { cpu_share: 0.5, late: late(count), ..cell("soft", Load::Echo, share, 0.0) };
+            let others = ["loop", "pwait2"].map(|method| cell(method, Load::Echo, 0.6, 0.0));
+            [vec![crowded], others.to_vec()].concat()
+        };
+        let told = of(&Costs::default(), &cells(0.56, 15), false);
+        assert!(told.starts_with("no verdict: soft had its processor for only 50%"), "{told}");
+        // One that holds the rate all the same has shown that it can; one that nobody held up, too.
+        assert!(of(&Costs::default(), &cells(1.0, 15), false).starts_with("a busy loop here gains"));
+        assert!(of(&Costs::default(), &cells(0.56, 0), false).starts_with("no method held"));
+    }
+
+    /// `soft` keeps 90% of the work for 99% of a core; `signal` is as given.
+    fn beside_signal(shares: [f64; 3], work_kept: f64, cpu_share: f64) -> String {
+        let busy = ["soft", "loop", "pwait2"].iter().zip(shares);
+        let mut cells: Vec<Cell> = busy
+            .map(|(method, share)| Cell {
+                work_kept: Some(0.9),
+                cpu_share: 0.99,
+                ..cell(method, Load::Echo, share, 0.0)
+            })
+            .collect();
+        let signal = cell("signal", Load::Echo, 1.0, 0.0);
+        cells.push(Cell { work_kept: Some(work_kept), cpu_share, ..signal });
+        of(&Costs::default(), &cells, false)
+    }
+
+    #[test]
+    fn what_goes_on_beside_the_loop_is_told_with_its_price() {
+        let told = beside_signal([1.0, 1.0, 0.4], 0.5, 1.0);
+        assert!(told.starts_with("one flow in a loop you own needs only a clock check"), "{told}");
+        let price = "signal (100% of the rate, 0.0% back to back) holds it too, and keeps 50% of the work \
+                     against 90%";
+        assert!(told.contains(price), "{told}");
+        let told = beside_signal([1.0, 0.8, 0.4], 0.5, 1.0);
+        assert!(told.starts_with("a busy loop here gains") && told.contains(price), "{told}");
+    }
+
+    #[test]
+    fn softtimers_is_not_needed_where_something_else_is_as_cheap() {
+        let told = beside_signal([1.0, 0.8, 0.4], 0.88, 1.0);
+        assert!(told.starts_with("you do not need softtimers for one flow"), "{told}");
+        assert!(told.contains("as much of the work, 88% against 90%"), "{told}");
+        // A second core is a price, however much work is kept.
+        let told = beside_signal([1.0, 0.8, 0.4], 1.0, 1.3);
+        assert!(told.starts_with("a busy loop here gains"), "{told}");
+        assert!(told.contains("100% of the work against 90%, at 130% of a core against 99%"), "{told}");
+    }
+
+    /// A thread that keeps all of the work on a second core does not hide a signal that costs nothing more.
+    #[test]
+    fn the_cheap_one_is_found_beside_one_that_keeps_more() {
+        let busy = |method, share, work_kept, cpu_share| Cell {
+            work_kept: Some(work_kept),
+            cpu_share,
+            ..cell(method, Load::Echo, share, 0.0)
+        };
+        let all = |signal_kept| {
+            [
+                busy("soft", 1.0, 0.9, 0.99),
+                busy("loop", 0.8, 0.9, 0.99),
+                busy("pwait2", 0.4, 0.9, 0.99),
+                busy("signal", 1.0, signal_kept, 0.99),
+                busy("thread", 1.0, 1.0, 1.3),
+            ]
+        };
+        let told = of(&Costs::default(), &all(0.9), false);
+        assert!(
+            told.starts_with("you do not need softtimers for one flow on this machine: signal"),
+            "{told}"
+        );
+        let told = of(&Costs::default(), &all(0.5), false);
+        assert!(told.starts_with("a busy loop here gains") && told.contains("thread (100%"), "{told}");
+    }
+
+    #[test]
+    fn where_only_an_interruption_holds_the_rate_it_is_said() {
+        let told = beside_signal([0.7, 0.6, 0.6], 0.5, 1.0);
+        assert!(told.starts_with("softtimers does not hold 25000 packets/s"), "{told}");
+        assert!(told.contains("what does is signal (100%") && told.contains("50% of the work"), "{told}");
+    }
+
+    #[test]
+    fn what_spinning_costs_an_idle_loop_is_told() {
+        let idle = |method, cpu_share| Cell { cpu_share, ..cell(method, Load::None, 1.0, 0.0) };
+        let busy = ["soft", "loop", "pwait2"].map(|method| cell(method, Load::Echo, 1.0, 0.0));
+        let cells: Vec<Cell> = busy.into_iter().chain([idle("spin", 1.0), idle("soft", 0.55)]).collect();
+        let told = of(&Costs::default(), &cells, false);
+        assert!(told.ends_with("spins takes 100% of a core for 25000 packets/s, softtimers 55%"), "{told}");
+    }
+
+    /// What the sentence says of a method is what its cell says, to the digits shown.
+    #[test]
+    fn figures_are_the_cells() {
+        let odd = Cell { back_to_back: Some(0.012_34), ..cell("ms", Load::Echo, 0.9876, 0.0) };
+        assert_eq!(shown(&odd), "ms (99% of the rate, 1.2% back to back)");
+    }
+
+    #[test]
+    fn idle_loops_do_not_count() {
+        let told = verdict([0.5, 0.7, 0.4, 0.3, 0.1]);
+        assert!(told.starts_with("no method held 25000 packets/s from a busy loop"), "{told}");
+        assert!(told.contains("the best was loop (70% of the rate"), "{told}");
+    }
+
+    #[test]
+    fn a_rate_in_bursts_is_not_held() {
+        let bursts = |method| cell(method, Load::Echo, 1.0, 0.3);
+        let even = |method| cell(method, Load::Echo, 1.0, 0.01);
+        let cells = [even("soft"), bursts("loop"), bursts("pwait2"), bursts("timerfd"), bursts("ms")];
+        assert!(of(&Costs::default(), &cells, false).starts_with("a busy loop here gains"));
+        let unmeasured = Cell { back_to_back: None, ..even("soft") };
+        assert!(!holds(&unmeasured) && shown(&unmeasured).contains("no gaps"));
+    }
+
+    #[test]
+    fn there_is_no_verdict_on_half_the_figures() {
+        let all = ["soft", "loop", "pwait2"].map(|method| cell(method, Load::Echo, 1.0, 0.0));
+        for missing in [&all[..0], &all[..1], &all[..2], &all[1..]] {
+            assert_eq!(of(&Costs::default(), missing, false), "no verdict: a trial is missing");
+        }
+        assert!(of(&Costs::default(), &all, true).starts_with("inconclusive, so no verdict"));
+    }
+}

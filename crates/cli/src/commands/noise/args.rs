@@ -1,0 +1,238 @@
+//! What `noise` is asked for, and will do.
+
+use std::num::NonZeroU32;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::units;
+
+use crate::args::OutputArgs;
+use crate::run::output::Output;
+
+/// `softtimers noise`.
+///
+/// A computation that takes 1 ms if nothing holds it up, over and over on one processor: how long it takes, what was in
+/// its way when it took longer, and how much slower a job is that waits for the slowest of many such nodes in each phase
+/// (Tsafrir, Etsion and Feitelson 2005, section 2.2). It keeps a processor busy for as long as it runs.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct NoiseArgs {
+    /// Phases to measure, 100 to 1000000
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub(crate) phases: u32,
+
+    /// What a phase takes if nothing holds it up, 100us to 10ms
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = phase)]
+    pub(crate) phase: Duration,
+
+    /// A phase counts as delayed beyond so many times the median, 1 to 100
+    #[arg(long, value_name = "TIMES", default_value = "1.6", value_parser = threshold)]
+    pub(crate) threshold: f64,
+
+    /// Nodes of the jobs, up to 100000
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "1,10,100,1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) nodes: Vec<u32>,
+
+    /// The thread's class; fifo: measure under SCHED_FIFO too, after the ordinary class
+    ///
+    /// That takes a privilege. The thread sleeps for 5 ms after every 50 ms, and is killed if it ever runs for 0.5 s
+    /// without.
+    #[arg(long, value_name = "CLASS", default_value = "other")]
+    pub(crate) class: NoiseClass,
+
+    /// Measure instead what it costs to wake so many times a second: 1Hz to 100kHz [default: 10Hz to 20kHz]
+    ///
+    /// Beside a computation and on an idle processor: by a periodic tick, and by smart timers that are late by at most as
+    /// much.
+    #[arg(long, value_name = "HZ,HZ", num_args = 0..=1, value_delimiter = ',', default_missing_value = RATES, value_parser = frequency, conflicts_with_all = ["phases", "phase", "threshold", "nodes", "class"])]
+    pub(crate) rates: Option<Vec<NonZeroU32>>,
+
+    /// With --rates: how long each way has the processor in a round, 10ms to 10s; at least ten periods
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = turn, requires = "rates")]
+    pub(crate) turn: Duration,
+
+    /// With --rates: rounds, each of the computation alone and of both ways, 1 to 1000
+    #[arg(long, value_name = "N", default_value = "7", value_parser = clap::value_parser!(u32).range(1..=1_000), requires = "rates")]
+    pub(crate) rounds: u32,
+
+    /// With --rates: timers of the application, with periods of 0.1 to 1 s, 0 to 10000
+    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(0..=10_000), requires = "rates")]
+    pub(crate) timers: u32,
+
+    /// Measure on this processor [default: the one it runs on]
+    #[arg(long, value_name = "N")]
+    pub(crate) cpu: Option<usize>,
+
+    /// Draw the same phases of the same measurement
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+
+    /// How to print.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Scheduling classes to measure under.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum NoiseClass {
+    /// The ordinary one
+    Other,
+    /// The ordinary one, then SCHED_FIFO
+    Fifo,
+}
+
+/// What `noise` will do.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Noise {
+    /// Phases under each class.
+    pub(crate) phases: u32,
+    /// What each takes if nothing holds it up.
+    pub(crate) phase_ns: u64,
+    /// Times the median: beyond it a phase is delayed.
+    pub(crate) threshold: f64,
+    /// Of the jobs.
+    pub(crate) nodes: Vec<u32>,
+    /// Whether also under `SCHED_FIFO`.
+    pub(crate) fifo: bool,
+    /// Where it measures.
+    pub(crate) cpu: usize,
+    #[serde(skip)]
+    pub(super) phase: Duration,
+    #[serde(skip)]
+    pub(super) seed: u64,
+    #[serde(skip)]
+    pub(super) processor: Processor,
+    #[serde(skip)]
+    pub(super) output: Output,
+}
+
+impl Noise {
+    /// Of the arguments.
+    ///
+    /// # Errors
+    /// A usage failure for a processor that this process may not run on, and for more real-time phases than a minute
+    /// has.
+    pub(crate) fn new(args: &NoiseArgs) -> Result<Self, Failure> {
+        let processor = processor(args)?;
+        let fifo = args.class == NoiseClass::Fifo;
+        if fifo && args.phase * args.phases > LONGEST_FIFO {
+            let most = LONGEST_FIFO.as_nanos() / args.phase.as_nanos();
+            return Err(Failure::usage(format_args!(
+                "--phases {}: --class fifo may take a processor for a minute, {most} such phases",
+                args.phases
+            )));
+        }
+        Ok(Noise {
+            phases: args.phases,
+            phase_ns: args.phase.as_nanos() as u64,
+            threshold: args.threshold,
+            nodes: args.nodes.clone(),
+            fifo,
+            cpu: processor.number(),
+            phase: args.phase,
+            seed: args.seed,
+            processor,
+            output: Output::from(&args.output),
+        })
+    }
+}
+
+/// What `noise --rates` will do.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct Rates {
+    /// Wake-ups a second.
+    pub(crate) rates: Vec<NonZeroU32>,
+    /// Pairs of each.
+    pub(crate) rounds: u32,
+    /// How long each has the processor in a round; ten periods of a rate, where those are longer.
+    pub(crate) turn_ns: u64,
+    /// Timers of the application.
+    pub(crate) timers: u32,
+    /// Where it measures.
+    pub(crate) cpu: usize,
+    #[serde(skip)]
+    pub(super) turn: Duration,
+    #[serde(skip)]
+    pub(super) seed: u64,
+    #[serde(skip)]
+    pub(super) processor: Processor,
+    #[serde(skip)]
+    pub(super) output: Output,
+}
+
+impl Rates {
+    /// Of the arguments.
+    ///
+    /// # Errors
+    /// A usage failure for a processor that this process may not run on.
+    pub(crate) fn new(rates: &[NonZeroU32], args: &NoiseArgs) -> Result<Self, Failure> {
+        let processor = processor(args)?;
+        Ok(Rates {
+            rates: rates.to_vec(),
+            rounds: args.rounds,
+            turn_ns: args.turn.as_nanos() as u64,
+            timers: args.timers,
+            cpu: processor.number(),
+            turn: args.turn,
+            seed: args.seed,
+            processor,
+            output: Output::from(&args.output),
+        })
+    }
+}
+
+/// Where to measure.
+fn processor(args: &NoiseArgs) -> Result<Processor, Failure> {
+    let unknown = |error| Failure::broke_off("asking for the processor", &error);
+    args.cpu.map_or_else(|| Processor::current().map_err(unknown), Processor::new)
+}
+
+fn phase(text: &str) -> Result<Duration, String> {
+    within(text, Duration::from_micros(100)..=Duration::from_millis(10))
+}
+
+fn turn(text: &str) -> Result<Duration, String> {
+    within(text, Duration::from_millis(10)..=Duration::from_secs(10))
+}
+
+fn within(text: &str, allowed: RangeInclusive<Duration>) -> Result<Duration, String> {
+    let time = units::duration(text).map_err(|error| error.to_string())?;
+    let [least, most] = [allowed.start(), allowed.end()].map(|&end| units::show_duration(end));
+    if allowed.contains(&time) { Ok(time) } else { Err(format!("{least} to {most} are allowed")) }
+}
+
+fn frequency(text: &str) -> Result<NonZeroU32, String> {
+    let kilo = text.strip_suffix("kHz").map(|number| (number, 1_000));
+    let typed = kilo.or_else(|| text.strip_suffix("Hz").map(|number| (number, 1)));
+    let hz = typed.and_then(|(number, worth)| units::scaled(number, worth));
+    let hz = hz.filter(|hz| (1..=100_000).contains(hz)).and_then(|hz| NonZeroU32::new(hz as u32));
+    hz.ok_or_else(|| "1Hz to 100kHz are allowed, such as 250Hz".to_owned())
+}
+
+fn threshold(text: &str) -> Result<f64, String> {
+    let times = text.parse().ok().filter(|times: &f64| (1.0..=100.0).contains(times));
+    times.ok_or_else(|| "a number from 1 to 100 is allowed".to_owned())
+}
+
+const LONGEST_FIFO: Duration = Duration::from_secs(60);
+/// Those of the paper's figure 4, and beyond.
+const RATES: &str = "10Hz,50Hz,100Hz,250Hz,500Hz,1kHz,2kHz,5kHz,10kHz,20kHz";
+
+const EXAMPLES: &str = "\
+Examples:
+  softtimers noise
+  softtimers noise --phases 100000 --nodes 10,100,1000 --threshold 1.1
+  sudo softtimers noise --class fifo --json > noise.json
+  softtimers noise --assert 'p_delayed<0.001'
+  softtimers noise --rates
+  softtimers noise --rates 100Hz,1kHz,10kHz --rounds 3 --json
+
+Exit codes:
+   0  done; every --assert held
+   1  an --assert did not hold, or the run broke off
+   2  bad usage or input; nothing was measured
+  77  not possible on this machine; the message says what is missing";

@@ -1,0 +1,32 @@
+//! What the processors' caches miss while `probe` measures: [`Caches`].
+
+use softtimers_linux::misses::{Cache, MissCounter};
+
+use super::show::MissReport;
+
+/// The counters of the measured processors, in their order.
+#[derive(Debug)]
+pub(super) struct Caches(Vec<[Result<MissCounter, String>; 3]>);
+
+impl Caches {
+    /// Begins to count, where a processor does.
+    pub(super) fn of(processors: impl Iterator<Item = u32>) -> Self {
+        let counter =
+            |cpu| Cache::ALL.map(|cache| MissCounter::of(cpu, cache).map_err(|why| why.to_string()));
+        Caches(processors.map(counter).collect())
+    }
+
+    /// What was counted on each.
+    pub(super) fn counted(&self) -> Vec<MissReport> {
+        let one = |counters: &[Result<MissCounter, String>; 3]| {
+            let counts = counters.each_ref().map(|counter| match counter {
+                Ok(counter) => counter.count().map_err(|error| error.to_string()),
+                Err(why) => Err(why.clone()),
+            });
+            let unknown = counts.iter().find_map(|count| count.as_ref().err().cloned());
+            let [l1d, l1i, itlb] = counts.map(Result::ok);
+            MissReport { l1d, l1i, itlb, unknown }
+        };
+        self.0.iter().map(one).collect()
+    }
+}

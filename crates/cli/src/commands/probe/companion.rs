@@ -1,0 +1,122 @@
+//! The command that runs while `probe` measures: [`Companion`].
+//!
+//! What it prints goes to stderr, for stdout is data. It is asked to end with the run, and made to if it does not.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use serde::Serialize;
+use softtimers_measure::failure::Failure;
+
+/// A command that is running. Dropped without [`end`](Companion::end), it goes on.
+#[derive(Debug)]
+pub(super) struct Companion {
+    words: Vec<OsString>,
+    child: Child,
+    /// Readable when it has ended; an old kernel has none.
+    ended: Option<OwnedFd>,
+}
+
+/// How the command ended.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct Ended {
+    /// Its name.
+    pub(crate) name: String,
+    /// What it answered; `null` if a signal ended it.
+    pub(crate) exit_code: Option<i32>,
+    /// The signal that ended it; `null` if it answered.
+    pub(crate) signal: Option<i32>,
+    /// Whether it was asked to end, because the run was over before it.
+    pub(crate) asked: bool,
+}
+
+impl Ended {
+    /// What is wrong with it, if something is.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let name = &self.name;
+        match (self.exit_code, self.signal) {
+            _ if self.asked => None,
+            (Some(0), _) => None,
+            (Some(code), _) => Some(Failure::check(format_args!("{name} ended with exit status {code}"))),
+            (None, signal) => {
+                Some(Failure::check(format_args!("{name} was ended by signal {}", signal.unwrap_or(0))))
+            }
+        }
+    }
+}
+
+impl Companion {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// A usage failure if there is no such command.
+    pub(super) fn start(words: &[OsString]) -> Result<Self, Failure> {
+        let name = words[0].to_string_lossy().into_owned();
+        let broke = |error: io::Error| Failure::usage(format_args!("-- {name}: {error}"));
+        let stdout = io::stderr().as_fd().try_clone_to_owned().map_err(broke)?;
+        let child =
+            Command::new(&words[0]).args(&words[1..]).stdout(Stdio::from(stdout)).spawn().map_err(broke)?;
+        let ended = id(&child).and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        Ok(Companion { words: words.to_vec(), child, ended })
+    }
+
+    /// Readable when it has ended.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.ended.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether it has ended by itself.
+    pub(super) fn has_ended(&mut self) -> Result<bool, Failure> {
+        self.status().map(|status| status.is_some())
+    }
+
+    fn status(&mut self) -> Result<Option<ExitStatus>, Failure> {
+        self.child.try_wait().map_err(|error| Failure::broke_off("waiting for the command", &error))
+    }
+
+    /// Asks it to end if it has not, and says how it did.
+    pub(super) fn end(mut self) -> Result<Ended, Failure> {
+        let asked = self.status()?.is_none();
+        if asked && let Some(id) = id(&self.child) {
+            // It may have ended meanwhile, which is what is wanted.
+            let _ = kill_process(id, Signal::TERM);
+            for _ in 0..PATIENCE {
+                if self.status()?.is_some() {
+                    break;
+                }
+                let sources: Vec<BorrowedFd<'_>> = self.descriptor().into_iter().collect();
+                wait(&sources, NAP).map_err(|error| Failure::broke_off("waiting for the command", &error))?;
+            }
+            let _ = self.child.kill();
+        }
+        let status =
+            self.child.wait().map_err(|error| Failure::broke_off("waiting for the command", &error))?;
+        let name = self.words[0].to_string_lossy().into_owned();
+        Ok(Ended { name, exit_code: status.code(), signal: status.signal(), asked })
+    }
+}
+
+/// Sleeps until one of `sources` is readable, or for `most`.
+pub(super) fn wait(sources: &[BorrowedFd<'_>], most: Duration) -> io::Result<()> {
+    let mut sources: Vec<PollFd<'_>> =
+        sources.iter().map(|source| PollFd::new(source, PollFlags::IN)).collect();
+    match poll(&mut sources, Timespec::try_from(most).ok().as_ref()) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn id(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+/// Naps until a command that was asked to end is made to: two seconds.
+const PATIENCE: usize = 20;
+const NAP: Duration = Duration::from_millis(100);

@@ -1,0 +1,138 @@
+//! The probe, while it counts.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_bpf::{Error, Intervals, Probe, Source};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::stats::Counter;
+
+use super::args::KernelProbe;
+use super::caches::Caches;
+use super::companion::{Companion, Ended, wait};
+use super::cost;
+use super::show::{ProbeConfig, ProbeReport, TracepointReport};
+use super::stats::ProbeStats;
+use super::view::View;
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+impl Command for KernelProbe {
+    type Config = ProbeConfig;
+    type Report = ProbeReport;
+    // What other programs do is what is measured.
+    const DISTURBED_BY: Disturbance = Disturbance::Host;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> ProbeConfig {
+        ProbeConfig::of(self)
+    }
+
+    fn example(&self) -> ProbeReport {
+        ProbeReport::example(self)
+    }
+
+    /// Measures until the command, the time or a signal ends it.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<ProbeReport>, Failure> {
+        let interrupt = run.interrupt()?;
+        let (mut probe, per_trigger) = attach(self)?;
+        run.watch();
+        let caches = Caches::of((0..probe.processors()).filter(|&cpu| self.measures(cpu)));
+        probe.restart().map_err(failure)?;
+        let begun = Monotonic.now();
+        let companion = if self.command.is_empty() { None } else { Some(Companion::start(&self.command)?) };
+        let mut counter = run.counter(ProbeStats::new(self.probe.processors.as_deref()))?;
+        let command = watch(self, &probe, begun, companion, interrupt, &mut counter)?;
+        let elapsed = Monotonic.now().saturating_duration_since(begun);
+        let missed = caches.counted();
+
+        let mut report =
+            ProbeReport { command, ..ProbeReport::of(&counter.total(), elapsed, per_trigger, self) };
+        for (cpu, missed) in report.cpus.iter_mut().zip(missed) {
+            cpu.misses = missed;
+            let samples = probe.samples(cpu.cpu).map_err(failure)?;
+            cpu.add_samples(&samples);
+        }
+        report.tracepoints = probe.tracepoints().map(TracepointReport::from).collect();
+        Ok(Outcome {
+            fallbacks: report.fallbacks(),
+            broke_off: report.command.as_ref().and_then(Ended::failure),
+            ..Outcome::of(report)
+        })
+    }
+}
+
+/// Starts the probe, and finds out what it costs where system calls are trigger states: by calls on a processor that is
+/// measured, without and with it. In nanoseconds, between what is sure of it.
+fn attach(plan: &KernelProbe) -> Result<(Probe, Option<[f64; 3]>), Failure> {
+    // Where it may not run on any of them, the cost stays unknown.
+    let first = plan.probe.processors.as_ref().and_then(|cpus| cpus.first().copied());
+    let kept = first.map(|cpu| {
+        Processor::new(cpu as usize).and_then(|there| {
+            there.keep().map_err(|error| Failure::broke_off("keeping to a processor", &error))
+        })
+    });
+    let without = cost::of_a_call();
+    let probe = Probe::start(&plan.probe).map_err(failure)?;
+    let with = cost::of_a_call();
+    let there = kept.as_ref().is_none_or(Result::is_ok);
+    let known = there && probe.has(Source::Syscall);
+    let more = without.zip(with).map(|(without, with)| cost::more(without, with));
+    Ok((probe, more.filter(|_| known)))
+}
+
+/// Looks at the counters until the run is over; returns how the command ended.
+fn watch(
+    plan: &KernelProbe,
+    probe: &Probe,
+    begun: Timestamp,
+    mut companion: Option<Companion>,
+    interrupt: &Interrupt,
+    counter: &mut Counter<ProbeStats>,
+) -> Result<Option<Ended>, Failure> {
+    let mut view = View::new(!plan.output.json && !plan.output.stream);
+    let end = plan.duration.map(|duration| begun + duration);
+    let mut before = Intervals::default();
+    loop {
+        let now = Monotonic.now();
+        let left = end.map_or(LOOK, |end| end.saturating_duration_since(now).min(LOOK));
+        let over = match companion.as_mut() {
+            _ if interrupt.arrived() || left.is_zero() => true,
+            Some(companion) => companion.has_ended()?,
+            None => false,
+        };
+        let intervals = probe.intervals().map_err(failure)?;
+        counter.count(|stats| stats.count(&intervals.since(&before)));
+        view.look(now, &intervals, plan);
+        if over {
+            drop(view);
+            return companion.map(Companion::end).transpose();
+        }
+        before = intervals;
+        let child = companion.as_ref().and_then(Companion::descriptor);
+        let sources: Vec<BorrowedFd<'_>> = [Some(interrupt.as_fd()), child].into_iter().flatten().collect();
+        wait(&sources, left).map_err(|error| Failure::broke_off("waiting", &error))?;
+    }
+}
+
+/// What the machine lacks makes it impossible; the rest is a run that broke off.
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Privilege { missing } => Failure::not_possible(format_args!(
+            "the kernel's trigger states: {missing} missing; root has them, or `setcap cap_bpf,cap_perfmon+ep` gives them"
+        )),
+        Error::NoBtf(_) | Error::TooOld { .. } | Error::Refused { .. } | Error::NothingAttached => {
+            Failure::not_possible(format_args!("the kernel's trigger states: {error}"))
+        }
+        Error::Map(_) | Error::System(_) => Failure::check(error),
+    }
+}
+
+/// Rare enough to cost nothing, and often enough for a line of the stream to lag little.
+const LOOK: Duration = Duration::from_millis(250);

@@ -1,0 +1,380 @@
+//! What `probe` has found: the columns of soft timers' tables IV and V, and the data of its figures 2 to 4, of this kernel.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_bpf::{Counted, ProcessorIntervals, Sample, Source, Windows};
+use softtimers_measure::distribution::{Distribution, Quantile, Recorder};
+use softtimers_measure::units::show_duration;
+
+use super::args::KernelProbe;
+use super::companion::Ended;
+use super::stats::ProbeStats;
+use crate::run::output::Report;
+use crate::run::table::Table;
+
+/// The `config` object of `probe`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct ProbeConfig {
+    /// The longest run; `null` for no bound.
+    pub(crate) duration_s: Option<f64>,
+    /// The processors; `null` for all.
+    pub(crate) cpus: Option<Vec<u32>>,
+    /// What counts as a trigger state.
+    pub(crate) sources: Vec<&'static str>,
+    /// How many intervals are kept one by one at most.
+    pub(crate) samples: u32,
+    /// What was run meanwhile; empty for nothing.
+    pub(crate) command: Vec<String>,
+}
+
+impl ProbeConfig {
+    pub(super) fn of(plan: &KernelProbe) -> Self {
+        ProbeConfig {
+            duration_s: plan.duration.map(|duration| duration.as_secs_f64()),
+            cpus: plan.probe.processors.clone(),
+            sources: plan.probe.sources.iter().map(|source| source.name()).collect(),
+            samples: plan.probe.samples,
+            command: plan.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        }
+    }
+}
+
+/// The keys of `probe`'s object.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct ProbeReport {
+    /// How long it measured.
+    pub(crate) elapsed_s: f64,
+    /// Intervals of all processors, without those of idleness.
+    pub(crate) intervals: u64,
+    /// What the probe itself cost.
+    pub(crate) overhead: Overhead,
+    /// Where it looked.
+    pub(crate) tracepoints: Vec<TracepointReport>,
+    /// How the command ended; `null` without one.
+    pub(crate) command: Option<Ended>,
+    /// By processor.
+    pub(crate) cpus: Vec<CpuReport>,
+}
+
+/// What the probe itself cost.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct Overhead {
+    /// What a system call took longer with it, in nanoseconds; `null` if system calls are no trigger state here. Others
+    /// cost less, for they do not leave the kernel's fast path because of it.
+    /// Measured: where the machine drifted more than that it may be below zero.
+    pub(crate) per_trigger_ns: Option<f64>,
+    /// Where that lies with a confidence of 95%: from here. At zero or below, the probe's cost is not distinguishable from none.
+    pub(crate) per_trigger_low_ns: Option<f64>,
+    /// To here.
+    pub(crate) per_trigger_high_ns: Option<f64>,
+    /// The most that may be, times all trigger states, of the processors' time: an upper bound.
+    pub(crate) share: Option<f64>,
+}
+
+/// A tracepoint.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct TracepointReport {
+    /// Its name in the kernel.
+    pub(crate) name: &'static str,
+    /// Why it could not be attached to; `null` if it was.
+    pub(crate) error: Option<String>,
+}
+
+/// A processor's.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct CpuReport {
+    /// Its number.
+    pub(crate) cpu: u32,
+    /// Intervals between trigger states, without those of idleness: mean and maximum are exact, the rest is known within
+    /// an eighth.
+    pub(crate) interval_ns: Distribution,
+    /// Their distribution function: of each bucket in which some were counted, the share up to it and its middle.
+    pub(crate) interval_cdf: Vec<Quantile>,
+    /// The share of intervals longer than 100 µs.
+    pub(crate) over_100us: Option<f64>,
+    /// The share of those longer than 150 µs.
+    pub(crate) over_150us: Option<f64>,
+    /// Intervals that began when the processor had nothing to do.
+    pub(crate) idle: IdleReport,
+    /// By what ended the interval, in the order of [`Source::ALL`].
+    pub(crate) sources: Vec<SourceReport>,
+    /// How many intervals were kept one by one, the idle ones too: what follows is of these.
+    pub(crate) samples: u64,
+    /// The medians of windows of 1 ms.
+    pub(crate) median_1ms_ns: Distribution,
+    /// The medians of windows of 10 ms.
+    pub(crate) median_10ms_ns: Distribution,
+    /// What its caches missed meanwhile.
+    pub(crate) misses: MissReport,
+}
+
+/// Misses of a processor's caches, of the whole run and whoever ran there; `null` where it does not count them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub(crate) struct MissReport {
+    /// Of the first-level cache of data.
+    pub(crate) l1d: Option<u64>,
+    /// Of that of instructions.
+    pub(crate) l1i: Option<u64>,
+    /// Of the translations of instructions' pages.
+    pub(crate) itlb: Option<u64>,
+    /// Why some are `null`; `null` if none is.
+    pub(crate) unknown: Option<String>,
+}
+
+/// Idleness of a processor.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct IdleReport {
+    /// Of the time.
+    pub(crate) share: Option<f64>,
+    /// How long it lasted.
+    pub(crate) interval_ns: Distribution,
+}
+
+/// A source's.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct SourceReport {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Of the intervals.
+    pub(crate) share: Option<f64>,
+    /// The intervals that it ended.
+    pub(crate) interval_ns: Distribution,
+    /// What the intervals would be without it, of those kept one by one; those idle in part are left out.
+    pub(crate) without_ns: Distribution,
+}
+
+impl ProbeReport {
+    /// Of what was counted in so long; nothing yet of intervals one by one.
+    pub(super) fn of(
+        stats: &ProbeStats,
+        elapsed: Duration,
+        per_trigger: Option<[f64; 3]>,
+        plan: &KernelProbe,
+    ) -> Self {
+        let cpus: Vec<_> =
+            stats.processors().map(|processor| CpuReport::of(processor, elapsed, plan)).collect();
+        let passed: u64 = cpus.iter().map(|cpu| cpu.interval_ns.count + cpu.idle.interval_ns.count).sum();
+        let time = elapsed.as_nanos() as f64 * cpus.len() as f64;
+        let [low, median, high] = per_trigger.map_or([None; 3], |interval| interval.map(Some));
+        let spent = high.map(|cost| cost.max(0.0) * passed as f64);
+        ProbeReport {
+            elapsed_s: elapsed.as_secs_f64(),
+            intervals: cpus.iter().map(|cpu| cpu.interval_ns.count).sum(),
+            overhead: Overhead {
+                per_trigger_ns: median,
+                per_trigger_low_ns: low,
+                per_trigger_high_ns: high,
+                share: spent.filter(|_| time > 0.0).map(|spent| spent / time),
+            },
+            cpus,
+            ..ProbeReport::default()
+        }
+    }
+
+    /// One with all its keys.
+    pub(super) fn example(plan: &KernelProbe) -> Self {
+        let processors = softtimers_bpf::processors().unwrap_or(1);
+        let cpus = (0..processors).filter(|&cpu| plan.measures(cpu)).map(|cpu| CpuReport {
+            cpu,
+            sources: plan
+                .probe
+                .sources
+                .iter()
+                .map(|&source| SourceReport::of(source, &Counted::default(), 0))
+                .collect(),
+            ..CpuReport::default()
+        });
+        let command = (!plan.command.is_empty()).then(Ended::default);
+        ProbeReport { cpus: cpus.collect(), command, ..ProbeReport::default() }
+    }
+
+    /// What was asked for and is not there.
+    pub(super) fn fallbacks(&self) -> Vec<String> {
+        let told = |point: &TracepointReport| {
+            let why = point.error.as_ref()?;
+            Some(format!("tracepoint {} could not be attached to: {why}", point.name))
+        };
+        self.tracepoints.iter().filter_map(told).collect()
+    }
+}
+
+impl From<(&'static str, Result<(), &str>)> for TracepointReport {
+    fn from((name, how): (&'static str, Result<(), &str>)) -> Self {
+        TracepointReport { name, error: how.err().map(str::to_owned) }
+    }
+}
+
+impl CpuReport {
+    fn of(processor: &ProcessorIntervals, elapsed: Duration, plan: &KernelProbe) -> Self {
+        let busy = processor.busy();
+        let sources = plan.probe.sources.iter();
+        CpuReport {
+            cpu: processor.cpu,
+            interval_ns: distribution(&busy),
+            interval_cdf: curve(&busy),
+            over_100us: share(busy.over_100us, busy.count),
+            over_150us: share(busy.over_150us, busy.count),
+            idle: IdleReport {
+                share: share(processor.idle.sum_ns, elapsed.as_nanos() as u64).map(|share| share.min(1.0)),
+                interval_ns: distribution(&processor.idle),
+            },
+            sources: sources
+                .map(|&source| SourceReport::of(source, processor.of(source), busy.count))
+                .collect(),
+            ..CpuReport::default()
+        }
+    }
+
+    /// What the order of the intervals tells.
+    pub(super) fn add_samples(&mut self, samples: &[Sample]) {
+        self.samples = samples.len() as u64;
+        self.median_1ms_ns = medians(samples, 1_000_000);
+        self.median_10ms_ns = medians(samples, 10_000_000);
+        for source in &mut self.sources {
+            if let Some(named) = Source::named(source.name) {
+                source.without_ns = Distribution::from(&Sample::without(samples, named));
+            }
+        }
+    }
+}
+
+impl SourceReport {
+    fn of(source: Source, counted: &Counted, all: u64) -> Self {
+        SourceReport {
+            name: source.name(),
+            share: share(counted.count, all),
+            interval_ns: distribution(counted),
+            without_ns: Distribution::default(),
+        }
+    }
+}
+
+fn medians(samples: &[Sample], window_ns: u64) -> Distribution {
+    let mut medians = Recorder::new();
+    let windows = Windows::of(samples, window_ns);
+    windows.medians_ns.iter().for_each(|&median| medians.record(u64::from(median)));
+    medians.distribution()
+}
+
+/// The buckets that the kernel counted in, each with what is in it and below.
+fn curve(counted: &Counted) -> Vec<Quantile> {
+    let histogram = counted.histogram();
+    let mut below = 0;
+    let point = |(nanos, count): (u64, u64)| {
+        below += count;
+        Quantile { share: below as f64 / histogram.count() as f64, ns: nanos.min(counted.max_ns) }
+    };
+    histogram.iter().filter(|&(_, count)| count > 0).map(point).collect()
+}
+
+/// Of what the kernel counted.
+pub(super) fn distribution(counted: &Counted) -> Distribution {
+    if counted.count == 0 {
+        return Distribution::default();
+    }
+    let of_buckets = Distribution::from(&counted.histogram());
+    // The middle of a bucket may lie beyond the longest.
+    let most = |at: Option<u64>| at.map(|at| at.min(counted.max_ns));
+    Distribution {
+        count: counted.count,
+        min: most(of_buckets.min),
+        p1: most(of_buckets.p1),
+        p50: most(of_buckets.p50),
+        p90: most(of_buckets.p90),
+        p99: most(of_buckets.p99),
+        p999: most(of_buckets.p999),
+        max: Some(counted.max_ns),
+        mean: counted.mean_ns(),
+        stddev: counted.stddev_ns(),
+    }
+}
+
+/// `None` of nothing.
+pub(super) fn share(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
+impl Report for ProbeReport {
+    const SCHEMA: &'static str = "softtimers.probe/1";
+
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        for cpu in &self.cpus {
+            table.append(cpu.table());
+        }
+        if let Some(command) = &self.command {
+            let how = match (command.exit_code, command.signal) {
+                (Some(code), _) => format!("exit status {code}"),
+                (None, signal) => format!("signal {}", signal.unwrap_or(0)),
+            };
+            table.row(&command.name, how);
+        }
+        if let Some(line) = self.overhead.line() {
+            table.row("the probe", line);
+        }
+        table
+    }
+}
+
+impl Overhead {
+    fn line(&self) -> Option<String> {
+        let (cost, low, high) = (self.per_trigger_ns?, self.per_trigger_low_ns?, self.per_trigger_high_ns?);
+        let share = self.share.unwrap_or(0.0) * 100.0;
+        Some(if low > 0.0 {
+            format!("{cost:.0}ns ({low:.0} to {high:.0}) for a system call, {share:.2}% of the time at most")
+        } else {
+            format!("not distinguishable from 0 ({low:.0} to {high:.0}ns for a system call)")
+        })
+    }
+}
+
+impl CpuReport {
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        let percent = |share: Option<f64>| format!("{:.2}%", share.unwrap_or(0.0) * 100.0);
+        let intervals = &self.interval_ns;
+        table.row(
+            &format!("cpu {}", self.cpu),
+            format!("{} intervals, idle {}", intervals.count, percent(self.idle.share)),
+        );
+        if intervals.count == 0 {
+            return table;
+        }
+        table.row("  interval", summary(intervals));
+        table.row("  over 100us", percent(self.over_100us));
+        table.row("  over 150us", percent(self.over_150us));
+        for (name, misses) in [("l1d", self.misses.l1d), ("l1i", self.misses.l1i), ("itlb", self.misses.itlb)]
+        {
+            if let Some(misses) = misses {
+                table.row(&format!("  {name} misses"), misses);
+            }
+        }
+        for (name, medians) in [("1 ms", &self.median_1ms_ns), ("10 ms", &self.median_10ms_ns)] {
+            table.distribution(&format!("  medians of {name}"), medians);
+        }
+        for source in self.sources.iter().filter(|source| source.interval_ns.count > 0) {
+            let without = summary(&source.without_ns);
+            table.row(
+                &format!("  {}", source.name),
+                format!("{:>6}  without it {without}", percent(source.share)),
+            );
+        }
+        table
+    }
+}
+
+fn summary(intervals: &Distribution) -> String {
+    let show = |(label, nanos): (&str, Option<f64>)| {
+        Some(format!("{label} {}", show_duration(Duration::from_nanos(nanos?.round() as u64))))
+    };
+    let whole = |nanos: Option<u64>| nanos.map(|nanos| nanos as f64);
+    let parts = [
+        ("mean", intervals.mean),
+        ("median", whole(intervals.p50)),
+        ("stddev", intervals.stddev),
+        ("max", whole(intervals.max)),
+    ];
+    let shown: Vec<String> = parts.into_iter().filter_map(show).collect();
+    if shown.is_empty() { "-".to_owned() } else { shown.join("  ") }
+}

@@ -1,0 +1,127 @@
+//! What `probe` counts, and what `--json-stream` and the live view say of it.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_bpf::{Intervals, ProcessorIntervals, Source};
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::stats::Stats;
+
+use super::show::{distribution, share};
+
+/// The intervals between trigger states in a second, or in the whole run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProbeStats {
+    counted: Intervals,
+    /// `None`: all are measured.
+    cpus: Option<Vec<u32>>,
+}
+
+/// The keys of `interval` and of `total`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct SecondReport {
+    /// Of all processors, without those of idleness.
+    pub(crate) intervals: u64,
+    /// By processor.
+    pub(crate) cpus: Vec<CpuSecond>,
+}
+
+/// A processor's.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct CpuSecond {
+    /// Its number.
+    pub(crate) cpu: u32,
+    /// Intervals between trigger states, each known within an eighth.
+    pub(crate) interval_ns: Distribution,
+    /// The share of intervals longer than this.
+    pub(crate) over_100us: Option<f64>,
+    /// And than this.
+    pub(crate) over_150us: Option<f64>,
+    /// The share of time it was idle.
+    pub(crate) idle_share: Option<f64>,
+    /// The share of intervals that each source ended, where it ended any.
+    pub(crate) sources: Vec<SourceShare>,
+}
+
+/// A source's.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct SourceShare {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// Of the intervals.
+    pub(crate) share: Option<f64>,
+}
+
+impl ProbeStats {
+    /// Empty, for these processors.
+    pub(crate) fn new(cpus: Option<&[u32]>) -> Self {
+        ProbeStats { counted: Intervals::default(), cpus: cpus.map(<[u32]>::to_vec) }
+    }
+
+    /// Adds what was counted since it was counted last.
+    pub(crate) fn count(&mut self, next: &Intervals) {
+        let wanted = |cpu: u32| self.cpus.as_ref().is_none_or(|cpus| cpus.contains(&cpu));
+        if self.counted.processors.is_empty() {
+            let processors = next.processors.iter().filter(|processor| wanted(processor.cpu));
+            self.counted.processors = processors.cloned().collect();
+            return;
+        }
+        for mine in &mut self.counted.processors {
+            if let Some(theirs) = next.processors.iter().find(|theirs| theirs.cpu == mine.cpu) {
+                mine.add(theirs);
+            }
+        }
+    }
+}
+
+impl ProbeStats {
+    /// The CPUs that are measured.
+    pub(super) fn processors(&self) -> impl Iterator<Item = &ProcessorIntervals> {
+        self.counted.processors.iter()
+    }
+}
+
+impl AddAssign<&ProbeStats> for ProbeStats {
+    fn add_assign(&mut self, next: &ProbeStats) {
+        self.count(&next.counted);
+    }
+}
+
+impl Stats for ProbeStats {
+    type Figures = SecondReport;
+
+    fn is_empty(&self) -> bool {
+        self.counted.processors.iter().all(|processor| processor.busy().count + processor.idle.count == 0)
+    }
+
+    fn clear(&mut self) {
+        self.counted.processors.clear();
+    }
+
+    fn figures(&self, time: Duration) -> SecondReport {
+        let cpus: Vec<_> = self.processors().map(|processor| CpuSecond::of(processor, time)).collect();
+        SecondReport { intervals: cpus.iter().map(|cpu| cpu.interval_ns.count).sum(), cpus }
+    }
+}
+
+impl CpuSecond {
+    fn of(processor: &ProcessorIntervals, time: Duration) -> Self {
+        let busy = processor.busy();
+        let sources = Source::ALL.into_iter().filter(|&source| processor.of(source).count > 0);
+        CpuSecond {
+            cpu: processor.cpu,
+            // The exact maximum is one of the whole run.
+            interval_ns: Distribution { max: busy.histogram().max(), ..distribution(&busy) },
+            over_100us: share(busy.over_100us, busy.count),
+            over_150us: share(busy.over_150us, busy.count),
+            idle_share: share(processor.idle.sum_ns, time.as_nanos() as u64).map(|share| share.min(1.0)),
+            sources: sources
+                .map(|source| SourceShare {
+                    name: source.name(),
+                    share: share(processor.of(source).count, busy.count),
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The runs that a report needs, and the three files that are made of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use softtimers_measure::failure::Failure;
+
+use super::args::{ReportConfig, WrittenReport};
+use super::measure;
+use crate::file::OutputFile;
+use crate::report::saved::Runs;
+use crate::report::source::{self, SOURCES, Source};
+use crate::report::{Findings, catalogue};
+use crate::run::output::{Object, Output, say};
+use crate::run::progress::Progress;
+use crate::run::{Command, Disturbance, Outcome, Run};
+use crate::user::as_caller;
+
+impl Command for WrittenReport {
+    type Config = ReportConfig;
+    type Report = Findings;
+    // Each run says what disturbed it.
+    const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> ReportConfig {
+        self.config.clone()
+    }
+
+    fn example(&self) -> Findings {
+        Findings::default()
+    }
+
+    /// Makes or reads the runs, once it is sure that the files can be written.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<Findings>, Failure> {
+        self.check_name()?;
+        self.spare_the_runs(&self.beside("json"))?;
+        self.files = Some(self.create()?);
+        let (runs, ended) = match &self.config.from {
+            Some(directory) => {
+                // What goes on now has nothing to do with them.
+                run.unwatch();
+                (Runs::read(directory)?, None)
+            }
+            None => self.make(run)?,
+        };
+        let findings = Findings::of(&self.config.sections, &runs);
+        let inconclusive = ended.or_else(|| findings.doubts());
+        Ok(Outcome { inconclusive, ..Outcome::of(findings) })
+    }
+
+    /// Writes the three files, too.
+    fn print(&mut self, object: &Object<'_, Findings, ReportConfig>) -> Result<(), Failure> {
+        if let Some([html, md, json]) = self.files.take() {
+            let text = object.to_json_text()?;
+            html.write(&object.report.html())?;
+            md.write(&object.report.markdown())?;
+            json.write(&format!("{text}\n"))?;
+        }
+        self.output.finish(object)
+    }
+}
+
+impl WrittenReport {
+    /// The name of the file beside the one of HTML.
+    fn beside(&self, extension: &str) -> PathBuf {
+        self.out.with_extension(extension)
+    }
+
+    fn check_name(&self) -> Result<(), Failure> {
+        if self.out.as_os_str() == "-" {
+            return Err(Failure::usage(
+                "--out '-': three files are made, so it takes the name of one; --json prints the object",
+            ));
+        }
+        if self.out.extension().is_some_and(|extension| extension == "md" || extension == "json") {
+            let shown = self.out.display();
+            return Err(Failure::usage(format_args!(
+                "--out '{shown}': the name of the file of HTML; .md and .json are beside it"
+            )));
+        }
+        Ok(())
+    }
+
+    fn create(&self) -> Result<[OutputFile; 3], Failure> {
+        let create = |path: &Path| OutputFile::create(path, "--out", self.force);
+        Ok([create(&self.out)?, create(&self.beside("md"))?, create(&self.beside("json"))?])
+    }
+
+    /// Refuses a file that has the name of a saved run, in the directory of the saved runs.
+    fn spare_the_runs(&self, object: &Path) -> Result<(), Failure> {
+        let Some(runs) = self.config.from.as_ref().or(self.config.run.as_ref()) else { return Ok(()) };
+        let of_source = object.file_stem().and_then(|stem| stem.to_str()).and_then(source::find).is_some();
+        let parent = object.parent().filter(|parent| !parent.as_os_str().is_empty());
+        // What cannot be found yet has no runs in it, unless it will be made under the same name.
+        let place = |path: &Path| as_caller(|| fs::canonicalize(path)).unwrap_or_else(|_| path.to_owned());
+        if of_source && place(parent.unwrap_or(Path::new("."))) == place(runs) {
+            let (out, name) = (self.out.display(), object.file_name().unwrap_or_default().display());
+            return Err(Failure::usage(format_args!(
+                "--out '{out}': its {name} is a saved run; another name or another directory is needed"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The sources that the sections need, in the order in which they are made.
+    fn sources(&self) -> Vec<&'static Source> {
+        let sections = || self.config.sections.iter().filter_map(|name| catalogue::find(name));
+        let needed = |name| {
+            sections().any(|section| section.sources.contains(&name))
+                // The summary alone is of all that it looks at.
+                || (self.config.sections.len() == 1 && sections().any(|section| section.looks_at.contains(&name)))
+        };
+        SOURCES.iter().filter(|source| needed(source.name) && !source.is_foreign()).collect()
+    }
+
+    /// Runs what is needed, and keeps it if that is wanted; and why not all of it was, if so.
+    fn make(&self, run: &Run<'_>) -> Result<(Runs, Option<String>), Failure> {
+        let sources = self.sources();
+        let mut kept = vec![];
+        if let Some(directory) = &self.config.run {
+            let refused = |error| Failure::usage(format_args!("--run '{}': {error}", directory.display()));
+            as_caller(|| fs::create_dir_all(directory)).map_err(refused)?;
+            for source in &sources {
+                let path = directory.join(format!("{}.json", source.name));
+                kept.push(OutputFile::create(&path, "--run", self.force)?);
+            }
+        }
+        let mut kept = kept.into_iter();
+        let interrupt = run.interrupt()?;
+        let done = Arc::new(AtomicUsize::new(0));
+        let _progress = Progress::counted("running", sources.len(), &done);
+        let mut runs = Runs::default();
+        for (at, &source) in sources.iter().enumerate() {
+            say(format_args!("{} of {}: {}", at + 1, sources.len(), source.name));
+            let Some(made) = measure::make(source, self.config.quick, interrupt) else {
+                let why = format!("ended by a signal after {at} of {} runs", sources.len());
+                return Ok((runs, Some(why)));
+            };
+            if let Some(file) = kept.next() {
+                file.write(&format!("{made:#}\n"))?;
+            }
+            runs.keep(source, Ok(made));
+            done.store(at + 1, Ordering::Relaxed);
+        }
+        Ok((runs, None))
+    }
+}

@@ -1,0 +1,18 @@
+//! `softtimers wan`: a network path between two addresses, without root; with privileges, between two interfaces.
+//!
+//! The path is that of [`softtimers_wan`]; here are the flags, the control socket and the summary.
+//!
+//! ```text
+//!   clients ──▶ --listen ─▶ [ queue ▐ rate ▌ loss, delay ] ─▶ --to
+//!                       ◀─ [ delay, loss ▌ rate ▐ queue ] ◀─
+//!                 --control: set up delay 50ms │ SIGTERM: the summary
+//! ```
+
+pub(crate) mod args;
+pub(crate) mod carrier;
+pub(crate) mod control;
+mod lines;
+pub(crate) mod run;
+pub(crate) mod self_test;
+mod setting;
+mod show;

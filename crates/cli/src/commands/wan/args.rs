@@ -1,0 +1,253 @@
+//! What `wan` is asked for, and will do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units;
+use softtimers_wan::interfaces::BridgeConfig;
+use softtimers_wan::tcp::{StreamConfig, StreamLimits};
+use softtimers_wan::udp::RelayConfig;
+use softtimers_wan::{PathConfig, Way};
+
+use super::carrier::Ends;
+use super::setting::{Change, SETTINGS};
+use crate::address;
+use crate::args::{ClientArgs, OutputArgs};
+use crate::plan::any_seed;
+use crate::run::output::Output;
+use crate::withheld;
+
+/// `softtimers wan`.
+///
+/// A network path without root: what comes in at --listen goes out to --to, after the rate, delay,
+/// queue and loss of the path, and answers come back the same way. --up-… is from the clients to --to,
+/// --down-… back. Without a setting the path is a perfect wire. Datagrams of UDP; with --tcp, streams,
+/// which have delay and rate only; with --ifaces and CAP_NET_RAW, everything that crosses two interfaces.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = WAN_EXAMPLES)]
+pub(crate) struct WanArgs {
+    /// Relay TCP streams instead of UDP datagrams: delay, rate and queue only
+    ///
+    /// What TCP has acknowledged cannot be lost, so loss, reordering, duplicates, corruption and marks are
+    /// refused. A queue that is full stops the reading. For the rest, and for TCP's own answer to the path, see
+    /// --ifaces.
+    #[arg(long, conflicts_with_all = ["self_test", "ifaces", "trust", "answers_per_prefix"])]
+    pub(crate) tcp: bool,
+
+    /// Join these two Ethernet interfaces by the path, up from A to B; needs CAP_NET_RAW
+    #[arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1, conflicts_with_all = ["self_test", "listen", "to", "public", "trust", "answers_per_prefix"])]
+    pub(crate) ifaces: Option<Vec<String>>,
+
+    /// Take interfaces that have an address, the default route or a bridge
+    #[arg(long, conflicts_with = "listen")]
+    pub(crate) take: bool,
+
+    /// Where clients send to; port 0 for any free one. The address in use is printed to stderr
+    ///
+    /// Only addresses of the loopback interface, unless --public is given.
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
+    pub(crate) listen: Option<String>,
+
+    /// Where their packets go
+    #[arg(long, value_name = "ADDR", required_unless_present_any = ["self_test", "ifaces"])]
+    pub(crate) to: Option<String>,
+
+    /// Find out how fast and how exact this is here, between processes of its own; some 15 s
+    #[arg(long, conflicts_with_all = ["listen", "to", "control", "duration", "json_stream"])]
+    pub(crate) self_test: bool,
+
+    /// Listen where other machines can reach it; of datagrams, see --trust
+    #[arg(long)]
+    pub(crate) public: bool,
+
+    /// Half of this as the delay each way
+    #[arg(long, value_name = "TIME", value_parser = units::duration, conflicts_with = "delay")]
+    pub(crate) rtt: Option<Duration>,
+
+    /// The settings of the path.
+    #[command(flatten)]
+    pub(crate) path: PathArgs,
+
+    /// Decides what is random: the same seed and packets, the same losses
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+
+    /// Whom it serves.
+    #[command(flatten)]
+    pub(crate) clients: ClientArgs,
+
+    /// Take changes at this Unix socket, which must not exist and only its owner may use
+    ///
+    /// A line each: 'set up delay 50ms loss 1%', 'set both rate 10Mbit', 'show'.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
+
+    /// End after this time
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub(crate) duration: Option<Duration>,
+
+    /// Print one JSON object a second, each on a line, and a last one at the end
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) json_stream: bool,
+
+    /// How to print.
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The settings of both directions or of one, as they were given.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathArgs {
+    /// Those of both directions come first, so that one direction's own prevail.
+    pub(crate) changes: Vec<(Option<Way>, Change)>,
+}
+
+/// For whom the flags are, in the order of [`Setting::flags`](super::setting::Setting::flags).
+const SIDES: [Option<Way>; 3] = [None, Some(Way::Up), Some(Way::Down)];
+
+impl Args for PathArgs {
+    fn augment_args(command: Command) -> Command {
+        let flags = SIDES.iter().enumerate().flat_map(|(side, way)| {
+            SETTINGS.iter().map(move |setting| {
+                let flag = setting.flags[side];
+                let arg = Arg::new(flag).long(flag).value_name(setting.value);
+                let arg = arg.value_parser(|text: &str| setting.change(text));
+                match way {
+                    None => arg.help(setting.help).help_heading("The path, both ways"),
+                    Some(Way::Up) => arg.help("For this direction only").help_heading("The path to --to"),
+                    Some(Way::Down) => arg.help("For this direction only").help_heading("The path back"),
+                }
+            })
+        });
+        command.args(flags)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for PathArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let flags = SIDES.iter().enumerate().flat_map(|(side, way)| {
+            let given = move |flag| matches.get_one::<Change>(flag).cloned();
+            SETTINGS.iter().filter_map(move |setting| Some((*way, given(setting.flags[side])?)))
+        });
+        Ok(PathArgs { changes: flags.collect() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// A run of `wan`.
+#[derive(Clone, Debug)]
+pub(crate) struct WanPlan {
+    /// What the path lies between, and the limits.
+    pub(crate) ends: Ends,
+    /// To the upstream; it can be built.
+    pub(crate) up: PathConfig,
+    /// Back.
+    pub(crate) down: PathConfig,
+    /// Decides what is random.
+    pub(crate) seed: u64,
+    /// Where changes are taken.
+    pub(crate) control: Option<PathBuf>,
+    /// The longest run.
+    pub(crate) duration: Option<Duration>,
+    /// How to print the report.
+    pub(crate) output: Output,
+}
+
+impl WanPlan {
+    /// Understands the arguments of `wan`.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub(crate) fn new(args: &WanArgs) -> Result<Self, Failure> {
+        let (ends, overhead) = ends(args)?;
+        let [up, down] = [Way::Up, Way::Down].map(|way| path(args, way, &ends, overhead));
+        Ok(WanPlan {
+            up: up?,
+            down: down?,
+            ends,
+            seed: args.seed.unwrap_or_else(any_seed),
+            control: args.control.clone(),
+            duration: args.duration,
+            output: Output { stream: args.json_stream, ..Output::from(&args.output) },
+        })
+    }
+}
+
+/// What the path lies between, and what a packet there has beyond what is offered.
+fn ends(args: &WanArgs) -> Result<(Ends, u32), Failure> {
+    if let Some(names) = &args.ifaces {
+        let Ok(interfaces) = <[String; 2]>::try_from(names.clone()) else {
+            let given = names.join(",");
+            return Err(Failure::usage(format_args!("--ifaces {given}: two interfaces, such as eth1,eth2")));
+        };
+        return Ok((Ends::Interfaces(BridgeConfig { interfaces, take: args.take }), 0));
+    }
+    let given = |flag, address: &Option<String>| {
+        address::resolve(address.as_deref().unwrap_or_default()).map_err(|refused| refused.of(flag))
+    };
+    let (listen, upstream) = (given("--listen", &args.listen)?, given("--to", &args.to)?);
+    address::check_local(listen).map_err(|refused| refused.of("--listen"))?;
+    if !args.public && !address::is_local(listen) {
+        let message = format!("--listen {listen}: other machines could use it; --public allows that");
+        return Err(Failure::usage(message));
+    }
+    address::check_destination(upstream).map_err(|refused| refused.of("--to"))?;
+    address::check_route(upstream).map_err(|refused| refused.of("--to"))?;
+    let network = if upstream.is_ipv4() { 20 } else { 40 };
+    if args.tcp {
+        let ClientArgs { clients: most, client_timeout: idle, .. } = args.clients;
+        let limits = StreamLimits { most, idle, ..StreamLimits::default() };
+        // With time stamps, as nearly all of it.
+        return Ok((Ends::Tcp(StreamConfig { listen, limits, ..StreamConfig::to(upstream) }), network + 32));
+    }
+    let clients = args.clients.limits();
+    let on_first_withheld = Some(withheld::tell as fn(_));
+    let relay = RelayConfig { listen, clients, on_first_withheld, ..RelayConfig::to(upstream) };
+    Ok((Ends::Udp(relay), network + 8))
+}
+
+fn path(args: &WanArgs, way: Way, ends: &Ends, overhead: u32) -> Result<PathConfig, Failure> {
+    let mut path = PathConfig::default().overhead(overhead);
+    if let Some(rtt) = args.rtt {
+        // What half a nanosecond is lost is found in no network.
+        path.delay = rtt / 2;
+    }
+    for (whose, change) in &args.path.changes {
+        if whose.is_none_or(|whose| whose == way) {
+            change.apply(&mut path);
+        }
+    }
+    ends.check(&path).map_err(|error| Failure::usage(format_args!("the path {way}: {error}")))?;
+    Ok(path)
+}
+
+const WAN_EXAMPLES: &str = "\
+Examples:
+  softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --rtt 100ms --rate 100Mbit --queue 20packets
+  softtimers wan --listen 127.0.0.1:0 --to 127.0.0.1:53 --delay 20ms --loss 1% --seed 7 --json
+  softtimers wan --listen 127.0.0.1:5000 --to 127.0.0.1:4433 --up-rate 10Mbit --down-trace LTE.down
+  softtimers wan --listen 0.0.0.0:5000 --public --trust 192.0.2.0/24 --to 127.0.0.1:4433 --rtt 100ms
+  softtimers wan --tcp --listen 127.0.0.1:8080 --to example.org:80 --rtt 80ms --rate 20Mbit
+  sudo softtimers wan --ifaces veth-a,veth-b --rtt 20ms --rate 100Mbit --queue 50ms --loss 0.1%
+
+Values:
+  RATE   10Mbit, 1.5Gbit; of the network: 28 bytes more than the payload for each packet over IPv4,
+         52 for each segment of TCP, 0 for frames, which have their headers; see --overhead
+  LIMIT  20packets, 64KiB, 50ms
+  LOSS   1%, or gilbert:TO_BAD,TO_GOOD[,LOSS_BAD[,LOSS_GOOD]] with losses in bursts: gilbert:0.2%,30%
+
+Exit codes:
+   0  done, also by Ctrl-C, SIGTERM or SIGHUP; every --assert held
+   1  an --assert did not hold, or the run broke off
+   2  bad usage or input; nothing was carried
+  77  not possible on this machine; the message says what is missing";

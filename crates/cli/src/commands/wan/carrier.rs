@@ -1,0 +1,200 @@
+//! What the path lies between: [`Ends`], and the [`Carrier`] that joins them.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use softtimers::{LoopStats, Timestamp};
+use softtimers_measure::failure::Failure;
+use softtimers_wan::interfaces::{Bridge, BridgeConfig, Problem};
+use softtimers_wan::live::Ended;
+use softtimers_wan::tcp::{self, StreamConfig};
+use softtimers_wan::udp::{self, RelayConfig};
+use softtimers_wan::{Counters, Measured, PathConfig, PathError, WanBuilder, Way};
+
+use super::show::{ClientsReport, InterfacesReport, WanConfig};
+use crate::address::bind_failure;
+
+/// What the path lies between.
+#[derive(Clone, Debug)]
+pub(crate) enum Ends {
+    /// Datagrams of many clients, and an upstream.
+    Udp(RelayConfig),
+    /// Streams of many clients, and an upstream.
+    Tcp(StreamConfig),
+    /// Two interfaces.
+    Interfaces(BridgeConfig),
+}
+
+impl Ends {
+    /// Whether a path can lie between them.
+    ///
+    /// # Errors
+    /// [`PathError`], which names what cannot be.
+    pub(crate) fn check(&self, path: &PathConfig) -> Result<(), PathError> {
+        if let Ends::Tcp(_) = self { path.check_stream() } else { path.check() }
+    }
+}
+
+/// What carries packets, bytes or frames over a path.
+#[derive(Debug)]
+pub(crate) enum Carrier {
+    /// Datagrams.
+    Udp(Box<udp::Relay>),
+    /// Streams.
+    Tcp(Box<tcp::Relay>),
+    /// Frames.
+    Interfaces(Box<Bridge>),
+}
+
+/// The same of whatever it is.
+macro_rules! each {
+    ($carrier:expr, $it:ident => $what:expr) => {
+        match $carrier {
+            Carrier::Udp($it) => $what,
+            Carrier::Tcp($it) => $what,
+            Carrier::Interfaces($it) => $what,
+        }
+    };
+}
+
+impl Carrier {
+    /// Takes hold of both ends.
+    ///
+    /// # Errors
+    /// A usage failure for an address or an interface that cannot be used, not-possible without the privilege.
+    pub(crate) fn start(ends: &Ends, path: WanBuilder) -> Result<Self, Failure> {
+        Ok(match ends {
+            Ends::Udp(config) => Carrier::Udp(Box::new(
+                udp::Relay::bind(config.clone(), path)
+                    .map_err(|error| bind_failure(config.listen, &error))?,
+            )),
+            Ends::Tcp(config) => Carrier::Tcp(Box::new(
+                tcp::Relay::bind(*config, path).map_err(|error| bind_failure(config.listen, &error))?,
+            )),
+            Ends::Interfaces(config) => Carrier::Interfaces(Box::new(
+                Bridge::new(config, path).map_err(|problem| failure("--ifaces", &problem))?,
+            )),
+        })
+    }
+
+    /// Has [`run`](Self::run) come back when a descriptor can be read.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn watch(&mut self, source: &impl AsFd, number: u32) -> io::Result<()> {
+        each!(self, it => it.watch(source, number))
+    }
+
+    /// Watches it no more.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn unwatch(&mut self, source: &impl AsFd) -> io::Result<()> {
+        each!(self, it => it.unwatch(source))
+    }
+
+    /// Carries until then, or until a watched descriptor can be read.
+    ///
+    /// # Errors
+    /// If it breaks off.
+    pub(crate) fn run(&mut self, until: Option<Timestamp>) -> Result<Ended, Failure> {
+        let broke_off = |error: io::Error| Failure::broke_off("relaying", &error);
+        match self {
+            Carrier::Udp(relay) => relay.run(until).map_err(broke_off),
+            Carrier::Tcp(relay) => relay.run(until).map_err(broke_off),
+            Carrier::Interfaces(bridge) => bridge.run(until).map_err(|problem| Failure::check(&problem)),
+        }
+    }
+
+    /// Another path in one direction.
+    ///
+    /// # Errors
+    /// [`PathError`]; then nothing changes.
+    pub(crate) fn set(&mut self, way: Way, path: PathConfig) -> Result<(), PathError> {
+        each!(self, it => it.set(way, path))
+    }
+
+    /// The time.
+    pub(crate) fn now(&self) -> Timestamp {
+        each!(self, it => it.now())
+    }
+
+    /// What was set.
+    pub(crate) fn path(&self, way: Way) -> &PathConfig {
+        each!(self, it => it.path(way))
+    }
+
+    /// What became of what came.
+    pub(crate) fn counters(&self, way: Way) -> Counters {
+        each!(self, it => it.counters(way))
+    }
+
+    /// What was measured of what came out.
+    pub(crate) fn measured(&self, way: Way) -> &Measured {
+        each!(self, it => it.measured(way))
+    }
+
+    /// How often it slept.
+    pub(crate) fn loop_stats(&self) -> LoopStats {
+        each!(self, it => it.loop_stats())
+    }
+
+    /// Who used it; nobody in particular, of interfaces.
+    pub(crate) fn clients(&self) -> ClientsReport {
+        match self {
+            Carrier::Udp(relay) => relay.stats().into(),
+            Carrier::Tcp(relay) => relay.stats().into(),
+            Carrier::Interfaces(_) => ClientsReport::default(),
+        }
+    }
+
+    /// What the interfaces did, if it is they.
+    pub(crate) fn interfaces(&self) -> Option<InterfacesReport> {
+        if let Carrier::Interfaces(bridge) = self { Some(bridge.stats().into()) } else { None }
+    }
+
+    /// The ends in use.
+    pub(crate) fn config(&self, ends: &Ends) -> WanConfig {
+        let (kind, listen, to, clients, timeout) = match (self, ends) {
+            (Carrier::Udp(relay), Ends::Udp(config)) => {
+                let (limits, to) = (&config.clients, config.upstream);
+                ("udp", relay.local_addr().to_string(), to.to_string(), limits.most, Some(limits.idle))
+            }
+            (Carrier::Tcp(relay), Ends::Tcp(config)) => {
+                let (limits, to) = (config.limits, config.upstream);
+                ("tcp", relay.local_addr().to_string(), to.to_string(), limits.most, Some(limits.idle))
+            }
+            (_, Ends::Interfaces(config)) => {
+                let [a, b] = config.interfaces.clone();
+                ("interfaces", a, b, 0, None)
+            }
+            _ => return WanConfig::default(),
+        };
+        let believed = if let Ends::Udp(config) = ends { Some(&config.clients) } else { None };
+        WanConfig {
+            kind,
+            listen,
+            to,
+            clients,
+            client_timeout_s: timeout.map(|timeout| timeout.as_secs_f64()),
+            trust: believed.iter().flat_map(|limits| &limits.trust).map(ToString::to_string).collect(),
+            answers_per_prefix_pps: believed.map(|limits| limits.answers_per_prefix.packets_per_second()),
+            duration_s: None,
+        }
+    }
+}
+
+/// The failure that a problem with the interfaces of the flag `what` is.
+pub(crate) fn failure(what: &str, problem: &Problem) -> Failure {
+    match problem {
+        Problem::Privilege(_) => Failure::not_possible(format_args!("{what}: {problem}")),
+        Problem::InUse { .. } => Failure::usage(format_args!(
+            "{what}: {problem}, so this machine uses it itself; --take allows that"
+        )),
+        Problem::Interface { .. } => {
+            Failure::usage(format_args!("{what}: {problem}; two Ethernet interfaces that are up are needed"))
+        }
+        Problem::Loop | Problem::Path(_) => Failure::usage(format_args!("{what}: {problem}")),
+        _ => Failure::check(format_args!("{what}: {problem}")),
+    }
+}

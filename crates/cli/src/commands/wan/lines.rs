@@ -1,0 +1,57 @@
+//! `--json-stream` of an emulator: the report so far, a line a second, from a thread that alone waits for the reader.
+//!
+//! Every line has all figures of the run until then. So where a reader is slow, lines are left out and none is
+//! late, and no packet waits for them.
+
+use std::io::ErrorKind;
+use std::sync::mpsc::{self, SyncSender, TrySendError};
+use std::thread::JoinHandle;
+
+use serde_json::Value;
+use softtimers_measure::failure::Failure;
+
+use crate::run::output::print_line;
+
+/// The schema of a line; the last one is the object of `--json`.
+const SCHEMA: &str = "softtimers.wan.stream/1";
+
+/// A thread that prints lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    to: SyncSender<String>,
+    writer: JoinHandle<Result<(), Failure>>,
+}
+
+impl Lines {
+    pub(super) fn start() -> Self {
+        let (to, from) = mpsc::sync_channel::<String>(1);
+        let writer = std::thread::spawn(move || {
+            for line in from {
+                match print_line(&line) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+                    Err(error) => return Err(Failure::broke_off("writing to stdout", &error)),
+                }
+            }
+            Ok(())
+        });
+        Lines { to, writer }
+    }
+
+    /// Hands a report over. `false` if nobody reads any more.
+    pub(super) fn hand_over(&self, mut report: Value) -> bool {
+        report["schema"] = SCHEMA.into();
+        !matches!(self.to.try_send(report.to_string()), Err(TrySendError::Disconnected(_)))
+    }
+
+    /// Waits until what was handed over has been written.
+    ///
+    /// # Errors
+    /// What kept a line from being written, except that its reader has gone.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        drop(self.to);
+        self.writer
+            .join()
+            .unwrap_or_else(|_| Err(Failure::check("the thread that writes the stream panicked")))
+    }
+}

@@ -1,0 +1,208 @@
+//! The path, while it carries.
+
+use std::io;
+use std::time::Duration;
+
+use softtimers::Timestamp;
+use softtimers::late::cpu_time;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_wan::live::Ended;
+use softtimers_wan::{PathConfig, Wan, Way};
+
+use super::args::WanPlan;
+use super::carrier::Carrier;
+use super::control::{Control, MOST_CONNECTIONS, Request};
+use super::lines::Lines;
+use super::show::{DirectionReport, WanConfig, WanReport};
+use crate::run::output::{Output, say};
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+/// What carries, and who may change the path meanwhile.
+pub(crate) struct Emulator {
+    plan: WanPlan,
+    carrier: Carrier,
+    control: Option<Control>,
+    /// When who wants to connect is listened to again, after that has failed.
+    deaf_until: Option<Timestamp>,
+    start: Timestamp,
+}
+
+impl Command for Emulator {
+    type Config = WanConfig;
+    type Report = WanReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.plan.output
+    }
+
+    fn config(&self) -> WanConfig {
+        let duration_s = self.plan.duration.map(|duration| duration.as_secs_f64());
+        WanConfig { duration_s, ..self.carrier.config(&self.plan.ends) }
+    }
+
+    fn seed(&self) -> Option<u64> {
+        Some(self.plan.seed)
+    }
+
+    fn example(&self) -> WanReport {
+        self.report()
+    }
+
+    /// Carries packets until the plan's end or a signal.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<WanReport>, Failure> {
+        let broke_off = |error: io::Error| Failure::broke_off("watching for changes", &error);
+        let interrupt = run.interrupt()?;
+        self.carrier.watch(interrupt, SIGNAL).map_err(broke_off)?;
+        if let Some(path) = self.plan.control.as_deref() {
+            let refused = |error| Failure::usage(format_args!("--control {}: {error}", path.display()));
+            let control = Control::bind(path).map_err(refused)?;
+            self.carrier.watch(&control, CONTROL).map_err(broke_off)?;
+            self.control = Some(control);
+        }
+        let lines = run.streams().then(Lines::start);
+        let config = self.config();
+        match config.kind {
+            "interfaces" => say(format_args!("relaying between {} and {}", config.listen, config.to)),
+            "tcp" => say(format_args!(
+                "listening on {}, relaying to {}: streams, so delay and rate only",
+                config.listen, config.to
+            )),
+            _ => say(format_args!("listening on {}, relaying to {}", config.listen, config.to)),
+        }
+        let progress = run.progress("relaying", self.plan.duration);
+        self.carry(interrupt, |report| {
+            let Some(lines) = &lines else { return Ok(true) };
+            run.so_far(&config, report).to_json().map(|report| lines.hand_over(report))
+        })?;
+        drop(progress);
+        lines.map_or(Ok(()), Lines::finish)?;
+        Ok(Outcome::of(self.report()))
+    }
+}
+
+impl Emulator {
+    /// Takes the ends of the path.
+    ///
+    /// # Errors
+    /// A usage failure if one cannot be used; not-possible without the privileges.
+    pub(crate) fn new(plan: WanPlan) -> Result<Self, Failure> {
+        let path = Wan::builder().up(plan.up.clone()).down(plan.down.clone()).seed(plan.seed);
+        let carrier = Carrier::start(&plan.ends, path)?;
+        let start = carrier.now();
+        Ok(Emulator { plan, carrier, control: None, deaf_until: None, start })
+    }
+
+    /// Runs until the end, a signal, or until `each_second` says that nobody reads any more.
+    fn carry(
+        &mut self,
+        interrupt: &Interrupt,
+        each_second: impl Fn(&WanReport) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        let end = self.plan.duration.map(|duration| self.start + duration);
+        let mut next_line = self.plan.output.stream.then(|| self.start + SECOND);
+        loop {
+            let until = [end, next_line, self.deaf_until].into_iter().flatten().min();
+            let ended = self.carrier.run(until)?;
+            let now = self.carrier.now();
+            match ended {
+                Ended::Time => {}
+                Ended::Watched(SIGNAL) => return Ok(()),
+                Ended::Watched(CONTROL) => self.accept(now),
+                Ended::Watched(number) => self.serve((number - FIRST_CONNECTION) as usize),
+            }
+            if interrupt.arrived() || end.is_some_and(|end| now >= end) {
+                return Ok(());
+            }
+            if self.deaf_until.is_some_and(|until| now >= until) {
+                self.listen_again(now);
+            }
+            if let Some(line) = next_line.filter(|&line| now >= line) {
+                if !each_second(&self.report())? {
+                    return Ok(());
+                }
+                // A second that was missed is not made up for.
+                next_line = Some((line + SECOND).max(now));
+            }
+        }
+    }
+
+    /// Somebody wants to connect. Without a descriptor for that they stay, and would be reported for ever.
+    fn accept(&mut self, now: Timestamp) {
+        let Some(control) = &mut self.control else { return };
+        match control.accept() {
+            Ok(None) => {}
+            Ok(Some((number, stream))) => {
+                if self.carrier.watch(&stream, FIRST_CONNECTION + number as u32).is_err() {
+                    control.close(number);
+                }
+            }
+            Err(_) => {
+                let deaf = self.carrier.unwatch(control).is_ok();
+                self.deaf_until = deaf.then(|| now + DEAF);
+            }
+        }
+    }
+
+    fn listen_again(&mut self, now: Timestamp) {
+        let Some(control) = &self.control else { return };
+        let heard = self.carrier.watch(control, CONTROL).is_ok();
+        self.deaf_until = (!heard).then(|| now + DEAF);
+    }
+
+    fn serve(&mut self, number: usize) {
+        let Some(mut control) = self.control.take() else { return };
+        control.serve(number.min(MOST_CONNECTIONS), |request| match request {
+            Err(problem) => format!("error: {problem}"),
+            Ok(Request::Show) => serde_json::to_string(&self.report()).unwrap_or_default(),
+            Ok(Request::Set(way, changes)) => {
+                let ways = [Way::Up, Way::Down].into_iter().filter(|&each| way.is_none_or(|way| way == each));
+                let paths: Vec<(Way, PathConfig)> = ways
+                    .map(|way| {
+                        let mut path = self.carrier.path(way).clone();
+                        changes.iter().for_each(|change| change.apply(&mut path));
+                        (way, path)
+                    })
+                    .collect();
+                // Both or none.
+                if let Some(error) = paths.iter().find_map(|(_, path)| self.plan.ends.check(path).err()) {
+                    return format!("error: {error}");
+                }
+                match paths.into_iter().try_for_each(|(way, path)| self.carrier.set(way, path)) {
+                    Ok(()) => "ok".into(),
+                    Err(error) => format!("error: {error}"),
+                }
+            }
+        });
+        self.control = Some(control);
+    }
+
+    fn report(&self) -> WanReport {
+        let direction = |way| {
+            DirectionReport::of(
+                self.carrier.path(way),
+                &self.carrier.counters(way),
+                self.carrier.measured(way),
+            )
+        };
+        let span = self.carrier.now().saturating_duration_since(self.start).as_secs_f64();
+        WanReport {
+            up: direction(Way::Up),
+            down: direction(Way::Down),
+            clients: self.carrier.clients(),
+            interfaces: self.carrier.interfaces(),
+            span_s: span,
+            cpu_share: (span > 0.0).then(|| cpu_time().as_secs_f64() / span),
+            wakeups: self.carrier.loop_stats().waits,
+        }
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Without a descriptor for another connection: one may be free later.
+const DEAF: Duration = Duration::from_millis(100);
+/// What the relay's watched descriptors are called.
+const SIGNAL: u32 = 0;
+const CONTROL: u32 = 1;
+const FIRST_CONNECTION: u32 = 2;

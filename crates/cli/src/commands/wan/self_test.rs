@@ -1,0 +1,204 @@
+//! `wan --self-test`: how fast and how exact the emulator is on this machine.
+//!
+//! The sender, the relay and the receiver of this program, each a process, at one rate after the other until
+//! packets are lost that the path should not lose:
+//!
+//! ```text
+//!   send ──▶ wan, 50 ms and no limit ──▶ recv      50, 100, 200 … Mbit/s of 1,200-byte packets
+//! ```
+//!
+//! On two processors the three share what there is: a relay between other machines reaches more.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use softtimers_measure::child::Process;
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::units::show_duration;
+
+use crate::run::output::{Output, Report, say};
+use crate::run::table::Table;
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+/// What the self-test found.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct SelfTestReport {
+    /// The highest rate that was carried without a loss of the emulator's own; `null` if none was.
+    pub(crate) limit_bps: Option<u64>,
+    /// Each rate, in the order they were tried.
+    pub(crate) rates: Vec<RateReport>,
+}
+
+/// One rate.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct RateReport {
+    /// Payload bits a second that were to be sent.
+    pub(crate) target_bps: u64,
+    /// That were sent.
+    pub(crate) sent_bps: f64,
+    /// Packets that the sender sent.
+    pub(crate) sent: u64,
+    /// Packets that came out of the relay.
+    pub(crate) delivered: u64,
+    /// Packets lost by the relay: unread, unsent or beyond what it holds.
+    pub(crate) own_loss: u64,
+    /// By how much later than set packets came out.
+    pub(crate) lateness_ns: Distribution,
+    /// The share of a processor that the relay used.
+    pub(crate) cpu_share: Option<f64>,
+}
+
+/// The settings of the self-test.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub(crate) struct SelfTestConfig {
+    /// How long each rate is sent.
+    pub(crate) duration_s: f64,
+    /// Bytes of each packet.
+    pub(crate) size_bytes: u32,
+    /// The delay that is set, in nanoseconds.
+    pub(crate) delay_ns: u64,
+}
+
+/// The self-test, which has no settings.
+#[derive(Debug)]
+pub(crate) struct SelfTest {
+    /// How to print the report.
+    pub(crate) output: Output,
+}
+
+impl Command for SelfTest {
+    type Config = SelfTestConfig;
+    type Report = SelfTestReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> SelfTestConfig {
+        SelfTestConfig { duration_s: LENGTH.as_secs_f64(), size_bytes: SIZE, delay_ns: 50_000_000 }
+    }
+
+    fn example(&self) -> SelfTestReport {
+        SelfTestReport { limit_bps: None, rates: vec![RateReport::default(); RATES.len()] }
+    }
+
+    /// Tries one rate after the other.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SelfTestReport>, Failure> {
+        let interrupt = run.interrupt()?;
+        let mut report = SelfTestReport::default();
+        let mut fallbacks = vec![];
+        for megabits in RATES {
+            say(format_args!("{megabits} Mbit/s for {}", show_duration(LENGTH)));
+            let rate = one_rate(megabits * 1_000_000, interrupt);
+            if interrupt.arrived() {
+                let (tried, all) = (report.rates.len(), RATES.len());
+                fallbacks.push(format!("ended by a signal after {tried} of {all} rates"));
+                break;
+            }
+            let Some(rate) = rate? else { break };
+            let (held, reached) = (rate.own_loss == 0, rate.sent_bps >= 0.99 * rate.target_bps as f64);
+            if held && reached {
+                report.limit_bps = Some(rate.target_bps);
+            }
+            report.rates.push(rate);
+            if !held || !reached {
+                break;
+            }
+        }
+        Ok(Outcome { fallbacks, ..Outcome::of(report) })
+    }
+}
+
+/// `None` if a signal came first.
+fn one_rate(target_bps: u64, interrupt: &Interrupt) -> Result<Option<RateReport>, Failure> {
+    let longest = show_duration(LENGTH + MARGIN);
+    let receive = ["recv", "127.0.0.1:0", "--once", "--json", "--duration", &longest];
+    let (receiver, to) = start("recv", &receive)?.announced("listening on ")?;
+    let relay = ["wan", "--listen", "127.0.0.1:0", "--to", &to, "--delay", "50ms", "--json", "--duration"];
+    let relay_for = show_duration(LENGTH + Duration::from_secs(1));
+    let (relay, announced) =
+        start("wan", &[&relay[..], &[&relay_for]].concat())?.announced("listening on ")?;
+    let at = announced.split(',').next().unwrap_or_default();
+    let (rate, size, length) = (format!("{target_bps}bit"), SIZE.to_string(), show_duration(LENGTH));
+    let send =
+        ["send", at, "--rate", &rate, "--size", &size, "--duration", &length, "--json", "--catch-up", "1ms"];
+    let sender = start("send", &send)?;
+    if !sender.speaks_within(LENGTH + MARGIN, Some(interrupt))? {
+        return Ok(None);
+    }
+    let sent: Sent = sender.finish()?;
+    let relayed: Relayed = relay.finish()?;
+    drop(receiver);
+    Ok(Some(RateReport {
+        target_bps,
+        sent_bps: sent.achieved_pps * f64::from(SIZE) * 8.0,
+        sent: sent.sent,
+        delivered: relayed.up.measured.delivered,
+        own_loss: relayed.clients.recv_drops + relayed.clients.send_drops + relayed.up.measured.overflowed,
+        lateness_ns: relayed.up.measured.lateness_ns,
+        cpu_share: relayed.cpu_share,
+    }))
+}
+
+fn start(what: &str, words: &[&str]) -> Result<Process, Failure> {
+    let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    Process::start(format!("the self-test: {what}"), &words)
+}
+
+/// What is wanted of the sender's report.
+#[derive(Deserialize)]
+struct Sent {
+    sent: u64,
+    achieved_pps: f64,
+}
+
+/// What is wanted of the relay's.
+#[derive(Deserialize)]
+struct Relayed {
+    up: Up,
+    clients: Clients,
+    cpu_share: Option<f64>,
+}
+
+#[derive(Deserialize)]
+struct Up {
+    measured: Measured,
+}
+
+#[derive(Deserialize)]
+struct Measured {
+    delivered: u64,
+    overflowed: u64,
+    lateness_ns: Distribution,
+}
+
+#[derive(Deserialize)]
+struct Clients {
+    recv_drops: u64,
+    send_drops: u64,
+}
+
+impl Report for SelfTestReport {
+    const SCHEMA: &'static str = "softtimers.wan-self-test/1";
+
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        let megabits = |bits: u64| format!("{}Mbit/s", bits / 1_000_000);
+        for rate in &self.rates {
+            table.row(&megabits(rate.target_bps), format!("{} sent, {} lost here", rate.sent, rate.own_loss));
+            table.distribution("  lateness", &rate.lateness_ns);
+            table.share("  CPU of the relay", rate.cpu_share);
+        }
+        table.row("limit", self.limit_bps.map_or_else(|| "below the lowest rate".into(), megabits));
+        table
+    }
+}
+
+/// Megabits a second.
+const RATES: [u64; 8] = [50, 100, 150, 200, 300, 400, 600, 800];
+const LENGTH: Duration = Duration::from_secs(2);
+const MARGIN: Duration = Duration::from_secs(20);
+const SIZE: u32 = 1_200;

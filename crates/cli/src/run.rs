@@ -1,0 +1,339 @@
+//! A run of a command, from its plan to its exit code. [`carry_out`] is the only place where the parts follow each other:
+//!
+//! ```text
+//!   keys of --assert ──▶ Command::run ──▶ stream's last line ──▶ print ──▶ --assert ──▶ what broke it off
+//!   before anything      │  │  │  │                              table or object, also of a run that broke off
+//!   is touched           │  │  │  └ counter: a line a second, with --json-stream
+//!                        │  │  └ progress
+//!                        │  └ interrupt: from the first call on a signal ends the run with its report
+//!                        └ background load, watched from the beginning
+//! ```
+//!
+//! A command implements [`Command`]: what it reports, and what it does in between.
+
+pub mod output;
+pub mod progress;
+pub(crate) mod stream;
+pub mod table;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::io;
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{BackgroundLoad, Interference, Machine};
+use softtimers_measure::stats::{Counter, Stats};
+
+use output::{Object, Output, Report};
+use progress::Progress;
+use stream::Stream;
+
+/// What a command adds to the run that all of them share.
+pub(crate) trait Command {
+    /// The `config` object: the configuration in effect, defaults filled in.
+    type Config: Serialize;
+    /// The findings.
+    type Report: Report;
+    /// Whose use of the CPUs makes the figures prove nothing.
+    const DISTURBED_BY: Disturbance;
+
+    /// How to print the report.
+    fn output(&self) -> &Output;
+
+    /// Returns the configuration; asked once before the run, and again for the report.
+    fn config(&self) -> Self::Config;
+
+    /// Returns a report with all keys that this run's will have: what is optional is there, and lists have an element.
+    fn example(&self) -> Self::Report;
+
+    /// The number that decides what is random, if anything is.
+    fn seed(&self) -> Option<u64> {
+        None
+    }
+
+    /// Does what was asked for.
+    ///
+    /// # Errors
+    /// What keeps it from having anything to report.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<Self::Report>, Failure>;
+
+    /// Prints the report and checks it.
+    ///
+    /// # Errors
+    /// As [`Output::finish`].
+    fn print(&mut self, object: &Object<'_, Self::Report, Self::Config>) -> Result<(), Failure> {
+        self.output().finish(object)
+    }
+}
+
+/// Whose use of the CPUs during a run makes its figures prove nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Disturbance {
+    /// The host's, and other programs'.
+    Anybody,
+    /// The host's. Other programs are what is measured, or belong to it.
+    Host,
+    /// Nobody's: it is measured, or does not matter, and is only reported.
+    Nobody,
+    /// Nobody's, and nothing is reported of it.
+    Unwatched,
+}
+
+/// What a command has found.
+#[derive(Debug)]
+pub(crate) struct Outcome<R> {
+    /// The findings, up to where the run broke off if it did.
+    pub(crate) report: R,
+    /// What did not work as asked and what was done instead, one sentence each.
+    pub(crate) fallbacks: Vec<String>,
+    /// Why the figures prove nothing, beside what others used of the machine.
+    pub(crate) inconclusive: Option<String>,
+    /// What broke the run off. The report is printed nevertheless.
+    pub(crate) broke_off: Option<Failure>,
+}
+
+impl<R> Outcome<R> {
+    /// A report of a run that went as it was asked to.
+    pub(crate) fn of(report: R) -> Self {
+        Outcome { report, fallbacks: vec![], inconclusive: None, broke_off: None }
+    }
+}
+
+/// Carries a command out and prints what it has found.
+///
+/// # Errors
+/// A usage failure if an assertion names no key; whatever the command fails with; a check failure if an assertion does not
+/// hold.
+pub(crate) fn carry_out<C: Command>(command: &mut C) -> Result<(), Failure> {
+    let machine = Machine::read();
+    let (config, seed, example) = (command.config(), command.seed(), command.example());
+    command.output().check_keys(&object(&machine, seed, &config, &example))?;
+    let output = command.output().clone();
+    let run = Run {
+        schema: C::Report::SCHEMA,
+        machine: &machine,
+        seed,
+        output: &output,
+        disturbed_by: C::DISTURBED_BY,
+        interrupt: OnceCell::new(),
+        background: RefCell::new((C::DISTURBED_BY != Disturbance::Unwatched).then(BackgroundLoad::watch)),
+        interference: Cell::new(None),
+        stream: RefCell::new(None),
+    };
+    let outcome = command.run(&run);
+    let streamed = run.stream.take().map_or(Ok(()), |finish| finish());
+    let Outcome { report, fallbacks, inconclusive, broke_off } = outcome?;
+    let disturbed = run.disturbed();
+    let interference = run.interference();
+    drop(run);
+    let (machine, config) = (machine.during(interference), command.config());
+    let inconclusive = inconclusive.or(disturbed);
+    let made = Object { fallbacks: &fallbacks, inconclusive, ..object(&machine, seed, &config, &report) };
+    let printed = command.print(&made);
+    match (broke_off.or(streamed.err()), printed) {
+        (None, printed) => printed,
+        // Such as that stdout cannot be written to.
+        (Some(failure), Err(same)) if failure == same => Err(failure),
+        (Some(failure), Err(also)) => Err(Failure::check(format_args!("{failure}; {also}"))),
+        (Some(failure), Ok(())) => Err(failure),
+    }
+}
+
+/// The run of a command, as the command sees it.
+pub(crate) struct Run<'a> {
+    schema: &'static str,
+    machine: &'a Machine,
+    seed: Option<u64>,
+    output: &'a Output,
+    disturbed_by: Disturbance,
+    interrupt: OnceCell<Interrupt>,
+    background: RefCell<Option<BackgroundLoad>>,
+    /// Known once the run is over.
+    interference: Cell<Option<Interference>>,
+    /// What ends the stream, if there is one.
+    stream: RefCell<Option<Finish>>,
+}
+
+type Finish = Box<dyn FnOnce() -> Result<(), Failure>>;
+
+impl Run<'_> {
+    /// Returns what tells of signals. Until the first call a signal ends the process at once, and from then on the run, with
+    /// its report.
+    ///
+    /// # Errors
+    /// A check failure if the system refuses.
+    pub(crate) fn interrupt(&self) -> Result<&Interrupt, Failure> {
+        match self.interrupt.get() {
+            Some(interrupt) => Ok(interrupt),
+            None => {
+                let interrupt = Interrupt::listen().map_err(not_heard)?;
+                Ok(self.interrupt.get_or_init(|| interrupt))
+            }
+        }
+    }
+
+    /// Returns the same for a loop that owns it.
+    ///
+    /// # Errors
+    /// As [`interrupt`](Self::interrupt).
+    pub(crate) fn own_interrupt(&self) -> Result<Interrupt, Failure> {
+        self.interrupt()?.share().map_err(not_heard)
+    }
+
+    /// Watches the background load from now on: what was before, such as setting up, does not count.
+    pub(crate) fn watch(&self) {
+        self.background.replace(Some(BackgroundLoad::watch()));
+    }
+
+    /// Watches no background load: what goes on now has nothing to do with the figures.
+    pub(crate) fn unwatch(&self) {
+        self.background.replace(None);
+    }
+
+    /// Shows how much of `duration` has passed, until it is dropped.
+    pub(crate) fn progress(&self, what: &'static str, duration: Option<Duration>) -> Progress {
+        Progress::start(what, duration)
+    }
+
+    /// Returns what would be printed if the run ended now with this report.
+    pub(crate) fn so_far<'a, R, C>(&'a self, config: &'a C, report: &'a R) -> Object<'a, R, C> {
+        object(self.machine, self.seed, config, report)
+    }
+
+    /// Whether a line a second is printed.
+    pub(crate) fn streams(&self) -> bool {
+        self.output.stream
+    }
+
+    /// Returns what the run counts in. With `--json-stream` a thread prints a line of it each second from now on; it is what
+    /// this thread is now, so keep this one on a CPU afterwards.
+    ///
+    /// # Errors
+    /// A check failure if the system refuses.
+    pub(crate) fn counter<S: Stats>(&self, blank: S) -> Result<Counter<S>, Failure> {
+        if !self.streams() {
+            return Ok(Counter::new(blank));
+        }
+        let stop = self.interrupt()?.stop_handle().map_err(not_heard)?;
+        let (counter, intervals) = Counter::streamed(blank);
+        let stream = Stream::start(self.schema.replacen('/', ".stream/", 1), self.seed, intervals, stop);
+        self.stream.replace(Some(Box::new(move || stream.finish())));
+        Ok(counter)
+    }
+
+    /// Why the figures prove nothing, if others used too much of the machine. The first call ends the watch.
+    pub(crate) fn disturbed(&self) -> Option<String> {
+        let interference = self.interference();
+        match self.disturbed_by {
+            Disturbance::Anybody => interference.inconclusive(),
+            Disturbance::Host => Interference { others_share: None, ..interference }.inconclusive(),
+            Disturbance::Nobody | Disturbance::Unwatched => None,
+        }
+    }
+
+    fn interference(&self) -> Interference {
+        let so_far = || self.background.borrow().as_ref().map(BackgroundLoad::so_far).unwrap_or_default();
+        let known = self.interference.get().unwrap_or_else(so_far);
+        self.interference.set(Some(known));
+        known
+    }
+}
+
+/// An object without remarks.
+fn object<'a, R, C>(
+    machine: &'a Machine,
+    seed: Option<u64>,
+    config: &'a C,
+    report: &'a R,
+) -> Object<'a, R, C> {
+    Object { machine, seed, config, fallbacks: &[], inconclusive: None, report }
+}
+
+fn not_heard(error: io::Error) -> Failure {
+    Failure::broke_off("listening for signals", &error)
+}
+
+#[cfg(test)]
+mod tests {
+    use softtimers_measure::failure::Exit;
+
+    use super::table::Table;
+    use super::*;
+
+    #[derive(Serialize, Default)]
+    struct Counts {
+        sent: u64,
+    }
+
+    impl Report for Counts {
+        const SCHEMA: &'static str = "softtimers.fake/1";
+
+        fn table(&self) -> Table {
+            Table::default()
+        }
+    }
+
+    /// Keeps what it is to print.
+    #[derive(Default)]
+    struct Fake {
+        output: Output,
+        breaks_off: bool,
+        fails_to_print: bool,
+        printed: Option<serde_json::Value>,
+    }
+
+    impl Command for Fake {
+        type Config = bool;
+        type Report = Counts;
+        const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+
+        fn output(&self) -> &Output {
+            &self.output
+        }
+
+        fn config(&self) -> bool {
+            self.breaks_off
+        }
+
+        fn example(&self) -> Counts {
+            Counts::default()
+        }
+
+        fn run(&mut self, _: &Run<'_>) -> Result<Outcome<Counts>, Failure> {
+            let broke_off = self.breaks_off.then(|| Failure::check("the cable is gone"));
+            let outcome = Outcome { broke_off, ..Outcome::of(Counts { sent: 7 }) };
+            Ok(Outcome { fallbacks: vec!["slowly".into()], inconclusive: Some("a test".into()), ..outcome })
+        }
+
+        fn print(&mut self, object: &Object<'_, Counts, bool>) -> Result<(), Failure> {
+            self.printed = Some(object.to_json()?);
+            if self.fails_to_print { Err(Failure::check("the disk is full")) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn what_broke_a_run_off_is_told_after_its_report() {
+        let mut fake = Fake { breaks_off: true, ..Fake::default() };
+        assert_eq!(carry_out(&mut fake).unwrap_err().to_string(), "the cable is gone");
+        let printed = fake.printed.unwrap();
+        assert_eq!((&printed["sent"], &printed["config"]), (&7.into(), &true.into()));
+        assert_eq!(
+            (&printed["fallbacks"][0], &printed["inconclusive"]),
+            (&"slowly".into(), &"a test".into())
+        );
+        let mut both = Fake { breaks_off: true, fails_to_print: true, ..Fake::default() };
+        assert_eq!(carry_out(&mut both).unwrap_err().to_string(), "the cable is gone; the disk is full");
+    }
+
+    #[test]
+    fn keys_that_no_report_has_are_refused_before_the_run() {
+        let asserting = |text: &str| Output { assertions: vec![text.parse().unwrap()], ..Output::default() };
+        let mut fake = Fake { output: asserting("snet>1"), ..Fake::default() };
+        assert_eq!(carry_out(&mut fake).unwrap_err().exit(), Exit::Usage);
+        assert!(fake.printed.is_none());
+        let mut fake = Fake { output: asserting("sent>1"), ..Fake::default() };
+        assert!(carry_out(&mut fake).is_ok() && fake.printed.is_some());
+    }
+}

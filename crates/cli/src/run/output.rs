@@ -1,0 +1,272 @@
+//! What a command prints: a table for people, or one JSON object; then the assertions.
+//!
+//! stdout is data and stderr is talk, so `softtimers recv --json ADDR > run.json` leaves a clean file
+//! and still shows where it listens. A reader that goes away (`| head`) is no error.
+
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write};
+
+use serde::Serialize;
+use serde_json::Value;
+use softtimers_measure::assertion::Assertion;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::machine::Machine;
+
+use super::table::Table;
+
+/// The findings of a command. Its keys are those of the JSON object, beside the ones of [`Object`].
+pub trait Report: Serialize {
+    /// `softtimers.NAME/VERSION`; the version changes when a key changes its meaning or goes.
+    const SCHEMA: &'static str;
+
+    /// The list whose length is known only after a run, if there is one: in an example, its first element stands for all.
+    const ROWS: Option<&'static str> = None;
+
+    /// The same findings for people.
+    fn table(&self) -> Table;
+}
+
+/// A report with the circumstances it was made in: what is printed.
+#[derive(Debug)]
+pub struct Object<'a, R, C> {
+    /// Where.
+    pub machine: &'a Machine,
+    /// The number that decided what was random, if anything was.
+    pub seed: Option<u64>,
+    /// The configuration in effect, defaults filled in.
+    pub config: &'a C,
+    /// What did not work as asked and what was done instead, one sentence each.
+    pub fallbacks: &'a [String],
+    /// Why the figures prove nothing, if so.
+    pub inconclusive: Option<String>,
+    /// What was found.
+    pub report: &'a R,
+}
+
+/// How to print a run, and what must hold for it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Output {
+    /// One JSON object instead of a table.
+    pub json: bool,
+    /// A line of JSON a second while the command runs, see [`stream`](super::stream), and the object on a line.
+    pub stream: bool,
+    /// Checked in this order after printing; all are checked.
+    pub assertions: Vec<Assertion>,
+}
+
+impl Output {
+    /// Refuses assertions on keys that the run's object will not have, before it is started.
+    /// `example` is any object of the same kind.
+    ///
+    /// # Errors
+    /// A usage failure for the first such key.
+    pub fn check_keys<R: Report, C: Serialize>(&self, example: &Object<'_, R, C>) -> Result<(), Failure> {
+        // A reason is a text, also where the example gives none.
+        let example = Object { inconclusive: Some(String::new()), ..*example }.to_json()?;
+        self.assertions.iter().try_for_each(|assertion| assertion.check_key(&example, R::ROWS))
+    }
+
+    /// Prints `object` to stdout and checks the assertions.
+    ///
+    /// # Errors
+    /// A check failure that names all the assertions that do not hold, or if stdout cannot be
+    /// written to.
+    pub fn finish<R: Report, C: Serialize>(&self, object: &Object<'_, R, C>) -> Result<(), Failure> {
+        let json = object.to_json()?;
+        // Not from a `Value`, which has its keys in alphabetical order.
+        if self.stream {
+            let text = serde_json::to_string(&object.keys()).map_err(no_json)?;
+            tolerate_closed(print_line(&text))?;
+        } else if self.json {
+            tolerate_closed(print_line(&object.to_json_text()?))?;
+        } else {
+            print(&object.to_text())?;
+        }
+        let mut failed: Vec<Failure> =
+            self.assertions.iter().filter_map(|assertion| assertion.check(&json).err()).collect();
+        match failed.len() {
+            0 => Ok(()),
+            1 => Err(failed.remove(0)),
+            _ => Err(Failure::check(failed.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))),
+        }
+    }
+}
+
+impl<R: Report, C: Serialize> Object<'_, R, C> {
+    /// The whole object, as `--json` prints it.
+    ///
+    /// # Errors
+    /// A check failure if the report cannot be written as JSON.
+    pub fn to_json(&self) -> Result<Value, Failure> {
+        serde_json::to_value(self.keys()).map_err(no_json)
+    }
+
+    /// The same as `--json` prints it, with its keys in their order.
+    ///
+    /// # Errors
+    /// As [`to_json`](Self::to_json).
+    pub fn to_json_text(&self) -> Result<String, Failure> {
+        serde_json::to_string_pretty(&self.keys()).map_err(no_json)
+    }
+
+    fn keys(&self) -> Keys<'_, R, C> {
+        Keys {
+            schema: R::SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            seed: self.seed,
+            machine: self.machine,
+            config: self.config,
+            fallbacks: self.fallbacks,
+            inconclusive: self.inconclusive.as_deref(),
+            report: self.report,
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = self.report.table().to_string();
+        if let Some(seed) = self.seed {
+            let _ = writeln!(text, "random: --seed {seed} repeats it");
+        }
+        for fallback in self.fallbacks {
+            let _ = writeln!(text, "note: {fallback}");
+        }
+        if let Some(why) = &self.inconclusive {
+            let _ = writeln!(text, "inconclusive: {why}");
+        }
+        let _ = writeln!(text, "{}", self.machine.line());
+        text
+    }
+}
+
+fn no_json(error: serde_json::Error) -> Failure {
+    Failure::check(format_args!("writing JSON: {error}"))
+}
+
+#[derive(Serialize)]
+struct Keys<'a, R, C> {
+    schema: &'static str,
+    version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+    machine: &'a Machine,
+    config: &'a C,
+    fallbacks: &'a [String],
+    inconclusive: Option<&'a str>,
+    #[serde(flatten)]
+    report: &'a R,
+}
+
+/// Writes to stdout. A closed pipe is success: the reader has what it wanted.
+///
+/// # Errors
+/// A check failure for anything else, such as a full disk.
+pub fn print(text: &str) -> Result<(), Failure> {
+    tolerate_closed(write(text))
+}
+
+/// Writes a line to stdout, at once and whole.
+///
+/// # Errors
+/// Whatever the system says, a closed pipe too: the caller may want to end its run then.
+pub fn print_line(line: &str) -> io::Result<()> {
+    write(&format!("{line}\n"))
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+fn tolerate_closed(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::broke_off("writing to stdout", &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says something to people on stderr. Nobody listening is no error.
+pub fn say(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use softtimers_measure::failure::Exit;
+
+    #[derive(Serialize, Default)]
+    struct Small {
+        sent: u64,
+        back_to_back: Option<f64>,
+    }
+
+    impl Report for Small {
+        const SCHEMA: &'static str = "softtimers.small/1";
+
+        fn table(&self) -> Table {
+            let mut table = Table::default();
+            table.row("sent", self.sent);
+            table.share("back to back", self.back_to_back);
+            table
+        }
+    }
+
+    fn object<'a>(machine: &'a Machine, report: &'a Small) -> Object<'a, Small, ()> {
+        Object { machine, seed: None, config: &(), fallbacks: &[], inconclusive: None, report }
+    }
+
+    #[test]
+    fn an_object_has_the_keys_of_the_contract() {
+        let machine = Machine::default();
+        let object = object(&machine, &Small { sent: 3, back_to_back: None }).to_json().unwrap();
+        for key in ["schema", "version", "machine", "config", "fallbacks", "sent", "back_to_back"] {
+            assert!(object.get(key).is_some(), "{key}");
+        }
+        assert_eq!(object["schema"], "softtimers.small/1");
+    }
+
+    #[test]
+    fn a_seed_is_told_where_one_was_used() {
+        let (machine, small) = (Machine::default(), Small::default());
+        let seeded = Object { seed: Some(7), ..object(&machine, &small) };
+        assert_eq!(seeded.to_json().unwrap()["seed"], 7);
+        assert!(seeded.to_text().contains("\nrandom: --seed 7 repeats it\n"), "{}", seeded.to_text());
+        assert!(object(&machine, &small).to_json().unwrap().get("seed").is_none());
+    }
+
+    #[test]
+    fn people_get_notes_and_the_machine() {
+        let machine = Machine { kernel: "6.1".to_owned(), ..Machine::default() };
+        let report = Small { sent: 3, back_to_back: Some(0.5) };
+        let notes = ["no epoll_pwait2; timerfd instead".to_owned()];
+        let text =
+            Object { fallbacks: &notes, inconclusive: Some("busy".to_owned()), ..object(&machine, &report) }
+                .to_text();
+        assert!(text.starts_with("sent          3\nback to back  50.00%\nnote: no epoll_pwait2"), "{text}");
+        assert!(text.contains("\ninconclusive: busy\nLinux 6.1"), "{text}");
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_before_the_run() {
+        let machine = Machine::default();
+        let output =
+            |text: &str| Output { json: true, stream: false, assertions: vec![text.parse().unwrap()] };
+        let example = Small::default();
+        assert_eq!(output("sent>1").check_keys(&object(&machine, &example)), Ok(()));
+        assert_eq!(output("back_to_back<0.1").check_keys(&object(&machine, &example)), Ok(()));
+        assert_eq!(output("machine.cores>0").check_keys(&object(&machine, &example)), Ok(()));
+        for text in ["snet>1", "inconclusive==0", "schema>1"] {
+            let refused = output(text).check_keys(&object(&machine, &example)).unwrap_err();
+            assert_eq!(refused.exit(), Exit::Usage, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_closed_pipe_is_tolerated() {
+        assert_eq!(tolerate_closed(Err(ErrorKind::BrokenPipe.into())), Ok(()));
+        assert_eq!(tolerate_closed(Err(ErrorKind::StorageFull.into())).unwrap_err().exit(), Exit::Check);
+    }
+}

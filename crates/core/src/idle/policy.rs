@@ -1,0 +1,49 @@
+//! The one list of idle policies. A new one is an entry of [`ALL`], and a constructor of [`Idle`](super::Idle) if it
+//! deserves one.
+
+use core::time::Duration;
+
+/// How a loop waits, and how it learns from its wake-ups.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Policy {
+    pub(super) name: &'static str,
+    /// For help texts.
+    pub(super) about: &'static str,
+    /// Polls from the start, where it may.
+    pub(super) spins: bool,
+    /// The lead before anything is learnt.
+    pub(super) lead: Duration,
+    /// A wake-up later than the lead moves it up by this part of the difference, one over this.
+    pub(super) up: u32,
+    /// The same of a wake-up earlier than the lead, down.
+    pub(super) down: u32,
+}
+
+/// Its lead is a low quantile of the lateness.
+pub(super) const PARK: Policy = Policy {
+    name: "park",
+    about: "Sleep until just before the deadline, by what a wake-up takes at the least",
+    spins: false,
+    lead: Duration::ZERO,
+    up: 16,
+    down: 4,
+};
+
+/// Its lead is a high quantile of the lateness.
+pub(super) const HYBRID: Policy = Policy {
+    name: "hybrid",
+    about: "Sleep until before the deadline, by what few wake-ups exceed, and poll the rest away",
+    spins: false,
+    lead: FIRST_LEAD,
+    up: 4,
+    down: 64,
+};
+
+/// As [`PARK`] while it may not spin.
+pub(super) const SPIN: Policy =
+    Policy { name: "spin", about: "Poll, within the budget", spins: true, ..PARK };
+
+pub(super) const ALL: [&Policy; 3] = [&PARK, &HYBRID, &SPIN];
+
+/// A typical virtual machine's wake-up; what is learnt replaces it within tens of wake-ups.
+const FIRST_LEAD: Duration = Duration::from_micros(20);

@@ -1,0 +1,83 @@
+//! What a policy of the list says of itself: [`Named`]; and the settings that it is made with.
+
+use core::time::Duration;
+
+use super::Policy;
+use crate::text::{PolicyError, parse_time};
+
+/// A policy that is in the list: its name, and how settings make it.
+pub(super) trait Named: Policy + Sized {
+    const NAME: &'static str;
+    /// For help texts.
+    const ABOUT: &'static str;
+
+    /// The policy with these settings; where there is none, its default.
+    fn with(settings: PolicySettings) -> Result<Self, PolicyError>;
+
+    /// The settings in use; `None` for what the policy does not have.
+    fn settings(&self) -> PolicySettings;
+
+    /// How often it changed between polls and wake-ups.
+    fn switches(&self) -> u64 {
+        0
+    }
+}
+
+/// The settings that receive policies share; each policy uses some of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PolicySettings {
+    /// Packets wanted in each poll, on average.
+    pub quota: Option<u32>,
+    /// The longest time that a packet waits for a poll. For `constant` that is the period; `spin` polls for this long
+    /// after a packet.
+    pub time: Option<Duration>,
+    /// What happens when the processor is about to be idle.
+    pub when_idle: Option<WhenIdle>,
+}
+
+impl PolicySettings {
+    /// Each setting at most once.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut settings = PolicySettings::default();
+        for setting in text.split(',') {
+            let (name, value) = setting.split_once('=')?;
+            let is_again = match name {
+                "quota" => settings.quota.replace(value.parse().ok()?).is_some(),
+                "time" => settings.time.replace(parse_time(value)?).is_some(),
+                "idle" => settings.when_idle.replace(WhenIdle::find(value)?).is_some(),
+                _ => true,
+            };
+            if is_again {
+                return None;
+            }
+        }
+        Some(settings)
+    }
+
+    /// The time, of a policy that has no default for it.
+    pub(super) fn needed_time(&self) -> Result<Duration, PolicyError> {
+        self.time.ok_or(PolicyError::Missing { setting: "time" })
+    }
+}
+
+/// What a policy that polls does when there is nothing else to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WhenIdle {
+    /// Enables the wake-up: no packet waits for a poll in an idle processor.
+    WakeUp,
+    /// Goes on while the rate is worth it: a wake-up for several packets.
+    KeepPolling,
+}
+
+impl WhenIdle {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            WhenIdle::WakeUp => "wake-up",
+            WhenIdle::KeepPolling => "poll",
+        }
+    }
+
+    fn find(name: &str) -> Option<Self> {
+        [WhenIdle::WakeUp, WhenIdle::KeepPolling].into_iter().find(|when_idle| when_idle.name() == name)
+    }
+}

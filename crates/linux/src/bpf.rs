@@ -1,0 +1,315 @@
+//! Programs in the kernel: loading them, their maps, where they are attached, and running them.
+//!
+//! Safe, because the kernel's verifier lets no program touch what it may not. Everything ends with its
+//! descriptor.
+
+pub mod code;
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use super::mapping::Mapping;
+
+/// Kinds of programs, as the kernel numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Program {
+    /// On a socket: how much of a packet is kept.
+    SocketFilter = 1,
+    /// On an interface: what becomes of a packet.
+    Xdp = 6,
+    /// At a tracepoint of the kernel.
+    RawTracepoint = 17,
+}
+
+/// One instruction: operation, destination and source register, offset, constant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Instruction {
+    operation: u8,
+    registers: u8,
+    offset: i16,
+    constant: i32,
+}
+
+impl Instruction {
+    /// An instruction of these five parts; [`code`] has names for the operations.
+    pub const fn new(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Self {
+        // Two bit fields of four, which the machine's byte order orders, too.
+        let registers = if cfg!(target_endian = "little") { from << 4 | to } else { to << 4 | from };
+        Self { operation, registers, offset, constant }
+    }
+}
+
+/// A number that programs can add to.
+#[derive(Debug)]
+pub struct Counter(OwnedFd);
+
+impl Counter {
+    /// A counter that stands at zero.
+    pub fn new() -> io::Result<Self> {
+        create_map(ARRAY, size_of::<u64>(), 1, 0).map(Self)
+    }
+
+    /// What it stands at.
+    pub fn value(&self) -> io::Result<u64> {
+        let mut value = 0u64;
+        // SAFETY: the values of this map are as long as `value`, which outlives the call.
+        unsafe { element(MAP_LOOKUP, self.0.as_fd(), 0, (&raw mut value).cast()) }?;
+        Ok(value)
+    }
+}
+
+impl AsRawFd for Counter {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Words that programs and this process share (Linux 5.5).
+#[derive(Debug)]
+pub struct SharedWords {
+    map: OwnedFd,
+    memory: Mapping,
+}
+
+impl SharedWords {
+    /// So many, at most a page of them, all zero.
+    pub fn new(words: usize) -> io::Result<Self> {
+        let length = words * size_of::<u64>();
+        let map = create_map(ARRAY, length, 1, MMAPABLE)?;
+        let memory = Mapping::shared(map.as_fd(), length, 0)?;
+        Ok(SharedWords { map, memory })
+    }
+
+    /// What the word of this number is.
+    pub fn get(&self, word: usize) -> u64 {
+        self.memory.word(word * size_of::<u64>())
+    }
+
+    /// Sets the word of this number.
+    pub fn set(&self, word: usize, value: u64) {
+        self.memory.set_word(word * size_of::<u64>(), value);
+    }
+}
+
+impl AsRawFd for SharedWords {
+    fn as_raw_fd(&self) -> RawFd {
+        self.map.as_raw_fd()
+    }
+}
+
+/// Places for AF_XDP sockets, to which a program can redirect packets.
+#[derive(Debug)]
+pub struct SocketMap(OwnedFd);
+
+impl SocketMap {
+    /// So many, without sockets.
+    pub fn new(places: u32) -> io::Result<Self> {
+        create_map(SOCKETS, size_of::<u32>(), places, 0).map(Self)
+    }
+
+    /// Puts `socket` into a place.
+    pub fn set(&self, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let mut value = socket.as_raw_fd();
+        // SAFETY: the values of this map are as long as `value`, which outlives the call.
+        unsafe { element(MAP_UPDATE, self.0.as_fd(), place, (&raw mut value).cast()) }
+    }
+}
+
+impl AsRawFd for SocketMap {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Has the kernel verify and load a program. The verifier gives up where the thread has a signal to take, a stop or a
+/// debugger's too, and says `EAGAIN`; then it is asked once more.
+pub fn load(kind: Program, instructions: &[Instruction]) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Load {
+        kind: u32,
+        count: u32,
+        instructions: u64,
+        licence: u64,
+        no_log: [u32; 6],
+        name: [u8; 16],
+    }
+    let attributes = Load {
+        kind: kind as u32,
+        count: instructions.len() as u32,
+        instructions: instructions.as_ptr() as u64,
+        licence: c"Dual MIT/GPL".as_ptr() as u64,
+        no_log: [0; 6],
+        name: *b"softtimers\0\0\0\0\0\0",
+    };
+    for _ in 1..LOADS {
+        match bpf(PROG_LOAD, &attributes) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            outcome => return outcome,
+        }
+    }
+    bpf(PROG_LOAD, &attributes)
+}
+
+/// Runs `program` at a tracepoint for as long as the descriptor lives.
+pub fn attach_to_tracepoint(name: &CStr, program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    #[repr(C)]
+    struct Open {
+        name: u64,
+        program: u32,
+        padding: u32,
+    }
+    let attributes = Open { name: name.as_ptr() as u64, program: program.as_raw_fd() as u32, padding: 0 };
+    bpf(RAW_TRACEPOINT_OPEN, &attributes)
+}
+
+/// Where on its way a packet meets a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Hook {
+    /// In the driver, before the kernel has made a buffer of it.
+    Driver = 4,
+    /// Above the driver, so that every interface can.
+    Generic = 2,
+}
+
+/// Runs `program` on each packet that the interface receives, for as long as the descriptor lives. One that is
+/// there already stays.
+pub fn attach_to_interface(interface: u32, program: BorrowedFd<'_>, hook: Hook) -> io::Result<OwnedFd> {
+    bpf(LINK_CREATE, &[program.as_raw_fd() as u32, interface, ATTACH_XDP, hook as u32])
+}
+
+/// The name that its author gave a loaded program; empty if he gave none.
+pub fn name_of(program: u32) -> io::Result<String> {
+    let program = bpf(PROG_GET_BY_ID, &[program])?;
+    // `struct bpf_prog_info`, as far as the name.
+    let mut info = [0u8; INFO_NAME + 16];
+    #[repr(C)]
+    struct Info {
+        program: u32,
+        length: u32,
+        info: u64,
+    }
+    let program = program.as_raw_fd() as u32;
+    let mut attributes = Info { program, length: info.len() as u32, info: (&raw mut info) as u64 };
+    // SAFETY: the kernel writes no more than `length` bytes there.
+    unsafe { command(GET_INFO, &raw mut attributes) }?;
+    let name = info[INFO_NAME..].split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Runs an XDP program `times` over copies of `frame`, `batch` of them at a time, and does with them what it says:
+/// they are sent, received or dropped. Every copy is used again, as it is then. Returns when that is done, or with
+/// `Interrupted` when a signal comes (Linux 5.18).
+pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], times: u32, batch: u32) -> io::Result<()> {
+    #[repr(C)]
+    struct Run {
+        program: u32,
+        result: u32,
+        frame_length: u32,
+        no_output_length: u32,
+        frame: u64,
+        no_output: u64,
+        times: u32,
+        duration: u32,
+        no_context: [u32; 2],
+        no_contexts: [u64; 2],
+        flags: u32,
+        no_processor: u32,
+        batch: u32,
+        padding: u32,
+    }
+    let mut attributes = Run {
+        program: program.as_raw_fd() as u32,
+        result: 0,
+        frame_length: frame.len() as u32,
+        no_output_length: 0,
+        frame: frame.as_ptr() as u64,
+        no_output: 0,
+        times,
+        duration: 0,
+        no_context: [0; 2],
+        no_contexts: [0; 2],
+        flags: LIVE_FRAMES,
+        no_processor: 0,
+        batch,
+        padding: 0,
+    };
+    // SAFETY: the kernel reads no more of the frame than its length, and writes nothing but the attributes.
+    unsafe { command(PROG_TEST_RUN, &raw mut attributes) }
+}
+
+/// A map, its key a `u32`.
+fn create_map(kind: u32, value: usize, entries: u32, flags: u32) -> io::Result<OwnedFd> {
+    bpf(MAP_CREATE, &[kind, size_of::<u32>() as u32, value as u32, entries, flags])
+}
+
+/// A command that makes a descriptor.
+fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<OwnedFd> {
+    // SAFETY: the attributes are valid for reads of their size; what they point to outlives the call,
+    // and the kernel reads no more there than the attributes say.
+    let fd = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
+    // SAFETY: the commands used here make a descriptor, which nobody else knows yet.
+    unsafe { super::owned(fd) }
+}
+
+/// A command that makes nothing.
+///
+/// # Safety
+///
+/// What the attributes point to must be valid for what the command does with it.
+unsafe fn command<T>(command: libc::c_int, attributes: *mut T) -> io::Result<()> {
+    // SAFETY: the attributes are valid for reads and writes of their size, and the caller vouches for what they
+    // point to.
+    let outcome = unsafe { libc::syscall(libc::SYS_bpf, command, attributes, size_of::<T>()) };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads or writes an entry of a map.
+///
+/// # Safety
+///
+/// `value` must be valid for reads and writes of as many bytes as the map's values have.
+unsafe fn element(
+    command: libc::c_int,
+    map: BorrowedFd<'_>,
+    key: u32,
+    value: *mut libc::c_void,
+) -> io::Result<()> {
+    #[repr(C)]
+    struct Element {
+        map: u32,
+        padding: u32,
+        key: u64,
+        value: u64,
+        flags: u64,
+    }
+    let (map, padding, flags) = (map.as_raw_fd() as u32, 0, 0);
+    let mut attributes = Element { map, padding, key: (&raw const key) as u64, value: value as u64, flags };
+    // SAFETY: the key has the size of every map's keys here, the caller vouches for the value, and the
+    // attributes for no more than that.
+    unsafe { self::command(command, &raw mut attributes) }
+}
+
+/// Times that a program is given to the verifier, while signals keep coming.
+const LOADS: usize = 8;
+const MAP_CREATE: libc::c_int = 0;
+const MAP_LOOKUP: libc::c_int = 1;
+const MAP_UPDATE: libc::c_int = 2;
+const PROG_LOAD: libc::c_int = 5;
+const PROG_TEST_RUN: libc::c_int = 10;
+const PROG_GET_BY_ID: libc::c_int = 13;
+const GET_INFO: libc::c_int = 15;
+const RAW_TRACEPOINT_OPEN: libc::c_int = 17;
+const LINK_CREATE: libc::c_int = 28;
+const ATTACH_XDP: u32 = 37;
+const ARRAY: u32 = 2;
+const SOCKETS: u32 = 17;
+/// `BPF_F_MMAPABLE`.
+const MMAPABLE: u32 = 1 << 10;
+/// `BPF_F_TEST_XDP_LIVE_FRAMES`.
+const LIVE_FRAMES: u32 = 2;
+/// Where the name is in `struct bpf_prog_info`.
+const INFO_NAME: usize = 64;

@@ -1,0 +1,176 @@
+//! Programs for the kernel, as they are written down here: one instruction after another.
+//!
+//! They are a few dozen instructions long at most, so neither a compiler nor its output is worth carrying along.
+//! Jumps name their target, and [`Code`] finds out how far that is:
+//!
+//! ```text
+//!   code.jump(SKIP_IF_EQUAL, 2, 0, 0, "open");   // if r2 == 0 goto open
+//!   …
+//!   code.label("open");
+//! ```
+//!
+//! r0 is what a call returns and the program's result, r1 to r5 are a call's arguments and lost by it, r6 to r9 are
+//! kept. At the begin r1 is what the program is about.
+
+use std::os::fd::RawFd;
+
+use super::Instruction;
+
+/// A program that is being written.
+#[derive(Debug, Default)]
+pub struct Code {
+    instructions: Vec<Instruction>,
+    /// Jumps, and where they lead to.
+    jumps: Vec<(usize, Jump, &'static str)>,
+    labels: Vec<(&'static str, usize)>,
+}
+
+/// A jump without its distance.
+#[derive(Clone, Copy, Debug)]
+struct Jump {
+    operation: u8,
+    to: u8,
+    from: u8,
+    constant: i32,
+}
+
+impl Code {
+    /// Adds an instruction.
+    pub fn op(&mut self, operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> &mut Self {
+        self.instructions.push(op(operation, to, from, offset, constant));
+        self
+    }
+
+    /// Adds the two instructions that load what a descriptor stands for: [`MAP`] or [`MAP_VALUE`].
+    pub fn load_map(&mut self, to: u8, kind: u8, fd: RawFd) -> &mut Self {
+        self.op(SET_LONG, to, kind, 0, fd).op(0, 0, 0, 0, 0)
+    }
+
+    /// Adds a jump to a label.
+    pub fn jump(&mut self, operation: u8, to: u8, from: u8, constant: i32, label: &'static str) -> &mut Self {
+        self.jumps.push((self.instructions.len(), Jump { operation, to, from, constant }, label));
+        self.op(operation, to, from, 0, constant)
+    }
+
+    /// The next instruction has this name.
+    pub fn label(&mut self, label: &'static str) -> &mut Self {
+        self.labels.push((label, self.instructions.len()));
+        self
+    }
+
+    /// The program.
+    ///
+    /// # Panics
+    /// If a jump leads nowhere.
+    pub fn finish(mut self) -> Vec<Instruction> {
+        for &(at, Jump { operation, to, from, constant }, label) in &self.jumps {
+            let target = self.labels.iter().find(|&&(name, _)| name == label);
+            let &(_, target) = target.unwrap_or_else(|| panic!("no label {label}"));
+            let distance = target as i64 - at as i64 - 1;
+            self.instructions[at] = op(operation, to, from, distance as i16, constant);
+        }
+        self.instructions
+    }
+}
+
+/// An instruction: operation, destination and source register, offset, constant.
+pub const fn op(operation: u8, to: u8, from: u8, offset: i16, constant: i32) -> Instruction {
+    Instruction::new(operation, to, from, offset, constant)
+}
+
+/// `to = constant`.
+pub const SET: u8 = 0xb7;
+/// `to = from`.
+pub const COPY: u8 = 0xbf;
+/// The first half of a load of 64 bits.
+pub const SET_LONG: u8 = 0x18;
+/// `to = *(from + offset)`, four bytes.
+pub const LOAD_WORD: u8 = 0x61;
+/// `to = *(from + offset)`, eight bytes.
+pub const LOAD_LONG: u8 = 0x79;
+/// `*(to + offset) = from`, eight bytes.
+pub const STORE_LONG: u8 = 0x7b;
+/// `*(to + offset) = constant`, one byte.
+pub const STORE_CONSTANT_BYTE: u8 = 0x72;
+/// `*(to + offset) = constant`, four bytes.
+pub const STORE_CONSTANT_WORD: u8 = 0x62;
+/// `*(to + offset) = constant`, eight bytes.
+pub const STORE_CONSTANT_LONG: u8 = 0x7a;
+/// `*(to + offset) += from`, of eight bytes, whoever else adds.
+pub const ADD_ATOMICALLY: u8 = 0xdb;
+/// `to += constant`.
+pub const ADD: u8 = 0x07;
+/// `to += from`.
+pub const ADD_REGISTER: u8 = 0x0f;
+/// `to -= from`.
+pub const SUBTRACT_REGISTER: u8 = 0x1f;
+/// `to *= from`.
+pub const MULTIPLY_REGISTER: u8 = 0x2f;
+/// `to /= from`, as numbers without a sign; division by zero gives zero.
+pub const DIVIDE_REGISTER: u8 = 0x3f;
+/// `to <<= constant`.
+pub const SHIFT_LEFT: u8 = 0x67;
+/// `to >>= constant`, filled with zeros.
+pub const SHIFT_RIGHT: u8 = 0x77;
+/// The bytes of `to` in the network's order; the constant says how many bits.
+pub const TO_BIG_ENDIAN: u8 = 0xdc;
+/// `if to == constant goto`. All comparisons are of numbers without a sign.
+pub const SKIP_IF_EQUAL: u8 = 0x15;
+/// `if to > constant goto`.
+pub const SKIP_IF_GREATER: u8 = 0x25;
+/// `if to != constant goto`.
+pub const SKIP_IF_NOT_EQUAL: u8 = 0x55;
+/// `if to > from goto`.
+pub const SKIP_IF_GREATER_REGISTER: u8 = 0x2d;
+/// `if to >= from goto`.
+pub const SKIP_IF_AT_LEAST_REGISTER: u8 = 0x3d;
+/// Calls the kernel's function of this number: [`KTIME_GET_NS`], [`REDIRECT`], [`REDIRECT_MAP`].
+pub const CALL: u8 = 0x85;
+/// Ends the program; its result is r0.
+pub const EXIT: u8 = 0x95;
+
+/// The constant of [`SET_LONG`] is a map's descriptor, and stands for the map.
+pub const MAP: u8 = 1;
+/// The constant of [`SET_LONG`] is a map's descriptor, and stands for the value of its first entry.
+pub const MAP_VALUE: u8 = 2;
+
+/// `bpf_ktime_get_ns`: the monotonic clock.
+pub const KTIME_GET_NS: i32 = 5;
+/// `bpf_redirect`: the packet leaves by another interface.
+pub const REDIRECT: i32 = 23;
+/// `bpf_redirect_map`: the packet goes to an entry of a map, such as a socket.
+pub const REDIRECT_MAP: i32 = 51;
+
+/// The result of an XDP program that drops the packet.
+pub const XDP_DROP: i32 = 1;
+/// The result of an XDP program that has redirected the packet.
+pub const XDP_REDIRECT: i32 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jumps_find_their_labels() {
+        let mut code = Code::default();
+        code.label("begin").jump(SKIP_IF_NOT_EQUAL, 0, 0, 2, "end").op(SET, 0, 0, 0, 1).load_map(1, MAP, 3);
+        code.jump(SKIP_IF_EQUAL, 1, 0, 7, "begin").label("end").op(EXIT, 0, 0, 0, 0);
+        let expected = [
+            op(SKIP_IF_NOT_EQUAL, 0, 0, 4, 2),
+            op(SET, 0, 0, 0, 1),
+            op(SET_LONG, 1, MAP, 0, 3),
+            op(0, 0, 0, 0, 0),
+            op(SKIP_IF_EQUAL, 1, 0, -5, 7),
+            op(EXIT, 0, 0, 0, 0),
+        ];
+        assert_eq!(code.finish(), expected);
+    }
+
+    #[test]
+    #[should_panic(expected = "no label there")]
+    fn a_jump_to_nowhere_is_found() {
+        let mut code = Code::default();
+        code.jump(SKIP_IF_EQUAL, 0, 0, 0, "there");
+        code.finish();
+    }
+}

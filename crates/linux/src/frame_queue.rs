@@ -1,0 +1,193 @@
+//! Sending many frames by one system call.
+//!
+//! Frames are of very different lengths: joined ones have a thousand times as many bytes as the shortest. So they lie
+//! one behind the other, and short ones use few lines of the cache and few pages, where slots for the longest would
+//! use one of each for every frame.
+//!
+//! ```text
+//!   bytes     │ free │ frame │ frame      │ frame │ free        │ unused │
+//!                    ▲ begin                      ▲ end           no frame is cut at the end
+//!   vectors   │ ──▶  │ ──▶   │ ──▶                                              first, waiting
+//! ```
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use super::packet::OFFLOAD_HEADER;
+use super::recvmmsg::empty_header;
+
+/// Frames that wait, each behind what is to be done to it.
+pub struct FrameQueue {
+    /// Each leads to the vector of the same index, always.
+    headers: Vec<libc::mmsghdr>,
+    /// Of the frames that wait: where they are.
+    vectors: Vec<libc::iovec>,
+    /// Where those are, in `bytes`.
+    begins: Vec<usize>,
+    bytes: Box<[u8]>,
+    first: usize,
+    waiting: usize,
+    /// Behind the newest frame.
+    end: usize,
+}
+
+impl FrameQueue {
+    /// Room for `frames`, at least one, which have `bytes` in all, at least [`LEAST`]. Memory that no frame has used
+    /// costs no page.
+    pub fn new(frames: usize, bytes: usize) -> Self {
+        let mut vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; frames];
+        let header = |vector: &mut libc::iovec| {
+            let mut header = empty_header();
+            header.msg_hdr.msg_iov = vector;
+            header.msg_hdr.msg_iovlen = 1;
+            header
+        };
+        let headers = vectors.iter_mut().map(header).collect();
+        let bytes = vec![0; bytes.max(LEAST)].into_boxed_slice();
+        FrameQueue { headers, vectors, begins: vec![0; frames], bytes, first: 0, waiting: 0, end: 0 }
+    }
+
+    /// Queues a copy of `frame`; `false` if there is no room.
+    pub fn push(&mut self, offloads: &[u8; OFFLOAD_HEADER], frame: &[u8]) -> bool {
+        let Some(begin) = self.room(SPACE + frame.len()) else { return false };
+        let slot = wrapped(self.first + self.waiting, self.vectors.len());
+        let place = &mut self.bytes[begin..][..SPACE + frame.len()];
+        place[SPACE - OFFLOAD_HEADER..SPACE].copy_from_slice(offloads);
+        place[SPACE..].copy_from_slice(frame);
+        let message = &mut place[SPACE - OFFLOAD_HEADER..];
+        self.vectors[slot] = libc::iovec { iov_base: message.as_mut_ptr().cast(), iov_len: message.len() };
+        self.begins[slot] = begin;
+        self.end = begin + (SPACE + frame.len()).next_multiple_of(SPACE);
+        self.waiting += 1;
+        true
+    }
+
+    /// Where `length` bytes have room.
+    fn room(&self, length: usize) -> Option<usize> {
+        if self.waiting == self.vectors.len() {
+            return None;
+        }
+        let all = self.bytes.len();
+        if self.waiting == 0 {
+            return (length <= all).then_some(0);
+        }
+        let begin = self.begins[self.first];
+        if self.end <= begin {
+            // It goes on at the front, where the newest frame is.
+            return (length <= begin - self.end).then_some(self.end);
+        }
+        if length <= all.saturating_sub(self.end) {
+            return Some(self.end);
+        }
+        (length <= begin).then_some(0)
+    }
+
+    /// Offers the longest contiguous run of frames to the kernel, at most `most`, and forgets those that it took. Without
+    /// an error that is at least one, if one was waiting.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+        let run = self.waiting.min(self.vectors.len() - self.first).min(most);
+        let headers = &mut self.headers[self.first..self.first + run];
+        let (start, length) = (headers.as_mut_ptr(), headers.len() as libc::c_uint);
+        // The type of flags differs between C libraries.
+        let flags = libc::MSG_DONTWAIT as _;
+        // SAFETY: `start` is valid for `length` headers. Each leads to a vector, and that to bytes, that this value
+        // owns, that neither grow nor shrink, that nobody uses meanwhile, and of which a frame that waits has as many
+        // as the vector says.
+        let taken = unsafe { libc::sendmmsg(socket.as_raw_fd(), start, length, flags) };
+        let taken = usize::try_from(taken).map_err(|_| io::Error::last_os_error())?;
+        self.discard(taken);
+        Ok(taken)
+    }
+
+    /// Forgets the `count` oldest, as far as there are so many; how many that was.
+    pub fn discard(&mut self, count: usize) -> usize {
+        let count = count.min(self.waiting);
+        self.waiting -= count;
+        // An empty one starts over, in lines of the cache that were used just now.
+        self.first = if self.waiting == 0 { 0 } else { wrapped(self.first + count, self.vectors.len()) };
+        count
+    }
+
+    /// Whether no frame waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many frames wait.
+    pub fn len(&self) -> usize {
+        self.waiting
+    }
+}
+
+fn wrapped(index: usize, length: usize) -> usize {
+    if index >= length { index - length } else { index }
+}
+
+impl fmt::Debug for FrameQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameQueue")
+            .field("waiting", &self.waiting)
+            .field("capacity", &self.vectors.len())
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the raw pointers lead into memory that the same value owns, and are followed only by the kernel, in `send`,
+// under `&mut self`.
+unsafe impl Send for FrameQueue {}
+
+// SAFETY: as above; `&self` reads lengths, and follows no raw pointer.
+unsafe impl Sync for FrameQueue {}
+
+/// What a frame takes before its bytes; frames begin at multiples of it.
+const SPACE: usize = 16;
+/// The longest frame that Linux joins, with what is before it.
+pub const LEAST: usize = 65_536 + 128;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use softtimers_core::Random;
+
+    use super::*;
+
+    impl FrameQueue {
+        /// What the kernel would see.
+        fn frames(&self) -> Vec<Vec<u8>> {
+            let index = |n| wrapped(self.first + n, self.vectors.len());
+            let place = |at: usize| self.begins[at] + SPACE..self.begins[at] + 6 + self.vectors[at].iov_len;
+            (0..self.waiting).map(|n| self.bytes[place(index(n))].to_vec()).collect()
+        }
+    }
+
+    /// Against a list: what is in comes out, whatever the lengths, and what fits is taken.
+    #[test]
+    fn frames_are_neither_overwritten_nor_cut() {
+        let mut random = Random::stream(11, 0);
+        for (frames, longest) in [(1, 65_000), (7, 40_000), (64, 3_000), (5, 20)] {
+            let (mut queue, mut model) = (FrameQueue::new(frames, 0), VecDeque::new());
+            let mut number = 0u8;
+            for _ in 0..2_000 {
+                if random.below(2) == 0 {
+                    let frame = vec![number; 1 + random.below(longest) as usize];
+                    number = number.wrapping_add(1);
+                    let taken = queue.push(&[9; OFFLOAD_HEADER], &frame);
+                    let bytes: usize = model.iter().map(|frame: &Vec<u8>| frame.len() + 32).sum();
+                    assert!(taken || model.len() == frames || bytes + 2 * longest as usize > LEAST / 2);
+                    if taken {
+                        model.push_back(frame);
+                    }
+                } else {
+                    let count = random.below(4) as usize;
+                    assert_eq!(queue.discard(count), model.drain(..count.min(model.len())).count());
+                }
+                assert_eq!(queue.len(), model.len());
+                assert!(queue.frames().iter().eq(model.iter()));
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the caches of a processor missed, by its own counters: [`MissCounter`].
+//!
+//! An interrupt costs more than its handler: what it evicts is missed afterwards by whom it interrupted. Soft timers §5.1
+//! counts that, for handlers at trigger states and for those of interrupts (Tables II and III). Many virtual machines have
+//! no such counters; then this says so, and there is nothing to count with instead.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::perf;
+
+/// A cache whose misses a processor may count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cache {
+    /// The first-level cache of data.
+    L1Data,
+    /// The first-level cache of instructions.
+    L1Instructions,
+    /// The translations of instructions' pages.
+    InstructionTlb,
+}
+
+impl Cache {
+    /// All caches that can be counted.
+    pub const ALL: [Cache; 3] = [Cache::L1Data, Cache::L1Instructions, Cache::InstructionTlb];
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Cache::L1Data => "l1d",
+            Cache::L1Instructions => "l1i",
+            Cache::InstructionTlb => "itlb",
+        }
+    }
+
+    /// Its number in the kernel's interface (`perf_hw_cache_id`).
+    const fn number(self) -> u64 {
+        match self {
+            Cache::L1Data => 0,
+            Cache::L1Instructions => 1,
+            Cache::InstructionTlb => 4,
+        }
+    }
+}
+
+/// Counts the misses of a processor's cache, whoever runs there, from when it was made.
+///
+/// ```
+/// use softtimers_linux::misses::{Cache, MissCounter};
+///
+/// match MissCounter::of(0, Cache::L1Data) {
+///     Ok(counter) => println!("{} misses", counter.count()?),
+///     Err(why) => println!("not here: {why}"),
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct MissCounter(OwnedFd, Cache);
+
+impl MissCounter {
+    /// Begins to count reads that missed `cache` on processor `cpu`. One system call; counting costs nothing.
+    ///
+    /// # Errors
+    /// If the process lacks CAP_PERFMON (or CAP_SYS_ADMIN, and `kernel.perf_event_paranoid` is above 0), or the processor
+    /// does not count this, as many virtual ones do not: the error names which.
+    pub fn of(cpu: u32, cache: Cache) -> io::Result<Self> {
+        let counter = perf::cache_misses(cache.number(), cpu).map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::PermissionDenied => "CAP_PERFMON missing".to_owned(),
+                // The counters' driver is missing, or has no such event.
+                io::ErrorKind::NotFound | io::ErrorKind::Unsupported => {
+                    "the processor offers no performance counter for it".to_owned()
+                }
+                _ => error.to_string(),
+            };
+            io::Error::new(error.kind(), format!("misses of {}: {why}", cache.name()))
+        })?;
+        Ok(MissCounter(counter, cache))
+    }
+
+    /// Misses so far.
+    ///
+    /// # Errors
+    /// If the kernel does not tell, or counted only a part of the time (`ResourceBusy`): a processor that is asked for more
+    /// counts than it has counters takes them in turns, and what is missing is not guessed.
+    pub fn count(&self) -> io::Result<u64> {
+        perf::count(self.0.as_fd())
+            .map_err(|error| io::Error::new(error.kind(), format!("misses of {}: {error}", self.1.name())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where there are counters they go up; where not, the reason is given.
+    #[test]
+    fn misses_are_counted_or_the_reason_is_told() {
+        for cache in Cache::ALL {
+            match MissCounter::of(0, cache) {
+                Ok(counter) => {
+                    // Others may count, too, and leave it a part of the time.
+                    if let (Ok(before), Ok(after)) = (counter.count(), counter.count()) {
+                        assert!(after >= before);
+                    }
+                }
+                Err(why) => {
+                    assert!(why.to_string().starts_with(&format!("misses of {}: ", cache.name())), "{why}");
+                    crate::skipped::skipped(&why);
+                }
+            }
+        }
+    }
+}

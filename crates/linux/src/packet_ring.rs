@@ -1,0 +1,241 @@
+//! The receive ring of a packet socket (TPACKET_V2): frames where the kernel has put them.
+//!
+//! ```text
+//!   │ slot            │ slot            │ slot            │ slot            │  status, of each: whose it is
+//!     program's         program's         kernel's          kernel's
+//!     ▲ next to be taken                  ▲ next to be filled
+//!
+//!   slot:  │ status, lengths, places, time, tag │ address │ gap │ offloads │ frame … │
+//!            32 bytes                             20                10       ▲ `mac`
+//! ```
+//!
+//! A slot belongs to one side at a time. The kernel fills it, and then sets its status; the program works on the
+//! frame where it lies, and then clears the status. Both go round; if the kernel's next slot is not its own the
+//! ring is full, and the frame is dropped and counted. There are no other counters, so a look is one load.
+//!
+//! Nothing that is read here is trusted: a frame that does not lie inside of its slot, behind the headers, is none.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use super::mapping::Mapping;
+use super::packet::{self, OFFLOAD_HEADER};
+
+/// A ring, as the one that takes frames sees it. `M` is what keeps its memory.
+#[derive(Debug)]
+pub struct RxRing<M = Mapping> {
+    start: NonNull<u8>,
+    slot: usize,
+    slots: usize,
+    next: usize,
+    /// Kept mapped.
+    _memory: M,
+}
+
+impl RxRing {
+    /// Has `socket` fill a ring of at least `slots`, each with room for a frame of `bytes`. To be called before the
+    /// socket is bound, with offloads asked for.
+    pub fn map(socket: BorrowedFd<'_>, slots: usize, bytes: usize) -> io::Result<Self> {
+        let slot = (FRAME + bytes).next_multiple_of(libc::TPACKET_ALIGNMENT).next_power_of_two();
+        let block = slot.max(BLOCK);
+        let slots = slots.max(2).next_multiple_of(block / slot);
+        let length = slots.checked_mul(slot).filter(|&length| u32::try_from(length).is_ok());
+        let length = length.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        packet::prepare_receive_ring(socket)?;
+        packet::set_receive_ring(socket, shape(slot, slots))?;
+        let memory = Mapping::shared(socket, length, 0)?;
+        let start = memory.start();
+        // SAFETY: the mapping is page-aligned and as long as all slots, of a multiple of 16 bytes each. It moves with
+        // the ring and ends with it. The kernel writes to slots that it owns only.
+        Ok(unsafe { RxRing::over(memory, start, slot, slots) })
+    }
+
+    /// Has `socket`, which fills this ring, fill a new one; what is in it is lost. After an error no frame comes any more.
+    pub fn renew(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        // The kernel does not part from a ring that is mapped. Zeroes are slots that are the kernel's.
+        self.replace(Mapping::untouched(self.slot * self.slots)?);
+        packet::set_receive_ring(socket, shape(0, 0))?;
+        packet::set_receive_ring(socket, shape(self.slot, self.slots))?;
+        self.replace(Mapping::shared(socket, self.slot * self.slots, 0)?);
+        Ok(())
+    }
+
+    /// `memory` is as long as all slots.
+    fn replace(&mut self, memory: Mapping) {
+        assert_eq!(memory.len(), self.slot * self.slots);
+        (self.start, self.next, self._memory) = (memory.start(), 0, memory);
+    }
+}
+
+/// A ring of so many slots of `slot` bytes, as the kernel wants to know it; none of zero.
+fn shape(slot: usize, slots: usize) -> libc::tpacket_req {
+    let block = if slots == 0 { 0 } else { slot.max(BLOCK) };
+    libc::tpacket_req {
+        tp_block_size: block as u32,
+        tp_block_nr: (slot * slots).checked_div(block).unwrap_or(0) as u32,
+        tp_frame_size: slot as u32,
+        tp_frame_nr: slots as u32,
+    }
+}
+
+impl<M> RxRing<M> {
+    /// The ring at `start`, which `memory` keeps.
+    ///
+    /// # Safety
+    ///
+    /// `slots` times `slot` bytes from `start` on must be readable and writable as long as `memory` lives, wherever
+    /// that is moved, and `start` and `slot` multiples of 16. Who else uses them must keep to this ring's protocol.
+    unsafe fn over(memory: M, start: NonNull<u8>, slot: usize, slots: usize) -> Self {
+        RxRing { start, slot, slots, next: 0, _memory: memory }
+    }
+
+    /// How many frames it has room for.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Whether a frame is there.
+    pub fn is_ready(&self) -> bool {
+        self.status(self.next).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
+    }
+
+    /// The oldest frame. Its slot goes back to the kernel when it is dropped.
+    pub fn take(&mut self) -> Option<Slot<'_>> {
+        let status = self.status(self.next).load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        let start = self.place(self.next);
+        self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
+        // SAFETY: the slot is aligned and longer than the header, and the kernel gave it to us: its status, which
+        // was read with acquiring, says so, and nobody else takes slots while we hold `&mut self`.
+        let header = unsafe { start.cast::<libc::tpacket2_hdr>().read() };
+        Some(Slot { start, length: self.slot, status, header, _ring: PhantomData })
+    }
+
+    fn place(&self, index: usize) -> NonNull<u8> {
+        // SAFETY: `index` is below the number of slots, all of which lie inside the memory.
+        unsafe { self.start.add(index * self.slot) }
+    }
+
+    fn status(&self, index: usize) -> &AtomicU32 {
+        // SAFETY: the status is the slot's first word, aligned as the slot is, and lives as long as `self`; both
+        // sides access it atomically only.
+        unsafe { AtomicU32::from_ptr(self.place(index).cast::<u32>().as_ptr()) }
+    }
+}
+
+// SAFETY: the pointer leads into memory that the mapping keeps, and is followed through the ring only.
+unsafe impl Send for RxRing<Mapping> {}
+
+/// A slot that is ours.
+#[derive(Debug)]
+pub struct Slot<'r> {
+    start: NonNull<u8>,
+    length: usize,
+    status: u32,
+    header: libc::tpacket2_hdr,
+    _ring: PhantomData<&'r mut ()>,
+}
+
+impl Slot<'_> {
+    /// Whether this machine sent the frame.
+    pub fn is_outgoing(&self) -> bool {
+        // SAFETY: every slot has room for the headers, of which this is one, and it is ours.
+        let kind = unsafe { self.at(KIND).read() };
+        kind == libc::PACKET_OUTGOING
+    }
+
+    /// Whether the socket's queue has the frame as a whole, because the slot has no room for it.
+    pub fn has_copy(&self) -> bool {
+        self.status & libc::TP_STATUS_COPY != 0
+    }
+
+    /// Whether the checksum of its transport was found right.
+    pub fn is_verified(&self) -> bool {
+        self.status & libc::TP_STATUS_CSUM_VALID != 0
+    }
+
+    /// The tag that was taken out of the frame: the ethertype, and the tag's value.
+    pub fn tag(&self) -> Option<[u16; 2]> {
+        let has = |flag| self.status & flag != 0;
+        let kind = if has(libc::TP_STATUS_VLAN_TPID_VALID) {
+            self.header.tp_vlan_tpid
+        } else {
+            libc::ETH_P_8021Q as u16
+        };
+        has(libc::TP_STATUS_VLAN_VALID).then_some([kind, self.header.tp_vlan_tci])
+    }
+
+    /// When it came, since 1970.
+    pub fn received(&self) -> Duration {
+        Duration::new(self.header.tp_sec.into(), self.header.tp_nsec)
+    }
+
+    /// How long it is without that tag; what [`bytes`](Slot::bytes) gives may be less.
+    pub fn frame_length(&self) -> usize {
+        self.header.tp_len as usize
+    }
+
+    /// What was left for the interface to do, if the slot makes sense.
+    pub fn offloads(&self) -> Option<[u8; OFFLOAD_HEADER]> {
+        let (start, _) = self.bounds()?;
+        let place = self.at(start - OFFLOAD_HEADER).cast::<[u8; OFFLOAD_HEADER]>();
+        // SAFETY: `bounds` has checked that as many bytes before the frame lie inside the slot, behind the headers.
+        // The slot is ours, and bytes need no alignment.
+        Some(unsafe { place.read() })
+    }
+
+    /// What the slot has of the frame, with room for a tag before it where the offloads were: its bytes begin behind
+    /// that. `None` if the slot makes no sense.
+    pub fn bytes(&mut self) -> Option<&mut [u8]> {
+        let (start, length) = self.bounds()?;
+        let place = self.at(start - TAG).as_ptr();
+        // SAFETY: `bounds` has checked that these bytes, of which there are `TAG` more in front, lie inside the slot,
+        // behind the headers. The slot is ours until `self` is dropped, and `&mut self` keeps others off.
+        Some(unsafe { std::slice::from_raw_parts_mut(place, TAG + length) })
+    }
+
+    fn at(&self, offset: usize) -> NonNull<u8> {
+        assert!(offset <= self.length, "{offset} in a slot of {}", self.length);
+        // SAFETY: the offset lies inside the slot, as just checked.
+        unsafe { self.start.add(offset) }
+    }
+
+    /// Where the frame begins, and how much of it is there.
+    fn bounds(&self) -> Option<(usize, usize)> {
+        let (start, length) = (usize::from(self.header.tp_mac), self.header.tp_snaplen as usize);
+        let inside = start.checked_add(length).is_some_and(|end| end <= self.length);
+        (inside && start >= HEADERS + OFFLOAD_HEADER).then_some((start, length))
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        // SAFETY: as in `RxRing::status`; the ring outlives the slot.
+        let status = unsafe { AtomicU32::from_ptr(self.start.cast::<u32>().as_ptr()) };
+        status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
+    }
+}
+
+/// Bytes of a tag, and of the room that there is for one before each frame.
+pub const TAG: usize = 4;
+/// What the kernel reserves beyond its headers, so that packets behind Ethernet's header begin at 96.
+pub(crate) const RESERVE: u32 = 6;
+
+/// `struct tpacket2_hdr`, and a `struct sockaddr_ll`.
+const HEADERS: usize = libc::TPACKET2_HDRLEN;
+/// The kind of packet in the latter.
+const KIND: usize = size_of::<libc::tpacket2_hdr>() + 10;
+/// Where a frame begins, at most.
+const FRAME: usize = 96;
+/// What the kernel allocates at once.
+const BLOCK: usize = 128 << 10;
+
+#[cfg(test)]
+#[path = "packet_ring/tests.rs"]
+mod tests;

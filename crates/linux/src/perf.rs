@@ -1,0 +1,97 @@
+//! Counters of the kernel's software events, and of a processor's caches.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Counts the page faults of the calling thread in user mode, from now on.
+pub fn page_faults() -> io::Result<OwnedFd> {
+    let flags = EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR;
+    open(PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, flags, Of::ThisThread)
+}
+
+/// Counts the misses of reads of a cache, by its number in the kernel's interface, on a processor, whoever runs there.
+pub(crate) fn cache_misses(cache: u64, cpu: u32) -> io::Result<OwnedFd> {
+    let config = cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16;
+    open(PERF_TYPE_HW_CACHE, config, EXCLUDE_HYPERVISOR, Of::Processor(cpu))
+}
+
+enum Of {
+    ThisThread,
+    Processor(u32),
+}
+
+fn open(kind: u64, config: u64, flags: u64, of: Of) -> io::Result<OwnedFd> {
+    // `struct perf_event_attr` of the first version: type and size, config, …, read format at 32, flags at 40.
+    let mut attributes = [0u64; 8];
+    // Type and size are 32 bits each, the type first: on little-endian machines, its low half.
+    attributes[0] = kind | (size_of_val(&attributes) as u64) << 32;
+    attributes[1] = config;
+    attributes[4] = FORMAT_TIME_ENABLED | FORMAT_TIME_RUNNING;
+    attributes[5] = flags;
+    let (process, processor) = match of {
+        Of::ThisThread => (0, -1),
+        Of::Processor(cpu) => (-1, libc::c_int::try_from(cpu).map_err(|_| io::ErrorKind::InvalidInput)?),
+    };
+    let no_group = -1;
+    // SAFETY: the attributes are valid for reads of the size they state, and are not kept.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            attributes.as_ptr(),
+            process,
+            processor,
+            no_group,
+            PERF_FLAG_FD_CLOEXEC,
+        )
+    };
+    // SAFETY: the call makes a descriptor, which nobody else knows yet.
+    unsafe { super::owned(fd) }
+}
+
+/// What a counter has counted.
+///
+/// # Errors
+/// `ResourceBusy` if it counted a part of the time only: a processor with more events to count than counters takes turns.
+pub fn count(counter: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut words = [0; 3 * size_of::<u64>()];
+    rustix::io::read(counter, &mut words)?;
+    let word = |at: usize| words[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes));
+    let [count, enabled, running] = [word(0), word(8), word(16)];
+    whole(count, enabled, running)
+}
+
+/// The count, if it was counted all the time but for the few nanoseconds between two looks at the kernel's clock.
+fn whole(count: u64, enabled: u64, running: u64) -> io::Result<u64> {
+    if enabled.saturating_sub(running) <= enabled / 1_000 {
+        return Ok(count);
+    }
+    let share = running as f64 / enabled as f64 * 100.0;
+    let why = format!("it was counted {share:.1}% of the time, for the processor has too few counters");
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
+}
+
+const PERF_TYPE_SOFTWARE: u64 = 1;
+const PERF_COUNT_SW_PAGE_FAULTS: u64 = 2;
+const PERF_TYPE_HW_CACHE: u64 = 3;
+const PERF_COUNT_HW_CACHE_OP_READ: u64 = 0;
+const PERF_COUNT_HW_CACHE_RESULT_MISS: u64 = 1;
+const EXCLUDE_KERNEL: u64 = 1 << 5;
+const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
+const FORMAT_TIME_ENABLED: u64 = 1 << 0;
+const FORMAT_TIME_RUNNING: u64 = 1 << 1;
+const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 1 << 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_of_a_part_of_the_time_is_none() {
+        assert_eq!(whole(7, 1_000_000, 1_000_000).unwrap(), 7);
+        assert_eq!(whole(7, 1_000_000, 999_990).unwrap(), 7);
+        assert_eq!(whole(0, 0, 0).unwrap(), 0);
+        let why = whole(7, 1_000_000, 250_000).unwrap_err();
+        assert!(why.kind() == io::ErrorKind::ResourceBusy && why.to_string().contains(" 25.0% "), "{why}");
+        assert!(whole(0, 1_000_000, 0).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! Receiving many datagrams by one system call, into memory that is made once.
+//!
+//! ```text
+//!   headers[i] ──▶ vectors[i] ──▶ payload[i × size ..]      what was sent
+//!        ├───────▶ addresses[i]                              who sent it
+//!        └───────▶ controls[i]                               when it came, what was dropped
+//! ```
+//!
+//! The arrows are raw pointers that the kernel follows. They are set once: the vectors they point
+//! into never grow, and moving a `Vec` leaves its elements where they are.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use super::control::ControlBuffer;
+use super::sockaddr::AddressBuffer;
+
+/// The buffers of a batch, and what the last receive left in them.
+pub struct RecvBuffers {
+    headers: Vec<libc::mmsghdr>,
+    /// Only the kernel reads these, through `headers`.
+    _vectors: Vec<libc::iovec>,
+    addresses: Vec<AddressBuffer>,
+    controls: Vec<ControlBuffer>,
+    payload: Vec<u8>,
+    max_datagram: usize,
+    filled: usize,
+    /// How many headers a receive may have changed since they were last prepared.
+    touched: usize,
+}
+
+/// What the kernel wrote about one datagram.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// The datagram, as far as it fitted its buffer.
+    pub payload: &'a [u8],
+    /// Its sender, for [`sockaddr::decode`](crate::sockaddr::decode).
+    pub address: &'a [u8],
+    /// Its control messages, for [`Control::parse`](crate::control::Control::parse).
+    pub control: &'a [u8],
+    /// The datagram was longer than its buffer.
+    pub truncated: bool,
+}
+
+impl RecvBuffers {
+    /// Room for `capacity` datagrams of at most `max_datagram` bytes each; both at least one.
+    pub fn new(capacity: usize, max_datagram: usize) -> Self {
+        let mut payload = vec![0; capacity * max_datagram];
+        let mut addresses = vec![AddressBuffer::EMPTY; capacity];
+        let mut controls = vec![ControlBuffer::EMPTY; capacity];
+        let mut vectors: Vec<_> = payload
+            .chunks_exact_mut(max_datagram)
+            .map(|buffer| libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() })
+            .collect();
+        let headers = vectors
+            .iter_mut()
+            .zip(addresses.iter_mut().zip(&mut controls))
+            .map(|(vector, (address, control))| {
+                let mut header = empty_header();
+                header.msg_hdr.msg_iov = vector;
+                header.msg_hdr.msg_iovlen = 1;
+                header.msg_hdr.msg_name = (&raw mut address.0).cast();
+                header.msg_hdr.msg_control = (&raw mut control.0).cast();
+                header
+            })
+            .collect();
+        let (filled, touched) = (0, capacity);
+        Self { headers, _vectors: vectors, addresses, controls, payload, max_datagram, filled, touched }
+    }
+
+    /// Receives what is there, up to the capacity, and returns how many. Waits for the first one
+    /// only, and only on a blocking socket.
+    pub fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        self.receive_at_most(socket, self.capacity())
+    }
+
+    /// The same, but at most so many datagrams.
+    pub fn receive_at_most(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+        self.receive_with(socket, libc::MSG_WAITFORONE, most)
+    }
+
+    /// The same from the socket's error queue, without waiting: ICMP errors, and times of transmission.
+    pub fn receive_errors(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        self.receive_with(socket, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, self.capacity())
+    }
+
+    fn receive_with(&mut self, socket: BorrowedFd<'_>, flags: libc::c_int, most: usize) -> io::Result<usize> {
+        self.prepare();
+        let room = self.headers.len().min(most) as libc::c_uint;
+        let headers = self.headers.as_mut_ptr();
+        // The type of flags differs between C libraries.
+        let flags = flags as _;
+        // SAFETY: `headers` is valid for at least `room` headers. Each one points to an i/o vector, a payload
+        // buffer, an address buffer and a control buffer that this value owns, that no reference
+        // uses during the call (we hold `&mut self`), and whose lengths the header states.
+        let filled = unsafe { libc::recvmmsg(socket.as_raw_fd(), headers, room, flags, ptr::null_mut()) };
+        match usize::try_from(filled) {
+            Ok(filled) => {
+                self.filled = filled;
+                self.touched = self.headers.len().min(filled + 1);
+                Ok(filled)
+            }
+            Err(_) => {
+                self.touched = 1;
+                Err(io::Error::last_os_error())
+            }
+        }
+    }
+
+    /// The datagram at `index` of the last receive.
+    pub fn message(&self, index: usize) -> Option<Message<'_>> {
+        let header = self.headers[..self.filled].get(index)?;
+        let length = (header.msg_len as usize).min(self.max_datagram);
+        let address = &self.addresses[index].0;
+        let control = &self.controls[index].0;
+        // The type of this length differs between C libraries.
+        let control_length: usize = header.msg_hdr.msg_controllen as _;
+        Some(Message {
+            payload: &self.payload[index * self.max_datagram..][..length],
+            address: &address[..address.len().min(header.msg_hdr.msg_namelen as usize)],
+            control: &control[..control.len().min(control_length)],
+            truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+        })
+    }
+
+    /// The payload of that datagram, to be changed in place.
+    pub fn payload_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        let length = (self.headers[..self.filled].get(index)?.msg_len as usize).min(self.max_datagram);
+        Some(&mut self.payload[index * self.max_datagram..][..length])
+    }
+
+    /// Whether the last receive left none.
+    pub fn is_empty(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// How many datagrams the last receive left.
+    pub fn len(&self) -> usize {
+        self.filled
+    }
+
+    /// How many datagrams a receive can bring.
+    pub fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// How many bytes of a datagram are kept.
+    pub fn max_datagram(&self) -> usize {
+        self.max_datagram
+    }
+
+    /// Gives the kernel back the room that it shortened last time.
+    fn prepare(&mut self) {
+        for header in &mut self.headers[..self.touched] {
+            header.msg_hdr.msg_namelen = size_of::<AddressBuffer>() as libc::socklen_t;
+            header.msg_hdr.msg_controllen = size_of::<ControlBuffer>() as _;
+            header.msg_hdr.msg_flags = 0;
+        }
+        self.filled = 0;
+        self.touched = 0;
+    }
+}
+
+impl fmt::Debug for RecvBuffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvBuffers")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("max_datagram", &self.max_datagram)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the raw pointers in the headers lead only into vectors that the same value owns, and are
+// followed only by the kernel, during `receive`, under `&mut self`.
+unsafe impl Send for RecvBuffers {}
+
+// SAFETY: as above; `&self` reads lengths and the owned vectors, and follows no raw pointer.
+unsafe impl Sync for RecvBuffers {}
+
+/// A header without buffers.
+pub(super) fn empty_header() -> libc::mmsghdr {
+    // SAFETY: all fields are integers and raw pointers, for which zero is a value.
+    unsafe { std::mem::zeroed() }
+}

@@ -1,0 +1,125 @@
+//! The scheduling attributes of the calling thread: class, nice value, slice.
+//!
+//! One record holds them all and is set as a whole, so whoever changes one of them reads the others
+//! first and writes them back.
+
+use std::io;
+
+/// The kernel's `struct sched_attr` as of its first version; later kernels accept it.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    /// The slice in nanoseconds for ordinary threads, from Linux 6.12; zero before.
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+impl Attributes {
+    /// Those of the calling thread.
+    pub fn read() -> io::Result<Self> {
+        let mut attributes = Attributes::default();
+        // SAFETY: the record is valid for writes of the `SIZE` bytes that are announced, of which the
+        // kernel writes no more, and any bytes make valid integers. 0 is the calling thread, the last
+        // argument a set of no flags.
+        let outcome = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) };
+        if outcome == 0 { Ok(attributes) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Gives them to the calling thread.
+    pub fn write(&self) -> io::Result<()> {
+        let attributes = Attributes { size: SIZE, ..*self };
+        // SAFETY: the record is valid for reads of the `SIZE` bytes that its first field announces. 0
+        // is the calling thread, the last argument a set of no flags.
+        let outcome = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+        if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Whether the thread goes before all ordinary ones.
+    pub fn is_real_time(&self) -> bool {
+        is_real_time(self.policy)
+    }
+
+    /// The slice in nanoseconds, of a thread that shares its processor by EEVDF (`SCHED_OTHER` and
+    /// `SCHED_BATCH`) on a kernel that lets it choose.
+    pub(crate) fn slice(&self) -> Option<u64> {
+        (self.is_fair() && self.runtime > 0).then_some(self.runtime)
+    }
+
+    /// Whether it is of a class that shares its processor by EEVDF and may have slices.
+    pub(crate) fn is_fair(&self) -> bool {
+        [libc::SCHED_OTHER, libc::SCHED_BATCH].into_iter().any(|class| class as u32 == self.policy)
+    }
+
+    /// The same with another slice in nanoseconds; zero asks for the system's.
+    pub(crate) fn with_slice(self, nanos: u64) -> Self {
+        Attributes { runtime: nanos, ..self }
+    }
+
+    /// The same thread, first in, first out, at the lowest priority of its class.
+    pub fn first_in_first_out(self) -> Self {
+        Attributes { policy: libc::SCHED_FIFO as u32, priority: 1, runtime: 0, ..self }
+    }
+
+    /// The same thread, run when nobody else wants to.
+    #[cfg(test)]
+    pub fn idle(self) -> Self {
+        Attributes { policy: libc::SCHED_IDLE as u32, runtime: 0, ..self }
+    }
+
+    /// The same thread, less favoured by `more`.
+    #[cfg(test)]
+    pub(crate) fn nicer(self, more: i32) -> Self {
+        Attributes { nice: (self.nice + more).min(19), ..self }
+    }
+}
+
+/// The class of the calling thread alone, which sandboxes tell that do not know the record.
+pub fn policy() -> io::Result<u32> {
+    // SAFETY: 0 is the calling thread; no memory is involved. The C library's function of this name is
+    // a stub in musl.
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) };
+    match u32::try_from(policy) {
+        Ok(policy) => Ok(policy & !libc::SCHED_RESET_ON_FORK as u32),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether threads of this class go before all ordinary ones: `SCHED_FIFO`, `SCHED_RR`,
+/// `SCHED_DEADLINE`.
+pub fn is_real_time(policy: u32) -> bool {
+    [libc::SCHED_FIFO, libc::SCHED_RR, SCHED_DEADLINE].into_iter().any(|class| class as u32 == policy)
+}
+
+const SIZE: u32 = size_of::<Attributes>() as u32;
+/// Not in libc for every C library.
+const SCHED_DEADLINE: i32 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel tells the same of this thread in `/proc`: its nice value and its class.
+    #[test]
+    fn they_are_those_of_this_thread() {
+        let attributes = Attributes::read().unwrap();
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        assert_eq!(fields[16].parse(), Ok(attributes.nice));
+        assert_eq!(fields[38].parse(), Ok(attributes.policy));
+        assert_eq!(attributes.size, SIZE);
+        assert_eq!(policy().unwrap(), attributes.policy);
+    }
+
+    #[test]
+    fn writing_back_what_was_read_changes_nothing() {
+        let before = Attributes::read().unwrap();
+        before.write().unwrap();
+        assert_eq!(Attributes::read().unwrap(), before);
+    }
+}

@@ -1,0 +1,311 @@
+//! Sending many datagrams by one system call, out of memory that is made once.
+//!
+//! Datagrams are copied into a ring of slots, so that those the kernel did not take stay where they
+//! are and the next attempt begins with them. Which of them leave as segments of one send is decided anew
+//! at each attempt: the vectors of neighbours lie side by side, and a header that covers several joins them.
+//!
+//! ```text
+//!   slot      0     1     2     3     4     5     6
+//!           │ ··· │ ··· │ C   │ C   │ C   │ D   │ ··· │   first = 2, waiting = 4
+//!                         └───── one ─────┘ └ one         sends of the next call, and at most to the end
+//!                           UDP_SEGMENT                   of the ring
+//! ```
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use softtimers_core::Timestamp;
+use softtimers_core::pace::queue::Quantum;
+
+use super::control::ControlBuffer;
+use super::recvmmsg::empty_header;
+use super::sockaddr::AddressBuffer;
+
+/// The ring. Pointers between its vectors are made for each call and mean nothing afterwards.
+pub struct SendBuffers {
+    /// One for each send of a call, from the front on; so are the control buffers.
+    headers: Vec<libc::mmsghdr>,
+    controls: Vec<ControlBuffer>,
+    /// One for each slot; so are the orders.
+    vectors: Vec<libc::iovec>,
+    orders: Vec<Order>,
+    payload: Vec<u8>,
+    max_datagram: usize,
+    first: usize,
+    waiting: usize,
+}
+
+/// Where a datagram goes, and when.
+#[derive(Clone, Copy)]
+struct Order {
+    address: AddressBuffer,
+    /// Zero for the connected address.
+    address_length: usize,
+    release: Option<Timestamp>,
+}
+
+impl Order {
+    const NONE: Self = Self { address: AddressBuffer::EMPTY, address_length: 0, release: None };
+
+    fn is_like(&self, other: &Self) -> bool {
+        self.release == other.release && self.address() == other.address()
+    }
+
+    fn address(&self) -> &[u8] {
+        &self.address.0[..self.address_length]
+    }
+}
+
+impl SendBuffers {
+    /// Room for `capacity` datagrams of at most `max_datagram` bytes each; both at least one.
+    pub fn new(capacity: usize, max_datagram: usize) -> Self {
+        Self {
+            headers: vec![empty_header(); capacity],
+            controls: vec![ControlBuffer::EMPTY; capacity],
+            vectors: vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; capacity],
+            orders: vec![Order::NONE; capacity],
+            payload: vec![0; capacity * max_datagram],
+            max_datagram,
+            first: 0,
+            waiting: 0,
+        }
+    }
+
+    /// Copies a datagram into the ring, which must have room for it in number and in length.
+    ///
+    /// # Panics
+    ///
+    /// If it has not.
+    pub fn push(&mut self, payload: &[u8], to: Option<SocketAddr>, release: Option<Timestamp>) {
+        assert!(self.waiting < self.capacity() && payload.len() <= self.max_datagram);
+        let slot = (self.first + self.waiting) % self.capacity();
+        self.payload[slot * self.max_datagram..][..payload.len()].copy_from_slice(payload);
+        self.vectors[slot].iov_len = payload.len();
+        let order = &mut self.orders[slot];
+        order.address_length = to.map_or(0, |address| order.address.encode(address));
+        order.release = release;
+        self.waiting += 1;
+    }
+
+    /// Offers the longest contiguous run of waiting datagrams to the kernel, those that are alike as
+    /// segments of one send if it may `join` them. Without an error it took at least one, if one was
+    /// waiting.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, most: usize, join: bool) -> Result<Taken, Refused> {
+        let (sends, offered) = self.connect(most, join);
+        let run = &mut self.headers[..sends];
+        let (headers, length) = (run.as_mut_ptr(), run.len() as libc::c_uint);
+        // SAFETY: `headers` is valid for `length` headers. `connect` made each one point to i/o
+        // vectors, and perhaps to an address and to control data, that this value owns, whose lengths
+        // are stated beside the pointers, and that nobody has used since.
+        let taken = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers, length, 0) };
+        let Ok(taken) = usize::try_from(taken) else {
+            let joined = sends > 0 && datagrams(&self.headers[0]) > 1;
+            return Err(Refused { error: io::Error::last_os_error(), joined });
+        };
+        let sends = self.headers[..taken].iter().map(datagrams);
+        let segments = sends.clone().filter(|&datagrams| datagrams > 1).sum();
+        let taken = sends.sum();
+        self.discard(taken);
+        Ok(Taken { taken, offered, segments })
+    }
+
+    /// Makes headers point to at most `most` waiting datagrams, up to the end of the ring; how many headers,
+    /// and to how many datagrams.
+    fn connect(&mut self, most: usize, join: bool) -> (usize, usize) {
+        let end = self.first + self.waiting.min(self.capacity() - self.first).min(most);
+        let (mut sends, mut slot) = (0, self.first);
+        while slot < end {
+            let datagrams = if join { self.alike(slot, end) } else { 1 };
+            let segment = (datagrams > 1).then_some(self.vectors[slot].iov_len as u16);
+            let buffers = self.payload.chunks_exact_mut(self.max_datagram).skip(slot);
+            let vectors = &mut self.vectors[slot..slot + datagrams];
+            for (vector, buffer) in vectors.iter_mut().zip(buffers) {
+                vector.iov_base = buffer.as_mut_ptr().cast();
+            }
+            let (order, control) = (&mut self.orders[slot], &mut self.controls[sends]);
+            let header = &mut self.headers[sends].msg_hdr;
+            header.msg_iov = vectors.as_mut_ptr();
+            // The types of these lengths differ between C libraries.
+            header.msg_iovlen = datagrams as _;
+            header.msg_namelen = order.address_length as libc::socklen_t;
+            header.msg_name = pointer(&mut order.address.0[..order.address_length]);
+            let length = control.write(segment, order.release);
+            header.msg_controllen = length as _;
+            header.msg_control = pointer(&mut control.0[..length]);
+            sends += 1;
+            slot += datagrams;
+        }
+        (sends, end - self.first)
+    }
+
+    /// How many datagrams from `slot` on, before `end`, one send can carry as its segments: to the same
+    /// place at the same time, as long as the first, of which the last may be shorter.
+    fn alike(&self, slot: usize, end: usize) -> usize {
+        let (length, order) = (self.vectors[slot].iov_len, &self.orders[slot]);
+        if length == 0 {
+            return 1;
+        }
+        let (mut datagrams, mut bytes) = (1, length);
+        for next in slot + 1..end.min(slot + MOST_SEGMENTS) {
+            let next_length = self.vectors[next].iov_len;
+            bytes += next_length;
+            let fits = (1..=length).contains(&next_length) && bytes <= MOST_SEGMENTED_BYTES;
+            if !fits || !order.is_like(&self.orders[next]) {
+                break;
+            }
+            datagrams += 1;
+            if next_length < length {
+                break;
+            }
+        }
+        datagrams
+    }
+
+    /// Forgets the first `count` waiting datagrams.
+    pub fn discard(&mut self, count: usize) {
+        let count = count.min(self.waiting);
+        self.waiting -= count;
+        // An empty ring starts over, which makes the next run the longest possible.
+        self.first = if self.waiting == 0 { 0 } else { (self.first + count) % self.capacity() };
+    }
+
+    /// Whether no datagram waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many datagrams wait.
+    pub fn len(&self) -> usize {
+        self.waiting
+    }
+
+    /// How many datagrams can wait.
+    pub fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// How long a datagram can be.
+    pub fn max_datagram(&self) -> usize {
+        self.max_datagram
+    }
+}
+
+/// What the kernel took of a run, in datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// How many it took.
+    pub taken: usize,
+    /// How many it was offered.
+    pub offered: usize,
+    /// Of those that were taken, how many were segments of a longer send.
+    pub segments: usize,
+}
+
+/// Why it took nothing.
+#[derive(Debug)]
+pub struct Refused {
+    /// The error that it gave.
+    pub error: io::Error,
+    /// The send that met the error had several datagrams.
+    pub joined: bool,
+}
+
+fn datagrams(header: &libc::mmsghdr) -> usize {
+    // The type of this length differs between C libraries.
+    header.msg_hdr.msg_iovlen as _
+}
+
+/// Where `bytes` begin; null for none, as the kernel wants it.
+fn pointer(bytes: &mut [u8]) -> *mut libc::c_void {
+    if bytes.is_empty() { ptr::null_mut() } else { bytes.as_mut_ptr().cast() }
+}
+
+impl fmt::Debug for SendBuffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendBuffers")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("max_datagram", &self.max_datagram)
+            .finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the raw pointers in the headers are made and followed inside `send`, under `&mut self`.
+unsafe impl Send for SendBuffers {}
+
+// SAFETY: as above; `&self` reads lengths, and follows no raw pointer.
+unsafe impl Sync for SendBuffers {}
+
+const MOST_SEGMENTS: usize = Quantum::MOST_SEGMENTS as usize;
+const MOST_SEGMENTED_BYTES: usize = Quantum::MOST_SEGMENTED_BYTES as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many datagrams each send carries.
+    fn sends(buffers: &mut SendBuffers, join: bool) -> Vec<usize> {
+        let (sends, _) = buffers.connect(usize::MAX, join);
+        buffers.headers[..sends].iter().map(datagrams).collect()
+    }
+
+    #[test]
+    fn neighbours_that_are_alike_are_joined() {
+        let mut buffers = SendBuffers::new(16, 100);
+        let mut push = |length: usize| buffers.push(&[0; 100][..length], None, None);
+        [10, 10, 10, 4, 10, 20, 20, 0, 0, 20, 20].into_iter().for_each(&mut push);
+        // The shorter one ends a send, the longer ones begin one, an empty one stands alone.
+        assert_eq!(sends(&mut buffers, true), [4, 1, 2, 1, 1, 2]);
+        assert_eq!(sends(&mut buffers, false), [1; 11]);
+        assert_eq!(buffers.len(), 11);
+    }
+
+    #[test]
+    fn only_what_goes_to_the_same_place_at_the_same_time_is() {
+        let mut buffers = SendBuffers::new(16, 8);
+        let [one, other] = ["127.0.0.1:9", "127.0.0.1:10"].map(|address| Some(address.parse().unwrap()));
+        let [early, late] = [1, 2].map(|micros| Some(Timestamp::from_micros(micros)));
+        for (to, release) in [
+            (one, None),
+            (one, None),
+            (other, None),
+            (None, None),
+            (None, None),
+            (None, early),
+            (None, early),
+            (None, late),
+            (one, late),
+            (one, late),
+        ] {
+            buffers.push(b"x", to, release);
+        }
+        assert_eq!(sends(&mut buffers, true), [2, 1, 2, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_send_holds_what_the_kernel_takes() {
+        let mut buffers = SendBuffers::new(200, 1);
+        (0..200).for_each(|_| buffers.push(b"x", None, None));
+        assert_eq!(sends(&mut buffers, true), [64, 64, 64, 8]);
+        let mut buffers = SendBuffers::new(64, 9_000);
+        (0..64).for_each(|_| buffers.push(&[0; 9_000], None, None));
+        assert_eq!(sends(&mut buffers, true)[..2], [7, 7]);
+        let mut buffers = SendBuffers::new(2, 65_507);
+        (0..2).for_each(|_| buffers.push(&[0; 65_507], None, None));
+        assert_eq!(sends(&mut buffers, true), [1, 1]);
+    }
+
+    #[test]
+    fn nothing_is_joined_around_the_end_of_the_ring() {
+        let mut buffers = SendBuffers::new(8, 1);
+        (0..8).for_each(|_| buffers.push(b"x", None, None));
+        buffers.discard(5);
+        (0..5).for_each(|_| buffers.push(b"x", None, None));
+        assert_eq!((sends(&mut buffers, true), buffers.len()), (vec![3], 8));
+        buffers.discard(3);
+        assert_eq!(sends(&mut buffers, true), [5]);
+    }
+}

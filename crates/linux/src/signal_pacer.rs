@@ -1,0 +1,478 @@
+//! Datagrams sent at their times from a timer's signal handler: a flow that no handler of the program
+//! can hold up, at the price of an interrupt for each.
+//!
+//! The handler runs between any two instructions of the program, so it shares nothing with it but
+//! atomics. What it needs is made ready before the timer is armed and is its own from then on; what
+//! it did comes back through a ring:
+//!
+//! ```text
+//!   program   start(packet, clock) ─────────────────────────────── take() ─▶ Departure …
+//!                      │ from here on the handler's                   ▲
+//!   handler            └─▶ [stamp, send, clock.departed, arm anew] ─▶ ring of 4,096
+//! ```
+//!
+//! Or the timer is periodic, as a hardware clock is ([`Ticks::Periodic`]): armed once, one datagram for each of
+//! its signals. What expires while a signal is still pending is counted by the kernel and lost.
+//!
+//! All that it calls is allowed there: `clock_gettime`, `send`, `timer_settime`, and integer
+//! arithmetic of the core, which allocates nothing.
+
+mod ring;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use softtimers_core::{Clock, Idle, RateClock, Timestamp, Wait};
+
+use crate::clock::Monotonic;
+use crate::posix_timer::{Hook, Id, SignalTimer};
+use crate::retries::{Retries, is_about_an_earlier_datagram};
+use crate::sockopt;
+use ring::Ring;
+
+pub use ring::Departure;
+
+/// A flow of datagrams sent from a signal handler on the thread that started it; at most one a thread,
+/// and none beside a [`SignalTimer`].
+///
+/// All datagrams are equal but for two numbers that are written into each, and along a recording their
+/// lengths ([`RateClock::length`]), of which the packet has the longest. The program takes the account of
+/// what left with [`take`](SignalPacer::take), whenever it likes but within 4,096 departures: with the ring
+/// full, the flow waits.
+///
+/// ```
+/// use std::net::UdpSocket;
+/// use std::time::Duration;
+///
+/// use softtimers_core::{Clock, PaceConfig, Rate, RateClock};
+/// use softtimers_linux::clock::Monotonic;
+/// use softtimers_linux::signal_timer::{Course, SignalPacer, Stamps};
+///
+/// let (sender, receiver) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+/// sender.connect(receiver.local_addr()?)?;
+/// let rate = Rate::every(Duration::from_millis(1))?;
+/// let start = Monotonic.now();
+/// let course = Course { limit: 3, ..Course::new(start, start + Duration::from_secs(10)) };
+/// let stamps = Stamps { sequence: 0, place: 8 };
+/// let mut pacer = SignalPacer::start(&sender, vec![0; 16], stamps, RateClock::new(PaceConfig::new(rate))?, course)?;
+/// while !pacer.is_over() && Monotonic.now() < course.end {} // busy with something else
+/// assert_eq!(std::iter::from_fn(|| pacer.take()).count(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SignalPacer {
+    timer: SignalTimer,
+    shared: Arc<Shared>,
+    /// The handler's, until the timer is gone.
+    hook: NonNull<Hook>,
+    sender: NonNull<Sender>,
+}
+
+/// Where in each datagram the handler writes, as big-endian 64-bit numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamps {
+    /// Byte at which the number of the datagram begins, counted from zero.
+    pub sequence: usize,
+    /// Byte at which its place in the schedule begins, in nanoseconds of the monotonic clock.
+    pub place: usize,
+}
+
+/// When a [`SignalPacer`] begins and ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Course {
+    /// When the first datagram is due.
+    pub start: Timestamp,
+    /// Nothing leaves from here on.
+    pub end: Timestamp,
+    /// The most datagrams that leave.
+    pub limit: u64,
+    /// The number of the first one.
+    pub number: u64,
+    /// How the timer goes off.
+    pub ticks: Ticks,
+    /// Nothing is sent: the departures are null events, whose cost is that of the timer alone.
+    pub silent: bool,
+}
+
+impl Course {
+    /// As many datagrams as leave in that time, counted from zero, each by its own expiry.
+    pub fn new(start: Timestamp, end: Timestamp) -> Self {
+        Course { start, end, limit: u64::MAX, number: 0, ticks: Ticks::OneShot, silent: false }
+    }
+}
+
+/// How the timer of a [`SignalPacer`] goes off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ticks {
+    /// Once for each datagram: the handler arms it for when the next one is due.
+    #[default]
+    OneShot,
+    /// At every interval of the clock's rate. Each signal that comes sends one datagram, whatever is due;
+    /// a tick that expires while another one's signal is pending is lost ([`SignalCounts::overruns`]). Give
+    /// it a clock of [`Strategy::FixedSeries`](softtimers_core::Strategy::FixedSeries) and
+    /// [`CatchUp::NONE`](softtimers_core::CatchUp::NONE), whose places are those of the ticks; what it forfeits is lost.
+    Periodic,
+}
+
+/// What a [`SignalPacer`] met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SignalCounts {
+    /// Expiries for which no signal of their own came.
+    pub overruns: u64,
+    /// Attempts that met a full send buffer (`EAGAIN`).
+    pub would_block: u64,
+    /// Attempts that met a full queue on the way out (`ENOBUFS`).
+    pub no_buffers: u64,
+    /// Attempts that were told of an earlier datagram's ICMP error.
+    pub refused: u64,
+    /// Attempts put off because the program had not taken the account of 4,096 departures.
+    pub unread: u64,
+}
+
+impl SignalPacer {
+    /// Sends `packet` on `socket`, which is connected, at the times of `clock` until the end of
+    /// `course`.
+    ///
+    /// # Errors
+    /// `InvalidInput` if a stamp does not fit the packet, or the interval of periodic ticks is zero; else as [`SignalTimer::new`].
+    pub fn start(
+        socket: &impl AsFd,
+        packet: Vec<u8>,
+        stamps: Stamps,
+        mut clock: RateClock,
+        course: Course,
+    ) -> io::Result<Self> {
+        let fits = |at: usize| at.checked_add(8).is_some_and(|end| end <= packet.len());
+        if !fits(stamps.sequence) || !fits(stamps.place) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{stamps:?}: a stamp of 8 bytes does not fit {} bytes", packet.len()),
+            ));
+        }
+        let socket = socket.as_fd().try_clone_to_owned()?;
+        let interval = clock.rate().interval();
+        // The first reading of a process finds out how clocks are read, which no handler may.
+        let _ = Monotonic.now();
+        let timer = SignalTimer::new()?;
+        let shared = Arc::new(Shared::new(course.limit == 0 || course.start >= course.end));
+        let sender = Sender {
+            socket,
+            packet,
+            stamps,
+            due: clock.start(course.start),
+            armed: course.start,
+            idle: Idle::park(),
+            clock,
+            course,
+            sent: 0,
+            retries: Retries::default(),
+            timer: timer.id(),
+            shared: Arc::clone(&shared),
+        };
+        let sender = NonNull::from(Box::leak(Box::new(sender)));
+        let hook = Hook { run: on_expiry, data: sender.as_ptr().cast() };
+        let pacer = SignalPacer { timer, shared, hook: NonNull::from(Box::leak(Box::new(hook))), sender };
+        // SAFETY: both are freed in the destructor only, after the hook has been taken back, and
+        // `on_expiry` does what is allowed in a handler.
+        unsafe { pacer.timer.hook(pacer.hook.as_ptr()) };
+        match course.ticks {
+            Ticks::OneShot => pacer.timer.arm_at(course.start)?,
+            Ticks::Periodic => pacer.timer.arm_periodic(course.start, interval)?,
+        }
+        Ok(pacer)
+    }
+
+    /// The next departure of which no account has been taken yet.
+    ///
+    /// # Cost
+    /// A few atomic loads.
+    #[inline]
+    pub fn take(&mut self) -> Option<Departure> {
+        self.shared.ring.take()
+    }
+
+    /// Whether all has left that was to leave, or what cannot be mended has stopped it.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.shared.over.load(Ordering::Acquire)
+    }
+
+    /// What stopped the flow before its end, if something did: a datagram too long for the path, or a
+    /// destination [out of reach](Retries) for too long.
+    pub fn error(&self) -> Option<io::Error> {
+        let code = self.shared.error.load(Ordering::Relaxed);
+        (code != 0).then(|| io::Error::from_raw_os_error(code))
+    }
+
+    /// What the handler has met so far.
+    pub fn counts(&self) -> SignalCounts {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SignalCounts {
+            overruns: load(&self.shared.overruns),
+            would_block: load(&self.shared.would_block),
+            no_buffers: load(&self.shared.no_buffers),
+            refused: load(&self.shared.refused),
+            unread: load(&self.shared.unread),
+        }
+    }
+
+    /// Interrupts no more, and returns the clock as the handler left it. Departures so far can still
+    /// be taken.
+    pub fn stop(&mut self) -> RateClock {
+        self.retire();
+        // SAFETY: the handler has been taken back and runs on this thread only, so nobody else uses it.
+        unsafe { self.sender.as_ref() }.clock.clone()
+    }
+
+    /// Takes the handler's hook back; from here on what it used is ours.
+    fn retire(&self) {
+        // An armed timer without a hook would only count, but it would go on interrupting.
+        let _ = self.timer.disarm();
+        // SAFETY: no hook is always valid.
+        unsafe { self.timer.hook(std::ptr::null_mut()) };
+    }
+}
+
+impl Drop for SignalPacer {
+    fn drop(&mut self) {
+        self.retire();
+        // SAFETY: made by `Box::leak` and not freed before; the handler knows it no longer.
+        drop(unsafe { Box::from_raw(self.hook.as_ptr()) });
+        // SAFETY: as above.
+        drop(unsafe { Box::from_raw(self.sender.as_ptr()) });
+    }
+}
+
+/// # Safety
+/// `sender` is a [`Sender`] that nobody else uses while this thread is interrupted.
+unsafe fn on_expiry(sender: *mut ()) {
+    // SAFETY: as promised by the caller. The signal is blocked in its own handler, so it is alone.
+    unsafe { &mut *sender.cast::<Sender>() }.expired();
+}
+
+/// What the handler works on.
+#[derive(Debug)]
+struct Sender {
+    socket: OwnedFd,
+    packet: Vec<u8>,
+    stamps: Stamps,
+    clock: RateClock,
+    due: Timestamp,
+    /// When the timer is to go off: somewhat before the due time.
+    armed: Timestamp,
+    /// What signals take here.
+    idle: Idle,
+    course: Course,
+    sent: u64,
+    retries: Retries,
+    timer: Id,
+    shared: Arc<Shared>,
+}
+
+impl Sender {
+    fn expired(&mut self) {
+        let mut now = Monotonic.now();
+        if self.shared.over.load(Ordering::Relaxed) {
+            return;
+        }
+        let one_shot = self.course.ticks == Ticks::OneShot;
+        // A stray signal, sent by somebody else, or an expiry before its time: in case it was that,
+        // which would have been the last.
+        if now < self.armed {
+            if one_shot {
+                self.arm_at(self.armed);
+            }
+            return;
+        }
+        count(&self.shared.overruns, self.timer.overruns());
+        if one_shot {
+            self.idle.woke(self.armed, now);
+            now = self.await_due(now);
+        }
+        if now >= self.course.end {
+            return self.end(0);
+        }
+        self.due = if self.shared.ring.is_full() {
+            count(&self.shared.unread, 1);
+            now + self.retry_after()
+        } else {
+            match self.depart(now) {
+                Ok(next) => next,
+                Err(error) => return self.end(error),
+            }
+        };
+        if self.sent >= self.course.limit || self.clock.is_over() || self.due >= self.course.end {
+            return self.end(0);
+        }
+        if one_shot {
+            self.arm();
+        }
+    }
+
+    /// The rest of the way: at most what the timer was armed earlier, some microseconds.
+    fn await_due(&self, mut now: Timestamp) -> Timestamp {
+        while now < self.due {
+            std::hint::spin_loop();
+            now = Monotonic.now();
+        }
+        now
+    }
+
+    /// Arms earlier by what a signal takes at the least, as softtimers' own sleeps do: lateness and burst
+    /// interval together would exceed a short interval, and a flow late once would stay late.
+    fn arm(&mut self) {
+        let now = Monotonic.now();
+        let wake = match self.idle.wait(now, Some(self.due)) {
+            Wait::Until(wake) => wake,
+            Wait::Poll | Wait::Forever => now,
+        };
+        // However short the interval, the interrupted program gets on.
+        self.armed = wake.max(now + LEAST_PROGRESS);
+        self.arm_at(self.armed);
+    }
+
+    fn arm_at(&self, at: Timestamp) {
+        if self.timer.arm_at(at).is_err() {
+            self.end(libc::EINVAL);
+        }
+    }
+
+    /// One datagram, if the kernel takes it; when to come back.
+    fn depart(&mut self, now: Timestamp) -> Result<Timestamp, i32> {
+        let place = self.clock.place();
+        self.stamp(self.stamps.sequence, self.course.number.wrapping_add(self.sent));
+        self.stamp(self.stamps.place, place.as_nanos());
+        match if self.course.silent { Ok(()) } else { self.send() } {
+            Ok(()) => {
+                self.retries.reached();
+                self.shared.ring.put(Departure { sent: now, due: self.due, place });
+                self.sent += 1;
+                Ok(self.clock.departed(now))
+            }
+            Err(error) => self.failed(now, error),
+        }
+    }
+
+    fn stamp(&mut self, at: usize, number: u64) {
+        if let Some(bytes) = self.packet.get_mut(at..at + 8) {
+            bytes.copy_from_slice(&number.to_be_bytes());
+        }
+    }
+
+    fn send(&self) -> Result<(), i32> {
+        let mut outcome = self.attempt();
+        for _ in 1..Retries::ATTEMPTS {
+            // The first attempt after an ICMP error reports the error and sends nothing.
+            if !matches!(outcome, Err(error) if is_about_the_way(error)) {
+                break;
+            }
+            self.refused();
+            outcome = self.attempt();
+        }
+        outcome
+    }
+
+    fn attempt(&self) -> Result<(), i32> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        let length = self.clock.length().map_or(self.packet.len(), usize::from);
+        let (fd, bytes) = (self.socket.as_raw_fd(), &self.packet[..length.min(self.packet.len())]);
+        // SAFETY: the packet is valid for reads of its length, and the call keeps nothing of it.
+        let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) };
+        if sent >= 0 {
+            return Ok(());
+        }
+        // SAFETY: it takes nothing and returns this thread's errno.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: errno lives as long as its thread.
+        Err(unsafe { errno.read() })
+    }
+
+    fn failed(&mut self, now: Timestamp, error: i32) -> Result<Timestamp, i32> {
+        match error {
+            libc::EAGAIN => {
+                self.retries.reached();
+                count(&self.shared.would_block, 1);
+            }
+            libc::ENOBUFS => {
+                self.retries.reached();
+                count(&self.shared.no_buffers, 1);
+            }
+            error if is_about_the_way(error) => {
+                self.refused();
+                if self.retries.refused(now) {
+                    return Err(error);
+                }
+            }
+            error => return Err(error),
+        }
+        Ok(now + self.retry_after())
+    }
+
+    /// Counts an ICMP error, and throws away what the kernel has queued of it, if it was asked to.
+    fn refused(&self) {
+        count(&self.shared.refused, 1);
+        // An error of this call has nobody to be told, and the next attempt meets it too.
+        let _ = sockopt::drain_errors(self.socket.as_fd());
+    }
+
+    fn retry_after(&self) -> Duration {
+        Retries::after(self.clock.burst_interval())
+    }
+
+    fn end(&self, error: i32) {
+        if self.course.ticks == Ticks::Periodic {
+            // It would go on interrupting until the program comes by.
+            let _ = self.timer.disarm();
+        }
+        self.shared.error.store(error, Ordering::Relaxed);
+        self.shared.over.store(true, Ordering::Release);
+    }
+}
+
+/// What both sides see. Each counter has one writer, the handler.
+#[derive(Debug)]
+struct Shared {
+    ring: Ring,
+    over: AtomicBool,
+    error: AtomicI32,
+    overruns: AtomicU64,
+    would_block: AtomicU64,
+    no_buffers: AtomicU64,
+    refused: AtomicU64,
+    unread: AtomicU64,
+}
+
+impl Shared {
+    fn new(over: bool) -> Self {
+        Shared {
+            ring: Ring::new(),
+            over: AtomicBool::new(over),
+            error: AtomicI32::new(0),
+            overruns: AtomicU64::new(0),
+            would_block: AtomicU64::new(0),
+            no_buffers: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            unread: AtomicU64::new(0),
+        }
+    }
+}
+
+fn count(counter: &AtomicU64, more: u64) {
+    counter.fetch_add(more, Ordering::Relaxed);
+}
+
+fn is_about_the_way(error: i32) -> bool {
+    // An error made of a number allocates nothing.
+    is_about_an_earlier_datagram(&io::Error::from_raw_os_error(error))
+}
+
+/// Until the next interruption at the least, counted from before the timer is armed. Arming it and
+/// returning take their part of that: with 5 µs nothing was left, and the program stood still.
+const LEAST_PROGRESS: Duration = Duration::from_micros(15);
+
+#[cfg(test)]
+mod tests;

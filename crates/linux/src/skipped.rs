@@ -1,0 +1,1 @@
+../../softtimers/src/skipped.rs

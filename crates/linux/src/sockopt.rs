@@ -1,0 +1,165 @@
+//! Socket options, most of which rustix lacks: times, drop counts, errors of the local queue, offloads.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::net::{AddressFamily, RecvFlags, TxTimeFlags, recv, sockopt};
+use rustix::time::ClockId;
+
+/// Asks for a receive time with each datagram.
+pub fn set_timestamps(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    set_flag(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, on)
+}
+
+/// Asks for the drop counter with each datagram that follows a drop.
+pub fn set_drop_counter(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    set_flag(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, on)
+}
+
+/// Asks for `ENOBUFS` where the local queue drops a datagram, and for every ICMP error.
+pub fn set_queue_errors(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    if sockopt::socket_domain(socket)? == AddressFamily::INET6 {
+        set_flag(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, on)?;
+    }
+    // A v6 socket may also carry v4 traffic, and takes its option.
+    set_flag(socket, libc::IPPROTO_IP, libc::IP_RECVERR, on)
+}
+
+/// Empties the queue of ICMP errors; returns how many there were, at most [`MAX_ERRORS`].
+pub fn drain_errors(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    for drained in 0..MAX_ERRORS {
+        match recv(socket, &mut [0u8; 0], RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::AGAIN) => return Ok(drained),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(MAX_ERRORS)
+}
+
+/// Asks for a receive buffer of `bytes`, beyond the system's limit if we may; returns what the
+/// kernel granted.
+pub fn request_recv_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<usize> {
+    let bytes = bytes.min(i32::MAX as usize);
+    if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
+        sockopt::set_socket_recv_buffer_size(socket, bytes)?;
+    }
+    Ok(sockopt::socket_recv_buffer_size(socket)?)
+}
+
+/// Asks for room for `bytes` of what is on its way out, beyond the system's limit if we may.
+pub fn request_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let bytes = bytes.min(i32::MAX as usize);
+    if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
+        sockopt::set_socket_send_buffer_size(socket, bytes)?;
+    }
+    Ok(())
+}
+
+/// The error that the socket has met since this was asked last.
+pub fn take_error(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(sockopt::socket_error(socket)??)
+}
+
+/// How many datagrams the socket has dropped so far, modulo 2³².
+pub fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut counters = [0; MEMINFO_COUNTERS];
+    get_numbers(socket, libc::SOL_SOCKET, libc::SO_MEMINFO, &mut counters)?;
+    Ok(counters[libc::SK_MEMINFO_DROPS as usize])
+}
+
+/// Has the kernel cut each send into datagrams of `bytes` (segmentation offload); 0: as they are.
+pub fn set_segment_size(socket: BorrowedFd<'_>, bytes: u16) -> io::Result<()> {
+    set_number(socket, libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
+}
+
+/// Whether the kernel can cut sends of this socket at all. An older one would take what is to be cut for
+/// one long datagram.
+pub fn knows_segments(socket: BorrowedFd<'_>) -> io::Result<()> {
+    get_numbers(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &mut [0])
+}
+
+/// Lets each send say when it may leave, by the monotonic clock; for good.
+pub fn enable_release_times(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(sockopt::set_txtime(socket, ClockId::Monotonic, TxTimeFlags::empty())?)
+}
+
+/// Asks for the time at which each packet is handed to the device, on the error queue.
+pub fn set_transmit_times(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_TX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_SOFTWARE
+        | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    set_number(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as libc::c_int)
+}
+
+/// Has the kernel hand out datagrams of one size that came together as one (receive offload).
+pub fn set_coalescing(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    set_flag(socket, libc::SOL_UDP, libc::UDP_GRO, on)
+}
+
+/// Lets a receive poll the device for `micros` before it sleeps.
+pub fn set_busy_poll(socket: BorrowedFd<'_>, micros: u16) -> io::Result<()> {
+    set_number(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros.into())
+}
+
+/// The receive queue that the socket's packets come from, as polling it needs; 0 if it is none that
+/// can be polled.
+pub fn napi_id(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut number = [0];
+    get_numbers(socket, libc::SOL_SOCKET, libc::SO_INCOMING_NAPI_ID, &mut number)?;
+    Ok(number[0])
+}
+
+/// Lets `filter`, a loaded program, decide which packets the socket gets.
+pub fn attach_filter(socket: BorrowedFd<'_>, filter: BorrowedFd<'_>) -> io::Result<()> {
+    set_number(socket, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())
+}
+
+pub(super) fn set_flag(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    on: bool,
+) -> io::Result<()> {
+    set_number(socket, level, option, on.into())
+}
+
+pub(super) fn set_number(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: `value` is valid for reads of its size, which is the length given.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// An option that is one or several numbers.
+pub(super) fn get_numbers(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    numbers: &mut [u32],
+) -> io::Result<()> {
+    let mut length = size_of_val(numbers) as libc::socklen_t;
+    // SAFETY: `numbers` is valid for writes of `length` bytes, and any bytes make valid `u32`s.
+    let outcome = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, option, numbers.as_mut_ptr().cast(), &mut length)
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// More than a receive buffer holds, so that a flood of ICMP cannot keep us here.
+const MAX_ERRORS: usize = 4096;
+
+/// As many as Linux has known since the option exists (4.12); it writes no more than it is given.
+const MEMINFO_COUNTERS: usize = libc::SK_MEMINFO_DROPS as usize + 1;

@@ -1,0 +1,22 @@
+//! Interfaces whose other end is a descriptor of the program.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, open};
+
+/// A new Ethernet interface of this name; frames that it sends are read from the descriptor, and those that are written
+/// there it receives, both with a `struct virtio_net_hdr` before them.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_NET_ADMIN`; `NotFound` where the kernel has none.
+pub fn tap(name: &str) -> io::Result<OwnedFd> {
+    let device = open("/dev/net/tun", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    // SAFETY: all fields are integers, arrays of them and raw pointers, for which zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from as libc::c_char);
+    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
+    // SAFETY: the request is one of the kind that this call reads and writes.
+    let outcome = unsafe { libc::ioctl(device.as_raw_fd(), libc::TUNSETIFF as _, &raw mut request) };
+    if outcome == 0 { Ok(device) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,319 @@
+//! The rings between a program and the kernel, each with one producer and one consumer.
+//!
+//! ```text
+//!    consumer ──▶ ■■■■■■■■□□□□□□□□ ◀── producer      both only grow, modulo 2³²; ■ are entries to be consumed
+//! ```
+//!
+//! A side writes or reads entries first and then moves its own counter, with release; the other side's counter is
+//! read with acquire, and only when the last reading says that there is nothing to do. The other side is believed
+//! nothing: a counter that says more than the ring can hold says that there is nothing, or no room.
+
+use std::marker::PhantomData;
+
+use crate::mapping::Mapping;
+
+/// Where things are in a ring's memory, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) producer: usize,
+    pub(crate) consumer: usize,
+    pub(crate) flags: usize,
+    pub(crate) entries: usize,
+}
+
+/// What a ring holds: whole words.
+pub trait Entry: Copy {
+    /// How many bytes it takes.
+    const SIZE: usize;
+    /// Reads the entry at this offset of a ring's memory.
+    fn read(memory: &Mapping, at: usize) -> Self;
+    /// Writes the entry there.
+    fn write(self, memory: &Mapping, at: usize);
+}
+
+/// A frame in the shared memory: `struct xdp_desc`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Descriptor {
+    /// Where the frame begins, counted from the begin of the memory.
+    pub address: u64,
+    /// How long it is.
+    pub length: u32,
+}
+
+/// The end of a ring that fills it.
+#[derive(Debug)]
+pub struct Producer<E> {
+    ring: Ring<E>,
+    /// Written, and not all published perhaps.
+    produced: u32,
+    /// The other side's counter, as it was seen last.
+    consumed: u32,
+}
+
+/// The end of a ring that empties it.
+#[derive(Debug)]
+pub struct Consumer<E> {
+    ring: Ring<E>,
+    /// Read, and not all released perhaps.
+    consumed: u32,
+    /// The other side's counter, as it was seen last.
+    produced: u32,
+}
+
+#[derive(Debug)]
+struct Ring<E> {
+    memory: Mapping,
+    layout: Layout,
+    size: u32,
+    entry: PhantomData<E>,
+}
+
+impl<E: Entry> Producer<E> {
+    /// Of a ring of `size` entries, a power of two.
+    pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
+        let ring = Ring::new(memory, layout, size);
+        let produced = ring.memory.load(layout.producer);
+        let consumed = ring.memory.load(layout.consumer);
+        Producer { ring, produced, consumed }
+    }
+
+    /// Adds an entry, which the other side sees when it is [published](Self::publish); `false`: the ring is full.
+    pub fn push(&mut self, entry: E) -> bool {
+        if self.outstanding() >= self.ring.size {
+            self.consumed = self.ring.memory.load(self.ring.layout.consumer);
+            if self.outstanding() >= self.ring.size {
+                return false;
+            }
+        }
+        entry.write(&self.ring.memory, self.ring.place(self.produced));
+        self.produced = self.produced.wrapping_add(1);
+        true
+    }
+
+    /// Shows the other side what was added.
+    pub fn publish(&mut self) {
+        self.ring.memory.store(self.ring.layout.producer, self.produced);
+    }
+
+    /// How many entries the other side has not consumed yet; at most the ring's size.
+    pub fn waiting(&mut self) -> u32 {
+        self.consumed = self.ring.memory.load(self.ring.layout.consumer);
+        self.outstanding().min(self.ring.size)
+    }
+
+    /// Whether the other side wants to be woken to go on.
+    pub fn wants_wake_up(&self) -> bool {
+        self.ring.memory.load(self.ring.layout.flags) & NEED_WAKEUP != 0
+    }
+
+    fn outstanding(&self) -> u32 {
+        self.produced.wrapping_sub(self.consumed)
+    }
+}
+
+impl<E: Entry> Consumer<E> {
+    /// Of a ring of `size` entries, a power of two.
+    pub(crate) fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
+        let ring = Ring::new(memory, layout, size);
+        let produced = ring.memory.load(layout.producer);
+        let consumed = ring.memory.load(layout.consumer);
+        Consumer { ring, consumed, produced }
+    }
+
+    /// The oldest entry. Its place is the other side's again when it is [released](Self::release).
+    pub fn pop(&mut self) -> Option<E> {
+        if self.produced == self.consumed && !self.look() {
+            return None;
+        }
+        let entry = E::read(&self.ring.memory, self.ring.place(self.consumed));
+        self.consumed = self.consumed.wrapping_add(1);
+        Some(entry)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&mut self) -> bool {
+        self.produced == self.consumed && !self.look()
+    }
+
+    /// Gives the places of what was taken back.
+    pub fn release(&mut self) {
+        self.ring.memory.store(self.ring.layout.consumer, self.consumed);
+    }
+
+    fn look(&mut self) -> bool {
+        let produced = self.ring.memory.load(self.ring.layout.producer);
+        if produced.wrapping_sub(self.consumed) <= self.ring.size {
+            self.produced = produced;
+        }
+        self.produced != self.consumed
+    }
+}
+
+impl<E: Entry> Ring<E> {
+    fn new(memory: Mapping, layout: Layout, size: u32) -> Self {
+        assert!(size.is_power_of_two(), "a ring of {size} entries");
+        Ring { memory, layout, size, entry: PhantomData }
+    }
+
+    fn place(&self, counter: u32) -> usize {
+        self.layout.entries + (counter & (self.size - 1)) as usize * E::SIZE
+    }
+}
+
+impl Entry for u64 {
+    const SIZE: usize = 8;
+
+    fn read(memory: &Mapping, at: usize) -> Self {
+        memory.word(at)
+    }
+
+    fn write(self, memory: &Mapping, at: usize) {
+        memory.set_word(at, self);
+    }
+}
+
+impl Entry for Descriptor {
+    const SIZE: usize = 16;
+
+    fn read(memory: &Mapping, at: usize) -> Self {
+        let [a, b, c, d, ..] = memory.word(at + 8).to_ne_bytes();
+        Descriptor { address: memory.word(at), length: u32::from_ne_bytes([a, b, c, d]) }
+    }
+
+    /// Without options.
+    fn write(self, memory: &Mapping, at: usize) {
+        let [a, b, c, d] = self.length.to_ne_bytes();
+        memory.set_word(at, self.address);
+        memory.set_word(at + 8, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0]));
+    }
+}
+
+/// `XDP_RING_NEED_WAKEUP`.
+const NEED_WAKEUP: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::os::fd::{AsFd, OwnedFd};
+
+    use proptest::prelude::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    use super::*;
+
+    const LAYOUT: Layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192 };
+    const SIZE: u32 = 8;
+
+    /// Memory that both ends map, as program and kernel do.
+    fn memory() -> OwnedFd {
+        let fd = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&fd, 4_096).unwrap();
+        fd
+    }
+
+    fn map(fd: &OwnedFd) -> Mapping {
+        Mapping::shared(fd.as_fd(), 4_096, 0).unwrap()
+    }
+
+    fn ends<E: Entry>(start: u32) -> (Producer<E>, Consumer<E>, Mapping) {
+        let fd = memory();
+        let raw = map(&fd);
+        raw.store(LAYOUT.producer, start);
+        raw.store(LAYOUT.consumer, start);
+        (Producer::new(map(&fd), LAYOUT, SIZE), Consumer::new(map(&fd), LAYOUT, SIZE), raw)
+    }
+
+    #[test]
+    fn nothing_is_seen_before_it_is_published_nor_free_before_it_is_released() {
+        let (mut ours, mut theirs, _) = ends::<u64>(u32::MAX - 3);
+        for number in 0..u64::from(SIZE) {
+            assert!(ours.push(number) && theirs.is_empty());
+        }
+        assert!(!ours.push(99));
+        ours.publish();
+        assert_eq!(ours.waiting(), SIZE);
+        assert_eq!(theirs.pop(), Some(0));
+        assert!(!ours.push(99));
+        theirs.release();
+        assert!(ours.push(8) && !ours.push(99));
+        assert_eq!(ours.waiting(), SIZE);
+    }
+
+    #[test]
+    fn descriptors_are_laid_out_as_the_kernel_has_them() {
+        let (mut ours, _, raw) = ends(0);
+        assert!(ours.push(Descriptor { address: 0x0102_0304_0506_0708, length: 0x1112_1314 }));
+        assert_eq!(raw.copy_out::<8>(192), 0x0102_0304_0506_0708u64.to_ne_bytes());
+        assert_eq!(raw.copy_out::<4>(200), 0x1112_1314u32.to_ne_bytes());
+        assert_eq!(raw.copy_out::<4>(204), [0; 4]);
+        assert!(!ours.wants_wake_up());
+        raw.store(LAYOUT.flags, NEED_WAKEUP);
+        assert!(ours.wants_wake_up());
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Push,
+        Publish,
+        Pop,
+        Release,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![Just(Step::Push), Just(Step::Publish), Just(Step::Pop), Just(Step::Release)];
+        prop::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Against a queue and two numbers, across the wrap of the counters.
+        #[test]
+        fn a_ring_is_a_queue(start in prop_oneof![Just(0), Just(u32::MAX - 5), any::<u32>()], steps in steps()) {
+            let (mut ours, mut theirs, _) = ends::<u64>(start);
+            let (mut queue, mut next) = (VecDeque::new(), 0u64);
+            let (mut hidden, mut held) = (0usize, 0usize);
+            for step in steps {
+                match step {
+                    Step::Push => {
+                        let room = queue.len() + held < SIZE as usize;
+                        prop_assert_eq!(ours.push(next), room);
+                        if room {
+                            queue.push_back(next);
+                            (next, hidden) = (next + 1, hidden + 1);
+                        }
+                    }
+                    Step::Publish => {
+                        ours.publish();
+                        hidden = 0;
+                    }
+                    Step::Pop => {
+                        let expected = (queue.len() > hidden).then(|| queue.pop_front()).flatten();
+                        prop_assert_eq!(theirs.pop(), expected);
+                        held += usize::from(expected.is_some());
+                    }
+                    Step::Release => {
+                        theirs.release();
+                        held = 0;
+                    }
+                }
+                prop_assert_eq!(theirs.is_empty(), queue.len() == hidden);
+            }
+        }
+
+        /// The other side's counters are anything at all: no panic, no endless supply, no overrun.
+        #[test]
+        fn wild_counters_are_survived(start in any::<u32>(), jumps in prop::collection::vec(any::<u32>(), 1..20)) {
+            let (mut ours, mut theirs, raw) = ends::<u64>(start);
+            for jump in jumps {
+                raw.store(LAYOUT.producer, jump);
+                let taken = std::iter::from_fn(|| theirs.pop()).take(3 * SIZE as usize).count();
+                prop_assert!(taken <= SIZE as usize, "{}", taken);
+                raw.store(LAYOUT.consumer, jump.rotate_left(7));
+                let added = (0..3 * SIZE).filter(|_| ours.push(7)).count();
+                prop_assert!(added <= 2 * SIZE as usize, "{}", added);
+                prop_assert!(ours.waiting() <= SIZE);
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What this kernel really does for this process: each feature is used once, on loopback, and judged
+//! by what came of it.
+//!
+//! Asking is not enough. `SO_TXTIME` succeeds and does nothing without the fq queue; io_uring is there
+//! and a container forbids it; busy polling is set and has no queue to poll. So a probe sends the
+//! packet, submits the operation, runs the program, and looks:
+//!
+//! ```text
+//!   asks ──▶ refused ──────────────▶ does not work, and what it would take
+//!     └────▶ accepted ─▶ uses it ──▶ seen?  works : does not work, and what happened instead
+//! ```
+//!
+//! These are findings about the machine. Whether release times are kept on the way to one destination is
+//! another question, and has [a probe of its own](release_times).
+//!
+//! Nothing is changed that others could notice. Each probe runs on a thread of its own, which takes
+//! what it sets with it; what needs an interface of its own ([`Feature::Netem`], [`Feature::AfXdp`])
+//! gets the loopback of an empty network namespace, and that ends with the thread, also when the
+//! process is killed.
+//!
+//! ```
+//! use softtimers_net::kernel::Feature;
+//!
+//! let finding = Feature::Gso.probe();
+//! println!("{} {}: {}", finding.feature, if finding.works { "works" } else { "does not work" }, finding.how);
+//! assert!(!finding.how.is_empty());
+//! ```
+
+mod datagrams;
+mod departure;
+mod packets;
+mod pair;
+mod programs;
+mod release;
+#[cfg(feature = "xdp")]
+mod rings;
+mod slice;
+mod triggers;
+mod waits;
+
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+use std::time::Duration;
+
+use softtimers_linux::namespace;
+
+pub use release::release_times;
+
+/// A feature of the kernel that timing or pacing can use.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Feature {
+    /// Waits with nanosecond time-outs.
+    EpollPwait2,
+    /// Submission and completion rings.
+    IoUring,
+    /// One send that leaves as several datagrams.
+    Gso,
+    /// Several datagrams that arrive as one.
+    Gro,
+    /// Release times that the kernel keeps.
+    SoTxtime,
+    /// Receives that poll the device before they sleep.
+    BusyPoll,
+    /// Packet sockets, which see frames below the protocols.
+    AfPacket,
+    /// Rings to and from a device, around the stack.
+    AfXdp,
+    /// Programs in the kernel.
+    Bpf,
+    /// The kernel's own emulation of a path.
+    Netem,
+    /// A scheduler slice of the thread's own choice.
+    Slice,
+    /// A counter of page faults: the ends of exceptions, as a program can see them without privileges.
+    PageFaults,
+    /// Trigger states at the end of exceptions, for programs in the kernel (soft timers §3).
+    TrapTriggers,
+    /// Trigger states at the end of interrupts.
+    InterruptTriggers,
+    /// Trigger states in the idle loop.
+    IdleTriggers,
+}
+
+/// What a probe saw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The feature that was probed.
+    pub feature: Feature,
+    /// Whether it was seen to work, for this process as it is.
+    pub works: bool,
+    /// What was done and seen, or why it does not work: one sentence, never empty.
+    pub how: String,
+}
+
+/// Probes all features, in the order of [`Feature::ALL`].
+///
+/// # Cost
+///
+/// About a quarter of a second, most of it waiting.
+pub fn all() -> Vec<Finding> {
+    Feature::ALL.iter().map(|feature| feature.probe()).collect()
+}
+
+/// Gives a process without privileges a user namespace of its own, in which the probes that need an
+/// empty network can make one. For a process that does nothing but probe, such as a child: over the
+/// machine itself it has no privileges from then on.
+///
+/// # Errors
+///
+/// `InvalidInput` if the process has more than one thread; `PermissionDenied` or `StorageFull` if the
+/// machine does not let users have namespaces.
+pub fn own_user_namespace() -> io::Result<()> {
+    namespace::unshare_user()
+}
+
+impl Feature {
+    /// All features, in the order of reports.
+    pub const ALL: [Feature; 15] = [
+        Feature::EpollPwait2,
+        Feature::IoUring,
+        Feature::Gso,
+        Feature::Gro,
+        Feature::SoTxtime,
+        Feature::BusyPoll,
+        Feature::AfPacket,
+        Feature::AfXdp,
+        Feature::Bpf,
+        Feature::Netem,
+        Feature::Slice,
+        Feature::PageFaults,
+        Feature::TrapTriggers,
+        Feature::InterruptTriggers,
+        Feature::IdleTriggers,
+    ];
+
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Feature::EpollPwait2 => "epoll_pwait2",
+            Feature::IoUring => "io_uring",
+            Feature::Gso => "gso",
+            Feature::Gro => "gro",
+            Feature::SoTxtime => "so_txtime",
+            Feature::BusyPoll => "busy_poll",
+            Feature::AfPacket => "af_packet",
+            Feature::AfXdp => "af_xdp",
+            Feature::Bpf => "bpf",
+            Feature::Netem => "netem",
+            Feature::Slice => "eevdf_slice",
+            Feature::PageFaults => "page_faults",
+            Feature::TrapTriggers => "trap_triggers",
+            Feature::InterruptTriggers => "irq_triggers",
+            Feature::IdleTriggers => "idle_triggers",
+        }
+    }
+
+    /// The feature of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|feature| feature.name() == name)
+    }
+
+    /// Whether its probe wants an empty network and nothing else that takes a privilege.
+    ///
+    /// A process without the privilege to make one can still have one by [`own_user_namespace`]. Not so
+    /// [`Feature::AfXdp`], which is tried in an empty network, too: what it takes are privileges over the
+    /// machine, and those are gone in a user namespace.
+    pub const fn wants_own_network(self) -> bool {
+        matches!(self, Feature::Netem | Feature::SoTxtime)
+    }
+
+    /// Uses the feature and says what came of it. A refusal is a finding, not an error.
+    ///
+    /// A sandbox that kills instead of refusing kills this process: where that may be, probe in a child.
+    ///
+    /// # Cost
+    ///
+    /// Starts a thread. Some milliseconds, and no wait in it is longer than a second.
+    pub fn probe(self) -> Finding {
+        let prober = thread::Builder::new().name(format!("probe {self}"));
+        let outcome = match prober.spawn(move || catch_unwind(AssertUnwindSafe(|| self.outcome()))) {
+            Ok(prober) => match prober.join() {
+                Ok(Ok(outcome)) => outcome,
+                _ => Err("the probe itself failed".to_owned()),
+            },
+            Err(error) => Err(format!("no thread to probe on: {error}")),
+        };
+        let (works, how) = match outcome {
+            Ok(how) => (true, how),
+            Err(how) => (false, how),
+        };
+        Finding { feature: self, works, how }
+    }
+
+    fn outcome(self) -> Outcome {
+        match self {
+            Feature::EpollPwait2 => waits::epoll_pwait2(),
+            Feature::IoUring => waits::io_uring(),
+            Feature::Gso => datagrams::gso(),
+            Feature::Gro => datagrams::gro(),
+            Feature::SoTxtime => departure::so_txtime(),
+            Feature::BusyPoll => datagrams::busy_poll(),
+            Feature::AfPacket => packets::af_packet(),
+            #[cfg(feature = "xdp")]
+            Feature::AfXdp => rings::af_xdp(),
+            #[cfg(not(feature = "xdp"))]
+            Feature::AfXdp => {
+                Err("this program was built without it (softtimers-net, feature xdp)".to_owned())
+            }
+            Feature::Bpf => programs::socket_filter(),
+            Feature::Netem => departure::netem(),
+            Feature::Slice => slice::slice(),
+            Feature::PageFaults => triggers::page_fault_counter(),
+            Feature::TrapTriggers => triggers::traps(),
+            Feature::InterruptTriggers => triggers::interrupts(),
+            Feature::IdleTriggers => triggers::idle(),
+        }
+    }
+}
+
+impl fmt::Display for Feature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How it worked, or why it did not.
+type Outcome = Result<String, String>;
+
+/// A time in words; more digits say nothing about one sample.
+fn shown(time: Duration) -> String {
+    if time < Duration::from_millis(10) {
+        format!("{} us", time.as_micros())
+    } else {
+        format!("{} ms", time.as_millis())
+    }
+}

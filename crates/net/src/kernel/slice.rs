@@ -1,0 +1,33 @@
+//! A scheduler slice of one's own.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use softtimers_linux::sched::{Slice, is_real_time};
+
+use super::{Outcome, shown};
+use crate::trying::Trying;
+
+/// Asks for a short slice, reads back what was granted, and gives it back.
+pub(super) fn slice() -> Outcome {
+    let before = match Slice::current() {
+        Err(error) if error.kind() == ErrorKind::Unsupported && is_real_time().unwrap_or(false) => {
+            return Err("this thread is of a real-time class, which has no slices".to_owned());
+        }
+        current => current.trying("sched_getattr")?,
+    };
+    let held = Slice::hold(SHORT).trying("sched_setattr")?;
+    let granted = Slice::current().trying("sched_getattr")?;
+    drop(held);
+    let after = Slice::current().trying("sched_getattr")?;
+    let course =
+        format!("a thread asked for {}, had {} then, {} after", shown(SHORT), shown(granted), shown(after));
+    if granted == SHORT && after == before {
+        Ok(format!("{course}: granted and given back"))
+    } else {
+        Err(format!("{course}, and {} before", shown(before)))
+    }
+}
+
+/// The least that the kernel grants.
+const SHORT: Duration = Duration::from_micros(100);

@@ -1,0 +1,42 @@
+//! Waiting for events.
+
+use std::time::Duration;
+
+use softtimers::clock::Monotonic;
+use softtimers::epoll::{Epoll, Events, Waiting};
+use softtimers_core::Clock;
+use softtimers_linux::sched::TimerSlack;
+use softtimers_linux::uring;
+
+use super::{Outcome, shown};
+use crate::trying::Trying;
+
+/// Waits for half a millisecond, which `epoll_wait` could not.
+pub(super) fn epoll_pwait2() -> Outcome {
+    let mut epoll = Epoll::new(Waiting::Pwait2).trying("an epoll descriptor")?;
+    let mut events = Events::with_capacity(1);
+    // Without it the wait may be longer; it is no part of what is probed.
+    let _slack = TimerSlack::hold(Duration::from_nanos(1));
+    let start = Monotonic.now();
+    epoll.wait(&mut events, Some(WAIT)).trying("epoll_pwait2")?;
+    let waited = Monotonic.now().saturating_duration_since(start);
+    match epoll.waiting() {
+        Waiting::Pwait2 if waited >= WAIT => Ok(format!("a wait of {} took {}", shown(WAIT), shown(waited))),
+        Waiting::Pwait2 => Err(format!("a wait of {} took only {}", shown(WAIT), shown(waited))),
+        Waiting::Ppoll => {
+            Err("refused by the kernel (before 5.11) or a sandbox; ppoll serves instead".to_owned())
+        }
+    }
+}
+
+/// Submits an operation and sees it complete.
+pub(super) fn io_uring() -> Outcome {
+    match uring::nop(TAG).trying("io_uring with one operation")? {
+        Some((TAG, 0)) => Ok("a no-operation went in by one ring and completed in the other".to_owned()),
+        Some((tag, result)) => Err(format!("a no-operation completed with {result}, tagged {tag:#x}")),
+        None => Err("a no-operation was taken and did not complete".to_owned()),
+    }
+}
+
+const WAIT: Duration = Duration::from_micros(500);
+const TAG: u64 = 0x7469_6d65;

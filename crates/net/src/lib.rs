@@ -1,0 +1,48 @@
+//! The network beside [`softtimers`]: datagrams in batches, receiving that survives overload, and frames of an interface.
+//!
+//! | module | what it is for |
+//! |---|---|
+//! | [`udp`] | many datagrams per system call, with receive times and drops; [`UdpSocket`] |
+//! | [`poller`] | devices served in turn, by quota and policy, so that a flood does not stop the program |
+//! | [`packet`] | frames below the protocols (AF_PACKET), and one's own made in the kernel; feature `packet` |
+//! | [`poller::XdpDevice`] | rings shared with the kernel (AF_XDP); feature `xdp` |
+//! | [`kernel`] | what this machine's kernel really does, by using it |
+//!
+//! ```
+//! use softtimers_net::UdpSocket;
+//! use softtimers_net::udp::SendBatch;
+//!
+//! let receiver = UdpSocket::bind("127.0.0.1:0")?;
+//! let sender = UdpSocket::bind("127.0.0.1:0")?;
+//! sender.connect(receiver.local_addr()?)?;
+//! let mut batch = SendBatch::new(16, 1_200);
+//! batch.push(b"one", None)?;
+//! batch.push(b"two", None)?;
+//! assert_eq!(sender.send_batch(&mut batch).sent, 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The timers, and the loops that wait for sockets and timers at once, are in [`softtimers`]. It needs Linux.
+#![forbid(unsafe_code)]
+#![doc(test(attr(deny(warnings))))]
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("softtimers-net needs Linux; softtimers and softtimers-core build elsewhere, too");
+
+pub mod kernel;
+#[cfg(feature = "packet")]
+pub mod packet;
+pub mod poller;
+#[cfg_attr(not(feature = "xdp"), allow(dead_code, reason = "some features ask what others do not"))]
+mod rtnetlink;
+#[cfg(test)]
+mod skipped;
+mod trying;
+pub mod udp;
+
+pub use udp::UdpSocket;
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

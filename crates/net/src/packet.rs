@@ -1,0 +1,81 @@
+//! Frames below the protocols: what passes an interface, and frames sent out of one. Needs `CAP_NET_RAW`.
+//!
+//! A packet socket gets a copy of each frame. What it gets is not what was on the wire, though. Interfaces cut
+//! long frames and fill in checksums, the kernel joins what arrived in pieces, and two ends of a virtual cable
+//! spare themselves both: a TCP frame there has up to 64 KiB and no checksum. Who measures, delays or passes
+//! on frames must undo that, and [`Frame::on_the_wire`] does:
+//!
+//! ```text
+//!   socket ─▶ 1 frame of 64 KiB ─▶ on_the_wire ─▶ 45 frames of 1,514 bytes, checksums and tags filled in
+//! ```
+//!
+//! So nothing needs to be switched off at the interface, and nothing to be restored.
+//!
+//! ```no_run
+//! use softtimers_net::packet::{FrameBatch, FrameReceiver, Interface};
+//!
+//! let receiver = FrameReceiver::on(&Interface::named("eth0")?)?;
+//! let mut batch = FrameBatch::new(64);
+//! receiver.recv_batch(&mut batch)?;
+//! for frame in &batch {
+//!     let _ = frame.on_the_wire(&mut |bytes| println!("{} bytes", bytes.len()));
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod filter;
+#[cfg(feature = "xdp")]
+mod generator;
+mod interface;
+mod offload;
+mod receive;
+mod watch;
+mod wire;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{SendFlags, send};
+
+pub use filter::Filter;
+#[cfg(feature = "xdp")]
+pub use generator::{Generated, Generator, GeneratorConfig};
+pub use interface::Interface;
+pub use offload::{Offload, Segments};
+pub use receive::{Frame, FrameBatch, FrameReceiver, Frames};
+pub use watch::{InterfaceChange, InterfaceWatch};
+pub use wire::{Unsplit, complete_ipv4_checksum};
+
+use softtimers_linux::packet;
+
+/// Sends frames out of one interface. It never receives any.
+#[derive(Debug)]
+pub struct FrameSender {
+    socket: OwnedFd,
+}
+
+impl FrameSender {
+    /// Out of this interface.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without `CAP_NET_RAW`; what else the system says.
+    pub fn on(interface: &Interface) -> io::Result<Self> {
+        Ok(FrameSender { socket: packet::frames(interface.index(), 0, |_| Ok(()))? })
+    }
+
+    /// Sends a whole frame, from its destination's address on and without a check sequence. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no buffer; of the others, `EMSGSIZE` if it is longer than the interface
+    /// allows, and `ENETDOWN` while that is switched off.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        send(&self.socket, frame, SendFlags::DONTWAIT)?;
+        Ok(())
+    }
+}
+
+impl AsFd for FrameSender {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

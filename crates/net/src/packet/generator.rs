@@ -1,0 +1,292 @@
+//! Frames at a rate that no socket reaches, out of one end of a virtual cable: [`Generator`].
+//!
+//! A program in the kernel sends them, so nothing is called for a frame: the kernel runs an XDP program over the same
+//! few frames again and again (`BPF_PROG_TEST_RUN` with live frames), and it sends each out of the interface. One
+//! call lasts for the whole run, as making one takes longer than sending some hundred frames; the pace is kept
+//! inside, by reading the clock until the next frame's place has come:
+//!
+//! ```text
+//!   run ─▶ ┌ program ────────────────────────────────────────┐
+//!          │ all sent?            ── yes ─▶ nothing           │   the words that both sides share:
+//!          │ in a burst?          ── yes ─▶ send              │   next place, burst, sent, forfeited, lateness
+//!          │ its place has come?  ── no ──▶ nothing (50 µs)   │
+//!          │   too far behind: give places up                 │
+//!          └─ write the frame's head anew, number it, send ───┘ ─▶ cable ─▶ the other end
+//! ```
+//!
+//! It takes one processor whole while it runs, also at a low rate. To load a forwarder beyond its capacity that is
+//! what is wanted; to send evenly beside other work, use [`SoftTimers`](crate::SoftTimers) and a socket.
+//!
+//! Only on virtual cables (veth): a network's switches and hosts have not asked for it. At the other end somebody
+//! must take frames of programs: an XDP program that is attached there, or `ethtool -K PEER gro on`.
+
+mod config;
+mod program;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use softtimers::clock::Monotonic;
+use softtimers_core::{Clock, Timestamp};
+use softtimers_linux::bpf::{self, Program, SharedWords};
+use softtimers_linux::signal_timer::SignalTimer;
+
+use super::Interface;
+use crate::rtnetlink;
+use config::{FRACTION, LONGEST, invalid};
+use program::Word;
+
+pub use config::GeneratorConfig;
+
+/// Sends frames as fast as a processor can, evenly.
+#[derive(Debug)]
+pub struct Generator {
+    interface: Interface,
+    program: OwnedFd,
+    words: SharedWords,
+    config: GeneratorConfig,
+    /// The frames that the cable had taken and refused before.
+    taken_before: u64,
+    refused_before: u64,
+    begin: Option<Timestamp>,
+}
+
+/// What a [`Generator`] has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Generated {
+    /// Frames that the cable took.
+    pub sent: u64,
+    /// Frames for which the other end had no room: it is slower. Not sent again.
+    pub refused: u64,
+    /// Frames whose places were given up.
+    pub forfeited: u64,
+    /// From the first burst to the last one.
+    pub span: Duration,
+    /// Bursts that left.
+    pub bursts: u64,
+    /// How late they were in all, against their places.
+    pub late: Duration,
+    /// How late the latest of them was.
+    pub latest: Duration,
+}
+
+impl Generator {
+    /// At this end of a cable.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a configuration that is not allowed, and for an interface that is no virtual cable or is
+    /// down; `PermissionDenied` without `CAP_BPF` and `CAP_NET_ADMIN`; `Unsupported` before Linux 5.18.
+    pub fn new(interface: Interface, config: GeneratorConfig) -> io::Result<Self> {
+        config.check()?;
+        if !interface.is_veth() {
+            return Err(invalid(format!("{} is no virtual cable (veth)", interface.name())));
+        }
+        if !interface.is_up() {
+            return Err(invalid(format!("{} is down", interface.name())));
+        }
+        let needs = |error: io::Error| match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                io::Error::new(error.kind(), "a program in the kernel needs CAP_BPF and CAP_NET_ADMIN")
+            }
+            _ => error,
+        };
+        let words = SharedWords::new(Word::COUNT).map_err(needs)?;
+        let code = program::program(&config, interface.index(), words.as_raw_fd());
+        let program = bpf::load(Program::Xdp, &code).map_err(needs)?;
+        let refused_before = rtnetlink::refused(interface.index())?;
+        let taken_before = rtnetlink::transmitted(interface.index())?;
+        Ok(Generator { interface, program, words, config, taken_before, refused_before, begin: None })
+    }
+
+    /// Sends until all are sent, or until a signal comes; then it can be called again. The first call starts the
+    /// clock.
+    ///
+    /// # Errors
+    /// `Unsupported` if the other end takes no frames of programs, or the kernel does not run them so; as
+    /// [`SignalTimer::new`], which interrupts the run at its end.
+    pub fn run(&mut self) -> io::Result<()> {
+        let timer = SignalTimer::new()?;
+        let batch = self.config.batch();
+        let begin = self.begin.unwrap_or_else(|| self.start());
+        self.begin = Some(begin);
+        let mut until = begin + self.expected() + SLACK;
+        let mut behind = BEHIND;
+        loop {
+            timer.arm_at(until)?;
+            let outcome = bpf::run_live(self.program.as_fd(), &self.config.frame, self.most_runs(), batch);
+            timer.disarm()?;
+            match outcome {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    let message = "this kernel does not run programs over live frames; Linux 5.18 does";
+                    return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+                }
+                Err(error) => return Err(error),
+            }
+            self.see_some_leave()?;
+            let now = Monotonic.now();
+            if self.is_done() || now < until {
+                // Or the signal was somebody else's.
+                return Ok(());
+            }
+            // Behind its schedule: a little later then, and on a machine where calls take long ever later, or none
+            // would get beyond its own beginning.
+            until = now + behind;
+            behind = behind.saturating_mul(2).min(LONGEST);
+        }
+    }
+
+    /// Whether all are sent.
+    pub fn is_done(&self) -> bool {
+        let ended = self.words.get(Word::NEXT) >= self.words.get(Word::END);
+        let between = self.words.get(Word::IN_BURST) >= u64::from(self.config.burst);
+        let all = self.words.get(Word::SENT) >= self.words.get(Word::MOST);
+        self.begin.is_some() && (all || ended && between)
+    }
+
+    /// What it has done so far.
+    ///
+    /// # Errors
+    /// If the system does not say how many the cable refused.
+    pub fn generated(&self) -> io::Result<Generated> {
+        let get = |word| self.words.get(word);
+        let refused = rtnetlink::refused(self.interface.index())?.saturating_sub(self.refused_before);
+        let nanos = |word| Duration::from_nanos(get(word) >> FRACTION);
+        Ok(Generated {
+            sent: get(Word::SENT).saturating_sub(refused),
+            refused,
+            forfeited: get(Word::FORFEITED) * u64::from(self.config.burst),
+            span: nanos(Word::LAST).saturating_sub(nanos(Word::FIRST)),
+            bursts: get(Word::BURSTS),
+            late: nanos(Word::LATE),
+            latest: nanos(Word::LATEST),
+        })
+    }
+
+    /// The interface that frames leave by.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    fn start(&self) -> Timestamp {
+        let config = &self.config;
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let fixed = |time: Duration| nanos(time.min(LONGEST)) << FRACTION;
+        let begin = Monotonic.now();
+        self.words.set(Word::START, begin.as_nanos());
+        self.words.set(Word::NEXT, fixed(HEAD_START));
+        self.words.set(Word::END, fixed(config.duration.unwrap_or(LONGEST)) + fixed(HEAD_START));
+        self.words.set(Word::GAP, config.gap());
+        self.words.set(Word::IN_BURST, config.burst.into());
+        self.words.set(Word::MOST, config.count.unwrap_or(u64::MAX));
+        self.words.set(Word::CATCH_UP, fixed(config.catch_up));
+        begin
+    }
+
+    /// How long it will take.
+    fn expected(&self) -> Duration {
+        let by_count = self.config.count.map(|count| {
+            let bursts = count.div_ceil(self.config.burst.into());
+            let nanos = (u128::from(bursts) * u128::from(self.config.gap())) >> FRACTION;
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        });
+        let times = [by_count, self.config.duration, Some(LONGEST)];
+        times.into_iter().flatten().min().unwrap_or(LONGEST) + HEAD_START
+    }
+
+    /// As many runs of the program as a call can want: for each frame, and while it waits. The timer may expire before
+    /// the call has begun, and then nothing else ends it.
+    fn most_runs(&self) -> u32 {
+        let expected = self.expected().as_nanos();
+        let bursts = (expected << FRACTION) / u128::from(self.config.gap()) + 1;
+        let frames = bursts * u128::from(self.config.burst);
+        let runs = 2 * (frames + expected / SHORTEST_WAIT.as_nanos()) + 10_000;
+        u32::try_from(runs).unwrap_or(u32::MAX).min(i32::MAX as u32)
+    }
+
+    /// An end that takes no frames of programs takes them without a word.
+    fn see_some_leave(&self) -> io::Result<()> {
+        // Others may send there, and the last of ours may still be under way.
+        let taken = rtnetlink::transmitted(self.interface.index())?.saturating_sub(self.taken_before);
+        if taken < self.generated()?.sent / 2 {
+            let message = format!(
+                "nothing left {}: its other end must be up and take frames of programs; there, ethtool -K PEER gro on",
+                self.interface.name()
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, message));
+        }
+        Ok(())
+    }
+}
+
+/// To begin running.
+const HEAD_START: Duration = Duration::from_millis(1);
+/// What a run of the program waits at least if nothing is due.
+const SHORTEST_WAIT: Duration = Duration::from_micros(10);
+/// How much later than planned the last frame may leave within the first call: to be interrupted before it has, and to
+/// begin another call, would make a hole in the schedule.
+const SLACK: Duration = Duration::from_millis(20);
+/// What a call costs is little against it, on a machine that is not loaded.
+const BEHIND: Duration = Duration::from_millis(5);
+
+#[cfg(test)]
+mod tests {
+    use softtimers_core::Rate;
+
+    use super::*;
+
+    fn config() -> GeneratorConfig {
+        GeneratorConfig {
+            frame: vec![0; 60],
+            head: 42,
+            number_at: Some(34),
+            due_at: None,
+            rate: Rate::per_second(1_000_000).unwrap(),
+            burst: 1,
+            catch_up: Duration::from_millis(1),
+            count: None,
+            duration: None,
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert!(config().check().is_ok());
+        let refused = [
+            (GeneratorConfig { frame: vec![0; 13], ..config() }, "13 bytes"),
+            (GeneratorConfig { frame: vec![0; 3_401], ..config() }, "3401"),
+            (GeneratorConfig { head: 61, ..config() }, "head of 61"),
+            (GeneratorConfig { number_at: Some(35), ..config() }, "at 35"),
+            (GeneratorConfig { due_at: Some(usize::MAX), ..config() }, "head of 42"),
+            (GeneratorConfig { burst: 0, ..config() }, "bursts of 0"),
+            (GeneratorConfig { burst: 65, ..config() }, "bursts of 65"),
+            (GeneratorConfig { duration: Some(LONGEST * 2), ..config() }, "a day"),
+        ];
+        for (config, part) in refused {
+            let error = config.check().unwrap_err();
+            assert!(error.to_string().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn gaps_are_exact_to_a_millionth() {
+        let gap =
+            |pps, burst| GeneratorConfig { rate: Rate::per_second(pps).unwrap(), burst, ..config() }.gap();
+        assert_eq!((gap(1_000_000, 1), gap(1_000_000, 4)), (1_000 << 16, 4_000 << 16));
+        let error = gap(1_227_000, 1) as f64 / 65_536.0 * 1_227_000.0 / 1e9 - 1.0;
+        assert!(error.abs() < 1e-6, "{error}");
+    }
+
+    #[test]
+    fn batches_are_bursts_until_they_are_too_close() {
+        let batch =
+            |pps, burst| GeneratorConfig { rate: Rate::per_second(pps).unwrap(), burst, ..config() }.batch();
+        assert_eq!(
+            [batch(1, 1), batch(500_000, 1), batch(1_000_000, 1), batch(100_000_000, 1)],
+            [1, 1, 2, 64]
+        );
+        assert_eq!([batch(1_000, 4), batch(4_000_000, 4), batch(10_000_000, 64)], [4, 8, 64]);
+    }
+}

@@ -1,0 +1,82 @@
+//! What a [`Generator`](super::Generator) sends: [`GeneratorConfig`].
+
+use std::io;
+use std::time::Duration;
+
+use softtimers_core::Rate;
+
+/// What is sent, and how fast.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GeneratorConfig {
+    /// The frame, from the destination's address on and without a check sequence: 14 to 3,400 bytes.
+    pub frame: Vec<u8>,
+    /// How many of its first bytes are written anew for each frame, since those who get one may change it: at most
+    /// 128. The headers at least.
+    pub head: usize,
+    /// Where in the head each frame's number is put, eight bytes in the network's order, from zero on.
+    pub number_at: Option<usize>,
+    /// Where in the head the time is put at which it was due, in nanoseconds on the clock of [`Monotonic`](softtimers::Monotonic), likewise.
+    pub due_at: Option<usize>,
+    /// Frames a second.
+    pub rate: Rate,
+    /// Frames that leave back to back, 1 to 64, in the place of the first. Those that are due within 2 µs leave
+    /// together, too, beyond 500,000 bursts a second.
+    pub burst: u32,
+    /// How far behind its schedule it may fall before it gives places up.
+    pub catch_up: Duration,
+    /// How many are sent.
+    pub count: Option<u64>,
+    /// For how long; at most a day.
+    pub duration: Option<Duration>,
+}
+
+impl GeneratorConfig {
+    pub(super) fn check(&self) -> io::Result<()> {
+        let Self { frame, head, number_at, due_at, burst, duration, .. } = self;
+        if !(14..=3_400).contains(&frame.len()) {
+            return Err(invalid(format!("a frame of {} bytes; 14 to 3400 are allowed", frame.len())));
+        }
+        if *head > frame.len().min(128) {
+            return Err(invalid(format!(
+                "a head of {head} bytes; at most {} are there",
+                frame.len().min(128)
+            )));
+        }
+        for at in [number_at, due_at].into_iter().flatten() {
+            if at.saturating_add(8) > *head {
+                return Err(invalid(format!("eight bytes at {at} of a head of {head}")));
+            }
+        }
+        if !(1..=64).contains(burst) {
+            return Err(invalid(format!("bursts of {burst}; 1 to 64 frames are allowed")));
+        }
+        if duration.is_some_and(|duration| duration > LONGEST) {
+            return Err(invalid("more than a day".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// How many runs of the program make up a batch, which leaves together: a burst, or as many as are due within
+    /// [`TOGETHER`]. Beginning a batch costs more than a frame.
+    pub(super) fn batch(&self) -> u32 {
+        let bursts = ((TOGETHER.as_nanos() as u64) << FRACTION) / self.gap();
+        self.burst.max(u32::try_from(bursts * u64::from(self.burst)).unwrap_or(u32::MAX).min(64))
+    }
+
+    /// From one burst to the next, in fractions of nanoseconds.
+    pub(super) fn gap(&self) -> u64 {
+        let nanos = f64::from(self.burst) * 1e9 / self.rate.packets_per_second();
+        (nanos * f64::from(1 << FRACTION)).round().max(1.0) as u64
+    }
+}
+
+pub(super) fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+/// Times in the program count fractions of 1/2¹⁶ ns from its start, so that any rate is kept to the millionth.
+pub(super) const FRACTION: u32 = 16;
+/// Three fit into 64 bits so.
+pub(super) const LONGEST: Duration = Duration::from_secs(86_400);
+/// No receiver tells frames apart that are so close.
+const TOGETHER: Duration = Duration::from_micros(2);

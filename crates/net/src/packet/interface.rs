@@ -1,0 +1,146 @@
+//! An interface of this machine, and what it is used for.
+
+use std::io;
+use std::net::IpAddr;
+
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::rtnetlink::{self, Link};
+
+/// An Ethernet interface, as it was when it was looked up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Interface {
+    name: String,
+    index: u32,
+    link: Link,
+}
+
+impl Interface {
+    /// The interface of this name.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none, `InvalidInput` if its frames are not Ethernet's.
+    pub fn named(name: &str) -> io::Result<Self> {
+        let interface = Interface::to_listen(name)?;
+        if interface.is_loopback() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an Ethernet interface"));
+        }
+        Ok(interface)
+    }
+
+    /// The interface of this name, to hear what passes there: the loopback interface, too, whose frames have Ethernet's
+    /// header, and pass it twice, on the way out and in.
+    ///
+    /// # Errors
+    /// As [`named`](Interface::named).
+    pub fn to_listen(name: &str) -> io::Result<Self> {
+        let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "no such interface");
+        // A longer name than the kernel's is cut short by the call, to that of another interface perhaps.
+        let fits = !name.is_empty() && name.len() < libc::IFNAMSIZ;
+        let index = if fits { name_to_index(&socket, name).ok() } else { None };
+        let index = index.ok_or_else(missing)?;
+        let link = rtnetlink::link(index)?;
+        if ![libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK].contains(&link.kind) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not an Ethernet interface"));
+        }
+        Ok(Interface { name: name.to_owned(), index, link })
+    }
+
+    /// The interface's name, such as `eth0`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The interface's index, by which the kernel names it.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// The longest packet that it sends, in bytes without Ethernet's header.
+    pub fn mtu(&self) -> u32 {
+        self.link.mtu
+    }
+
+    /// Whether it was switched on.
+    pub fn is_up(&self) -> bool {
+        self.link.is_up
+    }
+
+    /// Whether something is at the other end of its cable, as far as its driver knows.
+    pub fn has_carrier(&self) -> bool {
+        self.link.has_carrier
+    }
+
+    /// The same interface as it is now. An [`InterfaceWatch`](super::InterfaceWatch) says when that is worth a look.
+    ///
+    /// # Errors
+    /// `ENODEV` if it was removed; what else the system says.
+    pub fn looked_up_again(&self) -> io::Result<Self> {
+        Ok(Interface { link: rtnetlink::link(self.index)?, ..self.clone() })
+    }
+
+    pub(super) fn with(&self, link: Link) -> Self {
+        Interface { link, ..self.clone() }
+    }
+
+    /// Whether it is the loopback interface.
+    pub fn is_loopback(&self) -> bool {
+        self.link.kind == libc::ARPHRD_LOOPBACK
+    }
+
+    /// Whether it is an end of a virtual cable.
+    pub fn is_veth(&self) -> bool {
+        self.link.is_veth
+    }
+
+    /// Its own address of Ethernet.
+    pub fn hardware_address(&self) -> [u8; 6] {
+        self.link.address
+    }
+
+    /// Whether it is part of a bridge, a bond or the like.
+    pub fn is_enslaved(&self) -> bool {
+        self.link.master.is_some()
+    }
+
+    /// The names of the interfaces that lie upon this one now, such as those of virtual networks (VLAN): what they receive
+    /// passes through it. Those that were moved into another network are not seen.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn upper_interfaces(&self) -> io::Result<Vec<String>> {
+        Ok(rtnetlink::upon(self.index)?)
+    }
+
+    /// The addresses that this machine has there now. Link-local ones of IPv6 are among them, and are on every
+    /// interface that is switched on.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(rtnetlink::addresses(self.index)?)
+    }
+
+    /// Whether this machine's default route, of either family, leaves there now.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn has_default_route(&self) -> io::Result<bool> {
+        Ok(rtnetlink::has_default_route(self.index)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_ethernet_is_refused() {
+        assert_eq!(Interface::named("lo").unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        for name in ["", "nosuch0", "an interface with a name beyond all bounds"] {
+            assert_eq!(Interface::named(name).unwrap_err().kind(), io::ErrorKind::NotFound, "{name}");
+        }
+    }
+}

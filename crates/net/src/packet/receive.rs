@@ -1,0 +1,191 @@
+//! Frames in batches, each with what the kernel knows of it.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use softtimers::clock::RealtimeOffset;
+use softtimers_core::Timestamp;
+use softtimers_linux::control::Control;
+use softtimers_linux::packet::{self, OFFLOAD_HEADER};
+use softtimers_linux::recvmmsg::{Message, RecvBuffers};
+use softtimers_linux::sockopt;
+
+use super::{Interface, Offload, Unsplit};
+
+/// Receives a copy of each frame that arrives at one interface, whomever it is for. What this machine sends
+/// there itself is passed over.
+#[derive(Debug)]
+pub struct FrameReceiver {
+    socket: OwnedFd,
+}
+
+impl FrameReceiver {
+    /// At this interface, which takes frames for others (is promiscuous) as long as the receiver lives.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without `CAP_NET_RAW`; what else the system says.
+    pub fn on(interface: &Interface) -> io::Result<Self> {
+        let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
+            packet::set_offload_headers(socket.as_fd())?;
+            packet::set_auxiliary(socket.as_fd())?;
+            // Where it is not known, the receive passes them over.
+            let _ = packet::ignore_outgoing(socket.as_fd());
+            sockopt::set_timestamps(socket.as_fd(), true)?;
+            sockopt::set_drop_counter(socket.as_fd(), true)?;
+            // The kernel grants what it likes.
+            sockopt::request_recv_buffer(socket.as_fd(), RECV_BUFFER)?;
+            Ok(())
+        })?;
+        packet::hear_all(socket.as_fd(), interface.index())?;
+        Ok(FrameReceiver { socket })
+    }
+
+    /// Replaces what is in `batch` by the frames that have arrived, as many as it has room for, and returns how
+    /// many. Never waits.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there; `InvalidInput` for a frame of a kind that Linux cannot describe, a joined
+    /// frame of a tunnel for one, which is then gone; `ENETDOWN` once when the interface is switched off.
+    pub fn recv_batch(&self, batch: &mut FrameBatch) -> io::Result<usize> {
+        batch.receive(self.socket.as_fd())
+    }
+}
+
+impl AsFd for FrameReceiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Room for the frames of one receive, and the frames of the last one.
+pub struct FrameBatch {
+    buffers: RecvBuffers,
+    /// Measured when the first receive time is seen.
+    realtime: Option<RealtimeOffset>,
+    drops: u32,
+}
+
+impl FrameBatch {
+    /// Room for `capacity` frames, held between 1 and 1,024, each of the 64 KiB that joined ones have. Memory that
+    /// no frame has used costs no page.
+    pub fn new(capacity: usize) -> Self {
+        let buffers = RecvBuffers::new(capacity.clamp(1, 1_024), LONGEST);
+        FrameBatch { buffers, realtime: None, drops: 0 }
+    }
+
+    /// How many frames the socket had dropped for want of room, modulo 2³², as far as the newest frame knows.
+    pub fn drops(&self) -> u32 {
+        self.drops
+    }
+
+    /// The frames of the last receive, in the order of arrival.
+    pub fn iter(&self) -> Frames<'_> {
+        Frames { batch: self, next: 0 }
+    }
+
+    fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let received = self.buffers.receive(socket)?;
+        if let Some(last) = received.checked_sub(1).and_then(|last| self.buffers.message(last)) {
+            let control = Control::parse(last.control);
+            self.drops = control.drops.unwrap_or(self.drops);
+            if control.received.is_some() {
+                self.realtime.get_or_insert_with(RealtimeOffset::sample).refresh();
+            }
+        }
+        Ok(received)
+    }
+
+    fn frame<'a>(&'a self, message: Message<'a>) -> Option<Frame<'a>> {
+        let (header, bytes) = message.payload.split_first_chunk::<OFFLOAD_HEADER>()?;
+        if packet::is_outgoing(message.address) {
+            return None;
+        }
+        let control = Control::parse(message.control);
+        Some(Frame {
+            bytes,
+            offload: Offload::parse(header),
+            tag: control.vlan,
+            received: self.realtime.zip(control.received).map(|(realtime, stamp)| realtime.monotonic(stamp)),
+            truncated: message.truncated,
+        })
+    }
+}
+
+impl fmt::Debug for FrameBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameBatch")
+            .field("len", &self.buffers.len())
+            .field("capacity", &self.buffers.capacity())
+            .field("drops", &self.drops)
+            .finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a FrameBatch {
+    type Item = Frame<'a>;
+    type IntoIter = Frames<'a>;
+
+    fn into_iter(self) -> Frames<'a> {
+        self.iter()
+    }
+}
+
+/// A frame that was received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Frame<'a> {
+    /// Its bytes as the kernel has them: from the destination's address on, and without the check sequence.
+    pub bytes: &'a [u8],
+    /// What was left for the interface to do.
+    pub offload: Offload,
+    /// The tag that was taken out of it: the ethertype, and the tag's value.
+    pub tag: Option<[u16; 2]>,
+    /// When the kernel received it, on the clock of [`Monotonic`](softtimers::clock::Monotonic).
+    pub received: Option<Timestamp>,
+    /// It was longer than the batch's buffer, and its end is lost.
+    pub truncated: bool,
+}
+
+impl Frame<'_> {
+    /// The frames that this one is on a wire: cut to what the sender allowed, with tags and checksums.
+    ///
+    /// # Errors
+    /// [`Unsplit`] for what cannot be cut, because it is of a protocol that is not known here or contradicts
+    /// itself; then nothing was handed out.
+    ///
+    /// # Cost
+    /// Linear in the bytes; no allocation beyond one buffer.
+    pub fn on_the_wire(&self, each: &mut impl FnMut(&[u8])) -> Result<(), Unsplit> {
+        if self.truncated {
+            return Err(Unsplit);
+        }
+        self.offload.frames(self.bytes, self.tag, each)
+    }
+}
+
+/// The frames of a [`FrameBatch`]; see [`FrameBatch::iter`].
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    batch: &'a FrameBatch,
+    next: usize,
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Frame<'a>;
+
+    fn next(&mut self) -> Option<Frame<'a>> {
+        loop {
+            let message = self.batch.buffers.message(self.next)?;
+            self.next += 1;
+            if let Some(frame) = self.batch.frame(message) {
+                return Some(frame);
+            }
+        }
+    }
+}
+
+/// What Linux joins, with Ethernet's header, a tag and the word on offloads.
+const LONGEST: usize = 65_536 + 64;
+/// Some sixty joined frames, or 2,000 plain ones with what the kernel counts on top.
+const RECV_BUFFER: usize = 4 << 20;

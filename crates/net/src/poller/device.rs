@@ -1,0 +1,166 @@
+//! What a poller drives: [`Device`], and what leaves by it: [`Transmit`].
+
+use std::io;
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+/// A packet that was received, for as long as its turn lasts.
+#[derive(Debug)]
+pub struct Packet<'a, A> {
+    /// The packet. It may be changed in place, as a forwarder does.
+    pub bytes: &'a mut [u8],
+    /// The address that it came from.
+    pub from: A,
+    /// When it arrived, if the device knows.
+    pub arrived: Option<Timestamp>,
+    /// It was longer than the device's buffer, and its end is lost.
+    pub truncated: bool,
+}
+
+/// What a turn of receiving did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Received {
+    /// Packets that were received in this turn.
+    pub done: usize,
+    /// The turn ended because of its quota, and there may be more; else the ring was seen empty.
+    pub more: bool,
+}
+
+/// What a turn of transmitting did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Packets that left in this turn.
+    pub done: usize,
+    /// What is left to be done.
+    pub left: Left,
+}
+
+/// What a turn of transmitting left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// The queue is empty.
+    Nothing,
+    /// The turn ended because of its quota.
+    More,
+    /// The output takes no more for now: it is tried again a little later.
+    Blocked,
+}
+
+/// Where packets were dropped, as running totals, from the cheapest place to the dearest: the further a packet
+/// has come, the more was done for it in vain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drops {
+    /// At the interface, before the kernel or the device's ring saw them.
+    pub interface: u64,
+    /// In the ring, or in a socket's receive buffer: nothing of ours was spent on them.
+    pub ring: u64,
+    /// By a rule, or because nothing could be done with them.
+    pub rule: u64,
+    /// At a queue between two stages.
+    pub queue: u64,
+    /// At the output, because its queue was full.
+    pub output: u64,
+}
+
+impl Drops {
+    /// The sum over all places.
+    pub fn total(&self) -> u64 {
+        self.interface + self.ring + self.rule + self.queue + self.output
+    }
+
+    /// The sums of two places.
+    #[must_use]
+    pub fn plus(&self, other: &Drops) -> Drops {
+        Drops {
+            interface: self.interface + other.interface,
+            ring: self.ring + other.ring,
+            rule: self.rule + other.rule,
+            queue: self.queue + other.queue,
+            output: self.output + other.output,
+        }
+    }
+}
+
+/// Where packets go out. A bounded queue lies between: the output may be busy, and then the packet is dropped
+/// here and counted, rather than waited for (livelock §6.4 keeps this queue, and no other).
+pub trait Transmit {
+    /// Where a packet can go.
+    type Address;
+
+    /// Queues a copy of `bytes`, to `to` or where the device sends to; `false`: it was dropped for want of room.
+    fn queue(&mut self, bytes: &[u8], to: Option<Self::Address>) -> bool;
+
+    /// Queues the packet itself where that spares a copy, and else a copy: for one that its handler has done with.
+    /// What is changed in it afterwards may be sent changed.
+    fn pass(&mut self, bytes: &mut [u8], to: Option<Self::Address>) -> bool {
+        self.queue(bytes, to)
+    }
+}
+
+/// A source of packets that a [`Poller`](super::Poller) drives: the callbacks that a driver registers (livelock
+/// §6.4: received packets, transmitted packets, enabling interrupts), with quotas.
+///
+/// None of them may block. An error ends the poller's round and is handed to its caller; what concerns one packet
+/// only, such as an ICMP answer, is for the device to count.
+pub trait Device {
+    /// Where packets come from and go to.
+    type Address: Copy;
+    /// Its output.
+    type Transmitter: Transmit<Address = Self::Address>;
+
+    /// Takes at most `quota` packets and gives each to `sink`, with this device's own output: each is processed as
+    /// far as it goes before the next is taken, and no queue lies between.
+    ///
+    /// # Errors
+    /// What makes the device unusable.
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        sink: impl FnMut(Packet<'_, Self::Address>, &mut Self::Transmitter),
+    ) -> io::Result<Received>;
+
+    /// Reclaims what was sent and sends what is queued, at most `quota` packets.
+    ///
+    /// # Errors
+    /// What makes the device unusable.
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent>;
+
+    /// Its output.
+    fn transmitter(&mut self) -> &mut Self::Transmitter;
+
+    /// Called after the wake-up was enabled ("enable interrupts"): whether the ring is still empty. A packet that
+    /// came just before the wake-up was enabled would not wake anybody, so a device that signals arrivals must
+    /// look. One whose descriptor is readable as long as packets are there need not: the kernel looks.
+    ///
+    /// # Errors
+    /// What makes the device unusable.
+    fn arm(&mut self) -> io::Result<bool>;
+
+    /// Its input was shut, or opened: a device that can drop packets earlier than by letting its ring run over
+    /// may do so meanwhile.
+    fn inhibit(&mut self, shut: bool) {
+        let _ = shut;
+    }
+
+    /// How often [`watchdog`](Device::watchdog) wants to be called, for a device whose ring can stop, or end, without a
+    /// wake-up. `None`: its wake-ups always come.
+    fn watchdog_period(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Finds out whether the ring has stopped, and gets it going again. Also called while the wake-up is enabled and nobody
+    /// polls.
+    ///
+    /// # Errors
+    /// What makes the device unusable.
+    fn watchdog(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What it has dropped so far.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    fn drops(&mut self) -> io::Result<Drops>;
+}

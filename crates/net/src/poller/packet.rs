@@ -1,0 +1,467 @@
+//! An interface as a device, by AF_PACKET: its frames, where the kernel put them. Needs `CAP_NET_RAW`.
+//!
+//! A packet socket gets a copy of each frame that arrives, whomever it is for, in a ring that it shares with the
+//! kernel. To see whether one is there is a load, and it is changed where it lies; one system call sends a batch. So
+//! a turn that finds nothing costs some nanoseconds, and one that forwards a quota two system calls.
+//!
+//! ```text
+//!   interface ──▶ ring ── up to the quota ──▶ handler ──▶ PacketOutput ── sendmmsg ──▶ interface
+//!                  └ full: counted by the kernel             └ full: dropped, counted
+//!                    ([`Drops::ring`])
+//! ```
+//!
+//! Frames are given as they were on the wire, with tags that the kernel had taken out. What the sender had left for
+//! an interface to do, checksums and cuts, is described by [`FrameInfo`]: passed on with the frame, it is done by the
+//! interface that it leaves by, or by the kernel. Joined frames of up to 64 KiB, which have no room in a slot, cost a
+//! system call each.
+//!
+//! The machine itself gets these frames too, as it would without the device; see that it has nothing to do with
+//! them. What it sends by the interface, by this device or otherwise, does not come back.
+//!
+//! # When the link goes down
+//! is [counted](PacketDevice::outages), and nothing else: frames come again when it is up again. What waits to be
+//! sent meanwhile is dropped and counted, rather than sent when it is stale. When the interface is removed, the next
+//! turn, or the next look at the [drops](Device::drops), fails with `ENODEV`, once, and from then on nothing comes; a
+//! poller that sleeps looks once a second.
+//!
+//! # Several processors
+//! One poller for each, which has some of the interface's frames: [`PacketDevice::sharded`]. Frames of one flow stay
+//! in order, because they stay together.
+//!
+//! ```no_run
+//! use softtimers::poll::{DelayBound, DelayBoundConfig, SourceConfig};
+//! use softtimers_net::packet::Interface;
+//! use softtimers_net::poller::{PacketConfig, PacketDevice, Poller};
+//!
+//! let config = PacketConfig { promiscuous: true, ..PacketConfig::default() };
+//! let mut poller = Poller::new()?;
+//! let mut port = |name: &str| {
+//!     let device = PacketDevice::open(&Interface::named(name)?, &config)?;
+//!     poller.add(device, SourceConfig::new(DelayBound::new(DelayBoundConfig::default())))
+//! };
+//! let (left, right) = (port("eth0")?, port("eth1")?);
+//! loop {
+//!     poller.wait(None, |frame, outputs| {
+//!         let to = if outputs.from() == left { right } else { left };
+//!         outputs.send(to, frame.bytes, Some(frame.from));
+//!     })?;
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod config;
+mod output;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use softtimers::clock::RealtimeOffset;
+use softtimers_linux::packet::{self, OFFLOAD_HEADER};
+use softtimers_linux::packet_ring::{RxRing, Slot, TAG};
+use softtimers_linux::sockopt;
+
+use super::device::{Device, Drops, Packet, Received, Sent};
+use super::frame::FrameInfo;
+use super::watchdog::PERIOD;
+use crate::packet::{Filter, Interface, Offload};
+use crate::rtnetlink;
+
+pub use config::{PacketConfig, Spread};
+pub use output::PacketOutput;
+
+/// An interface's ring and its output, for a [`Poller`](super::Poller).
+#[derive(Debug)]
+pub struct PacketDevice {
+    socket: OwnedFd,
+    ring: RxRing,
+    output: PacketOutput,
+    /// For frames that have no room in a slot.
+    long: Vec<u8>,
+    realtime: RealtimeOffset,
+    interface: u32,
+    /// Whether frames that this machine sends are wanted.
+    outgoing: bool,
+    /// Whether frames came since the wake-up was enabled last.
+    busy: bool,
+    condition: Condition,
+    outages: u64,
+    drops: Drops,
+    /// Frames with a tag that the kernel had taken out.
+    tagged: u64,
+    /// Slots looked at; as many as when drops were asked for last.
+    looked: u64,
+    looked_before: u64,
+    renewals: u64,
+    /// What the interface had dropped before, if that is for us to tell.
+    dropped_before: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Condition {
+    There,
+    /// The interface was removed, and nobody has been told.
+    Removed,
+    Gone,
+}
+
+impl PacketDevice {
+    /// All frames of this interface, from now on.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without `CAP_NET_RAW`; `InvalidInput` for a ring of a size that cannot be; `OutOfMemory`
+    /// for one that the kernel has no room for; what else the system says.
+    pub fn open(interface: &Interface, config: &PacketConfig) -> io::Result<Self> {
+        PacketDevice::open_with(interface, config, None)
+    }
+
+    /// The frames of this interface that `filter` keeps, and as much of them as it says: the rest is neither copied
+    /// nor waited for. A frame that was cut says how long it was ([`FrameInfo::length`]).
+    ///
+    /// The filter sees frames without the tags that the interface has taken out, as those of other programs do.
+    ///
+    /// # Errors
+    /// As [`open`](PacketDevice::open); `InvalidInput` too for a filter that the kernel takes for none.
+    pub fn filtered(interface: &Interface, config: &PacketConfig, filter: &Filter) -> io::Result<Self> {
+        PacketDevice::open_with(interface, config, Some(filter))
+    }
+
+    fn open_with(interface: &Interface, config: &PacketConfig, filter: Option<&Filter>) -> io::Result<Self> {
+        config.check()?;
+        let mut ring = None;
+        let socket = packet::frames(interface.index(), libc::ETH_P_ALL as u16, |socket| {
+            ring = Some(RxRing::map(socket.as_fd(), config.slots, config.max_frame)?);
+            prepare(socket.as_fd(), config)?;
+            filter.map_or(Ok(()), |filter| packet::attach_filter(socket.as_fd(), filter.program()))
+        })?;
+        let ring = ring.ok_or(Errno::INVAL)?;
+        if config.promiscuous {
+            packet::hear_all(socket.as_fd(), interface.index())?;
+        }
+        let mut device = PacketDevice {
+            socket,
+            ring,
+            output: PacketOutput::open(interface, config)?,
+            long: Vec::new(),
+            realtime: RealtimeOffset::sample(),
+            interface: interface.index(),
+            outgoing: config.outgoing,
+            busy: false,
+            condition: Condition::There,
+            outages: 0,
+            drops: Drops::default(),
+            tagged: 0,
+            looked: 0,
+            looked_before: 0,
+            renewals: 0,
+            dropped_before: None,
+        };
+        device.dropped_before = device.dropped_by_interface();
+        // An interface that is switched off says so at once.
+        device.look_at_link();
+        Ok(device)
+    }
+
+    /// The frames of this interface in `shares`, each a device of its own, to be driven by a thread of its own: a frame
+    /// goes to one of them, and `spread` says to which. Of [`Drops::interface`] the first one tells.
+    ///
+    /// # Errors
+    /// As [`open`](PacketDevice::open); `InvalidInput` for no shares or more than 256, and with some kernels for
+    /// an interface that is switched off.
+    pub fn sharded(
+        interface: &Interface,
+        config: &PacketConfig,
+        spread: Spread,
+        shares: usize,
+    ) -> io::Result<Vec<Self>> {
+        if !(1..=256).contains(&shares) {
+            return Err(config::invalid(format!("{shares} shares of an interface, not 1 to 256")));
+        }
+        let mut devices: Vec<Self> = Vec::with_capacity(shares);
+        for _ in 0..shares {
+            let mut device = PacketDevice::open(interface, config)?;
+            let group = devices.first().map(|first| packet::group(first.as_fd())).transpose()?;
+            packet::join_group(device.as_fd(), spread.mode(), group)?;
+            device.dropped_before = device.dropped_before.filter(|_| group.is_none());
+            devices.push(device);
+        }
+        // What came before all were there, some of it several times.
+        for device in &mut devices {
+            (0..device.ring.slots()).map_while(|_| device.ring.take().map(drop)).for_each(drop);
+            let _ = packet::take_drops(device.as_fd());
+        }
+        Ok(devices)
+    }
+
+    /// How many times the interface was found switched off.
+    pub fn outages(&self) -> u64 {
+        self.outages
+    }
+
+    /// Whether the interface was removed: the device is of no more use.
+    pub fn is_gone(&self) -> bool {
+        self.condition != Condition::There
+    }
+
+    /// How many frames the ring has room for.
+    pub fn slots(&self) -> usize {
+        self.ring.slots()
+    }
+
+    /// How many times the ring was made anew. A frame that Linux cannot describe, cut up in a way of other protocols, stops
+    /// a ring of this kind: all that come after it are dropped, and counted ([`Drops::ring`]), and the slot that it was to
+    /// have is never given out again (seen with Linux 6.18; `tpacket_rcv` keeps the slot's owner bit). Virtual machines can send
+    /// such frames. Nothing wakes up for it; a [`Poller`](super::Poller) finds it within two seconds of the first frame that is
+    /// lost after it ([`Device::watchdog`]), [`Device::drops`] sooner, the second time at the latest.
+    pub fn renewals(&self) -> u64 {
+        self.renewals
+    }
+
+    /// What does not wake anybody: that the interface was removed, or the ring has stopped.
+    fn look_for_silence(&mut self) -> io::Result<()> {
+        self.look_for_removal();
+        // A send may have found it out, of which a turn that waits for its wake-up does not know.
+        if self.condition == Condition::Removed {
+            self.condition = Condition::Gone;
+            return Err(Errno::NODEV.into());
+        }
+        let dropped = packet::take_drops(self.socket.as_fd())?;
+        self.drops.ring += u64::from(dropped);
+        self.look_for_jam(dropped)
+    }
+
+    /// Frames were dropped although the ring was empty all the time.
+    fn look_for_jam(&mut self, dropped: u32) -> io::Result<()> {
+        let untouched = std::mem::replace(&mut self.looked_before, self.looked) == self.looked;
+        if dropped > 0 && untouched && !self.ring.is_ready() {
+            self.renewals += 1;
+            self.ring.renew(self.socket.as_fd())?;
+        }
+        Ok(())
+    }
+
+    /// Fetches what the socket has to say of its interface, if it has.
+    fn look_at_link(&mut self) {
+        match sockopt::take_error(self.socket.as_fd()) {
+            Err(error) if is_link_error(&error) => self.link_is_down(),
+            _ => {}
+        }
+    }
+
+    fn link_is_down(&mut self) {
+        if self.condition == Condition::There {
+            self.outages += 1;
+            self.look_for_removal();
+        }
+    }
+
+    /// The kernel says that an interface was switched off, and not that it was removed after that.
+    fn look_for_removal(&mut self) {
+        let is_there = self.condition == Condition::There;
+        if is_there && matches!(packet::is_bound(self.socket.as_fd()), Ok(false)) {
+            self.condition = Condition::Removed;
+        }
+    }
+
+    fn dropped_by_interface(&self) -> Option<u64> {
+        rtnetlink::dropped(self.interface).ok()
+    }
+}
+
+/// What is set before the first frame can come, beside the ring.
+fn prepare(socket: BorrowedFd<'_>, config: &PacketConfig) -> io::Result<()> {
+    if !config.outgoing {
+        // Where it is not known, they are passed over.
+        let _ = packet::ignore_outgoing(socket);
+    }
+    // The kernel grants what it likes.
+    sockopt::request_recv_buffer(socket, LONG_FRAMES)?;
+    Ok(())
+}
+
+impl Device for PacketDevice {
+    type Address = FrameInfo;
+    type Transmitter = PacketOutput;
+
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed.
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut PacketOutput),
+    ) -> io::Result<Received> {
+        if self.condition == Condition::Removed {
+            self.condition = Condition::Gone;
+            return Err(Errno::NODEV.into());
+        }
+        let Self { socket, ring, output, long, realtime, drops, tagged, outgoing, .. } = self;
+        let (mut done, mut looked, mut is_link_down) = (0, 0, false);
+        while looked < quota {
+            let Some(mut slot) = ring.take() else { break };
+            if looked == 0 {
+                realtime.refresh();
+            }
+            looked += 1;
+            let copied = slot.has_copy() && {
+                let copy = fetch(socket.as_fd(), long, &slot);
+                is_link_down |= copy.is_link_down;
+                copy.is_whole
+            };
+            if slot.is_outgoing() && !*outgoing {
+                continue;
+            }
+            *tagged += u64::from(slot.tag().is_some());
+            let whole = copied.then_some(&mut long[..]);
+            match packet(&mut slot, whole, realtime) {
+                Some(packet) => {
+                    done += 1;
+                    sink(packet, output);
+                }
+                None => drops.ring += 1,
+            }
+        }
+        let more = looked == quota && ring.is_ready();
+        self.busy |= looked > 0;
+        self.looked += looked as u64;
+        if is_link_down {
+            self.link_is_down();
+        }
+        Ok(Received { done, more })
+    }
+
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
+        let sent = self.output.send(quota);
+        if sent.is_link_down {
+            self.link_is_down();
+        }
+        Ok(Sent { done: sent.done, left: sent.left })
+    }
+
+    fn transmitter(&mut self) -> &mut PacketOutput {
+        &mut self.output
+    }
+
+    /// The kernel looks at the newest frame when the wake-up is enabled, and that one may be on its way into the ring
+    /// still, on another processor, when an older one is there. So the oldest is looked at once more.
+    fn arm(&mut self) -> io::Result<bool> {
+        // A wake-up without a frame is one that has something to say.
+        if !std::mem::take(&mut self.busy) {
+            self.look_at_link();
+        }
+        Ok(!self.ring.is_ready() && self.condition != Condition::Removed)
+    }
+
+    /// A second: that often a poller wakes up for this device alone.
+    fn watchdog_period(&self) -> Option<Duration> {
+        (self.condition != Condition::Gone).then_some(PERIOD)
+    }
+
+    /// Makes a [ring that has stopped](PacketDevice::renewals) anew. A system call.
+    ///
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed and nothing else has told it: it goes down first, which wakes, and is
+    /// removed then, which does not.
+    fn watchdog(&mut self) -> io::Result<()> {
+        self.look_for_silence()
+    }
+
+    /// The interface's are those that it counts as dropped or missed since the device was opened. Among them are
+    /// frames with tags that the machine itself has no use for; those that came through the ring are taken off, and of
+    /// those that it had no room for as large a share. Some ten microseconds. Does what the
+    /// [watchdog](Device::watchdog) does, too.
+    ///
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed and nothing else has told it.
+    fn drops(&mut self) -> io::Result<Drops> {
+        self.look_for_silence()?;
+        if let (Some(before), Some(now)) = (self.dropped_before, self.dropped_by_interface()) {
+            // Of those that the ring had no room for nobody says how many had tags: as large a share as of the others.
+            let missed = u128::from(self.drops.ring) * u128::from(self.tagged);
+            let missed = (missed / u128::from(self.looked.max(1))) as u64;
+            self.drops.interface = now.saturating_sub(before).saturating_sub(self.tagged + missed);
+        }
+        Ok(Drops { output: self.output.dropped(), ..self.drops })
+    }
+}
+
+impl AsFd for PacketDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The frame in a slot, or its copy with what was left for the interface to do before it; `None` if neither makes
+/// sense.
+fn packet<'a>(
+    slot: &'a mut Slot<'_>,
+    whole: Option<&'a mut [u8]>,
+    realtime: &RealtimeOffset,
+) -> Option<Packet<'a, FrameInfo>> {
+    let (tag, length) = (slot.tag(), slot.frame_length());
+    let received = slot.received();
+    let arrived = Some(realtime.monotonic(received));
+    let verified = slot.is_verified();
+    let offloads = slot.offloads()?;
+    let bytes = match whole {
+        Some(long) => long.get_mut(OFFLOAD_HEADER - TAG..OFFLOAD_HEADER + length)?,
+        None => slot.bytes()?,
+    };
+    let truncated = bytes.len() - TAG < length;
+    let mut offload = Offload::parse(&offloads);
+    let bytes = match tag {
+        None => &mut bytes[TAG..],
+        Some([kind, value]) => {
+            bytes.get(..TAG + ADDRESSES)?;
+            bytes.copy_within(TAG..TAG + ADDRESSES, 0);
+            bytes[ADDRESSES..ADDRESSES + 2].copy_from_slice(&kind.to_be_bytes());
+            bytes[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&value.to_be_bytes());
+            offload = offload.shifted(TAG as u16);
+            bytes
+        }
+    };
+    let length = (length + if tag.is_some() { TAG } else { 0 }) as u32;
+    let from = FrameInfo { offload, verified, length, received: Some(received) };
+    Some(Packet { bytes, from, arrived, truncated })
+}
+
+/// What the socket's queue had for a slot.
+struct Copy {
+    is_whole: bool,
+    is_link_down: bool,
+}
+
+/// Fetches the copy of a slot's frame, behind its offloads. It must be fetched whether it is wanted or not: the next
+/// slot's is behind it.
+fn fetch(socket: BorrowedFd<'_>, long: &mut Vec<u8>, slot: &Slot<'_>) -> Copy {
+    long.resize(OFFLOAD_HEADER + LONGEST, 0);
+    let mut is_link_down = false;
+    // The first attempt may fetch an error instead.
+    for _ in 0..2 {
+        match recv(socket, &mut long[..], RecvFlags::DONTWAIT) {
+            Ok((length, _)) => {
+                return Copy { is_whole: length == OFFLOAD_HEADER + slot.frame_length(), is_link_down };
+            }
+            Err(error) => is_link_down |= is_link_error(&error.into()),
+        }
+    }
+    Copy { is_whole: false, is_link_down }
+}
+
+/// Whether it says that the interface is switched off, or no more.
+fn is_link_error(error: &io::Error) -> bool {
+    let error = Errno::from_io_error(error);
+    matches!(error, Some(Errno::NETDOWN | Errno::NODEV | Errno::NXIO))
+}
+
+/// What Linux joins, with Ethernet's header and tags.
+const LONGEST: usize = 65_536 + 64;
+/// Of those, some sixty.
+const LONG_FRAMES: usize = 4 << 20;
+/// Both addresses of Ethernet's header; a tag is behind them.
+const ADDRESSES: usize = 12;
+
+#[cfg(test)]
+mod tests;

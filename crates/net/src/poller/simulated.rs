@@ -1,0 +1,418 @@
+//! A device and a machine on which time passes only when something is done: every policy and every handler can
+//! be tried there, and the same input gives the same output.
+//!
+//! ```text
+//!   arrivals ─▶ ring, bounded ─▶ poll_rx ─▶ handler ─▶ output queue, bounded ─▶ descriptors ─▶ wire
+//!               │ dropped: interface        each step moves the clock by its cost
+//! ```
+//!
+//! Packets fall into the ring as the clock passes their times, whatever is being done meanwhile. The wake-up is an
+//! edge: it comes for a packet that arrives while it is enabled, and for no other, so that a poller which does
+//! not look again after arming loses packets here.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use softtimers_core::poll::SourceId;
+use softtimers_core::{Clock, ManualClock, Timestamp};
+
+use super::device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
+use super::devices::Devices;
+use super::host::{Host, Woken};
+
+/// What things cost: by so much they move the clock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Costs {
+    /// A turn of receiving, whatever it finds; at least a nanosecond.
+    pub receive_turn: Duration,
+    /// Each packet that is received, without what the handler does.
+    pub packet: Duration,
+    /// A turn of transmitting; at least a nanosecond.
+    pub transmit_turn: Duration,
+    /// Enabling or disabling a wake-up.
+    pub arm: Duration,
+    /// The cost of being woken up.
+    pub wake_up: Duration,
+}
+
+impl Default for Costs {
+    /// About those of a UDP socket on Linux.
+    fn default() -> Self {
+        Costs {
+            receive_turn: Duration::from_nanos(300),
+            packet: Duration::from_nanos(1_000),
+            transmit_turn: Duration::from_nanos(300),
+            arm: Duration::from_nanos(200),
+            wake_up: Duration::from_micros(10),
+        }
+    }
+}
+
+/// A device whose packets arrive at times given beforehand. Each carries its number in eight bytes.
+pub struct SimulatedDevice {
+    clock: Rc<ManualClock>,
+    costs: Costs,
+    arrivals: Box<dyn Iterator<Item = Timestamp>>,
+    next: Option<Timestamp>,
+    ring: VecDeque<(Timestamp, u64)>,
+    room: usize,
+    armed: bool,
+    woken: bool,
+    arrived: u64,
+    dropped: u64,
+    inhibited: bool,
+    turns_while_armed: u64,
+    most_taken: usize,
+    output: SimulatedOutput,
+}
+
+/// An output with a bounded queue before it and a few descriptors, each busy while its packet is on the wire and
+/// until it is reclaimed.
+#[derive(Debug)]
+pub struct SimulatedOutput {
+    queue: VecDeque<Vec<u8>>,
+    room: usize,
+    /// When each packet that was handed to the device has left, the earliest first.
+    busy: VecDeque<Timestamp>,
+    descriptors: usize,
+    wire: Duration,
+    sent: u64,
+}
+
+impl SimulatedDevice {
+    /// Packets arrive at `arrivals`, in order. A ring of 256, an output queue of 256 and 8 descriptors, and
+    /// nothing takes time on the wire.
+    pub fn new(
+        clock: &Rc<ManualClock>,
+        costs: Costs,
+        arrivals: impl IntoIterator<Item = Timestamp> + 'static,
+    ) -> Self {
+        let mut arrivals: Box<dyn Iterator<Item = Timestamp>> = Box::new(arrivals.into_iter());
+        let next = arrivals.next();
+        let output = SimulatedOutput {
+            queue: VecDeque::new(),
+            room: 256,
+            busy: VecDeque::new(),
+            descriptors: 8,
+            wire: Duration::ZERO,
+            sent: 0,
+        };
+        SimulatedDevice {
+            clock: Rc::clone(clock),
+            costs,
+            arrivals,
+            next,
+            ring: VecDeque::new(),
+            room: 256,
+            armed: false,
+            woken: false,
+            arrived: 0,
+            dropped: 0,
+            inhibited: false,
+            turns_while_armed: 0,
+            most_taken: 0,
+            output,
+        }
+    }
+
+    /// With room for so many packets in the ring.
+    #[must_use]
+    pub fn with_ring(self, room: usize) -> Self {
+        SimulatedDevice { room, ..self }
+    }
+
+    /// With an output queue for so many packets, so many descriptors, and so long on the wire for each packet.
+    #[must_use]
+    pub fn with_output(mut self, room: usize, descriptors: usize, wire: Duration) -> Self {
+        (self.output.room, self.output.descriptors, self.output.wire) = (room, descriptors, wire);
+        self
+    }
+
+    /// Packets that arrived, also those that were dropped.
+    pub fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Packets in the ring.
+    pub fn waiting(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Packets that left by the output.
+    pub fn sent(&self) -> u64 {
+        self.output.sent
+    }
+
+    /// Packets that wait to leave.
+    pub fn queued(&self) -> usize {
+        self.output.queue.len()
+    }
+
+    /// Whether its wake-up is enabled.
+    pub fn is_armed(&self) -> bool {
+        self.armed
+    }
+
+    /// Whether its input was shut by the poller.
+    pub fn is_inhibited(&self) -> bool {
+        self.inhibited
+    }
+
+    /// Turns of receiving while its wake-up was enabled: a poller disables it first.
+    pub fn turns_while_armed(&self) -> u64 {
+        self.turns_while_armed
+    }
+
+    /// The most packets that were taken in one turn.
+    pub fn most_taken(&self) -> usize {
+        self.most_taken
+    }
+
+    /// When the next packet arrives.
+    pub fn next_arrival(&self) -> Option<Timestamp> {
+        self.next
+    }
+
+    /// What has arrived by now falls into the ring.
+    fn catch_up(&mut self) {
+        while let Some(at) = self.next.filter(|&at| at <= self.clock.now()) {
+            self.next = self.arrivals.next();
+            self.arrived += 1;
+            if self.ring.len() < self.room {
+                self.ring.push_back((at, self.arrived - 1));
+            } else {
+                self.dropped += 1;
+            }
+            self.woken |= std::mem::take(&mut self.armed);
+        }
+    }
+
+    fn spend(&mut self, time: Duration) {
+        self.clock.advance(time);
+        self.catch_up();
+    }
+}
+
+impl Device for SimulatedDevice {
+    type Address = ();
+    type Transmitter = SimulatedOutput;
+
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, ()>, &mut SimulatedOutput),
+    ) -> io::Result<Received> {
+        self.turns_while_armed += u64::from(self.armed);
+        self.spend(self.costs.receive_turn.max(LEAST));
+        let mut done = 0;
+        while done < quota {
+            let Some((at, number)) = self.ring.pop_front() else { break };
+            self.spend(self.costs.packet);
+            let bytes = &mut number.to_be_bytes();
+            sink(Packet { bytes, from: (), arrived: Some(at), truncated: false }, &mut self.output);
+            self.catch_up();
+            done += 1;
+        }
+        self.most_taken = self.most_taken.max(done);
+        Ok(Received { done, more: !self.ring.is_empty() })
+    }
+
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
+        self.spend(self.costs.transmit_turn.max(LEAST));
+        let now = self.clock.now();
+        let SimulatedOutput { queue, busy, descriptors, wire, sent, .. } = &mut self.output;
+        // Reclaims first: only then is there room.
+        while busy.front().is_some_and(|&left| left <= now) {
+            busy.pop_front();
+        }
+        let mut done = 0;
+        while done < quota && busy.len() < *descriptors && queue.pop_front().is_some() {
+            let begins = busy.back().map_or(now, |&last| last.max(now));
+            busy.push_back(begins + *wire);
+            (done, *sent) = (done + 1, *sent + 1);
+        }
+        let left = match (queue.is_empty(), busy.len() < *descriptors) {
+            (true, _) => Left::Nothing,
+            (false, true) => Left::More,
+            (false, false) => Left::Blocked,
+        };
+        Ok(Sent { done, left })
+    }
+
+    fn transmitter(&mut self) -> &mut SimulatedOutput {
+        &mut self.output
+    }
+
+    fn arm(&mut self) -> io::Result<bool> {
+        Ok(self.ring.is_empty())
+    }
+
+    fn inhibit(&mut self, shut: bool) {
+        self.inhibited = shut;
+    }
+
+    fn drops(&mut self) -> io::Result<Drops> {
+        Ok(Drops { interface: self.dropped, ..Drops::default() })
+    }
+}
+
+impl Transmit for SimulatedOutput {
+    type Address = ();
+
+    fn queue(&mut self, bytes: &[u8], _: Option<()>) -> bool {
+        let room = self.queue.len() < self.room;
+        if room {
+            self.queue.push_back(bytes.to_vec());
+        }
+        room
+    }
+}
+
+impl fmt::Debug for SimulatedDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedDevice")
+            .field("next", &self.next)
+            .field("waiting", &self.ring.len())
+            .field("armed", &self.armed)
+            .field("arrived", &self.arrived)
+            .field("dropped", &self.dropped)
+            .field("output", &self.output)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A machine with one processor, whose time is a [`ManualClock`].
+///
+/// ```
+/// use std::rc::Rc;
+/// use std::time::Duration;
+/// use softtimers::poll::{Interrupts, SourceConfig};
+/// use softtimers::{Clock, ManualClock, Timestamp};
+/// use softtimers_net::poller::Poller;
+/// use softtimers_net::poller::simulated::{Costs, Machine, SimulatedDevice};
+///
+/// let clock = Rc::new(ManualClock::new(Timestamp::ZERO));
+/// let arrivals = [10, 20, 30].map(Timestamp::from_micros);
+/// let mut poller = Poller::on(Machine::new(&clock));
+/// poller.add(SimulatedDevice::new(&clock, Costs::default(), arrivals), SourceConfig::new(Interrupts))?;
+///
+/// let mut received = Vec::new();
+/// while received.len() < 3 {
+///     poller.wait(None, |packet, _| received.push(clock.now().saturating_duration_since(packet.arrived.unwrap())))?;
+/// }
+/// // The first woke it up, and the second came meanwhile.
+/// assert_eq!(received[0], Duration::from_nanos(11_300));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Machine {
+    clock: Rc<ManualClock>,
+    costs: Costs,
+    /// Time that it slept.
+    slept: Duration,
+    began: Timestamp,
+    is_alone: bool,
+}
+
+impl Machine {
+    /// With the usual costs.
+    pub fn new(clock: &Rc<ManualClock>) -> Self {
+        Machine::with_costs(clock, Costs::default())
+    }
+
+    /// A machine on this clock, with these costs.
+    pub fn with_costs(clock: &Rc<ManualClock>, costs: Costs) -> Self {
+        Machine { clock: Rc::clone(clock), costs, slept: Duration::ZERO, began: clock.now(), is_alone: false }
+    }
+}
+
+impl Machine {
+    /// With no other program: while the poller sleeps, the processor is idle. Else there is one that always computes,
+    /// whenever the poller sleeps.
+    #[must_use]
+    pub fn alone(self) -> Self {
+        Machine { is_alone: true, ..self }
+    }
+
+    /// How long the poller has slept: what was left to the other program.
+    pub fn slept(&self) -> Duration {
+        self.slept
+    }
+}
+
+impl Host<SimulatedDevice> for Machine {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn cpu_time(&self) -> Duration {
+        self.clock.now().saturating_duration_since(self.began).saturating_sub(self.slept)
+    }
+
+    fn add(&mut self, _: SourceId, _: &mut SimulatedDevice) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn arm(&mut self, _: SourceId, device: &mut SimulatedDevice) -> io::Result<bool> {
+        // What arrives while it is being enabled wakes nobody.
+        device.spend(self.costs.arm);
+        device.armed = true;
+        let empty = device.arm()?;
+        device.armed &= empty;
+        Ok(empty)
+    }
+
+    fn disarm(&mut self, _: SourceId, device: &mut SimulatedDevice) -> io::Result<()> {
+        device.armed = false;
+        device.spend(self.costs.arm);
+        Ok(())
+    }
+
+    fn remove(&mut self, _: SourceId, device: &mut SimulatedDevice) {
+        (device.armed, device.woken) = (false, false);
+        device.spend(self.costs.arm);
+    }
+
+    fn is_idle(&mut self) -> bool {
+        self.is_alone
+    }
+
+    /// Sleeping for ever with nothing to come returns at once: there would be no end.
+    fn wait(
+        &mut self,
+        devices: &mut Devices<SimulatedDevice>,
+        until: Option<Timestamp>,
+        woken: &mut Woken,
+    ) -> io::Result<()> {
+        catch_up(devices);
+        if !devices.iter().any(|(_, device)| device.woken) {
+            let armed = devices.iter().filter(|(_, device)| device.armed);
+            let arrival = armed.filter_map(|(_, device)| device.next).min();
+            let wake = arrival.into_iter().chain(until).min();
+            let before = self.clock.now();
+            wake.into_iter().for_each(|wake| self.clock.advance_to(wake));
+            self.slept += self.clock.now().saturating_duration_since(before);
+            catch_up(devices);
+        }
+        for (source, device) in devices.iter_mut() {
+            if std::mem::take(&mut device.woken) {
+                woken.sources.push(source);
+            }
+        }
+        if !woken.sources.is_empty() {
+            self.clock.advance(self.costs.wake_up);
+            catch_up(devices);
+        }
+        Ok(())
+    }
+}
+
+fn catch_up(devices: &mut Devices<SimulatedDevice>) {
+    devices.iter_mut().for_each(|(_, device)| device.catch_up());
+}
+
+/// Whatever is done takes some time, or a loop that waits for time to pass would not end.
+const LEAST: Duration = Duration::from_nanos(1);

@@ -1,0 +1,203 @@
+//! UDP as a device: no privileges, one system call for a turn.
+//!
+//! ```text
+//!   kernel's receive buffer ── recvmmsg, up to the quota ──▶ handler ──▶ UdpOutput ── sendmmsg ──▶
+//!       └ runs over: counted by the kernel ([`Drops::ring`])                 └ full: dropped, counted
+//! ```
+//!
+//! The receive buffer is the ring: it soaks up bursts while others have their turn, and what it has no room for
+//! costs this process nothing. Its size is the longest burst that is not lost
+//! ([`UdpSocket::request_recv_buffer`]).
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::device::{Device, Drops, Left, Packet, Received, Sent, Transmit};
+use crate::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
+
+/// A UDP socket and its buffers, for a [`Poller`](super::Poller).
+#[derive(Debug)]
+pub struct UdpDevice {
+    socket: UdpSocket,
+    batch: RecvBatch,
+    output: UdpOutput,
+    drops: Unwrapped,
+    refusals: u64,
+    /// What ended a turn that had taken datagrams already; the next one tells.
+    failure: Option<io::Error>,
+}
+
+/// Datagrams that wait to be sent.
+#[derive(Debug)]
+pub struct UdpOutput {
+    batch: SendBatch,
+    /// Datagrams that the system would not send.
+    failed: u64,
+}
+
+impl UdpDevice {
+    /// Room for 64 datagrams each way, of at most 2,048 bytes. The socket becomes non-blocking and counts drops.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(socket: UdpSocket) -> io::Result<Self> {
+        UdpDevice::with_room(socket, 64, 2_048)
+    }
+
+    /// Room for `datagrams` in a receive, at most 1,024, and for four times as many that wait to be sent; of at
+    /// most `bytes` each, up to 65,535. Longer ones are cut off when they are received.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn with_room(socket: UdpSocket, datagrams: usize, bytes: usize) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let output = UdpOutput { batch: SendBatch::new(datagrams.saturating_mul(4), bytes), failed: 0 };
+        let drops = Unwrapped { last: socket.drops().unwrap_or(0), total: 0 };
+        Ok(UdpDevice {
+            socket,
+            batch: RecvBatch::new(datagrams, bytes),
+            output,
+            drops,
+            refusals: 0,
+            failure: None,
+        })
+    }
+
+    /// Asks the kernel when each datagram arrived ([`Packet::arrived`]); else policies that want to know take
+    /// arrivals as spread evenly over the time since the last look.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn with_timestamps(self) -> io::Result<Self> {
+        self.socket.set_timestamps(true)?;
+        Ok(self)
+    }
+
+    /// The socket that this device receives and sends by.
+    pub fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// ICMP answers met while receiving: datagrams of ours that nobody listened to.
+    pub fn refusals(&self) -> u64 {
+        self.refusals
+    }
+}
+
+impl Device for UdpDevice {
+    type Address = SocketAddr;
+    type Transmitter = UdpOutput;
+
+    /// # Errors
+    /// What the system says. What was taken before is a turn of its own, and the error is told by the next.
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, SocketAddr>, &mut UdpOutput),
+    ) -> io::Result<Received> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        let mut done = 0;
+        while done < quota {
+            let asked = (quota - done).min(self.batch.capacity());
+            let received = match self.socket.recv_at_most(&mut self.batch, asked) {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Received { done, more: false });
+                }
+                Err(error) if is_about_an_earlier_datagram(&error) => {
+                    self.refusals += 1;
+                    return Ok(Received { done, more: true });
+                }
+                Err(error) if done == 0 => return Err(error),
+                Err(error) => {
+                    self.failure = Some(error);
+                    return Ok(Received { done, more: true });
+                }
+            };
+            for index in 0..received {
+                let Some(datagram) = self.batch.get(index) else { break };
+                let (from, arrived, truncated) = (datagram.from, datagram.received, datagram.truncated);
+                let Some(bytes) = self.batch.payload_mut(index) else { break };
+                sink(Packet { bytes, from, arrived, truncated }, &mut self.output);
+            }
+            done += received;
+            if received < asked {
+                return Ok(Received { done, more: false });
+            }
+        }
+        Ok(Received { done, more: true })
+    }
+
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
+        let UdpOutput { batch, failed } = &mut self.output;
+        let mut done = 0;
+        loop {
+            let outcome = self.socket.send_at_most(batch, quota - done);
+            done += outcome.sent;
+            let left = match outcome.stopped {
+                None if batch.is_empty() => Left::Nothing,
+                None => Left::More,
+                Some(Stopped::WouldBlock | Stopped::NoBuffers) => Left::Blocked,
+                // About this datagram only: no route to its address, too long for the path.
+                Some(Stopped::Error(_)) => {
+                    *failed += u64::from(batch.discard_first());
+                    continue;
+                }
+            };
+            return Ok(Sent { done, left });
+        }
+    }
+
+    fn transmitter(&mut self) -> &mut UdpOutput {
+        &mut self.output
+    }
+
+    /// The kernel looks into the receive buffer when the wake-up is enabled.
+    fn arm(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    fn drops(&mut self) -> io::Result<Drops> {
+        let ring = self.drops.at(self.socket.drops()?);
+        Ok(Drops { ring, output: self.output.failed, ..Drops::default() })
+    }
+}
+
+impl AsFd for UdpDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl UdpOutput {
+    /// How many datagrams wait to be sent.
+    pub fn waiting(&self) -> usize {
+        self.batch.len()
+    }
+}
+
+impl Transmit for UdpOutput {
+    type Address = SocketAddr;
+
+    fn queue(&mut self, bytes: &[u8], to: Option<SocketAddr>) -> bool {
+        self.batch.push(bytes, to).is_ok()
+    }
+}
+
+/// A total that the kernel counts modulo 2³².
+#[derive(Debug)]
+struct Unwrapped {
+    last: u32,
+    total: u64,
+}
+
+impl Unwrapped {
+    fn at(&mut self, now: u32) -> u64 {
+        self.total += u64::from(now.wrapping_sub(self.last));
+        self.last = now;
+        self.total
+    }
+}

@@ -1,0 +1,554 @@
+//! AF_XDP as a device: frames by rings in shared memory, before the kernel has made packets of them.
+//!
+//! ```text
+//!   interface ─▶ program ─▶ receive ring ─▶ handler ─▶ output ─▶ send ring ─▶ interface
+//!                   └ shut: dropped there, if that is wanted          └ full: dropped, counted
+//!                              └ full: the kernel drops, and counts
+//! ```
+//!
+//! Devices that are made together share their frames' memory, so a frame that came in by one leaves by another
+//! without a copy of ours: [`Outputs::pass`](super::Outputs::pass). The kernel copies each frame once in and once
+//! out, which every driver can.
+//!
+//! # What the device takes, and what it misses
+//!
+//! As long as it lives, all that the interface receives comes here, and nothing gets to this machine's own stack.
+//! It ends with the process, also with one that is killed, and leaves nothing behind. Another XDP program that is
+//! attached already stays, and is named in the error.
+//!
+//! It needs `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF`; for its memory, `CAP_IPC_LOCK` or enough of
+//! `RLIMIT_MEMLOCK`.
+//!
+//! Between the two ends of a virtual cable (veth) much is left undone that an interface would do: a sender's
+//! checksums are not filled in, which this device notices, and its VLAN tags are not in the frame, which nobody can.
+//! `ethtool -K PEER txvlan off` at the sender has them put in. The kernel does not let such a sender join segments
+//! while the program is there, and takes no MTU of more than some 3,500 bytes at either end.
+//!
+//! Several threads can have some of the queues each: [`XdpDevice::sharded`].
+//!
+//! Frames of more than 1,792 bytes, for an MTU of more, take chunks of a whole page, and then at most 3,840 bytes.
+//!
+//! ```no_run
+//! use softtimers::poll::{DelayBound, DelayBoundConfig, SourceConfig, SourceId};
+//! use softtimers_net::packet::Interface;
+//! use softtimers_net::poller::{Poller, XdpConfig, XdpDevice};
+//!
+//! let ports = [Interface::named("eth0")?, Interface::named("eth1")?];
+//! let mut poller = Poller::new()?;
+//! for device in XdpDevice::on_all(&ports, XdpConfig::default())? {
+//!     poller.add(device, SourceConfig::new(DelayBound::new(DelayBoundConfig::default())))?;
+//! }
+//! loop {
+//!     poller.wait(None, |frame, outputs| {
+//!         let other = SourceId::from_index(1 - outputs.from().index() as u32);
+//!         outputs.pass(other, frame.bytes, Some(frame.from));
+//!     })?;
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod output;
+mod redirect;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use softtimers::epoll::{Epoll, Waiting};
+use softtimers_linux::ethtool::{self, Queues};
+use softtimers_linux::packet;
+use softtimers_linux::sockopt;
+use softtimers_linux::xdp::ring::{Consumer, Descriptor, Producer};
+use softtimers_linux::xdp::umem::{Borrower, Chunk, Umem};
+use softtimers_linux::xdp::{self, XdpSocket};
+
+use self::redirect::Redirect;
+use super::device::{Device, Drops, Packet, Received, Sent};
+use super::frame::FrameInfo;
+use super::watchdog::PERIOD;
+use crate::packet::{Interface, Offload};
+use crate::rtnetlink;
+use crate::trying::named;
+
+pub use output::XdpOutput;
+
+/// All queues of an interface, or a [share](XdpDevice::sharded) of them, for a [`Poller`](super::Poller).
+#[derive(Debug)]
+pub struct XdpDevice {
+    umem: Arc<Umem>,
+    queues: Vec<Queue>,
+    /// The queue that the next turn begins with.
+    next: usize,
+    output: XdpOutput,
+    redirect: Arc<Redirect>,
+    drop_while_shut: bool,
+    invalid: u64,
+    gone: bool,
+    interface: u32,
+    /// What the interface had dropped before, if that is for us to tell.
+    dropped_before: Option<u64>,
+    /// Of several queues, one descriptor for all.
+    together: Option<Epoll>,
+    _promiscuous: Option<OwnedFd>,
+}
+
+/// How an [`XdpDevice`] is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct XdpConfig {
+    /// Frames in each ring, a power of two from 64 to 32,768: the longest burst that is not lost. The memory of each
+    /// device is twice as many chunks of 2 KiB and 128 more, pinned; by default 2,048 in a ring, so 8.25 MiB.
+    pub entries: u32,
+    /// Whether frames are dropped by the program while a poller has shut the input. It is the cheapest place, but
+    /// then no burst that comes meanwhile waits in the ring: by default they are not.
+    pub drop_while_shut: bool,
+}
+
+/// The receiving half of a queue's socket.
+#[derive(Debug)]
+struct Queue {
+    socket: OwnedFd,
+    ring: Borrower,
+    received: Consumer<Descriptor>,
+    fill: Producer<u64>,
+    /// Chunks that are to be filled, in `fill` or with the kernel, or are full.
+    lent: usize,
+    entries: usize,
+    /// Free chunks between turns and shortly after frames.
+    spare: Vec<Chunk>,
+}
+
+impl Default for XdpConfig {
+    fn default() -> Self {
+        XdpConfig { entries: 2_048, drop_while_shut: false }
+    }
+}
+
+impl XdpDevice {
+    /// On one interface, as [`on_all`](Self::on_all).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn on(interface: &Interface, config: XdpConfig) -> io::Result<Self> {
+        let mut devices = XdpDevice::on_all(std::slice::from_ref(interface), config)?;
+        devices.pop().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// On each of these interfaces, with frames that can go from one to another without a copy. What they receive
+    /// comes here from now on.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a number of entries that is not allowed, or an MTU that no frame's memory has room for;
+    /// `PermissionDenied` without the privileges, which it names; `ResourceBusy` where another XDP program is
+    /// attached, which it names, or another socket has a queue; `Unsupported` where the kernel cannot do it.
+    pub fn on_all(interfaces: &[Interface], config: XdpConfig) -> io::Result<Vec<Self>> {
+        let ports: Vec<Port<'_>> = interfaces.iter().map(Port::of).collect::<io::Result<_>>()?;
+        Self::open(&ports, config)
+    }
+
+    /// As [`on_all`](Self::on_all), in `shares`: each has a device of each interface, to be driven by a thread of its own,
+    /// and frames go from one to another without a copy within a share, as they do there. An interface deals its queues
+    /// out, and which frames come by one queue is its own choice; those of a flow do. Of [`Drops::interface`] the first
+    /// share tells.
+    ///
+    /// # Errors
+    /// As there; `InvalidInput` too for no shares, for more than an interface has queues of either way, and with
+    /// [`drop_while_shut`](XdpConfig::drop_while_shut), since the program drops for all shares or for none.
+    pub fn sharded(interfaces: &[Interface], config: XdpConfig, shares: usize) -> io::Result<Vec<Vec<Self>>> {
+        let ports: Vec<Port<'_>> = interfaces.iter().map(Port::of).collect::<io::Result<_>>()?;
+        let refused = |message: String| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        // The kernel drops in silence what is sent by a queue that is not there.
+        let few = |port: &&Port<'_>| (port.queues.min(port.send_queues) as usize) < shares;
+        if let Some(Port { name, queues, send_queues, .. }) = ports.iter().find(few) {
+            return refused(format!(
+                "{name}: {shares} shares of {queues} queues that receive and {send_queues} that send; each wants one of \
+                 both (ethtool -L {name} combined {shares}, or rx {shares} tx {shares})"
+            ));
+        }
+        if shares == 0 || shares > 1 && config.drop_while_shut {
+            return refused(format!("{shares} shares of an interface, which drops while it is shut"));
+        }
+        Self::open_shares(&ports, config, shares)
+    }
+
+    pub(crate) fn open(ports: &[Port<'_>], config: XdpConfig) -> io::Result<Vec<Self>> {
+        Ok(Self::open_shares(ports, config, 1)?.pop().unwrap_or_default())
+    }
+
+    fn open_shares(ports: &[Port<'_>], config: XdpConfig, shares: usize) -> io::Result<Vec<Vec<Self>>> {
+        let XdpConfig { entries, .. } = config;
+        if !(entries.is_power_of_two() && (64..=32_768).contains(&entries)) {
+            let message = format!("{entries} entries in a ring; powers of two from 64 to 32768 are allowed");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let queues: u32 = ports.iter().map(|port| port.queues).sum();
+        // An output may have as many as a ring on their way, and keep some for later.
+        let outputs = (ports.len() * shares) as u32;
+        let chunks = queues * entries + outputs * (entries + output::SPARE as u32);
+        let umem = Arc::new(Umem::new(chunks, chunk_size(ports)?)?);
+        let mut sockets = Sockets { umem, first: None, entries };
+        let mut all: Vec<Vec<Self>> = (0..shares).map(|_| Vec::with_capacity(ports.len())).collect();
+        for port in ports {
+            let devices = Self::at(port, &mut sockets, config, shares)?;
+            all.iter_mut().zip(devices).for_each(|(share, device)| share.push(device));
+        }
+        Ok(all)
+    }
+
+    /// Its queues in turn to each share.
+    fn at(port: &Port<'_>, sockets: &mut Sockets, config: XdpConfig, shares: usize) -> io::Result<Vec<Self>> {
+        Redirect::check(port.index, port.name)?;
+        let (mut queues, mut outputs) = (Vec::new(), Vec::new());
+        for queue in 0..port.queues {
+            if outputs.len() < shares {
+                let (queue, output) = sockets.open_both(port, queue)?;
+                queues.push(queue);
+                outputs.push(output);
+            } else {
+                queues.push(sockets.open(port, queue)?.0);
+            }
+        }
+        let listening: Vec<_> = queues.iter().map(|queue| queue.socket.as_fd()).collect();
+        let redirect = Arc::new(Redirect::attach(port.index, port.name, &listening)?);
+        let dropped_before = lost_before(port.index, &redirect)?;
+        let mut dealt: Vec<Vec<Queue>> = (0..shares).map(|_| Vec::new()).collect();
+        queues.into_iter().enumerate().for_each(|(number, queue)| dealt[number % shares].push(queue));
+        let device = |(share, (queues, output)): (usize, (Vec<Queue>, XdpOutput))| {
+            Ok(XdpDevice {
+                umem: Arc::clone(&sockets.umem),
+                together: together(&queues)?,
+                queues,
+                next: 0,
+                output,
+                redirect: Arc::clone(&redirect),
+                drop_while_shut: config.drop_while_shut,
+                invalid: 0,
+                gone: false,
+                interface: port.index,
+                dropped_before: (share == 0).then_some(dropped_before),
+                _promiscuous: port.promiscuous()?,
+            })
+        };
+        dealt.into_iter().zip(outputs).enumerate().map(device).collect()
+    }
+
+    /// Whether the interface's driver runs the program; else the kernel does for it, when it has made a packet of
+    /// the frame already, which costs about as much as a packet socket.
+    pub fn is_in_driver(&self) -> bool {
+        self.redirect.is_in_driver()
+    }
+
+    /// How many queues of the interface it receives by.
+    pub fn queues(&self) -> usize {
+        self.queues.len()
+    }
+
+    /// The longest frame that there is room for; the kernel drops longer ones, which come when an MTU was raised since.
+    pub fn longest(&self) -> usize {
+        self.umem.chunk_size() - HEADROOM
+    }
+
+    /// Whether the interface was removed: the device is of no more use.
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Fails when the interface was removed, once: the kernel tells it once, and wakes nobody.
+    fn check(&mut self) -> io::Result<()> {
+        if sockopt::take_error(self.queues[0].socket.as_fd()).is_err() {
+            self.gone = true;
+            return Err(Errno::NODEV.into());
+        }
+        Ok(())
+    }
+}
+
+impl Device for XdpDevice {
+    type Address = FrameInfo;
+    type Transmitter = XdpOutput;
+
+    /// Frames of virtual cables whose checksum is not filled in say so ([`FrameInfo::offload`]). When they arrived is
+    /// not known.
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut XdpOutput),
+    ) -> io::Result<Received> {
+        let Self { umem, queues, next, output, invalid, .. } = self;
+        let (mut done, all) = (0, queues.len());
+        for _ in 0..all {
+            let queue = &mut queues[*next];
+            // The next turn is another queue's, also if this one is never empty.
+            *next = (*next + 1) % all;
+            let before = done;
+            while done < quota {
+                let Some(descriptor) = queue.received.pop() else { break };
+                done += 1;
+                if !queue.show(umem, descriptor, |packet| sink(packet, output)) {
+                    *invalid += 1;
+                }
+            }
+            if done > before {
+                queue.received.release();
+                queue.refill(umem);
+            }
+            if done == quota {
+                break;
+            }
+        }
+        Ok(Received {
+            done,
+            more: done == quota && queues.iter_mut().any(|queue| !queue.received.is_empty()),
+        })
+    }
+
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
+        self.output.send(quota)
+    }
+
+    fn transmitter(&mut self) -> &mut XdpOutput {
+        &mut self.output
+    }
+
+    /// Looks at the rings once more, and whether the interface is still there.
+    fn arm(&mut self) -> io::Result<bool> {
+        for queue in &mut self.queues {
+            queue.refill(&self.umem);
+            if queue.fill.wants_wake_up() {
+                xdp::wake_receiver(queue.socket.as_fd())?;
+            }
+            if !queue.received.is_empty() {
+                return Ok(false);
+            }
+        }
+        self.check()?;
+        Ok(true)
+    }
+
+    fn inhibit(&mut self, shut: bool) {
+        if self.drop_while_shut {
+            self.redirect.shut(shut);
+        }
+    }
+
+    /// A second: that often a poller wakes up for this device alone.
+    fn watchdog_period(&self) -> Option<Duration> {
+        (!self.gone).then_some(PERIOD)
+    }
+
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed and nothing else has told it: no wake-up does.
+    fn watchdog(&mut self) -> io::Result<()> {
+        self.check()
+    }
+
+    /// # Errors
+    /// `ENODEV` once, if the interface was removed and nothing else has told it.
+    fn drops(&mut self) -> io::Result<Drops> {
+        self.check()?;
+        let interface = match self.dropped_before {
+            Some(before) => {
+                self.redirect.dropped() + lost_before(self.interface, &self.redirect)?.saturating_sub(before)
+            }
+            None => 0,
+        };
+        let mut ring = self.invalid;
+        for queue in &self.queues {
+            let counted = xdp::statistics(queue.socket.as_fd())?;
+            // A frame that met no empty chunk is among the first.
+            ring += counted.rx_dropped + counted.rx_ring_full.unwrap_or(0);
+        }
+        Ok(Drops { interface, ring, output: self.output.dropped(), ..Drops::default() })
+    }
+}
+
+impl AsFd for XdpDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.together {
+            Some(together) => together.as_fd(),
+            None => self.queues[0].socket.as_fd(),
+        }
+    }
+}
+
+impl Queue {
+    /// Shows a received frame; `false`: there is none where the kernel says.
+    fn show(
+        &mut self,
+        umem: &Umem,
+        descriptor: Descriptor,
+        sink: impl FnOnce(Packet<'_, FrameInfo>),
+    ) -> bool {
+        let Some((chunk, offset)) = umem.returned(descriptor.address, &mut self.ring) else { return false };
+        self.lent -= 1;
+        let shown = umem.show(chunk, offset, descriptor.length as usize, |bytes| {
+            let from = FrameInfo::with_offload(Offload::found_in(bytes));
+            sink(Packet { bytes, from, arrived: None, truncated: false });
+        });
+        let is_frame = shown.is_ok();
+        self.spare.extend(shown.unwrap_or_else(Some));
+        is_frame
+    }
+
+    /// Offers the kernel as many chunks as it had before.
+    fn refill(&mut self, umem: &Umem) {
+        let wanted = self.entries - self.lent;
+        if wanted == 0 {
+            return;
+        }
+        if self.spare.len() < wanted {
+            umem.take(wanted - self.spare.len(), &mut self.spare);
+        }
+        for chunk in self.spare.drain(..) {
+            // There is room: no more are lent than the ring has entries.
+            self.fill.push(umem.lend(chunk, &self.ring));
+            self.lent += 1;
+        }
+        self.fill.publish();
+    }
+}
+
+/// One descriptor for several queues.
+fn together(queues: &[Queue]) -> io::Result<Option<Epoll>> {
+    let [_, _, ..] = queues else { return Ok(None) };
+    let together = Epoll::new(Waiting::Pwait2)?;
+    queues.iter().try_for_each(|queue| together.add(queue.socket.as_fd(), 0, EventFlags::IN))?;
+    Ok(Some(together))
+}
+
+/// What is opened by and by, on one memory.
+struct Sockets {
+    umem: Arc<Umem>,
+    /// The socket that the memory was registered with.
+    first: Option<OwnedFd>,
+    entries: u32,
+}
+
+impl Sockets {
+    /// The socket of a share's first queue, which also sends.
+    fn open_both(&mut self, port: &Port<'_>, queue: u32) -> io::Result<(Queue, XdpOutput)> {
+        let (queue, to_send, completed) = self.open(port, queue)?;
+        // Where it is not known, a wake-up sends fewer and there are more of them.
+        let _ = xdp::set_send_budget(queue.socket.as_fd(), self.entries);
+        let socket = queue.socket.try_clone()?;
+        let room = self.entries as usize;
+        Ok((queue, XdpOutput::new(Arc::clone(&self.umem), socket, to_send, completed, room)))
+    }
+
+    /// A socket on a queue, with chunks to be filled.
+    fn open(
+        &mut self,
+        port: &Port<'_>,
+        queue: u32,
+    ) -> io::Result<(Queue, Producer<Descriptor>, Consumer<u64>)> {
+        let at = |what: &str| format!("{}: {what}", port.name);
+        let socket = XdpSocket::new(self.entries)
+            .map_err(|error| named(error, &at("an AF_XDP socket"), "CAP_NET_RAW"))?;
+        if self.first.is_none() {
+            let needs = "CAP_IPC_LOCK or a higher RLIMIT_MEMLOCK";
+            socket
+                .register(&self.umem)
+                .map_err(|error| named(error, &at("registering memory for frames"), needs))?;
+        }
+        let bind = || match &self.first {
+            Some(first) => socket.bind_sharing(first.as_fd(), port.index, queue),
+            None => socket.bind_copying(port.index, queue),
+        };
+        when_free(bind).map_err(|error| {
+            named(error, &at(&format!("an AF_XDP socket on queue {queue}")), "CAP_NET_RAW")
+        })?;
+        if self.first.is_none() {
+            self.first = Some(socket.fd.try_clone()?);
+        }
+        let XdpSocket { fd, fill, received, to_send, completed } = socket;
+        let entries = self.entries as usize;
+        let spare = Vec::with_capacity(entries);
+        let mut queue =
+            Queue { socket: fd, ring: self.umem.borrower(), received, fill, lent: 0, entries, spare };
+        queue.refill(&self.umem);
+        Ok((queue, to_send, completed))
+    }
+}
+
+/// What is to be known of an interface.
+pub(crate) struct Port<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) index: u32,
+    pub(crate) mtu: u32,
+    /// It receives by.
+    pub(crate) queues: u32,
+    pub(crate) send_queues: u32,
+}
+
+impl<'a> Port<'a> {
+    fn of(interface: &'a Interface) -> io::Result<Self> {
+        let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        let name = interface.name();
+        let (queues, send_queues) = match ethtool::queues(any.as_fd(), name) {
+            Ok(Queues { receive, send }) => (receive.max(1), send.max(1)),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => (1, 1),
+            Err(error) => return Err(named(error, &format!("{name}: its queues"), "CAP_NET_ADMIN")),
+        };
+        if queues > MOST_QUEUES {
+            let message =
+                format!("{name}: {queues} queues; at most {MOST_QUEUES} are allowed (ethtool -L sets them)");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        let (index, mtu) = (interface.index(), interface.mtu());
+        Ok(Port { name, index, mtu, queues, send_queues })
+    }
+
+    /// A socket that gets nothing, and has the interface take frames for others as long as it lives.
+    fn promiscuous(&self) -> io::Result<Option<OwnedFd>> {
+        let socket = packet::frames(self.index, 0, |_| Ok(()))?;
+        packet::hear_all(socket.as_fd(), self.index)?;
+        Ok(Some(socket))
+    }
+}
+
+/// What the interface lost before the program saw it. A driver that runs the program counts among its drops what the
+/// program and the sockets dropped (veth, virtio_net), which they count themselves.
+fn lost_before(interface: u32, redirect: &Redirect) -> io::Result<u64> {
+    let lost = if redirect.is_in_driver() { rtnetlink::missed } else { rtnetlink::dropped };
+    Ok(lost(interface)?)
+}
+
+/// Room for the longest frame of them all.
+fn chunk_size(ports: &[Port<'_>]) -> io::Result<usize> {
+    for port in ports {
+        if port.mtu as usize > CHUNK_SIZES[1] - HEADROOM - LINK_HEADER {
+            let most = CHUNK_SIZES[1] - HEADROOM - LINK_HEADER;
+            let message = format!("{}: an MTU of {}; at most {most} is allowed", port.name, port.mtu);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+    }
+    let longest = ports.iter().map(|port| port.mtu as usize).max().unwrap_or(0) + LINK_HEADER + HEADROOM;
+    Ok(if longest <= CHUNK_SIZES[0] { CHUNK_SIZES[0] } else { CHUNK_SIZES[1] })
+}
+
+/// Binds a socket to a queue, which the kernel takes from a socket that was closed only some milliseconds later, and
+/// tells nobody.
+fn when_free(bind: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    for _ in 0..50 {
+        match bind() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+            outcome => return outcome,
+        }
+        #[expect(clippy::disallowed_methods, reason = "there is nothing to wait for")]
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    bind()
+}
+
+/// Two frames to a page, and one.
+const CHUNK_SIZES: [usize; 2] = [2_048, 4_096];
+/// The kernel leaves so much free before each frame (`XDP_PACKET_HEADROOM`).
+const HEADROOM: usize = 256;
+/// Ethernet's header with two tags.
+const LINK_HEADER: usize = 22;
+/// Each takes its share of memory.
+const MOST_QUEUES: u32 = 64;

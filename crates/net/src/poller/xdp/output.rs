@@ -1,0 +1,265 @@
+//! What leaves by an AF_XDP socket.
+//!
+//! A frame that came in by the same memory goes out of it without a copy: its chunk changes hands. Others are
+//! copied into a chunk of the output's. Either way it waits here until its turn, so that the kernel sees nothing
+//! that a handler could still change.
+//!
+//! ```text
+//!   queue ─▶ waiting ── poll_tx: lend, publish, wake once ──▶ send ring ─▶ kernel ─▶ completed ─▶ free chunks
+//!            └────────────────── together at most as many as the ring has entries ──────────┘
+//! ```
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use softtimers_linux::xdp::ring::{Consumer, Descriptor, Producer};
+use softtimers_linux::xdp::umem::{Borrower, Chunk, Claim, Umem};
+use softtimers_linux::xdp::wake_sender;
+
+use crate::packet::Offload;
+use crate::poller::{FrameInfo, Left, Sent, Transmit};
+
+/// Frames that wait to be sent, and those that the kernel has not completed.
+#[derive(Debug)]
+pub struct XdpOutput {
+    umem: Arc<Umem>,
+    socket: OwnedFd,
+    ring: Borrower,
+    to_send: Producer<Descriptor>,
+    completed: Consumer<u64>,
+    waiting: VecDeque<Waiting>,
+    /// Free chunks, so that the memory's lock is taken seldom.
+    spare: Vec<Chunk>,
+    /// Lent, and not completed.
+    flying: usize,
+    /// The most that wait or fly.
+    room: usize,
+    failed: u64,
+    copied: u64,
+}
+
+/// What became of waking the kernel.
+struct Woken {
+    /// Frames that the interface dropped instead of sending them.
+    dropped: u64,
+    is_down: bool,
+}
+
+/// A frame that waits.
+#[derive(Debug)]
+enum Waiting {
+    /// Copied to the begin of a chunk.
+    Copied(Chunk, u32),
+    /// Where it came in.
+    Claimed(Claim),
+}
+
+impl XdpOutput {
+    pub(super) fn new(
+        umem: Arc<Umem>,
+        socket: OwnedFd,
+        to_send: Producer<Descriptor>,
+        completed: Consumer<u64>,
+        room: usize,
+    ) -> Self {
+        let ring = umem.borrower();
+        XdpOutput {
+            umem,
+            socket,
+            ring,
+            to_send,
+            completed,
+            waiting: VecDeque::with_capacity(room),
+            spare: Vec::with_capacity(SPARE),
+            flying: 0,
+            room,
+            failed: 0,
+            copied: 0,
+        }
+    }
+
+    /// How many frames wait to be sent.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Frames that had to be copied, because they came from elsewhere or go to several outputs.
+    pub fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// Frames that the interface did not take: it is down, or its queue was full.
+    pub fn dropped(&self) -> u64 {
+        self.failed
+    }
+
+    pub(super) fn send(&mut self, quota: usize) -> io::Result<Sent> {
+        self.reclaim();
+        let before = self.publish(quota);
+        let Woken { dropped, is_down } = self.wake()?;
+        let left = self.to_send.waiting() as usize;
+        self.failed += dropped;
+        self.reclaim();
+        Ok(Sent {
+            done: (before - left).saturating_sub(dropped as usize),
+            left: match left {
+                // What is in the ring leaves with the next frame that is queued. To try again and again would cost a
+                // fifth of a processor for as long as the interface is switched off.
+                _ if is_down => Left::Nothing,
+                0 if self.waiting.is_empty() => Left::Nothing,
+                0 => Left::More,
+                _ => Left::Blocked,
+            },
+        })
+    }
+
+    /// Takes back what the kernel has sent.
+    fn reclaim(&mut self) {
+        if self.flying == 0 || self.completed.is_empty() {
+            return;
+        }
+        while let Some(address) = self.completed.pop() {
+            if let Some((chunk, _)) = self.umem.returned(address, &mut self.ring) {
+                self.flying -= 1;
+                self.spare.push(chunk);
+            }
+        }
+        self.completed.release();
+        if self.spare.len() > SPARE {
+            self.umem.give(self.spare.drain(SPARE / 2..));
+        }
+    }
+
+    /// Puts frames into the ring until `quota` are there. Returns how many are.
+    fn publish(&mut self, quota: usize) -> usize {
+        let mut there = self.to_send.waiting() as usize;
+        while there < quota {
+            let Some(frame) = self.waiting.pop_front() else { break };
+            let (chunk, offset, length) = match frame {
+                Waiting::Copied(chunk, length) => (chunk, 0, length),
+                Waiting::Claimed(claim) => match self.umem.settled(claim) {
+                    Ok(settled) => settled,
+                    Err(claim) => {
+                        // A handler still looks at it.
+                        self.waiting.push_front(Waiting::Claimed(claim));
+                        break;
+                    }
+                },
+            };
+            let address = self.umem.lend(chunk, &self.ring) + u64::from(offset);
+            // There is room: no more fly than the ring has entries.
+            self.to_send.push(Descriptor { address, length });
+            self.flying += 1;
+            there += 1;
+        }
+        self.to_send.publish();
+        there
+    }
+
+    /// Has the kernel send what is in the ring.
+    fn wake(&mut self) -> io::Result<Woken> {
+        let (mut dropped, mut is_down) = (0, false);
+        let mut left = self.to_send.waiting();
+        while left > 0 && self.to_send.wants_wake_up() {
+            let outcome = wake_sender(self.socket.as_fd());
+            let before = std::mem::replace(&mut left, self.to_send.waiting());
+            match outcome.as_ref().map_err(Errno::from_io_error) {
+                // It stops at one that the interface does not take.
+                Err(Some(Errno::BUSY)) => dropped += u64::from(left < before),
+                // Of buffers or of memory none is free, or the kernel's own quota is used up.
+                Ok(()) | Err(Some(Errno::AGAIN | Errno::NOBUFS | Errno::INTR)) => {}
+                Err(Some(Errno::NETDOWN)) => {
+                    is_down = true;
+                    self.discard();
+                }
+                Err(_) => outcome?,
+            }
+            if left == before {
+                break;
+            }
+        }
+        Ok(Woken { dropped, is_down })
+    }
+
+    /// The interface is switched off: what waits would be stale when it is not any more. What is in the ring already
+    /// stays there, at most a quota.
+    fn discard(&mut self) {
+        for frame in self.waiting.drain(..) {
+            let chunk = match frame {
+                Waiting::Copied(chunk, _) => Some(chunk),
+                Waiting::Claimed(claim) => self.umem.settled(claim).ok().map(|(chunk, ..)| chunk),
+            };
+            self.failed += 1;
+            self.umem.give(chunk);
+        }
+    }
+
+    /// Whether another frame has room.
+    fn has_room(&mut self) -> bool {
+        if self.waiting.len() + self.flying >= self.room {
+            self.reclaim();
+        }
+        self.waiting.len() + self.flying < self.room
+    }
+
+    fn copy(&mut self, bytes: &[u8], mut offload: Offload) -> bool {
+        if !(SHORTEST..=self.umem.chunk_size()).contains(&bytes.len()) || !self.has_room() {
+            return false;
+        }
+        if self.spare.is_empty() {
+            self.umem.take(SPARE / 2, &mut self.spare);
+        }
+        let Some(mut chunk) = self.spare.pop() else { return false };
+        let whole = self.umem.bytes(&mut chunk, 0, bytes.len()).is_some_and(|room| {
+            room.copy_from_slice(bytes);
+            offload.complete_checksum(room).is_ok()
+        });
+        if !whole {
+            self.spare.push(chunk);
+            return false;
+        }
+        self.copied += 1;
+        self.waiting.push_back(Waiting::Copied(chunk, bytes.len() as u32));
+        true
+    }
+}
+
+impl Transmit for XdpOutput {
+    type Address = FrameInfo;
+
+    fn queue(&mut self, bytes: &[u8], to: Option<FrameInfo>) -> bool {
+        let offload = to.unwrap_or_default().offload;
+        if offload.segments.is_none() {
+            return self.copy(bytes, offload);
+        }
+        // All of its frames, or none of them.
+        let mut frames = Vec::new();
+        let cut = offload.cut(bytes, &mut |frame| frames.push(frame.to_vec()));
+        let room = self.room - self.waiting.len() - self.flying;
+        cut.is_ok() && frames.len() <= room && frames.iter().all(|frame| self.copy(frame, Offload::default()))
+    }
+
+    fn pass(&mut self, bytes: &mut [u8], to: Option<FrameInfo>) -> bool {
+        let mut offload = to.unwrap_or_default().offload;
+        if offload.segments.is_some() || bytes.len() < SHORTEST || !self.has_room() {
+            return self.queue(bytes, to);
+        }
+        if offload.complete_checksum(bytes).is_err() {
+            return false;
+        }
+        match self.umem.claim(bytes) {
+            Some(claim) => self.waiting.push_back(Waiting::Claimed(claim)),
+            None => return self.copy(bytes, Offload::default()),
+        }
+        true
+    }
+}
+
+/// Ethernet's header: the kernel sends nothing shorter.
+const SHORTEST: usize = 14;
+/// A turn's worth of chunks, twice: the most that are kept. The memory has them beside those of the rings, or the
+/// smallest ring would run dry.
+pub(super) const SPARE: usize = 128;

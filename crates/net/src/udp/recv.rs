@@ -1,0 +1,175 @@
+//! What arrives: a batch of datagrams and what the kernel knows of each.
+//!
+//! The kernel fills raw buffers; an address or a receive time is decoded when its datagram is looked
+//! at, with every bound checked, since what arrives was written by strangers.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
+
+use softtimers::clock::RealtimeOffset;
+use softtimers_core::Timestamp;
+use softtimers_linux::control::Control;
+use softtimers_linux::recvmmsg::{Message, RecvBuffers};
+use softtimers_linux::sockaddr;
+
+use super::{MAX_BATCH, MAX_DATAGRAM};
+
+/// Room for the datagrams of one receive, and the datagrams of the last one.
+///
+/// Make it once and give it to [`UdpSocket::recv_batch`](super::UdpSocket::recv_batch) again and
+/// again. It may serve several sockets in turn.
+pub struct RecvBatch {
+    buffers: RecvBuffers,
+    /// Measured when the first receive time is seen.
+    realtime: Option<RealtimeOffset>,
+    drops: u32,
+}
+
+impl RecvBatch {
+    /// Room for `capacity` datagrams of at most `max_datagram` bytes each; longer ones are cut off.
+    ///
+    /// `capacity` is held between 1 and 1024, which is what the kernel takes at once, and
+    /// `max_datagram` between 1 and 65,535, which no datagram exceeds. Allocates their product and
+    /// about 250 bytes for each datagram; memory that no datagram has used costs no page.
+    pub fn new(capacity: usize, max_datagram: usize) -> Self {
+        let (capacity, max_datagram) = (capacity.clamp(1, MAX_BATCH), max_datagram.clamp(1, MAX_DATAGRAM));
+        Self { buffers: RecvBuffers::new(capacity, max_datagram), realtime: None, drops: 0 }
+    }
+
+    /// How many datagrams the last receive brought.
+    pub fn len(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// Whether it brought none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many datagrams one receive can bring.
+    pub fn capacity(&self) -> usize {
+        self.buffers.capacity()
+    }
+
+    /// How many bytes of a datagram are kept.
+    pub fn max_datagram(&self) -> usize {
+        self.buffers.max_datagram()
+    }
+
+    /// The datagrams of the last receive, in the order of arrival.
+    pub fn iter(&self) -> Datagrams<'_> {
+        Datagrams { batch: self, next: 0 }
+    }
+
+    /// How many datagrams the socket had dropped, modulo 2³², when the newest datagram that says so
+    /// arrived.
+    ///
+    /// A running total of the socket's life, zero until it first drops one. Needs
+    /// [`set_drop_counter`](super::UdpSocket::set_drop_counter), and stays as it was when a receive
+    /// brings no news; of a batch that serves several sockets it is that of whichever spoke last.
+    /// What was dropped *after* the newest datagram is known when the next one arrives, or by asking
+    /// the socket: [`drops`](super::UdpSocket::drops).
+    pub fn drops(&self) -> u32 {
+        self.drops
+    }
+
+    /// The payload of the datagram at this place in the order of arrival, to be changed in place.
+    pub fn payload_mut(&mut self, index: usize) -> Option<&mut [u8]> {
+        self.buffers.payload_mut(index)
+    }
+
+    /// The datagram at this place in the order of arrival.
+    pub fn get(&self, index: usize) -> Option<Datagram<'_>> {
+        self.buffers.message(index).map(|message| self.datagram(message))
+    }
+
+    pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
+        let received = self.buffers.receive_at_most(socket, most)?;
+        // The count only grows, so the last datagram knows the most.
+        if let Some(last) = received.checked_sub(1).and_then(|last| self.buffers.message(last)) {
+            let control = Control::parse(last.control);
+            self.drops = control.drops.unwrap_or(self.drops);
+            if control.received.is_some() {
+                self.realtime.get_or_insert_with(RealtimeOffset::sample).refresh();
+            }
+        }
+        Ok(received)
+    }
+
+    fn datagram<'a>(&'a self, message: Message<'a>) -> Datagram<'a> {
+        let stamp = Control::parse(message.control).received;
+        Datagram {
+            payload: message.payload,
+            from: sockaddr::decode(message.address).unwrap_or(NOBODY),
+            received: self.realtime.zip(stamp).map(|(realtime, stamp)| realtime.monotonic(stamp)),
+            truncated: message.truncated,
+        }
+    }
+}
+
+impl fmt::Debug for RecvBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvBatch")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("max_datagram", &self.max_datagram())
+            .field("drops", &self.drops)
+            .finish()
+    }
+}
+
+/// A datagram that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Datagram<'a> {
+    /// What was sent, or as much of it as the batch had room for.
+    pub payload: &'a [u8],
+    /// Who sent it; `0.0.0.0:0` if the system named no internet address.
+    pub from: SocketAddr,
+    /// When the kernel received it, on the clock of [`Monotonic`](softtimers::clock::Monotonic); `None`
+    /// unless [`set_timestamps`](super::UdpSocket::set_timestamps) is on.
+    ///
+    /// The kernel stamps with the realtime clock; [`RealtimeOffset`] says how exact the conversion
+    /// is, and what a step of that clock does. Gaps between datagrams are the kernel's own, to the
+    /// nanosecond.
+    pub received: Option<Timestamp>,
+    /// It was longer than the batch's buffer, and its end is lost.
+    pub truncated: bool,
+}
+
+/// The datagrams of a [`RecvBatch`]; see [`RecvBatch::iter`].
+#[derive(Clone, Debug)]
+pub struct Datagrams<'a> {
+    batch: &'a RecvBatch,
+    next: usize,
+}
+
+impl<'a> Iterator for Datagrams<'a> {
+    type Item = Datagram<'a>;
+
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        let datagram = self.batch.get(self.next)?;
+        self.next += 1;
+        Some(datagram)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.batch.len() - self.next;
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for Datagrams<'_> {}
+
+impl<'a> IntoIterator for &'a RecvBatch {
+    type Item = Datagram<'a>;
+    type IntoIter = Datagrams<'a>;
+
+    fn into_iter(self) -> Datagrams<'a> {
+        self.iter()
+    }
+}
+
+const NOBODY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

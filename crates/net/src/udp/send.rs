@@ -1,0 +1,366 @@
+//! What leaves: a batch of datagrams, and an account of what the kernel did with it.
+//!
+//! `sendmmsg` says how many it took, but drops the reason for stopping early. A pending ICMP error
+//! is cleared by being dropped so; a full buffer is not. Trying the rest at once therefore either
+//! goes on or brings the true reason:
+//!
+//! ```text
+//!   offer A B C D ──▶ 2 taken, reason unknown
+//!   offer     C D ──▶ 2 taken      it was about an earlier datagram: retried + 1, nothing lost
+//!                 └─▶ EAGAIN …     it is about C: stopped, C and D stay
+//! ```
+//!
+//! With [segmentation](SendBatch::set_segmentation), neighbours that are alike leave as one send, which the
+//! kernel cuts at the very end of its way (`UDP_SEGMENT`): one trip through the stack instead of several.
+//! Where it refuses to, the same datagrams are offered one by one, at once and from then on:
+//!
+//! ```text
+//!   offer [A B C] ──▶ EINVAL, EIO …   cannot be cut here, or an error of A's own: one by one tells
+//!   offer  A B C  ──▶ 3 taken         it was the cutting: none from now on
+//!               └───▶ EMSGSIZE …      it is about A: stopped, all stay, and cutting is not given up
+//! ```
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use softtimers_core::Timestamp;
+use softtimers_linux::retries::is_about_an_earlier_datagram;
+use softtimers_linux::sendmmsg::{Refused, SendBuffers, Taken};
+use softtimers_linux::sockopt;
+
+use super::{MAX_BATCH, MAX_DATAGRAM};
+
+/// Datagrams that wait to be sent.
+///
+/// A ring that is made once: [`push`](SendBatch::push) copies a datagram in, and
+/// [`UdpSocket::send_batch`](super::UdpSocket::send_batch) takes out what the kernel accepted.
+///
+/// ```
+/// use softtimers_net::udp::{PushError, SendBatch};
+///
+/// let mut batch = SendBatch::new(1, 4);
+/// assert_eq!(batch.push(b"too long", None), Err(PushError::TooLong { length: 8, max_datagram: 4 }));
+/// assert_eq!(batch.push(b"fits", None), Ok(()));
+/// assert_eq!(batch.push(b"more", None), Err(PushError::Full { capacity: 1 }));
+/// ```
+pub struct SendBatch {
+    buffers: SendBuffers,
+    segmentation: Segmentation,
+    /// The kernel is one that knows how; asked when it matters first.
+    known: bool,
+}
+
+/// Whether a [`SendBatch`] has the kernel cut sends into datagrams.
+#[derive(Debug, Default)]
+pub enum Segmentation {
+    /// No: each datagram is a send of its own.
+    #[default]
+    Off,
+    /// Neighbours that are alike leave as one send.
+    On,
+    /// It was asked for, and this is why it is not done: the kernel does not know it, or refused to cut
+    /// datagrams that it took one by one. `EINVAL`: they are longer than fits a packet of the path, or
+    /// go without a checksum. `EIO`: the device cannot compute checksums, or the path encrypts.
+    Refused(io::Error),
+}
+
+impl SendBatch {
+    /// Room for `capacity` datagrams of at most `max_datagram` bytes each.
+    ///
+    /// `capacity` is held between 1 and 1024, which is what the kernel takes at once, and
+    /// `max_datagram` between 1 and 65,535. Allocates their product and about 200 bytes for each
+    /// datagram; memory that no datagram has used costs no page.
+    pub fn new(capacity: usize, max_datagram: usize) -> Self {
+        let (capacity, max_datagram) = (capacity.clamp(1, MAX_BATCH), max_datagram.clamp(1, MAX_DATAGRAM));
+        let buffers = SendBuffers::new(capacity, max_datagram);
+        Self { buffers, segmentation: Segmentation::Off, known: false }
+    }
+
+    /// Lets neighbours leave as one send (`UDP_SEGMENT`, generic segmentation offload): up to 64 datagrams
+    /// to the same address, as long as the first, of which the last may be shorter, with up to
+    /// 65,507 bytes and the same [release time](SendBatch::push_at). Each still arrives by itself. Switching
+    /// it on also forgets an earlier refusal.
+    ///
+    /// It is off unless asked for. On loopback a datagram of 1,200 bytes costs a third of a send of its own
+    /// when eight leave so. The price: they leave as one train, at the speed of the device; and a queue on the
+    /// way that has room for some of them drops the others unseen, whatever
+    /// [`report_queue_drops`](super::UdpSocket::report_queue_drops) asks for.
+    ///
+    /// ```
+    /// use softtimers_net::udp::{SendBatch, UdpSocket};
+    ///
+    /// let receiver = UdpSocket::bind("127.0.0.1:0")?;
+    /// let sender = UdpSocket::bind("127.0.0.1:0")?;
+    /// sender.connect(receiver.local_addr()?)?;
+    ///
+    /// let mut batch = SendBatch::new(8, 1_200);
+    /// batch.set_segmentation(true);
+    /// for number in 0..8 {
+    ///     batch.push(&[number; 1_200], None)?;
+    /// }
+    /// let outcome = sender.send_batch(&mut batch);
+    /// assert_eq!((outcome.sent, outcome.calls), (8, 1));
+    ///
+    /// let mut packet = [0; 2_000];
+    /// for number in 0..8 {
+    ///     assert_eq!(receiver.recv(&mut packet)?, 1_200);
+    ///     assert_eq!(packet[0], number);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_segmentation(&mut self, on: bool) {
+        self.segmentation = if on { Segmentation::On } else { Segmentation::Off };
+    }
+
+    /// Whether neighbours leave as one send, and if they do not although it was asked for, why.
+    pub fn segmentation(&self) -> &Segmentation {
+        &self.segmentation
+    }
+
+    /// Puts a copy of `payload` at the end: to `to`, or to the connected address.
+    ///
+    /// # Errors
+    ///
+    /// If the batch has no room for it, in number or in length. Nothing changes then.
+    pub fn push(&mut self, payload: &[u8], to: Option<SocketAddr>) -> Result<(), PushError> {
+        self.put(payload, to, None)
+    }
+
+    /// The same, to be kept by the kernel until `release` on [`Monotonic`](softtimers::Monotonic)'s clock.
+    ///
+    /// On a socket without [`enable_release_times`](super::UdpSocket::enable_release_times) it cannot be
+    /// sent (`EINVAL`). **Where no queue on the way keeps release times it leaves at once**, and no call
+    /// says so: look first, with [`kernel::release_times`](crate::kernel::release_times).
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](SendBatch::push).
+    pub fn push_at(
+        &mut self,
+        payload: &[u8],
+        to: Option<SocketAddr>,
+        release: Timestamp,
+    ) -> Result<(), PushError> {
+        self.put(payload, to, Some(release))
+    }
+
+    fn put(
+        &mut self,
+        payload: &[u8],
+        to: Option<SocketAddr>,
+        release: Option<Timestamp>,
+    ) -> Result<(), PushError> {
+        if payload.len() > self.max_datagram() {
+            return Err(PushError::TooLong { length: payload.len(), max_datagram: self.max_datagram() });
+        }
+        if self.is_full() {
+            return Err(PushError::Full { capacity: self.capacity() });
+        }
+        self.buffers.push(payload, to, release);
+        Ok(())
+    }
+
+    /// Forgets the first datagram, and says whether there was one: the way on after
+    /// [`Stopped::Error`].
+    pub fn discard_first(&mut self) -> bool {
+        let any = !self.is_empty();
+        self.buffers.discard(1);
+        any
+    }
+
+    /// Forgets all datagrams.
+    pub fn clear(&mut self) {
+        self.buffers.discard(self.len());
+    }
+
+    /// How many datagrams wait.
+    pub fn len(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is no room for another one.
+    pub fn is_full(&self) -> bool {
+        self.len() == self.capacity()
+    }
+
+    /// How many datagrams can wait.
+    pub fn capacity(&self) -> usize {
+        self.buffers.capacity()
+    }
+
+    /// How long a datagram can be.
+    pub fn max_datagram(&self) -> usize {
+        self.buffers.max_datagram()
+    }
+
+    pub(super) fn send(&mut self, socket: BorrowedFd<'_>, most: usize) -> SendOutcome {
+        let mut outcome = SendOutcome { sent: 0, retried: 0, calls: 0, segments: 0, stopped: None };
+        // Attempts that the first waiting datagram has failed so far.
+        let mut failures = 0;
+        // What a send of several met that now go one by one.
+        let mut doubt = None;
+        while !self.is_empty() && outcome.sent < most {
+            let join = doubt.is_none() && self.may_join(socket);
+            outcome.calls += 1;
+            match self.buffers.send(socket, most - outcome.sent, join) {
+                Ok(Taken { taken, offered, segments }) if taken > 0 => {
+                    outcome.sent += taken;
+                    outcome.segments += segments;
+                    outcome.retried += usize::from(failures > 0);
+                    // A run that broke off hides its error, and a pending one is gone by now. The
+                    // next attempt tells whether it lasts.
+                    failures = usize::from(taken < offered);
+                    if let Some(error) = doubt.take() {
+                        self.segmentation = Segmentation::Refused(error);
+                    }
+                }
+                Err(Refused { error, .. })
+                    if is_about_an_earlier_datagram(&error) && failures < MAX_FAILURES =>
+                {
+                    failures += 1;
+                }
+                Err(Refused { error, joined: true }) if may_be_about_segments(&error) => doubt = Some(error),
+                Err(Refused { error, .. }) => {
+                    outcome.stopped = Some(error.into());
+                    break;
+                }
+                // The kernel does not do this; without this arm it could hold us here if it did.
+                Ok(_) => {
+                    outcome.stopped = Some(Stopped::Error(io::ErrorKind::WriteZero.into()));
+                    break;
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Whether datagrams may leave as one send; an older kernel is not asked to cut what it would not.
+    fn may_join(&mut self, socket: BorrowedFd<'_>) -> bool {
+        if matches!(self.segmentation, Segmentation::On) && !self.known {
+            match sockopt::knows_segments(socket) {
+                Ok(()) => self.known = true,
+                Err(error) => self.segmentation = Segmentation::Refused(error),
+            }
+        }
+        matches!(self.segmentation, Segmentation::On)
+    }
+}
+
+impl fmt::Debug for SendBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendBatch")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("max_datagram", &self.max_datagram())
+            .field("segmentation", &self.segmentation)
+            .finish()
+    }
+}
+
+/// What became of a batch: see [`UdpSocket::send_batch`](super::UdpSocket::send_batch).
+#[derive(Debug)]
+#[must_use = "what was not sent is still in the batch"]
+#[non_exhaustive]
+pub struct SendOutcome {
+    /// How many datagrams the kernel took. They have left the batch.
+    pub sent: usize,
+    /// How many of those met an error at first, and were taken when tried again at once. **They are
+    /// not lost.**
+    ///
+    /// On a connected socket this is nearly always the ICMP answer to an *earlier* datagram
+    /// (`ECONNREFUSED`: nobody listens there): the kernel reports it to whichever call comes next,
+    /// and then forgets it. It is no loss of the datagram that met it, but a sign that the earlier
+    /// ones arrive at a closed port. The kernel does not always tell us which error it was, so a
+    /// buffer that was full for a moment is counted here too.
+    pub retried: usize,
+    /// System calls that it took.
+    pub calls: usize,
+    /// How many of `sent` left as segments of a longer send: see [`SendBatch::set_segmentation`].
+    pub segments: usize,
+    /// What stopped it; `None` if the batch is empty now, or the most that was to be sent has been.
+    pub stopped: Option<Stopped>,
+}
+
+/// What kept a batch from being sent whole. The datagram it happened to is the first in the batch.
+#[derive(Debug)]
+pub enum Stopped {
+    /// The socket's send buffer is full (`EAGAIN`); wait until the socket is writable.
+    WouldBlock,
+    /// The system is short of memory, or a queue on the way out is full (`ENOBUFS`). The socket may
+    /// be writable all the while, so wait for some time instead. A full device queue shows only with
+    /// [`report_queue_drops`](super::UdpSocket::report_queue_drops).
+    NoBuffers,
+    /// Anything else, by and large about this datagram: too long for the path, no route, forbidden.
+    /// Correct it and try again, or [`discard`](SendBatch::discard_first) it.
+    Error(io::Error),
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        match Errno::from_io_error(&error) {
+            Some(Errno::AGAIN) => Stopped::WouldBlock,
+            Some(Errno::NOBUFS) => Stopped::NoBuffers,
+            _ => Stopped::Error(error),
+        }
+    }
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stopped::WouldBlock => f.write_str("the send buffer of the socket is full"),
+            Stopped::NoBuffers => f.write_str("a queue on the way out is full"),
+            Stopped::Error(error) => error.fmt(f),
+        }
+    }
+}
+
+/// Why a datagram was not accepted into a [`SendBatch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PushError {
+    /// As many datagrams wait as there is room for.
+    Full {
+        /// How many datagrams the batch has room for.
+        capacity: usize,
+    },
+    /// The datagram is longer than the batch was made for.
+    TooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The longest that is accepted.
+        max_datagram: usize,
+    },
+}
+
+impl fmt::Display for PushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PushError::Full { capacity } => {
+                write!(f, "{capacity} datagrams are waiting already; send some first")
+            }
+            PushError::TooLong { length, max_datagram } => {
+                write!(f, "a datagram of {length} bytes; this batch takes up to {max_datagram}")
+            }
+        }
+    }
+}
+
+impl Error for PushError {}
+
+/// Whether the kernel may have refused to cut a send. A datagram that is alone meets some of these, too.
+fn may_be_about_segments(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::IO | Errno::MSGSIZE | Errno::OPNOTSUPP))
+}
+
+/// An unreachable network may be ours, and last: then it is an error after these attempts.
+const MAX_FAILURES: usize = 3;
