@@ -2,138 +2,133 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
-use crate::debian::trial;
 use crate::features::{self, Features, claims};
-use crate::program::{self, Profile, cargo};
+use crate::program::{self, cargo};
 use crate::report::{Outcome, Report};
-use crate::workspace::{self, Workspace};
-use crate::{
-    crates, dependencies, header, instructions, licences, links, locks, messages, objects, sentences, site,
-    sizes, stability, stacks, testing, toolchains, words,
-};
+use crate::tests::Tests;
+use crate::workspace::{Page, Workspace, pages};
+use crate::{dependencies, header, instructions, licences, links, objects, packages, toolchains};
 
-/// `cargo xtask ci`.
+/// Runs every step of `ci`; `kept` is what `cargo test --workspace` printed, if it has just run.
 ///
 /// # Errors
-/// If the workspace cannot be read, or an argument is given.
-pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    if let Some(argument) = arguments.first() {
-        bail!("no argument `{argument}`; {}", crate::usage_of("ci"));
-    }
-    let workspace = Workspace::load()?;
-    let mut report = Report::default();
-    checks(&workspace, &mut report)?;
-    Ok(report.close())
-}
-
-/// Runs every step of `ci`.
-///
-/// # Errors
-/// If the project's files cannot be listed; failed checks are in the report.
-pub(crate) fn checks(workspace: &Workspace, report: &mut Report) -> Result<()> {
-    without_building(workspace, report)?;
+/// If the project's pages cannot be read; failed checks are in the report.
+pub(crate) fn run(workspace: &Workspace, kept: Option<&Path>, report: &mut Report) -> Result<()> {
     let root = workspace.root();
-    report.step("clippy", || {
-        program::check(cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    let pages = pages(root)?;
+    report.step("format", || {
+        in_each(root, |place| program::check(cargo(place).args(["fmt", "--all", "--check"])))
     });
-    tests(workspace, report);
+    report.step("lock files", || in_each(root, lock_file));
+    report.step("links", || Ok(links::check(root, &pages)));
+    report.step("features", || features::check_page(root));
+    report.step("softtimers.h", || header::check(root));
+    report.step("BPF objects", || objects::check(root));
+    report.step("dependencies", || Ok(dependencies::check(workspace)));
+    report.step("licences", || licences::check(workspace));
+    report.step("cargo deny", || tool(root, &["deny", "check", "licenses", "bans", "sources"]));
+    report.step("packages", || packages::check(workspace));
+    report.step("oldest Rust stated", || Ok(toolchains::msrv_stated(workspace)));
+    tests(workspace, kept, &pages, report);
     report.step("examples", || examples(workspace));
-    report.step("documentation", || documentation(workspace));
-    report.step("cargo install", || crates::installed(workspace));
-    report.step("Debian packages", || trial::check(workspace, Profile::Debug));
-    report.step("no_std build", || toolchains::no_std_build(workspace));
+    report.step("clippy", || {
+        let words = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        program::check(cargo(root).args(words))
+    });
+    report.step("features of crates", || {
+        tool(root, &["hack", "check", "--workspace", "--ignore-private", "--each-feature"])
+    });
+    report.step("documentation", || {
+        let words = ["doc", "--workspace", "--no-deps"];
+        program::check(cargo(root).env("RUSTDOCFLAGS", "-D warnings").args(words))
+    });
+    report.step("no_std build", || toolchains::no_std_build(root));
     report.step("instructions", || instructions::check(root));
     report.step("oldest Rust", || toolchains::msrv_check(workspace));
     Ok(())
 }
 
-fn without_building(workspace: &Workspace, report: &mut Report) -> Result<()> {
-    let root = workspace.root();
-    let files = workspace::text_files(root)?;
-    report.step("format", || program::check(cargo(root).args(["fmt", "--all", "--check"])));
-    report.step("examples/ fits", || stacks::fits(root));
-    report.step("sizes", || Ok(sizes::check(&files)));
-    report.step("words", || Ok(words::check(&files)));
-    report.step("links", || Ok(links::check(root, &files)));
-    report.step("docs/SUMMARY.md", || Ok(site::check(&files)));
-    report.step("docs/errors.md", || Ok(messages::check(&files)));
-    report.step("features", || features::check_page(root));
-    report.step("stability", || stability::check(&files));
-    report.step("softtimers.h", || header::check(root));
-    report.step("dependencies", || Ok(dependencies::check(workspace)));
-    report.step("licences", || licences::check(workspace));
-    report.step("cargo deny", || cargo_deny(root));
-    report.step("crates described", || Ok(crates::described(workspace)));
-    report.step("crates packaged", || crates::packaged(workspace));
-    report.step("BPF objects", || objects::check(root));
-    report.step("oldest Rust stated", || toolchains::msrv_stated(workspace));
-    report.step("no_std stated", || Ok(toolchains::no_std_stated(workspace, &files)));
-    report.step("lock files", || Ok(locks::check(root)));
-    Ok(())
-}
-
-/// Licences once more, and where packages come from, and which are there twice.
-fn cargo_deny(root: &Path) -> Result<Outcome> {
-    if !program::works(cargo(root).args(["deny", "--version"])) {
-        return Ok(Outcome::skipped("cargo-deny is not installed; `licences` has checked the licences"));
-    }
-    program::check(cargo(root).args(["deny", "check", "licenses", "bans", "sources"]))
-}
-
-/// The tests, then what docs/features.toml claims of them.
-fn tests(workspace: &Workspace, report: &mut Report) {
-    let mut ran = None;
+/// The tests, then what docs/features.toml and the pages claim of them.
+fn tests(workspace: &Workspace, kept: Option<&Path>, pages: &[Page], report: &mut Report) {
+    let mut tests = Tests::default();
     report.step("tests", || {
-        let suites = testing::build(workspace)?;
-        let results = testing::run(workspace, &suites)?;
-        let (_, results) = ran.insert((suites, results));
-        Ok(results.outcome())
+        tests = Tests::of(workspace, kept)?;
+        Ok(tests.outcome())
     });
-    if let Some((_, results)) = &ran {
-        report.add_tests(results.tally, results.skipped());
+    report.add_tests(tests.tally, tests.skipped());
+    // After a failure cargo runs no further binary; whatever is claimed of those would be missed as well.
+    if tests.tally.failed == 0 {
+        report.step("claims", || {
+            let root = workspace.root();
+            // The tests have built only the programs that they run.
+            program::must(cargo(root).args(["build", "--quiet", "--workspace", "--bins"]))?;
+            claims::check(&Features::read(root)?, workspace, &tests.statuses)
+        });
+        report.step("promises of docs/", || Ok(claims::promises(pages, &tests.statuses)));
     }
-    report.step("claims", || {
-        let features = Features::read(workspace.root())?;
-        let (suites, results) = ran.as_ref().context("no test has run")?;
-        claims::check(&features, workspace, suites, results)
-    });
-    report.step("promises of docs/", || {
-        let (_, results) = ran.as_ref().context("no test has run")?;
-        Ok(sentences::check(&workspace::text_files(workspace.root())?, &results.statuses))
-    });
 }
 
-/// Runs every example: each ends by itself within seconds, and exits 0.
+/// Runs every example, as the tests have built it: each ends by itself within seconds, and exits 0.
 fn examples(workspace: &Workspace) -> Result<Outcome> {
-    let mut ran = 0;
-    for member in workspace.members() {
-        for example in member.targets.iter().filter(|target| target.kind.iter().any(|kind| kind == "example"))
-        {
-            let run = ["run", "--quiet", "--package", &member.name, "--example", &example.name];
-            if let failed @ Outcome::Failed(_) = program::check(cargo(workspace.root()).args(run))? {
-                return Ok(failed);
-            }
-            ran += 1;
+    let targets = workspace.members().flat_map(|member| &member.targets);
+    let mut problems = vec![];
+    for example in targets.filter(|target| target.is_example()) {
+        let program = workspace.target("debug/examples").join(&example.name);
+        if let Outcome::Failed(found) = program::check(&mut program::program(program, workspace.root()))? {
+            problems.extend(found);
         }
     }
-    if ran == 0 {
-        return Ok(Outcome::failed("there is no example, though README names some"));
-    }
-    Ok(Outcome::passed(format!("{ran} examples")))
+    Ok(Outcome::of(problems, ""))
 }
 
-/// Builds the documentation; every rustdoc warning is an error.
-fn documentation(workspace: &Workspace) -> Result<Outcome> {
-    // Cargo only warns when two crates write the same page, and one of them is lost.
-    let pages = workspace.members().flat_map(|member| &member.targets).filter(|target| target.doc);
-    let mut names: Vec<_> = pages.map(|target| target.name.replace('-', "_")).collect();
-    names.sort();
-    if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Ok(Outcome::failed(format!("two crates document `{}`; one needs `doc = false`", pair[0])));
+/// Checks each workspace of the project: two stand beside this one, with lock files of their own, and building them is
+/// not part of `ci`.
+fn in_each(root: &Path, check: impl Fn(&Path) -> Result<Outcome>) -> Result<Outcome> {
+    let mut problems = vec![];
+    for directory in [".", "examples", "fuzz"] {
+        if let Outcome::Failed(found) = check(&root.join(directory))? {
+            problems.extend(found.into_iter().map(|problem| format!("{directory}: {problem}")));
+        }
     }
-    let mut cargo = cargo(workspace.root());
-    cargo.env("RUSTDOCFLAGS", "-D warnings");
-    program::check(cargo.args(["doc", "--workspace", "--no-deps"]))
+    Ok(Outcome::of(problems, "3 workspaces"))
+}
+
+fn lock_file(directory: &Path) -> Result<Outcome> {
+    let words = ["metadata", "--quiet", "--locked", "--format-version", "1"];
+    program::output(cargo(directory).args(words)).map(|_| Outcome::passed(""))
+}
+
+/// Runs a tool of cargo's, where it is installed.
+///
+/// # Errors
+/// If it cannot be started.
+pub(crate) fn tool(root: &Path, words: &[&str]) -> Result<Outcome> {
+    if !program::works(cargo(root).args([words[0], "--version"])) {
+        return Ok(Outcome::skipped(format!("cargo-{} is not installed", words[0])));
+    }
+    program::check(cargo(root).args(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Time is nanoseconds here: a program that counts in ticks behaves differently from one kernel's configuration to
+    /// the next (Tsafrir et al. §3).
+    #[test]
+    fn no_source_asks_for_the_kernels_tick() {
+        let names = r"\b(_SC_CLK_TCK|CLK_TCK|clock_ticks_per_second|USER_HZ|CONFIG_HZ|jiffies|jiffies_64)\b";
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let mut grep = program::program("git", root);
+        grep.args(["grep", "-nE", names, "--", "*.rs", "*.c", "*.h", ":!xtask/src/ci.rs"]);
+        let found = String::from_utf8(grep.output().unwrap().stdout).unwrap();
+        // `path:line:text`; comments may speak of it.
+        let code = |line: &&str| {
+            let text = line.splitn(3, ':').nth(2).unwrap_or_default().trim();
+            !["//", "/*", "*"].iter().any(|start| text.starts_with(start))
+        };
+        assert_eq!(found.lines().filter(code).collect::<Vec<_>>(), Vec::<&str>::new());
+    }
 }

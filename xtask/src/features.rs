@@ -2,11 +2,10 @@
 //!
 //! A row is a claim. `shown` names what shows it and how ([`Level`]), `documented` names the sentence, `refused` the
 //! reason; the first two are held against the real thing: [`claims`] against the tests that ran, [`outputs`] against
-//! what commands printed when they were last run, [`anchors`] against the headings that exist. [`page`] is the same
+//! what commands printed when they were last run, [`links`] against the headings that exist. [`page`] is the same
 //! table for readers.
 
 pub(crate) mod claims;
-mod commands;
 pub(crate) mod outputs;
 mod page;
 
@@ -14,12 +13,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::anchors;
+use crate::links;
 use crate::report::Outcome;
-use crate::workspace::Workspace;
 
 const SOURCE: &str = "docs/features.toml";
 const PAGE: &str = "docs/features.md";
@@ -42,16 +40,12 @@ pub(crate) struct Row {
     issue: Option<u32>,
 }
 
-/// What the paper has there. No kind: a mechanism.
+/// What the paper has there: a parameter, a figure it claims, an experiment, a limitation. No kind: a mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum Kind {
-    /// A parameter or default.
     P,
-    /// A figure it claims.
     Q,
-    /// An experiment.
     X,
-    /// A limitation.
     L,
 }
 
@@ -89,13 +83,6 @@ enum Level {
     Calibrated,
 }
 
-impl Level {
-    /// Whether a row at this level counts as shown.
-    fn counts(self) -> bool {
-        matches!(self, Self::Mechanism | Self::Live | Self::Command)
-    }
-}
-
 /// What became documented or refused and was to be something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum Was {
@@ -130,9 +117,8 @@ impl Features {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let table: toml::Table = toml::from_str(text)?;
         let mut features = Features::default();
-        for (id, value) in table {
+        for (id, value) in toml::from_str::<toml::Table>(text)? {
             if id == "part" {
                 features.parts = value.try_into().context("part")?;
             } else {
@@ -175,62 +161,52 @@ impl Features {
 
 impl Row {
     fn problems(&self, root: &Path) -> Vec<String> {
-        let mut problems: Vec<_> = self.problems_of_state().into_iter().map(str::to_owned).collect();
+        let mut problems: Vec<String> = self.problem_of_state().into_iter().map(str::to_owned).collect();
         problems.extend(self.shown_by.iter().filter_map(|claim| claims::malformed(claim)));
         if let Some(address) = &self.documented_in {
-            problems.extend(anchors::problem(root, address));
-        }
-        if self.what.trim().is_empty() || self.section.trim().is_empty() {
-            problems.push("what and section must say something".into());
+            let problem = links::problem(root, Path::new(""), address);
+            problems.extend(problem.map(|problem| format!("documented_in `{address}`: {problem}")));
         }
         problems
     }
 
-    fn problems_of_state(&self) -> Vec<&'static str> {
-        let may_be_documented = self.mark == Some(Mark::Doc) || self.kind == Some(Kind::L);
+    /// What a row in this state lacks, or has too much.
+    fn problem_of_state(&self) -> Option<&'static str> {
+        let is_claimed = !self.shown_by.is_empty() || self.documented_in.is_some();
         let has_reason = self.reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
-        let mut problems = vec![];
+        let may_be_documented = self.mark == Some(Mark::Doc) || self.kind == Some(Kind::L);
         match self.state {
-            State::Planned if !self.shown_by.is_empty() || self.documented_in.is_some() => {
-                problems.push("is planned, and yet names what shows or documents it");
+            State::Planned | State::Refused if is_claimed => {
+                Some("is planned or refused, and yet names what shows or documents it")
             }
-            State::Shown if self.shown_by.is_empty() => problems.push("is shown, but shown_by is empty"),
-            State::Shown => problems.extend(self.problem_of_level(has_reason)),
+            State::Planned if has_reason => Some("is planned, and yet has a reason"),
+            State::Refused if !has_reason => Some("is refused, and no reason says why"),
             State::Documented if self.documented_in.is_none() => {
-                problems.push("is documented, but documented_in is missing");
+                Some("is documented, but documented_in is missing")
             }
             State::Documented if !may_be_documented => {
-                problems.push("must be shown; only limitations and rows marked doc may be documented");
+                Some("must be shown; only limitations and rows marked doc may be documented")
             }
-            State::Refused if !self.shown_by.is_empty() || self.documented_in.is_some() => {
-                problems.push("is refused, and yet names what shows or documents it");
+            State::Planned | State::Shown if self.was.is_some() => {
+                Some("only what is documented or refused was to be built")
             }
-            State::Refused if !has_reason => problems.push("is refused, and no reason says why"),
-            State::Planned | State::Documented | State::Refused => {}
+            State::Shown => self.problem_of_level(has_reason),
+            _ if self.level.is_some() => Some("is not shown, and yet has a level"),
+            _ => None,
         }
-        if self.state == State::Planned && has_reason {
-            problems.push("is planned, and yet has a reason");
-        }
-        if self.state != State::Shown && self.level.is_some() {
-            problems.push("is not shown, and yet has a level");
-        }
-        if matches!(self.state, State::Shown | State::Planned) && self.was.is_some() {
-            problems.push("only what is documented or refused was to be built");
-        }
-        problems
     }
 
     fn problem_of_level(&self, has_reason: bool) -> Option<&'static str> {
-        let (commands, tests): (Vec<_>, Vec<_>) =
-            self.shown_by.iter().partition(|claim| claims::is_command(claim));
+        let commands = self.shown_by.iter().filter(|claim| claims::is_command(claim)).count();
         match self.level {
+            _ if self.shown_by.is_empty() => Some("is shown, but shown_by is empty"),
             None => {
                 Some("is shown, but its level is missing: mechanism, live, command, quoted or calibrated")
             }
-            Some(Level::Mechanism | Level::Live) if tests.is_empty() => {
+            Some(Level::Mechanism | Level::Live) if commands == self.shown_by.len() => {
                 Some("no test shows it: what only a command shows is at level command")
             }
-            Some(Level::Command | Level::Quoted) if commands.is_empty() => {
+            Some(Level::Command | Level::Quoted) if commands == 0 => {
                 Some("is at level command or quoted, and names no command")
             }
             Some(Level::Quoted) if self.documented_in.is_none() => {
@@ -245,23 +221,21 @@ impl Row {
 
     /// Whether the row counts as shown.
     fn is_counted(&self) -> bool {
-        self.state == State::Shown && self.level.is_some_and(Level::counts)
-    }
-
-    /// The commands of a row at this level.
-    fn commands_at(&self, level: Level) -> impl Iterator<Item = &str> {
-        let is_at = self.level == Some(level);
-        self.shown_by.iter().filter(move |_| is_at).filter_map(|claim| claims::command(claim))
+        matches!(self.level, Some(Level::Mechanism | Level::Live | Level::Command))
     }
 
     /// The commands whose output shows the row.
     fn kept(&self) -> impl Iterator<Item = &str> {
-        self.commands_at(Level::Command)
+        self.commands().filter(|_| self.level == Some(Level::Command))
     }
 
     /// The commands whose output shows the row, or would if it were kept.
     fn storable(&self) -> impl Iterator<Item = &str> {
-        self.kept().chain(self.commands_at(Level::Quoted))
+        self.commands().filter(|_| matches!(self.level, Some(Level::Command | Level::Quoted)))
+    }
+
+    fn commands(&self) -> impl Iterator<Item = &str> {
+        self.shown_by.iter().filter_map(|claim| claims::command(claim))
     }
 }
 
@@ -276,27 +250,11 @@ fn is_id(id: &str) -> bool {
     is(paper, 2, char::is_ascii_uppercase) && is(number, 3, char::is_ascii_digit)
 }
 
-/// `cargo xtask features [--check|--store [ROW …]]`.
+/// Writes the page, if the table is valid.
 ///
 /// # Errors
-/// If a file cannot be read or written, or an argument is unknown.
-pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let workspace = Workspace::load()?;
-    let outcome = match arguments {
-        [] => write_page(workspace.root())?,
-        [check] if check == "--check" => check_page(workspace.root())?,
-        [store, rows @ ..] if store == "--store" => outputs::store(&workspace, rows)?,
-        [other, ..] => bail!("no argument `{other}`; {}", crate::usage_of("features")),
-    };
-    match &outcome {
-        Outcome::Failed(problems) => problems.iter().for_each(|problem| eprintln!("{SOURCE}: {problem}")),
-        Outcome::Passed(note) | Outcome::Skipped(note) => println!("{note}"),
-    }
-    Ok(!matches!(outcome, Outcome::Failed(_)))
-}
-
-/// Writes the page, if the table is valid.
-fn write_page(root: &Path) -> Result<Outcome> {
+/// If a file cannot be read or written.
+pub(crate) fn write_page(root: &Path) -> Result<Outcome> {
     let features = Features::read(root)?;
     let problems = features.problems(root);
     if problems.is_empty() {
@@ -337,65 +295,46 @@ mod tests {
     fn good_rows_have_no_problem() {
         for lines in [
             "state = \"planned\"\nissue = 2",
-            "state = \"refused\"\nreason = \"nobody can see it\"",
             "state = \"refused\"\nreason = \"nobody can see it\"\nwas = \"to build\"",
             "state = \"shown\"\nlevel = \"live\"\nkind = \"Q\"\nshown_by = [\"softtimers-core::lib::time::tests::x\"]",
             "state = \"shown\"\nlevel = \"command\"\nmark = \"derived\"\nshown_by = [\"$ softtimers send 127.0.0.1:9\"]",
+            "state = \"shown\"\nlevel = \"calibrated\"\nreason = \"its cost\"\nshown_by = [\"a::lib::b\"]",
         ] {
             assert!(problems(lines).is_empty(), "{lines}: {:?}", problems(lines));
         }
     }
 
     #[test]
-    fn a_state_needs_its_evidence() {
-        assert_eq!(problems("state = \"shown\""), ["ST-001: is shown, but shown_by is empty"]);
-        let found = problems("state = \"documented\"\nkind = \"L\"");
-        assert_eq!(found, ["ST-001: is documented, but documented_in is missing"]);
-        let found = problems("state = \"planned\"\nshown_by = [\"a::lib::b\"]");
-        assert_eq!(found, ["ST-001: is planned, and yet names what shows or documents it"]);
-        let found = problems("state = \"shown\"\nlevel = \"live\"\nshown_by = [\"some test\"]");
-        assert_eq!(found.len(), 1);
-        assert_eq!(problems("state = \"refused\""), ["ST-001: is refused, and no reason says why"]);
-        let found = problems("state = \"planned\"\nreason = \"too slow\"");
-        assert_eq!(found, ["ST-001: is planned, and yet has a reason"]);
-        let found = problems("state = \"planned\"\nwas = \"to build\"");
-        assert_eq!(found, ["ST-001: only what is documented or refused was to be built"]);
-    }
-
-    #[test]
-    fn what_is_shown_has_a_level_and_what_the_level_needs() {
-        let shown = |lines: &str| problems(&format!("state = \"shown\"\n{lines}"));
+    fn a_state_and_a_level_need_their_evidence() {
         let test = "shown_by = [\"a::lib::b\"]";
         let command = "shown_by = [\"$ softtimers sim livelock\"]";
-        let missing =
-            "ST-001: is shown, but its level is missing: mechanism, live, command, quoted or calibrated";
-        assert_eq!(shown(test), [missing]);
-        let untested = ["ST-001: no test shows it: what only a command shows is at level command"];
-        assert_eq!(shown(&format!("level = \"mechanism\"\n{command}")), untested);
-        assert_eq!(shown(&format!("level = \"live\"\n{command}")), untested);
-        let unnamed = ["ST-001: is at level command or quoted, and names no command"];
-        assert_eq!(shown(&format!("level = \"command\"\n{test}")), unnamed);
-        assert_eq!(shown(&format!("level = \"quoted\"\n{test}")), unnamed);
-        let nowhere = ["ST-001: is quoted, and documented_in does not say where its figures stand"];
-        assert_eq!(shown(&format!("level = \"quoted\"\n{command}")), nowhere);
-        let unsaid = ["ST-001: is calibrated, and no reason says which constant was fitted to it"];
-        assert_eq!(shown(&format!("level = \"calibrated\"\n{test}")), unsaid);
-        assert!(shown(&format!("level = \"calibrated\"\nreason = \"its cost\"\n{test}")).is_empty());
-        let found = problems("state = \"planned\"\nlevel = \"live\"");
-        assert_eq!(found, ["ST-001: is not shown, and yet has a level"]);
-    }
-
-    #[test]
-    fn what_must_be_shown_cannot_be_documented_away() {
-        let found = problems("state = \"documented\"\nkind = \"Q\"\ndocumented_in = \"Cargo.toml#x\"");
-        assert!(found[0].starts_with("ST-001: must be shown"), "{found:?}");
+        for (lines, says) in [
+            ("state = \"shown\"".to_owned(), "shown_by is empty"),
+            (format!("state = \"shown\"\n{test}"), "its level is missing"),
+            (format!("state = \"shown\"\nlevel = \"mechanism\"\n{command}"), "no test shows it"),
+            (format!("state = \"shown\"\nlevel = \"command\"\n{test}"), "names no command"),
+            (
+                format!("state = \"shown\"\nlevel = \"quoted\"\n{command}"),
+                "does not say where its figures stand",
+            ),
+            (format!("state = \"shown\"\nlevel = \"calibrated\"\n{test}"), "which constant was fitted"),
+            ("state = \"shown\"\nlevel = \"live\"\nshown_by = [\"some test\"]".into(), "is neither"),
+            ("state = \"documented\"\nkind = \"L\"".into(), "documented_in is missing"),
+            ("state = \"documented\"\nkind = \"Q\"\ndocumented_in = \"README.md#x\"".into(), "must be shown"),
+            (format!("state = \"planned\"\n{test}"), "and yet names"),
+            ("state = \"refused\"".into(), "no reason says why"),
+            ("state = \"planned\"\nlevel = \"live\"".into(), "and yet has a level"),
+            ("state = \"planned\"\nwas = \"to build\"".into(), "only what is documented or refused"),
+        ] {
+            let found = problems(&lines);
+            assert!(found.iter().any(|problem| problem.contains(says)), "{lines}: {found:?}");
+        }
     }
 
     #[test]
     fn unknown_words_and_rows_given_twice_are_refused() {
         for (lines, says) in [
             ("state = \"planed\"", "planed"),
-            ("state = \"planned\"\nkind = \"Z\"", "Z"),
             ("state = \"planned\"\nshow_by = []", "show_by"),
             ("state = \"planned\"\n[ST-001]\nstate = \"planned\"", "ST-001"),
         ] {
@@ -408,11 +347,5 @@ mod tests {
     fn a_row_that_disappears_is_missed() {
         let found = Features::parse(PART).unwrap().problems(Path::new("."));
         assert_eq!(found, ["the part from ST-001 has 1 rows; there are 0"]);
-        let other = format!(
-            "{}[XY-1]\nwhat = \"x\"\nsection = \"1\"\nstate = \"planned\"",
-            row("state = \"planned\"")
-        );
-        let found = Features::parse(&other).unwrap().problems(Path::new("."));
-        assert_eq!(found, ["XY-1: no part has this row; an id is like ST-001"]);
     }
 }

@@ -12,22 +12,19 @@
 //! Fewer instructions than written fail, too: the guard is to stand where the code is. `--bless` writes the
 //! counts of now; the change to the file is part of the change that caused it, and says by how much.
 //!
-//! What runs is `crates/core/benches/instructions.rs`. It is in core's package and not beside the peers, for
-//! core builds in seconds. iai-callgrind (now gungraun) does the same with a macro for each bench; it wants a
-//! second binary of its very version installed and has thirty crates in its tree, and its limits are of one run
-//! against the last one on this machine, where ours are in git.
+//! What runs is `crates/core/benches/instructions.rs`. gungraun does the same with a macro for each bench; it wants a
+//! second binary of its very version installed, and its limits are of one run against the last one on this machine,
+//! where ours are in git.
 
-mod counts;
-
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
-use serde_json::Value;
+use anyhow::{Context, Result};
+use cargo_metadata::Message;
+use serde::Deserialize;
 
 use crate::program::{self, cargo, program as command};
 use crate::report::Outcome;
-use crate::workspace::Workspace;
-use counts::{Compiler, Counts};
 
 /// Of the file, from the workspace's root.
 const FILE: &str = "crates/core/benches/instructions.toml";
@@ -35,24 +32,23 @@ const FILE: &str = "crates/core/benches/instructions.toml";
 /// What callgrind counts in: the function's name, whatever it is an instance for.
 const MARK: &str = "instructions::measured*";
 
-/// `cargo xtask instructions [--bless]`.
-///
-/// # Errors
-/// If the bench cannot be built or run, or an argument is unknown.
-pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let bless = match arguments {
-        [] => false,
-        [flag] if flag == "--bless" => true,
-        _ => bail!(crate::usage_of("instructions")),
-    };
-    let workspace = Workspace::load()?;
-    let outcome = if bless { renew(workspace.root())? } else { check(workspace.root())? };
-    match &outcome {
-        Outcome::Passed(note) => println!("passed: {note}"),
-        Outcome::Failed(problems) => problems.iter().for_each(|problem| println!("FAILED: {problem}")),
-        Outcome::Skipped(reason) => println!("skipped: {reason}"),
-    }
-    Ok(!matches!(outcome, Outcome::Failed(_)))
+/// How far a count may be from what is written. From another directory it is the same to the last instruction; what
+/// moves it a little is a change elsewhere in the crate, which the compiler then cuts into other pieces.
+const TOLERANCE: f64 = 0.05;
+
+/// Instructions of an operation by workload, and the compiler that they are of: another makes other instructions.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Counts {
+    compiler: Compiler,
+    instructions: BTreeMap<String, f64>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Compiler {
+    release: String,
+    host: String,
 }
 
 /// Counts, and holds the counts against the file and each other.
@@ -63,34 +59,33 @@ pub(crate) fn check(root: &Path) -> Result<Outcome> {
     if let Some(reason) = impossible(root) {
         return Ok(Outcome::skipped(reason));
     }
-    let written = Counts::read(&root.join(FILE))?;
-    let counted = count(root)?;
+    let written = Counts::read(root)?;
+    let counted = Counts::make(root)?;
     println!("{}", counted.table(&written));
-    let mut problems = related(&counted);
+    let mut problems = counted.unrelated();
     if counted.compiler == written.compiler {
         problems.extend(counted.differences(&written));
     } else if problems.is_empty() {
-        let reason =
-            format!("{FILE} has the counts of {}, and this is {}", written.compiler, counted.compiler);
-        return Ok(Outcome::skipped(reason));
+        let [by, here] =
+            [&written, &counted].map(|Counts { compiler: c, .. }| format!("{} for {}", c.release, c.host));
+        return Ok(Outcome::skipped(format!("{FILE} has the counts of rustc {by}, and this is {here}")));
     }
-    Ok(Outcome::of(
-        problems,
-        format!("{} counts, {} relations", counted.len(), RELATIONS.len() + LIMITS.len()),
-    ))
+    let relations = RELATIONS.len() + LIMITS.len();
+    Ok(Outcome::of(problems, format!("{} counts, {relations} relations", counted.instructions.len())))
 }
 
-fn renew(root: &Path) -> Result<Outcome> {
+/// Writes the counts of now.
+///
+/// # Errors
+/// If the bench cannot be built or run, or the file not be written.
+pub(crate) fn renew(root: &Path) -> Result<Outcome> {
     if let Some(reason) = impossible(root) {
-        return Ok(Outcome::failed(reason));
+        return Ok(Outcome::skipped(reason));
     }
-    let path = root.join(FILE);
-    let counted = count(root)?;
-    if let Ok(written) = Counts::read(&path) {
-        println!("{}", counted.table(&written));
-    }
-    std::fs::write(&path, counted.text()).with_context(|| format!("cannot write {FILE}"))?;
-    Ok(Outcome::of(related(&counted), format!("{FILE} has {} counts", counted.len())))
+    let counted = Counts::make(root)?;
+    println!("{}", counted.table(&Counts::read(root).unwrap_or_default()));
+    std::fs::write(root.join(FILE), counted.text()).with_context(|| format!("cannot write {FILE}"))?;
+    Ok(Outcome::of(counted.unrelated(), format!("{FILE} has {} counts", counted.instructions.len())))
 }
 
 /// Why nothing can be counted here, if so.
@@ -99,31 +94,17 @@ fn impossible(root: &Path) -> Option<String> {
     (!there).then(|| "valgrind is not installed".into())
 }
 
-/// All workloads. The first is counted twice: a count that is not the same twice is no guard.
-fn count(root: &Path) -> Result<Counts> {
-    let bench = build(root)?;
-    let names = program::output(command(&bench, root).arg("--list"))?;
-    let mut counts = Counts::of(Compiler::present(root)?);
-    for name in names.lines() {
-        counts.insert(name, instructions(root, &bench, name)?);
-    }
-    let first = names.lines().next().context("the bench has no workload")?;
-    let again = instructions(root, &bench, first)?;
-    ensure!(counts.get(first) == Some(again), "{first} took {:?}, then {again}", counts.get(first));
-    Ok(counts)
-}
-
 /// Builds the bench as others are built, and finds it.
 fn build(root: &Path) -> Result<PathBuf> {
     let mut cargo = cargo(root);
     cargo.args(["bench", "--package", "softtimers-core", "--bench", "instructions", "--no-run"]);
     let messages = program::output(cargo.arg("--message-format=json-render-diagnostics"))?;
-    let executable = |line: &str| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        (message["target"]["name"] == "instructions")
-            .then(|| message["executable"].as_str().map(PathBuf::from))?
+    let executable = |message: Message| match message {
+        Message::CompilerArtifact(built) if built.target.name == "instructions" => built.executable,
+        _ => None,
     };
-    messages.lines().find_map(executable).context("cargo names no executable of the bench")
+    let mut messages = Message::parse_stream(messages.as_bytes()).filter_map(Result::ok);
+    messages.find_map(executable).map(PathBuf::from).context("cargo names no executable of the bench")
 }
 
 /// Instructions of an operation, to a tenth.
@@ -146,6 +127,90 @@ fn instructions(root: &Path, bench: &Path, name: &str) -> Result<f64> {
 /// The sum that a profile of callgrind ends with.
 fn total(profile: &str) -> Option<u64> {
     profile.lines().find_map(|line| line.strip_prefix("totals:"))?.trim().parse().ok()
+}
+
+impl Counts {
+    fn read(root: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(root.join(FILE)).with_context(|| format!("cannot read {FILE}"))?;
+        toml::from_str(&text).with_context(|| format!("cannot understand {FILE}"))
+    }
+
+    /// Counts all workloads.
+    fn make(root: &Path) -> Result<Self> {
+        let bench = build(root)?;
+        let names = program::output(command(&bench, root).arg("--list"))?;
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let about = program::output(command(rustc, root).arg("-vV"))?;
+        let line = |name: &str| {
+            let found = about.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            found.map(str::to_owned).with_context(|| format!("`rustc -vV` says no {name}"))
+        };
+        let compiler = Compiler { release: line("release")?, host: line("host")? };
+        let counted = names.lines().map(|name| Ok((name.to_owned(), instructions(root, &bench, name)?)));
+        Ok(Counts { compiler, instructions: counted.collect::<Result<_>>()? })
+    }
+
+    fn get(&self, name: &str) -> Option<f64> {
+        self.instructions.get(name).copied()
+    }
+
+    /// What the file is to say.
+    fn text(&self) -> String {
+        let Compiler { release, host } = &self.compiler;
+        let mut text = format!(
+            "# Instructions of an operation, by crates/core/benches/instructions.rs, which says what the names mean.\n\
+             # Written by `cargo xtask instructions --bless`; `cargo xtask ci` checks them.\n\n\
+             [compiler]\nrelease = \"{release}\"\nhost = \"{host}\"\n\n[instructions]\n"
+        );
+        for (name, count) in &self.instructions {
+            text += &format!("\"{name}\" = {count:.1}\n");
+        }
+        text
+    }
+
+    /// A line for each workload: now, as written, and how far they are apart.
+    fn table(&self, written: &Counts) -> String {
+        let mut text = format!("{:<26} {:>9} {:>9} {:>8}\n", "instructions", "counted", "written", "change");
+        for (name, &count) in &self.instructions {
+            let (before, change) = match written.get(name) {
+                Some(before) => (format!("{before:.1}"), format!("{:+.1}%", 100.0 * (count / before - 1.0))),
+                None => ("–".into(), String::new()),
+            };
+            text += &format!("{name:<26} {count:>9.1} {before:>9} {change:>8}\n");
+        }
+        text
+    }
+
+    /// What is not as written.
+    fn differences(&self, written: &Counts) -> Vec<String> {
+        let counted = self.instructions.iter().filter_map(|(name, &count)| match written.get(name) {
+            None => Some(format!("{name} is not in {FILE}; `cargo xtask instructions --bless` writes it")),
+            Some(before) if (count / before - 1.0).abs() > TOLERANCE => Some(format!(
+                "{name} takes {count:.1} instructions, {before:.1} before; if that is meant, \
+                 `cargo xtask instructions --bless` keeps it so"
+            )),
+            Some(_) => None,
+        });
+        let gone = written.instructions.keys().filter(|name| self.get(name).is_none());
+        counted.chain(gone.map(|name| format!("{name} is in {FILE} and no workload"))).collect()
+    }
+
+    /// Relations and limits that do not hold.
+    fn unrelated(&self) -> Vec<String> {
+        let problem = |&Relation(left, most, right): &Relation| match (self.get(left), self.get(right)) {
+            (Some(a), Some(b)) if a <= most * b => None,
+            (Some(a), Some(b)) => {
+                Some(format!("{left} takes {a:.1}, more than {most} times the {b:.1} of {right}"))
+            }
+            _ => Some(format!("{left} or {right} is no workload")),
+        };
+        let beyond = |&Limit(name, most): &Limit| match self.get(name) {
+            Some(count) if count <= most => None,
+            Some(count) => Some(format!("{name} takes {count:.1}; the limit is {most}")),
+            None => Some(format!("{name} is no workload")),
+        };
+        RELATIONS.iter().filter_map(problem).chain(LIMITS.iter().filter_map(beyond)).collect()
+    }
 }
 
 /// The first is at most so many times the second.
@@ -179,49 +244,40 @@ struct Limit(&'static str, f64);
 /// instructions a second, an instruction a cycle.
 const LIMITS: &[Limit] = &[Limit("handles tcp/1000", 0.02 * 3e9 / 40_000.0)];
 
-fn related(counts: &Counts) -> Vec<String> {
-    let problem = |&Relation(left, most, right): &Relation| match (counts.get(left), counts.get(right)) {
-        (Some(a), Some(b)) if a <= most * b => None,
-        (Some(a), Some(b)) => {
-            Some(format!("{left} takes {a:.1}, more than {most} times the {b:.1} of {right}"))
-        }
-        _ => Some(format!("{left} or {right} is no workload")),
-    };
-    let beyond = |&Limit(name, most): &Limit| match counts.get(name) {
-        Some(count) if count <= most => None,
-        Some(count) => Some(format!("{name} takes {count:.1}; the limit is {most}")),
-        None => Some(format!("{name} is no workload")),
-    };
-    RELATIONS.iter().filter_map(problem).chain(LIMITS.iter().filter_map(beyond)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_total_of_a_profile_is_found() {
-        assert_eq!(total("events: Ir\nfn=(1) main\n12 5\n\ntotals: 5170952\n"), Some(5_170_952));
-        assert_eq!(total("events: Ir\n"), None);
+    fn counts(of: &[(&str, f64)]) -> Counts {
+        let instructions = of.iter().map(|&(name, count)| (name.to_owned(), count)).collect();
+        Counts { instructions, ..Counts::default() }
     }
 
     #[test]
     fn what_grows_is_named() {
-        let mut counts = Counts::of(Compiler::default());
+        let mut counts = counts(&[]);
         for Relation(left, _, right) in RELATIONS {
-            counts.insert(left, 100.0);
-            counts.insert(right, 100.0);
+            counts.instructions.extend([left, right].map(|name| ((*name).to_owned(), 100.0)));
         }
-        LIMITS.iter().for_each(|Limit(name, most)| counts.insert(name, *most));
-        assert!(related(&counts).is_empty());
-        counts.insert("keyed w1/100000", 106.0);
-        counts.insert("handles tcp/1000", 1_501.0);
-        assert_eq!(
-            related(&counts),
-            [
-                "keyed w1/100000 takes 106.0, more than 1.05 times the 100.0 of keyed w1/1000",
-                "handles tcp/1000 takes 1501.0; the limit is 1500",
-            ]
-        );
+        counts.instructions.extend(LIMITS.iter().map(|Limit(name, most)| ((*name).to_owned(), *most)));
+        assert!(counts.unrelated().is_empty());
+        counts.instructions.insert("keyed w1/100000".into(), 106.0);
+        counts.instructions.insert("handles tcp/1000".into(), 1_501.0);
+        let grown = [
+            "keyed w1/100000 takes 106.0, more than 1.05 times the 100.0 of keyed w1/1000",
+            "handles tcp/1000 takes 1501.0; the limit is 1500",
+        ];
+        assert_eq!(counts.unrelated(), grown);
+    }
+
+    #[test]
+    fn more_fewer_new_and_gone_are_told_and_little_is_not() {
+        let before = counts(&[("a", 100.0), ("b", 100.0), ("c", 100.0), ("d", 100.0), ("gone", 1.0)]);
+        let again: Counts = toml::from_str(&before.text()).unwrap();
+        assert_eq!(again.instructions, before.instructions);
+        let now = counts(&[("a", 104.9), ("b", 95.1), ("c", 105.1), ("d", 94.9), ("new", 1.0)]);
+        let said = now.differences(&before);
+        let about: Vec<&str> = said.iter().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(about, ["c", "d", "new", "gone"]);
     }
 }

@@ -1,22 +1,16 @@
-//! `cargo xtask`: what the project checks of itself, as commands that run anywhere the project builds.
+//! `cargo xtask`: what the project checks of itself and no other tool does, and the order in which the tools run.
 //!
-//! CI runs `cargo xtask ci` and nothing else that matters, so a change that passes here passes there.
-//! A check that cannot run on this machine says `skipped: reason` and is counted; it never looks like
-//! a pass.
+//! A check that cannot run on this machine says `skipped: reason` and is counted; it never looks like a pass.
 //!
 //! ```text
-//!   ci ───▶ format, sizes, words, features, dependencies, licences, …      seconds: no build
-//!           clippy ─▶ tests ─▶ claims (docs/features.toml) ─▶ docs ─▶ …    minutes: one build
-//!   full ─▶ ci, then the examples of examples/, Miri, loom, fuzzing, …       nightly tools, an hour
+//!   ci ────▶ format, links, features, header, licences, …         seconds: no build
+//!            clippy ─▶ tests ─▶ claims of docs/features.toml ─▶ …  minutes: one build
+//!   full ──▶ ci, then examples/, Miri, loom, fuzzing, …            nightly tools, an hour
 //! ```
 
 #![forbid(unsafe_code)]
 
-mod anchors;
-mod c_library;
 mod ci;
-mod crates;
-mod debian;
 mod dependencies;
 mod features;
 mod full;
@@ -24,201 +18,153 @@ mod header;
 mod instructions;
 mod licences;
 mod links;
-mod locks;
-mod messages;
-mod mutants;
 mod objects;
-mod papers;
+mod packages;
 mod program;
 mod release;
 mod report;
-mod sentences;
-mod shipped;
 mod site;
-mod sizes;
-mod source;
-mod stability;
-mod stacks;
-mod testing;
+mod tests;
 mod toolchains;
-mod words;
 mod workspace;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Parser, Subcommand};
 
-/// One word after `cargo xtask`.
-struct Command {
-    name: &'static str,
-    about: &'static str,
-    /// Its arguments: what may be left out in brackets, a flag with its value; `features::commands` reads it.
-    takes: &'static str,
-    /// What its words are among; nothing if they may be anything.
-    sections: fn() -> Vec<&'static str>,
-    /// Takes the arguments after the name; `Ok(false)`: a check failed and has been reported.
-    run: fn(&[String]) -> Result<bool>,
+use report::{Outcome, Report};
+use workspace::Workspace;
+
+/// The project's own checks.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
 }
 
-impl Command {
-    fn usage(&self) -> String {
-        let takes = format!("{} {}", self.name, self.takes);
-        let sections = (self.sections)().join(", ");
-        let of = if sections.is_empty() { String::new() } else { format!(", of {sections}") };
-        format!("usage: cargo xtask {}{of}", takes.trim_end())
-    }
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Run every check that a change must pass
+    Ci {
+        /// What `cargo test --workspace` printed just now; without it, the tests run first
+        #[arg(long, value_name = "FILE")]
+        tests: Option<PathBuf>,
+    },
+    /// Run ci, then examples/, Miri, loom, fuzzing, mutation and the commands of docs/outputs
+    Full {
+        /// As ci has it
+        #[arg(long, value_name = "FILE")]
+        tests: Option<PathBuf>,
+    },
+    /// Count what timers cost in instructions, against crates/core/benches/instructions.toml
+    Instructions {
+        /// Write the counts instead
+        #[arg(long)]
+        bless: bool,
+    },
+    /// Write docs/features.md from docs/features.toml
+    Features {
+        /// Say if it is out of date instead
+        #[arg(long, conflicts_with = "store")]
+        check: bool,
+        /// Run the commands that show these rows, or all, and keep what they print in docs/outputs
+        #[arg(long)]
+        store: bool,
+        #[arg(value_name = "ROW", requires = "store")]
+        rows: Vec<String>,
+    },
+    /// Write crates/capi/include/softtimers.h from the border modules
+    Header {
+        /// Say if it is out of date instead
+        #[arg(long)]
+        check: bool,
+    },
+    /// Compile the BPF objects of crates/bpf anew; needs clang
+    Objects {
+        /// Say if they are out of date instead
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the marks, residuals and constants of docs/papers.md, which a test of softtimers-sim holds against them
+    Papers,
+    /// Build the documentation of docs/ into target/site; needs mdbook
+    Site {
+        /// Where the root of the sources can be read; links to them lead there
+        #[arg(long, value_name = "URL")]
+        sources: Option<String>,
+    },
+    /// Try everything that a release needs, short of uploading
+    Release {
+        /// Upload nothing; there is no other way
+        #[arg(long, required = true)]
+        dry_run: bool,
+        /// Only these
+        #[arg(value_name = "STEP", value_parser = release::names())]
+        steps: Vec<String>,
+    },
 }
 
-/// Of a command whose words are not among a few.
-fn none() -> Vec<&'static str> {
-    vec![]
-}
-
-const COMMANDS: &[Command] = &[
-    Command {
-        name: "ci",
-        about: "every check a change must pass; what CI runs",
-        takes: "",
-        sections: none,
-        run: ci::run,
-    },
-    Command {
-        name: "full",
-        about: "ci, then examples/, Miri, loom, fuzzing, mutation and measurement",
-        takes: "[--mutants all|K/N|FILE …]",
-        sections: none,
-        run: full::run,
-    },
-    Command {
-        name: "instructions",
-        about: "what timers cost in instructions, against crates/core/benches/instructions.toml; --bless: write it",
-        takes: "[--bless]",
-        sections: none,
-        run: instructions::run,
-    },
-    Command {
-        name: "mutants",
-        about: "changes to core that no test notices: this commit's share; `all`, a share K/N, or of some files",
-        takes: "[all|K/N|FILE …]",
-        sections: none,
-        run: mutants::run,
-    },
-    Command {
-        name: "objects",
-        about: "compile the BPF objects of crates/bpf anew; needs clang",
-        takes: "",
-        sections: none,
-        run: objects::run,
-    },
-    Command {
-        name: "header",
-        about: "write crates/capi/include/softtimers.h from the border modules; --check: say if it is out of date",
-        takes: "[--check]",
-        sections: none,
-        run: header::run,
-    },
-    Command {
-        name: "c-library",
-        about: "build libsofttimers and put it, its header and its pkg-config file under PREFIX [--destdir DIR]",
-        takes: "PREFIX [--destdir DIR]",
-        sections: none,
-        run: c_library::run,
-    },
-    Command {
-        name: "debian",
-        about: "make the Debian packages, in target/debian; --try: install, use and remove them in an empty root; --debug",
-        takes: "[--debug] [--try]",
-        sections: none,
-        run: debian::run,
-    },
-    Command {
-        name: "release",
-        about: "with --dry-run: everything that a release needs, short of uploading",
-        takes: "--dry-run [STEP …]",
-        sections: release::names,
-        run: release::run,
-    },
-    Command {
-        name: "features",
-        about: "write docs/features.md from docs/features.toml; --check: say if it is out of date; --store: run commands that show rows",
-        takes: "[--check] [--store] [ROW …]",
-        sections: none,
-        run: features::run,
-    },
-    Command {
-        name: "papers",
-        about: "write the marks, residuals and constants of docs/papers.md; --check: say if they are out of date",
-        takes: "[--check]",
-        sections: none,
-        run: papers::run,
-    },
-    Command {
-        name: "site",
-        about: "build the documentation of docs/ into target/site; needs mdbook; --sources URL: link to the sources there",
-        takes: "[--sources URL]",
-        sections: none,
-        run: site::run,
-    },
-];
-
-/// What a command needs is not on this machine; the message says what.
+/// What a task needs is not on this machine; the message says what.
 const NOT_POSSIBLE: u8 = 77;
 
-fn command(name: &str) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.name == name)
-}
-
-/// How the command `name` is called.
-fn usage_of(name: &str) -> String {
-    command(name).map_or_else(String::new, Command::usage)
-}
-
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some(chosen) = arguments.first().and_then(|name| command(name)) else {
-        return usage(arguments.first().map(String::as_str));
-    };
-    if arguments[1..].iter().any(|word| word == "--help" || word == "-h") {
-        println!("{}\n{}", chosen.usage(), chosen.about);
-        return ExitCode::SUCCESS;
-    }
-    match (chosen.run)(&arguments[1..]) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+    match run(Cli::parse().task) {
+        Ok(Outcome::Passed(note)) => {
+            print!("{}", if note.is_empty() { note } else { note + "\n" });
+            ExitCode::SUCCESS
+        }
+        Ok(Outcome::Failed(problems)) => {
+            problems.iter().for_each(|problem| eprintln!("{problem}"));
+            ExitCode::from(1)
+        }
+        Ok(Outcome::Skipped(reason)) => {
+            println!("skipped: {reason}");
+            ExitCode::from(NOT_POSSIBLE)
+        }
         Err(error) => {
-            eprintln!("cargo xtask {}: {error:#}", chosen.name);
-            ExitCode::from(if error.is::<site::NoBook>() { NOT_POSSIBLE } else { 2 })
+            eprintln!("cargo xtask: {error:#}");
+            ExitCode::from(2)
         }
     }
 }
 
-fn usage(word: Option<&str>) -> ExitCode {
-    let asked = matches!(word, Some("help" | "--help" | "-h"));
-    if let (Some(word), false) = (word, asked) {
-        eprintln!("cargo xtask: no command `{word}`");
+fn run(task: Task) -> Result<Outcome> {
+    let workspace = Workspace::load()?;
+    let root = workspace.root();
+    match task {
+        Task::Ci { tests } => reported(|report| ci::run(&workspace, tests.as_deref(), report)),
+        Task::Full { tests } => reported(|report| full::run(&workspace, tests.as_deref(), report)),
+        Task::Release { steps, .. } => reported(|report| {
+            release::run(&workspace, &steps, report);
+            Ok(())
+        }),
+        Task::Instructions { bless: true } => instructions::renew(root),
+        Task::Instructions { bless: false } => instructions::check(root),
+        Task::Features { store: true, rows, .. } => features::outputs::store(&workspace, &rows),
+        Task::Features { check: true, .. } => features::check_page(root),
+        Task::Features { .. } => features::write_page(root),
+        Task::Header { check: true } => header::check(root),
+        Task::Header { check: false } => header::write(root),
+        Task::Objects { check: true } => objects::check(root),
+        Task::Objects { check: false } => objects::write(root),
+        Task::Papers => {
+            let mut cargo = program::cargo(root);
+            program::check(cargo.env("BLESS", "1").args(["test", "-p", "softtimers-sim", "--test", "papers"]))
+        }
+        Task::Site { sources } => site::built(&workspace, sources.as_deref()),
     }
-    println!("usage: cargo xtask COMMAND");
-    for command in COMMANDS {
-        println!("  {:<12} {}", command.name, command.about);
-    }
-    if asked { ExitCode::SUCCESS } else { ExitCode::from(2) }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Runs steps, and closes their account.
+fn reported(steps: impl FnOnce(&mut Report) -> Result<()>) -> Result<Outcome> {
+    let mut report = Report::default();
+    steps(&mut report)?;
+    Ok(ended(report.close()))
+}
 
-    #[test]
-    fn no_command_takes_a_flag_that_it_does_not_have() {
-        for Command { name, run, .. } in COMMANDS {
-            assert!(run(&["--no-such-flag".to_owned()]).is_err(), "{name}");
-        }
-    }
-
-    #[test]
-    fn usage_names_flags_and_sections() {
-        assert_eq!(usage_of("ci"), "usage: cargo xtask ci");
-        assert_eq!(usage_of("header"), "usage: cargo xtask header [--check]");
-        assert!(usage_of("release").starts_with("usage: cargo xtask release --dry-run [STEP …], of "));
-    }
+fn ended(is_well: bool) -> Outcome {
+    Outcome::of(if is_well { vec![] } else { vec!["not everything passed".into()] }, "")
 }

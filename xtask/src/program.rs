@@ -11,30 +11,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::report::Outcome;
 
-/// How cargo builds: for the tests of a package, what is there already does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Profile {
-    Debug,
-    Release,
-}
-
-impl Profile {
-    pub(crate) fn flags(self) -> &'static [&'static str] {
-        match self {
-            Profile::Debug => &[],
-            Profile::Release => &["--release"],
-        }
-    }
-
-    /// Below the target directory.
-    pub(crate) fn directory(self) -> &'static str {
-        match self {
-            Profile::Debug => "debug",
-            Profile::Release => "release",
-        }
-    }
-}
-
 /// `program` in `directory`, without standard input.
 pub(crate) fn program(program: impl AsRef<OsStr>, directory: &Path) -> Command {
     let mut command = Command::new(program);

@@ -1,218 +1,61 @@
 //! `cargo xtask release --dry-run`: what a release needs, tried to the last step before the upload.
 //!
-//! ```text
-//!   versions, changelog ─▶ oldest Rust ─▶ public interface ─▶ crates, in order ─▶ install ─▶ static ─▶ Debian ─▶ image
-//! ```
+//! A step may be run alone, by its name. What is a tool's is the tool's, and skipped by name where it is not installed:
 //!
-//! A step may be run alone, by its name. Uploading is for a person, who is told the commands: what is published can't be taken back.
+//! | step | by |
+//! |---|---|
+//! | `licences` | cargo-deny, or what of it `ci` has |
+//! | `semver` | cargo-semver-checks |
+//! | `static`, `image` | the musl target of rustup; buildah, podman or docker |
+//! | `library` | cargo-c: `target/release/root` as it will lie under `/` |
+//! | `debian` | cargo-deb, from there and from the command's own pages in `target/release/pages` |
+//!
+//! Uploading is for a person, who is told the commands: what is published can't be taken back.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::c_library::soname;
-use crate::debian::trial;
-use crate::program::{self, Profile, cargo, must, output, program as command};
+use crate::ci::tool;
+use crate::program::{self, cargo, must, output, program as command};
 use crate::report::{Outcome, Report};
 use crate::workspace::Workspace;
-use crate::{crates, header, licences, shipped, toolchains};
-
-/// `cargo xtask release --dry-run [STEP …]`.
-///
-/// # Errors
-/// If the flag is missing or there is no such step, or the workspace cannot be read.
-pub(crate) fn run(arguments: &[String]) -> Result<bool> {
-    let usage = || crate::usage_of("release");
-    let chosen = match arguments {
-        [flag, chosen @ ..] if flag == "--dry-run" => chosen,
-        _ => bail!("{}; it uploads nothing, and prints the commands that would", usage()),
-    };
-    if let Some(unknown) = chosen.iter().find(|chosen| !names().contains(&chosen.as_str())) {
-        bail!("no step `{unknown}`; {}", usage());
-    }
-    let workspace = Workspace::load()?;
-    let mut report = Report::default();
-    for (name, step) in STEPS {
-        if chosen.is_empty() || chosen.iter().any(|chosen| chosen == name) {
-            report.step(name, || step(&workspace));
-        }
-    }
-    let is_well = report.close();
-    if is_well {
-        println!("\nWhat is left to a person:\n{}", UPLOAD.replace("VERSION", version(&workspace)?));
-    }
-    Ok(is_well)
-}
-
-/// Of its steps.
-pub(crate) fn names() -> Vec<&'static str> {
-    STEPS.iter().map(|(name, _)| *name).collect()
-}
+use crate::{header, licences, packages, toolchains};
 
 type Step = fn(&Workspace) -> Result<Outcome>;
 
 const STEPS: &[(&str, Step)] = &[
-    ("versions", versions),
-    ("changelog", |workspace| {
-        let text = fs::read_to_string(workspace.root().join("CHANGELOG.md")).context("no CHANGELOG.md")?;
-        Ok(changelog(&text, version(workspace)?))
-    }),
+    ("changelog", changelog),
     ("licences", licences::check),
+    ("deny", |workspace| tool(workspace.root(), &["deny", "check"])),
     ("header", |workspace| header::check(workspace.root())),
     ("msrv", toolchains::msrv_check),
-    ("semver", |workspace| semver(workspace.root())),
-    ("described", |workspace| Ok(crates::described(workspace))),
-    ("publish", crates::published_dry),
-    ("install", crates::installed),
+    ("semver", semver),
+    ("publish", packages::published_dry),
+    ("install", packages::installed),
     ("static", static_binary),
     ("image", image),
-    ("debian", |workspace| trial::check(workspace, Profile::Release)),
+    ("library", library),
+    ("debian", debian),
 ];
 
-/// The version of the command, and so of all.
-fn version(workspace: &Workspace) -> Result<&str> {
-    Ok(&workspace.member("softtimers-cli").context("there is no softtimers-cli")?.version)
+/// The names of its steps.
+pub(crate) fn names() -> Vec<&'static str> {
+    STEPS.iter().map(|(name, _)| *name).collect()
 }
 
-/// Whether whatever names a version names the same.
-fn versions(workspace: &Workspace) -> Result<Outcome> {
-    let (root, version) = (workspace.root(), version(workspace)?);
-    let mut problems = vec![];
-    for member in workspace.members().filter(|member| member.is_published() && member.version != version) {
-        problems.push(format!("{} is {}, the command {version}", member.name, member.version));
-    }
-    let policy = fs::read_to_string(root.join(POLICY)).with_context(|| format!("no {POLICY}"))?;
-    if !policy.contains(&soname(version)) {
-        problems.push(format!("{POLICY} does not name {}", soname(version)));
-    }
-    Ok(Outcome::of(problems, format!("{version}, {}", soname(version))))
-}
-
-const POLICY: &str = "docs/stability.md";
-
-/// Whether the changelog says what is in this version.
-fn changelog(text: &str, version: &str) -> Outcome {
-    let section = |heading: &str| {
-        let (_, rest) = text.split_once(&format!("\n## [{heading}]"))?;
-        let own = rest.split("\n## [").next()?;
-        Some(own.lines().filter(|line| line.starts_with("- ")).count()).filter(|&items| items > 0)
-    };
-    match (section(version), section("Unreleased")) {
-        (Some(items), None) => Outcome::passed(format!("[{version}] has {items} entries")),
-        (Some(_), Some(items)) => {
-            Outcome::failed(format!("{items} entries of [Unreleased] are not in [{version}]"))
+/// Runs the steps that are `chosen`, or all.
+pub(crate) fn run(workspace: &Workspace, chosen: &[String], report: &mut Report) {
+    for (name, step) in STEPS {
+        if chosen.is_empty() || chosen.iter().any(|chosen| chosen == name) {
+            report.step(name, || step(workspace));
         }
-        (None, Some(items)) => Outcome::passed(format!(
-            "the {items} entries of [Unreleased] become [{version}] when it is named"
-        )),
-        (None, None) => Outcome::failed(format!("neither [{version}] nor [Unreleased] says anything")),
     }
+    println!("\nWhat is left to a person when all is well:\n{UPLOAD}");
 }
-
-/// Whether programs that the last release compiles still do.
-fn semver(root: &Path) -> Result<Outcome> {
-    let tags = output(command("git", root).args(["tag", "--list", "v*", "--sort=-version:refname"]))?;
-    let Some(last) = tags.lines().next() else {
-        return Ok(Outcome::skipped("there is no earlier release to compare with"));
-    };
-    if !program::works(cargo(root).args(["semver-checks", "--version"])) {
-        return Ok(Outcome::skipped(format!(
-            "cargo-semver-checks is not installed; it compares with {last}"
-        )));
-    }
-    program::check(cargo(root).args(["semver-checks", "--workspace", "--baseline-rev", last]))
-}
-
-/// The command without any library, for whatever Linux.
-fn static_binary(workspace: &Workspace) -> Result<Outcome> {
-    let (root, image) = (workspace.root(), workspace.target_directory.join("image"));
-    // The image shall never be made of an earlier one.
-    if image.exists() {
-        fs::remove_dir_all(&image).with_context(|| format!("cannot empty {}", image.display()))?;
-    }
-    let musl = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    let sysroot = output(command("rustc", root).args(["--print", "sysroot"]))?;
-    if !Path::new(sysroot.trim()).join("lib/rustlib").join(&musl).is_dir() {
-        return Ok(Outcome::skipped(format!("`rustup target add {musl}` brings what it needs")));
-    }
-    let built = shipped::build(workspace, Profile::Release, COMMAND, Some(&musl))?.join("softtimers");
-    let headers = output(command("objdump", root).arg("-p").arg(&built))?;
-    if let Some(line) = headers.lines().find(|line| line.contains("NEEDED")) {
-        return Ok(Outcome::failed(format!("{} is not static: {}", built.display(), line.trim())));
-    }
-    // Where nothing but it is, it has to run too.
-    let says = output(command(&built, root).env_clear().arg("--version"))?;
-    let stripped = stripped(workspace, &built)?;
-    shipped::is_nowhere(workspace, &stripped)?;
-    let size = fs::metadata(&stripped)?.len();
-    Ok(Outcome::passed(format!("{}, {} KiB, {}", says.trim(), size / 1024, stripped.display())))
-}
-
-/// A copy without symbols, where the image's recipe expects it.
-fn stripped(workspace: &Workspace, built: &Path) -> Result<PathBuf> {
-    let directory = workspace.target_directory.join("image");
-    fs::create_dir_all(&directory)?;
-    let copy = directory.join("softtimers");
-    fs::copy(built, &copy)?;
-    must(command("strip", &directory).arg("--strip-all").arg(&copy))?;
-    fs::write(directory.join("THIRD-PARTY"), shipped::notices(workspace, &[COMMAND])?)?;
-    for file in ["Containerfile", "LICENSE-MIT", "LICENSE-APACHE"] {
-        fs::copy(workspace.root().join(file), directory.join(file)).with_context(|| format!("no {file}"))?;
-    }
-    Ok(copy)
-}
-
-/// The image, built from the static binary by whatever builds images here, and run.
-fn image(workspace: &Workspace) -> Result<Outcome> {
-    let directory = workspace.target_directory.join("image");
-    if !directory.join("softtimers").is_file() {
-        return Ok(Outcome::skipped("it is made of the static binary, which there is none of"));
-    }
-    let tools = ["buildah", "podman", "docker"];
-    let Some(tool) = tools.iter().find(|tool| program::works(command(tool, &directory).arg("--version")))
-    else {
-        return Ok(Outcome::skipped(format!("none of {} is installed", tools.join(", "))));
-    };
-    let name = format!("softtimers:{}", version(workspace)?);
-    let mut build = command(tool, &directory);
-    build.args(["build", "--file", "Containerfile", "--tag", &name]);
-    must(build.args(if *tool == "buildah" { &["--isolation", "chroot"][..] } else { &[] }).arg("."))?;
-    if *tool != "buildah" {
-        let mut run = command(tool, &directory);
-        let alone =
-            ["run", "--rm", "--network", "none", "--cap-drop", "ALL", "--read-only", &name, "--version"];
-        return says(&output(run.args(alone))?, workspace);
-    }
-    let container = output(command(tool, &directory).args(["from", &name]))?;
-    let mut run = command(tool, &directory);
-    let alone = [
-        "run",
-        "--isolation",
-        "chroot",
-        "--cap-drop",
-        "ALL",
-        container.trim(),
-        "--",
-        "/softtimers",
-        "--version",
-    ];
-    let said = output(run.args(alone));
-    must(command(tool, &directory).args(["rm", container.trim()]))?;
-    says(&said?, workspace)
-}
-
-/// Whether the image has the command of this version.
-fn says(said: &str, workspace: &Workspace) -> Result<Outcome> {
-    let expected = format!("softtimers {}", version(workspace)?);
-    Ok(if said.trim() == expected {
-        Outcome::passed(format!("it says {expected}"))
-    } else {
-        Outcome::failed(format!("it says {}, and not {expected}", said.trim()))
-    })
-}
-
-const COMMAND: &str = "softtimers-cli";
 
 const UPLOAD: &str = "\
 - name the section of CHANGELOG.md [VERSION] with its date; commit
@@ -220,25 +63,193 @@ const UPLOAD: &str = "\
 - cargo publish --workspace
 - hand out target/debian/*.deb and target/image (softtimers, and the licences beside it) with their sums";
 
+const COMMAND: &str = "softtimers-cli";
+
+/// Whether all crates have one version, and the changelog says what is in it or will be.
+fn changelog(workspace: &Workspace) -> Result<Outcome> {
+    let version = &workspace.member(COMMAND).context("there is no softtimers-cli")?.version;
+    let others = workspace.published().filter(|member| member.version != *version);
+    let mut problems: Vec<_> =
+        others.map(|member| format!("{} is {}", member.name, member.version)).collect();
+    let text = fs::read_to_string(workspace.root().join("CHANGELOG.md")).context("no CHANGELOG.md")?;
+    let named = text.contains(&format!("\n## [{version}]")) || text.contains("\n## [Unreleased]");
+    problems.extend((!named).then(|| format!("CHANGELOG.md has no section for {version}")));
+    Ok(Outcome::of(problems, version.to_string()))
+}
+
+/// Whether programs that the last release compiles still do.
+fn semver(workspace: &Workspace) -> Result<Outcome> {
+    let root = workspace.root();
+    let tags = output(command("git", root).args(["tag", "--list", "v*", "--sort=-version:refname"]))?;
+    match tags.lines().next() {
+        Some(last) => tool(root, &["semver-checks", "--workspace", "--baseline-rev", last]),
+        None => Ok(Outcome::skipped("there is no earlier release to compare with")),
+    }
+}
+
+/// The command without any library, for whatever Linux, and what the image is made of.
+fn static_binary(workspace: &Workspace) -> Result<Outcome> {
+    let (root, musl) = (workspace.root(), format!("{}-unknown-linux-musl", std::env::consts::ARCH));
+    let sysroot = output(command("rustc", root).args(["--print", "sysroot"]))?;
+    if !Path::new(sysroot.trim()).join("lib/rustlib").join(&musl).is_dir() {
+        return Ok(Outcome::skipped(format!("`rustup target add {musl}` brings what it needs")));
+    }
+    let mut build = cargo(root);
+    build.args(["build", "--release", "--locked", "-p", COMMAND, "--target", &musl]);
+    must(nameless(&mut build, workspace).arg("--target-dir").arg(workspace.target("shipped")))?;
+    let image = workspace.target("image");
+    fs::create_dir_all(&image)?;
+    let built = workspace.target("shipped").join(musl).join("release/softtimers");
+    must(command("strip", root).arg("-o").arg(image.join("softtimers")).arg(built))?;
+    for file in ["Containerfile", "LICENSE-MIT", "LICENSE-APACHE"] {
+        fs::copy(root.join(file), image.join(file)).with_context(|| format!("no {file}"))?;
+    }
+    fs::write(image.join("THIRD-PARTY"), notices(workspace)?)?;
+    // Where nothing but it is, it has to run too.
+    let says = output(command(image.join("softtimers"), root).env_clear().arg("--version"))?;
+    Ok(Outcome::passed(format!("{}, {}", says.trim(), image.display())))
+}
+
+/// The image, built from the static binary by whatever builds images here.
+fn image(workspace: &Workspace) -> Result<Outcome> {
+    let directory = workspace.target("image");
+    if !directory.join("softtimers").is_file() {
+        return Ok(Outcome::skipped("it is made of the static binary, which there is none of"));
+    }
+    let tools = ["buildah", "podman", "docker"];
+    let there = tools.iter().find(|tool| program::works(command(tool, workspace.root()).arg("--version")));
+    let Some(tool) = there else {
+        return Ok(Outcome::skipped(format!("none of {} is installed", tools.join(", "))));
+    };
+    program::check(command(tool, &directory).args(["build", "--tag", "softtimers", "."]))
+}
+
+/// The C library as it will lie under `/`.
+fn library(workspace: &Workspace) -> Result<Outcome> {
+    let root = workspace.root();
+    if !program::works(cargo(root).args(["cinstall", "--version"])) {
+        return Ok(Outcome::skipped("cargo-c is not installed"));
+    }
+    let mut cargo = cargo(root);
+    cargo.args(["cinstall", "--release", "--locked", "--manifest-path", "crates/capi/Cargo.toml"]);
+    cargo.args(["--prefix", "/usr", "--libdir", &format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH)]);
+    cargo.arg("--destdir").arg(workspace.target("release/root"));
+    program::check(nameless(&mut cargo, workspace))
+}
+
+/// The Debian packages, by the tables `package.metadata.deb` of the command and the C library.
+fn debian(workspace: &Workspace) -> Result<Outcome> {
+    let root = workspace.root();
+    if !program::works(cargo(root).args(["deb", "--version"])) {
+        return Ok(Outcome::skipped("cargo-deb is not installed"));
+    }
+    if !workspace.target("release/root/usr/include/softtimers.h").is_file() {
+        return Ok(Outcome::skipped(
+            "two of them are made of the C library, which step `library` has not built",
+        ));
+    }
+    let mut build = cargo(root);
+    must(nameless(build.args(["build", "--release", "--locked", "-p", COMMAND]), workspace))?;
+    pages(workspace)?;
+    for words in [
+        &["-p", COMMAND][..],
+        &["-p", "softtimers-capi", "--multiarch=same"],
+        &["-p", "softtimers-capi", "--multiarch=same", "--variant=dev"],
+    ] {
+        must(cargo(root).args(["deb", "--no-build"]).args(words))?;
+    }
+    Ok(Outcome::passed("3 packages in target/debian"))
+}
+
+/// Manual pages and completions, as the command itself writes them, licences, and examples of units that start what the
+/// package installs.
+fn pages(workspace: &Workspace) -> Result<()> {
+    let (program, to) = (workspace.target("release/softtimers"), workspace.target("release/pages"));
+    let says = |words: &[&str]| output(command(&program, workspace.root()).args(words));
+    fs::create_dir_all(&to)?;
+    let mut open = vec![String::new()];
+    while let Some(words) = open.pop() {
+        let page = says(&[&["man"], &words.split_whitespace().collect::<Vec<_>>()[..]].concat())?;
+        let name = format!("softtimers{}", words.replace(' ', "-"));
+        // It names those below it: `softtimers\-send(1)`.
+        let below = page.lines().filter_map(|line| {
+            let other = line.strip_suffix("(1)")?.replace("\\-", "-");
+            other.strip_prefix(&name)?.strip_prefix('-').filter(|name| *name != "help").map(str::to_owned)
+        });
+        open.extend(below.map(|other| format!("{words} {other}")));
+        fs::write(to.join(format!("{name}.1")), &page)?;
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        fs::write(to.join(shell), says(&["completions", shell])?)?;
+    }
+    for unit in ["softtimers-wan.service", "softtimers-forward.service"] {
+        let text = fs::read_to_string(workspace.root().join("docs").join(unit)).context(unit)?;
+        fs::write(to.join(unit), text.replace("/usr/local/bin/", "/usr/bin/"))?;
+    }
+    Ok(fs::write(to.join("THIRD-PARTY"), notices(workspace)?)?)
+}
+
+/// Has the compiler write names instead of the places where sources are on this machine: else messages of panics would
+/// tell them.
+fn nameless<'a>(cargo: &'a mut Command, workspace: &Workspace) -> &'a mut Command {
+    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
+    let places = [(home.unwrap_or_default(), "cargo"), (workspace.workspace_root.to_string(), "softtimers")];
+    let flags = places.map(|(place, name)| format!("--remap-path-prefix={place}={name}"));
+    cargo.env("RUSTFLAGS", flags.join(" "))
+}
+
+/// The licences of whatever others wrote and is built in: each text once, below the names of its crates.
+fn notices(workspace: &Workspace) -> Result<String> {
+    let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for name in [COMMAND, "softtimers-capi"] {
+        let member = workspace.member(name).with_context(|| format!("there is no {name}"))?;
+        for package in workspace.built_into(member) {
+            let licence = package.license.as_deref().unwrap_or("not said");
+            let who = format!("{} {}, {licence}", package.name, package.version);
+            let directory = package.manifest_path.parent().context("a manifest in a directory")?;
+            for text in licences_in(directory.as_std_path())? {
+                let crates = texts.entry(text).or_default();
+                if !crates.contains(&who) {
+                    crates.push(who.clone());
+                }
+            }
+        }
+    }
+    let line = "-".repeat(78);
+    let part =
+        |(text, who): (&String, &Vec<String>)| format!("{line}\n{}\n{line}\n\n{text}\n\n", who.join("\n"));
+    let head = "What others wrote and is built into softtimers, each with the licence that its source comes with.\n\n";
+    Ok(head.to_owned() + &texts.iter().map(part).collect::<String>())
+}
+
+/// The texts of a crate's licences and notices.
+fn licences_in(directory: &Path) -> Result<Vec<String>> {
+    let mut texts = vec![];
+    for entry in fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+        if path.is_file() && NOTICES.iter().any(|start| name.starts_with(start)) {
+            texts.push(String::from_utf8_lossy(&fs::read(&path)?).trim().replace("\r\n", "\n"));
+        }
+    }
+    if texts.is_empty() {
+        texts.push("Its source brings no text; the licence is the one named above.".into());
+    }
+    Ok(texts)
+}
+
+/// How files of licences are called.
+const NOTICES: &[&str] = &["LICENSE", "LICENCE", "NOTICE", "COPYING", "COPYRIGHT", "UNLICENSE"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_changelog_has_the_version_or_will_have_it() {
-        let text = |sections: &str| format!("# Changelog\n\n{sections}\n");
-        let is_well = |sections: &str| matches!(changelog(&text(sections), "1.2.0"), Outcome::Passed(_));
-        assert!(is_well("## [Unreleased]\n\n### Added\n\n- A.\n\n## [1.1.0]\n\n- B."));
-        assert!(is_well("## [Unreleased]\n\n## [1.2.0] - 2026-01-01\n\n- A."));
-        assert!(!is_well("## [Unreleased]\n\n- B.\n\n## [1.2.0]\n\n- A."));
-        assert!(!is_well("## [Unreleased]\n\n## [1.1.0]\n\n- A.") && !is_well("## [Unreleased]\n"));
-    }
-
-    #[test]
-    fn without_the_flag_nothing_runs() {
-        for arguments in [&[][..], &["--now"], &["--dry-run", "upload"]] {
-            let arguments: Vec<String> = arguments.iter().map(|&argument| argument.into()).collect();
-            assert!(run(&arguments).is_err(), "{arguments:?}");
-        }
+    fn crates_that_are_built_in_are_named_with_their_licences() {
+        let workspace = Workspace::load().unwrap();
+        let text = notices(&workspace).unwrap();
+        assert!(text.contains("\nclap 4") && !text.contains("\nsofttimers"), "{text}");
+        assert!(text.contains("Permission is hereby granted"), "no text of a licence");
     }
 }

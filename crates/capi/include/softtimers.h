@@ -68,61 +68,80 @@ typedef struct softtimers_wan softtimers_wan;
  * Times are nanoseconds of CLOCK_MONOTONIC, as `uint64_t`. SOFTTIMERS_NEVER stands for no time.
  */
 
-/** The version that this header was written for: major, minor and patch, each in a byte. */
-#define SOFTTIMERS_VERSION 0x000100
+/**
+ * The version that this header was written for: major, minor and patch, each in a byte.
+ */
+#define SOFTTIMERS_VERSION 256
 
-/** No time: nothing is pending, or nothing was asked for. */
+/**
+ * No time: nothing is pending, or nothing was asked for.
+ */
 #define SOFTTIMERS_NEVER UINT64_MAX
 
-/** A function that is to be called with its argument. The library never calls one; it hands them out when they are due. */
+/**
+ * A function that is to be called with its argument. The library never calls one; it hands them out when they are due.
+ */
 typedef void (*softtimers_function)(void *argument);
 
-/** What is due: a function and its argument. The function may be NULL where the argument says enough. */
+/**
+ * What is due: a function and its argument. The function may be NULL where the argument says enough.
+ */
 typedef struct softtimers_call {
-    /** The function. */
+    /**
+     * The function.
+     */
     softtimers_function function;
-    /** Its argument. */
+    /**
+     * Its argument.
+     */
     void *argument;
 } softtimers_call;
 
-/** The version of the library that is linked: "0.1.0".
- *  Thread: any.
+/**
+ * The version of the library that is linked: "0.1.0".
+ * Thread: any.
  */
 const char *softtimers_version(void);
 
-/** The present time. About 20 ns, no system call.
- *  Thread: any.
+/**
+ * The present time. About 20 ns, no system call.
+ * Thread: any.
  */
 uint64_t softtimers_now(void);
 
-/** The paper's operation 1: the resolution of the measurement clock in ticks a second, 1,000,000,000 on any kernel with
- *  high-resolution timers.
- *  Thread: any.
+/**
+ * The paper's operation 1: the resolution of the measurement clock in ticks a second, 1,000,000,000 on any kernel with
+ * high-resolution timers.
+ * Thread: any.
  */
 uint64_t softtimers_measure_resolution(void);
 
-/** The paper's operation 2: the time of the measurement clock in its ticks, for intervals. It never goes back, in no
- *  thread and between none. With a resolution of 10^9 it is `softtimers_now`.
- *  Thread: any.
+/**
+ * The paper's operation 2: the time of the measurement clock in its ticks, for intervals. It never goes back, in no
+ * thread and between none. With a resolution of 10^9 it is `softtimers_now`.
+ * Thread: any.
  */
 uint64_t softtimers_measure_time(void);
 
-/** Hands an object over: from now on it belongs to the calling thread. No other thread may be using it, and a lock or
- *  another order between the two threads is the program's. Objects of all types may be given, and no other pointers.
- *  Always 0.
- *  Thread: any.
+/**
+ * Hands an object over: from now on it belongs to the calling thread. No other thread may be using it, and a lock or
+ * another order between the two threads is the program's. Objects of all types may be given, and no other pointers.
+ * Always 0.
+ * Thread: any.
  */
 int softtimers_adopt(void *object);
 
-/** The number of an object's life, which no other object has before or after it. With `softtimers_lives` a loop over what
- *  is due finds out that a call has freed the object; `softtimers_timers_run` and `softtimers_softclock` do so.
- *  Thread: any.
+/**
+ * The number of an object's life, which no other object has before or after it. With `softtimers_lives` a loop over what
+ * is due finds out that a call has freed the object; `softtimers_timers_run` and `softtimers_softclock` do so.
+ * Thread: any.
  */
 uint64_t softtimers_life(void *object);
 
-/** 1 if the object that had this life still has it, 0 if it was freed: also where another object is in its place. The one
- *  function that may be given a freed object.
- *  Thread: any.
+/**
+ * 1 if the object that had this life still has it, 0 if it was freed: also where another object is in its place. The one
+ * function that may be given a freed object.
+ * Thread: any.
  */
 int softtimers_lives(void *object, uint64_t life);
 
@@ -133,187 +152,246 @@ int softtimers_lives(void *object, uint64_t life);
  * due. What is due is pulled with `softtimers_timers_next`, or called by `softtimers_timers_run`.
  */
 
-/** How a set of timers is made. Zeros are the defaults. */
+/**
+ * Slack: a tenth of the delay, at most 50 us.
+ */
+#define SOFTTIMERS_SLACK_DEFAULT UINT64_MAX
+
+/**
+ * Slack: any lateness; the event never asks for the hardware timer.
+ */
+#define SOFTTIMERS_SLACK_DEFERRABLE (UINT64_MAX - 1)
+
+/**
+ * To be added to a slack in nanoseconds below 2^62: the due time may move within it to a round tick, so that time-outs
+ * which seldom fire share work.
+ */
+#define SOFTTIMERS_SLACK_ROUNDED (1ull << 62)
+
+/**
+ * A system call has returned.
+ */
+#define SOFTTIMERS_SYSCALL_EXIT 0
+
+/**
+ * The kernel has reported a source ready.
+ */
+#define SOFTTIMERS_READINESS 1
+
+/**
+ * A handler has returned to its loop.
+ */
+#define SOFTTIMERS_HANDLER_EXIT 2
+
+/**
+ * A packet was sent by a loop that sends many.
+ */
+#define SOFTTIMERS_SEND 3
+
+/**
+ * A step of a loop over a protocol's own timers is done.
+ */
+#define SOFTTIMERS_PROTOCOL_TIMER 4
+
+/**
+ * Before sleeping, after waking.
+ */
+#define SOFTTIMERS_IDLE 5
+
+/**
+ * The backup has gone off.
+ */
+#define SOFTTIMERS_BACKUP 6
+
+/**
+ * How a set of timers is made. Zeros are the defaults.
+ */
 typedef struct softtimers_config {
-    /** The unit to which due times are rounded up, so that events closer than that share a wake-up: 1,000 by default. */
+    /**
+     * The unit to which due times are rounded up, so that events closer than that share a wake-up: 1,000 by default.
+     */
     uint64_t tick_ns;
-    /** The step of the clock that supplies `now`, where it is coarser than a nanosecond: every delay is longer by it. */
+    /**
+     * The step of the clock that supplies `now`, where it is coarser than a nanosecond: every delay is longer by it.
+     */
     uint64_t clock_step_ns;
 } softtimers_config;
 
-/** An event that is handed out. */
+/**
+ * An event that is handed out.
+ */
 typedef struct softtimers_fired {
-    /** What was scheduled. */
+    /**
+     * What was scheduled.
+     */
     softtimers_call call;
-    /** The handle it had; dead from now on. */
+    /**
+     * The handle it had; dead from now on.
+     */
     uint64_t handle;
-    /** The time it was asked for. */
+    /**
+     * The time it was asked for.
+     */
     uint64_t due;
-    /** The time of the turn minus `due`. */
+    /**
+     * The time of the turn minus `due`.
+     */
     uint64_t lateness_ns;
 } softtimers_fired;
 
-/** Counters since the beginning. */
+/**
+ * Counters since the beginning.
+ */
 typedef struct softtimers_stats {
-    /** Events scheduled. */
+    /**
+     * Events scheduled.
+     */
     uint64_t scheduled;
-    /** Events handed out. */
+    /**
+     * Events handed out.
+     */
     uint64_t fired;
-    /** Events cancelled. */
+    /**
+     * Events cancelled.
+     */
     uint64_t cancelled;
-    /** Events moved. */
+    /**
+     * Events moved.
+     */
     uint64_t rearmed;
-    /** Trigger states reached. */
+    /**
+     * Trigger states reached.
+     */
     uint64_t triggers;
-    /** Events waiting. */
+    /**
+     * Events waiting.
+     */
     uint64_t pending;
 } softtimers_stats;
 
-/** Slack: a tenth of the delay, at most 50 us. */
-#define SOFTTIMERS_SLACK_DEFAULT UINT64_MAX
-
-/** Slack: any lateness; the event never asks for the hardware timer. */
-#define SOFTTIMERS_SLACK_DEFERRABLE (UINT64_MAX - 1)
-
-/** To be added to a slack in nanoseconds below 2^62: the due time may move within it to a round tick, so that time-outs
- *  which seldom fire share work.
+/**
+ * Makes an empty set of timers; `config` may be NULL.
+ * -EINVAL: `out` is NULL.
+ * Thread: any; the set belongs to the caller's.
  */
-#define SOFTTIMERS_SLACK_ROUNDED (UINT64_C(1) << 62)
+int softtimers_timers_new(const struct softtimers_config *config, softtimers_timers **out);
 
-/** A system call has returned. */
-#define SOFTTIMERS_SYSCALL_EXIT 0
-
-/** The kernel has reported a source ready. */
-#define SOFTTIMERS_READINESS 1
-
-/** A handler has returned to its loop. */
-#define SOFTTIMERS_HANDLER_EXIT 2
-
-/** A packet was sent by a loop that sends many. */
-#define SOFTTIMERS_SEND 3
-
-/** A step of a loop over a protocol's own timers is done. */
-#define SOFTTIMERS_PROTOCOL_TIMER 4
-
-/** Before sleeping, after waking. */
-#define SOFTTIMERS_IDLE 5
-
-/** The backup has gone off. */
-#define SOFTTIMERS_BACKUP 6
-
-/** Makes an empty set of timers; `config` may be NULL.
- *  -EINVAL: `out` is NULL.
- *  Thread: any; the set belongs to the caller's.
- */
-int softtimers_timers_new(const softtimers_config *config, softtimers_timers **out);
-
-/** Frees a set of timers and all that is pending in it, which is not called. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a set of timers and all that is pending in it, which is not called. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_timers_free(softtimers_timers *timers);
 
-/** Schedules a call for at least `delay_ns` after `now`, at most `slack_ns` later than that. Its handle is written to
- *  `handle`, which may be NULL. O(1).
- *  -EINVAL: a slack of 2^63 or more that is none of the constants.
- *  Thread: its own.
+/**
+ * Schedules a call for at least `delay_ns` after `now`, at most `slack_ns` later than that. Its handle is written to
+ * `handle`, which may be NULL. O(1).
+ * -EINVAL: a slack of 2^63 or more that is none of the constants.
+ * Thread: its own.
  */
-int softtimers_timers_schedule(
-    softtimers_timers *timers,
-    uint64_t now,
-    uint64_t delay_ns,
-    uint64_t slack_ns,
-    softtimers_call call,
-    uint64_t *handle);
+int softtimers_timers_schedule(softtimers_timers *timers,
+                               uint64_t now,
+                               uint64_t delay_ns,
+                               uint64_t slack_ns,
+                               softtimers_call call,
+                               uint64_t *handle);
 
-/** Schedules a call for the time `due`, at most `slack_ns` later; a time in the past is due at once. Otherwise as
- *  `softtimers_timers_schedule`.
- *  Thread: its own.
+/**
+ * Schedules a call for the time `due`, at most `slack_ns` later; a time in the past is due at once. Otherwise as
+ * `softtimers_timers_schedule`.
+ * Thread: its own.
  */
-int softtimers_timers_schedule_at(
-    softtimers_timers *timers,
-    uint64_t now,
-    uint64_t due,
-    uint64_t slack_ns,
-    softtimers_call call,
-    uint64_t *handle);
+int softtimers_timers_schedule_at(softtimers_timers *timers,
+                                  uint64_t now,
+                                  uint64_t due,
+                                  uint64_t slack_ns,
+                                  softtimers_call call,
+                                  uint64_t *handle);
 
-/** Moves a pending event to `delay_ns` after `now`. O(1).
- *  -EINVAL: a slack that is none, or a handle that names nothing: called, cancelled, of another set, made up.
- *  Thread: its own.
+/**
+ * Moves a pending event to `delay_ns` after `now`. O(1).
+ * -EINVAL: a slack that is none, or a handle that names nothing: called, cancelled, of another set, made up.
+ * Thread: its own.
  */
-int softtimers_timers_reschedule(
-    softtimers_timers *timers,
-    uint64_t now,
-    uint64_t handle,
-    uint64_t delay_ns,
-    uint64_t slack_ns);
+int softtimers_timers_reschedule(softtimers_timers *timers,
+                                 uint64_t now,
+                                 uint64_t handle,
+                                 uint64_t delay_ns,
+                                 uint64_t slack_ns);
 
-/** Moves a pending event to the time `due`. Otherwise as `softtimers_timers_reschedule`.
- *  Thread: its own.
+/**
+ * Moves a pending event to the time `due`. Otherwise as `softtimers_timers_reschedule`.
+ * Thread: its own.
  */
-int softtimers_timers_reschedule_at(
-    softtimers_timers *timers,
-    uint64_t now,
-    uint64_t handle,
-    uint64_t due,
-    uint64_t slack_ns);
+int softtimers_timers_reschedule_at(softtimers_timers *timers,
+                                    uint64_t now,
+                                    uint64_t handle,
+                                    uint64_t due,
+                                    uint64_t slack_ns);
 
-/** Cancels a pending event. What was scheduled is written to `call`, which may be NULL. O(1).
- *  -EINVAL: a handle that names nothing.
- *  Thread: its own.
+/**
+ * Cancels a pending event. What was scheduled is written to `call`, which may be NULL. O(1).
+ * -EINVAL: a handle that names nothing.
+ * Thread: its own.
  */
 int softtimers_timers_cancel(softtimers_timers *timers, uint64_t handle, softtimers_call *call);
 
-/** Whether an event is pending: 1 or 0. 0 also for a handle that names nothing.
- *  Thread: its own.
+/**
+ * Whether an event is pending: 1 or 0. 0 also for a handle that names nothing.
+ * Thread: its own.
  */
 int softtimers_timers_is_pending(softtimers_timers *timers, uint64_t handle);
 
-/** The paper's operation 3: has `function(argument)` called at least `ticks` ticks of the measurement clock from now,
- *  which is read here. Its handle is written to `handle`, which may be NULL. It asks for the hardware timer at that time.
- *  -EINVAL: no function.
- *  Thread: its own.
+/**
+ * The paper's operation 3: has `function(argument)` called at least `ticks` ticks of the measurement clock from now,
+ * which is read here. Its handle is written to `handle`, which may be NULL. It asks for the hardware timer at that time.
+ * -EINVAL: no function.
+ * Thread: its own.
  */
-int softtimers_schedule_soft_event(
-    softtimers_timers *timers,
-    uint64_t ticks,
-    softtimers_function function,
-    void *argument,
-    uint64_t *handle);
+int softtimers_schedule_soft_event(softtimers_timers *timers,
+                                   uint64_t ticks,
+                                   softtimers_function function,
+                                   void *argument,
+                                   uint64_t *handle);
 
-/** Visits a trigger state. 1 if something may be due, and then `softtimers_timers_next` hands out what was due at `now`;
- *  0 if nothing is. What is scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
- *  A compare when nothing is due.
- *  -EINVAL: a `source` that is none of the constants.
- *  Thread: its own.
+/**
+ * Visits a trigger state. 1 if something may be due, and then `softtimers_timers_next` hands out what was due at `now`;
+ * 0 if nothing is. What is scheduled meanwhile, even for `now`, belongs to a later visit, so that each one ends.
+ * A compare when nothing is due.
+ * -EINVAL: a `source` that is none of the constants.
+ * Thread: its own.
  */
 int softtimers_timers_trigger(softtimers_timers *timers, uint32_t source, uint64_t now);
 
-/** The next event of the last visit: 1 and it is written to `fired`, or 0 when there is none left.
- *  -EINVAL: no `fired`.
- *  Thread: its own.
+/**
+ * The next event of the last visit: 1 and it is written to `fired`, or 0 when there is none left.
+ * -EINVAL: no `fired`.
+ * Thread: its own.
  */
-int softtimers_timers_next(softtimers_timers *timers, softtimers_fired *fired);
+int softtimers_timers_next(softtimers_timers *timers, struct softtimers_fired *fired);
 
-/** The earliest time at which a hardware timer must look even if no trigger state is met, for `softtimers_backup_arm` or
- *  a wait's time-out. SOFTTIMERS_NEVER if nothing needs that. Sooner is harmless, later is late.
- *  Thread: its own.
+/**
+ * The earliest time at which a hardware timer must look even if no trigger state is met, for `softtimers_backup_arm` or
+ * a wait's time-out. SOFTTIMERS_NEVER if nothing needs that. Sooner is harmless, later is late.
+ * Thread: its own.
  */
 uint64_t softtimers_timers_poll_at(softtimers_timers *timers);
 
-/** Events waiting.
- *  Thread: its own.
+/**
+ * Events waiting.
+ * Thread: its own.
  */
 size_t softtimers_timers_len(softtimers_timers *timers);
 
-/** Counters since the beginning.
- *  -EINVAL: no `stats`.
- *  Thread: its own.
+/**
+ * Counters since the beginning.
+ * -EINVAL: no `stats`.
+ * Thread: its own.
  */
-int softtimers_timers_stats(softtimers_timers *timers, softtimers_stats *stats);
+int softtimers_timers_stats(softtimers_timers *timers, struct softtimers_stats *stats);
 
-/** Adds the lateness of all events handed out so far, in nanoseconds, to a histogram.
- *  Thread: that of both.
+/**
+ * Adds the lateness of all events handed out so far, in nanoseconds, to a histogram.
+ * Thread: that of both.
  */
 int softtimers_timers_lateness(softtimers_timers *timers, softtimers_histogram *histogram);
 
@@ -324,63 +402,81 @@ int softtimers_timers_lateness(softtimers_timers *timers, softtimers_histogram *
  * readable at that time; then `softtimers_backup_expired`, and a trigger state.
  */
 
-/** What a backup has cost so far. */
+/**
+ * What a backup has cost so far.
+ */
 typedef struct softtimers_backup_stats {
-    /** Calls to `softtimers_backup_arm`. */
+    /**
+     * Calls to `softtimers_backup_arm`.
+     */
     uint64_t asked;
-    /** Of those, the ones with a system call to set the timer. */
+    /**
+     * Of those, the ones with a system call to set the timer.
+     */
     uint64_t set;
-    /** Of those, the ones with a system call to clear it. */
+    /**
+     * Of those, the ones with a system call to clear it.
+     */
     uint64_t cleared;
-    /** Times it went off. */
+    /**
+     * Times it went off.
+     */
     uint64_t expirations;
 } softtimers_backup_stats;
 
-/** Makes a backup that goes off once, at the time it is armed for; not armed yet.
- *  -EINVAL: `out` is NULL. -EMFILE and others: the kernel refuses another descriptor.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes a backup that goes off once, at the time it is armed for; not armed yet.
+ * -EINVAL: `out` is NULL. -EMFILE and others: the kernel refuses another descriptor.
+ * Thread: any; it belongs to the caller's.
  */
 int softtimers_backup_new(softtimers_backup **out);
 
-/** Makes a backup that goes off `hz` times a second from `now` on, whatever is pending: the paper's periodic interrupt.
- *  -EINVAL: `out` is NULL, or `hz` is zero or more than 10^9. Others: the kernel refuses another descriptor.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes a backup that goes off `hz` times a second from `now` on, whatever is pending: the paper's periodic interrupt.
+ * -EINVAL: `out` is NULL, or `hz` is zero or more than 10^9. Others: the kernel refuses another descriptor.
+ * Thread: any; it belongs to the caller's.
  */
 int softtimers_backup_new_tick(uint32_t hz, uint64_t now, softtimers_backup **out);
 
-/** Frees a backup and closes its descriptor. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a backup and closes its descriptor. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_backup_free(softtimers_backup *backup);
 
-/** Its descriptor, to be watched for reading and neither read nor closed.
- *  Thread: its own.
+/**
+ * Its descriptor, to be watched for reading and neither read nor closed.
+ * Thread: its own.
  */
 int softtimers_backup_fd(softtimers_backup *backup);
 
-/** Has the descriptor readable at `poll_at` at the latest; never, for SOFTTIMERS_NEVER. A tick is left as it is. No
- *  system call while what is armed is early enough, else one.
- *  Thread: its own.
+/**
+ * Has the descriptor readable at `poll_at` at the latest; never, for SOFTTIMERS_NEVER. A tick is left as it is. No
+ * system call while what is armed is early enough, else one.
+ * Thread: its own.
  */
 int softtimers_backup_arm(softtimers_backup *backup, uint64_t now, uint64_t poll_at);
 
-/** To be called when the descriptor was reported readable. How often the timer has gone off since the last call is
- *  written to `count`, which may be NULL; 0 if the report was stale.
- *  Thread: its own.
+/**
+ * To be called when the descriptor was reported readable. How often the timer has gone off since the last call is
+ * written to `count`, which may be NULL; 0 if the report was stale.
+ * Thread: its own.
  */
 int softtimers_backup_expired(softtimers_backup *backup, uint64_t *count);
 
-/** The paper's operation 4: how often a second the backup interrupts, the least resolution to expect: the rate of a
- *  tick, and of a one-shot timer the kernel's resolution.
- *  Thread: its own.
+/**
+ * The paper's operation 4: how often a second the backup interrupts, the least resolution to expect: the rate of a
+ * tick, and of a one-shot timer the kernel's resolution.
+ * Thread: its own.
  */
 uint64_t softtimers_interrupt_clock_resolution(softtimers_backup *backup);
 
-/** Counters since the beginning.
- *  -EINVAL: no `stats`.
- *  Thread: its own.
+/**
+ * Counters since the beginning.
+ * -EINVAL: no `stats`.
+ * Thread: its own.
  */
-int softtimers_backup_stats_of(softtimers_backup *backup, softtimers_backup_stats *stats);
+int softtimers_backup_stats_of(softtimers_backup *backup, struct softtimers_backup_stats *stats);
 
 /* ---------------------------------------------------------------------------------------
  * Pacing: when the next packet of a flow may leave.
@@ -389,87 +485,119 @@ int softtimers_backup_stats_of(softtimers_backup *backup, softtimers_backup_stat
  * never in a burst. It reads no clock and sends nothing.
  */
 
-/** How a flow is paced. Exactly one of the first three is not zero; zeros of the others are the defaults. */
+/**
+ * At its place in the schedule, but no sooner than the burst interval after the last.
+ */
+#define SOFTTIMERS_PACE_EXACT 0
+
+/**
+ * The paper's rule: one interval from now, or one burst interval while behind.
+ */
+#define SOFTTIMERS_PACE_TWO_SPEED 1
+
+/**
+ * At its place, however close: it bursts after each stall.
+ */
+#define SOFTTIMERS_PACE_FIXED 2
+
+/**
+ * One interval after the last: it drifts.
+ */
+#define SOFTTIMERS_PACE_RELATIVE 3
+
+/**
+ * How a flow is paced. Exactly one of the first three is not zero; zeros of the others are the defaults.
+ */
 typedef struct softtimers_pace_config {
-    /** The gap between packets. */
+    /**
+     * The gap between packets.
+     */
     uint64_t interval_ns;
-    /** Packets a second. */
+    /**
+     * Packets a second.
+     */
     uint64_t packets_per_second;
-    /** Bits a second, for packets of any length: each is followed by the time its bytes take. */
+    /**
+     * Bits a second, for packets of any length: each is followed by the time its bytes take.
+     */
     uint64_t bits_per_second;
-    /** The shortest gap when catching up: nine sixteenths of the gap by default, at most the gap. */
+    /**
+     * The shortest gap when catching up: nine sixteenths of the gap by default, at most the gap.
+     */
     uint64_t burst_interval_ns;
-    /** The longest delay that is made up: 10 ms by default; SOFTTIMERS_NEVER for no limit. */
+    /**
+     * The longest delay that is made up: 10 ms by default; SOFTTIMERS_NEVER for no limit.
+     */
     uint64_t catch_up_ns;
-    /** The most packets that are made up: no limit by default. */
+    /**
+     * The most packets that are made up: no limit by default.
+     */
     uint64_t catch_up_packets;
-    /** One of the constants. */
+    /**
+     * One of the constants.
+     */
     uint32_t strategy;
 } softtimers_pace_config;
 
-/** At its place in the schedule, but no sooner than the burst interval after the last. */
-#define SOFTTIMERS_PACE_EXACT 0
-
-/** The paper's rule: one interval from now, or one burst interval while behind. */
-#define SOFTTIMERS_PACE_TWO_SPEED 1
-
-/** At its place, however close: it bursts after each stall. */
-#define SOFTTIMERS_PACE_FIXED 2
-
-/** One interval after the last: it drifts. */
-#define SOFTTIMERS_PACE_RELATIVE 3
-
-/** Makes a flow that has not started.
- *  -EINVAL: `config` or `out` is NULL, no rate or two, a burst interval longer than the gap, or no such strategy.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes a flow that has not started.
+ * -EINVAL: `config` or `out` is NULL, no rate or two, a burst interval longer than the gap, or no such strategy.
+ * Thread: any; it belongs to the caller's.
  */
-int softtimers_pace_new(const softtimers_pace_config *config, softtimers_pace **out);
+int softtimers_pace_new(const struct softtimers_pace_config *config, softtimers_pace **out);
 
-/** Frees a flow. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a flow. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_pace_free(softtimers_pace *pace);
 
-/** Begins a train: the first packet may leave at `now`, which is returned, and nothing before counts. To be called at the
- *  start and after an idle time.
- *  Thread: its own.
+/**
+ * Begins a train: the first packet may leave at `now`, which is returned, and nothing before counts. To be called at the
+ * start and after an idle time.
+ * Thread: its own.
  */
 uint64_t softtimers_pace_start(softtimers_pace *pace, uint64_t now);
 
-/** So many packets have left together at `now`, with so many bytes in all: returns the earliest time for the next one.
- *  Times must not go backwards.
- *  Thread: its own.
+/**
+ * So many packets have left together at `now`, with so many bytes in all: returns the earliest time for the next one.
+ * Times must not go backwards.
+ * Thread: its own.
  */
 uint64_t softtimers_pace_departed(softtimers_pace *pace, uint64_t now, uint32_t packets, uint32_t bytes);
 
-/** Changes the rate from `now` on, without a burst, to that of `config`, which counts what it counted before: packets or
- *  bits. The rest of `config` does not count. The earliest time for the next packet is written to `next`.
- *  -EINVAL: something is missing, no rate or two, or bits for packets.
- *  Thread: its own.
+/**
+ * Changes the rate from `now` on, without a burst, to that of `config`, which counts what it counted before: packets or
+ * bits. The rest of `config` does not count. The earliest time for the next packet is written to `next`.
+ * -EINVAL: something is missing, no rate or two, or bits for packets.
+ * Thread: its own.
  */
-int softtimers_pace_set_rate(
-    softtimers_pace *pace,
-    uint64_t now,
-    const softtimers_pace_config *config,
-    uint64_t *next);
+int softtimers_pace_set_rate(softtimers_pace *pace,
+                             uint64_t now,
+                             const struct softtimers_pace_config *config,
+                             uint64_t *next);
 
-/** The intended time of the next departure, against which lateness is measured.
- *  Thread: its own.
+/**
+ * The intended time of the next departure, against which lateness is measured.
+ * Thread: its own.
  */
 uint64_t softtimers_pace_place(softtimers_pace *pace);
 
-/** Packets that have left.
- *  Thread: its own.
+/**
+ * Packets that have left.
+ * Thread: its own.
  */
 uint64_t softtimers_pace_departures(softtimers_pace *pace);
 
-/** Places given up because the flow fell too far behind.
- *  Thread: its own.
+/**
+ * Places given up because the flow fell too far behind.
+ * Thread: its own.
  */
 uint64_t softtimers_pace_forfeited(softtimers_pace *pace);
 
-/** Places that have passed unused and may still be made up.
- *  Thread: its own.
+/**
+ * Places that have passed unused and may still be made up.
+ * Thread: its own.
  */
 uint64_t softtimers_pace_behind(softtimers_pace *pace, uint64_t now);
 
@@ -480,89 +608,106 @@ uint64_t softtimers_pace_behind(softtimers_pace *pace, uint64_t now);
  * `softtimers_flows_pop` until 0; `softtimers_flows_poll_at` says when to look next.
  */
 
-/** A packet that leaves. */
+/**
+ * A packet that leaves.
+ */
 typedef struct softtimers_departure {
-    /** The flow it belongs to. */
+    /**
+     * The flow it belongs to.
+     */
     uint64_t flow;
-    /** What was enqueued. */
+    /**
+     * What was enqueued.
+     */
     uint64_t packet;
-    /** Its intended time: its place in the flow's schedule. */
+    /**
+     * Its intended time: its place in the flow's schedule.
+     */
     uint64_t place;
-    /** How much later than that it leaves. */
+    /**
+     * How much later than that it leaves.
+     */
     uint64_t lateness_ns;
-    /** Its length. */
+    /**
+     * Its length.
+     */
     uint32_t bytes;
-    /** Zero. */
+    /**
+     * Zero.
+     */
     uint32_t reserved;
 } softtimers_departure;
 
-/** Makes a queue for at most `packets` packets of all flows together; 0 for a million.
- *  -EINVAL: `out` is NULL.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes a queue for at most `packets` packets of all flows together; 0 for a million.
+ * -EINVAL: `out` is NULL.
+ * Thread: any; it belongs to the caller's.
  */
 int softtimers_flows_new(uint32_t packets, softtimers_flows **out);
 
-/** Frees a queue and forgets what is in it. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a queue and forgets what is in it. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_flows_free(softtimers_flows *flows);
 
-/** Adds a flow, of which at most `packets` may wait; 0 for 100. Its handle is written to `flow`.
- *  -EINVAL: something is missing, or a pace that `softtimers_pace_new` would refuse.
- *  Thread: its own.
+/**
+ * Adds a flow, of which at most `packets` may wait; 0 for 100. Its handle is written to `flow`.
+ * -EINVAL: something is missing, or a pace that `softtimers_pace_new` would refuse.
+ * Thread: its own.
  */
-int softtimers_flows_add(
-    softtimers_flows *flows,
-    const softtimers_pace_config *pace,
-    uint32_t packets,
-    uint64_t *flow);
+int softtimers_flows_add(softtimers_flows *flows,
+                         const softtimers_pace_config *pace,
+                         uint32_t packets,
+                         uint64_t *flow);
 
-/** Removes a flow and forgets what it had waiting: how many packets that was.
- *  -EINVAL: a handle that names nothing.
- *  Thread: its own.
+/**
+ * Removes a flow and forgets what it had waiting: how many packets that was.
+ * -EINVAL: a handle that names nothing.
+ * Thread: its own.
  */
 int softtimers_flows_remove(softtimers_flows *flows, uint64_t flow);
 
-/** Changes a flow's rate from `now` on, without a burst, to that of `pace`, which counts what it counted before.
- *  -EINVAL: something is missing, no rate or two, or a handle that names nothing.
- *  Thread: its own.
+/**
+ * Changes a flow's rate from `now` on, without a burst, to that of `pace`, which counts what it counted before.
+ * -EINVAL: something is missing, no rate or two, or a handle that names nothing.
+ * Thread: its own.
  */
-int softtimers_flows_set_rate(
-    softtimers_flows *flows,
-    uint64_t now,
-    uint64_t flow,
-    const softtimers_pace_config *pace);
+int softtimers_flows_set_rate(softtimers_flows *flows,
+                              uint64_t now,
+                              uint64_t flow,
+                              const softtimers_pace_config *pace);
 
-/** Enqueues a packet of so many bytes that may leave from `now` on. O(1).
- *  -EINVAL: a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
- *  Thread: its own.
+/**
+ * Enqueues a packet of so many bytes that may leave from `now` on. O(1).
+ * -EINVAL: a handle that names nothing. -ENOBUFS: as much waits as may, of the flow or of all.
+ * Thread: its own.
  */
-int softtimers_flows_enqueue(
-    softtimers_flows *flows,
-    uint64_t now,
-    uint64_t flow,
-    uint32_t bytes,
-    uint64_t packet);
+int softtimers_flows_enqueue(softtimers_flows *flows, uint64_t now, uint64_t flow, uint32_t bytes, uint64_t packet);
 
-/** Begins a turn: `softtimers_flows_pop` hands out what may leave at `now`. A compare when nothing may.
- *  Thread: its own.
+/**
+ * Begins a turn: `softtimers_flows_pop` hands out what may leave at `now`. A compare when nothing may.
+ * Thread: its own.
  */
 int softtimers_flows_turn(softtimers_flows *flows, uint64_t now);
 
-/** The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. One that cannot
- *  be sent for want of room is to be kept, and nothing more taken until there is some: its time has been counted.
- *  -EINVAL: no `departure`.
- *  Thread: its own.
+/**
+ * The next packet of the turn, in the order of release times: 1 and it is written to `departure`, or 0. One that cannot
+ * be sent for want of room is to be kept, and nothing more taken until there is some: its time has been counted.
+ * -EINVAL: no `departure`.
+ * Thread: its own.
  */
-int softtimers_flows_pop(softtimers_flows *flows, softtimers_departure *departure);
+int softtimers_flows_pop(softtimers_flows *flows, struct softtimers_departure *departure);
 
-/** The earliest release time; SOFTTIMERS_NEVER if nothing waits.
- *  Thread: its own.
+/**
+ * The earliest release time; SOFTTIMERS_NEVER if nothing waits.
+ * Thread: its own.
  */
 uint64_t softtimers_flows_poll_at(softtimers_flows *flows);
 
-/** Packets waiting.
- *  Thread: its own.
+/**
+ * Packets waiting.
+ * Thread: its own.
  */
 size_t softtimers_flows_len(softtimers_flows *flows);
 
@@ -573,91 +718,133 @@ size_t softtimers_flows_len(softtimers_flows *flows);
  * when the next one is to be: now, at a time, or when the kernel wakes the program.
  */
 
-/** A policy and its parameters. Zeros of those are the defaults. */
+/**
+ * By one number, the longest delay: polls while that is worth it. The default.
+ */
+#define SOFTTIMERS_POLICY_DELAY_BOUND 0
+
+/**
+ * So that a wanted number of packets is found (soft timers, section 4.2).
+ */
+#define SOFTTIMERS_POLICY_AGGREGATION 1
+
+/**
+ * By mean and spread of the gaps between packets (Dovrolis, Thayer and Ramanathan 2001).
+ */
+#define SOFTTIMERS_POLICY_HIP 2
+
+/**
+ * A wake-up for each packet.
+ */
+#define SOFTTIMERS_POLICY_INTERRUPTS 3
+
+/**
+ * All the time.
+ */
+#define SOFTTIMERS_POLICY_BUSY_WAIT 4
+
+/**
+ * At the multiples of a period.
+ */
+#define SOFTTIMERS_POLICY_CONSTANT_PERIOD 5
+
+/**
+ * Spins after each packet, then waits for a wake-up.
+ */
+#define SOFTTIMERS_POLICY_SPIN_THEN_BLOCK 6
+
+/**
+ * At every trigger state, with a watchdog.
+ */
+#define SOFTTIMERS_POLICY_WATCHDOG 7
+
+/**
+ * As soon as it is its turn again.
+ */
+#define SOFTTIMERS_LOOK_NOW 0
+
+/**
+ * At a time; its wake-up stays off until then.
+ */
+#define SOFTTIMERS_LOOK_AT 1
+
+/**
+ * At every trigger state; a packet that nobody has taken for a while wakes the program.
+ */
+#define SOFTTIMERS_LOOK_WATCHED 2
+
+/**
+ * When a packet has arrived: the wake-up is to be enabled, and the source looked at once more after that.
+ */
+#define SOFTTIMERS_LOOK_ARMED 3
+
+/**
+ * A policy and its parameters. Zeros of those are the defaults.
+ */
 typedef struct softtimers_policy_config {
-    /** One of the constants. */
+    /**
+     * One of the constants.
+     */
     uint32_t kind;
-    /** Packets wanted in each poll, on average: of a delay bound and of aggregation. */
+    /**
+     * Packets wanted in each poll, on average: of a delay bound and of aggregation.
+     */
     uint32_t quota;
-    /** The longest wait for a poll, the period of a constant period, how long to spin or to watch. */
+    /**
+     * The longest wait for a poll, the period of a constant period, how long to spin or to watch.
+     */
     uint64_t time_ns;
 } softtimers_policy_config;
 
-/** When to look next. */
+/**
+ * When to look next.
+ */
 typedef struct softtimers_next {
-    /** One of the constants. */
+    /**
+     * One of the constants.
+     */
     uint32_t what;
-    /** The time for SOFTTIMERS_LOOK_AT, a span for SOFTTIMERS_LOOK_WATCHED, else SOFTTIMERS_NEVER. */
+    /**
+     * The time for SOFTTIMERS_LOOK_AT, a span for SOFTTIMERS_LOOK_WATCHED, else SOFTTIMERS_NEVER.
+     */
     uint64_t time;
 } softtimers_next;
 
-/** By one number, the longest delay: polls while that is worth it. The default. */
-#define SOFTTIMERS_POLICY_DELAY_BOUND 0
-
-/** So that a wanted number of packets is found (soft timers, section 4.2). */
-#define SOFTTIMERS_POLICY_AGGREGATION 1
-
-/** By mean and spread of the gaps between packets (Dovrolis, Thayer and Ramanathan 2001). */
-#define SOFTTIMERS_POLICY_HIP 2
-
-/** A wake-up for each packet. */
-#define SOFTTIMERS_POLICY_INTERRUPTS 3
-
-/** All the time. */
-#define SOFTTIMERS_POLICY_BUSY_WAIT 4
-
-/** At the multiples of a period. */
-#define SOFTTIMERS_POLICY_CONSTANT_PERIOD 5
-
-/** Spins after each packet, then waits for a wake-up. */
-#define SOFTTIMERS_POLICY_SPIN_THEN_BLOCK 6
-
-/** At every trigger state, with a watchdog. */
-#define SOFTTIMERS_POLICY_WATCHDOG 7
-
-/** As soon as it is its turn again. */
-#define SOFTTIMERS_LOOK_NOW 0
-
-/** At a time; its wake-up stays off until then. */
-#define SOFTTIMERS_LOOK_AT 1
-
-/** At every trigger state; a packet that nobody has taken for a while wakes the program. */
-#define SOFTTIMERS_LOOK_WATCHED 2
-
-/** When a packet has arrived: the wake-up is to be enabled, and the source looked at once more after that. */
-#define SOFTTIMERS_LOOK_ARMED 3
-
-/** Makes a policy.
- *  -EINVAL: `config` or `out` is NULL, or no such policy; a constant period or a spin without a time.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes a policy.
+ * -EINVAL: `config` or `out` is NULL, or no such policy; a constant period or a spin without a time.
+ * Thread: any; it belongs to the caller's.
  */
-int softtimers_policy_new(const softtimers_policy_config *config, softtimers_policy **out);
+int softtimers_policy_new(const struct softtimers_policy_config *config, softtimers_policy **out);
 
-/** Frees a policy. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a policy. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_policy_free(softtimers_policy *policy);
 
-/** A packet arrived at `at`: to be called for each, in order, before `softtimers_policy_looked`.
- *  Thread: its own.
+/**
+ * A packet arrived at `at`: to be called for each, in order, before `softtimers_policy_looked`.
+ * Thread: its own.
  */
 int softtimers_policy_arrived(softtimers_policy *policy, uint64_t at);
 
-/** A look that began and ended then has found so many packets. When to look next is written to `next`, which may be NULL.
- *  -EINVAL: it ended before it began.
- *  Thread: its own.
+/**
+ * A look that began and ended then has found so many packets. When to look next is written to `next`, which may be NULL.
+ * -EINVAL: it ended before it began.
+ * Thread: its own.
  */
-int softtimers_policy_looked(
-    softtimers_policy *policy,
-    uint64_t began,
-    uint64_t ended,
-    uint32_t found,
-    softtimers_next *next);
+int softtimers_policy_looked(softtimers_policy *policy,
+                             uint64_t began,
+                             uint64_t ended,
+                             uint32_t found,
+                             struct softtimers_next *next);
 
-/** The program is about to sleep. When to look next is written to `next`, which may be NULL.
- *  Thread: its own.
+/**
+ * The program is about to sleep. When to look next is written to `next`, which may be NULL.
+ * Thread: its own.
  */
-int softtimers_policy_idle(softtimers_policy *policy, uint64_t now, softtimers_next *next);
+int softtimers_policy_idle(softtimers_policy *policy, uint64_t now, struct softtimers_next *next);
 
 /* ---------------------------------------------------------------------------------------
  * Limits on input: whether packets may be taken at all, so that a program that gets more than it can handle gets some of
@@ -666,56 +853,66 @@ int softtimers_policy_idle(softtimers_policy *policy, uint64_t now, softtimers_n
  * Both answer with the time from which input is open: 0 while it is, else the time until which it is shut.
  */
 
-/** Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and after four
- *  times what draining it takes.
- *  -EINVAL: `out` is NULL, or a capacity of zero.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes the feedback of a queue with room for `capacity` packets: shut at three quarters, open at one, and after four
+ * times what draining it takes.
+ * -EINVAL: `out` is NULL, or a capacity of zero.
+ * Thread: any; it belongs to the caller's.
  */
 int softtimers_feedback_new(uint32_t capacity, softtimers_feedback **out);
 
-/** Frees a feedback. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a feedback. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_feedback_free(softtimers_feedback *feedback);
 
-/** Packets were put into the queue, or dropped because it was full: now so many wait.
- *  Thread: its own.
+/**
+ * Packets were put into the queue, or dropped because it was full: now so many wait.
+ * Thread: its own.
  */
 uint64_t softtimers_feedback_offered(softtimers_feedback *feedback, uint64_t now, uint32_t depth);
 
-/** The consumer took some: now so many wait.
- *  Thread: its own.
+/**
+ * The consumer took some: now so many wait.
+ * Thread: its own.
  */
 uint64_t softtimers_feedback_drained(softtimers_feedback *feedback, uint64_t now, uint32_t depth);
 
-/** From when input is open.
- *  Thread: its own.
+/**
+ * From when input is open.
+ * Thread: its own.
  */
 uint64_t softtimers_feedback_input(softtimers_feedback *feedback, uint64_t now);
 
-/** Makes a limit of `percent` of a processor in each period; 0 for the paper's period of 10 ms.
- *  -EINVAL: `out` is NULL, or more than 100 percent.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes a limit of `percent` of a processor in each period; 0 for the paper's period of 10 ms.
+ * -EINVAL: `out` is NULL, or more than 100 percent.
+ * Thread: any; it belongs to the caller's.
  */
 int softtimers_cpu_limit_new(uint32_t percent, uint64_t period_ns, softtimers_cpu_limit **out);
 
-/** Frees a limit. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a limit. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_cpu_limit_free(softtimers_cpu_limit *limit);
 
-/** The handling of packets begins; the thread's count of CPU time stands at `cpu_ns`.
- *  Thread: its own.
+/**
+ * The handling of packets begins; the thread's count of CPU time stands at `cpu_ns`.
+ * Thread: its own.
  */
 int softtimers_cpu_limit_begin(softtimers_cpu_limit *limit, uint64_t cpu_ns);
 
-/** It is over; the count stands at `cpu_ns`.
- *  Thread: its own.
+/**
+ * It is over; the count stands at `cpu_ns`.
+ * Thread: its own.
  */
 uint64_t softtimers_cpu_limit_end(softtimers_cpu_limit *limit, uint64_t now, uint64_t cpu_ns);
 
-/** From when input is open.
- *  Thread: its own.
+/**
+ * From when input is open.
+ * Thread: its own.
  */
 uint64_t softtimers_cpu_limit_input(softtimers_cpu_limit *limit, uint64_t now);
 
@@ -723,61 +920,72 @@ uint64_t softtimers_cpu_limit_input(softtimers_cpu_limit *limit, uint64_t now);
  * Histograms: counts of numbers, usually nanoseconds, in constant memory, within 3.2%.
  */
 
-/** Makes an empty histogram.
- *  -EINVAL: `out` is NULL.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes an empty histogram.
+ * -EINVAL: `out` is NULL.
+ * Thread: any; it belongs to the caller's.
  */
 int softtimers_histogram_new(softtimers_histogram **out);
 
-/** Frees a histogram. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a histogram. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_histogram_free(softtimers_histogram *histogram);
 
-/** Counts `value` so many times.
- *  -EOVERFLOW: more than 2^63 counts in all.
- *  Thread: its own.
+/**
+ * Counts `value` so many times.
+ * -EOVERFLOW: more than 2^63 counts in all.
+ * Thread: its own.
  */
 int softtimers_histogram_record(softtimers_histogram *histogram, uint64_t value, uint64_t times);
 
-/** Adds all that `other` has counted, which is left as it is.
- *  -EINVAL: they are the same. -EOVERFLOW: more than 2^63 counts in all.
- *  Thread: that of both.
+/**
+ * Adds all that `other` has counted, which is left as it is.
+ * -EINVAL: they are the same. -EOVERFLOW: more than 2^63 counts in all.
+ * Thread: that of both.
  */
 int softtimers_histogram_merge(softtimers_histogram *histogram, softtimers_histogram *other);
 
-/** Forgets everything.
- *  Thread: its own.
+/**
+ * Forgets everything.
+ * Thread: its own.
  */
 int softtimers_histogram_clear(softtimers_histogram *histogram);
 
-/** Values counted.
- *  Thread: its own.
+/**
+ * Values counted.
+ * Thread: its own.
  */
 uint64_t softtimers_histogram_count(softtimers_histogram *histogram);
 
-/** The least value, exactly; 0 if there is none.
- *  Thread: its own.
+/**
+ * The least value, exactly; 0 if there is none.
+ * Thread: its own.
  */
 uint64_t softtimers_histogram_min(softtimers_histogram *histogram);
 
-/** The greatest value, exactly; 0 if there is none.
- *  Thread: its own.
+/**
+ * The greatest value, exactly; 0 if there is none.
+ * Thread: its own.
  */
 uint64_t softtimers_histogram_max(softtimers_histogram *histogram);
 
-/** The arithmetic mean; 0 if there is none.
- *  Thread: its own.
+/**
+ * The arithmetic mean; 0 if there is none.
+ * Thread: its own.
  */
 double softtimers_histogram_mean(softtimers_histogram *histogram);
 
-/** The value below which the share `q` of all values lies, within 3.2%; 0 if there is none. `q` is taken into 0 to 1.
- *  Thread: its own.
+/**
+ * The value below which the share `q` of all values lies, within 3.2%; 0 if there is none. `q` is taken into 0 to 1.
+ * Thread: its own.
  */
 uint64_t softtimers_histogram_quantile(softtimers_histogram *histogram, double q);
 
-/** The share of values above `threshold`, by buckets; 0 if there is none.
- *  Thread: its own.
+/**
+ * The share of values above `threshold`, by buckets; 0 if there is none.
+ * Thread: its own.
  */
 double softtimers_histogram_share_above(softtimers_histogram *histogram, uint64_t threshold);
 
@@ -788,106 +996,129 @@ double softtimers_histogram_share_above(softtimers_histogram *histogram, uint64_
  * due; `softtimers_hardclock` does both unless something is held. Calls are made by the header, in C.
  */
 
-/** What a set of callouts has done so far. */
+/**
+ * What a set of callouts has done so far.
+ */
 typedef struct softtimers_callout_stats {
-    /** Ticks. */
+    /**
+     * Ticks.
+     */
     uint64_t ticks;
-    /** Ticks that wanted softclock. */
+    /**
+     * Ticks that wanted softclock.
+     */
     uint64_t raised;
-    /** Calls handed out. */
+    /**
+     * Calls handed out.
+     */
     uint64_t called;
-    /** By how many ticks softclock is behind. */
+    /**
+     * By how many ticks softclock is behind.
+     */
     uint64_t lag;
-    /** The most that it was. */
+    /**
+     * The most that it was.
+     */
     uint64_t most_lag;
-    /** Callouts set. */
+    /**
+     * Callouts set.
+     */
     uint64_t pending;
-    /** Of those, the ones set without a handle. */
+    /**
+     * Of those, the ones set without a handle.
+     */
     uint64_t hashed;
 } softtimers_callout_stats;
 
-/** Makes an empty set of callouts.
- *  -EINVAL: `out` is NULL.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes an empty set of callouts.
+ * -EINVAL: `out` is NULL.
+ * Thread: any; it belongs to the caller's.
  */
 int softtimers_callouts_new(softtimers_callouts **out);
 
-/** Frees a set of callouts; what is set is not called. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a set of callouts; what is set is not called. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_callouts_free(softtimers_callouts *callouts);
 
-/** Has `function(argument)` called after so many ticks; zero is taken as one. The same may be asked for several times.
- *  O(1) on average.
- *  -EINVAL: no function.
- *  Thread: its own.
+/**
+ * Has `function(argument)` called after so many ticks; zero is taken as one. The same may be asked for several times.
+ * O(1) on average.
+ * -EINVAL: no function.
+ * Thread: its own.
  */
-int softtimers_timeout(
-    softtimers_callouts *callouts,
-    softtimers_function function,
-    void *argument,
-    uint64_t ticks);
+int softtimers_timeout(softtimers_callouts *callouts, softtimers_function function, void *argument, uint64_t ticks);
 
-/** Cancels one callout with this function and argument, the one asked for last: 1, or 0 if there is none, which costs the
- *  same. Those with a handle are not looked at.
- *  -EINVAL: no function.
- *  Thread: its own.
+/**
+ * Cancels one callout with this function and argument, the one asked for last: 1, or 0 if there is none, which costs the
+ * same. Those with a handle are not looked at.
+ * -EINVAL: no function.
+ * Thread: its own.
  */
 int softtimers_untimeout(softtimers_callouts *callouts, softtimers_function function, void *argument);
 
-/** As `softtimers_timeout`, to be cancelled by the handle that is written to `handle`. O(1).
- *  -EINVAL: no function, or no `handle`.
- *  Thread: its own.
+/**
+ * As `softtimers_timeout`, to be cancelled by the handle that is written to `handle`. O(1).
+ * -EINVAL: no function, or no `handle`.
+ * Thread: its own.
  */
-int softtimers_setcallout(
-    softtimers_callouts *callouts,
-    softtimers_function function,
-    void *argument,
-    uint64_t ticks,
-    uint64_t *handle);
+int softtimers_setcallout(softtimers_callouts *callouts,
+                          softtimers_function function,
+                          void *argument,
+                          uint64_t ticks,
+                          uint64_t *handle);
 
-/** Cancels the callout of a handle. O(1).
- *  -EINVAL: a handle that names nothing: called, cancelled, of another set, made up.
- *  Thread: its own.
+/**
+ * Cancels the callout of a handle. O(1).
+ * -EINVAL: a handle that names nothing: called, cancelled, of another set, made up.
+ * Thread: its own.
  */
 int softtimers_unsetcallout(softtimers_callouts *callouts, uint64_t handle);
 
-/** A tick of the clock: 1 if softclock is wanted, because something is due or was left from before, else 0. A compare
- *  while nothing is near.
- *  Thread: its own.
+/**
+ * A tick of the clock: 1 if softclock is wanted, because something is due or was left from before, else 0. A compare
+ * while nothing is near.
+ * Thread: its own.
  */
 int softtimers_tick(softtimers_callouts *callouts);
 
-/** The next call that is due: 1 and it is written to `call`, or 0 when all have been handed out. It is no longer set
- *  then, and may be set again by what it does.
- *  -EINVAL: no `call`.
- *  Thread: its own.
+/**
+ * The next call that is due: 1 and it is written to `call`, or 0 when all have been handed out. It is no longer set
+ * then, and may be set again by what it does.
+ * -EINVAL: no `call`.
+ * Thread: its own.
  */
 int softtimers_softclock_next(softtimers_callouts *callouts, softtimers_call *call);
 
-/** As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be let go between two: 1 and
- *  the call is written to `call`, 2 if there may be more to do, 0 when all have been handed out.
- *  -EINVAL: no `call`.
- *  Thread: its own.
+/**
+ * As `softtimers_softclock_next`, in pieces of a few microseconds at most, so that a lock may be let go between two: 1 and
+ * the call is written to `call`, 2 if there may be more to do, 0 when all have been handed out.
+ * -EINVAL: no `call`.
+ * Thread: its own.
  */
 int softtimers_softclock_step(softtimers_callouts *callouts, softtimers_call *call);
 
-/** From here to `softtimers_release` ticks only count: `softtimers_hardclock` calls nothing. May be nested. 1 if something
- *  was held before, else 0.
- *  Thread: its own.
+/**
+ * From here to `softtimers_release` ticks only count: `softtimers_hardclock` calls nothing. May be nested. 1 if something
+ * was held before, else 0.
+ * Thread: its own.
  */
 int softtimers_hold(softtimers_callouts *callouts);
 
-/** The end of a `softtimers_hold`: 1 if softclock is to be run now, because it is wanted and nothing else is held.
- *  Thread: its own.
+/**
+ * The end of a `softtimers_hold`: 1 if softclock is to be run now, because it is wanted and nothing else is held.
+ * Thread: its own.
  */
 int softtimers_release(softtimers_callouts *callouts);
 
-/** Counters since the beginning.
- *  -EINVAL: no `stats`.
- *  Thread: its own.
+/**
+ * Counters since the beginning.
+ * -EINVAL: no `stats`.
+ * Thread: its own.
  */
-int softtimers_callouts_stats(softtimers_callouts *callouts, softtimers_callout_stats *stats);
+int softtimers_callouts_stats(softtimers_callouts *callouts, struct softtimers_callout_stats *stats);
 
 /* ---------------------------------------------------------------------------------------
  * Many interval timers behind one kernel timer (Costello and Varghese 1998, figures 6 and 7).
@@ -897,122 +1128,151 @@ int softtimers_callouts_stats(softtimers_callouts *callouts, softtimers_callout_
  * set, or a descriptor, since Linux drops ITIMER_REAL's signal where a set's is still pending.
  */
 
-/** What an interval timer is set to. */
+/**
+ * How many timers a set may have where 0 is asked for.
+ */
+#define SOFTTIMERS_ITIMERS_DEFAULT_MOST 65536
+
+/**
+ * What an interval timer is set to.
+ */
 typedef struct softtimers_setting {
-    /** Until the next expiry; 0 of a timer that has expired and was not reaped. */
+    /**
+     * Until the next expiry; 0 of a timer that has expired and was not reaped.
+     */
     uint64_t value_ns;
-    /** From one expiry to the next; 0 of a timer that expires once. */
+    /**
+     * From one expiry to the next; 0 of a timer that expires once.
+     */
     uint64_t interval_ns;
 } softtimers_setting;
 
-/** A timer that has expired. */
+/**
+ * A timer that has expired.
+ */
 typedef struct softtimers_expired {
-    /** Its handle: dead unless it runs. */
+    /**
+     * Its handle: dead unless it runs.
+     */
     uint64_t handle;
-    /** Its label. */
+    /**
+     * Its label.
+     */
     uint64_t label;
-    /** When it expired. */
+    /**
+     * When it expired.
+     */
     uint64_t at;
-    /** 1 if it has an interval and runs again, else 0. */
+    /**
+     * 1 if it has an interval and runs again, else 0.
+     */
     uint32_t runs;
-    /** Zero. */
+    /**
+     * Zero.
+     */
     uint32_t reserved;
 } softtimers_expired;
 
-/** How many timers a set may have where 0 is asked for. */
-#define SOFTTIMERS_ITIMERS_DEFAULT_MOST 65536
-
-/** Makes a set of at most `most` timers over a timerfd, whose descriptor is readable while one waits to be reaped.
- *  -EINVAL: `out` is NULL, or `most` is above 2^27. Others: the kernel refuses another descriptor.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes a set of at most `most` timers over a timerfd, whose descriptor is readable while one waits to be reaped.
+ * -EINVAL: `out` is NULL, or `most` is above 2^27. Others: the kernel refuses another descriptor.
+ * Thread: any; it belongs to the caller's.
  */
 int softtimers_itimers_new(uint32_t most, softtimers_itimers **out);
 
-/** Makes a set of at most `most` timers over a POSIX timer, which sends the process `signal`. The program has a handler
- *  for it or waits for it: most signals end a process that does neither.
- *  -EINVAL: `out` is NULL, `most` is above 2^27, or no signal that a program can handle. Others: the kernel refuses
- *  another timer.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes a set of at most `most` timers over a POSIX timer, which sends the process `signal`. The program has a handler
+ * for it or waits for it: most signals end a process that does neither.
+ * -EINVAL: `out` is NULL, `most` is above 2^27, or no signal that a program can handle. Others: the kernel refuses
+ * another timer.
+ * Thread: any; it belongs to the caller's.
  */
 int softtimers_itimers_new_signal(uint32_t most, int signal, softtimers_itimers **out);
 
-/** Frees a set and all its timers. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a set and all its timers. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_itimers_free(softtimers_itimers *itimers);
 
-/** Its descriptor, to be watched for reading and neither read nor closed.
- *  -EINVAL: one with a signal.
- *  Thread: its own.
+/**
+ * Its descriptor, to be watched for reading and neither read nor closed.
+ * -EINVAL: one with a signal.
+ * Thread: its own.
  */
 int softtimers_itimers_fd(softtimers_itimers *itimers);
 
-/** Creates a timer; its handle is written to `handle`.
- *  -EINVAL: no `handle`, or a value of 0. -EAGAIN: there are as many timers as the set may have.
- *  Thread: its own.
+/**
+ * Creates a timer; its handle is written to `handle`.
+ * -EINVAL: no `handle`, or a value of 0. -EAGAIN: there are as many timers as the set may have.
+ * Thread: its own.
  */
-int softtimers_itimer_create(
-    softtimers_itimers *itimers,
-    uint64_t value_ns,
-    uint64_t interval_ns,
-    uint64_t label,
-    uint64_t *handle);
+int softtimers_itimer_create(softtimers_itimers *itimers,
+                             uint64_t value_ns,
+                             uint64_t interval_ns,
+                             uint64_t label,
+                             uint64_t *handle);
 
-/** Sets a timer anew, with another label, whether it runs or has expired. What it was set to is written to `former`,
- *  which may be NULL.
- *  -EINVAL: a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
- *  Thread: its own.
+/**
+ * Sets a timer anew, with another label, whether it runs or has expired. What it was set to is written to `former`,
+ * which may be NULL.
+ * -EINVAL: a value of 0, or a handle that names nothing: cancelled, reaped, of another set, made up.
+ * Thread: its own.
  */
-int softtimers_itimer_reset(
-    softtimers_itimers *itimers,
-    uint64_t handle,
-    uint64_t value_ns,
-    uint64_t interval_ns,
-    uint64_t label,
-    softtimers_setting *former);
+int softtimers_itimer_reset(softtimers_itimers *itimers,
+                            uint64_t handle,
+                            uint64_t value_ns,
+                            uint64_t interval_ns,
+                            uint64_t label,
+                            struct softtimers_setting *former);
 
-/** Ends a timer, whether it runs or has expired. What it was set to is written to `last`, which may be NULL.
- *  -EINVAL: a handle that names nothing.
- *  Thread: its own.
+/**
+ * Ends a timer, whether it runs or has expired. What it was set to is written to `last`, which may be NULL.
+ * -EINVAL: a handle that names nothing.
+ * Thread: its own.
  */
-int softtimers_itimer_cancel(softtimers_itimers *itimers, uint64_t handle, softtimers_setting *last);
+int softtimers_itimer_cancel(softtimers_itimers *itimers, uint64_t handle, struct softtimers_setting *last);
 
-/** What a timer is set to.
- *  -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it is.
- *  Thread: its own.
+/**
+ * What a timer is set to.
+ * -EINVAL: no `setting`, or a handle that names nothing; then `setting` is left as it is.
+ * Thread: its own.
  */
-int softtimers_itimer_query(softtimers_itimers *itimers, uint64_t handle, softtimers_setting *setting);
+int softtimers_itimer_query(softtimers_itimers *itimers, uint64_t handle, struct softtimers_setting *setting);
 
-/** The timer that expired first, out of the queue. If it has an interval it runs again, from its expiry, however late
- *  this is.
- *  -EAGAIN: none has expired. -EINVAL: no `expired`.
- *  Thread: its own.
+/**
+ * The timer that expired first, out of the queue. If it has an interval it runs again, from its expiry, however late
+ * this is.
+ * -EAGAIN: none has expired. -EINVAL: no `expired`.
+ * Thread: its own.
  */
-int softtimers_itimer_reap(softtimers_itimers *itimers, softtimers_expired *expired);
+int softtimers_itimer_reap(softtimers_itimers *itimers, struct softtimers_expired *expired);
 
-/** Timers that exist, running or expired.
- *  Thread: its own.
+/**
+ * Timers that exist, running or expired.
+ * Thread: its own.
  */
 size_t softtimers_itimers_len(softtimers_itimers *itimers);
 
-/** `setitimer(ITIMER_MULTIREAL, value, ovalue)` of the paper's figure 6. `value->it_value` not zero: sets a new timer if
- *  `ovalue->it_value` is {-1, -1}, and writes its handle there; else the timer whose handle it is, and writes what that
- *  was set to to `ovalue`. `ovalue->it_interval` is its label. `value->it_value` zero: ends the timer whose handle it
- *  is.
- *  -EINVAL: something is missing, no time, or a handle that names nothing; -EAGAIN: there are as many timers as the set
- *  may have. Nothing has changed then. (The paper returns -1 and sets errno.)
- *  Thread: its own.
+/**
+ * `setitimer(ITIMER_MULTIREAL, value, ovalue)` of the paper's figure 6. `value->it_value` not zero: sets a new timer if
+ * `ovalue->it_value` is {-1, -1}, and writes its handle there; else the timer whose handle it is, and writes what that
+ * was set to to `ovalue`. `ovalue->it_interval` is its label. `value->it_value` zero: ends the timer whose handle it
+ * is.
+ * -EINVAL: something is missing, no time, or a handle that names nothing; -EAGAIN: there are as many timers as the set
+ * may have. Nothing has changed then. (The paper returns -1 and sets errno.)
+ * Thread: its own.
  */
-int softtimers_multi_setitimer(
-    softtimers_itimers *itimers,
-    const struct itimerval *value,
-    struct itimerval *ovalue);
+int softtimers_multi_setitimer(softtimers_itimers *itimers,
+                               const struct itimerval *value,
+                               struct itimerval *ovalue);
 
-/** `getitimer(ITIMER_MULTIREAL, value)` of the paper's figure 7. `value->it_value` {-1, -1}: reaps the timer that expired
- *  first, and writes its handle there and its label to `value->it_interval`. Else it is a handle, and what that timer is
- *  set to is written to `value`.
- *  -EAGAIN: none has expired. -EINVAL: something is missing, or a handle that names nothing; nothing has changed then.
- *  Thread: its own.
+/**
+ * `getitimer(ITIMER_MULTIREAL, value)` of the paper's figure 7. `value->it_value` {-1, -1}: reaps the timer that expired
+ * first, and writes its handle there and its label to `value->it_interval`. Else it is a handle, and what that timer is
+ * set to is written to `value`.
+ * -EAGAIN: none has expired. -EINVAL: something is missing, or a handle that names nothing; nothing has changed then.
+ * Thread: its own.
  */
 int softtimers_multi_getitimer(softtimers_itimers *itimers, struct itimerval *value);
 
@@ -1022,123 +1282,196 @@ int softtimers_multi_getitimer(softtimers_itimers *itimers, struct itimerval *va
  * Packets go in with `softtimers_wan_offer` and come out of `softtimers_wan_pop_due`; time is whatever the caller says.
  */
 
-/** One direction of a path. Zeros are a perfect wire. */
+/**
+ * From the client to the server.
+ */
+#define SOFTTIMERS_UP 0
+
+/**
+ * From the server to the client.
+ */
+#define SOFTTIMERS_DOWN 1
+
+/**
+ * It is on its way.
+ */
+#define SOFTTIMERS_ACCEPTED 0
+
+/**
+ * The queue is full.
+ */
+#define SOFTTIMERS_QUEUE_FULL 1
+
+/**
+ * More is held than a path may hold: a quarter of a million packets, 256 MiB.
+ */
+#define SOFTTIMERS_OVERFLOW 2
+
+/**
+ * One direction of a path. Zeros are a perfect wire.
+ */
 typedef struct softtimers_path {
-    /** The rate of the slowest link; 0 for none. */
+    /**
+     * The rate of the slowest link; 0 for none.
+     */
     uint64_t bits_per_second;
-    /** What may wait for it: one of the three is not zero, or all are, for 1,000 packets. */
+    /**
+     * What may wait for it: one of the three is not zero, or all are, for 1,000 packets.
+     */
     uint32_t queue_packets;
-    /** Bytes a packet takes on the link beyond its own, at most 65,535. */
+    /**
+     * Bytes a packet takes on the link beyond its own, at most 65,535.
+     */
     uint32_t overhead;
-    /** What may wait, in bytes. */
+    /**
+     * What may wait, in bytes.
+     */
     uint64_t queue_bytes;
-    /** What may wait, in time. */
+    /**
+     * What may wait, in time.
+     */
     uint64_t queue_ns;
-    /** How long a packet is under way behind the link. */
+    /**
+     * How long a packet is under way behind the link.
+     */
     uint64_t delay_ns;
-    /** How much earlier or later that is, at most the delay; packets stay in order. */
+    /**
+     * How much earlier or later that is, at most the delay; packets stay in order.
+     */
     uint64_t jitter_ns;
-    /** Lost packets of 10^9. */
+    /**
+     * Lost packets of 10^9.
+     */
     uint32_t loss_ppb;
-    /** Packets of 10^9 that come twice. */
+    /**
+     * Packets of 10^9 that come twice.
+     */
     uint32_t duplicate_ppb;
-    /** Packets of 10^9 with one bit flipped. */
+    /**
+     * Packets of 10^9 with one bit flipped.
+     */
     uint32_t corrupt_ppb;
-    /** To be zero. */
+    /**
+     * To be zero.
+     */
     uint32_t reserved;
 } softtimers_path;
 
-/** A packet that has arrived. */
+/**
+ * A packet that has arrived.
+ */
 typedef struct softtimers_delivery {
-    /** What was offered. */
+    /**
+     * What was offered.
+     */
     uint64_t packet;
-    /** When it was offered. */
+    /**
+     * When it was offered.
+     */
     uint64_t offered;
-    /** When it arrives. */
+    /**
+     * When it arrives.
+     */
     uint64_t due;
-    /** The bit that is to be flipped, counted from the first byte's least significant one; SOFTTIMERS_NEVER for none. */
+    /**
+     * The bit that is to be flipped, counted from the first byte's least significant one; SOFTTIMERS_NEVER for none.
+     */
     uint64_t flipped;
-    /** Its length. */
+    /**
+     * Its length.
+     */
     uint32_t bytes;
-    /** SOFTTIMERS_UP or SOFTTIMERS_DOWN. */
+    /**
+     * SOFTTIMERS_UP or SOFTTIMERS_DOWN.
+     */
     uint32_t way;
-    /** 1 if it is the second copy, else 0. */
+    /**
+     * 1 if it is the second copy, else 0.
+     */
     uint32_t copy;
-    /** Zero. */
+    /**
+     * Zero.
+     */
     uint32_t reserved;
 } softtimers_delivery;
 
-/** What became of all packets of one direction. */
+/**
+ * What became of all packets of one direction.
+ */
 typedef struct softtimers_wan_counters {
-    /** Packets that came in. */
+    /**
+     * Packets that came in.
+     */
     uint64_t offered;
-    /** Second copies that were made. */
+    /**
+     * Second copies that were made.
+     */
     uint64_t duplicated;
-    /** Packets that came out. */
+    /**
+     * Packets that came out.
+     */
     uint64_t delivered;
-    /** Found the queue full. */
+    /**
+     * Found the queue full.
+     */
     uint64_t queue_drops;
-    /** Found more held than a path may hold. */
+    /**
+     * Found more held than a path may hold.
+     */
     uint64_t overflowed;
-    /** Lost on the way. */
+    /**
+     * Lost on the way.
+     */
     uint64_t lost;
-    /** Under way. */
+    /**
+     * Under way.
+     */
     uint64_t held;
 } softtimers_wan_counters;
 
-/** From the client to the server. */
-#define SOFTTIMERS_UP 0
-
-/** From the server to the client. */
-#define SOFTTIMERS_DOWN 1
-
-/** It is on its way. */
-#define SOFTTIMERS_ACCEPTED 0
-
-/** The queue is full. */
-#define SOFTTIMERS_QUEUE_FULL 1
-
-/** More is held than a path may hold: a quarter of a million packets, 256 MiB. */
-#define SOFTTIMERS_OVERFLOW 2
-
-/** Makes a path. `up` and `down` may be NULL, for a perfect wire; `seed` decides all that is at random.
- *  -EINVAL: `out` is NULL, or a path that cannot be: two kinds of queue, a share above 10^9, a jitter above the delay.
- *  Thread: any; it belongs to the caller's.
+/**
+ * Makes a path. `up` and `down` may be NULL, for a perfect wire; `seed` decides all that is at random.
+ * -EINVAL: `out` is NULL, or a path that cannot be: two kinds of queue, a share above 10^9, a jitter above the delay.
+ * Thread: any; it belongs to the caller's.
  */
-int softtimers_wan_new(
-    const softtimers_path *up,
-    const softtimers_path *down,
-    uint64_t seed,
-    softtimers_wan **out);
+int softtimers_wan_new(const struct softtimers_path *up,
+                       const struct softtimers_path *down,
+                       uint64_t seed,
+                       softtimers_wan **out);
 
-/** Frees a path and what is under way. NULL is no error.
- *  Thread: its own.
+/**
+ * Frees a path and what is under way. NULL is no error.
+ * Thread: its own.
  */
 int softtimers_wan_free(softtimers_wan *wan);
 
-/** A packet of `bytes` comes in at `now`: SOFTTIMERS_ACCEPTED, SOFTTIMERS_QUEUE_FULL or SOFTTIMERS_OVERFLOW. What is
- *  accepted may still be lost.
- *  -EINVAL: no such way.
- *  Thread: its own.
+/**
+ * A packet of `bytes` comes in at `now`: SOFTTIMERS_ACCEPTED, SOFTTIMERS_QUEUE_FULL or SOFTTIMERS_OVERFLOW. What is
+ * accepted may still be lost.
+ * -EINVAL: no such way.
+ * Thread: its own.
  */
 int softtimers_wan_offer(softtimers_wan *wan, uint64_t now, uint32_t way, uint32_t bytes, uint64_t packet);
 
-/** When to look next: SOFTTIMERS_NEVER if nothing is held.
- *  Thread: its own.
+/**
+ * When to look next: SOFTTIMERS_NEVER if nothing is held.
+ * Thread: its own.
  */
 uint64_t softtimers_wan_poll_at(softtimers_wan *wan);
 
-/** The next packet that has arrived by `now`, in order of arrival: 1 and it is written to `delivery`, or 0.
- *  -EINVAL: no `delivery`.
- *  Thread: its own.
+/**
+ * The next packet that has arrived by `now`, in order of arrival: 1 and it is written to `delivery`, or 0.
+ * -EINVAL: no `delivery`.
+ * Thread: its own.
  */
-int softtimers_wan_pop_due(softtimers_wan *wan, uint64_t now, softtimers_delivery *delivery);
+int softtimers_wan_pop_due(softtimers_wan *wan, uint64_t now, struct softtimers_delivery *delivery);
 
-/** What became of the packets of one direction.
- *  -EINVAL: no such way, or no `counters`.
- *  Thread: its own.
+/**
+ * What became of the packets of one direction.
+ * -EINVAL: no such way, or no `counters`.
+ * Thread: its own.
  */
-int softtimers_wan_count(softtimers_wan *wan, uint32_t way, softtimers_wan_counters *counters);
+int softtimers_wan_count(softtimers_wan *wan, uint32_t way, struct softtimers_wan_counters *counters);
 
 /* ---------------------------------------------------------------------------------------
  * What calls functions of the program does so here, in C: no frame of the library is on the stack meanwhile.

@@ -10,7 +10,6 @@ mod receiving;
 mod recv;
 mod replay;
 mod send;
-pub(crate) mod sim;
 
 use std::time::Duration;
 
@@ -40,7 +39,7 @@ pub use receiving::ReceivingArgs;
 pub use recv::RecvArgs;
 pub use replay::ReplayArgs;
 pub use send::{PhaseName, SendArgs, Train};
-pub use sim::SimArgs;
+pub use crate::commands::sim::SimArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
 ///

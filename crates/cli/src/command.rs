@@ -16,13 +16,14 @@ use crate::commands::echo::args::Echo;
 use crate::commands::noise::args::{Noise, Rates};
 use crate::commands::probe::args::KernelProbe;
 use crate::commands::report::args::WrittenReport;
+use crate::commands::sim;
 use crate::commands::wan::args::WanPlan;
 use crate::commands::wan::run::Emulator;
 use crate::commands::wan::self_test::SelfTest;
 use crate::plan::{BenchPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan};
 use crate::run::carry_out;
 use crate::run::output::{Output, print, say};
-use crate::{bench, forward, recv, replay, send, sim};
+use crate::{bench, forward, recv, replay, send};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///

@@ -7,4 +7,5 @@ pub(crate) mod echo;
 pub(crate) mod noise;
 pub(crate) mod probe;
 pub(crate) mod report;
+pub(crate) mod sim;
 pub(crate) mod wan;

@@ -10,7 +10,7 @@
 //! - what others have recorded: [`recording`];
 //! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
 //! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`forward`], [`bench`](mod@bench), [`mod@capture`], [`doctor`],
-//!   [`echo`], [`mod@probe`], [`sim`], [`noise`], [`report`], ended
+//!   [`echo`], [`mod@probe`], [`sim`](commands::sim), [`noise`], [`report`], ended
 //!   early by an [`interrupt`]; one that needs
 //!   other processes has them as its [`child`]ren;
 //! - what is reported: [`distribution`], [`gaps`], [`withheld`], [`machine`], [`ticks`], [`output`], [`stream`], [`mod@file`], with the rights of the [`user`] who asked, [`failure`].
@@ -50,7 +50,6 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod send;
-pub mod sim;
 pub mod stream;
 pub mod user;
 pub mod wire;

@@ -13,7 +13,6 @@ mod recv;
 mod replay;
 mod send;
 mod send_config;
-mod sim;
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
@@ -35,7 +34,6 @@ pub use replay::{ReplayConfig, ReplayPlan};
 pub(crate) use send::ticking;
 pub use send::{SendPlan, Work};
 pub use send_config::SendConfig;
-pub use sim::SimPlan;
 
 /// The bounds of a run. At least one is set in a [`SendPlan`], unless a recording ends it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -8,7 +8,8 @@ use std::time::Duration;
 use softtimers_core::Timestamp;
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
-use softtimers_sim::{Kind, Part, experiment};
+use softtimers_sim::csv::{Merge, MergeError};
+use softtimers_sim::{Kind, Part, experiments};
 use softtimers_wan::PathConfig;
 
 use crate::args::MacAddress;
@@ -19,7 +20,7 @@ use crate::pattern::SendPattern;
 use crate::quantum::SendQuantum;
 use crate::recording::{self, Fit};
 use crate::recv::ledger::Ledger;
-use crate::sim::{merge, setting};
+use crate::commands::sim::setting;
 use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
 
 /// Every other value that people type is accepted or refused in one line: quanta, parts of a sweep, hardware addresses,
@@ -33,7 +34,7 @@ pub fn typed(text: &str) {
     }
     let _ = text.parse::<MacAddress>();
     let _ = units::speed(text);
-    for parameter in experiment::ALL.iter().flat_map(|experiment| experiment.parameters) {
+    for parameter in experiments::ALL.iter().flat_map(|experiment| experiment.parameters) {
         if matches!(parameter.kind, Kind::Trace) {
             continue;
         }
@@ -95,8 +96,13 @@ pub fn metrics(request: &[u8]) {
 /// Any texts, cut apart at zeros, are parts of a sweep or are refused, and what they make together is a part that is whole.
 pub fn sim_parts(texts: &str) {
     let texts: Vec<&str> = texts.split('\0').collect();
-    if let Ok(whole) = merge::texts(&texts) {
-        assert_eq!(merge::texts(&[&whole]).ok(), Some(whole));
+    let merged = |texts: &[&str]| {
+        let mut merge = Merge::default();
+        texts.iter().try_for_each(|text| merge.add("part.csv", text))?;
+        merge.finish()
+    };
+    if let Ok(whole) = merged(&texts) {
+        assert_eq!(merged(&[&whole]), Ok::<_, MergeError>(whole));
     }
 }
 

@@ -1,26 +1,19 @@
 //! Simulated events a second on one processor: `cargo bench -p softtimers-sim --bench events`.
 //!
-//! The engine by itself with as many events pending as a simulated machine has, and with many more; core's timing wheel
-//! doing the same, to see whether it would be the better engine; and whole runs of a router.
+//! The engine with as many events pending as a simulated machine has, and with many more; and core's timing wheel doing the
+//! same, to see whether it would be the better engine.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use softtimers_core::poll::Quota;
 use softtimers_core::{Config as Timers, Random, Slack, SoftTimers, Timestamp, TriggerState};
-use softtimers_sim::livelock::{Config, Consumer, Kernel, Router};
-use softtimers_sim::{Engine, Streams};
+use softtimers_sim::Engine;
 
 fn main() {
     for pending in [10, 1_000, 100_000] {
         report(&format!("engine, {pending} pending"), || engine(pending));
         report(&format!("timing wheel, {pending} pending"), || wheel(pending));
     }
-    let quota = Quota::new(8, 8);
-    report("router, unmodified kernel", || router(Config::new(Kernel::Unmodified, 8_000)));
-    report("router, polled kernel", || router(Config { quota, ..Config::new(Kernel::Polled, 8_000) }));
-    let screend = Config { consumer: Consumer::Screend, ..Config::new(Kernel::Polled, 8_000) };
-    report("router, polled, screend", || router(screend));
 }
 
 /// The median of nine runs.
@@ -72,10 +65,6 @@ fn wheel(pending: u64) -> u64 {
         }
     }
     handled
-}
-
-fn router(config: Config) -> u64 {
-    Router::new(Config { duration: Duration::from_secs(10), ..config }, Streams::new(1)).run().events
 }
 
 const EVENTS: u64 = 1_000_000;

@@ -1,66 +1,73 @@
-//! **Every constant of the simulated machines**, in one list: [`LIST`], and the same as a type, [`Machine`].
+//! **Every constant of the simulated machines**, in one list: [`LIST`], and the same as a type, `Machine`.
 //!
 //! A simulation agrees with a paper for one of two reasons: the mechanism gives the figure, or a constant was chosen so
 //! that it does. Only the first shows anything. So each constant says here where its value is from: a paper's text, a
 //! standard, a guess, or a figure that it was fitted to. Experiments have no numbers of their own; they take them from the
-//! [`Machine`] of their [`Parameters`], whose fields are this list. To add one, write its line, with the figures that it
-//! moves; a test changes each constant and looks which figures do, and `docs/papers.md` is marked from it.
+//! machine of their [`Parameters`](crate::Parameters), whose fields are this list. To add one, write its line, with the
+//! figures that it moves; a test changes each constant and looks which figures do, and `docs/papers.md` is marked from it.
 //!
 //! What a user sets is a parameter: a rate, a quota, a duration. A constant that is a parameter's default names its flag.
 //! The policies' own parameters, such as HIP's α, are `softtimers_core`'s presets.
 
+#[cfg(test)]
+mod changed;
 mod figure;
 mod list;
 mod quantity;
-mod runs;
 mod table;
 
-use crate::parameter::{Parameter, Parameters, Setting};
+#[cfg(test)]
+use crate::setting::Setting;
 
 pub use figure::Figure;
-pub use list::{
-    Acks, Burst, Callout, Deadline, Framerate, Hip, HipTraces, LIST, Livelock, Machine, Monitor, Noise,
-    Pacing, Path, Polling,
-};
+pub use list::LIST;
+pub(crate) use list::*;
 
-/// Where a value is from.
+/// Where the value of a constant is from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// A paper says so: which, and where.
+    /// A paper states it, in this place.
     Paper(&'static str),
-    /// A standard, or the system of the time.
+    /// It belongs to a standard, or to the system of the time.
     Standard(&'static str),
     /// It was chosen so that these figures come out, in the way that the text says. That they do shows nothing.
     Fitted(&'static [Figure], &'static str),
-    /// Nobody says; why this value.
+    /// No source states it; the text says why this value.
     Guess(&'static str),
 }
 
-/// A line of the list.
+/// One line of the list.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
-    /// Whose: the field of [`Machine`].
+    /// The machine that it belongs to, as a word.
     pub section: &'static str,
-    /// The field of that.
+    /// The name within the section.
     pub name: &'static str,
-    /// Of the value.
+    /// The unit of the value, or what it counts.
     pub unit: &'static str,
-    /// Where it is from.
+    /// Where the value is from.
     pub origin: Origin,
-    /// The experiments' flags of which it is the default.
-    pub flags: &'static [(&'static str, &'static str)],
-    /// What changes if it does: these and no others.
+    /// The figures that change if the constant does; no others do.
     pub moves: &'static [Figure],
-    /// The value in a machine, as people read it.
-    pub value: fn(&Machine) -> String,
-    /// A machine in which it is so many percent more.
-    pub changed: fn(&Machine, u32) -> Machine,
+    value: fn(&Machine) -> String,
+    /// The experiments' flags of which it is the default.
+    #[cfg(test)]
+    pub(crate) flags: &'static [(&'static str, &'static str)],
+    /// A machine on which it is so many percent more.
+    #[cfg(test)]
+    pub(crate) changed: fn(&Machine, u32) -> Machine,
     /// The value in a machine, for a flag.
-    setting: fn(&Machine) -> Option<Setting>,
+    #[cfg(test)]
+    pub(crate) setting: fn(&Machine) -> Option<Setting>,
 }
 
 impl Constant {
-    /// The figures that it was fitted to.
+    /// Returns the value as people read it.
+    pub fn value(&self) -> String {
+        (self.value)(&Machine::PAPERS)
+    }
+
+    /// Returns the figures that it was fitted to.
     pub fn fitted_to(&self) -> &'static [Figure] {
         match self.origin {
             Origin::Fitted(figures, _) => figures,
@@ -68,21 +75,3 @@ impl Constant {
         }
     }
 }
-
-impl Parameters {
-    /// The defaults of an experiment on another machine.
-    #[must_use]
-    pub fn on(experiment: &str, parameters: &[Parameter], machine: &Machine) -> Self {
-        let mut all = Parameters::new(parameters);
-        for constant in LIST {
-            for (_, flag) in constant.flags.iter().filter(|(of, _)| *of == experiment) {
-                let setting = (constant.setting)(machine);
-                all = all.with(flag, setting.unwrap_or_else(|| panic!("{flag}: no value of a flag")));
-            }
-        }
-        all.with_machine(*machine)
-    }
-}
-
-#[cfg(test)]
-mod tests;

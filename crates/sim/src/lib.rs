@@ -2,56 +2,49 @@
 //! whose costs are written down, so that a table of 1997 can be made again, and a parameter of it changed.
 //!
 //! ```text
-//!   Experiment ── parameters, columns ──▶ Sweep ── points, on all processors ──▶ rows, in order
-//!       │ run(parameters, seed)
+//!   experiments ── Experiment: parameters, columns ──▶ Sweep ── points, on all processors ──▶ rows, in order ──▶ csv
+//!       │ run(parameters, streams, steps)
 //!       ▼
-//!   Engine ◀── events by time ──▶ a machine, devices, arrivals ──▶ core::poll, core::pace, SoftTimers
+//!   engine ── events by time ──▶ processor, devices, arrivals ──▶ core::poll, core::pace, SoftTimers
+//!       ▲
+//!   constants ── what the machines are made of, each with its source
 //! ```
 //!
 //! No policy is written here: what decides is what a program on Linux links. No clock is read either: this crate
 //! cannot see the one that does. For a seed everything repeats bit for bit, on any machine.
 //!
-//! 1. [`Engine`]: events in order of time. [`Streams`]: random numbers by seed and name.
-//! 2. [`experiment`]: what an experiment is, and [all of them](experiment::ALL). [`sweep`]: many runs.
+//! [`experiments::ALL`] has the experiments. Take one, set its [`Parameters`], and run it, or [`Sweep`] over some of
+//! them:
+//!
+//! ```
+//! use softtimers_sim::{Parameters, Setting, Steps, Streams, experiments};
+//!
+//! let slowstart = experiments::find("slowstart").expect("it is in the list");
+//! let parameters = Parameters::new(slowstart.parameters).with("packets", Setting::Count(5));
+//! let rows = (slowstart.run)(&parameters, Streams::new(1), &Steps::unwatched())?;
+//! assert_eq!(rows[0].len(), slowstart.columns.len());
+//! # Ok::<(), softtimers_sim::RunError>(())
+//! ```
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 
-pub mod acks;
-pub mod arrivals;
-pub mod callout;
 pub mod constants;
-pub mod deadline;
-pub mod device;
-pub mod engine;
-pub mod experiment;
-pub mod framerate;
-pub mod hip;
-pub mod host;
-pub mod livelock;
-pub mod machine;
-pub mod noise;
-pub mod pacing;
-pub mod parameter;
-pub mod path;
-pub mod polling;
-pub mod slowstart;
-pub mod streams;
-pub mod sweep;
-pub mod table;
-mod watch;
+pub mod csv;
+mod engine;
+mod experiment;
+pub mod experiments;
+mod parameter;
+#[cfg(test)]
+mod sensitivity;
+mod setting;
+mod sweep;
+mod table;
 
-#[doc(inline)]
-pub use constants::Machine;
-#[doc(inline)]
-pub use engine::Engine;
-#[doc(inline)]
+pub use engine::{Engine, Steps, Streams, Watch};
 pub use experiment::{Experiment, RunError};
-#[doc(inline)]
-pub use parameter::{Kind, Parameter, Parameters, Setting};
-#[doc(inline)]
-pub use streams::Streams;
-#[doc(inline)]
-pub use sweep::{Part, Sweep};
-#[doc(inline)]
+#[doc(no_inline)]
+pub use experiments::{callout, noise};
+pub use parameter::{Need, Parameter, Parameters};
+pub use setting::{Kind, Setting};
+pub use sweep::{Axis, Part, PointError, PointRows, Sweep};
 pub use table::{Column, Row, Value};
-pub use watch::{Steps, Watch};

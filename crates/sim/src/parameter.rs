@@ -1,112 +1,143 @@
-//! What can be set of an experiment: [`Parameter`], with the paper's value as its default.
+//! An experiment's parameters: [`Parameter`] declares one, with the paper's value as its default, and [`Parameters`]
+//! holds the values of a run.
 //!
-//! A parameter is data, so that the command makes flags of them, a sweep walks along any of them, and no experiment has
-//! a line of code for either.
+//! A parameter is data and is declared once. The command's flags and their help, the sweeps, the JSON and the manual
+//! pages are drawn from it; no experiment has a line of code for any of them.
 
-use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use softtimers_core::Trace;
 
 use crate::constants::Machine;
+use crate::setting::{Kind, Setting};
 
 /// One thing that can be set.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// Its flag, without dashes.
+    /// The flag, without dashes.
     pub name: &'static str,
-    /// What it is and, where it is the paper's, its section. One line.
+    /// One line of help, with the section if the parameter is a paper's.
     pub about: &'static str,
-    /// What it may be.
+    /// The values that are allowed.
     pub kind: Kind,
-    /// What it is unless set: of its kind.
+    /// The value unless another is given; it is of this kind.
     pub default: Setting,
+    /// When the parameter has an effect, if that is not always.
+    pub needs: Option<Need>,
 }
 
-/// What a parameter may be. Bounds are allowed values.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Kind {
-    /// A whole number.
-    Count {
-        /// The least.
-        least: u64,
-        /// The most.
-        most: u64,
-    },
-    /// So many a second, with or without a unit: `5kpps`.
-    PerSecond {
-        /// The least.
-        least: u64,
-        /// The most.
-        most: u64,
-    },
-    /// A whole number, or `none` for no limit.
-    Limit {
-        /// The least.
-        least: u64,
-        /// The most.
-        most: u64,
-    },
-    /// Any number.
-    Real {
-        /// The least.
-        least: f64,
-        /// The most.
-        most: f64,
-    },
-    /// A time.
-    Time {
-        /// The least.
-        least: Duration,
-        /// The most.
-        most: Duration,
-    },
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    /// A recording, read from a file; or none.
-    Trace,
+/// The runs in which a parameter has an effect. [`Sweep::check`](crate::Sweep::check) refuses a parameter that was
+/// given for runs that do not use it.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// Completes the sentence "used with …".
+    pub with: &'static str,
+    /// Returns whether a run with these parameters uses it.
+    pub met: fn(&Parameters) -> bool,
 }
 
-/// What a parameter is set to.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Setting {
-    /// Of [`Kind::Count`] and [`Kind::PerSecond`].
-    Count(u64),
-    /// Of [`Kind::Limit`].
-    Limit(Option<u64>),
-    /// Of [`Kind::Real`].
-    Real(f64),
-    /// Of [`Kind::Time`].
-    Time(Duration),
-    /// Of [`Kind::Choice`].
-    Choice(&'static str),
-    /// Of [`Kind::Trace`].
-    Trace(Option<Trace>),
-}
+impl Parameter {
+    /// Declares a whole number.
+    pub(crate) const fn count(
+        name: &'static str,
+        about: &'static str,
+        range: RangeInclusive<u64>,
+        default: u64,
+    ) -> Self {
+        let kind = Kind::Count { least: *range.start(), most: *range.end() };
+        Parameter::new(name, about, kind, Setting::Count(default))
+    }
 
-/// As it is typed on a command line.
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Setting::Count(count) | Setting::Limit(Some(count)) => write!(f, "{count}"),
-            Setting::Limit(None) | Setting::Trace(None) => f.write_str("none"),
-            Setting::Real(number) => write!(f, "{number}"),
-            Setting::Choice(word) => f.write_str(word),
-            Setting::Trace(Some(trace)) => write!(f, "{} packets in {:?}", trace.packets(), trace.span()),
-            Setting::Time(time) => {
-                let nanos = time.as_nanos();
-                let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
-                let (unit, name) =
-                    units.into_iter().find(|(unit, _)| nanos % unit == 0 && nanos > 0).unwrap_or((1, "ns"));
-                write!(f, "{}{name}", nanos / unit)
-            }
-        }
+    /// Declares a rate.
+    pub(crate) const fn per_second(
+        name: &'static str,
+        about: &'static str,
+        range: RangeInclusive<u64>,
+        default: u64,
+    ) -> Self {
+        let kind = Kind::PerSecond { least: *range.start(), most: *range.end() };
+        Parameter::new(name, about, kind, Setting::Count(default))
+    }
+
+    /// Declares a whole number that can also be `none`.
+    pub(crate) const fn limit(
+        name: &'static str,
+        about: &'static str,
+        range: RangeInclusive<u64>,
+        default: Option<u64>,
+    ) -> Self {
+        let kind = Kind::Limit { least: *range.start(), most: *range.end() };
+        Parameter::new(name, about, kind, Setting::Limit(default))
+    }
+
+    /// Declares a number with a fraction.
+    pub(crate) const fn real(
+        name: &'static str,
+        about: &'static str,
+        range: RangeInclusive<f64>,
+        default: f64,
+    ) -> Self {
+        let kind = Kind::Real { least: *range.start(), most: *range.end() };
+        Parameter::new(name, about, kind, Setting::Real(default))
+    }
+
+    /// Declares a duration.
+    pub(crate) const fn time(
+        name: &'static str,
+        about: &'static str,
+        range: RangeInclusive<Duration>,
+        default: Duration,
+    ) -> Self {
+        let kind = Kind::Time { least: *range.start(), most: *range.end() };
+        Parameter::new(name, about, kind, Setting::Time(default))
+    }
+
+    /// Declares a choice among words, of which the first is the default.
+    pub(crate) const fn choice(
+        name: &'static str,
+        about: &'static str,
+        words: &'static [&'static str],
+    ) -> Self {
+        Parameter::choice_or(name, about, words, words[0])
+    }
+
+    /// Declares a choice among words with another default than the first.
+    pub(crate) const fn choice_or(
+        name: &'static str,
+        about: &'static str,
+        words: &'static [&'static str],
+        default: &'static str,
+    ) -> Self {
+        Parameter::new(name, about, Kind::Choice(words), Setting::Choice(default))
+    }
+
+    /// Declares a choice between `no`, which is the default, and `yes`.
+    pub(crate) const fn switch(name: &'static str, about: &'static str) -> Self {
+        Parameter::choice(name, about, &["no", "yes"])
+    }
+
+    /// Declares a recording; there is none unless one is given.
+    pub(crate) const fn trace(name: &'static str, about: &'static str) -> Self {
+        Parameter::new(name, about, Kind::Trace, Setting::Trace(None))
+    }
+
+    /// The same parameter, which has an effect in some runs only.
+    #[must_use]
+    pub(crate) const fn needs(mut self, need: Need) -> Self {
+        self.needs = Some(need);
+        self
+    }
+
+    const fn new(name: &'static str, about: &'static str, kind: Kind, default: Setting) -> Self {
+        Parameter { name, about, kind, default, needs: None }
     }
 }
 
-/// All parameters of an experiment, set.
+/// The values of all parameters of an experiment.
 ///
-/// Asking for one that does not exist, or as another kind than it is, is a mistake in the experiment: it panics.
+/// An experiment that asks for a parameter it does not have, or for one as another kind than it is, panics: that is a
+/// mistake in the experiment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameters {
     settings: Vec<(&'static str, Setting)>,
@@ -114,13 +145,18 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// The defaults, on the papers' machines.
+    /// Returns the defaults, on the papers' machines.
     pub fn new(parameters: &[Parameter]) -> Self {
-        let settings = parameters.iter().map(|parameter| (parameter.name, parameter.default.clone()));
-        Parameters { settings: settings.collect(), machine: Machine::PAPERS }
+        Parameters::on(parameters, Machine::PAPERS)
     }
 
-    /// With `name` set to this.
+    /// Returns the papers' defaults on another machine.
+    pub(crate) fn on(parameters: &[Parameter], machine: Machine) -> Self {
+        let settings = parameters.iter().map(|parameter| (parameter.name, parameter.default.clone()));
+        Parameters { settings: settings.collect(), machine }
+    }
+
+    /// Sets one parameter.
     ///
     /// # Panics
     /// If there is no such parameter.
@@ -131,90 +167,62 @@ impl Parameters {
         self
     }
 
-    /// On another machine. [`Parameters::on`] has the defaults that come with it, too.
-    #[must_use]
-    pub(crate) fn with_machine(self, machine: Machine) -> Self {
-        Parameters { machine, ..self }
-    }
-
-    /// What the experiment's machine is made of: the only numbers that it has beside its parameters.
-    pub fn machine(&self) -> &Machine {
-        &self.machine
-    }
-
-    /// All, in the order of the experiment.
+    /// Iterates over names and values, in the order of declaration.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Setting)> {
         self.settings.iter().map(|(name, setting)| (*name, setting))
     }
 
-    /// A [`Kind::Count`] or a [`Kind::PerSecond`].
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn count(&self, name: &str) -> u64 {
+    /// The constants of the simulated machine: an experiment has no other numbers beside its parameters.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    pub(crate) fn count(&self, name: &str) -> u64 {
         match self.of(name) {
             Setting::Count(count) => *count,
             other => panic!("parameter {name} is no count but {other:?}"),
         }
     }
 
-    /// A [`Kind::Count`] that fits 32 bits by its bounds; the most that does, if not.
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn count_u32(&self, name: &str) -> u32 {
+    /// A count whose bounds fit 32 bits; `u32::MAX` if they do not.
+    pub(crate) fn count_u32(&self, name: &str) -> u32 {
         u32::try_from(self.count(name)).unwrap_or(u32::MAX)
     }
 
-    /// A [`Kind::Limit`].
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn limit(&self, name: &str) -> Option<u64> {
+    pub(crate) fn limit(&self, name: &str) -> Option<u64> {
         match self.of(name) {
             Setting::Limit(limit) => *limit,
             other => panic!("parameter {name} is no limit but {other:?}"),
         }
     }
 
-    /// A [`Kind::Real`].
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn real(&self, name: &str) -> f64 {
+    pub(crate) fn real(&self, name: &str) -> f64 {
         match self.of(name) {
             Setting::Real(number) => *number,
             other => panic!("parameter {name} is no real number but {other:?}"),
         }
     }
 
-    /// A [`Kind::Time`].
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn time(&self, name: &str) -> Duration {
+    pub(crate) fn time(&self, name: &str) -> Duration {
         match self.of(name) {
             Setting::Time(time) => *time,
             other => panic!("parameter {name} is no time but {other:?}"),
         }
     }
 
-    /// A [`Kind::Choice`].
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn choice(&self, name: &str) -> &'static str {
+    pub(crate) fn choice(&self, name: &str) -> &'static str {
         match self.of(name) {
             Setting::Choice(word) => word,
             other => panic!("parameter {name} is no choice but {other:?}"),
         }
     }
 
-    /// A [`Kind::Trace`].
-    ///
-    /// # Panics
-    /// If it is none.
-    pub fn trace(&self, name: &str) -> Option<&Trace> {
+    /// Whether a switch is on.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.choice(name) == "yes"
+    }
+
+    pub(crate) fn trace(&self, name: &str) -> Option<&Trace> {
         match self.of(name) {
             Setting::Trace(trace) => trace.as_ref(),
             other => panic!("parameter {name} is no trace but {other:?}"),

@@ -20,22 +20,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use crate::engine::{Steps, Streams, Watch};
 use crate::experiment::{Experiment, RunError};
-use crate::parameter::{Parameters, Setting};
-use crate::streams::Streams;
+use crate::parameter::{Parameter, Parameters};
+use crate::setting::Setting;
 use crate::table::Row;
-use crate::watch::{Steps, Watch};
 
-/// One parameter and the values it takes in turn.
+/// One parameter that is swept, and the values it takes in turn.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
-    /// The parameter.
+    /// The name of the parameter.
     pub name: &'static str,
-    /// Its values, each with the text it was given as; at least one.
+    /// At least one value, each with the text that it was given as.
     pub values: Vec<(String, Setting)>,
 }
 
-/// All combinations of values of some parameters.
+/// Runs of one experiment with all combinations of some parameters' values.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     experiment: &'static Experiment,
@@ -45,19 +45,19 @@ pub struct Sweep {
     fingerprint: u64,
 }
 
-/// What one point found.
+/// The rows of one point of a sweep.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PointRows {
-    /// Which point, from zero.
+    /// The index of the point, from zero.
     pub point: usize,
-    /// The values of the axes, as they were given.
+    /// The values of the axes at this point, as they were given.
     pub at: Vec<String>,
-    /// Its rows.
+    /// The rows that the run returned.
     pub rows: Vec<Row>,
 }
 
 impl Sweep {
-    /// Of an experiment, whose other parameters are those of `base`. The last axis varies fastest.
+    /// Plans a sweep of an experiment, whose other parameters are those of `base`. The last axis varies fastest.
     ///
     /// # Panics
     /// If an axis has no value or names no parameter of the experiment.
@@ -70,33 +70,40 @@ impl Sweep {
         Sweep { experiment, base, axes, seed, fingerprint }
     }
 
-    /// The experiment.
+    /// Returns the experiment.
     pub fn experiment(&self) -> &'static Experiment {
         self.experiment
     }
 
-    /// What is swept.
+    /// Returns the parameters that are swept.
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
 
-    /// What holds for all points, where it is not swept.
+    /// Returns the axes that are not columns anyway, each with its index: what is swept is to be seen in every row.
+    pub fn axes_beside_columns(&self) -> impl Iterator<Item = (usize, &'static str)> + '_ {
+        let is_column = |name| self.experiment.columns.iter().any(|column| column.name == name);
+        let axes = self.axes.iter().enumerate().map(|(index, axis)| (index, axis.name));
+        axes.filter(move |(_, name)| !is_column(*name))
+    }
+
+    /// Returns the parameters that hold for all points, where they are not swept.
     pub fn base(&self) -> &Parameters {
         &self.base
     }
 
-    /// How many points there are: at least one.
+    /// Returns the number of points, at least one.
     pub fn points(&self) -> usize {
         self.axes.iter().map(|axis| axis.values.len()).fold(1, usize::saturating_mul)
     }
 
-    /// The same for the same sweep by the same version, so that parts of different ones are not mixed. A recording counts
-    /// by its packets.
+    /// Returns a number that is the same for the same sweep by the same version, so that parts of different ones are not
+    /// mixed. A recording counts by its packets.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Whether each point can be run, and uses at some point each of the parameters that were `given` by name.
+    /// Checks that each point can be run, and that each parameter that was `given` by name has an effect at some point.
     ///
     /// # Errors
     /// The first point that cannot be run, and how many more; or the first parameter that would change nothing.
@@ -104,9 +111,9 @@ impl Sweep {
     /// # Cost
     /// Some hundred nanoseconds for each point: nothing is simulated.
     pub fn check(&self, given: &[&str]) -> Result<(), PointError> {
-        let mut unused =
-            self.experiment.needs.iter().flat_map(|need| need.of.iter().map(move |name| (name, need)));
-        let mut unused: Vec<_> = unused.by_ref().filter(|(name, _)| given.contains(*name)).collect();
+        let needs = |parameter: &'static Parameter| Some((parameter.name, parameter.needs?));
+        let mut unused: Vec<_> = self.experiment.parameters.iter().filter_map(needs).collect();
+        unused.retain(|(name, _)| given.contains(name));
         let mut first = None;
         let mut others = 0u64;
         for point in 0..self.points() {
@@ -129,13 +136,13 @@ impl Sweep {
         }
     }
 
-    /// Runs the points of a part on so many threads, and hands their rows to `each` in order, for somebody who watches.
-    /// If that somebody stops it, the points that are under way are given up, and that is no error.
+    /// Runs the points of a part on `threads` threads and hands their rows to `each`, in order. [`Watch::stop`] gives up the
+    /// points that are under way, and that is no error.
     ///
-    /// What a point found has been handed over before an error of a later one is returned.
+    /// The rows of a point have been handed over before an error of a later one is returned.
     ///
     /// # Errors
-    /// The first point's that cannot be run, in order; or what `each` returned, at which the sweep ends.
+    /// The error of the first point, in order, that cannot be run; or the error of `each`, at which the sweep ends.
     pub fn run<E: From<PointError>>(
         &self,
         part: Part,
@@ -181,7 +188,7 @@ impl Sweep {
         })
     }
 
-    /// Of a point, and the values of the axes there.
+    /// The parameters of a point, and the values of the axes there.
     fn parameters(&self, point: usize) -> (Parameters, Vec<String>) {
         let mut rest = point;
         let mut at = vec![];
@@ -214,7 +221,7 @@ impl Sweep {
     }
 }
 
-/// A point that could not be run.
+/// A point of a sweep that could not be run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PointError {
     at: Vec<String>,
@@ -239,7 +246,7 @@ impl fmt::Display for PointError {
 
 impl std::error::Error for PointError {}
 
-/// Which points of a sweep: every so-manieth one, so that each part has cheap and dear ones.
+/// One of `n` parts of a sweep: every n-th point, so that each part has cheap and expensive ones.
 ///
 /// ```
 /// use softtimers_sim::Part;
@@ -258,13 +265,13 @@ pub struct Part {
 }
 
 impl Part {
-    /// The indices of this part's points among so many.
+    /// Iterates over the indices of this part's points, of `points` in all.
     pub fn of(self, points: usize) -> impl Iterator<Item = usize> {
         (self.number - 1..points).step_by(self.of)
     }
 }
 
-/// All of it.
+/// The whole sweep.
 impl Default for Part {
     fn default() -> Self {
         Part { number: 1, of: 1 }

@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-/// What a number of each row is.
+/// One column of an experiment's table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// Its key in JSON and CSV, with its unit: `delay_us`, `output_pps`.
+    /// The key in JSON and CSV, with the unit: `delay_us`, `output_pps`.
     pub name: &'static str,
-    /// What it is, in a few words, with the paper's name for it.
+    /// A few words of help, with the paper's name for the column.
     pub about: &'static str,
-    /// Digits after the point, in data.
+    /// The digits after the point, in data.
     pub digits: u8,
-    /// Whether it is a share: a fraction in data, where one is all of it, and percent for people.
+    /// Whether values are shares: fractions in data, where one is all of it, and percent for people.
     pub share: bool,
 }
 
 impl Column {
-    /// A column of whole numbers or words.
+    /// Declares a column of whole numbers or words.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
         Column { name, about, digits: 0, share: false }
     }
 
-    /// A column of shares, to a thousandth.
+    /// Declares a column of shares, to a thousandth.
     ///
     /// ```
     /// use softtimers_sim::{Column, Value};
@@ -35,36 +35,36 @@ impl Column {
         Column { name, about, digits: 3, share: true }
     }
 
-    /// With so many digits after the point.
+    /// Sets the digits after the point.
     #[must_use]
     pub const fn digits(self, digits: u8) -> Self {
         Column { digits, ..self }
     }
 
-    /// A cell as JSON and CSV have it; nothing for what is missing.
+    /// Formats a cell for JSON and CSV; a missing value is empty.
     pub fn data<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
         Shown { value, digits: self.digits, percent: false }
     }
 
-    /// A cell as people read it: a share in percent, to the same digit.
+    /// Formats a cell for people: a share in percent, to the same digit.
     pub fn text<'a>(&self, value: &'a Value) -> impl fmt::Display + use<'a> {
         Shown { value, digits: self.digits, percent: self.share }
     }
 }
 
-/// One row: as many values as there are columns.
+/// One row of a table: as many values as there are columns.
 pub type Row = Vec<Value>;
 
-/// What stands in a cell.
+/// The value of one cell.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// A word.
+    /// One or more words.
     Text(String),
     /// A whole number.
     Count(u64),
-    /// Any number, shown with the digits of its column.
+    /// A number, shown with the digits of its column.
     Real(f64),
-    /// Nothing to say: the paper has no such figure, or nothing was measured.
+    /// No value: the paper has no such figure, or nothing was measured.
     Missing,
 }
 

@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use softtimers_sim::Machine;
 use softtimers_sim::constants::{Constant, Figure, LIST, Origin};
 
 #[test]
@@ -89,7 +88,7 @@ fn constants() -> String {
             Origin::Paper(_) | Origin::Standard(_) => continue,
         };
         let Constant { section, name, unit, .. } = constant;
-        let value = (constant.value)(&Machine::PAPERS);
+        let value = constant.value();
         let moves = match constant.moves {
             [] => "no figure".to_owned(),
             [only] => only.about().to_owned(),

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use softtimers_sim::{Experiment, Parameters, Setting, Steps, Streams, hip, noise, polling};
-use softtimers_sim::{acks, callout, deadline, framerate, pacing, slowstart};
+use softtimers_sim::{Parameters, Setting, Steps, Streams, experiments};
 
 /// Runs one after the other, and compares all rows with the file.
-fn compare(name: &str, experiment: &Experiment, runs: &[&[(&str, Setting)]]) {
+fn compare(name: &str, experiment: &str, runs: &[&[(&str, Setting)]]) {
+    let experiment = experiments::find(experiment).expect("an experiment");
     let names: Vec<&str> = experiment.columns.iter().map(|column| column.name).collect();
     let mut table = format!("{}\n", names.join(","));
     for run in runs {
@@ -41,18 +41,18 @@ fn compare(name: &str, experiment: &Experiment, runs: &[&[(&str, Setting)]]) {
 fn hip_table_1() {
     let names = ["t-high-1", "t-high-2", "t-med-1", "t-med-2", "t-low-1", "t-low-2"];
     let runs = names.map(|name| [("synthetic", Setting::Choice(name))]);
-    compare("hip-table-1.csv", &hip::HIP_TRACES, &runs.each_ref().map(|run| &run[..]));
+    compare("hip-table-1.csv", "hip-traces", &runs.each_ref().map(|run| &run[..]));
 }
 
 #[test]
 fn hip_table_3_and_all_baselines() {
-    compare("hip-table-3.csv", &hip::HIP, &[&[("scheme", Setting::Choice("all"))]]);
+    compare("hip-table-3.csv", "hip", &[&[("scheme", Setting::Choice("all"))]]);
 }
 
 #[test]
 fn hip_table_3_in_the_other_reading() {
     let event = Setting::Choice("event");
-    compare("hip-table-3-event.csv", &hip::HIP, &[&[("reading", event.clone()), ("fitted", event)]]);
+    compare("hip-table-3-event.csv", "hip", &[&[("reading", event.clone()), ("fitted", event)]]);
 }
 
 #[test]
@@ -60,30 +60,30 @@ fn hip_figures_3_and_4() {
     let hip = ("scheme", Setting::Choice("hip"));
     let of = |name, value| [hip.clone(), (name, Setting::Real(value))];
     let gammas = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0].map(|value| of("gamma", value));
-    compare("hip-figure-3.csv", &hip::HIP, &gammas.each_ref().map(|run| &run[..]));
+    compare("hip-figure-3.csv", "hip", &gammas.each_ref().map(|run| &run[..]));
     let phis = [0.0, 1.0, 2.0, 2.5, 3.0, 4.0, 5.0].map(|value| of("phi", value));
-    compare("hip-figure-4.csv", &hip::HIP, &phis.each_ref().map(|run| &run[..]));
+    compare("hip-figure-4.csv", "hip", &phis.each_ref().map(|run| &run[..]));
 }
 
 #[test]
 fn hip_of_patterns() {
     let runs =
         ["constant", "poisson", "on-off", "self-similar"].map(|name| [("synthetic", Setting::Choice(name))]);
-    compare("hip-patterns.csv", &hip::HIP, &runs.each_ref().map(|run| &run[..]));
+    compare("hip-patterns.csv", "hip", &runs.each_ref().map(|run| &run[..]));
 }
 
 #[test]
 fn noise_by_nodes() {
     let runs = [1, 10, 32, 100, 320, 1_000]
         .map(|nodes| [("nodes", Setting::Count(nodes)), ("phases", Setting::Count(1_000))]);
-    compare("noise.csv", &noise::NOISE, &runs.each_ref().map(|run| &run[..]));
+    compare("noise.csv", "noise", &runs.each_ref().map(|run| &run[..]));
 }
 
 #[test]
 fn polling_by_quota() {
     let of = |server, quota| [("server", Setting::Choice(server)), ("quota", Setting::Count(quota))];
     let runs = [of("apache", 1), of("apache", 5), of("flash", 1), of("flash", 5), of("flash", 15)];
-    compare("polling.csv", &polling::POLLING, &runs.each_ref().map(|run| &run[..]));
+    compare("polling.csv", "polling", &runs.each_ref().map(|run| &run[..]));
 }
 
 /// All combinations of two parameters' values.
@@ -105,7 +105,7 @@ fn counts(counts: &[u64]) -> Vec<Setting> {
     counts.iter().map(|&count| Setting::Count(count)).collect()
 }
 
-fn compare_all(name: &str, experiment: &Experiment, runs: &[Vec<(&str, Setting)>]) {
+fn compare_all(name: &str, experiment: &str, runs: &[Vec<(&str, Setting)>]) {
     compare(name, experiment, &runs.iter().map(Vec::as_slice).collect::<Vec<_>>());
 }
 
@@ -117,14 +117,14 @@ fn soft_timers_tables_8_and_9() {
         runs.extend(grid(("strategy", vec![strategy]), ("target", micros(&[40, 60]))));
     }
     runs.extend(grid(("flows", counts(&[20])), ("slowest", vec![Setting::Real(3.0)])));
-    compare_all("pacing.csv", &pacing::PACING, &runs);
+    compare_all("pacing.csv", "pacing", &runs);
 }
 
 #[test]
 fn soft_timers_answers_to_big_acks() {
     let answers = ["self-clocked", "paced", "maxburst", "window-cut"].map(Setting::Choice).to_vec();
     let away = [5, 15, 50].map(|millis| Setting::Time(Duration::from_millis(millis))).to_vec();
-    compare_all("pacing-acks.csv", &acks::ACKS, &grid(("away", away), ("answer", answers)));
+    compare_all("pacing-acks.csv", "pacing-acks", &grid(("away", away), ("answer", answers)));
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn soft_timers_table_13() {
     let hardware = ["each", "lazy"].map(Setting::Choice).to_vec();
     let mut runs = grid(("hardware", hardware), ("deadline", micros(&[10, 20, 50, 100, 200, 500, 1_000])));
     runs.push(vec![("after-interrupt", Setting::Choice("now"))]);
-    compare_all("deadline.csv", &deadline::DEADLINE, &runs);
+    compare_all("deadline.csv", "deadline", &runs);
 }
 
 #[test]
@@ -140,17 +140,13 @@ fn soft_timers_tables_10_and_11() {
     let packets = counts(&[5, 10, 20, 100, 1_000, 10_000]);
     let mut runs = grid(("mbit", counts(&[50, 100])), ("packets", packets.clone()));
     runs.extend(grid(("set-up", vec![Setting::Choice("yes")]), ("packets", packets)));
-    compare_all("slowstart.csv", &slowstart::SLOWSTART, &runs);
+    compare_all("slowstart.csv", "slowstart", &runs);
 }
 
 #[test]
 fn frames_of_a_film() {
     let hz = [Some(100), Some(250), Some(1_000), None].map(Setting::Limit).to_vec();
-    compare_all(
-        "framerate.csv",
-        &framerate::FRAMERATE,
-        &grid(("hz", hz), ("fps", counts(&[25, 30, 50, 60]))),
-    );
+    compare_all("framerate.csv", "framerate", &grid(("hz", hz), ("fps", counts(&[25, 30, 50, 60]))));
 }
 
 #[test]
@@ -171,5 +167,5 @@ fn bsd_timers_table_1() {
     }));
     streams.iter_mut().for_each(|run| run.extend_from_slice(&protocol));
     runs.extend(streams);
-    compare_all("callout.csv", &callout::CALLOUT, &runs);
+    compare_all("callout.csv", "callout", &runs);
 }

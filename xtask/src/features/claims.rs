@@ -1,27 +1,31 @@
-//! `shown_by`: each test named there exists, ran and passed; each command exists with its flags and sections.
+//! Claims held against the real thing: each test named in `shown_by`, or beside a sentence of the docs, exists, ran and
+//! passed; each command knows its subcommands and flags.
 //!
-//! A claimed test that was skipped is no evidence on this machine, so the step is skipped then, and
-//! says for which rows; it fails if a row that a test shows is left without one that ran. Commands are not run,
-//! they are asked for their help; [`super::outputs`] has what they printed.
+//! ```text
+//!   A client gets at most three times what it sent. <!-- shown by: package::target::test -->     readers do not see it
+//! ```
+//!
+//! A claimed test that was skipped is no evidence on this machine, so the step is skipped then, and says for which rows;
+//! it fails if a row that a test shows is left without one that ran. Commands are not run, they are asked for their
+//! help; [`super::outputs`] has what they printed.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 
 use anyhow::Result;
+use cargo_metadata::TargetKind;
+use clap::Parser as _;
 
-use super::commands::{self, Program};
 use super::{Features, Level, State};
 use crate::program;
 use crate::report::Outcome;
-use crate::testing::{self, Results, Status, Suites};
-use crate::workspace::Workspace;
+use crate::tests::Status;
+use crate::workspace::{Page, Workspace};
 
-/// A claim that begins so is a command.
-const PROMPT: &str = "$ ";
+type Statuses = BTreeMap<String, Status>;
 
 /// The command of a claim that is one.
 pub(crate) fn command(claim: &str) -> Option<&str> {
-    claim.strip_prefix(PROMPT)
+    claim.strip_prefix("$ ")
 }
 
 pub(crate) fn is_command(claim: &str) -> bool {
@@ -30,160 +34,185 @@ pub(crate) fn is_command(claim: &str) -> bool {
 
 /// What is wrong with the form of a claim, if anything.
 pub(crate) fn malformed(claim: &str) -> Option<String> {
-    let form_of_a_test = claim.split("::").filter(|part| !part.is_empty()).count() >= 3;
-    let is_test = form_of_a_test && !claim.contains(' ');
-    let is_command = command(claim).is_some_and(|command| !command.trim().is_empty());
-    let good = is_test || is_command;
-    (!good).then(|| format!("`{claim}` is neither package::target::test nor a command after `{PROMPT}`"))
+    let parts = claim.split("::").filter(|part| !part.is_empty() && !part.contains(' ')).count();
+    let good = parts >= 3 || command(claim).is_some_and(|command| !command.trim().is_empty());
+    (!good).then(|| format!("`{claim}` is neither package::target::test nor a command after `$ `"))
 }
 
-/// Holds every claim against the tests that ran and the programs that were built. Benches that are claimed with
-/// arguments are built for it, as the tests were.
+/// Holds the rows against the tests that ran and the programs that were built.
 ///
 /// # Errors
-/// If they do not build.
-pub(crate) fn check(
-    features: &Features,
-    workspace: &Workspace,
-    suites: &Suites,
-    results: &Results,
-) -> Result<Outcome> {
-    let benches: BTreeSet<_> = commands_of(features).filter_map(commands::bench).collect();
-    let benches = testing::benches(workspace, &benches)?;
-    let help = |program: Program<'_>, names: &[&str]| {
-        let (name, path) = match program {
-            Program::Command(name) | Program::Example(name) => (name, suites.programs.get(name)),
-            Program::Bench(name) => (name, benches.get(name)),
-        };
-        ask(path.ok_or_else(|| format!("{name} is no program that is built"))?, names, workspace.root())
-    };
-    let problem = |command: &str| commands::problem(command, workspace, &help);
-    Ok(judge(features, &results.statuses, &problem))
-}
-
-fn commands_of(features: &Features) -> impl Iterator<Item = &str> {
-    let shown = features.rows.values().filter(|row| row.state == State::Shown);
-    shown.flat_map(|row| &row.shown_by).filter_map(|claim| command(claim))
-}
-
-fn ask(path: &PathBuf, names: &[&str], root: &Path) -> Result<String, String> {
-    let help = program::output(program::program(path, root).args(names).arg("--help"));
-    help.map_err(|_| format!("`{}` gives no help", [names, &["--help"]].concat().join(" ")))
-}
-
-fn judge(
-    features: &Features,
-    statuses: &BTreeMap<String, Status>,
-    command_problem: &dyn Fn(&str) -> Option<String>,
-) -> Outcome {
-    let (mut problems, mut skipped, mut rows, mut claims) = (vec![], vec![], 0, 0);
+/// If a program cannot be started.
+pub(crate) fn check(features: &Features, workspace: &Workspace, statuses: &Statuses) -> Result<Outcome> {
+    let mut judged = Judged::default();
     for (id, row) in features.rows.iter().filter(|(_, row)| row.state == State::Shown) {
-        rows += usize::from(row.is_counted());
         let mut ran = false;
         for claim in &row.shown_by {
-            claims += 1;
-            if let Some(command) = command(claim) {
-                let problem = command_problem(command);
-                problems.extend(problem.map(|problem| format!("{id}: `{claim}`: {problem}")));
-                continue;
-            }
-            match statuses.get(claim) {
-                Some(Status::Passed) => ran = true,
-                Some(Status::Skipped(reason)) => skipped.push(format!("{id} by {claim} ({reason})")),
-                Some(Status::Failed) => problems.push(format!("{id}: {claim} failed")),
-                None => problems.push(format!("{id}: {claim} {}", not_there(claim, statuses))),
+            match command(claim) {
+                Some(command) => {
+                    let problem = unknown(command, workspace)?;
+                    judged.problems.extend(problem.map(|problem| format!("{id}: `{claim}`: {problem}")));
+                }
+                None => ran |= judged.passed(claim, id, statuses),
             }
         }
         if !ran && matches!(row.level, Some(Level::Mechanism | Level::Live)) {
-            problems.push(format!("{id}: no test that shows it ran and passed"));
+            judged.problems.push(format!("{id}: no test that shows it ran and passed"));
         }
     }
-    if problems.is_empty() && !skipped.is_empty() {
-        return Outcome::skipped(format!("not shown on this machine: {}", skipped.join("; ")));
-    }
-    Outcome::of(problems, format!("{rows} rows are shown, by {claims} tests and commands"))
+    let rows = features.rows.values().filter(|row| row.is_counted()).count();
+    Ok(judged.outcome(format!("{rows} rows are shown")))
 }
 
-/// `is no test that ran`, and the nearest that did.
-fn not_there(claim: &str, statuses: &BTreeMap<String, Status>) -> String {
-    let name = claim.rsplit("::").next().unwrap_or(claim);
-    let tail = format!("::{name}");
-    match statuses.keys().find(|id| id.ends_with(&tail)) {
-        Some(near) => format!("is no test that ran; there is {near}"),
-        None => "is no test that ran".into(),
+/// Holds the tests that SECURITY.md and the pages of `docs/` name beside their promises against those that ran.
+pub(crate) fn promises(pages: &[Page], statuses: &Statuses) -> Outcome {
+    let (mut judged, mut count) = (Judged::default(), 0);
+    for page in pages.iter().filter(|page| page.path == "SECURITY.md" || page.path.starts_with("docs/")) {
+        for (line, number) in page.text.lines().zip(1..) {
+            for rest in line.split("<!-- shown by:").skip(1) {
+                let names = rest.split_once("-->").map_or(rest, |(names, _)| names);
+                for name in names.split(',') {
+                    judged.passed(name.trim(), &format!("{}:{number}", page.path), statuses);
+                    count += 1;
+                }
+            }
+        }
     }
+    judged.outcome(format!("{count} tests show what sentences promise"))
+}
+
+#[derive(Default)]
+struct Judged {
+    problems: Vec<String>,
+    skipped: Vec<String>,
+}
+
+impl Judged {
+    /// Whether the test `claim` passed, which `place` claims.
+    fn passed(&mut self, claim: &str, place: &str, statuses: &Statuses) -> bool {
+        match statuses.get(claim) {
+            Some(Status::Passed) => return true,
+            Some(Status::Skipped(reason)) => self.skipped.push(format!("{place} by {claim} ({reason})")),
+            Some(Status::Failed) => self.problems.push(format!("{place}: {claim} failed")),
+            None => {
+                let name = claim.rsplit("::").next().unwrap_or(claim);
+                let near = statuses.keys().find(|id| id.ends_with(&format!("::{name}")));
+                let near = near.map_or(String::new(), |near| format!("; there is {near}"));
+                self.problems.push(format!("{place}: {claim} is no test that ran{near}"));
+            }
+        }
+        false
+    }
+
+    fn outcome(self, note: String) -> Outcome {
+        if self.problems.is_empty() && !self.skipped.is_empty() {
+            return Outcome::skipped(format!("not shown on this machine: {}", self.skipped.join("; ")));
+        }
+        Outcome::of(self.problems, note)
+    }
+}
+
+/// What of a command does not exist, if anything. The words behind `--` are not looked at.
+///
+/// # Errors
+/// If the program cannot be started.
+fn unknown(command: &str, workspace: &Workspace) -> Result<Option<String>> {
+    let words: Vec<_> = command.split_whitespace().take_while(|word| *word != "--").collect();
+    match words[..] {
+        ["cargo", "xtask", ..] => {
+            Ok(crate::Cli::try_parse_from(&words[1..]).err().map(|error| error.to_string()))
+        }
+        ["cargo", "run" | "bench", ..] => Ok(no_target(&words, workspace)),
+        ["cargo", "lab", ref rest @ ..] => refused("softtimers-lab", rest, workspace),
+        ["softtimers", ref rest @ ..] => refused("softtimers", rest, workspace),
+        _ => Ok(Some("it is neither softtimers nor cargo run, bench, lab or xtask".into())),
+    }
+}
+
+/// What a program says against these words. It refuses a flag or subcommand that it does not have before it comes to
+/// `--help`, and does nothing else then.
+fn refused(name: &str, words: &[&str], workspace: &Workspace) -> Result<Option<String>> {
+    let path = workspace.target("debug").join(name);
+    let help = program::output(program::program(path, workspace.root()).args(words).arg("--help"));
+    Ok(help.err().map(|error| format!("{error:#}")))
+}
+
+/// Why `cargo run` or `cargo bench` finds nothing to run, if so.
+fn no_target(words: &[&str], workspace: &Workspace) -> Option<String> {
+    let value = |flag: &str| words.iter().skip_while(|word| **word != flag).nth(1).copied();
+    let package = value("-p")?;
+    let Some(member) = workspace.member(package) else {
+        return Some(format!("there is no package {package}"));
+    };
+    let kinds =
+        [("--bench", TargetKind::Bench), ("--example", TargetKind::Example), ("--bin", TargetKind::Bin)];
+    let (flag, kind) = kinds.into_iter().find(|(flag, _)| value(flag).is_some())?;
+    let name = value(flag)?;
+    let is_there = member.targets.iter().any(|target| target.is_kind(kind.clone()) && target.name == name);
+    (!is_there).then(|| format!("{package} has no {flag} {name}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn features(claims: &str) -> Features {
-        let row = "what = \"x\"\nsection = \"3\"\nstate = \"shown\"\nlevel = \"live\"";
-        Features::parse(&format!("[ST-001]\n{row}\nshown_by = [{claims}]\n")).unwrap()
+    fn statuses() -> Statuses {
+        let skipped = Status::Skipped("no root".into());
+        let named = [
+            ("a::lib::good", Status::Passed),
+            ("a::lib::bad", Status::Failed),
+            ("a::lib::rootless", skipped),
+        ];
+        named.map(|(name, status)| (name.to_owned(), status)).into()
     }
 
     fn judged(claims: &str) -> Outcome {
-        let statuses = [
-            ("core::contract::good", Status::Passed),
-            ("core::contract::bad", Status::Failed),
-            ("core::contract::rootless", Status::Skipped("no CAP_NET_ADMIN".into())),
-        ]
-        .map(|(id, status)| (id.to_owned(), status));
-        let problem =
-            |command: &str| (command != "softtimers send").then(|| "it has no word for it".to_owned());
-        judge(&features(claims), &BTreeMap::from(statuses), &problem)
+        let row = "what = \"x\"\nsection = \"3\"\nstate = \"shown\"\nlevel = \"live\"";
+        let features = Features::parse(&format!("[ST-001]\n{row}\nshown_by = [{claims}]\n")).unwrap();
+        check(&features, &Workspace::load().unwrap(), &statuses()).unwrap()
     }
 
     #[test]
-    fn a_passed_test_shows_its_row() {
-        let note = "1 rows are shown, by 1 tests and commands";
-        assert_eq!(judged("\"core::contract::good\""), Outcome::passed(note));
+    fn a_passed_test_shows_its_row_and_a_failed_or_missing_one_does_not() {
+        assert_eq!(judged("\"a::lib::good\""), Outcome::passed("1 rows are shown"));
+        let bad = judged("\"a::lib::good\", \"a::lib::bad\", \"b::lib::good\"");
+        let problems =
+            ["ST-001: a::lib::bad failed", "ST-001: b::lib::good is no test that ran; there is a::lib::good"];
+        assert_eq!(bad, Outcome::Failed(problems.map(String::from).into()));
     }
 
     #[test]
-    fn a_failed_or_missing_test_fails_the_claim() {
-        let beside = |claim: &str| judged(&format!("\"core::contract::good\", \"{claim}\""));
-        let failed = beside("core::contract::bad");
-        assert_eq!(failed, Outcome::failed("ST-001: core::contract::bad failed"));
-        let missing = beside("core::contract::none");
-        assert_eq!(missing, Outcome::failed("ST-001: core::contract::none is no test that ran"));
-        let moved = "ST-001: core::lib::good is no test that ran; there is core::contract::good";
-        assert_eq!(beside("core::lib::good"), Outcome::failed(moved));
+    fn a_skipped_test_skips_the_claim_unless_nothing_else_shows_the_row() {
+        let reason = "not shown on this machine: ST-001 by a::lib::rootless (no root)";
+        assert_eq!(judged("\"a::lib::good\", \"a::lib::rootless\""), Outcome::skipped(reason));
+        let alone = Outcome::failed("ST-001: no test that shows it ran and passed");
+        assert_eq!(judged("\"a::lib::rootless\""), alone);
+        assert_eq!(judged("\"$ cargo xtask instructions\""), alone);
     }
 
     #[test]
-    fn a_skipped_test_skips_the_claim_unless_another_fails() {
-        let reason = "not shown on this machine: ST-001 by core::contract::rootless (no CAP_NET_ADMIN)";
-        let both = judged("\"core::contract::good\", \"core::contract::rootless\"");
-        assert_eq!(both, Outcome::skipped(reason));
-        let worse = judged("\"core::contract::rootless\", \"core::contract::bad\"");
-        assert!(matches!(worse, Outcome::Failed(_)));
-    }
-
-    #[test]
-    fn a_row_that_no_test_shows_any_more_fails() {
-        let all_skipped = judged("\"core::contract::rootless\"");
-        assert_eq!(all_skipped, Outcome::failed("ST-001: no test that shows it ran and passed"));
-        let command_only = judged("\"$ softtimers send\"");
-        assert_eq!(command_only, Outcome::failed("ST-001: no test that shows it ran and passed"));
-    }
-
-    #[test]
-    fn a_command_with_a_problem_fails_the_claim() {
-        let beside = |command: &str| judged(&format!("\"core::contract::good\", \"$ {command}\""));
-        assert!(matches!(beside("softtimers send"), Outcome::Passed(_)));
-        let says = "ST-001: `$ softtimers fly`: it has no word for it";
-        assert_eq!(beside("softtimers fly"), Outcome::failed(says));
-    }
-
-    #[test]
-    fn claims_have_one_of_two_forms() {
-        for good in ["a::lib::b", "a::doc::time::Clock", "$ softtimers doctor"] {
-            assert_eq!(malformed(good), None);
+    fn a_command_has_its_flags_and_targets() {
+        let workspace = Workspace::load().unwrap();
+        let unknown = |command: &str| unknown(command, &workspace).unwrap().unwrap_or_default();
+        for good in
+            ["cargo xtask instructions --bless", "cargo bench -p softtimers-core --bench instructions -- x"]
+        {
+            assert_eq!(unknown(good), "");
         }
-        for bad in ["a::b", "some test", "a::lib::", "$ ", "softtimers doctor"] {
-            assert!(malformed(bad).is_some(), "{bad}");
-        }
+        assert!(unknown("cargo xtask instructions --bles").contains("--bles"));
+        assert_eq!(unknown("cargo bench -p softtimers-core --bench x"), "softtimers-core has no --bench x");
+        assert_eq!(unknown("cargo run -p x"), "there is no package x");
+        assert_eq!(unknown("cargo test"), "it is neither softtimers nor cargo run, bench, lab or xtask");
+    }
+
+    #[test]
+    fn a_promise_needs_a_test_that_ran() {
+        let page = |text: &str| [Page { path: "docs/page.md".into(), text: text.into() }];
+        let good = page(
+            "It holds. <!-- shown by: a::lib::good --> So too <!-- shown by: a::lib::good, a::lib::good -->",
+        );
+        assert_eq!(promises(&good, &statuses()), Outcome::passed("3 tests show what sentences promise"));
+        let bad = page("It does.\nIt fails. <!-- shown by: a::lib::bad -->");
+        assert_eq!(promises(&bad, &statuses()), Outcome::failed("docs/page.md:2: a::lib::bad failed"));
     }
 }

@@ -1,9 +1,8 @@
 //! The table as a page: papers, their parts, their rows.
 
-use std::fmt::Write;
 use std::path::Path;
 
-use super::{Features, Kind, Level, Mark, Part, Row, State, Was, claims, outputs, paper_of};
+use super::{Features, Level, Mark, Part, Row, State, Was, claims, outputs, paper_of};
 
 const HEAD: &str = "\
 <!-- Written by `cargo xtask features` from features.toml. -->
@@ -36,19 +35,15 @@ pub(crate) fn render(features: &Features, root: &Path) -> String {
     for part in &features.parts {
         if let Some(paper) = &part.paper {
             let source = part.source.as_deref().unwrap_or_default();
-            write_line(&mut page, format_args!("\n## {paper}\n\n{source}."));
+            page += &format!("\n## {paper}\n\n{source}.\n");
         }
-        write_line(&mut page, format_args!("\n### {} ({})\n", part.title, span(features, part)));
+        page += &format!("\n### {} ({})\n\n", part.title, span(features, part));
         page += "| row | section | what | state | by |\n|---|---|---|---|---|\n";
         for (id, row) in features.rows_of(part) {
             page += &line(id, row, root);
         }
     }
     page
-}
-
-fn write_line(page: &mut String, line: std::fmt::Arguments<'_>) {
-    writeln!(page, "{line}").expect("a String takes everything");
 }
 
 /// One line a paper, and their sum.
@@ -75,7 +70,7 @@ fn summary(features: &Features) -> String {
             state(State::Refused),
             state(State::Planned),
         ];
-        write_line(&mut text, format_args!("| {name} | {} |", counts.join(" | ")));
+        text += &format!("| {name} | {} |\n", counts.join(" | "));
     };
     for part in &features.parts {
         if let Some(paper) = &part.paper {
@@ -86,10 +81,7 @@ fn summary(features: &Features) -> String {
     let was = features.rows.iter().filter(|(_, row)| row.was.is_some()).map(|(id, _)| id.as_str());
     let was: Vec<_> = was.collect();
     if !was.is_empty() {
-        write_line(
-            &mut text,
-            format_args!("\nTo be built once, documented or refused now: {}.", was.join(", ")),
-        );
+        text += &format!("\nTo be built once, documented or refused now: {}.\n", was.join(", "));
     }
     text
 }
@@ -101,13 +93,7 @@ fn span(features: &Features, part: &Part) -> String {
 }
 
 fn line(id: &str, row: &Row, root: &Path) -> String {
-    let kind = match row.kind {
-        None => "",
-        Some(Kind::P) => " P",
-        Some(Kind::Q) => " Q",
-        Some(Kind::X) => " X",
-        Some(Kind::L) => " L",
-    };
+    let kind = row.kind.map_or(String::new(), |kind| format!(" {kind:?}"));
     let mark = match row.mark {
         None | Some(Mark::Doc) => "",
         Some(Mark::Sim) => " *(sim)*",

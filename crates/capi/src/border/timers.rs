@@ -78,7 +78,7 @@ pub const SOFTTIMERS_SLACK_DEFAULT: u64 = u64::MAX;
 pub const SOFTTIMERS_SLACK_DEFERRABLE: u64 = u64::MAX - 1;
 /// To be added to a slack in nanoseconds below 2^62: the due time may move within it to a round tick, so that time-outs
 /// which seldom fire share work.
-pub const SOFTTIMERS_SLACK_ROUNDED: u64 = 1 << 62;
+pub const SOFTTIMERS_SLACK_ROUNDED: u64 = 1_u64 << 62;
 
 /// A system call has returned.
 pub const SOFTTIMERS_SYSCALL_EXIT: u32 = 0;

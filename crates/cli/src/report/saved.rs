@@ -20,7 +20,7 @@ use softtimers_measure::failure::{Failure, one_line};
 use super::source::{SOURCES, Source};
 use crate::file::{self, quoted};
 use crate::run::output::Report;
-use crate::sim::report::SimReport;
+use crate::commands::sim::SimReport;
 use crate::user::as_caller;
 
 /// What was saved, by source.

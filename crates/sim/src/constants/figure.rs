@@ -1,13 +1,5 @@
 //! The figures that the simulated machines remake: [`Figure`]. What a constant moves, and was fitted to, is said by these.
 
-use super::Machine;
-use super::runs::{self, Runs};
-use crate::hip;
-use crate::parameter::Parameters;
-use crate::streams::Streams;
-use crate::table::Row;
-use crate::watch::Steps;
-
 /// A figure, a table or a statement of a paper with numbers, as far as one experiment shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "`about` says it of each, where it also can be printed")]
@@ -162,24 +154,5 @@ impl Figure {
             FramesSmart => &["the same with smart timers"],
             Noise => &["§2.2: undelayed phases of 100 nodes, p of 1%"],
         }
-    }
-
-    /// The rows of a reduced run of it on this machine: not the figure's values, but they move when those do.
-    ///
-    /// # Panics
-    /// If the experiment refuses its own settings.
-    pub fn run(self, machine: &Machine) -> Vec<Row> {
-        // The distance from Table 3 takes too long.
-        if self == HipTraces {
-            return hip::traces_of(machine, Streams::new(1));
-        }
-        let Runs { experiment, sets, .. } = runs::of(self);
-        let rows = sets.iter().flat_map(|set| {
-            let base = Parameters::on(experiment.name, experiment.parameters, machine);
-            let parameters = set.iter().fold(base, |all, (name, setting)| all.with(name, setting.clone()));
-            let found = (experiment.run)(&parameters, Streams::new(1), &Steps::unwatched());
-            found.unwrap_or_else(|error| panic!("{self:?}: {error}"))
-        });
-        rows.collect()
     }
 }

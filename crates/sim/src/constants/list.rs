@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use softtimers_core::poll::hip::Costs;
 
+#[cfg(test)]
+use super::changed::Changed;
 use super::figure::Figure::{
     self, BestQuota, BigAcks, BurstOfThree, ByHandle, ByHash, Captures, Deadlines, Feedback, FirstOfBurst,
     HipInterrupts, HipPolling, HipTradeOffs, NoPolling, OldList, PacingHardware, Quota5, Quotas, SlowStart,
@@ -13,8 +15,7 @@ use super::figure::Figure::{
 use super::quantity::Quantity;
 use super::table::constants;
 use super::{Constant, Origin};
-use crate::arrivals::Bursts;
-use crate::hip::traces::bursts;
+use crate::engine::arrivals::Bursts;
 use Origin::{Fitted, Guess, Paper, Standard};
 
 constants! {
@@ -110,18 +111,18 @@ constants! {
         long: u32 = 1_514, "bytes, of busy traces", Standard("the longest"), moves TRACES_1;
         long_idle: u32 = 150, "bytes, of traces with a mean below 300",
             Guess("idle workstations get ARP, names and attributes of files"), moves TRACES_1;
-        t_high_1: Bursts = bursts(18_514, 864, 146, 50_042, 7_555, 592, 644), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
-        t_high_2: Bursts = bursts(5_678, 1_150, 509, 59_681, 4_777, 965, 810), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
-        t_med_1: Bursts = bursts(1_752, 89, 57, 10_693, 1_869, 200, 804), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
-        t_med_2: Bursts = bursts(3_055, 1_535, 766, 2_968, 15_033, 904, 698), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
-        t_low_1: Bursts = bursts(21_514, 814, 7, 1_218, 3_135, 949, 950), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
-        t_low_2: Bursts = bursts(11_198, 772, 171, 2_189, 2_404, 615, 951), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
-        event_t_high_1: Bursts = bursts(5_041, 1_425, 643, 1_352, 3_600, 198, 94), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_3;
-        event_t_high_2: Bursts = bursts(6_390, 1_356, 780, 33_697, 7_116, 996, 480), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_3;
-        event_t_med_1: Bursts = bursts(1_556, 633, 414, 8_936, 3_145, 1_000, 428), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_3;
-        event_t_med_2: Bursts = bursts(2_746, 190, 203, 60_000, 83_299, 948, 329), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_3;
-        event_t_low_1: Bursts = bursts(21_514, 814, 7, 1_218, 3_135, 949, 950), "", Fitted(TABLE_3, "as the counter's"), moves TRACES_3;
-        event_t_low_2: Bursts = bursts(11_198, 772, 171, 2_189, 2_404, 615, 951), "", Fitted(TABLE_3, "as the counter's"), moves TRACES_3;
+        t_high_1: Bursts = Bursts::new(18_514, 864, 146, 50_042, 7_555, 592, 644), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
+        t_high_2: Bursts = Bursts::new(5_678, 1_150, 509, 59_681, 4_777, 965, 810), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
+        t_med_1: Bursts = Bursts::new(1_752, 89, 57, 10_693, 1_869, 200, 804), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
+        t_med_2: Bursts = Bursts::new(3_055, 1_535, 766, 2_968, 15_033, 904, 698), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
+        t_low_1: Bursts = Bursts::new(21_514, 814, 7, 1_218, 3_135, 949, 950), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
+        t_low_2: Bursts = Bursts::new(11_198, 772, 171, 2_189, 2_404, 615, 951), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_2;
+        event_t_high_1: Bursts = Bursts::new(5_041, 1_425, 643, 1_352, 3_600, 198, 94), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_3;
+        event_t_high_2: Bursts = Bursts::new(6_390, 1_356, 780, 33_697, 7_116, 996, 480), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_3;
+        event_t_med_1: Bursts = Bursts::new(1_556, 633, 414, 8_936, 3_145, 1_000, 428), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_3;
+        event_t_med_2: Bursts = Bursts::new(2_746, 190, 203, 60_000, 83_299, 948, 329), "", Fitted(TABLE_3, "seven figures of Table 3"), moves TRACES_3;
+        event_t_low_1: Bursts = Bursts::new(21_514, 814, 7, 1_218, 3_135, 949, 950), "", Fitted(TABLE_3, "as the counter's"), moves TRACES_3;
+        event_t_low_2: Bursts = Bursts::new(11_198, 772, 171, 2_189, 2_404, 615, 951), "", Fitted(TABLE_3, "as the counter's"), moves TRACES_3;
     }
 
     /// A host beside a busy web server.

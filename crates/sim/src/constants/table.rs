@@ -14,41 +14,42 @@ macro_rules! constants {
         $(
             $(#[$about])*
             #[derive(Clone, Copy, PartialEq, Debug)]
-            #[expect(missing_docs, reason = "each field is a line of the list, which says what it is")]
-            pub struct $Section {
-                $(pub $name: $type,)*
+            pub(crate) struct $Section {
+                $(pub(crate) $name: $type,)*
             }
         )*
 
         /// All constants, with the values of one machine.
         #[derive(Clone, Copy, PartialEq, Debug)]
-        #[expect(missing_docs, reason = "each field is a section of the list")]
-        pub struct Machine {
-            $(pub $section: $Section,)*
+        pub(crate) struct Machine {
+            $(pub(crate) $section: $Section,)*
         }
 
         impl Machine {
             /// The values of the list.
-            pub const PAPERS: Machine = Machine {
+            pub(crate) const PAPERS: Machine = Machine {
                 $($section: $Section { $($name: $value,)* },)*
             };
         }
 
-        /// All lines, in order.
+        /// All constants, in the order of their machines.
         pub static LIST: &[Constant] = &[$($(
             Constant {
                 section: stringify!($section),
                 name: stringify!($name),
                 unit: $unit,
                 origin: $origin,
-                flags: &[$(($of, $flag),)*],
                 moves: $moves,
                 value: |machine| machine.$section.$name.shown(),
+                #[cfg(test)]
+                flags: &[$(($of, $flag),)*],
+                #[cfg(test)]
                 changed: |machine, percent| {
                     let mut changed = *machine;
                     changed.$section.$name = machine.$section.$name.changed(percent);
                     changed
                 },
+                #[cfg(test)]
                 setting: |machine| machine.$section.$name.setting(),
             },
         )*)*];

@@ -6,7 +6,8 @@
 use sha2::{Digest as _, Sha256};
 
 use super::Axis;
-use crate::parameter::{Parameters, Setting};
+use crate::parameter::Parameters;
+use crate::setting::Setting;
 
 /// The first eight bytes of the SHA-256 of version, experiment, seed, parameters and axes.
 pub(super) fn fingerprint(experiment: &str, base: &Parameters, axes: &[Axis], seed: u64) -> u64 {

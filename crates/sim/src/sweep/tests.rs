@@ -1,8 +1,8 @@
 //! Order, parts, what is refused, and what a fingerprint tells apart.
 
 use super::*;
-use crate::experiment::Need;
-use crate::parameter::{Kind, Parameter};
+use crate::parameter::{Need, Parameter};
+use crate::setting::Setting;
 use crate::table::{Column, Value};
 use softtimers_core::{Timestamp, TraceBuilder};
 
@@ -11,16 +11,16 @@ static SQUARE: Experiment = Experiment {
     about: "",
     details: "",
     parameters: &[
-        Parameter { name: "x", about: "", kind: ANY, default: Setting::Count(3) },
-        Parameter { name: "y", about: "", kind: ANY, default: Setting::Count(0) },
+        Parameter::count("x", "", 0..=100, 3),
+        Parameter::count("y", "", 0..=100, 0).needs(SMALL_X),
+        Parameter::trace("trace", ""),
     ],
     columns: &[Column::new("sum", ""), Column::new("drawn", "")],
     sweep: &[],
-    needs: &[Need { of: &["y"], with: "an x below 50", met: |parameters| parameters.count("x") < 50 }],
     check: lucky,
     run: square,
 };
-const ANY: Kind = Kind::Count { least: 0, most: 100 };
+const SMALL_X: Need = Need { with: "an x below 50", met: |parameters| parameters.count("x") < 50 };
 
 fn square(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
     let (x, y) = (parameters.count("x"), parameters.count("y"));
@@ -117,9 +117,8 @@ fn recordings_are_told_apart_by_their_packets() {
         for at in micros {
             builder.push(Timestamp::from_micros(at), 100 + last * u16::from(at > 0));
         }
-        let base =
-            Parameters::new(crate::hip::HIP.parameters).with("trace", Setting::Trace(builder.finish()));
-        Sweep::new(&crate::hip::HIP, base, vec![], 1).fingerprint()
+        let base = Parameters::new(SQUARE.parameters).with("trace", Setting::Trace(builder.finish()));
+        Sweep::new(&SQUARE, base, vec![], 1).fingerprint()
     };
     assert_eq!(of([0, 10, 100], 0), of([0, 10, 100], 0));
     assert_ne!(of([0, 10, 100], 0), of([0, 90, 100], 0), "other times");

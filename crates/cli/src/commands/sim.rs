@@ -1,0 +1,15 @@
+//! `softtimers sim`: the papers' experiments on a simulated machine.
+//!
+//! What a parameter is, what a sweep runs and in which order is `softtimers_sim`'s; here is what people type and read.
+//! Rows are printed as lines the moment their point is finished and all before it are, so that a run that breaks
+//! off, for a full disk or a point that cannot be, has left everything that it found until then.
+
+pub(crate) mod args;
+mod merge;
+mod run;
+pub(crate) mod setting;
+mod show;
+
+pub use args::SimArgs;
+pub(crate) use run::run;
+pub(crate) use show::SimReport;

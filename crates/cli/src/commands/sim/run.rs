@@ -1,0 +1,249 @@
+//! A run of `sim`: points that are finished are printed as lines at once, and the table at the end.
+//!
+//! A point may take hours, and whoever reads stdout may have stopped. So somebody else waits for signals, and waits for
+//! nobody for long:
+//!
+//! ```text
+//!   sweep    point │ lines │ point │ lines ▓▓▓▓▓▓▓▓▓▓▓    holds what there is to keep while it writes, here into a full pipe
+//!   attend              signal: gives up     signal: waits for that a little, prints the table, ends
+//!                       points that run, says so
+//!   handler                                    signal: ends, whoever is blocked where
+//! ```
+
+use std::io::{self, ErrorKind};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::Duration;
+
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::machine::{BackgroundLoad, Machine};
+use softtimers_sim::{PointError, PointRows, Watch, csv};
+
+use super::args::{SimArgs, SimPlan};
+use super::merge;
+use super::show::{SimConfig, SimReport};
+use crate::file::OutputFile;
+use crate::run::output::{Object, Output, print_line, say};
+use crate::run::progress::Progress;
+use crate::run::{Command, Disturbance, Outcome, Run, carry_out};
+
+/// Runs an experiment, or merges files.
+///
+/// # Errors
+/// A usage failure for parameters that cannot be; a check failure if an assertion does not hold or a file cannot be
+/// written.
+pub(crate) fn run(args: &SimArgs) -> Result<(), Failure> {
+    match args {
+        SimArgs::Merge(args) => merge::run(args),
+        SimArgs::Run(args) => carry_out(&mut Simulation::of(SimPlan::new(args)?)),
+    }
+}
+
+/// The run, as the thread of the sweep sees it.
+struct Simulation {
+    shared: Arc<Shared>,
+    /// Whether all points were run, or as many as were asked for.
+    whole: bool,
+    /// Closed when nothing is left to print: it ends the thread that waits for signals.
+    going_on: Option<UnixStream>,
+}
+
+/// What the thread that waits for signals needs, too.
+struct Shared {
+    plan: SimPlan,
+    machine: Machine,
+    background: BackgroundLoad,
+    watch: Watch,
+    kept: Mutex<Kept>,
+}
+
+/// What there is to keep, whoever ends the run.
+#[derive(Default)]
+struct Kept {
+    /// Where lines are written as soon as a point is finished.
+    out: Option<OutputFile>,
+    /// The points that the table will show.
+    found: Vec<PointRows>,
+}
+
+impl Command for Simulation {
+    type Config = SimConfig;
+    type Report = SimReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Nobody;
+
+    fn output(&self) -> &Output {
+        &self.shared.plan.output
+    }
+
+    fn config(&self) -> SimConfig {
+        self.shared.config()
+    }
+
+    fn example(&self) -> SimReport {
+        SimReport::example(&self.shared.plan.sweep)
+    }
+
+    fn seed(&self) -> Option<u64> {
+        Some(self.shared.plan.seed)
+    }
+
+    fn run(&mut self, _: &Run<'_>) -> Result<Outcome<SimReport>, Failure> {
+        let listening = |error: io::Error| Failure::broke_off("listening for signals", &error);
+        let interrupt = Arc::new(Interrupt::listen_each().map_err(listening)?);
+        let (going_on, over) = UnixStream::pair().map_err(listening)?;
+        self.going_on = Some(going_on);
+        let (attended, signals) = (Arc::clone(&self.shared), Arc::clone(&interrupt));
+        thread::spawn(move || attended.attend(&signals, &over));
+        let swept = self.shared.sweep(&interrupt);
+        self.whole = swept.is_ok();
+        let report = self.shared.report(&self.shared.kept().found);
+        Ok(Outcome { broke_off: swept.err().and_then(Ended::failure), ..Outcome::of(report) })
+    }
+
+    /// The table, also of a run that broke off; lines have been printed already.
+    fn print(&mut self, object: &Object<'_, SimReport, SimConfig>) -> Result<(), Failure> {
+        let mut kept = self.shared.kept();
+        let printed = if !self.shared.plan.csv && (self.whole || !kept.found.is_empty()) {
+            self.output().finish(object)
+        } else {
+            Ok(())
+        };
+        // Whoever ends the process now has nothing to print.
+        kept.found.clear();
+        self.going_on = None;
+        printed
+    }
+}
+
+impl Simulation {
+    fn of(mut plan: SimPlan) -> Self {
+        let kept = Mutex::new(Kept { out: plan.out.take(), ..Kept::default() });
+        let (machine, background, watch) = (Machine::read(), BackgroundLoad::watch(), Watch::new());
+        let shared = Arc::new(Shared { plan, machine, background, watch, kept });
+        Simulation { shared, whole: false, going_on: None }
+    }
+}
+
+impl Shared {
+    /// Runs all points.
+    fn sweep(self: &Arc<Self>, interrupt: &Interrupt) -> Result<(), Ended> {
+        let SimPlan { sweep, part, threads, csv, .. } = &self.plan;
+        let thousandths = 1_000 * part.of(sweep.points()).count() as u64;
+        let shared = Arc::clone(self);
+        let _progress = Progress::parts(sweep.experiment().name, thousandths, move || shared.watch.done());
+        let write = |lines: &str, kept: &mut Kept| {
+            kept.out.as_mut().map_or(Ok(()), |file| file.append(lines)).map_err(Ended::Failed)?;
+            if *csv { print_line(lines.trim_end()).map_err(Ended::from) } else { Ok(()) }
+        };
+        write(&csv::header(sweep), &mut self.kept())?;
+        sweep.run(*part, *threads, &self.watch, |point| {
+            let mut kept = self.kept();
+            write(&csv::lines(sweep, &point), &mut kept)?;
+            if !*csv {
+                kept.found.push(point);
+            }
+            if interrupt.arrived() { Err(Ended::Asked) } else { Ok(()) }
+        })
+    }
+
+    /// Says at a signal what comes of it, and at a second one ends the process with what there is.
+    fn attend(&self, interrupt: &Interrupt, over: &UnixStream) {
+        let signal = || interrupt.wait(over).is_ok_and(|signal| signal);
+        if !signal() {
+            return;
+        }
+        self.watch.stop();
+        // By somebody who may wait for ever, for it may be that nobody reads stderr either.
+        thread::spawn(|| {
+            say(format_args!("ending with the points that are finished; Ctrl-C again ends at once"));
+        });
+        if !signal() {
+            return;
+        }
+        interrupt.end_at_next();
+        // With it nobody writes meanwhile, or a line would be cut off; who writes for so long is blocked.
+        if let Some(kept) = lock_soon(&self.kept) {
+            let printed = if kept.found.is_empty() { Ok(()) } else { self.print(&kept.found) };
+            if let Err(failure) = printed {
+                say(format_args!("softtimers: {failure}"));
+            }
+        }
+        std::process::exit(interrupt.exit_code());
+    }
+
+    /// The table of a run that is ended at once.
+    fn print(&self, found: &[PointRows]) -> Result<(), Failure> {
+        let machine = self.machine.clone().during(self.background.so_far());
+        let (config, report) = (self.config(), self.report(found));
+        let SimPlan { output, seed, .. } = &self.plan;
+        output.finish(&Object {
+            machine: &machine,
+            seed: Some(*seed),
+            config: &config,
+            fallbacks: &[],
+            inconclusive: None,
+            report: &report,
+        })
+    }
+
+    fn config(&self) -> SimConfig {
+        SimConfig::new(&self.plan.sweep)
+    }
+
+    fn report(&self, found: &[PointRows]) -> SimReport {
+        SimReport::new(&self.plan.sweep, found.to_vec())
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a sweep ended before its last point.
+enum Ended {
+    /// By a signal, or because nobody reads any more: no error.
+    Asked,
+    Failed(Failure),
+}
+
+impl Ended {
+    fn failure(self) -> Option<Failure> {
+        match self {
+            Ended::Failed(failure) => Some(failure),
+            Ended::Asked => None,
+        }
+    }
+}
+
+impl From<PointError> for Ended {
+    fn from(error: PointError) -> Self {
+        Ended::Failed(Failure::usage(error))
+    }
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Ended::Asked,
+            _ => Ended::Failed(Failure::broke_off("writing to stdout", &error)),
+        }
+    }
+}
+
+/// The lock, unless somebody holds it for longer than lines take that somebody reads.
+fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    for _ in 0..LOOKS {
+        match mutex.try_lock() {
+            Ok(locked) => return Some(locked),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => thread::park_timeout(BETWEEN_LOOKS),
+        }
+    }
+    None
+}
+
+/// Half a second in all.
+const LOOKS: u32 = 50;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);

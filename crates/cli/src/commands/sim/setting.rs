@@ -1,0 +1,142 @@
+//! Values of an experiment's parameters, as they are typed.
+
+use std::path::Path;
+
+use softtimers_measure::units::{self, SendRate};
+use softtimers_sim::{Kind, Setting};
+
+use crate::file;
+use crate::recording::{self, Changed, Fit};
+
+/// What `text` means for a parameter of this kind.
+///
+/// # Errors
+/// What is allowed, in a few words; for a recording, the byte at which it is wrong.
+pub(crate) fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
+    match kind {
+        Kind::Count { least, most } => whole(text, least, most).map(Setting::Count),
+        Kind::PerSecond { least, most } => per_second(text, least, most).map(Setting::Count),
+        Kind::Limit { .. } if text == NONE => Ok(Setting::Limit(None)),
+        Kind::Limit { least, most } => {
+            let allowed = |allowed| format!("{allowed}, or none");
+            whole(text, least, most).map(|count| Setting::Limit(Some(count))).map_err(allowed)
+        }
+        Kind::Real { least, most } => {
+            let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+            number.map(Setting::Real).ok_or_else(|| format!("a number from {least} to {most}"))
+        }
+        Kind::Time { least, most } => {
+            let time = units::duration(text).map_err(|error| error.to_string())?;
+            let allowed = || format!("a time from {} to {}", Setting::Time(least), Setting::Time(most));
+            if (least..=most).contains(&time) { Ok(Setting::Time(time)) } else { Err(allowed()) }
+        }
+        Kind::Choice(words) => {
+            let word = words.iter().find(|&&word| word == text);
+            word.map(|word| Setting::Choice(word)).ok_or_else(|| format!("one of {}", words.join(", ")))
+        }
+        Kind::Trace if text == NONE => Ok(Setting::Trace(None)),
+        Kind::Trace => {
+            let file = file::open(Path::new(text)).map_err(|error| error.to_string())?;
+            let read = recording::read(file, &Fit::AS_RECORDED).map_err(|error| error.to_string())?;
+            as_recorded(read.changed)?;
+            Ok(Setting::Trace(Some(read.trace)))
+        }
+    }
+}
+
+/// A number alone, or with a unit of packets.
+fn per_second(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let with_unit = match units::rate(text) {
+        Ok(SendRate::PacketsPerSecond(rate)) => Some(rate),
+        _ => None,
+    };
+    let rate = text.parse().ok().or(with_unit).filter(|rate| (least..=most).contains(rate));
+    rate.ok_or_else(|| format!("a rate from {least} to {most}, such as 5000 or 5kpps"))
+}
+
+/// What would be simulated has to be what is in the file.
+fn as_recorded(changed: Changed) -> Result<(), String> {
+    let Changed { out_of_order, cut, .. } = changed;
+    if out_of_order > 0 {
+        return Err(format!(
+            "{out_of_order} of its packets are earlier than one before them; a recording in order of time is simulated: \
+             sort it, a capture by reordercap"
+        ));
+    }
+    if cut > 0 {
+        return Err(format!("{cut} of its packets are longer than 65507 bytes; shorter ones are simulated"));
+    }
+    Ok(())
+}
+
+fn whole(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let count = text.parse().ok().filter(|count| (least..=most).contains(count));
+    count.ok_or_else(|| format!("a whole number from {least} to {most}"))
+}
+
+const NONE: &str = "none";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use softtimers_sim::experiments::ALL;
+    use std::time::Duration;
+
+    #[test]
+    fn defaults_and_their_sweeps_can_be_typed() {
+        for experiment in ALL {
+            for parameter in experiment.parameters {
+                let typed = parse(parameter.kind, &parameter.default.to_string());
+                assert_eq!(typed.as_ref(), Ok(&parameter.default), "{} {}", experiment.name, parameter.name);
+            }
+            for (name, values) in experiment.sweep {
+                let parameter =
+                    experiment.parameters.iter().find(|parameter| parameter.name == *name).unwrap();
+                for value in values.split(',') {
+                    assert!(parse(parameter.kind, value).is_ok(), "{} {name}={value}", experiment.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_is_said() {
+        let millis = Duration::from_millis;
+        for (kind, good, bad, allowed) in [
+            (
+                Kind::Count { least: 1, most: 9 },
+                &["1", "9"][..],
+                &["0", "10", "-1", "x", ""][..],
+                "from 1 to 9",
+            ),
+            (
+                Kind::PerSecond { least: 0, most: 9_000 },
+                &["0", "5000", "5kpps", "4.5kpps", "9000pps"],
+                &["9001", "10kpps", "5k", "5Mbit", "-1", ""],
+                "from 0 to 9000, such as 5000 or 5kpps",
+            ),
+            (Kind::Limit { least: 1, most: 9 }, &["1", "none"], &["0", "inf"], "or none"),
+            (
+                Kind::Real { least: 0.0, most: 1.0 },
+                &["0", "0.5", "1"],
+                &["nan", "inf", "1.1", "-0.1"],
+                "from 0 to 1",
+            ),
+            (
+                Kind::Time { least: millis(1), most: millis(2) },
+                &["1ms", "1.5ms"],
+                &["3ms", "1us"],
+                "from 1ms to 2ms",
+            ),
+            (Kind::Choice(&["a", "b"]), &["a"], &["c", "A"], "one of a, b"),
+            (Kind::Trace, &["none"], &["/nosuch/file"], "No such file"),
+        ] {
+            for text in good {
+                assert!(parse(kind, text).is_ok(), "{text}");
+            }
+            for text in bad {
+                assert!(parse(kind, text).unwrap_err().contains(allowed), "{text}");
+            }
+        }
+    }
+}

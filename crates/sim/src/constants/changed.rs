@@ -1,0 +1,66 @@
+//! Constants with another value, for the tests that ask which figures a constant moves.
+
+use std::time::Duration;
+
+use softtimers_core::poll::Factor;
+
+use crate::engine::arrivals::Bursts;
+use crate::setting::Setting;
+
+/// A type of constants that can be made larger, and set as a flag.
+pub(super) trait Changed: Copy {
+    /// So many percent more.
+    #[must_use]
+    fn changed(self, percent: u32) -> Self;
+
+    fn setting(self) -> Option<Setting> {
+        None
+    }
+}
+
+impl Changed for u64 {
+    fn changed(self, percent: u32) -> Self {
+        self + (self * u64::from(percent) / 100).max(1)
+    }
+
+    fn setting(self) -> Option<Setting> {
+        Some(Setting::Count(self))
+    }
+}
+
+impl Changed for u32 {
+    fn changed(self, percent: u32) -> Self {
+        self + (self * percent / 100).max(1)
+    }
+
+    fn setting(self) -> Option<Setting> {
+        Some(Setting::Count(self.into()))
+    }
+}
+
+impl Changed for f64 {
+    fn changed(self, percent: u32) -> Self {
+        self * (1.0 + f64::from(percent) / 100.0)
+    }
+
+    fn setting(self) -> Option<Setting> {
+        Some(Setting::Real(self))
+    }
+}
+
+impl Changed for Duration {
+    fn changed(self, percent: u32) -> Self {
+        self + (self * percent / 100).max(Duration::from_nanos(1))
+    }
+
+    fn setting(self) -> Option<Setting> {
+        Some(Setting::Time(self))
+    }
+}
+
+/// Longer trains are a change.
+impl Changed for Bursts {
+    fn changed(self, percent: u32) -> Self {
+        Bursts { train: Factor::thousandths(self.train.get() + self.train.get() * percent / 100), ..self }
+    }
+}

@@ -1,0 +1,336 @@
+//! One processor that interrupts, software interrupts and threads compete for: [`Processor`].
+//!
+//! Who runs is decided by levels alone, as in the kernels that the papers measured: a task of a higher level preempts,
+//! one of the same level waits until the running one has nothing to do. What a switch costs is paid by the task that
+//! gets the processor, before it goes on:
+//!
+//! ```text
+//!   level  clock       ▓            ▓            ▓            ▓
+//!          device   ▓▓▓▓    ▓▓▓▓                    ▓▓▓▓
+//!          network      ████    ██████████  ████████    ▒▒██     ▒ switch: another thread ran before
+//!          user     ██                    ░█            ░        ░ pollution: it was preempted
+//! ```
+//!
+//! A task does what its owner gives it, a piece at a time; when a piece is done the owner is told and gives the next.
+//! The processor schedules nothing itself: [`dispatch`](Processor::dispatch) says when the piece under way will be
+//! done, unless it is preempted, and the completion that comes for a preempted one is recognised by its number.
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+/// A priority: tasks of a higher level interrupt those of a lower one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Level(pub u8);
+
+/// Names a task of a [`Processor`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct TaskId(u32);
+
+/// The costs and the level of a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TaskConfig {
+    /// Its level.
+    pub(crate) level: Level,
+    /// The cost of beginning after it had nothing to do, if another thread or nobody ran since; zero for an interrupt,
+    /// whose entry is part of its work.
+    pub(crate) switch: Duration,
+    /// The cost of going on after it was preempted: the caches are no longer its own.
+    pub(crate) pollution: Duration,
+    /// Whether it is a thread, that has others to switch from; an interrupt leaves the thread it interrupts current.
+    pub(crate) thread: bool,
+}
+
+impl TaskConfig {
+    /// An interrupt handler.
+    pub(crate) const fn interrupt(level: Level) -> Self {
+        TaskConfig { level, switch: Duration::ZERO, pollution: Duration::ZERO, thread: false }
+    }
+
+    /// A thread.
+    pub(crate) const fn thread(level: Level, switch: Duration, pollution: Duration) -> Self {
+        TaskConfig { level, switch, pollution, thread: true }
+    }
+}
+
+/// Names the piece of work that a completion belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Attempt(u64);
+
+/// The outcome of [`dispatch`](Processor::dispatch).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dispatched {
+    /// The same task goes on.
+    Unchanged,
+    /// Another piece runs, and will be done then unless it is preempted: to be scheduled.
+    Runs(Timestamp, Attempt),
+    /// Another task runs, whose work has no end.
+    Endless,
+    /// Nobody has anything to do, and somebody had.
+    Idle,
+}
+
+/// A processor with its tasks.
+///
+/// # Cost
+/// O(tasks) for each dispatch; nothing is allocated after set-up.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Processor {
+    tasks: Vec<Task>,
+    running: Option<usize>,
+    /// When the running task got the processor; nanoseconds, as all times below.
+    since: u64,
+    attempt: u64,
+    /// The task whose piece was done last: it goes on before its equals, if it has more.
+    holder: Option<usize>,
+    /// The thread that ran last.
+    current: Option<usize>,
+    idle: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Task {
+    config: TaskConfig,
+    /// The rest of its piece of work.
+    left: Option<u64>,
+    interrupted: bool,
+    spent: u64,
+    overhead: u64,
+}
+
+impl Processor {
+    /// Without tasks.
+    pub(crate) fn new() -> Self {
+        Processor::default()
+    }
+
+    /// Adds a task with nothing to do.
+    pub(crate) fn add(&mut self, config: TaskConfig) -> TaskId {
+        self.tasks.push(Task { config, left: None, interrupted: false, spent: 0, overhead: 0 });
+        TaskId(self.tasks.len() as u32 - 1)
+    }
+
+    /// Gives an idle task a piece of work; [`Duration::MAX`] has no end. Call [`dispatch`](Self::dispatch) when all
+    /// that happens now has happened.
+    ///
+    /// # Panics
+    /// If it has work already.
+    #[inline]
+    pub(crate) fn give(&mut self, task: TaskId, work: Duration) {
+        let left = &mut self.tasks[task.0 as usize].left;
+        assert!(left.is_none(), "the task has work already");
+        *left = Some(u64::try_from(work.as_nanos()).unwrap_or(ENDLESS));
+    }
+
+    /// Whether a task has nothing to do.
+    #[inline]
+    pub(crate) fn is_idle(&self, task: TaskId) -> bool {
+        self.tasks[task.0 as usize].left.is_none()
+    }
+
+    /// Whether the running task is this one.
+    #[cfg(test)]
+    pub(crate) fn is_running(&self, task: TaskId) -> bool {
+        self.running == Some(task.0 as usize)
+    }
+
+    /// Lets the task of the highest level run.
+    #[inline]
+    pub(crate) fn dispatch(&mut self, now: Timestamp) -> Dispatched {
+        let now = now.as_nanos();
+        let best = self.best();
+        self.holder = None;
+        let Some(best) = best else {
+            self.current = None;
+            return if std::mem::replace(&mut self.idle, true) {
+                Dispatched::Unchanged
+            } else {
+                Dispatched::Idle
+            };
+        };
+        if self.running == Some(best) {
+            return Dispatched::Unchanged;
+        }
+        self.idle = false;
+        self.preempt(now);
+        let task = &mut self.tasks[best];
+        let mut cost = 0;
+        if task.config.thread {
+            if task.interrupted {
+                cost = nanos(task.config.pollution);
+            } else if self.current != Some(best) {
+                cost = nanos(task.config.switch);
+            }
+            self.current = Some(best);
+        }
+        task.interrupted = false;
+        task.overhead += cost;
+        let left = task.left.unwrap_or(0).saturating_add(cost);
+        task.left = Some(left);
+        (self.running, self.since) = (Some(best), now);
+        self.attempt += 1;
+        if left == ENDLESS {
+            Dispatched::Endless
+        } else {
+            Dispatched::Runs(Timestamp::from_nanos(now.saturating_add(left)), Attempt(self.attempt))
+        }
+    }
+
+    /// A completion has come: whose piece is done, or `None` if that was preempted. The owner gives it the next one,
+    /// if there is one, before the next [`dispatch`](Self::dispatch).
+    #[inline]
+    pub(crate) fn finished(&mut self, now: Timestamp, attempt: Attempt) -> Option<TaskId> {
+        let index = self.running.filter(|_| attempt.0 == self.attempt)?;
+        let task = &mut self.tasks[index];
+        task.spent += now.as_nanos() - self.since;
+        task.left = None;
+        self.running = None;
+        self.holder = Some(index);
+        Some(TaskId(index as u32))
+    }
+
+    /// Processor time of a task until the last time it stopped running, what was paid for switches included.
+    #[cfg(test)]
+    pub(crate) fn spent(&self, task: TaskId) -> Duration {
+        Duration::from_nanos(self.tasks[task.0 as usize].spent)
+    }
+
+    /// Processor time spent on its own work, up to now.
+    pub(crate) fn worked(&self, task: TaskId, now: Timestamp) -> Duration {
+        let running = self.running == Some(task.0 as usize);
+        let underway = if running { now.as_nanos().saturating_sub(self.since) } else { 0 };
+        let Task { spent, overhead, .. } = &self.tasks[task.0 as usize];
+        Duration::from_nanos((spent + underway).saturating_sub(*overhead))
+    }
+
+    /// The task with work of the highest level; of equals the one that has the processor, or else that was added first.
+    #[inline]
+    fn best(&self) -> Option<usize> {
+        let holder = self.running.or(self.holder);
+        let mut best: Option<(Level, usize)> = None;
+        for (index, task) in self.tasks.iter().enumerate() {
+            let level = task.config.level;
+            let better = match best {
+                None => true,
+                Some((other, _)) => level > other || (level == other && holder == Some(index)),
+            };
+            if task.left.is_some() && better {
+                best = Some((level, index));
+            }
+        }
+        best.map(|(_, index)| index)
+    }
+
+    fn preempt(&mut self, now: u64) {
+        let Some(index) = self.running.take() else { return };
+        let task = &mut self.tasks[index];
+        let ran = now - self.since;
+        task.spent += ran;
+        task.left = task.left.map(|left| if left == ENDLESS { ENDLESS } else { left - ran.min(left) });
+        task.interrupted = true;
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+const ENDLESS: u64 = u64::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(micros: u64) -> Timestamp {
+        Timestamp::from_micros(micros)
+    }
+
+    const fn micros(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    fn runs(dispatched: Dispatched) -> (Timestamp, Attempt) {
+        match dispatched {
+            Dispatched::Runs(time, attempt) => (time, attempt),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_interrupt_preempts_a_thread_which_pays_and_goes_on() {
+        let mut cpu = Processor::new();
+        let thread = cpu.add(TaskConfig::thread(Level(0), micros(5), micros(2)));
+        let interrupt = cpu.add(TaskConfig::interrupt(Level(1)));
+        cpu.give(thread, micros(100));
+        let (done, first) = runs(cpu.dispatch(at(0)));
+        assert_eq!(done, at(105), "a switch and its work");
+        cpu.give(interrupt, micros(10));
+        let (done, second) = runs(cpu.dispatch(at(50)));
+        assert_eq!((done, cpu.finished(at(60), second)), (at(60), Some(interrupt)));
+        let (done, third) = runs(cpu.dispatch(at(60)));
+        assert_eq!(cpu.finished(at(105), first), None, "it was preempted meanwhile");
+        assert_eq!((done, cpu.finished(done, third)), (at(117), Some(thread)));
+        assert_eq!(cpu.spent(thread), micros(107));
+    }
+
+    #[test]
+    fn equals_do_not_preempt_one_another() {
+        let mut cpu = Processor::new();
+        let [receive, transmit] = [(); 2].map(|()| cpu.add(TaskConfig::interrupt(Level(3))));
+        cpu.give(transmit, micros(10));
+        let (done, attempt) = runs(cpu.dispatch(at(0)));
+        cpu.give(receive, micros(10));
+        assert_eq!(cpu.dispatch(at(5)), Dispatched::Unchanged);
+        assert_eq!(cpu.finished(done, attempt), Some(transmit));
+        // It has more, and so has the other.
+        cpu.give(transmit, micros(10));
+        let (done, attempt) = runs(cpu.dispatch(at(10)));
+        assert_eq!(cpu.finished(done, attempt), Some(transmit));
+        assert!(runs(cpu.dispatch(at(20))).0 == at(30) && cpu.is_running(receive));
+    }
+
+    #[test]
+    fn a_thread_pays_for_switches_and_for_interruptions() {
+        let mut cpu = Processor::new();
+        let [user, other] =
+            [0, 1].map(|level| cpu.add(TaskConfig::thread(Level(level), micros(7), micros(2))));
+        let interrupt = cpu.add(TaskConfig::interrupt(Level(9)));
+        cpu.give(user, Duration::MAX);
+        assert_eq!(cpu.dispatch(at(0)), Dispatched::Endless);
+        let preempted = |cpu: &mut Processor, task, now| {
+            cpu.give(task, micros(10));
+            let (done, attempt) = runs(cpu.dispatch(at(now)));
+            assert_eq!(cpu.finished(done, attempt), Some(task));
+            assert_eq!(cpu.dispatch(done), Dispatched::Endless);
+            done
+        };
+        assert_eq!(preempted(&mut cpu, interrupt, 100), at(110));
+        assert_eq!(preempted(&mut cpu, other, 200), at(217));
+        // 7 for the first switch, 2 for each time that it was preempted; 10 and 17 were not its own.
+        assert_eq!(cpu.worked(user, at(300)), micros(300 - 27 - 11));
+    }
+
+    #[test]
+    fn idling_is_told_once_and_costs_a_switch() {
+        let mut cpu = Processor::new();
+        let thread = cpu.add(TaskConfig::thread(Level(0), micros(7), micros(2)));
+        assert_eq!(cpu.dispatch(at(0)), Dispatched::Idle);
+        assert_eq!(cpu.dispatch(at(1)), Dispatched::Unchanged);
+        for start in [10, 30] {
+            cpu.give(thread, micros(1));
+            let (done, attempt) = runs(cpu.dispatch(at(start)));
+            assert_eq!(done, at(start + 8));
+            assert_eq!(cpu.finished(done, attempt), Some(thread));
+            assert_eq!(cpu.dispatch(done), Dispatched::Idle);
+        }
+    }
+
+    #[test]
+    fn a_piece_of_no_length_is_done_at_once() {
+        let mut cpu = Processor::new();
+        let interrupt = cpu.add(TaskConfig::interrupt(Level(0)));
+        cpu.give(interrupt, Duration::ZERO);
+        let (done, attempt) = runs(cpu.dispatch(at(4)));
+        assert_eq!((done, cpu.finished(done, attempt)), (at(4), Some(interrupt)));
+    }
+}

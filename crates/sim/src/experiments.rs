@@ -1,0 +1,45 @@
+//! All experiments: [`ALL`]. To add one, write a file beside these and name it twice here.
+//!
+//! The command's subcommand with its flags and help, sweeps, parts, tables, CSV and JSON follow from the list.
+
+mod acks;
+pub mod callout;
+mod deadline;
+mod framerate;
+mod hip;
+mod livelock;
+pub mod noise;
+mod pacing;
+mod polling;
+mod slow_link;
+mod slowstart;
+mod trigger_states;
+
+use crate::experiment::Experiment;
+
+#[cfg(test)]
+pub(crate) use hip::traces_of;
+
+/// All experiments, in the order of the help.
+pub static ALL: &[&Experiment] = &[
+    &hip::HIP,
+    &hip::HIP_TRACES,
+    &livelock::LIVELOCK,
+    &livelock::MLFRR,
+    &livelock::FIGURES,
+    &livelock::BURST,
+    &livelock::MONITOR,
+    &pacing::PACING,
+    &acks::ACKS,
+    &deadline::DEADLINE,
+    &slowstart::SLOWSTART,
+    &polling::POLLING,
+    &framerate::FRAMERATE,
+    &noise::NOISE,
+    &callout::CALLOUT,
+];
+
+/// Finds an experiment by its name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    ALL.iter().copied().find(|experiment| experiment.name == name)
+}

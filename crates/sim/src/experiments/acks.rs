@@ -1,0 +1,166 @@
+//! **Three answers to big ACKs** (soft timers A.3): a receiver that looks away acknowledges a whole window at once, and
+//! a self-clocked sender answers with a whole window at once.
+//!
+//! Cutting the window and capping the burst keep the queue short, and drain the pipe; spreading what an ACK releases
+//! does neither. The path and its receiver are [`path`](crate::engine::path)'s, the sender that spreads is [`AckPacer`].
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use softtimers_core::{AckConfig, AckPacer, Timestamp};
+
+use super::slow_link::{MBIT, capacity};
+use crate::engine::path::ack_receiver::AckReceiver;
+use crate::engine::path::{Answer, Path};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
+
+/// Throughput and queue, by what the sender does with a big ACK.
+pub(crate) static ACKS: Experiment = Experiment {
+    name: "pacing-acks",
+    about: "Big ACKs: self-clocked, paced, at most four packets each, window cut (soft timers, appendix A.3)",
+    details: "A sender with a fixed window over one slow link, begun with a full pipe. In each --period the receiver's \
+              application looks away for --away; if that is longer than the round trip, one ACK empties the whole window. \
+              Nothing is lost: the longest queue is what a router would have to hold.",
+    parameters: &[
+        Parameter::choice_or(
+            "answer",
+            "What the sender does with a big ACK",
+            &["self-clocked", "paced", "maxburst", "window-cut"],
+            "paced",
+        ),
+        Parameter::time(
+            "away",
+            "How long the application does not read",
+            Duration::ZERO..=Duration::from_secs(10),
+            Duration::from_millis(15),
+        ),
+        Parameter::time(
+            "period",
+            "and how often",
+            Duration::from_millis(1)..=Duration::from_secs(60),
+            Duration::from_millis(200),
+        ),
+        Parameter::count("maxburst", "Packets for each ACK, of --answer maxburst", 1..=10_000, 4)
+            .needs(MAXBURST),
+        Parameter::time("burst", "Shortest gap of --answer paced", COST, Duration::from_micros(12))
+            .needs(PACED),
+        Parameter::count("window", "Packets that may be in flight", 2..=100_000, 100),
+        Parameter::count("mbit", "Of the slow link, in Mbit/s of packets of 1,500 bytes", MBIT, 100),
+        Parameter::time(
+            "rtt",
+            "There and back",
+            Duration::ZERO..=Duration::from_secs(10),
+            Duration::from_millis(10),
+        ),
+        Parameter::time(
+            "protocol",
+            "What a packet costs the receiver's kernel, before anybody reads",
+            COST,
+            PAPERS.protocol,
+        ),
+        Parameter::time("read", "and its application", COST, PAPERS.read),
+        Parameter::time(
+            "duration",
+            "Simulated time",
+            Duration::from_millis(10)..=Duration::from_secs(1_000),
+            Duration::from_secs(4),
+        ),
+    ],
+    columns: &[
+        Column::new("answer", "what the sender does with a big ACK"),
+        Column::share("of_link", "share of the link that was acknowledged"),
+        Column::new("longest_queue", "packets that waited for the link at most"),
+        Column::new("acks", "ACKs that came"),
+        Column::new("big_acks", "those for more than three packets"),
+        Column::new("packets_per_ack", "packets that an ACK acknowledges").digits(1),
+    ],
+    sweep: &[("answer", "self-clocked,paced,maxburst,window-cut")],
+    check,
+    run,
+};
+
+const PAPERS: crate::constants::Acks = crate::constants::Machine::PAPERS.acks;
+const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(1);
+
+const MAXBURST: Need =
+    Need { with: "answer maxburst", met: |parameters| parameters.choice("answer") == "maxburst" };
+const PACED: Need = Need { with: "answer paced", met: |parameters| parameters.choice("answer") == "paced" };
+
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    let (away, period) = (parameters.time("away"), parameters.time("period"));
+    if away >= period {
+        return Err(RunError::new(format_args!("away {away:?}: less than the period, {period:?}")));
+    }
+    capacity(parameters).map(drop)
+}
+
+fn run(parameters: &Parameters, _: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    let answer = match parameters.choice("answer") {
+        "self-clocked" => Answer::SelfClocked,
+        "maxburst" => Answer::MaxBurst(parameters.count("maxburst")),
+        "window-cut" => Answer::CutWindow,
+        _ => {
+            let burst_interval = Some(parameters.time("burst"));
+            Answer::Paced(AckPacer::new(AckConfig { burst_interval, ..AckConfig::default() }))
+        }
+    };
+    let (away, period) = (parameters.time("away"), parameters.time("period"));
+    check(parameters)?;
+    let link = capacity(parameters)?.interval();
+    let receiver = AckReceiver {
+        away: (period, away),
+        ..AckReceiver::new(
+            parameters.time("protocol"),
+            parameters.time("read"),
+            parameters.machine().path.delayed_acks,
+        )
+    };
+    let path = Path {
+        access_link: parameters.machine().path.access_link,
+        answer,
+        window: parameters.count("window"),
+        link,
+        delay: parameters.time("rtt") / 2,
+        receiver,
+    };
+    // Not at the moment at which the application looks away.
+    let (start, duration) = (Timestamp::ZERO + period / 2, parameters.time("duration"));
+    let found = path.run(start, start + duration, steps);
+    let carried = found.acknowledged as f64 * link.as_secs_f64() / duration.as_secs_f64();
+    Ok(vec![vec![
+        parameters.choice("answer").into(),
+        carried.into(),
+        found.longest_queue.into(),
+        found.acks.into(),
+        found.big_acks.into(),
+        (found.acknowledged as f64 / found.acks.max(1) as f64).into(),
+    ]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Setting, Value};
+
+    #[test]
+    fn pacing_alone_keeps_the_pipe_full_and_the_queue_short() {
+        let find = |answer| {
+            let parameters = Parameters::new(ACKS.parameters).with("answer", Setting::Choice(answer));
+            match run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap().remove(0)[..] {
+                [_, Value::Real(of_link), Value::Count(queue), ..] => (of_link, queue),
+                ref other => panic!("{other:?}"),
+            }
+        };
+        let [clocked, paced, capped, cut] = ["self-clocked", "paced", "maxburst", "window-cut"].map(find);
+        assert!(paced.0 >= clocked.0 * 0.99 && capped.0 <= paced.0 * 0.9 && cut.0 <= paced.0 * 0.9);
+        assert!(clocked.1 >= 80 && paced.1 <= 20 && capped.1 < clocked.1 && cut.1 < clocked.1);
+    }
+
+    #[test]
+    fn a_receiver_that_never_reads_is_refused() {
+        let parameters =
+            Parameters::new(ACKS.parameters).with("away", Setting::Time(Duration::from_millis(200)));
+        let error = run(&parameters, Streams::new(1), &Steps::unwatched()).unwrap_err().to_string();
+        assert_eq!(error, "away 200ms: less than the period, 200ms");
+    }
+}

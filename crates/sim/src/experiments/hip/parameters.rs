@@ -1,0 +1,295 @@
+//! What can be set of `softtimers sim hip`, and what it means: Table 2, each point on which the text can be read in two
+//! ways, and what the baselines need.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use softtimers_core::poll::hip::{
+    Costs, Decides, Deviation, FirstMean, Grid, HipConfig, Mean, Reading, Rounding,
+};
+use softtimers_core::poll::{Factor, Preset};
+
+use super::needs;
+use super::scheme::{Scheme, Settings};
+use crate::constants::{Hip, Machine};
+use crate::{Kind, Parameter, Parameters, RunError};
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter::trace("trace", "packets of a recording, instead of synthetic ones"),
+    Parameter::choice("synthetic", "which synthetic packets; table-1: the six traces of the paper", SOURCES)
+        .needs(needs::SYNTHETIC),
+    Parameter::choice(
+        "fitted",
+        "the reading with which table-1's traces give Table 3: see hip-traces",
+        READINGS,
+    )
+    .needs(needs::PAPERS_TRACES),
+    Parameter::choice(
+        "scheme",
+        "how packets are noticed; table-3: interrupts, polling and hip; all: every one",
+        Scheme::WORDS,
+    ),
+    Parameter::real(
+        "gamma",
+        "polled is what has a coefficient of variation below this (eq. 3)",
+        0.0..=1_000.0,
+        2.0,
+    )
+    .needs(needs::HYBRID),
+    Parameter::real("phi", "periods are the mean gap and so many deviations (section 4)", 0.0..=1_000.0, 2.5)
+        .needs(needs::BY_PERIODS),
+    Parameter::real("alpha", "weight of history in the mean gap (eq. 1)", 0.0..=1.0, 0.3)
+        .needs(needs::BY_PERIODS),
+    Parameter::real("beta", "weight of history in the variance (eq. 2)", 0.0..=1.0, 0.3)
+        .needs(needs::BY_PERIODS),
+    Parameter::time(
+        "t-min",
+        "shortest period, of which all are multiples: the clock's (Table 2)",
+        TIME,
+        Duration::from_millis(1),
+    )
+    .needs(needs::ON_TICKS),
+    Parameter::time("t-max", "longest period (Table 2)", TIME, Duration::from_millis(10))
+        .needs(needs::LONGEST),
+    Parameter::count(
+        "unsuccessful",
+        "P_U max: polls in vain before interrupts again (Table 2)",
+        1..=1_000_000,
+        10,
+    )
+    .needs(needs::HYBRID),
+    Parameter::choice(
+        "reading",
+        "when a period takes effect: loaded at a poll (section 3), or at each arrival (section 6)",
+        READINGS,
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice(
+        "rounding",
+        "how a period becomes a multiple of the shortest; reading: down for counter, nearest for event",
+        &["reading", "down", "nearest", "up", "none"],
+    )
+    .needs(needs::ON_TICKS),
+    Parameter::choice("decides", "when eq. 4 is acted on", &["poll-end", "arrival"]).needs(needs::HYBRID),
+    Parameter::choice("grid", "what periods are counted from", &["clock", "relative"])
+        .needs(needs::BY_PERIODS),
+    Parameter::choice(
+        "mean",
+        "the mean that eq. 2 compares with: after eq. 1 or before",
+        &["updated", "previous"],
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice(
+        "deviation",
+        "of the gaps: by the variance, or by the mean error of the prediction (section 4)",
+        &["standard", "mean-error"],
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice(
+        "first-mean",
+        "the mean gap after a reset, on which the paper is silent",
+        &["longest", "shortest", "kept"],
+    )
+    .needs(needs::BY_PERIODS),
+    Parameter::choice("idle-gap", "whether the gap that a reset ends up in counts", &["counts", "skipped"])
+        .needs(needs::HYBRID),
+    Parameter::choice(
+        "costs",
+        "those below, or of the CM-5, of EARTH-MANNA (section 5), of a UDP socket on Linux",
+        &["table-2", "cm5", "manna", "udp"],
+    ),
+    Parameter::time("interrupt", "V_I: an interrupt (Table 2)", COST, PAPERS.interrupt).needs(needs::TABLE_2),
+    Parameter::time("poll", "V_P: a poll (Table 2)", COST, PAPERS.poll).needs(needs::TABLE_2),
+    Parameter::time(
+        "transfer",
+        "V(B) for 1500 bytes, to which it is proportional (Table 2)",
+        COST,
+        PAPERS.transfer,
+    )
+    .needs(needs::TABLE_2),
+    Parameter::time("switch", "V_S: enabling or disabling interrupts (Table 2)", COST, PAPERS.switch)
+        .needs(needs::TABLE_2),
+    Parameter::time("soft-t-min", "shortest period of hip-soft", TIME, Settings::PAPER.soft_shortest)
+        .needs(needs::HIP_SOFT),
+    Parameter::choice(
+        "soft-reading",
+        "the reading of hip-soft: its event is moved at each arrival, or set at a poll and left alone",
+        &["event", "counter"],
+    )
+    .needs(needs::HIP_SOFT),
+    Parameter::time(
+        "period",
+        "of constant and clocked; the paper names 250us to 2ms (section 5)",
+        TIME,
+        Settings::PAPER.period,
+    )
+    .needs(needs::PERIODIC),
+    Parameter::time(
+        "watchdog",
+        "how long the watchdog lets a packet wait (section 5)",
+        TIME,
+        Settings::PAPER.watchdog,
+    )
+    .needs(needs::WATCHDOG),
+    Parameter::time(
+        "passing",
+        "mean time between polls under the watchdog (section 5)",
+        TIME,
+        Settings::PAPER.passing,
+    )
+    .needs(needs::WATCHDOG),
+    Parameter::time("spin", "how long spin polls after a packet", TIME, Settings::PAPER.spin)
+        .needs(needs::SPIN),
+    Parameter::count("quota", "packets that delay-bound wants in a poll", 1..=1_000_000, 1)
+        .needs(needs::DELAY_BOUND),
+    Parameter::count(
+        "packets",
+        "of constant, poisson, on-off and self-similar packets",
+        1..=100_000_000,
+        5_000,
+    )
+    .needs(needs::PATTERN),
+    Parameter::time("mean-gap", "between those", TIME, Duration::from_micros(2_500)).needs(needs::PATTERN),
+    Parameter::count("bytes", "of each of those", 1..=65_535, 900).needs(needs::PATTERN),
+    Parameter::time(
+        "on",
+        "on-off: at four times the rate for this long, then off for three times as long",
+        TIME,
+        Duration::from_millis(50),
+    )
+    .needs(needs::ON_OFF),
+    Parameter::real(
+        "pareto",
+        "exponent of the on and off times of self-similar: Hurst's H is (3 - this) / 2",
+        1.05..=2.0,
+        1.2,
+    )
+    .needs(needs::SELF_SIMILAR),
+];
+
+const PAPERS: Hip = Machine::PAPERS.hip;
+/// From a nanosecond to a minute: nothing here is longer.
+const TIME: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_secs(60);
+/// The same, or nothing.
+const COST: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(60);
+
+/// The readings of the text: section 3's, section 6's.
+pub(super) const READINGS: &[&str] = &["counter", "event"];
+
+/// The packets that [`sources`](super::source::sources) knows.
+const SOURCES: &[&str] = &[
+    "table-1",
+    "t-high-1",
+    "t-high-2",
+    "t-med-1",
+    "t-med-2",
+    "t-low-1",
+    "t-low-2",
+    "constant",
+    "poisson",
+    "on-off",
+    "self-similar",
+];
+
+/// HIP's parameters and the others', or why they cannot be together.
+pub(super) fn settings(parameters: &Parameters) -> Result<Settings, RunError> {
+    let (shortest, longest) = (parameters.time("t-min"), parameters.time("t-max"));
+    if longest < shortest {
+        return Err(RunError::new(format_args!("t-max {longest:?} is shorter than t-min {shortest:?}")));
+    }
+    let factor = |name| factor(parameters, name);
+    let base = preset(reading(parameters, "reading"));
+    let hip = HipConfig {
+        shortest,
+        longest,
+        alpha: factor("alpha")?,
+        beta: factor("beta")?,
+        gamma: factor("gamma")?,
+        phi: factor("phi")?,
+        unsuccessful: parameters.count_u32("unsuccessful"),
+        rounding: match parameters.choice("rounding") {
+            "down" => Rounding::Down,
+            "nearest" => Rounding::Nearest,
+            "up" => Rounding::Up,
+            "none" => Rounding::None,
+            _ => base.rounding,
+        },
+        decides: pick(parameters, "decides", "arrival", Decides::Arrival, Decides::PollEnd),
+        grid: pick(parameters, "grid", "relative", Grid::Relative, Grid::Clock),
+        mean: pick(parameters, "mean", "previous", Mean::Previous, Mean::Updated),
+        deviation: pick(parameters, "deviation", "mean-error", Deviation::MeanError, Deviation::Standard),
+        first_mean: match parameters.choice("first-mean") {
+            "shortest" => FirstMean::Shortest,
+            "kept" => FirstMean::Kept,
+            _ => FirstMean::Longest,
+        },
+        idle_gap_counts: pick(parameters, "idle-gap", "skipped", false, true),
+        ..base
+    };
+    Ok(Settings {
+        hip,
+        soft_shortest: parameters.time("soft-t-min"),
+        soft_reading: reading(parameters, "soft-reading"),
+        costs: costs(parameters),
+        period: parameters.time("period"),
+        watchdog: parameters.time("watchdog"),
+        passing: parameters.time("passing"),
+        spin: parameters.time("spin"),
+        quota: parameters.count_u32("quota"),
+    })
+}
+
+/// A number that policies have in whole thousandths.
+pub(super) fn factor(parameters: &Parameters, name: &str) -> Result<Factor, RunError> {
+    let number = parameters.real(name);
+    let thousandths = (number * 1_000.0).round();
+    // What is typed with three digits is a double that is as near as this.
+    if (number * 1_000.0 - thousandths).abs() > 1e-6 {
+        return Err(RunError::new(format_args!(
+            "{name} {number}: at most three digits after the point, such as {}",
+            near(name, thousandths) / 1_000.0
+        )));
+    }
+    Ok(Factor::thousandths(thousandths as u32))
+}
+
+/// These thousandths, moved off the bounds of a parameter: a policy at a bound is another one than was asked for.
+fn near(name: &str, thousandths: f64) -> f64 {
+    match PARAMETERS.iter().find(|parameter| parameter.name == name).map(|parameter| parameter.kind) {
+        Some(Kind::Real { least, most }) => {
+            thousandths.clamp((least * 1_000.0).round() + 1.0, (most * 1_000.0).round() - 1.0)
+        }
+        _ => thousandths,
+    }
+}
+
+/// The reading that a parameter names.
+pub(super) fn reading(parameters: &Parameters, name: &str) -> Reading {
+    pick(parameters, name, "event", Reading::Event, Reading::Counter)
+}
+
+/// The paper's parameters in a reading.
+pub(super) const fn preset(reading: Reading) -> HipConfig {
+    match reading {
+        Reading::Counter => HipConfig::preset(Preset::Paper),
+        Reading::Event => HipConfig::event(),
+    }
+}
+
+fn pick<T>(parameters: &Parameters, name: &str, word: &str, if_so: T, if_not: T) -> T {
+    if parameters.choice(name) == word { if_so } else { if_not }
+}
+
+fn costs(parameters: &Parameters) -> Costs {
+    match parameters.choice("costs") {
+        "cm5" => Costs::CM5,
+        "manna" => Costs::MANNA,
+        "udp" => Costs::UDP,
+        _ => Costs {
+            interrupt: parameters.time("interrupt"),
+            poll: parameters.time("poll"),
+            transfer: parameters.time("transfer"),
+            switch: parameters.time("switch"),
+        },
+    }
+}

@@ -1,0 +1,188 @@
+//! What is compared: HIP, what the paper holds against it, and what else there is. [`Scheme`].
+
+use std::time::Duration;
+
+use softtimers_core::poll::hip::{Costs, HipConfig, Reading, Rounding};
+use softtimers_core::poll::{
+    AnyPolicy, BusyWait, ConstantPeriod, DelayBound, DelayBoundConfig, Hip, Interrupts, Preset,
+    SpinThenBlock, Watchdog,
+};
+
+use crate::engine::arrivals::Arrival;
+use crate::engine::receiver::{ReceiveStats, Receiver, ReceiverEvent, Timing};
+
+/// A way to notice packets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Scheme {
+    /// An interrupt for each packet that arrives outside one.
+    Interrupts,
+    /// Polls by HIP's periods, never interrupts: the paper's "polling" (§6), not conventional polling.
+    Polling,
+    /// HIP on the ticks of a clock.
+    Hip,
+    /// HIP on soft timers: any period, at the first trigger state after it (§5).
+    HipSoft,
+    /// A poll each period by the clock's handler, which comes anyway (§1: conventional polling).
+    Constant,
+    /// Clocked interrupts: the same by a timer of its own, whose every interrupt costs one (§5).
+    Clocked,
+    /// A processor that does nothing but poll (§6: conventional polling).
+    BusyWait,
+    /// A poll at each switch of context, an interrupt for a packet that none has met in time (§5).
+    Watchdog,
+    /// Polls for a while after each packet, then an interrupt: busy-polling sockets.
+    Spin,
+    /// The policy that this project has for users: a bound of delay.
+    DelayBound,
+}
+
+impl Scheme {
+    /// The words of the command line: the columns of Table 3, all schemes, and each by itself.
+    pub(super) const WORDS: &[&str] = &[
+        "table-3",
+        "all",
+        "interrupts",
+        "polling",
+        "hip",
+        "hip-soft",
+        "constant",
+        "clocked",
+        "busy-wait",
+        "watchdog",
+        "spin",
+        "delay-bound",
+    ];
+
+    /// In the order of tables; the first three are the paper's columns.
+    pub(super) const ALL: [Scheme; 10] = [
+        Scheme::Interrupts,
+        Scheme::Polling,
+        Scheme::Hip,
+        Scheme::HipSoft,
+        Scheme::Constant,
+        Scheme::Clocked,
+        Scheme::BusyWait,
+        Scheme::Watchdog,
+        Scheme::Spin,
+        Scheme::DelayBound,
+    ];
+
+    /// The schemes that a word of the command line stands for.
+    pub(super) fn of_word(word: &str) -> Vec<Scheme> {
+        match word {
+            "table-3" => Scheme::ALL[..3].to_vec(),
+            "all" => Scheme::ALL.to_vec(),
+            name => Scheme::ALL.into_iter().filter(|scheme| scheme.name() == name).collect(),
+        }
+    }
+
+    /// The word of this scheme alone.
+    pub(super) fn name(self) -> &'static str {
+        Scheme::WORDS[2 + self as usize]
+    }
+}
+
+/// The settings of all schemes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Settings {
+    /// The parameters of HIP.
+    pub(crate) hip: HipConfig,
+    /// The shortest period of HIP on soft timers.
+    pub(crate) soft_shortest: Duration,
+    /// When a period takes effect there: a soft event can be moved at any time, where the clock's counter runs out first.
+    pub(crate) soft_reading: Reading,
+    /// The costs of looking.
+    pub(crate) costs: Costs,
+    /// The period of constant polling and of clocked interrupts.
+    pub(crate) period: Duration,
+    /// The longest time that the watchdog lets a packet wait.
+    pub(crate) watchdog: Duration,
+    /// The mean time between the watchdog's polls.
+    pub(crate) passing: Duration,
+    /// The time that a spinning receiver polls after a packet.
+    pub(crate) spin: Duration,
+    /// Packets wanted in each poll by [`Scheme::DelayBound`].
+    pub(crate) quota: u32,
+}
+
+impl Settings {
+    /// The paper's: Table 2, and what §5 says of others.
+    pub(crate) const PAPER: Settings = Settings {
+        hip: HipConfig::preset(Preset::Paper),
+        soft_shortest: Duration::from_micros(100),
+        soft_reading: Reading::Event,
+        costs: Costs::HIP,
+        period: Duration::from_millis(1),
+        watchdog: Duration::from_micros(50),
+        passing: Duration::from_micros(50),
+        spin: Duration::from_micros(50),
+        quota: 1,
+    };
+
+    /// Whether what Table 2 sets is set as there, so that Table 3 has figures to compare with. On what the paper can be
+    /// read in two ways, or says nothing, it has no value.
+    pub(crate) fn are_of_table_2(&self) -> bool {
+        let table_2 = |hip: HipConfig| {
+            let HipConfig { shortest, longest, alpha, beta, gamma, phi, unsuccessful, .. } = hip;
+            ([shortest, longest], [alpha, beta, gamma, phi], unsuccessful)
+        };
+        (table_2(self.hip), self.costs) == (table_2(Settings::PAPER.hip), Settings::PAPER.costs)
+    }
+
+    /// Whether time passes in this scheme: one that polls without a pause must take some for a poll.
+    pub(super) fn ends(&self, scheme: Scheme) -> bool {
+        !matches!(scheme, Scheme::BusyWait | Scheme::Spin) || !self.costs.poll.is_zero()
+    }
+
+    /// Receives all of `arrivals` in one way.
+    ///
+    /// `seed` decides trigger states at random, and nothing else. `watch` sees all events but the empty polls of
+    /// [`Scheme::BusyWait`] and [`Scheme::Watchdog`], which are counted and not made.
+    pub(crate) fn run(
+        &self,
+        scheme: Scheme,
+        arrivals: impl Iterator<Item = Arrival>,
+        seed: u64,
+        watch: impl FnMut(softtimers_core::Timestamp, ReceiverEvent),
+    ) -> ReceiveStats {
+        let policy = self.policy(scheme);
+        let costs = match scheme {
+            Scheme::Clocked => Costs { poll: self.costs.interrupt + self.costs.poll, ..self.costs },
+            _ => self.costs,
+        };
+        let timing = match scheme {
+            Scheme::HipSoft => Timing::soft(seed),
+            Scheme::BusyWait => Timing::Always,
+            Scheme::Watchdog => Timing::passing(self.passing, seed),
+            _ => Timing::Clock,
+        };
+        Receiver::new(policy, costs, timing, arrivals).run(watch).0
+    }
+
+    fn policy(&self, scheme: Scheme) -> AnyPolicy {
+        match scheme {
+            Scheme::Interrupts => Interrupts.into(),
+            Scheme::Polling => Hip::new(self.hip.polling_only()).into(),
+            Scheme::Hip => Hip::new(self.hip).into(),
+            Scheme::HipSoft => {
+                let shortest = self.soft_shortest.min(self.hip.longest);
+                let reading = self.soft_reading;
+                Hip::new(HipConfig { shortest, reading, rounding: Rounding::None, ..self.hip }).into()
+            }
+            Scheme::Constant | Scheme::Clocked => ConstantPeriod::new(self.period).into(),
+            Scheme::BusyWait => BusyWait.into(),
+            Scheme::Watchdog => Watchdog::new(self.watchdog).into(),
+            Scheme::Spin => SpinThenBlock::new(self.spin).into(),
+            Scheme::DelayBound => {
+                let bound = DelayBoundConfig::preset(Preset::Measured, self.hip.longest);
+                DelayBound::new(DelayBoundConfig { quota: self.quota, ..bound }).into()
+            }
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings::PAPER
+    }
+}

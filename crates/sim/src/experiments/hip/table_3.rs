@@ -1,0 +1,108 @@
+//! `softtimers sim hip`: Tables 1 to 3, and every parameter of them.
+
+use super::paper::PaperTrace;
+use super::parameters::{PARAMETERS, settings};
+use super::scheme::Scheme;
+use super::source::{self, sources};
+use crate::engine::receiver::ReceiveStats;
+use crate::{Column, Experiment, Parameters, Row, RunError, Steps, Streams, Value};
+
+/// Table 3, for any trace, with any of Table 2.
+pub(crate) static HIP: Experiment = Experiment {
+    name: "hip",
+    about: "Interrupts, polls, or both by the gaps between packets (Dovrolis, Thayer, Ramanathan 2001)",
+    details: "One device and one processor. An interrupt takes V_I + V(B) and what arrives during it, a poll V_P + V(B); \
+              a change between the two costs V_S. Delay is from a packet's arrival to the end of the look that takes \
+              it, overhead the processor's time for each packet. Table 3 with the paper's figures beside it, unless \
+              told otherwise; the traces stand for the paper's, which are lost: see hip-traces.",
+    parameters: PARAMETERS,
+    columns: COLUMNS,
+    sweep: &[],
+    check,
+    run,
+};
+
+const COLUMNS: &[Column] = &[
+    Column::new("source", "whose packets"),
+    Column::new("scheme", "how they are noticed"),
+    Column::new("packets", "packets received"),
+    Column::new("overhead_us", "Avg-Overhead: processor time for a packet").digits(2),
+    Column::new("paper_overhead_us", "what Table 3 says").digits(1),
+    Column::new("delay_us", "Avg-Delay: from arrival to the end of the look").digits(1),
+    Column::new("paper_delay_us", "what Table 3 says").digits(1),
+    Column::new("longest_delay_us", "the longest delay of any packet").digits(1),
+    Column::new("interrupts", "Total # of Interrupts"),
+    Column::new("paper_interrupts", "what Table 3 says"),
+    Column::new("per_interrupt", "Avg. Packets per Interrupt").digits(2),
+    Column::new("polls", "Total # of Polls"),
+    Column::new("paper_polls", "what Table 3 says"),
+    Column::new("unsuccessful", "Total # of Unsucc. Polls"),
+    Column::new("paper_unsuccessful", "what Table 3 says"),
+    Column::new("per_poll", "Avg. Packets per Poll, over all polls").digits(2),
+    Column::new("paper_per_poll", "what Table 3 says").digits(1),
+    Column::new("switches", "changes between interrupts and polls"),
+    Column::new("most_pps", "packets a second at which the overhead is a whole processor: section 2's R")
+        .digits(0),
+];
+
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    let settings = settings(parameters)?;
+    let schemes = Scheme::of_word(parameters.choice("scheme"));
+    if let Some(scheme) = schemes.into_iter().find(|&scheme| !settings.ends(scheme)) {
+        let scheme = scheme.name();
+        return Err(RunError::new(format_args!(
+            "poll 0ns: {scheme} would poll for ever without time passing; above zero is possible"
+        )));
+    }
+    source::check(parameters)
+}
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    check(parameters)?;
+    let (settings, schemes) = (settings(parameters)?, Scheme::of_word(parameters.choice("scheme")));
+    let mut rows = vec![];
+    for source in sources(parameters, streams)? {
+        for &scheme in &schemes {
+            let account = settings.run(
+                scheme,
+                source.arrivals().take_while(|_| steps.is_wanted()),
+                streams.seed(),
+                |_, _| (),
+            );
+            rows.push(row(source.name, scheme, &account, source.paper.filter(|_| settings.are_of_table_2())));
+        }
+    }
+    Ok(rows)
+}
+
+fn row(trace: &str, scheme: Scheme, account: &ReceiveStats, paper: Option<&PaperTrace>) -> Row {
+    let found = paper.map(|paper| &paper.found);
+    let hip = found.filter(|_| scheme == Scheme::Hip);
+    let (overhead, delay) = match scheme {
+        Scheme::Interrupts => (found.map(|f| f.interrupts_overhead), found.map(|f| f.interrupts_overhead)),
+        Scheme::Polling => (found.map(|f| f.polling_overhead), found.map(|f| f.polling_delay)),
+        _ => (hip.map(|f| f.overhead), hip.map(|f| f.delay)),
+    };
+    let mean = |packets: f64, looks: u64| if looks == 0 { Value::Missing } else { packets.into() };
+    vec![
+        trace.into(),
+        scheme.name().into(),
+        account.packets().into(),
+        account.overhead_us().into(),
+        overhead.into(),
+        account.delay_us().into(),
+        delay.into(),
+        (account.longest_delay.as_nanos() as f64 / 1_000.0).into(),
+        account.interrupts.into(),
+        hip.map(|f| f.interrupts).into(),
+        mean(account.packets_per_interrupt(), account.interrupts),
+        account.polls.into(),
+        hip.map(|f| f.polls).into(),
+        account.unsuccessful.into(),
+        hip.map(|f| f.unsuccessful).into(),
+        mean(account.packets_per_poll(), account.polls),
+        hip.map(|f| f.packets_per_poll).into(),
+        account.switches.into(),
+        (1e6 / account.overhead_us().max(1e-6)).into(),
+    ]
+}

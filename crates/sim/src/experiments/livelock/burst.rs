@@ -1,0 +1,113 @@
+//! `livelock-burst`: how long the first packet of a burst waits for the others (§4.3, §8.2).
+//!
+//! ```text
+//!   by interrupts   arrivals ● ● ●         link ▓▓▓▓▓▓▓▓▓  then ▒▒▒ of the first, of the second, …
+//!   polled          arrivals ● ● ●         ▓▓▒▒ first out, ▓▓▒▒ second, ▓▓▒▒ …
+//! ```
+//!
+//! Two machines. ULTRIX on a DECstation 3100 copies each packet at device priority and hands it to a process; its
+//! first latencies are the paper's. The Alpha of the other experiments forwards, and its polled kernel shows what the
+//! 4.2BSD rule of the active interface does to the second packet, and what breaking it does.
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use super::config::{Config, Consumer, Kernel};
+use super::costs::Costs;
+use super::router::Router;
+use crate::constants::Burst;
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
+
+/// One row for a burst.
+pub(crate) static BURST: Experiment = Experiment {
+    name: "livelock-burst",
+    about: "How long the first packet of a burst waits for the others (livelock paper, 4.3 and 8.2)",
+    details: "Times are from a packet's arrival until a process has it (ultrix), or until it is on the wire (alpha).",
+    parameters: &[
+        Parameter::choice(
+            "kernel",
+            "ULTRIX, or one of the Alpha's; eager is polled and breaks the rule of the active interface",
+            &["ultrix", "no-polling", "polled", "eager"],
+        ),
+        Parameter::count("burst", "Packets in the burst", 1..=32, 3),
+        Parameter::time(
+            "gap",
+            "Between two of them",
+            Duration::from_nanos(67_200)..=Duration::from_millis(10),
+            Duration::from_micros(108),
+        )
+        .needs(SEVERAL),
+    ],
+    columns: &[
+        Column::new("kernel", "ULTRIX by interrupts, or the Alpha's"),
+        Column::new("burst", "packets in the burst"),
+        Column::new("first_us", "until the first packet is delivered"),
+        Column::new("paper_first_us", "the paper's figure of that, of ULTRIX"),
+        Column::new("second_us", "until the second is, from the arrival of the first"),
+        Column::new("third_us", "likewise"),
+        Column::new("last_us", "likewise"),
+    ],
+    sweep: &[("kernel", "ultrix,no-polling,polled,eager"), ("burst", "1,2,3,4,8,16")],
+    check: |parameters| run(parameters, Streams::new(0), &Steps::unwatched()).map(drop),
+    run,
+};
+
+const SEVERAL: Need =
+    Need { with: "a burst of two or more", met: |parameters| parameters.count("burst") > 1 };
+
+fn run(parameters: &Parameters, streams: Streams, _: &Steps) -> Result<Vec<Row>, RunError> {
+    let kernel = parameters.choice("kernel");
+    let (burst, gap) = (parameters.count_u32("burst"), parameters.time("gap"));
+    let by_ultrix = kernel == "ultrix";
+    let polls = matches!(kernel, "polled" | "eager");
+    let base = Config::new(if polls { Kernel::Polled } else { Kernel::NoPolling }, 0);
+    let machine = parameters.machine().livelock;
+    let config = Config { eager: kernel == "eager", ..base.on(machine) };
+    let router = if by_ultrix {
+        Router::with_costs(
+            Config { consumer: Consumer::Monitor, ..config },
+            ultrix(&parameters.machine().burst),
+            streams,
+        )
+    } else {
+        Router::new(config, streams)
+    };
+    let begin = Timestamp::from_micros(100);
+    let arrivals: Vec<_> = (0..burst).map(|packet| begin + gap * packet).collect();
+    let times = router.burst(&arrivals);
+    if times.len() != arrivals.len() {
+        let dropped = arrivals.len() - times.len();
+        return Err(RunError::new(format_args!("burst {burst}: {dropped} of its packets were dropped")));
+    }
+    let at = |packet: Option<&Timestamp>| -> Value {
+        let wire = if by_ultrix { Duration::ZERO } else { machine.wire };
+        packet
+            .map(|time| time.saturating_sub(wire).saturating_duration_since(begin).as_nanos() as f64 / 1e3)
+            .into()
+    };
+    let paper = PAPER.iter().find(|(packets, _)| by_ultrix && *packets == burst).map(|(_, micros)| *micros);
+    Ok(vec![vec![
+        kernel.into(),
+        burst.into(),
+        at(times.first()),
+        paper.into(),
+        at(times.get(1)),
+        at(times.get(2)),
+        at(times.last()),
+    ]])
+}
+
+/// §4.3: first latencies by burst.
+const PAPER: [(u32, f64); 4] = [(1, 1_230.0), (2, 1_540.0), (4, 2_020.0), (16, 5_030.0)];
+
+/// The costs that the text's figures pin down; the rest of the machine is nothing.
+fn ultrix(of: &Burst) -> Costs {
+    Costs {
+        interrupt: of.interrupt,
+        receive: of.receive,
+        queue: of.queue,
+        process: of.process,
+        ..Costs::default()
+    }
+}

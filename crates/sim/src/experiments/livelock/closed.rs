@@ -1,0 +1,100 @@
+//! The same kernels without simulation: [`Closed`], a few divisions.
+//!
+//! Interrupts have absolute priority, so what arrives takes its share of the processor first and what is left does the
+//! rest. With `d` for what an arriving packet costs before anything can be dropped behind it, and `k` for the rest of
+//! its way:
+//!
+//! ```text
+//!   output(r) = r                     for r ≤ 1 / (d + k)     the loss-free rate
+//!             = (1 − d·r) / k         beyond
+//!             = 0                     from r = 1 / d on       livelock (§1, §4.2)
+//! ```
+//!
+//! A polled kernel spends nothing on what it has not taken: beyond its loss-free rate it goes on at that. With more
+//! packets in a turn than the transmitter takes at once, what is beyond those is dropped at the output queue, and the
+//! turn has taken its time.
+
+use std::time::Duration;
+
+use super::config::{Config, Consumer, TransmitPriority};
+use super::costs::Costs;
+
+/// The closed form of a kernel.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Closed {
+    /// Seconds for a packet that is dropped behind it; none for a kernel that drops in the interface only.
+    before: Option<f64>,
+    /// Seconds for the whole of a packet that comes through.
+    whole: f64,
+}
+
+impl Closed {
+    /// The closed form of a configuration; interrupts are one for each packet where there are any.
+    pub(crate) fn of(config: &Config) -> Self {
+        let costs = config.costs();
+        let ticks = 1.0 - costs.tick.as_secs_f64() / config.machine.ticks.as_secs_f64();
+        let seconds = |time: Duration| time.as_secs_f64() / ticks;
+        if config.kernel.polls() {
+            let (before, whole) = polled(config, &costs);
+            return Closed { before: before.map(seconds), whole: seconds(whole) };
+        }
+        let Costs { interrupt, receive, input, output, finish, queue, process, .. } = costs;
+        let sent = costs.transmit_interrupt + costs.transmit;
+        let (before, after) = match config.consumer {
+            Consumer::Kernel if config.to_completion => {
+                let forwarded = receive + costs.forward();
+                // Where transmitting comes first, what cannot be forwarded is dropped in the interface.
+                if config.transmit == TransmitPriority::Higher {
+                    return Closed { before: None, whole: seconds(forwarded + sent) };
+                }
+                (forwarded, sent)
+            }
+            Consumer::Kernel => (interrupt + receive, input + output + finish + sent),
+            Consumer::Screend => (interrupt + receive + input + queue, process + output + finish + sent),
+            Consumer::Monitor => (interrupt + receive + input + queue, process),
+        };
+        Closed { before: Some(seconds(before)), whole: seconds(before + after) }
+    }
+
+    /// The maximum loss-free receive rate, packets a second.
+    pub(crate) fn loss_free(&self) -> f64 {
+        1.0 / self.whole
+    }
+
+    /// From which rate on nothing comes through.
+    pub(crate) fn livelock(&self) -> Option<f64> {
+        self.before.map(|before| 1.0 / before)
+    }
+
+    /// The output at an input of `rate` packets a second.
+    pub(crate) fn output(&self, rate: f64) -> f64 {
+        if rate <= self.loss_free() {
+            return rate;
+        }
+        match self.before {
+            None => self.loss_free(),
+            Some(before) => ((1.0 - before * rate) / (self.whole - before)).max(0.0),
+        }
+    }
+}
+
+/// A packet of a full turn: what it costs before it can be dropped, where that is not in the interface, and in all.
+fn polled(config: &Config, costs: &Costs) -> (Option<Duration>, Duration) {
+    let Costs { receive, input, queue, process, turn, output, finish, .. } = *costs;
+    let quota = config.quota.receive();
+    let taken = turn / quota + receive;
+    // Alone on the wire, each with its own interrupt and turn.
+    let sent = costs.transmit_interrupt + costs.switch_network + costs.transmit_turn + costs.transmit;
+    let through_process = match config.consumer {
+        Consumer::Kernel => {
+            let loaded = quota.min(config.machine.descriptors);
+            let sent = costs.transmit_interrupt + costs.transmit_turn + costs.transmit * loaded;
+            let all = (taken + costs.forward()).saturating_mul(quota).saturating_add(sent);
+            return (None, all / loaded);
+        }
+        Consumer::Screend => (taken + input + queue, process + output + finish + sent),
+        Consumer::Monitor => (taken + queue, process),
+    };
+    let (before, after) = through_process;
+    (config.feedback.is_none().then_some(before), before + after)
+}

@@ -1,0 +1,172 @@
+//! What a run is of: [`Config`].
+
+use std::time::Duration;
+
+use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Quota};
+
+use super::costs::Costs;
+use super::generator::Spacing;
+use crate::constants::{Livelock, Machine};
+
+/// The paper's kernels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kernel {
+    /// Digital UNIX V3.2 as it was (figure 2, 6-1).
+    Unmodified,
+    /// The modified kernel configured to act like it (figure 5, 6-3).
+    NoPolling,
+    /// The modified kernel (§6.4).
+    Polled,
+    /// The earlier prototype: everything at the device's priority, and nothing else runs meanwhile (§5.3).
+    HighIpl,
+    /// Polling by the clock alone: clocked interrupts (§10).
+    Clocked,
+}
+
+impl Kernel {
+    /// Their names on the command line, in order.
+    pub(crate) const NAMES: &[&str] = &["unmodified", "no-polling", "polled", "high-ipl", "clocked"];
+
+    /// By its name; the polled one for any other.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "unmodified" => Kernel::Unmodified,
+            "no-polling" => Kernel::NoPolling,
+            "high-ipl" => Kernel::HighIpl,
+            "clocked" => Kernel::Clocked,
+            _ => Kernel::Polled,
+        }
+    }
+
+    /// Whether packets are taken by a polling loop.
+    pub(crate) fn polls(self) -> bool {
+        matches!(self, Kernel::Polled | Kernel::HighIpl | Kernel::Clocked)
+    }
+}
+
+/// The destination of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Consumer {
+    /// The kernel forwards it.
+    Kernel,
+    /// A process says whether it may be forwarded (§6.2).
+    Screend,
+    /// A process writes it down (§9).
+    Monitor,
+}
+
+/// The priority of the transmit interrupt, relative to the receive interrupt (§4.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TransmitPriority {
+    /// The same, and the driver looks for received packets first.
+    Equal,
+    /// It waits until no packet has been received.
+    Lower,
+    /// It interrupts receiving.
+    Higher,
+}
+
+impl TransmitPriority {
+    /// Their names on the command line, in order.
+    pub(crate) const NAMES: &[&str] = &["equal", "lower", "higher"];
+
+    /// By its name; equal for any other.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "lower" => TransmitPriority::Lower,
+            "higher" => TransmitPriority::Higher,
+            _ => TransmitPriority::Equal,
+        }
+    }
+}
+
+/// The machine, its kernel and its load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Config {
+    /// The constants of the machine.
+    pub(crate) machine: Livelock,
+    /// The kernel.
+    pub(crate) kernel: Kernel,
+    /// The destination of packets.
+    pub(crate) consumer: Consumer,
+    /// Packets in one turn of the polled kernels.
+    pub(crate) quota: Quota,
+    /// That is set by [`AutoQuota`](softtimers_core::poll::AutoQuota), beginning from `quota`.
+    pub(crate) auto_quota: bool,
+    /// Input is shut by the queue to the process.
+    pub(crate) feedback: Option<FeedbackConfig>,
+    /// Input is shut by the processor time it takes.
+    pub(crate) limit: Option<CpuLimitConfig>,
+    /// The period of the clocked kernel.
+    pub(crate) period: Duration,
+    /// A process computes without end.
+    pub(crate) user: bool,
+    /// The driver of the interrupt-driven kernels takes all packets there are in one interrupt.
+    pub(crate) batching: bool,
+    /// The priority of their transmit interrupt (§4.4).
+    pub(crate) transmit: TransmitPriority,
+    /// Their receive interrupt does all of IP, instead of queueing packets for a thread below it (§4.4).
+    pub(crate) to_completion: bool,
+    /// Packets are handed to the transmitter while it is active (§8.2).
+    pub(crate) eager: bool,
+    /// The share of the costs that each step has.
+    pub(crate) percent: u32,
+    /// The cost of queueing a packet for the process, and of the packet in it, if that is not screend.
+    pub(crate) process: Option<(Duration, Duration)>,
+    /// Packets a second.
+    pub(crate) rate: u64,
+    /// The spacing of packets.
+    pub(crate) spacing: Spacing,
+    /// Room in the interface.
+    pub(crate) ring: u32,
+    /// Room in the queue to the process.
+    pub(crate) queue: u32,
+    /// The time that is measured, after the warm-up.
+    pub(crate) duration: Duration,
+}
+
+impl Config {
+    /// A kernel at a rate, and the paper's values for the rest.
+    pub(crate) fn new(kernel: Kernel, rate: u64) -> Self {
+        let machine = Machine::PAPERS.livelock;
+        Config {
+            machine,
+            kernel,
+            consumer: Consumer::Kernel,
+            quota: Quota::new(5, 5),
+            auto_quota: false,
+            feedback: None,
+            limit: None,
+            period: Duration::from_millis(1),
+            user: false,
+            batching: true,
+            transmit: TransmitPriority::Equal,
+            to_completion: false,
+            eager: false,
+            percent: 100,
+            process: None,
+            rate,
+            spacing: Spacing::Varied,
+            ring: machine.ring,
+            queue: machine.process_queue,
+            duration: Duration::from_secs(2),
+        }
+    }
+
+    /// The same on another machine, with the room that has.
+    #[must_use]
+    pub(crate) fn on(self, machine: Livelock) -> Self {
+        Config { machine, ring: machine.ring, queue: machine.process_queue, ..self }
+    }
+
+    /// The costs of its steps.
+    pub(crate) fn costs(&self) -> Costs {
+        let costs = match self.kernel {
+            Kernel::Unmodified => Costs::unmodified(&self.machine),
+            Kernel::NoPolling => Costs::no_polling(&self.machine),
+            Kernel::Polled | Kernel::HighIpl | Kernel::Clocked => Costs::polling(&self.machine),
+        };
+        let (queue, process) = self.process.unwrap_or((costs.queue, costs.process));
+        Costs { queue, process, ..costs }.times(self.percent)
+    }
+}

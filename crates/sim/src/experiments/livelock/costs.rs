@@ -1,0 +1,169 @@
+//! What the router's steps cost: [`Costs`], from the paper's traces of one packet (§8.1).
+//!
+//! The paper traced the forwarding of one packet through both kernels, instrumented, on the machine that it measured:
+//!
+//! ```text
+//!   polling disabled   0 ─19─ lnintr ─29─ lnread ─ 142 ‖ 191 ipinput ─ 264 ip_output ─ 327 lnput ─ 444 ‖ 522 lntint ─ 633
+//!   polling            0 ───── lnintr ── 53 ‖ 97 poll ─ 112 lnread ─ 166 ipinput ─ 235 ip_output ─ 294 lnput ─ 407 ─ 430
+//!                      454 ─ lnintr ─ 492 ─ poll ─ 544 lntintpoll ─ 586 ─ enable ─ 597
+//! ```
+//!
+//! Instrumentation added 1.5 µs for each call and return, several hundred in all, so the differences of these times are
+//! the steps' shares of the true costs: `trace` of [`Livelock`], one number for all steps, is chosen for that. What the
+//! traces do not show stands beside it in the [list of constants](crate::constants).
+
+use std::time::Duration;
+
+use crate::constants::Livelock;
+
+/// The steps of a packet's way through a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Costs {
+    /// A receive interrupt, without what it does for packets.
+    pub(crate) interrupt: Duration,
+    /// A transmit interrupt, likewise.
+    pub(crate) transmit_interrupt: Duration,
+    /// Switching to the network's thread.
+    pub(crate) switch_network: Duration,
+    /// Switching to any other.
+    pub(crate) switch: Duration,
+    /// The cost to a thread of having been interrupted.
+    pub(crate) pollution: Duration,
+    /// The driver, for each packet received.
+    pub(crate) receive: Duration,
+    /// IP until it knows where to.
+    pub(crate) input: Duration,
+    /// From there to the device, or its queue.
+    pub(crate) output: Duration,
+    /// From there until the thread is free again.
+    pub(crate) finish: Duration,
+    /// Each transmission that is finished.
+    pub(crate) transmit: Duration,
+    /// A turn of receiving, whatever it finds.
+    pub(crate) turn: Duration,
+    /// A turn of transmitting.
+    pub(crate) transmit_turn: Duration,
+    /// Enabling an interrupt.
+    pub(crate) arm: Duration,
+    /// Putting a packet into the queue of a process, and waking that.
+    pub(crate) queue: Duration,
+    /// A packet in that process: its system call and what it does.
+    pub(crate) process: Duration,
+    /// A clock interrupt.
+    pub(crate) tick: Duration,
+}
+
+impl Costs {
+    /// The costs of the kernel that polls.
+    pub(crate) fn polling(of: &Livelock) -> Self {
+        let traced = |micros| traced(of, micros);
+        Costs {
+            interrupt: traced(of.polling_interrupt),
+            transmit_interrupt: traced(of.polling_transmit_interrupt),
+            switch_network: traced(of.polling_switch),
+            switch: traced(of.polling_switch),
+            pollution: of.pollution,
+            receive: traced(of.polling_receive),
+            input: traced(of.polling_input),
+            output: traced(of.polling_output),
+            finish: traced(of.polling_finish),
+            transmit: traced(of.polling_transmit),
+            turn: traced(of.polling_turn),
+            transmit_turn: traced(of.polling_transmit_turn),
+            arm: traced(of.polling_arm),
+            queue: of.queue,
+            process: of.screend,
+            tick: of.tick,
+        }
+    }
+
+    /// The costs of the same kernel configured to act as an unmodified one.
+    pub(crate) fn no_polling(of: &Livelock) -> Self {
+        let traced = |micros| traced(of, micros);
+        Costs {
+            interrupt: traced(of.interrupt),
+            transmit_interrupt: traced(of.transmit_interrupt),
+            switch_network: traced(of.switch),
+            switch: traced(of.switch),
+            receive: traced(of.receive),
+            input: traced(of.input),
+            output: traced(of.output),
+            finish: traced(of.finish),
+            transmit: traced(of.transmit),
+            turn: Duration::ZERO,
+            transmit_turn: Duration::ZERO,
+            arm: Duration::ZERO,
+            ..Costs::polling(of)
+        }
+    }
+
+    /// The costs of the unmodified kernel, whose code is somewhat shorter.
+    pub(crate) fn unmodified(of: &Livelock) -> Self {
+        let Costs { queue, process, tick, pollution, .. } = Costs::polling(of);
+        Costs { queue, process, tick, pollution, ..Costs::no_polling(of).times(of.unmodified) }
+    }
+
+    /// All of them, in so many hundredths.
+    #[must_use]
+    pub(crate) fn times(self, percent: u32) -> Self {
+        let of = |cost: Duration| cost * percent / 100;
+        Costs {
+            interrupt: of(self.interrupt),
+            transmit_interrupt: of(self.transmit_interrupt),
+            switch_network: of(self.switch_network),
+            switch: of(self.switch),
+            pollution: of(self.pollution),
+            receive: of(self.receive),
+            input: of(self.input),
+            output: of(self.output),
+            finish: of(self.finish),
+            transmit: of(self.transmit),
+            turn: of(self.turn),
+            transmit_turn: of(self.transmit_turn),
+            arm: of(self.arm),
+            queue: of(self.queue),
+            process: of(self.process),
+            tick: of(self.tick),
+        }
+    }
+
+    /// A packet through the whole of IP.
+    pub(crate) fn forward(&self) -> Duration {
+        self.input + self.output + self.finish
+    }
+}
+
+/// True time of a step whose trace took so many microseconds.
+const fn traced(of: &Livelock, micros: u64) -> Duration {
+    Duration::from_nanos(micros * of.trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constants::Machine;
+
+    const PAPERS: Livelock = Machine::PAPERS.livelock;
+
+    #[test]
+    fn a_packet_alone_costs_what_the_user_loses() {
+        let c = Costs::polling(&PAPERS);
+        let alone = c.interrupt
+            + c.switch_network
+            + c.turn
+            + c.receive
+            + c.forward()
+            + c.arm
+            + c.transmit_interrupt
+            + c.transmit_turn
+            + c.transmit;
+        assert_eq!(alone, Duration::from_nanos(573 * PAPERS.trace));
+    }
+
+    #[test]
+    fn the_knob_scales_everything() {
+        let (once, twice) = (Costs::unmodified(&PAPERS), Costs::unmodified(&PAPERS).times(200));
+        assert_eq!(twice.forward(), once.forward() * 2);
+        assert_eq!(twice.times(50), once);
+    }
+}

@@ -1,0 +1,123 @@
+//! `livelock-figures`: every point of the paper's figures that could be read from its plots, and beside it the model's.
+
+use std::time::Duration;
+
+use softtimers_core::Percent;
+use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota};
+
+use super::config::{Config, Consumer, Kernel};
+use super::router::Router;
+use crate::experiment::ALWAYS;
+use crate::{Column, Experiment, Parameter, Parameters, Row, RunError, Steps, Streams, Value};
+
+/// Figures 2, 5, 6, 7, 9 and 10, whose numbers in the earlier version of the paper, 6-1 to 7-1, are used here.
+pub(crate) static FIGURES: Experiment = Experiment {
+    name: "livelock-figures",
+    about: "Each point of the livelock paper's figures beside the model's (sections 6 and 7)",
+    details: "The points were read from vector plots of the conference version (USENIX 1996), whose figures 6-1, 6-3, \
+              6-4, 6-5, 6-6 and 7-1 are 2, 5, 6, 7, 9 and 10 of the journal's.",
+    parameters: &[
+        Parameter::choice("figure", "Which", &["6-1", "6-3", "6-4", "6-5", "6-6", "7-1"]),
+        Parameter::time(
+            "duration",
+            "Simulated time of each point",
+            Duration::from_millis(10)..=Duration::from_secs(1_000),
+            Duration::from_secs(1),
+        ),
+    ],
+    columns: &[
+        Column::new("figure", "number in the conference version"),
+        Column::new("series", "which kernel, as the figure names it"),
+        Column::new("input_pps", "packets a second that arrive"),
+        Column::new("paper_pps", "packets a second that come out; but for 7-1").digits(1),
+        Column::new("output_pps", "what the model has").digits(1),
+        Column::share("paper_user_share", "of the processor that a computing process has; 7-1 alone"),
+        Column::share("user_share", "what the model has"),
+    ],
+    sweep: &[("figure", "6-1,6-3,6-4,6-5,6-6,7-1")],
+    check: ALWAYS,
+    run,
+};
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    let (figure, duration) = (parameters.choice("figure"), parameters.time("duration"));
+    let wanted = || points().filter(|point| point.figure == figure);
+    let all = wanted().count() as u64;
+    let rows = wanted().zip(0..).map(|(point, number)| {
+        let config = Config {
+            duration,
+            rate: point.input.round() as u64,
+            ..series(point.series).on(parameters.machine().livelock)
+        };
+        let found = Router::new(config, streams).run_in(steps, number, all);
+        let (rates, shares) = if config.user {
+            ([None; 2], [Some(point.output / 100.0), Some(found.share(found.user))])
+        } else {
+            ([Some(point.output), Some(found.rate(found.delivered))], [None; 2])
+        };
+        let mut row: Row = vec![point.figure.into(), point.series.into(), point.input.into()];
+        row.extend(rates.into_iter().chain(shares).map(Value::from));
+        row
+    });
+    Ok(rows.collect())
+}
+
+/// A point of a figure.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Point {
+    /// The figure's number.
+    pub(crate) figure: &'static str,
+    /// The figure's name for the kernel.
+    pub(crate) series: &'static str,
+    /// Packets a second.
+    pub(crate) input: f64,
+    /// Packets a second, or % of the processor.
+    pub(crate) output: f64,
+}
+
+/// All of them.
+pub(crate) fn points() -> impl Iterator<Item = Point> {
+    DIGITISED.lines().skip(1).filter_map(|line| {
+        let (figure, rest) = line.split_once(',')?;
+        let (rest, output) = rest.rsplit_once(',')?;
+        let (series, input) = rest.rsplit_once(',')?;
+        Some(Point {
+            figure,
+            series: series.trim_matches('"'),
+            input: input.parse().ok()?,
+            output: output.parse().ok()?,
+        })
+    })
+}
+
+/// The kernel of a series.
+pub(crate) fn series(name: &str) -> Config {
+    let polled = |quota| Config { quota: Quota::new(quota, quota), ..Config::new(Kernel::Polled, 0) };
+    let screend = |config| Config { consumer: Consumer::Screend, ..config };
+    let number = || {
+        let digits = name.split(['=', ' ', ',', '%']).find_map(|word| word.parse().ok());
+        digits.unwrap_or(u32::MAX)
+    };
+    match name {
+        "unmodified, no screend" | "unmodified" => Config::new(Kernel::Unmodified, 0),
+        "unmodified, screend" => screend(Config::new(Kernel::Unmodified, 0)),
+        "no polling (modified kernel)" => Config::new(Kernel::NoPolling, 0),
+        "polling no quota" => polled(u32::MAX),
+        "polling no feedback, screend" => screend(polled(10)),
+        "polling with feedback, screend" => Config { feedback: paper_feedback(), ..screend(polled(20)) },
+        name if name.starts_with("threshold") => {
+            let limit = Percent::new(number()).ok().map(|share| CpuLimitConfig::preset(Preset::Paper, share));
+            Config { user: true, limit, ..polled(5) }
+        }
+        name if name.ends_with("screend+fb") => {
+            Config { feedback: paper_feedback(), ..screend(polled(number())) }
+        }
+        _ => polled(number()),
+    }
+}
+
+fn paper_feedback() -> Option<FeedbackConfig> {
+    FeedbackConfig::preset(Preset::Paper, crate::constants::Machine::PAPERS.livelock.process_queue).ok()
+}
+
+const DIGITISED: &str = include_str!("figures.csv");

@@ -1,0 +1,131 @@
+//! The source host: packets of one rate, more or less evenly spaced.
+//!
+//! It "does not generate a precisely paced stream"; "the short-term rates varied somewhat from the mean" (§6.1). How
+//! is not said, but figure 10 (7-1) has it: up to 2,500 packets/s the user loses the full price of a packet alone for
+//! each, so two packets hardly ever came within its 330 µs. At random they often would.
+
+use softtimers_core::{Random, Timestamp};
+
+use crate::constants::Livelock;
+
+/// The spacing of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Spacing {
+    /// All gaps are the same.
+    Even,
+    /// Each is up to a quarter longer or shorter than their mean, all equally likely: a loop that sends.
+    Varied,
+    /// At random, as of many sources: what a gap has beyond the wire's is exponential.
+    Random,
+}
+
+impl Spacing {
+    /// Their names on the command line.
+    pub(crate) const NAMES: &[&str] = &["varied", "even", "random"];
+
+    /// By its name; varied for any other.
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "even" => Spacing::Even,
+            "random" => Spacing::Random,
+            _ => Spacing::Varied,
+        }
+    }
+}
+
+/// When packets arrive.
+#[derive(Clone, Debug)]
+pub(crate) struct Generator {
+    spacing: Spacing,
+    random: Random,
+    at: u64,
+    /// In nanoseconds, as all gaps.
+    wire: u64,
+    /// A gap is off its mean by at most one part in this many, either way.
+    spread: u128,
+    /// In units of 2⁻³² ns.
+    mean: u128,
+    /// The part of the last gap that was below a nanosecond.
+    rest: u128,
+}
+
+impl Generator {
+    /// So many packets a second, at most one each `wire`. None come at rate zero.
+    pub(crate) fn new(rate: u64, spacing: Spacing, machine: &Livelock, random: Random) -> Self {
+        let wire = u64::try_from(machine.wire.as_nanos()).unwrap_or(u64::MAX);
+        let spread = machine.spread.max(1).into();
+        let mut generator = Generator { spacing, random, at: 0, wire, spread, mean: 0, rest: 0 };
+        generator.set_rate(rate);
+        generator
+    }
+
+    /// From the next gap on.
+    pub(crate) fn set_rate(&mut self, rate: u64) {
+        let gap = (1_000_000_000u128 << FRACTION).checked_div(u128::from(rate));
+        self.mean = gap.map_or(u128::MAX, |gap| gap.max(u128::from(self.wire) << FRACTION));
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Timestamp;
+
+    fn next(&mut self) -> Option<Timestamp> {
+        if self.mean == u128::MAX {
+            return None;
+        }
+        let wire = u128::from(self.wire) << FRACTION;
+        let beyond = self.mean - wire;
+        self.rest += match self.spacing {
+            Spacing::Even => self.mean,
+            Spacing::Varied => {
+                // Never below the wire, and as much above the mean.
+                let most = beyond.min(self.mean / self.spread);
+                self.mean - most + ((2 * most * u128::from(self.random.next_u64() >> 32)) >> 32)
+            }
+            // 48 bits of fraction in the one and 32 in the other, and at most 2⁶⁷ together.
+            Spacing::Random => wire + (((beyond >> 16) * u128::from(self.random.exponential())) >> 32),
+        };
+        self.at = self.at.saturating_add((self.rest >> FRACTION) as u64);
+        self.rest &= (1 << FRACTION) - 1;
+        Some(Timestamp::from_nanos(self.at))
+    }
+}
+
+const FRACTION: u32 = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constants::Machine;
+
+    fn generator(rate: u64, spacing: Spacing) -> Generator {
+        Generator::new(rate, spacing, &Machine::PAPERS.livelock, Random::stream(3, 1))
+    }
+
+    #[test]
+    fn rates_are_kept_and_gaps_never_below_the_wire() {
+        for rate in [1, 3, 1_000, 5_137, 14_880] {
+            for (spacing, allowed) in
+                [(Spacing::Even, 1e-9), (Spacing::Varied, 1e-3), (Spacing::Random, 0.01)]
+            {
+                let mut generator = generator(rate, spacing);
+                let (mut last, packets) = (0, 100_000);
+                for _ in 0..packets {
+                    let at = generator.next().unwrap().as_nanos();
+                    assert!(at - last >= 67_200 - 1, "{rate} {spacing:?}: {}", at - last);
+                    last = at;
+                }
+                let mean = last as f64 / f64::from(packets);
+                let error = mean * rate as f64 / 1e9 - 1.0;
+                assert!(error.abs() < allowed, "{rate} {spacing:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_rate_is_no_packets() {
+        for spacing in [Spacing::Even, Spacing::Varied, Spacing::Random] {
+            assert_eq!(generator(0, spacing).next(), None);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `livelock-mlfrr`: the maximum loss-free receive rate of a kernel, and what it does beyond (§3.1, §4.2).
+
+use softtimers_core::poll::{Behaviour, Curve, LossFree, Point};
+
+use super::closed::Closed;
+use super::config::Config;
+use super::kernels::RATE;
+use super::parameters::{config, parameters};
+use super::router::Router;
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
+
+/// One row for a whole curve.
+pub(crate) static MLFRR: Experiment = Experiment {
+    name: "livelock-mlfrr",
+    about: "The loss-free rate of each kernel and its behaviour beyond (livelock paper, 3.1, 4.2, 6.6.2)",
+    details: "The loss-free rate is searched for by doubling and halving, the curve has thirty rates up to what the wire \
+              carries; --rate is for livelock alone.",
+    parameters: &PARAMETERS,
+    columns: &[
+        Column::new("kernel", "which kernel"),
+        Column::new("mlfrr_pps", "the highest rate at which nothing is lost"),
+        Column::new("closed_mlfrr_pps", "what a closed form says of that"),
+        Column::new("peak_pps", "the most that came through at any rate"),
+        Column::new("asymptote_pps", "what comes through at the highest rates"),
+        Column::new("ratio", "of the two").digits(3),
+        Column::new("behaviour", "ideal, realisable or livelock"),
+        Column::new("livelock_pps", "from which rate on nothing comes through, by the closed form"),
+    ],
+    sweep: &[("kernel", "unmodified,no-polling,polled,high-ipl,clocked")],
+    check: |parameters| config(parameters).map(drop),
+    run,
+};
+
+const PARAMETERS: [Parameter; 21] = parameters(RATE.needs(SEARCHED));
+
+const SEARCHED: Need =
+    Need { with: "livelock, not with livelock-mlfrr, which searches for it,", met: |_| false };
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    let config = config(parameters)?;
+    let at = |rate, run| Router::new(Config { rate, ..config }, streams).run_in(steps, run, SEARCH + RATES);
+    let wire = (1_000_000_000 / config.machine.wire.as_nanos().max(1)) as u64;
+    let mut search = LossFree::new(100, wire);
+    let mut runs = 0;
+    while let Some(rate) = search.rate() {
+        let drops = at(rate, runs.min(SEARCH - 1)).drops;
+        runs += 1;
+        search.tried(drops.ring + drops.ipintrq + drops.process + drops.output == 0);
+    }
+    let points: Vec<_> = (1..=RATES)
+        .map(|step| {
+            let offered = wire * step / RATES;
+            let found = at(offered, SEARCH + step - 1);
+            Point { offered: found.rate(found.arrived) as u64, delivered: found.rate(found.delivered) as u64 }
+        })
+        .collect();
+    let Some(curve) = Curve::of(&points) else { return Err(RunError::new("no rates")) };
+    let closed = Closed::of(&config);
+    let behaviour = match curve.behaviour {
+        Behaviour::Ideal => "ideal",
+        Behaviour::Realisable => "realisable",
+        Behaviour::Livelock => "livelock",
+    };
+    let quota_of_none = config.kernel.polls() && config.quota.receive() == u32::MAX;
+    Ok(vec![vec![
+        parameters.choice("kernel").into(),
+        search.found().into(),
+        (!quota_of_none).then(|| closed.loss_free()).into(),
+        curve.peak.into(),
+        curve.asymptote.into(),
+        (curve.asymptote as f64 / curve.peak.max(1) as f64).into(),
+        behaviour.into(),
+        closed.livelock().into(),
+    ]])
+}
+
+const RATES: u64 = 30;
+/// Runs that the search takes, nearly: for whoever watches.
+const SEARCH: u64 = 20;

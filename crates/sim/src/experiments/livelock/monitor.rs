@@ -1,0 +1,94 @@
+//! `livelock-monitor`: tcpdump on a flooded network (§9), figure 15.
+//!
+//! A packet filter in the receiving thread puts packets into a queue of 32, tcpdump takes them out; with feedback input is
+//! shut when fewer than eight more have room, and opened after a millisecond, by nothing else.
+
+use std::time::Duration;
+
+use softtimers_core::poll::{FeedbackConfig, Quota};
+
+use super::config::{Config, Consumer, Kernel};
+use super::router::Router;
+use crate::constants::Monitor;
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
+
+/// Packets captured by packets sent.
+pub(crate) static MONITOR: Experiment = Experiment {
+    name: "livelock-monitor",
+    about: "tcpdump on a flooded network, with and without feedback (livelock paper, section 9)",
+    details: "What writing a packet to disk costs is chosen so that 7,700 of 9,000 packets/s are captured, which is where \
+              the paper's run with feedback saturates. It has no other figures in its text.",
+    parameters: &[
+        Parameter::per_second("rate", "Packets a second on the network", 0..=14_880, 9_000),
+        Parameter::choice_or("file", "What tcpdump writes to", &["null", "disk"], "disk"),
+        Parameter::choice_or(
+            "feedback",
+            "Input is shut when the queue is nearly full",
+            &["no", "yes"],
+            "yes",
+        ),
+        Parameter::count(
+            "queue",
+            "Room in the queue to tcpdump",
+            1..=65_536,
+            crate::constants::Machine::PAPERS.livelock.process_queue as u64,
+        ),
+        Parameter::count("room", "Input is shut when there is room for fewer packets", 1..=65_536, 8)
+            .needs(FEEDBACK),
+        Parameter::limit("quota", "Packets a turn", 1..=10_000, Some(10)),
+        Parameter::time(
+            "duration",
+            "Simulated time that is measured",
+            Duration::from_millis(10)..=Duration::from_secs(1_000),
+            Duration::from_secs(2),
+        ),
+    ],
+    columns: &[
+        Column::new("file", "what is written to"),
+        Column::new("feedback", "whether there is any"),
+        Column::new("sent_pps", "packets on the network, a second"),
+        Column::new("captured_pps", "packets that tcpdump got, a second"),
+        Column::share("interface_drops", "share dropped by the interface"),
+        Column::share("filter_drops", "share dropped at the queue to tcpdump"),
+    ],
+    sweep: &[
+        ("file", "null,disk"),
+        ("feedback", "no,yes"),
+        ("rate", "2000,4000,5000,6000,7000,8000,9000,10000,11000,12000"),
+    ],
+    check: |parameters| feedback(parameters).map(drop),
+    run,
+};
+
+const FEEDBACK: Need = Need { with: "feedback yes", met: |parameters| parameters.is_on("feedback") };
+
+fn feedback(parameters: &Parameters) -> Result<Option<FeedbackConfig>, RunError> {
+    let (queue, room) = (parameters.count_u32("queue"), parameters.count_u32("room"));
+    let wanted = parameters.is_on("feedback");
+    let refused = |_| RunError::new(format_args!("room {room}: a queue of {queue} has at most {queue}"));
+    wanted.then(|| FeedbackConfig::monitor(queue, room)).transpose().map_err(refused)
+}
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    let quota = parameters.limit("quota").and_then(|quota| u32::try_from(quota).ok()).unwrap_or(u32::MAX);
+    let Monitor { filter, disk, null } = parameters.machine().monitor;
+    let config = Config {
+        consumer: Consumer::Monitor,
+        quota: Quota::new(quota, quota),
+        feedback: feedback(parameters)?,
+        queue: parameters.count_u32("queue"),
+        process: Some((filter, if parameters.choice("file") == "disk" { disk } else { null })),
+        duration: parameters.time("duration"),
+        ..Config::new(Kernel::Polled, parameters.count("rate")).on(parameters.machine().livelock)
+    };
+    let found = Router::new(config, streams).run_in(steps, 0, 1);
+    let share = |count: u64| count as f64 / found.arrived.max(1) as f64;
+    Ok(vec![vec![
+        parameters.choice("file").into(),
+        parameters.choice("feedback").into(),
+        found.rate(found.arrived).into(),
+        found.rate(found.delivered).into(),
+        share(found.drops.ring).into(),
+        share(found.drops.process).into(),
+    ]])
+}

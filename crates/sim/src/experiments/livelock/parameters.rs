@@ -1,0 +1,133 @@
+//! What the experiments of one kernel can be set by, and what that means together.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use softtimers_core::Percent;
+use softtimers_core::poll::{CpuLimitConfig, FeedbackConfig, Preset, Quota, TimeOut};
+
+use super::config::{Config, Consumer, Kernel, TransmitPriority};
+use super::generator::Spacing;
+use crate::constants::{Livelock, Machine};
+use crate::{Need, Parameter, Parameters, RunError};
+
+/// A kernel, its load, and `rate`, which is not for every experiment to be set.
+pub(super) const fn parameters(rate: Parameter) -> [Parameter; 21] {
+    [
+        Parameter::choice_or("kernel", "The kernel", Kernel::NAMES, "polled"),
+        rate,
+        Parameter::choice("spacing", "How: each gap up to a quarter off, all the same, at random", Spacing::NAMES),
+        Parameter::limit("quota", "Packets in a turn, of the kernels that poll (6.6.2)", 1..=10_000, Some(5)).needs(POLLS),
+        Parameter::switch("auto-quota", "Let it find its quota"),
+        Parameter::choice("consumer", "Who takes packets", &["kernel", "screend", "monitor"]),
+        Parameter::switch("feedback", "Input is shut by a full queue to the process (6.6.1)"),
+        Parameter::count("queue", "Room in that", QUEUE, PAPERS.process_queue as u64).needs(QUEUED),
+        Parameter::count("high", "% at which it shuts input", PERCENT, 75).needs(FEEDBACK),
+        Parameter::limit("low", "% at which it opens it; none: by the time-out alone (9)", 0..=100, Some(25)).needs(FEEDBACK),
+        Parameter::time("timeout", "After which input is opened anyway", Duration::from_micros(1)..=Duration::from_secs(1), Duration::from_millis(1)).needs(FEEDBACK),
+        Parameter::limit("cpu-limit", "% of each 10 ms that packets may have (7)", 0..=100, None),
+        Parameter::switch("user", "A process computes without end"),
+        Parameter::choice_or("batching", "All packets there are in one interrupt (4.1)", &["no", "yes"], "yes").needs(BY_INTERRUPTS),
+        Parameter::choice("transmit", "Priority of the transmit interrupt, to the receive interrupt (4.4)", TransmitPriority::NAMES).needs(BY_INTERRUPTS),
+        Parameter::choice("ip", "Where kernels that do not poll do it: a thread below all interrupts, or the receive interrupt (4.4)", &["thread", "interrupt"]).needs(BY_INTERRUPTS),
+        Parameter::switch("eager", "Load the transmitter while it is active (8.2)").needs(EAGER),
+        Parameter::count("cost", "% of the paper's machine that each step costs (5.4)", 0..=10_000, 100),
+        Parameter::time("period", "Of the clocked kernel (10)", Duration::from_micros(50)..=Duration::from_secs(1), Duration::from_millis(1)).needs(CLOCKED),
+        Parameter::count("ring", "Packets that the interface holds", QUEUE, PAPERS.ring as u64),
+        Parameter::time("duration", "Simulated time that is measured, after 0.2 s", Duration::from_millis(10)..=Duration::from_secs(1_000), Duration::from_secs(2)),
+    ]
+}
+
+const PAPERS: Livelock = Machine::PAPERS.livelock;
+const QUEUE: RangeInclusive<u64> = 1..=65_536;
+const PERCENT: RangeInclusive<u64> = 0..=100;
+
+const POLLS: Need = Need { with: "a kernel that polls: polled, high-ipl, clocked", met: polls };
+const BY_INTERRUPTS: Need =
+    Need { with: "kernel unmodified or no-polling", met: |parameters| !polls(parameters) };
+const CLOCKED: Need =
+    Need { with: "kernel clocked", met: |parameters| parameters.choice("kernel") == "clocked" };
+const FEEDBACK: Need = Need { with: "feedback yes", met: |parameters| parameters.is_on("feedback") };
+const QUEUED: Need =
+    Need { with: "consumer screend or monitor", met: |parameters| parameters.choice("consumer") != "kernel" };
+/// Elsewhere a packet takes longer than the wire, so the transmitter is idle whenever one comes to it.
+const EAGER: Need = Need {
+    with: "a kernel that polls, ip interrupt or a cost below 100",
+    met: |parameters| {
+        polls(parameters) || parameters.choice("ip") == "interrupt" || parameters.count("cost") < 100
+    },
+};
+
+fn polls(parameters: &Parameters) -> bool {
+    Kernel::named(parameters.choice("kernel")).polls()
+}
+
+/// The configuration that parameters ask for.
+pub(super) fn config(parameters: &Parameters) -> Result<Config, RunError> {
+    let yes = |name| parameters.is_on(name);
+    let kernel = Kernel::named(parameters.choice("kernel"));
+    let consumer = match parameters.choice("consumer") {
+        "screend" => Consumer::Screend,
+        "monitor" => Consumer::Monitor,
+        _ => Consumer::Kernel,
+    };
+    let quota = parameters.limit("quota").map_or(Quota::NONE, |quota| {
+        let quota = u32::try_from(quota).unwrap_or(u32::MAX);
+        Quota::new(quota, quota)
+    });
+    let limit = parameters.limit("cpu-limit");
+    for (name, asked) in
+        [("auto-quota", yes("auto-quota")), ("feedback", yes("feedback")), ("cpu-limit", limit.is_some())]
+    {
+        if asked && !kernel.polls() {
+            let kernel = parameters.choice("kernel");
+            return Err(RunError::new(format_args!(
+                "{name}: kernel {kernel} has none; a kernel that polls has"
+            )));
+        }
+    }
+    if parameters.choice("ip") == "interrupt" && kernel.polls() {
+        let kernel = parameters.choice("kernel");
+        return Err(RunError::new(format_args!(
+            "ip interrupt: kernel {kernel} polls; unmodified and no-polling do not"
+        )));
+    }
+    let config = Config {
+        consumer,
+        quota,
+        auto_quota: yes("auto-quota"),
+        feedback: if yes("feedback") { Some(feedback(parameters, consumer)?) } else { None },
+        limit: limit.map(share).transpose()?.map(|share| CpuLimitConfig::preset(Preset::Paper, share)),
+        period: parameters.time("period"),
+        user: yes("user"),
+        batching: yes("batching"),
+        transmit: TransmitPriority::named(parameters.choice("transmit")),
+        to_completion: parameters.choice("ip") == "interrupt",
+        eager: yes("eager"),
+        percent: parameters.count_u32("cost"),
+        spacing: Spacing::named(parameters.choice("spacing")),
+        ring: parameters.count_u32("ring"),
+        queue: parameters.count_u32("queue"),
+        duration: parameters.time("duration"),
+        ..Config::new(kernel, parameters.count("rate")).on(parameters.machine().livelock)
+    };
+    Ok(config)
+}
+
+fn feedback(parameters: &Parameters, consumer: Consumer) -> Result<FeedbackConfig, RunError> {
+    if consumer == Consumer::Kernel {
+        return Err(RunError::new("feedback yes: consumer kernel has no queue; screend and monitor have"));
+    }
+    let queue = parameters.count("queue");
+    let mark = |percent| Ok(u32::try_from(share(percent)?.of_units(queue)).unwrap_or(u32::MAX));
+    let marks = FeedbackConfig {
+        high: mark(parameters.count("high"))?,
+        low: parameters.limit("low").map(mark).transpose()?,
+        time_out: TimeOut::After(parameters.time("timeout")),
+    };
+    marks.checked(parameters.count_u32("queue")).map_err(RunError::new)
+}
+
+fn share(percent: u64) -> Result<Percent, RunError> {
+    Percent::new(u32::try_from(percent).unwrap_or(u32::MAX)).map_err(RunError::new)
+}

@@ -1,0 +1,365 @@
+//! The router under test: two Ethernets, one processor, one of the paper's kernels.
+//!
+//! ```text
+//!   interrupt-driven: ring ─▶ driver at SPLIMP ─▶ ipintrq ─▶ IP, a thread ─▶ output queue ─▶ transmitter
+//!   polled:           ring ─▶ the polling thread, driver and IP in one ────▶ output queue ─▶ transmitter
+//!   with screend:                                       IP ─▶ queue ─▶ process ─▶ the rest of IP ─▶ …
+//! ```
+//!
+//! This file is what all kernels share: the machine, the devices, the process behind the queue. What a kernel does with
+//! an interrupt is in [`interrupts`](interrupts) and [`polled`](polled).
+
+mod counters;
+mod interrupts;
+mod polled;
+
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use super::config::{Config, Consumer, Kernel, TransmitPriority};
+use super::costs::Costs;
+use super::generator::Generator;
+use crate::Engine;
+use crate::engine::device::{Ring, Transmitter};
+use crate::engine::processor::{Attempt, Dispatched, Level, Processor, TaskConfig, TaskId};
+use counters::Counters;
+use interrupts::Interrupts;
+use polled::Polled;
+
+use crate::{Steps, Streams};
+pub(super) use counters::RouterStats;
+
+/// A packet: when it arrived.
+pub(super) type Packet = Timestamp;
+
+/// An event of the router.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RouterEvent {
+    /// A piece of work is done.
+    Work(Attempt),
+    /// A packet has arrived.
+    Arrival,
+    /// The transmitter has sent one.
+    WireDone,
+    /// The clock ticks.
+    Tick,
+    /// System processes want to run.
+    Background,
+    /// The polling thread wanted to look again.
+    Look,
+    /// A window of the automatic quota is over.
+    Window,
+}
+
+/// The whole machine.
+#[derive(Debug)]
+pub(crate) struct Router {
+    config: Config,
+    costs: Costs,
+    engine: Engine<RouterEvent>,
+    cpu: Processor,
+    tasks: Tasks,
+    ring: Ring<Packet>,
+    output: Transmitter<Packet>,
+    queue: Ring<Packet>,
+    /// The step of the process behind that.
+    process: Option<ProcessStep>,
+    /// The state of the kernels that do not poll.
+    interrupts: Interrupts,
+    /// The state of those that do.
+    polled: Polled,
+    counters: Counters,
+    generator: Generator,
+}
+
+/// The tasks that compete for the processor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tasks {
+    clock: TaskId,
+    receive: TaskId,
+    transmit: TaskId,
+    /// IP's thread, or the polling one.
+    network: TaskId,
+    process: TaskId,
+    background: TaskId,
+    user: TaskId,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ProcessStep {
+    Packet(Packet),
+    Output(Packet),
+    Finish,
+}
+
+impl Router {
+    /// Everything idle, and the first packet on its way.
+    pub(crate) fn new(config: Config, streams: Streams) -> Self {
+        Router::with_costs(config, config.costs(), streams)
+    }
+
+    /// On a machine with other costs.
+    pub(crate) fn with_costs(config: Config, costs: Costs, streams: Streams) -> Self {
+        let mut cpu = Processor::new();
+        let tasks = Tasks::add(&mut cpu, &config, &costs);
+        let machine = &config.machine;
+        let mut router = Router {
+            engine: Engine::new(),
+            cpu,
+            tasks,
+            ring: Ring::new(config.ring),
+            output: Transmitter::new(machine.ifq, machine.descriptors, machine.wire, config.eager),
+            queue: Ring::new(config.queue),
+            process: None,
+            interrupts: Interrupts::new(machine.ifq),
+            polled: Polled::new(&config),
+            counters: Counters::new(),
+            generator: Generator::new(config.rate, config.spacing, machine, streams.of("arrivals")),
+            config,
+            costs,
+        };
+        router.begin();
+        router
+    }
+
+    /// Runs a warm-up and then the measurement, and says what came of it.
+    #[cfg(test)]
+    pub(crate) fn run(self) -> RouterStats {
+        self.run_in(&Steps::unwatched(), 0, 1)
+    }
+
+    /// The same as one of a point's runs: after `before` of `runs`.
+    pub(super) fn run_in(mut self, steps: &Steps, before: u64, runs: u64) -> RouterStats {
+        self.run_until(Timestamp::ZERO + WARM_UP);
+        self.counting_begins();
+        let slices = (self.config.duration.as_nanos() / SLICE.as_nanos()) as u64 + 1;
+        for slice in 1..=slices {
+            if !steps.go_on(before * slices + slice - 1, runs * slices) {
+                break;
+            }
+            let end = SLICE.saturating_mul(slice as u32).min(self.config.duration);
+            self.run_until(Timestamp::ZERO + WARM_UP + end);
+        }
+        self.into_stats()
+    }
+
+    /// Runs until `end`.
+    pub(crate) fn run_until(&mut self, end: Timestamp) {
+        while let Some(event) = self.engine.next(end) {
+            self.happens(event);
+            self.dispatch();
+        }
+    }
+
+    /// Only these packets come; when each that is not dropped was delivered, in order, within a second.
+    pub(crate) fn burst(mut self, arrivals: &[Timestamp]) -> Vec<Timestamp> {
+        for &at in arrivals {
+            self.engine.at(at, RouterEvent::Arrival);
+        }
+        self.counters.times = Some(Vec::with_capacity(arrivals.len()));
+        self.run_until(Timestamp::ZERO + Duration::from_secs(1));
+        self.counters.times.unwrap_or_default()
+    }
+
+    /// Changes the offered load, from the next packet on.
+    #[cfg(test)]
+    pub(crate) fn set_rate(&mut self, rate: u64) {
+        self.generator.set_rate(rate);
+    }
+
+    fn begin(&mut self) {
+        self.engine.after(self.config.machine.ticks, RouterEvent::Tick);
+        self.engine.after(self.config.machine.background_period, RouterEvent::Background);
+        if self.config.auto_quota {
+            self.engine.after(polled::WINDOW, RouterEvent::Window);
+        }
+        self.schedule_arrival();
+        if self.config.user {
+            self.cpu.give(self.tasks.user, Duration::MAX);
+        }
+        if self.config.kernel.polls() {
+            self.wake_polling();
+        }
+        self.dispatch();
+    }
+
+    fn happens(&mut self, event: RouterEvent) {
+        match event {
+            RouterEvent::Work(attempt) => {
+                if let Some(task) = self.cpu.finished(self.engine.now(), attempt) {
+                    self.finished(task);
+                }
+            }
+            RouterEvent::Arrival => self.arrived(),
+            RouterEvent::WireDone => self.wire_done(),
+            RouterEvent::Tick => {
+                self.engine.after(self.config.machine.ticks, RouterEvent::Tick);
+                self.observe_progress();
+                if self.cpu.is_idle(self.tasks.clock) {
+                    self.cpu.give(self.tasks.clock, self.costs.tick);
+                }
+            }
+            RouterEvent::Background => {
+                self.engine.after(self.config.machine.background_period, RouterEvent::Background);
+                if self.cpu.is_idle(self.tasks.background) {
+                    self.cpu.give(self.tasks.background, self.config.machine.background);
+                }
+            }
+            RouterEvent::Look => self.polling_looks(),
+            RouterEvent::Window => self.window_ends(),
+        }
+    }
+
+    fn finished(&mut self, task: TaskId) {
+        let (tasks, polls) = (self.tasks, self.config.kernel.polls());
+        if task == tasks.receive {
+            if polls { self.polling_wanted() } else { self.receive_goes_on() }
+        } else if task == tasks.transmit {
+            if polls { self.transmit_wanted() } else { self.transmit_goes_on() }
+        } else if task == tasks.network {
+            if polls { self.polling_goes_on() } else { self.network_goes_on() }
+        } else if task == tasks.process {
+            self.process_goes_on();
+        }
+    }
+
+    fn dispatch(&mut self) {
+        match self.cpu.dispatch(self.engine.now()) {
+            Dispatched::Runs(time, attempt) => self.engine.at(time, RouterEvent::Work(attempt)),
+            Dispatched::Idle if self.config.kernel.polls() => {
+                self.polling_idles();
+                if let Dispatched::Runs(time, attempt) = self.cpu.dispatch(self.engine.now()) {
+                    self.engine.at(time, RouterEvent::Work(attempt));
+                }
+            }
+            Dispatched::Idle | Dispatched::Unchanged | Dispatched::Endless => {}
+        }
+    }
+
+    fn schedule_arrival(&mut self) {
+        if let Some(at) = self.generator.next() {
+            self.engine.at(at, RouterEvent::Arrival);
+        }
+    }
+
+    fn arrived(&mut self) {
+        self.schedule_arrival();
+        self.counters.arrived += 1;
+        self.ring.push(self.engine.now());
+        if self.config.kernel.polls() { self.receive_interrupt() } else { self.receive_raised() }
+    }
+
+    fn wire_done(&mut self) {
+        let now = self.engine.now();
+        let (packet, next) = self.output.wire_done(now);
+        if let Some(arrived) = packet {
+            self.delivered(arrived);
+        }
+        if let Some(next) = next {
+            self.engine.at(next, RouterEvent::WireDone);
+        }
+        if self.config.kernel.polls() { self.transmit_interrupt() } else { self.transmit_raised() }
+    }
+
+    /// Hands a packet to the transmitter.
+    pub(super) fn transmit(&mut self, packet: Packet) {
+        if let Some(done) = self.output.output(self.engine.now(), packet) {
+            self.engine.at(done, RouterEvent::WireDone);
+        }
+    }
+
+    /// The transmitter's interrupt was serviced.
+    pub(super) fn restart_output(&mut self) {
+        if let Some(done) = self.output.restart(self.engine.now()) {
+            self.engine.at(done, RouterEvent::WireDone);
+        }
+    }
+
+    /// A packet is in the queue of the process, or found it full.
+    pub(super) fn queued(&mut self, packet: Packet) {
+        self.queue.push(packet);
+        if self.process.is_none() {
+            self.next_of_queue();
+        }
+    }
+
+    fn next_of_queue(&mut self) {
+        let Some(packet) = self.queue.pop() else { return };
+        self.process = Some(ProcessStep::Packet(packet));
+        self.cpu.give(self.tasks.process, self.costs.process);
+        if self.config.kernel.polls() {
+            self.queue_drained();
+        }
+    }
+
+    fn process_goes_on(&mut self) {
+        let (next, work) = match self.process.take() {
+            Some(ProcessStep::Packet(packet)) if self.config.consumer == Consumer::Screend => {
+                (ProcessStep::Output(packet), self.costs.output)
+            }
+            Some(ProcessStep::Output(packet)) => {
+                self.transmit(packet);
+                (ProcessStep::Finish, self.costs.finish)
+            }
+            Some(ProcessStep::Packet(packet)) => {
+                self.delivered(packet);
+                return self.next_of_queue();
+            }
+            Some(ProcessStep::Finish) | None => return self.next_of_queue(),
+        };
+        self.process = Some(next);
+        self.cpu.give(self.tasks.process, work);
+    }
+
+    /// The number of packets that the process has in hand.
+    #[cfg(test)]
+    pub(super) fn in_process(&self) -> u64 {
+        u64::from(matches!(self.process, Some(ProcessStep::Packet(_) | ProcessStep::Output(_))))
+    }
+}
+
+impl Tasks {
+    fn add(cpu: &mut Processor, config: &Config, costs: &Costs) -> Self {
+        let thread = |level, switch| TaskConfig::thread(level, switch, costs.pollution);
+        let network = match config.kernel {
+            // It is the interrupt handler, and polls before it returns.
+            Kernel::HighIpl => TaskConfig::interrupt(DEVICE),
+            // A function that the handler calls: it is done before the handler goes on.
+            _ if config.to_completion => TaskConfig::interrupt(IN_HANDLER),
+            _ => thread(NETWORK, costs.switch_network),
+        };
+        let transmit = match config.transmit {
+            TransmitPriority::Equal => DEVICE,
+            TransmitPriority::Lower => TRANSMIT_LOWER,
+            TransmitPriority::Higher => IN_HANDLER,
+        };
+        Tasks {
+            clock: cpu.add(TaskConfig::interrupt(CLOCK)),
+            receive: cpu.add(TaskConfig::interrupt(DEVICE)),
+            transmit: cpu.add(TaskConfig::interrupt(transmit)),
+            network: cpu.add(network),
+            process: cpu.add(thread(PROCESS, costs.switch)),
+            background: cpu.add(thread(BACKGROUND, Duration::ZERO)),
+            // What switching back to it costs is in the costs of switching away.
+            user: cpu.add(thread(USER, costs.pollution)),
+        }
+    }
+}
+
+/// The level of both devices in the paper (SPLIMP).
+const DEVICE: Level = Level(8);
+/// Before the receive handler goes on: IP, where that does it, and a transmit interrupt of a higher priority.
+const IN_HANDLER: Level = Level(9);
+const CLOCK: Level = Level(10);
+const TRANSMIT_LOWER: Level = Level(7);
+/// Above all consumers of packets (§8.2.1).
+const NETWORK: Level = Level(4);
+const PROCESS: Level = Level(3);
+const BACKGROUND: Level = Level(2);
+const USER: Level = Level(1);
+
+/// Between two looks at whether somebody still wants to know: milliseconds of a processor.
+const SLICE: Duration = Duration::from_secs(1);
+/// Not measured: queues fill, and the quota of a climb settles elsewhere.
+pub(crate) const WARM_UP: Duration = Duration::from_millis(200);

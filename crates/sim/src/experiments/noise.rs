@@ -1,0 +1,288 @@
+//! **What a little noise does to a large job**: a bulk-synchronous program computes in phases between barriers, and at each
+//! barrier all nodes wait for the one that was held up (Tsafrir, Etsion, Feitelson, *General-purpose timing: the failure
+//! of periodic timers*, 2005, §2.2).
+//!
+//! ```text
+//!   node 1   ▓▓▓▓▓▓▓▓│▓▓▓▓▓▓▓▓····│▓▓▓▓▓▓▓▓│
+//!   node 2   ▓▓▓▓▓▓▓▓│▓▓▓▓▓▓▓▓xxxx│▓▓▓▓▓▓▓▓│        x: a tick, an interrupt, a daemon
+//!   node 3   ▓▓▓▓▓▓▓▓│▓▓▓▓▓▓▓▓····│▓▓▓▓▓▓▓▓│        ·: waiting for node 2
+//! ```
+//!
+//! If a share p of phases is held up on one node, (1 − p)ⁿ of them are on none of n. So p has to be well below 1/n,
+//! and what is nothing to one node is most of the time of a thousand: the job takes the longest of n phases each time.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Steps, Streams};
+use softtimers_core::{Histogram, Random, Trace};
+
+/// The share of phases that are held up on none of n nodes, and how much slower the job is.
+pub(crate) static NOISE: Experiment = Experiment {
+    name: "noise",
+    about: "A bulk-synchronous job on n nodes with a little noise each (Tsafrir, Etsion, Feitelson 2005, section 2.2)",
+    details: "Each phase of the job takes as long as the longest of its nodes' phases, drawn independently: of a model \
+              in which a share of phases is held up, or of time stamps that were taken after each phase of a real loop. \
+              Beside the drawings stands the exact expectation.",
+    parameters: &[
+        Parameter::count("nodes", "nodes of the job", COUNT, 100),
+        Parameter::count("phases", "phases to draw", COUNT, 10_000),
+        Parameter::trace("stamps", "a recording whose times are the ends of phases, instead of the model"),
+        Parameter::time("phase", "a phase that nothing holds up", TIME, Duration::from_millis(1))
+            .needs(MODEL),
+        Parameter::real("p", "share of phases that are held up (section 2.2, figure 3)", SHARE, PAPERS.p)
+            .needs(MODEL),
+        Parameter::real(
+            "held-up",
+            "such a phase, as a multiple of others (section 2.2)",
+            TIMES,
+            PAPERS.held_up,
+        )
+        .needs(HELD_UP),
+        Parameter::real(
+            "p-long",
+            "share of those that take twice as long as others: rare, and what a large machine waits for",
+            SHARE,
+            PAPERS.p_long,
+        )
+        .needs(HELD_UP),
+        Parameter::real("threshold", "a phase counts as held up beyond so many medians", TIMES, 1.3),
+    ],
+    columns: &[
+        Column::new("nodes", "n"),
+        Column::new("p_delayed", "p: share of phases held up on one node").digits(5),
+        Column::new("undelayed", "(1 - p)^n: share of phases held up on none").digits(4),
+        Column::new("undelayed_drawn", "the same, as drawn").digits(4),
+        Column::new("slowdown", "how much longer the job takes than without noise, as drawn").digits(3),
+        Column::new("slowdown_expected", "the same, exactly").digits(3),
+        Column::new("p_wanted", "an order of magnitude below 1/n").digits(6),
+        Column::new("undelayed_wanted", "share of phases held up on none with that p").digits(4),
+    ],
+    sweep: &[("nodes", "1,10,32,100,320,1000")],
+    check,
+    run,
+};
+
+const PAPERS: crate::constants::Noise = crate::constants::Machine::PAPERS.noise;
+const COUNT: RangeInclusive<u64> = 1..=1_000_000;
+const TIME: RangeInclusive<Duration> = Duration::from_nanos(1_000)..=Duration::from_secs(3_600);
+const SHARE: RangeInclusive<f64> = 0.0..=1.0;
+const TIMES: RangeInclusive<f64> = 1.0..=1_000.0;
+
+/// The lengths of phases on one node, as a distribution.
+///
+/// ```
+/// use softtimers_sim::noise::{Phases, undelayed};
+///
+/// // One in a hundred takes 1.6 times as long.
+/// let phases = Phases::new([(1_000_000, 99), (1_600_000, 1)]).expect("some phases");
+/// assert_eq!(phases.share_above(1_300_000), 0.01);
+/// assert!((undelayed(0.01, 100) - 0.366).abs() < 0.0005);
+/// assert!((undelayed(0.001, 100) - 0.905).abs() < 0.0005);
+/// assert!((phases.expected_longest(100) / 1e6 - (0.366 + 0.634 * 1.6)).abs() < 0.001);
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Phases {
+    /// Lengths in nanoseconds, ascending, each with how many are at most as long.
+    lengths: Vec<(u64, u64)>,
+}
+
+impl Phases {
+    /// Creates the distribution from lengths in nanoseconds and how often each was seen; `None` if there are none.
+    pub fn new(seen: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
+        let mut counts = BTreeMap::<u64, u64>::new();
+        for (length, times) in seen.into_iter().filter(|&(_, times)| times > 0) {
+            let count = counts.entry(length).or_default();
+            *count = count.saturating_add(times);
+        }
+        let mut total = 0u64;
+        let lengths = counts.into_iter().map(|(length, count)| {
+            total = total.saturating_add(count);
+            (length, total)
+        });
+        let lengths: Vec<_> = lengths.collect();
+        (!lengths.is_empty()).then_some(Phases { lengths })
+    }
+
+    /// Creates it from a histogram of nanoseconds.
+    pub fn of_histogram(histogram: &Histogram) -> Option<Self> {
+        Phases::new(histogram.iter())
+    }
+
+    /// Creates it from the times at which each phase ended.
+    pub fn of_stamps(stamps: &Trace) -> Option<Self> {
+        let ends = || stamps.iter().map(|(end, _)| end.as_nanos() as u64);
+        Phases::new(ends().skip(1).zip(ends()).map(|(end, begin)| (end - begin, 1)))
+    }
+
+    /// Returns the share of phases that take longer than `nanos`.
+    pub fn share_above(&self, nanos: u64) -> f64 {
+        let at_most = self.lengths.partition_point(|&(length, _)| length <= nanos);
+        let below = at_most.checked_sub(1).map_or(0, |last| self.lengths[last].1);
+        (self.total() - below) as f64 / self.total() as f64
+    }
+
+    /// Returns the median, in nanoseconds.
+    pub fn median(&self) -> u64 {
+        self.at(self.total().div_ceil(2) - 1)
+    }
+
+    /// Draws one length at random, in nanoseconds.
+    pub fn draw(&self, random: &mut Random) -> u64 {
+        self.at(random.below(self.total()))
+    }
+
+    /// Draws the longest phase of `nodes` nodes `count` times; a phase longer than `threshold` nanoseconds is held up.
+    ///
+    /// # Cost
+    /// `nodes` times `count` drawings of some 20 ns each.
+    pub fn draw_longest(&self, nodes: u64, count: u64, threshold: u64, random: &mut Random) -> Longest {
+        self.draw_watched(nodes, count, threshold, random, &Steps::unwatched())
+    }
+
+    fn draw_watched(
+        &self,
+        nodes: u64,
+        count: u64,
+        threshold: u64,
+        random: &mut Random,
+        steps: &Steps,
+    ) -> Longest {
+        let (mut sum, mut none) = (0u128, 0u64);
+        for number in 0..count {
+            if !steps.go_on(number, count) {
+                break;
+            }
+            let longest = (0..nodes).map(|_| self.draw(random)).max().unwrap_or(0);
+            sum += u128::from(longest);
+            none += u64::from(longest <= threshold);
+        }
+        let drawn = count.max(1) as f64;
+        Longest { mean: sum as f64 / drawn, undelayed: none as f64 / drawn }
+    }
+
+    /// Returns the mean of the longest phase of `nodes` nodes, in nanoseconds: each length, by how likely it is that none
+    /// is longer and not all are shorter.
+    pub fn expected_longest(&self, nodes: u64) -> f64 {
+        let mut before = 0.0;
+        let mut sum = 0.0;
+        for &(length, count) in &self.lengths {
+            let none_longer = power(count as f64 / self.total() as f64, nodes);
+            sum += (none_longer - before) * length as f64;
+            before = none_longer;
+        }
+        sum
+    }
+
+    fn at(&self, number: u64) -> u64 {
+        let index = self.lengths.partition_point(|&(_, count)| count <= number);
+        self.lengths[index.min(self.lengths.len() - 1)].0
+    }
+
+    fn total(&self) -> u64 {
+        self.lengths[self.lengths.len() - 1].1
+    }
+}
+
+/// The result of [`Phases::draw_longest`].
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Longest {
+    /// The mean of each phase's longest node, in nanoseconds.
+    pub mean: f64,
+    /// The share of phases that are held up on no node.
+    pub undelayed: f64,
+}
+
+/// Returns (1 − p)ⁿ: the share of phases that are held up on none of n nodes.
+pub fn undelayed(p: f64, nodes: u64) -> f64 {
+    power(1.0 - p, nodes)
+}
+
+/// Returns the largest p that a job of n nodes hardly notices: an order of magnitude below 1/n (§2.2).
+///
+/// ```
+/// assert_eq!(softtimers_sim::noise::wanted(100), 0.001);
+/// ```
+pub fn wanted(nodes: u64) -> f64 {
+    0.1 / nodes.max(1) as f64
+}
+
+/// By squaring: products alone, which every machine rounds alike.
+fn power(base: f64, exponent: u64) -> f64 {
+    let (mut result, mut square, mut left) = (1.0, base, exponent);
+    while left > 0 {
+        if left & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        left >>= 1;
+    }
+    result
+}
+
+const MODEL: Need =
+    Need { with: "the model, not with stamps,", met: |parameters| parameters.trace("stamps").is_none() };
+const HELD_UP: Need = Need {
+    with: "the model and a p above zero, not with stamps,",
+    met: |parameters| (MODEL.met)(parameters) && parameters.real("p") > 0.0,
+};
+
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));
+    if nodes.saturating_mul(count) > MOST_DRAWN {
+        return Err(RunError::new(format_args!(
+            "nodes {nodes} times phases {count}: more than {MOST_DRAWN} are not drawn in a run"
+        )));
+    }
+    match parameters.trace("stamps") {
+        Some(stamps) if stamps.packets() < 2 => Err(RunError::new("stamps: one time alone is no phase")),
+        _ => Ok(()),
+    }
+}
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    check(parameters)?;
+    let phases = match parameters.trace("stamps") {
+        Some(stamps) => {
+            Phases::of_stamps(stamps).ok_or_else(|| RunError::new("stamps: one time alone is no phase"))?
+        }
+        None => model(parameters),
+    };
+    let (nodes, count) = (parameters.count("nodes"), parameters.count("phases"));
+    let median = phases.median().max(1);
+    let threshold = (median as f64 * parameters.real("threshold")) as u64;
+    let Longest { mean, undelayed: none } =
+        phases.draw_watched(nodes, count, threshold, &mut streams.of("phases"), steps);
+    let p = phases.share_above(threshold);
+    Ok(vec![vec![
+        nodes.into(),
+        p.into(),
+        undelayed(p, nodes).into(),
+        none.into(),
+        (mean / median as f64).into(),
+        (phases.expected_longest(nodes) / median as f64).into(),
+        wanted(nodes).into(),
+        undelayed(wanted(nodes), nodes).into(),
+    ]])
+}
+
+/// Three lengths, in shares of a billion.
+fn model(parameters: &Parameters) -> Phases {
+    let phase = parameters.time("phase").as_nanos() as f64;
+    let share = |share: f64| (share * 1e9).round() as u64;
+    let held_up = share(parameters.real("p"));
+    let long = share(parameters.real("p") * parameters.real("p-long"));
+    let lengths = [
+        (phase as u64, 1_000_000_000 - held_up),
+        ((phase * parameters.real("held-up")) as u64, held_up.saturating_sub(long)),
+        ((phase * 2.0) as u64, long),
+    ];
+    Phases::new(lengths).expect("shares add up to one")
+}
+
+/// A minute's work.
+const MOST_DRAWN: u64 = 10_000_000_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! **Rate-based clocking beside a busy web server** (soft timers §5.6, Tables VIII and IX): how well flows hold their
+//! rate when packets leave at trigger states alone, against the shortest gap that is allowed for catching up.
+//!
+//! ```text
+//!   trigger states   ' '   '      '  '         '    ' '  '
+//!   target           |     |     |     |     |     |     |
+//!   sent             ●     ●      ●    ●       ●    ●    ●      late, then at least the burst interval apart
+//! ```
+//!
+//! The rule is [`RateClock`]'s, the paper's or another; each flow is an event of [`SoftTimers`].
+
+mod interrupts;
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use softtimers_core::{
+    Alarm, CatchUp, Config, PaceConfig, Rate, RateClock, Slack, SoftTimers, Strategy, Timestamp,
+};
+
+use super::trigger_states;
+use crate::engine::host::{Hardware, Host, States};
+use crate::{Column, Experiment, Need, Parameter, Parameters, Row, RunError, Setting, Steps, Streams};
+
+/// Mean and spread of the gaps between packets.
+pub(crate) static PACING: Experiment = Experiment {
+    name: "pacing",
+    about: "Gaps of paced flows beside a busy web server (soft timers, Tables VIII and IX)",
+    details: "Trigger states come as in the paper's busy web server; packets leave at them alone. Where the target is \
+              not held the mean is the time to the first trigger state that comes --burst or more after another, \
+              which the model was fitted to; that nothing comes on top, and the targets that are held, was not. \
+              --strategy interrupts is a periodic hardware timer that loses interrupts while they are disabled; how \
+              often and how long that is makes the paper's two means.",
+    parameters: PARAMETERS,
+    columns: COLUMNS,
+    sweep: &[("target", "40us,60us"), ("burst", "12us,15us,20us,25us,30us,35us")],
+    check,
+    run,
+};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::time("target", "Mean time between packets that is wanted", GAP, Duration::from_micros(40)),
+    Parameter::time(
+        "burst",
+        "Shortest gap when catching up: the paper's minimal allowable burst interval",
+        GAP,
+        Duration::from_micros(12),
+    )
+    .needs(CATCHES_UP),
+    Parameter::choice(
+        "strategy",
+        "How the next packet is placed: the paper's rule, ours, two that it warns of, or no soft timer",
+        &["two-speed", "exact-deadline", "fixed-series", "relative", "interrupts"],
+    ),
+    Parameter::count("flows", "Flows that are paced", 1..=100_000, 1),
+    Parameter::real(
+        "slowest",
+        "The slowest flow's target as a multiple of --target; the others lie between",
+        1.0..=1_000.0,
+        1.0,
+    )
+    .needs(SEVERAL),
+    Parameter::time(
+        "mean",
+        "Mean time between trigger states (5.2: Apache, 300 MHz)",
+        trigger_states::MEANS,
+        PAPERS.mean,
+    )
+    .needs(MODELLED),
+    trigger_states::RECORDING.needs(STATES),
+    Parameter::switch("idle", "There are no trigger states: a one-shot timer does everything").needs(SOFT),
+    Parameter::time(
+        "disabled",
+        "Of --strategy interrupts: the longest time that interrupts are disabled; each up to it",
+        GAP,
+        PAPERS.disabled,
+    )
+    .needs(INTERRUPTS),
+    Parameter::time("disabled-every", "and on average so often", GAP, PAPERS.disabled_every)
+        .needs(INTERRUPTS),
+    Parameter::time(
+        "duration",
+        "Simulated time",
+        Duration::from_millis(1)..=Duration::from_secs(1_000),
+        Duration::from_secs(4),
+    ),
+];
+const PAPERS: crate::constants::Pacing = crate::constants::Machine::PAPERS.pacing;
+const GAP: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1);
+
+const COLUMNS: &[Column] = &[
+    Column::new("strategy", "how packets are placed"),
+    Column::new("target", "the gap that is wanted"),
+    Column::new("burst", "the shortest that is allowed"),
+    Column::new("mean_us", "mean gap: the paper's average transmission interval").digits(1),
+    Column::new("paper_us", "the paper's, where the text has it").digits(1),
+    Column::new("stddev_us", "their standard deviation").digits(1),
+    Column::new("shortest_us", "the shortest").digits(1),
+    Column::new("packets_per_s", "packets of all flows, a second"),
+    Column::new("per_state", "packets at each trigger state that sent any").digits(1),
+    Column::share("worst", "by how much a flow misses its rate at most"),
+    Column::share("lost", "share of interrupts lost"),
+];
+
+/// Figures of the text for Tables VIII and IX, whose bodies are lost: target and burst interval in microseconds (none of
+/// the hardware timer), mean gap.
+const PAPER: [(u64, Option<u64>, f64); 7] = [
+    (40, Some(12), 40.0),
+    (40, Some(35), 65.9),
+    (40, None, 43.0),
+    (60, Some(12), 60.0),
+    (60, Some(20), 60.0),
+    (60, Some(30), 60.0),
+    (60, None, 63.6),
+];
+
+const CATCHES_UP: Need = Need {
+    with: "strategy two-speed or exact-deadline",
+    met: |parameters| ["two-speed", "exact-deadline"].contains(&parameters.choice("strategy")),
+};
+const SEVERAL: Need = Need { with: "several flows", met: |parameters| parameters.count("flows") > 1 };
+const MODELLED: Need = Need {
+    with: "the model's trigger states, not with a recording, idle yes or strategy interrupts,",
+    met: |parameters| is_soft(parameters) && trigger_states::are_modelled(parameters),
+};
+const STATES: Need = Need {
+    with: "idle no and a strategy of soft timers",
+    met: |parameters| is_soft(parameters) && !parameters.is_on("idle"),
+};
+const SOFT: Need = Need { with: "a strategy of soft timers", met: is_soft };
+const INTERRUPTS: Need = Need { with: "strategy interrupts", met: |parameters| !is_soft(parameters) };
+
+fn is_soft(parameters: &Parameters) -> bool {
+    parameters.choice("strategy") != "interrupts"
+}
+
+fn check(parameters: &Parameters) -> Result<(), RunError> {
+    if !is_soft(parameters) {
+        return interrupts::enabled_mean(parameters).map(drop);
+    }
+    trigger_states::chosen(parameters, Streams::new(0))?;
+    targets(parameters).try_for_each(|target| clock(parameters, target).map(drop))
+}
+
+/// A flow's.
+fn clock(parameters: &Parameters, target: Duration) -> Result<RateClock, RunError> {
+    let strategy = match parameters.choice("strategy") {
+        "exact-deadline" => Strategy::ExactDeadline,
+        "fixed-series" => Strategy::FixedSeries,
+        "relative" => Strategy::Relative,
+        _ => Strategy::TwoSpeed,
+    };
+    let config = PaceConfig {
+        burst_interval: Some(parameters.time("burst")),
+        catch_up: CatchUp::ALL,
+        strategy,
+        ..PaceConfig::new(Rate::every(target).map_err(RunError::new)?)
+    };
+    RateClock::new(config).map_err(RunError::new)
+}
+
+fn run(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<Vec<Row>, RunError> {
+    let (target, burst) = (parameters.time("target"), parameters.time("burst"));
+    let strategy = parameters.choice("strategy");
+    let interrupts = strategy == "interrupts";
+    let found = if interrupts {
+        interrupts::run(parameters, streams, steps)?
+    } else {
+        soft(parameters, streams, steps)?
+    };
+    let as_in_paper = ["two-speed", "exact-deadline", "interrupts"].contains(&strategy)
+        && found.flows.len() == 1
+        && parameters.trace("states").is_none();
+    let paper = PAPER.iter().filter(|_| as_in_paper).find(|(of, at, _)| {
+        Duration::from_micros(*of) == target
+            && at.map(Duration::from_micros) == (!interrupts).then_some(burst)
+    });
+    let seconds = parameters.time("duration").as_secs_f64();
+    let worst = found.flows.iter().map(|flow| flow.miss(parameters.time("duration"))).fold(0.0, f64::max);
+    let gaps = Gaps::of(&found.flows);
+    Ok(vec![vec![
+        strategy.into(),
+        Setting::Time(target).to_string().into(),
+        (!interrupts).then(|| Setting::Time(burst).to_string()).into(),
+        gaps.mean.into(),
+        paper.map(|&(.., mean)| mean).into(),
+        gaps.deviation.into(),
+        gaps.shortest.into(),
+        (found.packets() as f64 / seconds).into(),
+        (found.packets() as f64 / found.sending_states.max(1) as f64).into(),
+        worst.into(),
+        found.lost.into(),
+    ]])
+}
+
+/// The packets of all flows.
+#[derive(Debug)]
+struct PacingStats {
+    flows: Vec<Flow>,
+    /// Trigger states that sent something.
+    sending_states: u64,
+    /// The share of interrupts lost, of hardware.
+    lost: Option<f64>,
+}
+
+impl PacingStats {
+    fn packets(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.packets).sum()
+    }
+}
+
+/// The packets of one flow, with what their gaps come to in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Flow {
+    target: Duration,
+    packets: u64,
+    last: Timestamp,
+    sum: f64,
+    squares: f64,
+    shortest: u64,
+}
+
+impl Flow {
+    fn new(target: Duration) -> Self {
+        Flow { target, packets: 0, last: Timestamp::ZERO, sum: 0.0, squares: 0.0, shortest: u64::MAX }
+    }
+
+    fn departed(&mut self, now: Timestamp) {
+        if self.packets > 0 {
+            let gap = now.as_nanos().saturating_sub(self.last.as_nanos());
+            self.sum += gap as f64;
+            self.squares += (gap as f64) * (gap as f64);
+            self.shortest = self.shortest.min(gap);
+        }
+        self.packets += 1;
+        self.last = now;
+    }
+
+    /// By which share it sent more or fewer packets than there were places.
+    fn miss(&self, duration: Duration) -> f64 {
+        let wanted = duration.as_nanos() as f64 / self.target.as_nanos() as f64;
+        (self.packets as f64 / wanted - 1.0).abs()
+    }
+}
+
+/// In microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Gaps {
+    mean: Option<f64>,
+    deviation: Option<f64>,
+    shortest: Option<f64>,
+}
+
+impl Gaps {
+    fn of(flows: &[Flow]) -> Self {
+        let count: u64 = flows.iter().map(|flow| flow.packets.saturating_sub(1)).sum();
+        if count == 0 {
+            return Gaps { mean: None, deviation: None, shortest: None };
+        }
+        let total = |of: fn(&Flow) -> f64| flows.iter().map(of).sum::<f64>() / count as f64;
+        let mean = total(|flow| flow.sum);
+        let variance = (total(|flow| flow.squares) - mean * mean).max(0.0);
+        let shortest = flows.iter().map(|flow| flow.shortest).min();
+        Gaps {
+            mean: Some(mean / 1e3),
+            deviation: Some(variance.sqrt() / 1e3),
+            shortest: shortest.map(|nanos| nanos as f64 / 1e3),
+        }
+    }
+}
+
+/// Packets leave at trigger states.
+fn soft(parameters: &Parameters, streams: Streams, steps: &Steps) -> Result<PacingStats, RunError> {
+    let states = trigger_states::chosen(parameters, streams)?;
+    // Trigger states alone, as in the paper; a program that has none needs the timer for everything.
+    let slack = if matches!(states, States::None) { Slack::EXACT } else { Slack::DEFERRABLE };
+    let nanosecond = Config::default().tick(Duration::from_nanos(1));
+    let mut host = Host::new(SoftTimers::new(nanosecond), states, Hardware::OneShot(Alarm::new()));
+    let mut flows = vec![];
+    let mut phases = streams.of("phases");
+    for target in targets(parameters) {
+        let mut clock = clock(parameters, target)?;
+        // One flow begins at once; several do not begin together.
+        let phase = phases.below(target.as_nanos() as u64);
+        let start = if parameters.count("flows") == 1 { 0 } else { phase };
+        let start = clock.start(Timestamp::from_nanos(start));
+        host.timers.schedule_at(Timestamp::ZERO, start, slack, flows.len());
+        flows.push((clock, Flow::new(target)));
+    }
+    host.run(Timestamp::ZERO + parameters.time("duration"), steps, |timers, now, fired| {
+        let (clock, flow) = &mut flows[fired.event];
+        flow.departed(now);
+        timers.schedule_at(now, clock.departed(now), slack, fired.event);
+    });
+    let flows = flows.into_iter().map(|(_, flow)| flow).collect();
+    Ok(PacingStats { flows, sending_states: host.counts().fruitful, lost: None })
+}
+
+/// From `target` to `slowest` times that, in equal steps.
+fn targets(parameters: &Parameters) -> impl Iterator<Item = Duration> {
+    let (flows, slowest) = (parameters.count("flows"), parameters.real("slowest"));
+    let first = parameters.time("target").as_nanos() as f64;
+    (0..flows).map(move |flow| {
+        let share = flow as f64 / (flows - 1).max(1) as f64;
+        Duration::from_nanos((first * (1.0 + (slowest - 1.0) * share)) as u64)
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+//! The rate of a slow link, which several experiments share.
+
+use std::ops::RangeInclusive;
+
+use crate::{Parameters, RunError};
+use softtimers_core::Rate;
+
+/// The range of the parameter `mbit`.
+pub(super) const MBIT: RangeInclusive<u64> = 1..=100_000;
+
+/// The rate that `mbit` asks for, in packets.
+pub(super) fn capacity(parameters: &Parameters) -> Result<Rate, RunError> {
+    Rate::of_bits(parameters.count("mbit") * 1_000_000, parameters.machine().path.segment)
+        .map_err(RunError::new)
+}

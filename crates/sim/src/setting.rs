@@ -1,0 +1,87 @@
+//! Values that a user can set, and what each may be: [`Setting`] and [`Kind`].
+
+use std::fmt;
+use std::time::Duration;
+
+use softtimers_core::Trace;
+
+/// The values that a parameter accepts. Bounds are themselves allowed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Kind {
+    /// A whole number.
+    Count {
+        /// The smallest value allowed.
+        least: u64,
+        /// The largest value allowed.
+        most: u64,
+    },
+    /// A rate per second, with or without a unit: `5kpps`.
+    PerSecond {
+        /// The smallest value allowed.
+        least: u64,
+        /// The largest value allowed.
+        most: u64,
+    },
+    /// A whole number, or `none` for no limit.
+    Limit {
+        /// The smallest value allowed.
+        least: u64,
+        /// The largest value allowed.
+        most: u64,
+    },
+    /// A number with a fraction.
+    Real {
+        /// The smallest value allowed.
+        least: f64,
+        /// The largest value allowed.
+        most: f64,
+    },
+    /// A duration.
+    Time {
+        /// The shortest duration allowed.
+        least: Duration,
+        /// The longest duration allowed.
+        most: Duration,
+    },
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A recording that is read from a file, or `none`.
+    Trace,
+}
+
+/// The value of one parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Setting {
+    /// The value of a [`Kind::Count`] or a [`Kind::PerSecond`].
+    Count(u64),
+    /// The value of a [`Kind::Limit`]; `None` means no limit.
+    Limit(Option<u64>),
+    /// The value of a [`Kind::Real`].
+    Real(f64),
+    /// The value of a [`Kind::Time`].
+    Time(Duration),
+    /// The chosen word of a [`Kind::Choice`].
+    Choice(&'static str),
+    /// The recording of a [`Kind::Trace`], if one was given.
+    Trace(Option<Trace>),
+}
+
+/// Formats the value as it is typed on a command line.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Count(count) | Setting::Limit(Some(count)) => write!(f, "{count}"),
+            Setting::Limit(None) | Setting::Trace(None) => f.write_str("none"),
+            Setting::Real(number) => write!(f, "{number}"),
+            Setting::Choice(word) => f.write_str(word),
+            Setting::Trace(Some(trace)) => write!(f, "{} packets in {:?}", trace.packets(), trace.span()),
+            Setting::Time(time) => {
+                let nanos = time.as_nanos();
+                let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+                let (unit, name) =
+                    units.into_iter().find(|(unit, _)| nanos % unit == 0 && nanos > 0).unwrap_or((1, "ns"));
+                write!(f, "{}{name}", nanos / unit)
+            }
+        }
+    }
+}
