@@ -69,7 +69,7 @@ pub fn run(asked: &Asked) -> Done {
         "cargo lab measure",
         "",
         &SECTIONS,
-        &Effort { quick: asked.quick, paired, program: OnceCell::new() },
+        &Effort { quick: asked.quick, paired },
     )
 }
 

@@ -1,7 +1,6 @@
 //! The processor limit, beside a computation and under a flood.
 
 use softtimers::Percent;
-use softtimers_forward::overload::Bench;
 use softtimers_forward::Mode;
 use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;

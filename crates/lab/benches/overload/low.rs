@@ -3,7 +3,7 @@
 use softtimers_forward::overload::Offer;
 use softtimers_forward::overload::Point;
 use softtimers_forward::overload::Bench;
-use softtimers_forward::{Looking, Mode};
+use softtimers_forward::Mode;
 use softtimers_forward::overload::Receiver;
 use softtimers_lab::bench::Done;
 use softtimers_measure::bar::Bar;
