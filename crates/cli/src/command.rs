@@ -8,22 +8,27 @@ use softtimers_measure::child;
 use softtimers_measure::failure::{Exit, Failure, one_line};
 
 use crate::args::{Cli, Command};
+use crate::commands::bench::args::BenchPlan;
+use crate::commands::bench::run::Overload;
 use crate::commands::capture::args::Capture;
 use crate::commands::doctor::args::Doctor;
 use crate::commands::doctor::features;
 use crate::commands::documents;
 use crate::commands::echo::args::Echo;
+use crate::commands::forward::args::ForwardPlan;
 use crate::commands::noise::args::{Noise, Rates};
 use crate::commands::probe::args::KernelProbe;
+use crate::commands::recv::args::Recv;
+use crate::commands::replay::args::Replay;
 use crate::commands::report::args::WrittenReport;
+use crate::commands::send::args::Send;
+use crate::commands::send::generate::Generate;
 use crate::commands::sim;
 use crate::commands::wan::args::WanPlan;
 use crate::commands::wan::run::Emulator;
 use crate::commands::wan::self_test::SelfTest;
-use crate::plan::{BenchPlan, ForwardPlan, GeneratePlan, RecvPlan, ReplayPlan, SendPlan};
 use crate::run::carry_out;
 use crate::run::output::{Output, print, say};
-use crate::{bench, forward, recv, replay, send};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -44,22 +49,22 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Send(args) => match GeneratePlan::of(args)? {
-            Some(plan) => send::generate::run(&plan),
-            None => send::run(&SendPlan::new(args)?),
+        Command::Send(args) => match Generate::of(args)? {
+            Some(mut command) => carry_out(&mut command),
+            None => carry_out(&mut Send::new(args)?),
         },
-        Command::Recv(args) => recv::run(&RecvPlan::new(args)?),
-        Command::Replay(args) => replay::run(&ReplayPlan::new(args)?),
+        Command::Recv(args) => carry_out(&mut Recv::new(args)?),
+        Command::Replay(args) => carry_out(&mut Replay::new(args)?),
         Command::Wan(args) if args.self_test => {
             carry_out(&mut SelfTest { output: Output::from(&args.output) })
         }
         Command::Wan(args) => carry_out(&mut Emulator::new(WanPlan::new(args)?)?),
-        Command::Forward(args) => forward::run(&ForwardPlan::new(args)?),
+        Command::Forward(args) => carry_out(&mut ForwardPlan::new(args)?),
         Command::Capture(args) => carry_out(&mut Capture::new(args)?),
         Command::Probe(args) => carry_out(&mut KernelProbe::new(args)?),
         Command::Sim(args) => sim::run(args),
         Command::Doctor(args) => carry_out(&mut Doctor::from(args)),
-        Command::Bench(args) => bench::run(&BenchPlan::new(args)?),
+        Command::Bench(args) => carry_out(&mut Overload::new(BenchPlan::new(args)?)?),
         Command::Noise(args) => match &args.rates {
             Some(rates) => carry_out(&mut Rates::new(rates, args)?),
             None => carry_out(&mut Noise::new(args)?),

@@ -190,7 +190,7 @@ fn bad_input_is_refused_before_anything_is_measured() {
         ("--quota 0", "0"),
         ("--mode naive --quota 5", "--quota 5: --mode naive has none"),
         ("--mode naive --cpu-limit 50%", "--cpu-limit: --mode naive keeps none"),
-        ("--mode naive --max-delay 1ms", "--max-delay: for --mode poll, hybrid and hip"),
+        ("--mode naive --max-delay 1ms", "--max-delay: for --mode poll, hip, hybrid, "),
         ("--mode hip --aggregate 5", "--aggregate: for --mode poll and hybrid"),
         ("--cpu-limit 0%", "--cpu-limit 0%: 1% to 100%"),
         ("--cpu-limit 101%", "101%"),

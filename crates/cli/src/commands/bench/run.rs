@@ -1,0 +1,108 @@
+//! The trials of a bench, from the first of the search to the last of the curve.
+
+use std::time::Duration;
+
+use softtimers_forward::overload::{Bench, Point};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+
+use super::args::{BenchPlan, Offers};
+use super::search::Search;
+use super::show::{BenchConfig, BenchReport, CurveReport};
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+/// What is asked for, and what measures it.
+pub(crate) struct Overload {
+    plan: BenchPlan,
+    bench: Bench,
+}
+
+impl Overload {
+    /// Measures nothing yet.
+    ///
+    /// # Errors
+    /// A check failure if the system does not tell where this program is, which is also the sender.
+    pub(crate) fn new(plan: BenchPlan) -> Result<Self, Failure> {
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::broke_off("finding this program", &error))?;
+        Ok(Overload { bench: Bench::new(plan.receiver, program), plan })
+    }
+}
+
+impl Command for Overload {
+    type Config = BenchConfig;
+    type Report = BenchReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.plan.output
+    }
+
+    fn config(&self) -> BenchConfig {
+        BenchConfig::of(&self.plan, &self.bench)
+    }
+
+    fn example(&self) -> BenchReport {
+        BenchReport {
+            curve: Some(CurveReport::default()),
+            points: vec![Point::default(); self.plan.points()],
+            ..BenchReport::default()
+        }
+    }
+
+    /// Makes the trials.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<BenchReport>, Failure> {
+        let interrupt = run.interrupt()?;
+        let progress = run.progress("measuring", Some(self.plan.expected()));
+        let report = Search::new(&self.plan, &mut self.bench, interrupt).run()?;
+        drop(progress);
+        let fallbacks = notes(&self.plan, &self.bench, &report, interrupt);
+        // What others did says why the figures may contradict each other.
+        let inconclusive = run.disturbed().or_else(|| report.contradiction());
+        Ok(Outcome { fallbacks, inconclusive, ..Outcome::of(report) })
+    }
+}
+
+impl BenchPlan {
+    fn points(&self) -> usize {
+        match &self.offers {
+            Offers::Multiples(multiples) => multiples.len(),
+            Offers::Rates(rates) => rates.len(),
+        }
+    }
+
+    /// About how long it takes, for the progress bar.
+    fn expected(&self) -> Duration {
+        let search = if matches!(self.offers, Offers::Multiples(_)) { SEARCH } else { 0 };
+        (self.trial.at(EXPECTED_RATE) + TRIAL_OVERHEAD) * (self.points() as u32 + search)
+    }
+}
+
+/// What was not as asked.
+fn notes(plan: &BenchPlan, bench: &Bench, report: &BenchReport, interrupt: &Interrupt) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !bench.has_two_processors() {
+        notes.push("one processor: sender and receiver share it, so the curve says little".to_owned());
+    }
+    if let Some(burst) =
+        report.points.iter().map(|point| point.burst).max().filter(|&burst| burst > plan.burst)
+    {
+        notes.push(format!("the sender reached the highest rates only in bursts of {burst}"));
+    }
+    let missed = |point: &&Point| point.offered_pps < 0.9 * point.target_pps;
+    if let (Some(_), Some(highest)) = (report.points.iter().find(missed), report.highest_multiple) {
+        notes.push(format!("the sender came up to {highest:.1} times the capacity, and no further"));
+    }
+    if interrupt.arrived() {
+        notes.push("interrupted: not all trials were made".to_owned());
+    }
+    notes
+}
+
+/// Trials of a search, more or less, its longer one counted as four.
+const SEARCH: u32 = 20;
+/// For the length of a trial of so many datagrams: about what a receiver with the default work does.
+const EXPECTED_RATE: f64 = 50_000.0;
+/// Starting the sender, and waiting for what is in buffers.
+const TRIAL_OVERHEAD: Duration = Duration::from_millis(70);

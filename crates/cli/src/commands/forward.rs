@@ -1,0 +1,10 @@
+//! `softtimers forward`: packets from one side to another, so that overload is survived.
+//!
+//! The forwarder itself is [`softtimers_forward`]; here are the flags, the file of rules, the metrics and the summary.
+
+pub(crate) mod args;
+mod exposition;
+pub(crate) mod metrics;
+mod rule_file;
+mod run;
+mod show;

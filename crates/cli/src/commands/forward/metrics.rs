@@ -1,0 +1,226 @@
+//! `--metrics`: the counters as text for Prometheus, over HTTP.
+//!
+//! A thread of its own speaks HTTP, by hyper on a runtime that has this thread alone, so that no peer of it can hold
+//! packets up. It asks the forwarder to count what it has done, which that does between two rounds, and makes the text
+//! itself; nothing is counted twice, and nothing is done while nobody asks.
+//!
+//! ```text
+//!   scrapers ══ GET /metrics ═▶ thread ── asks, a byte in a pipe ─▶ forwarder, between two rounds
+//!            ◀═ text ══════════        ◀── counted ────────────────
+//! ```
+//!
+//! Connections are served at once, each for a bounded time. When there are more than there is room for, the oldest that has
+//! not asked yet gives way to a new one, after a moment in which it could have; who is being answered never does. Scrapers that wait at the same time have the same text, and the forwarder is asked a
+//! bounded number of times a second, however many there are.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use softtimers::{Clock, Monotonic, Timestamp};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, oneshot};
+use tokio::task::{AbortHandle, yield_now};
+use tokio::time::{sleep, timeout};
+
+/// Where the metrics are asked for.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    listener: std::net::TcpListener,
+    address: SocketAddr,
+}
+
+/// Makes the text of what is counted.
+pub(crate) type Text = Box<dyn FnOnce() -> String + Send>;
+
+/// Asks for it; who is asked and has ended drops the sender.
+type Ask = Box<dyn Fn(oneshot::Sender<Text>) + Send + Sync>;
+
+impl Metrics {
+    /// Listens; who connects waits until [`serve`](Self::serve).
+    ///
+    /// # Errors
+    /// What the system says of the address.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
+        Ok(Metrics { listener, address })
+    }
+
+    /// The address in use.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers from now on, with the texts that `ask` gets.
+    ///
+    /// # Errors
+    /// If the system has no descriptor or no thread left.
+    pub(crate) fn serve(
+        self,
+        ask: impl Fn(oneshot::Sender<Text>) + Send + Sync + 'static,
+    ) -> io::Result<()> {
+        let source = Arc::new(Source { ask: Box::new(ask), latest: Mutex::new(None) });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            TcpListener::from_std(self.listener)?
+        };
+        let serve = move || runtime.block_on(serve(listener, source));
+        std::thread::Builder::new().name("metrics".to_owned()).spawn(serve)?;
+        Ok(())
+    }
+}
+
+/// Where texts come from.
+struct Source {
+    ask: Ask,
+    /// When the forwarder was asked last, and what it said.
+    latest: Mutex<Option<(Timestamp, Option<Bytes>)>>,
+}
+
+impl Source {
+    /// The counts, as they were later than now; `None` if the forwarder does not come to answer.
+    async fn text(&self) -> Option<Bytes> {
+        let came = Monotonic.now();
+        let mut latest = self.latest.lock().await;
+        if let Some((asked, text)) = &*latest {
+            // Whoever waited while another one asked has the same.
+            if *asked >= came {
+                return text.clone();
+            }
+            sleep((*asked + BETWEEN).saturating_duration_since(came)).await;
+        }
+        let asked = Monotonic.now();
+        let (reply, answer) = oneshot::channel();
+        (self.ask)(reply);
+        let made = timeout(PATIENCE, answer).await.ok().and_then(Result::ok);
+        let text = made.map(|made| Bytes::from(made()));
+        *latest = Some((asked, text.clone()));
+        text
+    }
+}
+
+async fn serve(listener: TcpListener, source: Arc<Source>) {
+    let mut open = VecDeque::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                if !made_room(&mut open).await {
+                    // All are being answered, so this one is closed.
+                    continue;
+                }
+                let asked = Arc::new(AtomicBool::new(false));
+                let served = tokio::spawn(connection(stream, Arc::clone(&source), Arc::clone(&asked)));
+                open.push_back(Open { task: served.abort_handle(), asked, since: Monotonic.now() });
+                // So it is known who has asked before the next one is let in.
+                yield_now().await;
+            }
+            // Out of descriptors: one may be free later.
+            Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+/// A connection that is served.
+#[derive(Debug)]
+struct Open {
+    task: AbortHandle,
+    /// The head of its request is there.
+    asked: Arc<AtomicBool>,
+    since: Timestamp,
+}
+
+/// Whether there is room for one more, if need be instead of the oldest that has not asked in its time.
+async fn made_room(open: &mut VecDeque<Open>) -> bool {
+    loop {
+        open.retain(|connection| !connection.task.is_finished());
+        if open.len() < MOST_CONNECTIONS {
+            return true;
+        }
+        let Some(idle) = open.iter().position(|connection| !connection.asked.load(Ordering::Relaxed)) else {
+            return false;
+        };
+        if open[idle].since + TO_ASK <= Monotonic.now() {
+            open.remove(idle).iter().for_each(|connection| connection.task.abort());
+        } else {
+            // It may ask, and any other may end.
+            sleep(MOMENT).await;
+        }
+    }
+}
+
+/// One request, and its answer.
+async fn connection(stream: TcpStream, source: Arc<Source>, asked: Arc<AtomicBool>) {
+    let answer = service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
+        let source = Arc::clone(&source);
+        async move { Ok::<_, Infallible>(respond(&request, &source).await) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_buf_size(LONGEST_HEAD)
+        .keep_alive(false)
+        // Who has said all may close that direction.
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), answer);
+    // What a peer does wrong is its own affair.
+    let _ = timeout(LONGEST, served).await;
+}
+
+async fn respond(request: &Request<Incoming>, source: &Source) -> Response<Full<Bytes>> {
+    if !matches!(request.uri().path(), "/" | "/metrics") {
+        return plain(StatusCode::NOT_FOUND, "only /metrics is here\n");
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
+        refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refusal;
+    }
+    match source.text().await {
+        Some(text) => with_type(Response::new(Full::new(text)), "text/plain; version=0.0.4; charset=utf-8"),
+        None => plain(StatusCode::SERVICE_UNAVAILABLE, "the forwarder does not come to answer\n"),
+    }
+}
+
+fn plain(status: StatusCode, words: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(words.as_bytes())));
+    *response.status_mut() = status;
+    with_type(response, "text/plain; charset=utf-8")
+}
+
+fn with_type(mut response: Response<Full<Bytes>>, kind: &'static str) -> Response<Full<Bytes>> {
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// What a peer may take to ask, and the forwarder to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What a connection may take in all: as long as Prometheus waits unless it is told otherwise.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Between two times that the forwarder is asked.
+const BETWEEN: Duration = Duration::from_millis(20);
+/// After a connection could not be taken.
+const PAUSE: Duration = Duration::from_millis(100);
+/// At once; each has a descriptor and some kilobytes.
+const MOST_CONNECTIONS: usize = 128;
+/// What each may take to ask even if there is no room: more than a round trip to most places. With it, new connections are let in
+/// at 2,560 a second at the least, unless all are being answered.
+const TO_ASK: Duration = Duration::from_millis(50);
+/// Between two looks for room.
+const MOMENT: Duration = Duration::from_millis(1);
+/// Of a request: more than any scraper sends, and the least that hyper takes.
+const LONGEST_HEAD: usize = 8_192;

@@ -1,0 +1,168 @@
+//! A forwarder, from its file of rules to its stats.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use softtimers_net::packet::{Interface, claim};
+use softtimers_net::udp::UdpSocket;
+use softtimers_forward::stats::{PollingStats, RuleStats};
+use softtimers_forward::{Between, Controls, Forward, FrameDriver, Plan, Purpose, SharedStats, Stats, asks};
+use softtimers_measure::failure::Failure;
+use softtimers_wan::interfaces::Problem;
+use softtimers_net::relay::{RelayConfig, is_same_socket};
+
+use super::args::{Ends, ForwardPlan, InterfacesPlan};
+use super::exposition::exposition;
+use super::metrics::Metrics;
+use super::rule_file::RuleWatch;
+use super::show::ForwardConfig;
+use crate::address::bind_failure;
+use crate::commands::wan::carrier::failure;
+use crate::run::output::{Output, say};
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+impl Command for ForwardPlan {
+    type Config = ForwardConfig;
+    type Report = Stats;
+    // Both ends are most often programs on this machine.
+    const DISTURBED_BY: Disturbance = Disturbance::Host;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> ForwardConfig {
+        ForwardConfig::of(self)
+    }
+
+    fn example(&self) -> Stats {
+        let polling = PollingStats { polls: 1, ..PollingStats::default() };
+        Stats { polling, span: Duration::from_secs(1), ..self.blank() }
+    }
+
+    /// Forwards until the plan's end or a signal.
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<Stats>, Failure> {
+        let interrupt = run.own_interrupt()?;
+        let claimed = match &self.ends {
+            Ends::Addresses(_) => None,
+            Ends::Interfaces(between) => Some(claimed(between)?),
+        };
+        let mut rules = self.open_rules()?;
+        let metrics = self.metrics.map(|address| {
+            let problem = |error: io::Error| Failure::usage(format_args!("--metrics {address}: {error}"));
+            Metrics::bind(address).map_err(problem)
+        });
+        let metrics = metrics.transpose()?;
+        self.metrics = metrics.as_ref().map(Metrics::address);
+        let broke_off = |error: io::Error| Failure::broke_off("setting up the forwarder", &error);
+        let (asker, asks) = metrics.as_ref().map(|_| asks()).transpose().map_err(broke_off)?.unzip();
+        let plan = Plan {
+            looking: self.looking,
+            cpu_limit: self.cpu_limit,
+            rules: rules.as_ref().map(|rules| Arc::clone(rules.book())),
+            duration: self.end.duration,
+            count: self.end.count,
+            notify: say,
+        };
+        let controls = Controls { interrupt, asks };
+        let (forward, doing, words) = match (&mut self.ends, claimed) {
+            (Ends::Interfaces(between), Some(interfaces)) => {
+                let forward = open(&plan, controls, between, interfaces)?;
+                let doing = if between.routed.is_some() { "routing" } else { "forwarding" };
+                (forward, "forwarding", format!("{doing} between {} and {}", between.names[0], between.names[1]))
+            }
+            (Ends::Addresses(relay), _) => {
+                let forward = listen(&plan, controls, relay)?;
+                (forward, "relaying", format!("listening on {}, relaying to {}", relay.listen, relay.upstream))
+            }
+            (Ends::Interfaces(_), None) => return Err(Failure::check("no interfaces")),
+        };
+
+        let stats = SharedStats::new(run.counter(self.blank())?, run.streams());
+        rules.as_mut().map_or(Ok(()), RuleWatch::begin)?;
+        say(format_args!("{words}"));
+        if let Some((metrics, asker)) = metrics.zip(asker) {
+            say(format_args!("metrics on http://{}/metrics", metrics.address()));
+            let stats = stats.clone();
+            let serving = metrics.serve(move |reply| {
+                let stats = stats.clone();
+                asker.ask(move || {
+                    let total = stats.total();
+                    // Nobody may be waiting any more.
+                    let _ = reply.send(Box::new(move || exposition(&total)));
+                });
+            });
+            serving.map_err(broke_off)?;
+        }
+        let progress = run.progress(doing, self.end.duration);
+        let carried = forward.run(&stats);
+        drop(progress);
+        Ok(Outcome { broke_off: carried.err(), ..Outcome::of(stats.total()) })
+    }
+}
+
+impl ForwardPlan {
+    /// Nothing yet, with all that will be counted.
+    fn blank(&self) -> Stats {
+        let rules = self.rules.is_some().then(RuleStats::default);
+        let stats = match &self.ends {
+            Ends::Addresses(_) => Stats::of_relay(),
+            Ends::Interfaces(between) => Stats::of_interfaces(&between.names),
+        };
+        Stats { rules, ..stats }
+    }
+
+    fn open_rules(&self) -> Result<Option<RuleWatch>, Failure> {
+        let purpose = match &self.ends {
+            Ends::Interfaces(between) => Purpose { pollers: between.pollers, frames: true },
+            Ends::Addresses(_) => Purpose { pollers: 1, frames: false },
+        };
+        let rules = self.rules.as_deref().map(|path| RuleWatch::open(path, purpose)).transpose();
+        rules.map_err(|problem| Failure::usage(format_args!("--rules {problem}")))
+    }
+}
+
+/// Listens for clients. From then on the relay's address is the one in use.
+fn listen(plan: &Plan, controls: Controls, relay: &mut RelayConfig) -> Result<Forward, Failure> {
+    let broke_off = |error: io::Error| Failure::broke_off("setting up the relay", &error);
+    let socket = UdpSocket::bind(relay.listen).map_err(|error| bind_failure(relay.listen, &error))?;
+    relay.listen = socket.local_addr().map_err(broke_off)?;
+    if is_same_socket(relay.upstream, relay.listen) {
+        return Err(Failure::usage(format_args!("--to {}: is the relay itself", relay.upstream)));
+    }
+    Forward::relay(plan, controls, socket, relay.clone()).map_err(broke_off)
+}
+
+/// Both interfaces, if nobody else uses them.
+fn claimed(between: &InterfacesPlan) -> Result<[Interface; 2], Failure> {
+    let [a, b] = &between.names;
+    let what = format!("forward {a} {b}");
+    if a == b {
+        return Err(Failure::usage(format_args!("{what}: twice the same interface")));
+    }
+    let claimed = |name: &str| claim(name, between.take).map_err(|error| failure(&what, &error.into()));
+    Ok([claimed(a)?, claimed(b)?])
+}
+
+fn open(
+    plan: &Plan,
+    controls: Controls,
+    between: &InterfacesPlan,
+    interfaces: [Interface; 2],
+) -> Result<Forward, Failure> {
+    let InterfacesPlan { driver, pollers, ref routed, .. } = *between;
+    let what = format!("forward {} {}", between.names[0], between.names[1]);
+    let between = Between { interfaces, driver, pollers, routed: routed.clone() };
+    Forward::between(plan, controls, between).map_err(|error| match driver {
+        FrameDriver::Packet => failure(&what, &Problem::from(error)),
+        // Told in the driver's own words: another choice is wanted, or a privilege, or another kernel.
+        FrameDriver::Xdp => {
+            let words = format_args!("{what}: --driver xdp: {error}");
+            match error.kind() {
+                ErrorKind::InvalidInput | ErrorKind::ResourceBusy => Failure::usage(words),
+                _ => Failure::not_possible(words),
+            }
+        }
+    })
+}

@@ -1,0 +1,107 @@
+//! How a receiver of packets goes about it: the same flags for `bench` and `forward`, since the one measures what the other
+//! does.
+
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use softtimers::Percent;
+use softtimers_forward::{Looking, Mode};
+use softtimers_measure::class::Class;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units;
+
+/// When it looks, and how much it may do at once.
+#[derive(Args, Debug, Clone)]
+pub struct ReceivingArgs {
+    /// When it looks for packets
+    #[arg(long, default_value_t, value_parser = modes())]
+    pub mode: Mode,
+
+    /// Packets that each input may have in one turn; not for the mode naive
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_QUOTA, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub quota: u32,
+
+    /// Packets wanted in a poll, on average [default: 5]; for the modes poll and hybrid
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    pub aggregate: Option<u32>,
+
+    /// The longest that a packet waits for a poll [default: 200us; of hip, 1ms]; not for the modes without polls
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub max_delay: Option<Duration>,
+
+    /// Leave the rest of a processor to others: a share of each 10 ms, such as 50%; not for the mode naive
+    #[arg(long, value_name = "SHARE", value_parser = units::percent)]
+    pub cpu_limit: Option<Percent>,
+}
+
+impl ReceivingArgs {
+    /// When it looks. What a mode has no use for is refused, or it would seem to have been tried.
+    pub(super) fn looking(&self) -> Result<Looking, Failure> {
+        let mode = self.mode;
+        let others = |has: fn(Mode) -> bool| {
+            let modes = Mode::all().map(|(mode, _)| mode).filter(|mode| has(*mode));
+            let names: Vec<_> = modes.map(Mode::name).collect();
+            let (last, others) = names.split_last().unwrap_or((&"none", &[]));
+            if others.is_empty() { (*last).to_owned() } else { format!("{} and {last}", others.join(", ")) }
+        };
+        if self.aggregate.is_some() && !mode.aggregates() {
+            return Err(Failure::usage(format_args!("--aggregate: for --mode {}", others(Mode::aggregates))));
+        }
+        if self.max_delay.is_some() && !mode.delays() {
+            return Err(Failure::usage(format_args!("--max-delay: for --mode {}", others(Mode::delays))));
+        }
+        if self.quota != DEFAULT_QUOTA && mode == Mode::NAIVE {
+            return Err(Failure::usage(format_args!("--quota {}: --mode naive has none", self.quota)));
+        }
+        let looking = Looking::new(mode, self.quota, self.aggregate, self.max_delay)
+            .map_err(|_| Failure::usage(format_args!("--mode {mode}: needs a --max-delay")))?;
+        let class = Class::current();
+        if looking.spins() && !class.may_spin() {
+            return Err(Failure::usage(format_args!("--mode {mode}: it spins, and {class}")));
+        }
+        Ok(looking)
+    }
+
+    /// The share of a CPU that input may have.
+    pub(super) fn cpu_limit(&self) -> Result<Option<Percent>, Failure> {
+        match self.cpu_limit {
+            Some(share) if share.get() == 0 => Err(Failure::usage("--cpu-limit 0%: 1% to 100%")),
+            // Its turns do not end.
+            Some(_) if self.mode == Mode::NAIVE => Err(Failure::usage("--cpu-limit: --mode naive keeps none")),
+            limit => Ok(limit),
+        }
+    }
+}
+
+/// `--recv-buffer`.
+pub(super) fn recv_buffer(bytes: u64) -> Result<usize, Failure> {
+    usize::try_from(bytes)
+        .ok()
+        .filter(|bytes| (LEAST_BUFFER..=MOST_BUFFER).contains(bytes))
+        .ok_or_else(|| Failure::usage(format_args!("--recv-buffer {bytes}B: 4KiB to 1GiB")))
+}
+
+/// All modes, those that have a name of their own here with what the flags beside do for them.
+fn modes() -> impl TypedValueParser<Value = Mode> {
+    let values = Mode::all().map(|(mode, about)| {
+        let own = HELP.iter().find(|(name, _)| *name == mode.name()).map(|&(_, help)| help);
+        PossibleValue::new(mode.name()).help(own.unwrap_or(about))
+    });
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<Mode>())
+}
+
+const HELP: [(&str, &str); 5] = [
+    ("poll", "Polls only: at the interval that finds --aggregate datagrams, --max-delay at the longest"),
+    ("interrupt", "Sleeps whenever nothing is there, and is woken up for what comes then"),
+    ("hip", "As the mean and the spread of the gaps promise (Dovrolis et al. 2001)"),
+    ("hybrid", "Polls while --aggregate datagrams come within --max-delay, else wake-ups"),
+    ("naive", "Takes all there is before it sends anything, without a quota: to see what the others are for"),
+];
+
+/// What stands for no quota typed.
+const DEFAULT_QUOTA: u32 = 64;
+/// A few datagrams.
+const LEAST_BUFFER: usize = 4 << 10;
+/// What the system can count: it doubles what is asked for.
+const MOST_BUFFER: usize = 1 << 30;

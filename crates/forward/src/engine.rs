@@ -1,0 +1,297 @@
+//! The loop of a forwarder, whatever is forwarded: [`Engine`], two devices under a poller, and what is due beside.
+//!
+//! ```text
+//!   due? ─▶ poller: a round ─▶ other rules? ─▶ asked to count? ─▶ count ─┐
+//!     ▲         └ each packet ─▶ Handler                                 │
+//!     └────────── until the end, a signal ◀──────────────────────────────┘
+//! ```
+//!
+//! Which devices, and what becomes of a packet, is a [`Handler`]'s: the relay of datagrams has one, and the forwarder
+//! between interfaces.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use softtimers::late::cpu_time;
+use softtimers::poll::{CpuLimitConfig, SourceConfig, SourceId};
+use softtimers_net::poller::{Device, Outputs, Packet, Poller};
+use softtimers::{Clock, Monotonic, Timestamp, Token};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+
+use crate::asks::Asks;
+use softtimers::poll::AnyPolicy;
+use crate::plan::{Controls, Plan};
+use crate::rules::{Filter, Follower, Rulebook};
+use crate::stats::{Account, PollingStats, Stats};
+
+/// A device that counts what it carries.
+pub(crate) trait Counted: Device + AsFd {
+    /// How many packets have come in there.
+    fn received(&self) -> u64;
+
+    /// Adds what was done there since the last call, at this end of the way.
+    fn count(&mut self, end: usize, stats: &mut Stats);
+
+    /// Asks for what takes system calls, to be counted the next time.
+    ///
+    /// # Errors
+    /// If the device is there no more.
+    fn ask(&mut self) -> io::Result<()>;
+
+    /// Sends what waits; what cannot leave now is dropped.
+    fn flush(&mut self);
+}
+
+/// What becomes of packets.
+pub(crate) trait Handler {
+    /// What they come from and go to.
+    type Side: Counted;
+
+    /// What is going on, for messages.
+    const DOING: &'static str;
+
+    /// Queues a packet where it belongs, or drops and counts it.
+    fn handle(
+        &mut self,
+        packet: Packet<'_, <Self::Side as Device>::Address>,
+        outputs: &mut Outputs<'_, Self::Side>,
+    );
+
+    /// The rules that it goes by.
+    fn filter(&mut self) -> Option<&mut Filter>;
+
+    /// Does what is due; says when more is.
+    fn fire(&mut self, now: Timestamp, poller: &mut Poller<Self::Side, AnyPolicy>) -> Option<Timestamp>;
+
+    /// Adds what it has done since the last call.
+    fn count(&mut self, stats: &mut Stats);
+}
+
+/// When a turn is to end although its quota does not say so: without a quota it would not otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct Until {
+    /// A signal.
+    interrupt: Rc<Interrupt>,
+    /// The end of the run.
+    at: Option<Timestamp>,
+    /// Packets that come in at the first device.
+    count: Option<u64>,
+}
+
+/// What forwards, while it does.
+#[derive(Debug)]
+pub(crate) struct Engine<H: Handler> {
+    poller: Poller<H::Side, AnyPolicy>,
+    handler: H,
+    sides: [SourceId; 2],
+    follower: Option<Follower>,
+    until: Until,
+    first: Option<First>,
+    /// When it last asked for what takes system calls.
+    asked: Timestamp,
+    /// What the poller and the kernel had counted then.
+    polling: PollingStats,
+    cpu: Duration,
+}
+
+/// What only the first of several pollers does: it counts what all of them see, and answers who asks.
+#[derive(Debug)]
+struct First {
+    book: Option<Arc<Rulebook>>,
+    /// Times that rules were refused, as far as they are counted.
+    refused: u64,
+    /// Until when the time is counted.
+    counted: Timestamp,
+    asks: Option<Asks>,
+}
+
+/// What both kinds of forwarder need before they have their devices.
+#[derive(Debug)]
+pub(crate) struct Basis {
+    /// When to end.
+    pub(crate) until: Until,
+    /// The rules, if there are any.
+    pub(crate) filter: Option<Filter>,
+    follower: Option<Follower>,
+    first: Option<First>,
+}
+
+impl Basis {
+    /// The first poller's, or the only one's.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub(crate) fn first(plan: &Plan, controls: Controls) -> io::Result<Self> {
+        let Controls { interrupt, asks } = controls;
+        let first = First { book: plan.rules.clone(), refused: 0, counted: Monotonic.now(), asks };
+        Ok(Basis { first: Some(first), ..Basis::another(plan, interrupt)? })
+    }
+
+    /// Another poller's, by the same rules.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub(crate) fn another(plan: &Plan, interrupt: Interrupt) -> io::Result<Self> {
+        let (follower, filter) = plan.rules.as_deref().map(Rulebook::follow).transpose()?.unzip();
+        let until = Until {
+            interrupt: Rc::new(interrupt),
+            at: plan.duration.map(|duration| Monotonic.now() + duration),
+            count: plan.count,
+        };
+        Ok(Basis { until, filter, follower, first: None })
+    }
+}
+
+impl<H: Handler> Engine<H> {
+    /// Between these two, the first of which is what [`Plan::count`] counts.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn new(plan: &Plan, basis: Basis, handler: H, sides: [H::Side; 2]) -> io::Result<Self> {
+        let Basis { until, follower, first, .. } = basis;
+        let mut poller = Poller::new()?;
+        for side in sides {
+            poller.add(side, SourceConfig::new(plan.looking.policy()).with_quota(plan.looking.quota()))?;
+        }
+        poller.limit_cpu(plan.cpu_limit.map(CpuLimitConfig::new));
+        poller.watch(&*until.interrupt, SIGNAL)?;
+        if let Some(asks) = first.as_ref().and_then(|first| first.asks.as_ref()) {
+            poller.watch(asks, ASKED)?;
+        }
+        if let Some(follower) = &follower {
+            poller.watch(follower, RULES)?;
+        }
+        Ok(Engine {
+            poller,
+            handler,
+            sides: [0, 1].map(SourceId::from_index),
+            follower,
+            until,
+            first,
+            asked: Monotonic.now(),
+            polling: PollingStats::default(),
+            cpu: cpu_time(),
+        })
+    }
+
+    /// Forwards until its end or a signal.
+    ///
+    /// # Errors
+    /// If the system fails meanwhile; what was done until then is counted.
+    pub(crate) fn run(&mut self, account: &mut Account) -> Result<(), Failure> {
+        let carried = self.carry(account);
+        for side in self.sides {
+            self.poller.device_mut(side).flush();
+        }
+        let counted = self.count_all(account);
+        carried.and(counted).map_err(|error| Failure::broke_off(H::DOING, &error))
+    }
+
+    fn carry(&mut self, account: &mut Account) -> io::Result<()> {
+        while !self.until.is_reached(self.poller.device(self.sides[0]).received()) {
+            let due = self.handler.fire(Monotonic.now(), &mut self.poller);
+            let until = [due, self.until.at].into_iter().flatten().min();
+            let handler = &mut self.handler;
+            self.poller.wait(until, |packet, outputs| handler.handle(packet, outputs))?;
+            let ready = self.poller.ready();
+            let (rules, asked) = (ready.contains(&RULES), ready.contains(&ASKED));
+            if rules {
+                let followed = self.follower.as_ref().zip(self.handler.filter());
+                followed.into_iter().for_each(|(follower, filter)| follower.take_up(filter));
+            }
+            if asked {
+                self.count_all(account)?;
+                self.first.iter().filter_map(|first| first.asks.as_ref()).for_each(Asks::answer);
+            }
+            self.count(account)?;
+        }
+        Ok(())
+    }
+
+    /// Counts what was done since the last time.
+    fn count(&mut self, account: &mut Account) -> io::Result<()> {
+        let now = Monotonic.now();
+        let asks = now.saturating_duration_since(self.asked) >= ASK;
+        let mut there = Ok(());
+        if asks {
+            self.asked = now;
+            for side in self.sides {
+                there = there.and(self.poller.device_mut(side).ask());
+            }
+        }
+        account.count(asks, |stats| {
+            for (end, side) in self.sides.into_iter().enumerate() {
+                self.poller.device_mut(side).count(end, stats);
+            }
+            self.handler.count(stats);
+            let polling = self.polling();
+            stats.polling += &polling.since(&std::mem::replace(&mut self.polling, polling));
+            if asks {
+                self.count_rarely(now, stats);
+            }
+        });
+        there
+    }
+
+    /// Counts also what takes a system call.
+    fn count_all(&mut self, account: &mut Account) -> io::Result<()> {
+        self.asked = Timestamp::ZERO;
+        self.count(account)
+    }
+
+    /// Counts what costs more than a few words.
+    fn count_rarely(&mut self, now: Timestamp, stats: &mut Stats) {
+        let cpu = cpu_time();
+        stats.cpu += cpu.saturating_sub(std::mem::replace(&mut self.cpu, cpu));
+        if let Some(filter) = self.handler.filter() {
+            stats.rules.get_or_insert_default().count(filter.tally().take());
+        }
+        let Some(first) = &mut self.first else { return };
+        stats.span += now.saturating_duration_since(std::mem::replace(&mut first.counted, now));
+        if let Some(book) = &first.book {
+            let refused = book.refused();
+            stats.rules.get_or_insert_default().refused +=
+                refused - std::mem::replace(&mut first.refused, refused);
+        }
+    }
+
+    /// What the poller has counted so far.
+    fn polling(&self) -> PollingStats {
+        let mut polling = PollingStats {
+            wakeups: self.poller.stats().sleeps,
+            cpu_limited: self.poller.cpu_inhibited(),
+            ..PollingStats::default()
+        };
+        for side in self.sides {
+            let stats = self.poller.source_stats(side);
+            polling.polls += stats.looks;
+            polling.empty_polls += stats.empty_looks;
+            polling.mode_switches += self.poller.policy(side).switches();
+        }
+        polling
+    }
+}
+
+impl Until {
+    /// The same for a side whose packets do not count.
+    pub(crate) fn uncounted(&self) -> Self {
+        Until { count: None, ..self.clone() }
+    }
+
+    /// Whether the run is to end, after so many packets.
+    pub(crate) fn is_reached(&self, received: u64) -> bool {
+        self.interrupt.arrived()
+            || self.count.is_some_and(|count| received >= count)
+            || self.at.is_some_and(|at| Monotonic.now() >= at)
+    }
+}
+
+const SIGNAL: Token = Token(0);
+const ASKED: Token = Token(1);
+const RULES: Token = Token(2);
+/// How often is asked for what takes system calls: the CPU time, and the drops of each socket.
+const ASK: Duration = Duration::from_millis(250);

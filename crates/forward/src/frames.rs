@@ -1,0 +1,266 @@
+//! What becomes of a frame between two interfaces: [`Forwarder`], which does no I/O and knows no time but what it is
+//! told.
+//!
+//! ```text
+//!   frame ─▶ [ came back? ] ─▶ headers ─▶ [ router: enter ] ─▶ rules ─▶ [ router: leave ] ─▶ as it is, or changed in place
+//!                │                             │                 │             │
+//!              dropped                     answered, dropped   dropped    told its sender, dropped
+//! ```
+//!
+//! Without a router it is a cable: what comes in leaves as it is, tags and all, if it is not longer than the other
+//! interface sends. With one, packets are changed in place ([`router`]). Nothing is allocated for a frame that is
+//! forwarded, and nothing copied.
+//!
+//! - [`link`]: how an interface is; [`headers`]: where things are; [`checksum`]: those that follow a change;
+//! - [`router`], [`icmp`], [`resolution`]: what a router does, says and answers;
+//! - [`loops`]: frames that come back; [`reason`]: why one went no further.
+
+pub(crate) mod checksum;
+pub(crate) mod headers;
+pub(crate) mod icmp;
+pub(crate) mod link;
+pub(crate) mod loops;
+pub(crate) mod properties;
+pub(crate) mod reason;
+pub(crate) mod resolution;
+pub(crate) mod router;
+
+use softtimers_core::Timestamp;
+
+use crate::rules::{Action, Entrance, Filter, Protocol};
+use headers::{ETHERNET, Headers, Ip, TAG};
+use link::Link;
+use loops::Loops;
+use reason::{Reason, Reasons};
+use router::{Router, Step};
+
+/// Decides about frames.
+#[derive(Clone, Debug)]
+pub(crate) struct Forwarder {
+    /// The longest packet at each.
+    mtus: [u32; 2],
+    /// What routes; without one frames pass as they are.
+    pub(crate) router: Option<Router>,
+    /// Which may pass.
+    pub(crate) rules: Option<Filter>,
+    /// What comes back; a router's frames may.
+    pub(crate) loops: Option<Loops>,
+    /// Why frames went no further.
+    pub(crate) reasons: Reasons,
+    answer: Vec<u8>,
+}
+
+/// How a frame came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Arrival {
+    /// Where.
+    pub(crate) entrance: Entrance,
+    /// Bytes of payload in each of the segments that it will be cut in, if it will.
+    pub(crate) segment: Option<u16>,
+    /// When.
+    pub(crate) at: Timestamp,
+}
+
+/// What becomes of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// It leaves on the other side, as its bytes are now.
+    Forward,
+    /// It goes no further, and [`Forwarder::answer`] goes back.
+    Answer(Reason),
+    /// It goes no further.
+    Drop(Reason),
+}
+
+impl Forwarder {
+    /// A cable between interfaces that send packets of at most so many bytes.
+    pub(crate) fn new(mtus: [u32; 2]) -> Self {
+        Forwarder {
+            mtus,
+            router: None,
+            rules: None,
+            loops: None,
+            reasons: Reasons::default(),
+            answer: Vec::new(),
+        }
+    }
+
+    /// Decides about a frame, counts what it drops, and changes what it forwards to what it is on the other side.
+    ///
+    /// # Cost
+    /// A cable without rules: 6 ns. Headers are 20 more, four rules 30, 64 rules 280, a router 30 (x86-64 beside other
+    /// work).
+    #[inline]
+    pub(crate) fn handle(&mut self, frame: &mut [u8], arrival: &Arrival) -> Verdict {
+        let verdict = self.decide(frame, arrival);
+        if let Verdict::Drop(reason) | Verdict::Answer(reason) = verdict {
+            self.reasons.count(reason);
+        }
+        verdict
+    }
+
+    /// The interface on one side is like this from now on.
+    pub(crate) fn adopt(&mut self, at: usize, link: &Link) {
+        self.mtus[at] = link.mtu;
+        self.router.iter_mut().for_each(|router| router.adopt(at, link));
+    }
+
+    /// What goes back after [`Verdict::Answer`].
+    pub(crate) fn answer(&self) -> &[u8] {
+        &self.answer
+    }
+
+    fn decide(&mut self, frame: &mut [u8], arrival: &Arrival) -> Verdict {
+        let at = index(arrival.entrance);
+        if self.loops.as_mut().is_some_and(|loops| loops.is_in_one(frame, at, arrival.at)) {
+            return Verdict::Drop(Reason::Loop);
+        }
+        let out = self.mtus[1 - at] as usize;
+        let is_plain = self.router.is_none() && self.rules.is_none();
+        if is_plain && (ETHERNET..=out + ETHERNET).contains(&frame.len()) {
+            return Verdict::Forward;
+        }
+        let Some(headers) = Headers::of(frame) else { return Verdict::Drop(Reason::Malformed) };
+        let routed = match &self.router {
+            None => None,
+            Some(router) => match router.enter(at, frame, &headers, &mut self.answer) {
+                Step::Forward(ip) => Some(ip),
+                Step::Answer(reason) => return Verdict::Answer(reason),
+                Step::Drop(reason) => return Verdict::Drop(reason),
+            },
+        };
+        if let Some(rules) = &mut self.rules {
+            let seen = headers.seen(frame.len(), arrival.entrance, arrival.at);
+            if rules.decide(&seen) == Action::Reject {
+                return Verdict::Drop(Reason::Rule);
+            }
+        }
+        let longest = longest(frame, &headers, arrival.segment);
+        let Some((router, ip)) = self.router.as_mut().zip(routed) else {
+            // An interface sends one tag beyond its longest packet.
+            let rest = headers.packet - ETHERNET - usize::from(headers.tags.min(1)) * TAG;
+            let fits = longest + rest <= out;
+            return if fits { Verdict::Forward } else { Verdict::Drop(Reason::TooLong) };
+        };
+        match router.leave(at, (frame, &headers, &ip), longest, arrival.at, &mut self.answer) {
+            Step::Forward(_) => Verdict::Forward,
+            Step::Answer(reason) => Verdict::Answer(reason),
+            Step::Drop(reason) => Verdict::Drop(reason),
+        }
+    }
+}
+
+/// Bytes of the longest packet that a frame is on the wire: of what is behind Ethernet's header and tags, if it is not
+/// cut later; its trailer, too.
+fn longest(frame: &[u8], headers: &Headers, segment: Option<u16>) -> usize {
+    let whole = frame.len() - headers.packet;
+    let cut = segment.zip(headers.ip).and_then(|(segment, Ip { transport, protocol, .. })| {
+        let own = match protocol? {
+            Protocol::TCP => usize::from(frame.get(transport + 12)? >> 4) * 4,
+            Protocol::UDP => 8,
+            _ => return None,
+        };
+        Some(transport - headers.packet + own + usize::from(segment))
+    });
+    cut.map_or(whole, |cut| cut.min(whole))
+}
+
+fn index(entrance: Entrance) -> usize {
+    match entrance {
+        Entrance::A => 0,
+        Entrance::B => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::PacketBuilder;
+
+    use super::*;
+    use crate::rules::parse;
+
+    fn cable(rules: Option<&str>) -> Forwarder {
+        let mut forwarder = Forwarder::new([1_500, 1_500]);
+        forwarder.rules = rules.map(|text| parse(text.as_bytes()).unwrap().into());
+        forwarder
+    }
+
+    fn came(forwarder: &mut Forwarder, entrance: Entrance, frame: &[u8]) -> Verdict {
+        let mut bytes = frame.to_vec();
+        let verdict = forwarder.handle(&mut bytes, &Arrival { entrance, segment: None, at: Timestamp::ZERO });
+        assert_eq!(bytes, frame);
+        verdict
+    }
+
+    fn datagram(port: u16, payload: usize) -> Vec<u8> {
+        let mut frame = Vec::new();
+        let built = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 1);
+        built.udp(7, port).write(&mut frame, &vec![0; payload]).unwrap();
+        frame
+    }
+
+    #[test]
+    fn a_cable_carries_all_that_is_a_frame_and_no_longer_than_the_other_end_sends() {
+        let mut cable = cable(None);
+        let tagged = |tags: usize, length: usize| {
+            let mut frame = [&[2; 12][..], &[0x81, 0, 0, 7].repeat(tags), &[0x88, 0xb5]].concat();
+            frame.resize(length, 0);
+            frame
+        };
+        let too_long = Verdict::Drop(Reason::TooLong);
+        for (frame, verdict) in [
+            (vec![2; 13], Verdict::Drop(Reason::Malformed)),
+            (vec![2; 14], Verdict::Forward),
+            (tagged(0, 1_514), Verdict::Forward),
+            (tagged(0, 1_515), too_long),
+            (tagged(1, 1_518), Verdict::Forward),
+            (tagged(1, 1_519), too_long),
+            (tagged(2, 1_518), Verdict::Forward),
+            (tagged(2, 1_519), too_long),
+            (tagged(9, 1_519), too_long),
+            (vec![0xff; 64], Verdict::Forward),
+        ] {
+            assert_eq!(came(&mut cable, Entrance::B, &frame), verdict, "{frame:?}");
+        }
+        assert_eq!(cable.reasons.total(), 5);
+    }
+
+    #[test]
+    fn what_a_rule_accepts_it_has_seen() {
+        let mut ports = cable(Some("type ipv4 protocol udp port 53 accept\nreject"));
+        let rejected = Verdict::Drop(Reason::Rule);
+        let whole = datagram(53, 100);
+        assert_eq!(came(&mut ports, Entrance::A, &whole), Verdict::Forward);
+        assert_eq!(came(&mut ports, Entrance::A, &datagram(54, 100)), rejected);
+        for length in 14..whole.len() {
+            assert_eq!(came(&mut ports, Entrance::A, &whole[..length]), rejected, "{length}");
+        }
+        // The bytes of the header are there, and are none: the middle of a packet.
+        let mut later = whole.clone();
+        later[21] = 2;
+        assert_eq!(came(&mut ports, Entrance::A, &later), rejected);
+        let mut arp = whole.clone();
+        arp[13] = 0x06;
+        assert_eq!(came(&mut ports, Entrance::A, &arp), rejected);
+        assert_eq!(
+            came(&mut cable(Some("type arp on b accept\nreject")), Entrance::B, &arp),
+            Verdict::Forward
+        );
+        assert_eq!(came(&mut cable(Some("type arp on b accept\nreject")), Entrance::A, &arp), rejected);
+        // Behind two tags, and not behind three.
+        let mut tagged = whole;
+        tagged.splice(12..12, [0x88, 0xa8, 0, 1, 0x81, 0, 0, 2]);
+        assert_eq!(came(&mut ports, Entrance::A, &tagged), Verdict::Forward);
+        tagged.splice(12..12, [0x81, 0, 0, 3]);
+        assert_eq!(came(&mut ports, Entrance::A, &tagged), rejected);
+    }
+
+    #[test]
+    fn lengths_are_of_payloads_and_of_packets() {
+        let mut short = cable(Some("protocol udp length 100 accept\nlength 46 accept\nreject"));
+        assert_eq!(came(&mut short, Entrance::A, &datagram(9, 100)), Verdict::Forward);
+        assert_eq!(came(&mut short, Entrance::A, &datagram(9, 101)), Verdict::Drop(Reason::Rule));
+        let plain = [&[2; 12][..], &[0x88, 0xb5], &[0; 46]].concat();
+        assert_eq!(came(&mut short, Entrance::A, &plain), Verdict::Forward);
+    }
+}

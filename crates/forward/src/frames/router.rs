@@ -1,0 +1,216 @@
+//! A router between two interfaces, each with one next hop: [`Router`].
+//!
+//! ```text
+//!   for me? ─▶ IP, whole, right? ─▶ from and to somebody? ─▶ rules ─▶ hops left? ─▶ short enough? ─▶ forward
+//!      │              │                     │                   │          │              │
+//!    ARP, ND       dropped               dropped             dropped   time exceeded   too big
+//! ```
+//!
+//! There is no table: what comes in at one interface leaves by the other, to the station that is named as the next hop
+//! there. So a packet costs the same whatever comes, and nobody outside can change where it goes.
+//!
+//! It does not cut IPv4 packets in pieces, which nearly all senders forbid anyhow: to one that does not, it says the
+//! same as to one that does, and hosts mind that. Source routes are refused (RFC 7126, section 4.3), other options
+//! and extensions passed on as they are.
+
+use std::net::IpAddr;
+
+use softtimers_core::Timestamp;
+
+use super::checksum::{changed, is_right};
+use super::headers::{Headers, Ip, Mac};
+use super::icmp::{Complaint, Complaints, DUMMY, Voice, link_local};
+use super::link::Link;
+use super::reason::Reason;
+use super::resolution;
+use crate::rules::EtherType;
+
+/// One interface of a router.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Leg {
+    /// Its station's address.
+    pub(crate) mac: Mac,
+    /// Where packets that leave there go.
+    pub(crate) next_hop: Mac,
+    /// The longest packet there.
+    pub(crate) mtu: u32,
+    /// The router's own addresses there: it answers when it is asked who has them, and speaks as the first of each
+    /// family.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// What addresses this machine has there beside: packets for them are its own affair.
+    pub(crate) machine: Vec<IpAddr>,
+}
+
+/// What a router does with a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// It is a packet to be forwarded, if rules and [`Router::leave`] let it.
+    Forward(Ip),
+    /// The frame goes no further, and there is an answer to be sent back.
+    Answer(Reason),
+    /// It goes no further.
+    Drop(Reason),
+}
+
+/// Two legs, and what is said to senders.
+#[derive(Clone, Debug)]
+pub(crate) struct Router {
+    legs: [Leg; 2],
+    voices: [Voice; 2],
+    /// What it told senders.
+    pub(crate) complaints: Complaints,
+}
+
+impl Router {
+    /// Between these two.
+    pub(crate) fn new(legs: [Leg; 2]) -> Self {
+        let voices = [0, 1].map(|leg| legs[leg].voice());
+        Router { legs, voices, complaints: Complaints::new() }
+    }
+
+    /// The interface of a leg is like this from now on.
+    pub(crate) fn adopt(&mut self, at: usize, link: &Link) {
+        let leg = &mut self.legs[at];
+        (leg.mac, leg.mtu) = (link.station, link.mtu);
+        leg.machine.clone_from(&link.addresses);
+        self.voices[at] = leg.voice();
+    }
+
+    /// AnyPolicy at a frame that has come in at a leg, before any rule does.
+    ///
+    /// # Cost
+    /// The checksum of the header, some nanoseconds.
+    #[inline]
+    pub(crate) fn enter(&self, at: usize, frame: &[u8], headers: &Headers, answer: &mut Vec<u8>) -> Step {
+        let leg = &self.legs[at];
+        let Some((to, rest)) = frame.split_first_chunk::<6>() else { return Step::Drop(Reason::Malformed) };
+        let mine = *to == leg.mac;
+        if rest.first_chunk::<6>().is_some_and(|from| self.legs.iter().any(|leg| *from == leg.mac)) {
+            return Step::Drop(Reason::Loop);
+        }
+        let group = to[0] & 1 != 0;
+        if headers.tags > 0 || !(mine || group) {
+            return Step::Drop(Reason::NotForUs);
+        }
+        // Hardly anything is a question for an address; IPv4's packets never are.
+        if headers.kind != EtherType::IPV4
+            && resolution::answer(frame, headers, &leg.addresses, leg.mac, answer)
+        {
+            return Step::Answer(Reason::Answered);
+        }
+        if group {
+            return Step::Drop(Reason::NotForUs);
+        }
+        let Some(ip) = headers.ip else {
+            let is_ip = matches!(headers.kind, EtherType::IPV4 | EtherType::IPV6);
+            return Step::Drop(if is_ip { Reason::Malformed } else { Reason::NotForUs });
+        };
+        let packet = &frame[headers.packet..];
+        if headers.kind == EtherType::IPV4 && !is_right(&packet[..ip.header]) {
+            return Step::Drop(Reason::Malformed);
+        }
+        if has_source_route(&packet[..ip.header], headers.kind)
+            || !passes_routers(ip.from)
+            || !passes_routers(ip.to)
+        {
+            return Step::Drop(Reason::Unroutable);
+        }
+        if self.legs.iter().any(|leg| leg.addresses.contains(&ip.to) || leg.machine.contains(&ip.to)) {
+            return Step::Drop(Reason::NotForUs);
+        }
+        Step::Forward(ip)
+    }
+
+    /// Makes a packet that is to be forwarded what it is on the other side, if it may go there. `longest` is how many
+    /// bytes of it go at once: all, unless it is cut later.
+    #[inline]
+    pub(crate) fn leave(
+        &mut self,
+        at: usize,
+        (frame, headers, ip): (&mut [u8], &Headers, &Ip),
+        longest: usize,
+        now: Timestamp,
+        answer: &mut Vec<u8>,
+    ) -> Step {
+        let out = &self.legs[1 - at];
+        let complaint = if ip.hop_limit <= 1 {
+            Complaint::HopLimit
+        } else if longest > out.mtu as usize {
+            Complaint::TooLong(out.mtu)
+        } else {
+            decrement(&mut frame[headers.packet..], headers.kind);
+            frame[..6].copy_from_slice(&out.next_hop);
+            frame[6..12].copy_from_slice(&out.mac);
+            return Step::Forward(*ip);
+        };
+        let told = self.complaints.tell(complaint, &self.voices[at], (frame, headers), now, answer);
+        if told { Step::Answer(complaint.reason()) } else { Step::Drop(complaint.reason()) }
+    }
+}
+
+impl Leg {
+    fn voice(&self) -> Voice {
+        let all = || self.addresses.iter().chain(&self.machine);
+        let v4 = all().find_map(|ip| if let IpAddr::V4(v4) = ip { Some(*v4) } else { None });
+        let v6 = all().find_map(|ip| if let IpAddr::V6(v6) = ip { Some(*v6) } else { None });
+        Voice { mac: self.mac, v4: v4.unwrap_or(DUMMY), v6: v6.unwrap_or_else(|| link_local(self.mac)) }
+    }
+}
+
+impl Complaint {
+    /// Why what it is about was dropped.
+    pub(crate) fn reason(self) -> Reason {
+        match self {
+            Complaint::HopLimit => Reason::HopLimit,
+            Complaint::TooLong(_) => Reason::TooLong,
+        }
+    }
+}
+
+/// One router further. The packet has a whole header and hops left.
+fn decrement(packet: &mut [u8], kind: EtherType) {
+    if kind == EtherType::IPV6 {
+        packet[7] -= 1;
+        return;
+    }
+    let word = |packet: &[u8], at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+    let (before, sum) = (word(packet, 8), word(packet, 10));
+    packet[8] -= 1;
+    let sum = changed(sum, before, word(packet, 8));
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Whether a packet of IPv4 wants to choose its own way: loose or strict.
+fn has_source_route(header: &[u8], kind: EtherType) -> bool {
+    let mut options = if kind == EtherType::IPV4 { header.get(20..).unwrap_or_default() } else { &[] };
+    while let [option, rest @ ..] = options {
+        match option {
+            0 => return false,
+            1 => options = rest,
+            131 | 137 => return true,
+            _ => match rest.first() {
+                Some(&length) if length >= 2 => options = options.get(length.into()..).unwrap_or_default(),
+                // What cannot be followed may hide one.
+                _ => return true,
+            },
+        }
+    }
+    false
+}
+
+/// Whether packets from or to there may pass a router (RFC 1812, section 5.3.7; RFC 3927, section 2.7; RFC 4291,
+/// section 2.5): not this network, loopback, the link alone, groups, what is reserved, and broadcast.
+fn passes_routers(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(v4) => {
+            let [first, ..] = v4.octets();
+            first != 0 && first < 224 && !v4.is_loopback() && !v4.is_link_local()
+        }
+        IpAddr::V6(v6) => {
+            !(v6.is_unspecified() || v6.is_loopback() || v6.is_multicast() || v6.is_unicast_link_local())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

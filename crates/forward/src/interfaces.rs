@@ -1,0 +1,159 @@
+//! Forwarding between two interfaces: what an [`Engine`] needs for that. Two [ports](port), and a [`Carrier`] between.
+//!
+//! ```text
+//!   A: ring ─▶ Carrier ─▶ Forwarder: as it is, routed, answered, or dropped
+//!                 └─▶ B: output, with a ledger of what waits there and since when
+//! ```
+//!
+//! How both interfaces are meanwhile is followed by [links]. Several pollers have an engine each, on a thread each.
+
+mod carrier;
+mod links;
+mod port;
+
+use std::io;
+use std::sync::Arc;
+
+use softtimers_net::packet::Interface;
+use softtimers_net::poller::{PacketConfig, PacketDevice, Spread, XdpConfig, XdpDevice};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+
+use crate::engine::{Basis, Engine};
+use crate::frames::Forwarder;
+use crate::frames::headers::HEADERS;
+use crate::frames::loops::Loops;
+use crate::frames::router::{Leg, Router};
+use crate::plan::{Between, Controls, FrameDriver, Plan};
+use crate::stats::{Account, SharedStats};
+use crate::workers::Workers;
+use carrier::Carrier;
+use links::{LinkWatch, Links};
+use port::{Port, Wire};
+
+/// Forwards between two interfaces until the plan's end or a signal.
+pub(crate) trait Pollers {
+    fn run(self: Box<Self>, stats: &SharedStats) -> Result<(), Failure>;
+}
+
+/// Opens both interfaces, and is ready to forward between them.
+///
+/// # Errors
+/// What the system says of an interface, or of its driver.
+pub(crate) fn open(plan: &Plan, controls: Controls, between: Between) -> io::Result<Box<dyn Pollers>> {
+    let shares = between.pollers as usize;
+    match between.driver {
+        FrameDriver::Packet => {
+            let opened = |interface: &Interface| {
+                let mtu = interface.mtu() as usize;
+                let config = PacketConfig {
+                    max_frame: (mtu + HEADERS).clamp(LEAST_FRAME, LONGEST_FRAME),
+                    // A router's frames are addressed to it.
+                    promiscuous: between.routed.is_none(),
+                    ..PacketConfig::default()
+                };
+                match shares {
+                    1 => PacketDevice::open(interface, &config).map(|device| vec![device]),
+                    _ => PacketDevice::sharded(interface, &config, Spread::Flow, shares),
+                }
+            };
+            let devices = opened(&between.interfaces[0])?.into_iter().zip(opened(&between.interfaces[1])?);
+            let devices = devices.map(|(a, b)| [a, b]).collect();
+            set_up(plan, controls, between, devices)
+        }
+        FrameDriver::Xdp => {
+            let devices = XdpDevice::sharded(&between.interfaces, XdpConfig::default(), shares)?.into_iter();
+            let devices = devices.filter_map(|share| share.try_into().ok()).collect();
+            set_up(plan, controls, between, devices)
+        }
+    }
+}
+
+/// All pollers: the first one's engine, and what the others need for theirs.
+struct Shares<D: Wire> {
+    first: Engine<Carrier<D>>,
+    others: Vec<[D; 2]>,
+    setting: Arc<Setting>,
+    interrupt: Interrupt,
+    /// Follows the interfaces while it is there.
+    _watch: LinkWatch,
+}
+
+/// What all threads begin with.
+struct Setting {
+    plan: Plan,
+    between: Between,
+    links: Arc<Links>,
+    loops: Loops,
+}
+
+fn set_up<D: Wire + Send + 'static>(
+    plan: &Plan,
+    controls: Controls,
+    between: Between,
+    devices: Vec<[D; 2]>,
+) -> io::Result<Box<dyn Pollers>> {
+    let room = devices.first().and_then(|[a, _]| a.room());
+    let watch = LinkWatch::begin(&between.interfaces, room, plan.notify)?;
+    let links = Arc::clone(watch.links());
+    let setting = Arc::new(Setting { plan: plan.clone(), between, links, loops: Loops::new() });
+    let interrupt = controls.interrupt.share()?;
+    let mut others = devices;
+    if others.is_empty() {
+        return Err(io::Error::other("no devices to forward between"));
+    }
+    let own = others.remove(0);
+    let first = setting.engine(Basis::first(plan, controls)?, own, Carrier::first)?;
+    Ok(Box::new(Shares { first, others, setting, interrupt, _watch: watch }))
+}
+
+/// One thread for each pair of devices; this one has the first.
+impl<D: Wire + Send + 'static> Pollers for Shares<D> {
+    fn run(mut self: Box<Self>, stats: &SharedStats) -> Result<(), Failure> {
+        let clash = |error| Failure::broke_off("listening for signals", &error);
+        let mut workers = Workers::ended_by(self.interrupt.stop_handle().map_err(clash)?);
+        for devices in self.others.drain(..) {
+            let (setting, interrupt) = (Arc::clone(&self.setting), self.interrupt.share().map_err(clash)?);
+            let mut account = Account::another(stats);
+            workers.start(interrupt.stop_handle().map_err(clash)?, move || {
+                let basis = Basis::another(&setting.plan, interrupt);
+                let engine = basis.and_then(|basis| setting.engine(basis, devices, |carrier| carrier));
+                let mut engine = engine.map_err(|error| Failure::broke_off("setting up the forwarder", &error))?;
+                engine.run(&mut account)
+            })?;
+        }
+        let carried = self.first.run(&mut Account::first(stats));
+        carried.and(workers.end())
+    }
+}
+
+impl Setting {
+    fn engine<D: Wire>(
+        &self,
+        mut basis: Basis,
+        [a, b]: [D; 2],
+        place: impl FnOnce(Carrier<D>) -> Carrier<D>,
+    ) -> io::Result<Engine<Carrier<D>>> {
+        let Setting { plan, between, links, loops } = self;
+        let Between { interfaces, routed, .. } = between;
+        let mut forwarder = Forwarder::new([0, 1].map(|side| interfaces[side].mtu()));
+        forwarder.rules = basis.filter.take();
+        forwarder.router = routed.as_ref().map(|legs| {
+            Router::new([0, 1].map(|side| Leg {
+                mac: interfaces[side].hardware_address(),
+                next_hop: legs[side].next_hop,
+                mtu: interfaces[side].mtu(),
+                addresses: legs[side].addresses.clone(),
+                machine: Vec::new(),
+            }))
+        });
+        let ports = [Port::new(a, basis.until.clone()), Port::new(b, basis.until.uncounted())];
+        let names = interfaces.each_ref().map(|interface| interface.name().to_owned());
+        let carrier = Carrier::new(forwarder, names, &ports, loops.clone(), Links::follow(links), plan.notify);
+        Engine::new(plan, basis, place(carrier), ports)
+    }
+}
+
+/// What a ring's slots can be.
+const LEAST_FRAME: usize = 64;
+const LONGEST_FRAME: usize = 65_536;

@@ -1,0 +1,226 @@
+//! How both interfaces are while frames are forwarded between them: [`Links`].
+//!
+//! An MTU that is lowered at run time makes a black hole of a router that goes by the old one: it hands over what the
+//! interface then drops, and tells no sender. So the kernel's notices are followed, by a thread of its own, and a poller
+//! sees at its next frame that something has changed: an atomic load for each.
+//!
+//! ```text
+//!   kernel ── notices ─▶ thread ─▶ Links: version + 1 ─▶ each poller, before its next frame
+//! ```
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use softtimers_net::packet::{Interface, InterfaceChange, InterfaceWatch};
+
+use crate::frames::headers::HEADERS;
+use crate::frames::link::Link;
+use crate::notify::Notify;
+use crate::wake::{Waker, Woken, pair};
+
+/// Both interfaces, for all pollers.
+#[derive(Debug)]
+pub(crate) struct Links {
+    version: AtomicU64,
+    now: Mutex<[Link; 2]>,
+}
+
+/// Keeps [`Links`] as the interfaces are, while it is there.
+#[derive(Debug)]
+pub(crate) struct LinkWatch {
+    links: Arc<Links>,
+    end: Waker,
+}
+
+/// One poller's view.
+#[derive(Debug)]
+pub(crate) struct LinkFollower {
+    links: Arc<Links>,
+    seen: u64,
+}
+
+impl LinkWatch {
+    /// Of these two, with frames of at most `room` bytes if that is bounded.
+    ///
+    /// # Errors
+    /// If the system has no descriptor or no thread left.
+    pub(crate) fn begin(interfaces: &[Interface; 2], room: Option<usize>, notify: Notify) -> io::Result<Self> {
+        let links = Arc::new(Links::of(interfaces));
+        let mut watch = InterfaceWatch::new(interfaces.to_vec())?;
+        // Since they were looked up they may have changed.
+        let so_far = watch.all();
+        let (end, ended) = pair()?;
+        let mut watcher = Watcher { links: Arc::clone(&links), interfaces: interfaces.clone(), room, notify };
+        watcher.follow(so_far);
+        let run = move || watcher.run(&mut watch, &ended);
+        thread::Builder::new().name("links".to_owned()).spawn(run)?;
+        Ok(LinkWatch { links, end })
+    }
+
+    /// What is kept.
+    pub(crate) fn links(&self) -> &Arc<Links> {
+        &self.links
+    }
+}
+
+impl Drop for LinkWatch {
+    fn drop(&mut self) {
+        self.end.wake();
+    }
+}
+
+/// What the thread has.
+struct Watcher {
+    links: Arc<Links>,
+    interfaces: [Interface; 2],
+    room: Option<usize>,
+    notify: Notify,
+}
+
+impl Watcher {
+    fn run(&mut self, watch: &mut InterfaceWatch, ended: &Woken) {
+        loop {
+            let mut both = [PollFd::new(&*watch, PollFlags::IN), PollFd::new(ended, PollFlags::IN)];
+            match poll(&mut both, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => thread::park_timeout(PAUSE),
+            }
+            if !both[1].revents().is_empty() {
+                return;
+            }
+            let changes = watch.take().unwrap_or_else(|_| {
+                // Out of memory for now: how it is then is all that counts.
+                thread::park_timeout(PAUSE);
+                watch.all()
+            });
+            self.follow(changes);
+        }
+    }
+
+    fn follow(&mut self, changes: Vec<InterfaceChange>) {
+        for change in changes {
+            let (place, words) = match change {
+                InterfaceChange::Now { place, interface } => {
+                    let room = self.room;
+                    (place, self.links.change(place, |link| link.becomes(&interface, room)))
+                }
+                InterfaceChange::Addresses { place } => {
+                    // What is not told now stays as it was; the interface may be gone.
+                    let Ok(addresses) = self.interfaces[place].addresses() else { continue };
+                    (place, self.links.change(place, |link| link.has(addresses)))
+                }
+                // The device says so, and ends the run.
+                InterfaceChange::Removed { .. } => continue,
+            };
+            let name = self.interfaces[place].name();
+            words.iter().for_each(|words| (self.notify)(format_args!("{name}: {words}")));
+        }
+    }
+}
+
+impl Links {
+    /// As they were when they were looked up.
+    pub(crate) fn of(interfaces: &[Interface; 2]) -> Self {
+        Links {
+            version: AtomicU64::new(1),
+            now: Mutex::new([0, 1].map(|at: usize| Link::of(&interfaces[at]))),
+        }
+    }
+
+    /// For one poller, which has taken up no change yet.
+    pub(crate) fn follow(links: &Arc<Links>) -> LinkFollower {
+        LinkFollower { links: Arc::clone(links), seen: 0 }
+    }
+
+    fn now(&self) -> MutexGuard<'_, [Link; 2]> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, place: usize, change: impl FnOnce(&mut Link) -> Vec<String>) -> Vec<String> {
+        let mut now = self.now();
+        let Some(link) = now.get_mut(place) else { return Vec::new() };
+        let before = link.clone();
+        let words = change(link);
+        if *link != before {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        words
+    }
+}
+
+impl LinkFollower {
+    /// How both are, if that has changed since the last call.
+    #[inline]
+    pub(crate) fn changed(&mut self) -> Option<[Link; 2]> {
+        let version = self.links.version.load(Ordering::Acquire);
+        if version == self.seen {
+            return None;
+        }
+        self.seen = version;
+        Some(self.links.now().clone())
+    }
+
+    /// Times that each was switched off, or lost its carrier.
+    pub(crate) fn outages(&self) -> [u64; 2] {
+        self.links.now().each_ref().map(|link| link.outages)
+    }
+}
+
+impl Link {
+    fn of(interface: &Interface) -> Self {
+        Link {
+            mtu: interface.mtu(),
+            station: interface.hardware_address(),
+            addresses: Vec::new(),
+            is_on: is_on(interface),
+            outages: 0,
+        }
+    }
+
+    /// Is as the interface is now: what has changed, in words.
+    fn becomes(&mut self, interface: &Interface, room: Option<usize>) -> Vec<String> {
+        let Link { mtu, station, is_on: was_on, .. } = self.clone();
+        (self.mtu, self.station, self.is_on) =
+            (interface.mtu(), interface.hardware_address(), is_on(interface));
+        self.outages += u64::from(was_on && !self.is_on);
+        let mut words = Vec::new();
+        if self.is_on != was_on {
+            words.push(if self.is_on { "up again" } else { "down" }.to_owned());
+        }
+        if self.mtu != mtu {
+            let beyond = room.filter(|&room| self.mtu as usize + HEADERS > room);
+            let beyond =
+                beyond.map(|room| format!("; longer frames than {room} bytes are lost until a restart"));
+            words.push(format!("an MTU of {}, {mtu} before{}", self.mtu, beyond.unwrap_or_default()));
+        }
+        if self.station != station {
+            let shown = self.station.map(|byte| format!("{byte:02x}")).join(":");
+            words.push(format!("its own address is {shown} now"));
+        }
+        words
+    }
+
+    /// Has these addresses: what has changed, in words.
+    fn has(&mut self, mut addresses: Vec<IpAddr>) -> Vec<String> {
+        // Those are on every interface that is switched on.
+        addresses.retain(|ip| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
+        let before = std::mem::replace(&mut self.addresses, addresses);
+        let new = self.addresses.iter().filter(|ip| !before.contains(ip));
+        let gone = before.iter().filter(|ip| !self.addresses.contains(ip));
+        let words = new.map(|ip| format!("this machine has the address {ip} there"));
+        words.chain(gone.map(|ip| format!("this machine has the address {ip} there no more"))).collect()
+    }
+}
+
+fn is_on(interface: &Interface) -> bool {
+    interface.is_up() && interface.has_carrier()
+}
+
+/// After the system has failed.
+const PAUSE: Duration = Duration::from_millis(100);

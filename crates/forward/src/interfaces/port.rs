@@ -1,0 +1,298 @@
+//! One interface of a forwarder, as a device that keeps an account: [`Port`], and its [`Ledger`].
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::mem::{replace, take};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use softtimers_net::poller::{
+    Device, Drops, FrameInfo, Left, Packet, PacketDevice, Sent, Transmit, Received, XdpDevice,
+};
+use softtimers::{Clock, Monotonic, Timestamp};
+
+use crate::engine::{Counted, Until};
+use crate::stats::{MadeStats, Stats};
+use crate::volume::Volume;
+
+/// What drives an interface.
+pub(crate) trait Wire: Device<Address = FrameInfo> + AsFd {
+    /// Frames that its output took and then dropped.
+    fn lost(&mut self) -> u64;
+
+    /// The longest frame that its rings have room for, if that is bounded.
+    fn room(&self) -> Option<usize>;
+
+    /// Whether nobody may be woken up when the interface is removed, so that it must be [asked](Counted::ask) for.
+    fn goes_silently(&self) -> bool;
+}
+
+impl Wire for PacketDevice {
+    fn lost(&mut self) -> u64 {
+        self.transmitter().dropped()
+    }
+
+    /// What is too long for a slot comes by a system call.
+    fn room(&self) -> Option<usize> {
+        None
+    }
+
+    /// It is woken up when the interface goes down, which is before it is removed.
+    fn goes_silently(&self) -> bool {
+        true
+    }
+}
+
+impl Wire for XdpDevice {
+    fn lost(&mut self) -> u64 {
+        self.transmitter().dropped()
+    }
+
+    fn room(&self) -> Option<usize> {
+        Some(self.longest())
+    }
+
+    fn goes_silently(&self) -> bool {
+        true
+    }
+}
+
+/// One interface.
+#[derive(Debug)]
+pub(crate) struct Port<D> {
+    device: D,
+    ledger: Rc<RefCell<Ledger>>,
+    until: Until,
+    /// Frames that came in.
+    came: u64,
+    /// Those that are not counted yet.
+    received: Volume,
+    /// What its output had dropped when it was asked last.
+    lost: u64,
+    /// What was dropped before the ring, or in it, when that was asked for last, and how much of it is counted.
+    ring: u64,
+    counted_ring: u64,
+}
+
+/// What waits at an output since when, and what became of it since that was last counted.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    /// When frames were last looked for, which stands for their arrival where no device knows that.
+    pub(crate) turn: Timestamp,
+    waiting: VecDeque<Departure>,
+    /// Frames that came in at the other interface and have left.
+    forwarded: Volume,
+    /// Those that were lost here.
+    lost: Volume,
+    /// Frames that were made here.
+    made: MadeStats,
+    latencies: Vec<u64>,
+}
+
+/// A frame that waits to leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Departure {
+    /// It came in at the other interface.
+    Forwarded {
+        /// Then.
+        arrived: Timestamp,
+        /// In bytes.
+        length: usize,
+    },
+    /// It was made here.
+    Made,
+}
+
+impl<D: Wire> Port<D> {
+    /// Of a device from which nothing was taken yet.
+    pub(crate) fn new(device: D, until: Until) -> Self {
+        Port {
+            device,
+            ledger: Rc::default(),
+            until,
+            came: 0,
+            received: Volume::default(),
+            lost: 0,
+            ring: 0,
+            counted_ring: 0,
+        }
+    }
+
+    /// What waits at its output.
+    pub(crate) fn ledger(&self) -> &Rc<RefCell<Ledger>> {
+        &self.ledger
+    }
+
+    /// Whether it must be asked now and then whether the interface is still there.
+    pub(crate) fn goes_silently(&self) -> bool {
+        self.device.goes_silently()
+    }
+
+    /// Sends a frame that was made here, at once if the output lets it.
+    pub(crate) fn send_made(&mut self, frame: &[u8]) {
+        let taken = self.device.transmitter().queue(frame, None);
+        self.ledger.borrow_mut().takes_made(taken);
+        // What cannot leave now does with the next that can.
+        let _ = self.poll_tx(BATCH);
+    }
+
+    /// Whatever the device says, it is what waits that has left, or was lost.
+    fn settle(&mut self, sent: usize) {
+        let lost = self.device.lost();
+        let new = lost - replace(&mut self.lost, lost);
+        if sent > 0 || new > 0 {
+            self.ledger.borrow_mut().have_left(sent, new);
+        }
+    }
+}
+
+impl<D: Wire> Counted for Port<D> {
+    fn received(&self) -> u64 {
+        self.came
+    }
+
+    fn count(&mut self, end: usize, stats: &mut Stats) {
+        let mut ledger = self.ledger.borrow_mut();
+        let counted = &mut stats.ends[end];
+        counted.received += &take(&mut self.received);
+        counted.sent += &take(&mut ledger.forwarded);
+        counted.dropped.output += &take(&mut ledger.lost);
+        counted.dropped.ring += self.ring.saturating_sub(replace(&mut self.counted_ring, self.ring));
+        ledger.latencies.drain(..).for_each(|latency| stats.latency.record(latency));
+        stats.interfaces.get_or_insert_default().made += &take(&mut ledger.made);
+    }
+
+    /// # Errors
+    /// `ENODEV` if the interface was removed.
+    fn ask(&mut self) -> io::Result<()> {
+        match self.device.drops() {
+            Ok(drops) => self.ring = drops.ring + drops.interface,
+            Err(error) if error.raw_os_error() == Some(Errno::NODEV.raw_os_error()) => return Err(error),
+            // A system that does not say so goes on not saying it.
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        while let Ok(Sent { left: Left::More, .. }) = self.poll_tx(BATCH) {}
+        self.ledger.borrow_mut().abandon();
+    }
+}
+
+impl<D: Wire> Device for Port<D> {
+    type Address = FrameInfo;
+    type Transmitter = D::Transmitter;
+
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, FrameInfo>, &mut Self::Transmitter),
+    ) -> io::Result<Received> {
+        let mut done = 0;
+        loop {
+            self.ledger.borrow_mut().turn = Monotonic.now();
+            let (received, came) = (&mut self.received, &mut self.came);
+            let turn = self.device.poll_rx((quota - done).min(BATCH), |packet, output| {
+                received.count(packet.bytes.len());
+                *came += 1;
+                sink(packet, output);
+            })?;
+            done += turn.done;
+            if !turn.more || done >= quota || self.until.is_reached(self.came) {
+                return Ok(Received { done, more: turn.more });
+            }
+        }
+    }
+
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
+        let sent = self.device.poll_tx(quota);
+        self.settle(sent.as_ref().map_or(0, |sent| sent.done));
+        sent
+    }
+
+    fn transmitter(&mut self) -> &mut Self::Transmitter {
+        self.device.transmitter()
+    }
+
+    fn arm(&mut self) -> io::Result<bool> {
+        self.device.arm()
+    }
+
+    fn inhibit(&mut self, shut: bool) {
+        self.device.inhibit(shut);
+    }
+
+    fn watchdog_period(&self) -> Option<Duration> {
+        self.device.watchdog_period()
+    }
+
+    fn watchdog(&mut self) -> io::Result<()> {
+        self.device.watchdog()
+    }
+
+    /// What is dropped here is [counted](Counted::count) with its bytes.
+    fn drops(&mut self) -> io::Result<Drops> {
+        Ok(Drops { ring: self.ring, ..Drops::default() })
+    }
+}
+
+impl<D: AsFd> AsFd for Port<D> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.device.as_fd()
+    }
+}
+
+impl Ledger {
+    /// A frame waits.
+    #[inline]
+    pub(crate) fn waits(&mut self, departure: Departure) {
+        self.waiting.push_back(departure);
+    }
+
+    /// A frame that was made here waits, or was lost.
+    pub(crate) fn takes_made(&mut self, taken: bool) {
+        if taken {
+            self.waits(Departure::Made);
+        } else {
+            self.made.lost += 1;
+        }
+    }
+
+    /// So many of the first have left, and so many behind them were lost. Which is which between two turns nobody
+    /// says, and the sums do not need it.
+    fn have_left(&mut self, sent: usize, lost: u64) {
+        let now = Monotonic.now();
+        for departure in self.waiting.drain(..sent.min(self.waiting.len())) {
+            match departure {
+                Departure::Forwarded { arrived, length } => {
+                    self.forwarded.count(length);
+                    self.latencies.push(now.saturating_duration_since(arrived).as_nanos() as u64);
+                }
+                Departure::Made => self.made.sent += 1,
+            }
+        }
+        let lost = usize::try_from(lost).unwrap_or(usize::MAX).min(self.waiting.len());
+        self.lose(lost);
+    }
+
+    /// So many of the first were lost.
+    fn lose(&mut self, number: usize) {
+        for departure in self.waiting.drain(..number) {
+            match departure {
+                Departure::Forwarded { length, .. } => self.lost.count(length),
+                Departure::Made => self.made.lost += 1,
+            }
+        }
+    }
+
+    fn abandon(&mut self) {
+        self.lose(self.waiting.len());
+    }
+}
+
+/// Frames between two looks whether the run is to end.
+const BATCH: usize = 64;

@@ -1,0 +1,215 @@
+//! When a forwarder looks for packets: [`Mode`] names a receive policy of core's list, [`Looking`] has its settings.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use softtimers::Timestamp;
+use softtimers::poll::{
+    AnyPolicy, DelayBoundConfig, Look, Next, Policy, PolicySettings, Quota, WhenIdle,
+};
+use softtimers_core::PolicyError;
+
+/// A receive policy, by the name that it has here; or none, to see what they are for.
+///
+/// Any policy of [`AnyPolicy::ALL`] is one, by the name that it has there unless it has a shorter one here.
+///
+/// ```
+/// use softtimers_forward::Mode;
+///
+/// assert_eq!("hybrid".parse(), Ok(Mode::HYBRID));
+/// assert_eq!(Mode::HYBRID.policy(), "delay-bound");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Mode {
+    name: &'static str,
+    policy: &'static str,
+}
+
+/// When to look for packets, and how many to take at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Looking {
+    mode: Mode,
+    policy: AnyPolicy,
+    quota: u32,
+}
+
+impl Mode {
+    /// Polls at the interval that finds the wanted number of packets.
+    pub const POLL: Mode = Mode { name: "poll", policy: "aggregation" };
+    /// Sleeps whenever nothing is there.
+    pub const INTERRUPT: Mode = Mode { name: "interrupt", policy: "interrupts" };
+    /// As the mean and the spread of the gaps promise (Dovrolis et al. 2001).
+    pub const HIP: Mode = Mode { name: "hip", policy: "hip" };
+    /// Polls while enough packets come within the longest delay, else sleeps.
+    pub const HYBRID: Mode = Mode { name: "hybrid", policy: "delay-bound" };
+    /// Takes all there is before it sends anything, without a quota.
+    pub const NAIVE: Mode = Mode { name: "naive", policy: "interrupts" };
+
+    const NAMED: [Mode; 5] = [Mode::POLL, Mode::INTERRUPT, Mode::HIP, Mode::HYBRID, Mode::NAIVE];
+
+    /// Returns all of them, each with what its policy does.
+    pub fn all() -> impl Iterator<Item = (Mode, &'static str)> {
+        let about = |mode: Mode| AnyPolicy::ALL.iter().find(|(name, _)| *name == mode.policy);
+        let named = Mode::NAMED.into_iter().map(move |mode| (mode, about(mode).map_or("", |&(_, about)| about)));
+        let others = AnyPolicy::ALL.iter().filter(|(name, _)| Mode::NAMED.iter().all(|mode| mode.policy != *name));
+        named.chain(others.map(|&(policy, about)| (Mode { name: policy, policy }, about)))
+    }
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Returns the name of its policy in core's list.
+    pub fn policy(self) -> &'static str {
+        self.policy
+    }
+
+    /// Returns the settings that its policy has.
+    fn settings(self) -> PolicySettings {
+        let any = PolicySettings { time: Some(Duration::from_millis(1)), ..PolicySettings::default() };
+        AnyPolicy::new(self.policy, any).map(|policy| policy.settings()).unwrap_or_default()
+    }
+
+    /// Whether it wants a number of packets in each poll.
+    pub fn aggregates(self) -> bool {
+        self.settings().quota.is_some()
+    }
+
+    /// Whether a packet may wait for a poll, so that there is a longest time for that.
+    pub fn delays(self) -> bool {
+        self.settings().time.is_some()
+    }
+}
+
+impl Looking {
+    /// At most `quota` packets a turn, each way; of `aggregate` and `max_delay` what the policy has, and its defaults where
+    /// they are not given.
+    ///
+    /// # Errors
+    /// [`PolicyError::Missing`] for a policy without a default for the longest delay.
+    pub fn new(
+        mode: Mode,
+        quota: u32,
+        aggregate: Option<u32>,
+        max_delay: Option<Duration>,
+    ) -> Result<Self, PolicyError> {
+        let mut settings = PolicySettings { quota: aggregate, time: max_delay, when_idle: None };
+        if mode == Mode::POLL {
+            // Polls only, but no packet waits for longer than in the other modes.
+            settings.when_idle = Some(WhenIdle::KeepPolling);
+            settings.time = max_delay.or(Some(DelayBoundConfig::default().max_delay));
+        }
+        Ok(Looking { mode, policy: AnyPolicy::new(mode.policy, settings)?, quota })
+    }
+
+    /// Returns the mode.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Returns the policy, for one device.
+    pub fn policy(&self) -> AnyPolicy {
+        self.policy
+    }
+
+    /// Returns the quota of a device.
+    pub fn quota(&self) -> Quota {
+        if self.mode == Mode::NAIVE {
+            return Quota::NONE;
+        }
+        Quota::new(self.quota, self.quota).with_first(Quota::FIRST)
+    }
+
+    /// Returns how many packets a turn has at most; `None` without a bound.
+    pub fn packets(&self) -> Option<u32> {
+        (self.mode != Mode::NAIVE).then_some(self.quota)
+    }
+
+    /// Returns how many packets are wanted in a poll; `None` if no number is.
+    pub fn aggregate(&self) -> Option<u32> {
+        self.policy.settings().quota
+    }
+
+    /// Returns the longest time that a packet waits for a poll; `None` without polls.
+    pub fn max_delay(&self) -> Option<Duration> {
+        self.policy.settings().time
+    }
+
+    /// Whether it looks again at once after it has found a packet, and never sleeps meanwhile.
+    pub fn spins(&self) -> bool {
+        let look = Look { began: Timestamp::ZERO, ended: Timestamp::ZERO, found: 1 };
+        self.policy().looked(&look) == Next::Now
+    }
+
+    /// The same with another quota.
+    #[must_use]
+    pub fn with_quota(self, quota: u32) -> Self {
+        Looking { quota, ..self }
+    }
+}
+
+impl Default for Mode {
+    fn default() -> Self {
+        Mode::HYBRID
+    }
+}
+
+impl FromStr for Mode {
+    type Err = PolicyError;
+
+    fn from_str(text: &str) -> Result<Self, PolicyError> {
+        let unknown = PolicyError::UnknownName { allowed: AnyPolicy::ALL };
+        Mode::all().map(|(mode, _)| mode).find(|mode| mode.name == text).ok_or(unknown)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Serialize for Mode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_of_the_list_is_a_mode_once() {
+        for (policy, _) in AnyPolicy::ALL {
+            let modes = Mode::all().filter(|(mode, _)| mode.policy == *policy && *mode != Mode::NAIVE);
+            assert_eq!(modes.count(), 1, "{policy}");
+        }
+        for (mode, about) in Mode::all() {
+            assert_eq!(mode.to_string().parse(), Ok(mode));
+            assert!(!about.is_empty(), "{mode}");
+            assert!(Looking::new(mode, 64, None, Some(Duration::from_micros(200))).is_ok(), "{mode}");
+        }
+    }
+
+    #[test]
+    fn those_that_spin_are_known() {
+        let spins = |(mode, _): &(Mode, _)| {
+            Looking::new(*mode, 64, None, Some(Duration::from_micros(200))).unwrap().spins()
+        };
+        let names: Vec<_> = Mode::all().filter(spins).map(|(mode, _)| mode.name()).collect();
+        assert_eq!(names, ["busy-wait", "spin"]);
+    }
+
+    #[test]
+    fn what_is_not_given_is_the_policys_own() {
+        let looking = Looking::new(Mode::POLL, 64, None, None).unwrap();
+        assert_eq!((looking.aggregate(), looking.max_delay()), (Some(5), Some(Duration::from_micros(200))));
+        assert_eq!(Looking::new(Mode::HIP, 64, None, None).unwrap().max_delay(), Some(Duration::from_millis(1)));
+        let naive = Looking::new(Mode::NAIVE, 64, None, None).unwrap();
+        assert_eq!((naive.packets(), naive.quota(), naive.aggregate()), (None, Quota::NONE, None));
+    }
+}

@@ -1,0 +1,120 @@
+//! The sender of a trial: `softtimers send` in another process. [`Offer`] is what it is to send.
+//!
+//! A sender that sends one datagram a system call has its own limit, often below five times what a receiver can do. So
+//! where it has not reached the rate, it sends longer bursts, which leave as one send that the kernel cuts; the report
+//! says how long they were.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::poll;
+use rustix::io::Errno;
+use serde::Deserialize;
+use softtimers::{Clock, Monotonic};
+
+use super::second::SIZE;
+use super::window::Window;
+use softtimers_measure::child::Process;
+use softtimers_measure::class::Class;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units::show_duration;
+
+/// What is to be sent.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Offer {
+    /// Datagrams a second; zero: none, the receiver idles.
+    pub rate: f64,
+    /// Datagrams back to back.
+    pub burst: u32,
+    /// For so long.
+    pub length: Duration,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Offered {
+    /// With the goodbyes at the end.
+    pub(crate) sent: u64,
+    /// Datagrams a second.
+    pub(crate) pps: f64,
+}
+
+/// What of `send`'s object is used here.
+#[derive(Deserialize)]
+struct Sent {
+    sent: u64,
+    achieved_pps: Option<f64>,
+}
+
+impl Offer {
+    /// Whether the sender came up to it.
+    pub fn was_reached(&self, offered_pps: f64) -> bool {
+        offered_pps >= self.rate * REACHED
+    }
+
+    /// The same with longer bursts, if there are any.
+    pub fn in_longer_bursts(self) -> Option<Self> {
+        let burst = self.burst.saturating_mul(2).min(LONGEST_BURST);
+        (burst > self.burst).then_some(Offer { burst, ..self })
+    }
+}
+
+/// Has `program`, which is `softtimers`, send to `address` from this processor, and waits for the end.
+pub(crate) fn send(
+    program: &Path,
+    address: SocketAddr,
+    offer: &Offer,
+    processor: Option<usize>,
+    window: &Window,
+) -> Result<Offered, Failure> {
+    let rate = offer.rate.round() as u64;
+    if rate == 0 {
+        window.begin(Monotonic.now());
+        pause(offer.length).map_err(|error| Failure::broke_off("idling", &error))?;
+        return Ok(Offered { sent: 0, pps: 0.0 });
+    }
+    // The receivers that are measured answer nothing.
+    let mut words = ["send", &address.to_string(), "--no-handshake", "--json"].map(str::to_owned).to_vec();
+    let mut flag = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
+    flag("--rate", format!("{rate}pps"));
+    flag("--quantum", offer.burst.to_string());
+    flag("--size", SIZE.to_string());
+    flag("--duration", show_duration(offer.length));
+    // What is late is sent although it is late: the rate is what matters.
+    flag("--catch-up", "all".to_owned());
+    match processor {
+        Some(processor) => {
+            flag("--cpu", processor.to_string());
+            let timer = if Class::current().may_spin() { "spin" } else { "soft" };
+            flag("--timer", timer.to_owned());
+        }
+        // The receiver needs it, too.
+        None => flag("--timer", "soft".to_owned()),
+    }
+    let sent: Sent = Process::start_program(program, "the sender".to_owned(), &words)?.finish()?;
+    Ok(Offered { sent: sent.sent + u64::from(GOODBYES), pps: sent.achieved_pps.unwrap_or(0.0) })
+}
+
+/// Sleeps.
+fn pause(time: Duration) -> io::Result<()> {
+    let end = Monotonic.now() + time;
+    loop {
+        let left = end.saturating_duration_since(Monotonic.now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        match poll(&mut [], Some(&left.try_into().map_err(io::Error::other)?)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Datagrams by which `send` says that it has sent all; it does not count them.
+pub(crate) const GOODBYES: u32 = 3;
+/// Of the rate: rates of a trial of thousands of datagrams are not more exact.
+const REACHED: f64 = 0.97;
+/// What one send of the kernel can be cut into.
+const LONGEST_BURST: u32 = 64;

@@ -1,0 +1,37 @@
+//! What is measured: a [`Receiver`], and what its stages share in a trial.
+
+use std::os::unix::net::UnixStream;
+
+use softtimers::Percent;
+
+use super::filter::Filter;
+use super::window::Window;
+use crate::mode::Looking;
+
+/// A receiver to be measured.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Receiver {
+    /// When it looks.
+    pub looking: Looking,
+    /// One thread, or two with a queue between.
+    pub stages: u8,
+    /// Rules of the filter.
+    pub rules: u32,
+    /// The share of a CPU that input may have.
+    pub cpu_limit: Option<Percent>,
+    /// The nice value of the second stage.
+    pub nice: u8,
+    /// A computation with the nice value 19 wants its CPU, too.
+    pub computes: bool,
+    /// What is asked for, in bytes.
+    pub recv_buffer: usize,
+}
+
+/// What the stages of a trial share.
+pub(crate) struct Stage<'a> {
+    pub(crate) plan: &'a Receiver,
+    pub(crate) filter: &'a Filter,
+    pub(crate) window: &'a Window,
+    /// Readable when the sender has gone.
+    pub(crate) stop: UnixStream,
+}

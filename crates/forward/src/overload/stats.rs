@@ -1,0 +1,60 @@
+//! The one account of a trial: [`Stats`]. Each thread counts its own, and the trial's are the sum.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use softtimers::poll::FeedbackStats;
+use softtimers_measure::distribution::Recorder;
+
+use crate::stats::DropCounts;
+
+/// What a stage, the watcher or the computation beside has counted, or all of them together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Stats {
+    /// Datagrams taken from the socket.
+    pub(super) received: u64,
+    /// Datagrams that went no further, by where.
+    pub(super) dropped: DropCounts,
+    /// From the kernel's receive time to having been sent on, of those that left within the window.
+    pub(super) latency: Recorder,
+    /// CPU time of the receiver's stages within the window.
+    pub(super) cpu: Duration,
+    /// The same of the computation beside.
+    pub(super) beside: Duration,
+    pub(super) wakeups: u64,
+    pub(super) polls: u64,
+    pub(super) empty_polls: u64,
+    pub(super) mode_switches: u64,
+    /// Periods in which the CPU limit shut the input.
+    pub(super) cpu_limited: u64,
+    /// What the queue did to the input; `None` without feedback.
+    pub(super) feedback: Option<FeedbackStats>,
+    /// The share of its times that the timer of 20 ms fired.
+    pub(super) timer_share: Option<f64>,
+    /// Looks of the watcher within the window, and those that saw input without progress.
+    pub(super) looks: u64,
+    pub(super) stalled: u64,
+    /// Times that there was input without progress.
+    pub(super) episodes: u64,
+}
+
+impl AddAssign<&Stats> for Stats {
+    fn add_assign(&mut self, other: &Stats) {
+        self.received += other.received;
+        self.dropped += &other.dropped;
+        self.latency.add(&other.latency);
+        self.cpu += other.cpu;
+        self.beside += other.beside;
+        self.wakeups += other.wakeups;
+        self.polls += other.polls;
+        self.empty_polls += other.empty_polls;
+        self.mode_switches += other.mode_switches;
+        self.cpu_limited += other.cpu_limited;
+        // There is one queue, and one such timer.
+        self.feedback = self.feedback.or(other.feedback);
+        self.timer_share = self.timer_share.or(other.timer_share);
+        self.looks += other.looks;
+        self.stalled += other.stalled;
+        self.episodes += other.episodes;
+    }
+}

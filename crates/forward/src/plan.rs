@@ -1,0 +1,83 @@
+//! How to forward, as a value: [`Plan`], and what lies [between](Between) two interfaces.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use softtimers::Percent;
+use softtimers_net::packet::Interface;
+use softtimers_measure::interrupt::Interrupt;
+
+use crate::asks::Asks;
+use crate::frames::headers::Mac;
+use crate::mode::Looking;
+use crate::notify::Notify;
+use crate::rules::Rulebook;
+
+/// How to forward, whatever it is between.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// When to look for packets.
+    pub looking: Looking,
+    /// The share of a CPU that input may have.
+    pub cpu_limit: Option<Percent>,
+    /// The rules, which may change meanwhile.
+    pub rules: Option<Arc<Rulebook>>,
+    /// The longest run.
+    pub duration: Option<Duration>,
+    /// The most packets that come in at the first side.
+    pub count: Option<u64>,
+    /// Called with what somebody may want to know at once, such as that a loop was found; one line, without its end.
+    pub notify: Notify,
+}
+
+/// What a forwarder hears of its program while it runs.
+#[derive(Debug)]
+pub struct Controls {
+    /// Ends it.
+    pub interrupt: Interrupt,
+    /// Asks it to count.
+    pub asks: Option<Asks>,
+}
+
+/// Two interfaces, and what is between them.
+#[derive(Clone, Debug)]
+pub struct Between {
+    /// Those that nobody else uses, as [`claim`](softtimers_net::packet::claim) finds out.
+    pub interfaces: [Interface; 2],
+    /// How frames get in and out.
+    pub driver: FrameDriver,
+    /// Threads that forward, at least one.
+    pub pollers: u32,
+    /// What a router needs to know; without it, a cable.
+    pub routed: Option<[LegPlan; 2]>,
+}
+
+/// How frames get from and to an interface.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum FrameDriver {
+    /// By AF_PACKET.
+    #[default]
+    Packet,
+    /// By AF_XDP.
+    Xdp,
+}
+
+/// One side of a router.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LegPlan {
+    /// The station that packets go to there.
+    pub next_hop: Mac,
+    /// The router's addresses there.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl FrameDriver {
+    /// Returns its name: `packet` or `xdp`.
+    pub fn name(self) -> &'static str {
+        match self {
+            FrameDriver::Packet => "packet",
+            FrameDriver::Xdp => "xdp",
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What must hold for any input at all: one body each, called by the property tests and the fuzzer.
+
+use crate::rules::{Rules, parse};
+
+pub use crate::frames::properties::any_frame as frame;
+
+/// Any bytes are rules or are refused at a line of theirs, and what is accepted is shown as the same rules.
+///
+/// # Panics
+/// If something does not hold.
+pub fn rules(text: &[u8]) {
+    let shown = |rules: &Rules| rules.to_string();
+    match parse(text) {
+        Ok(rules) => {
+            let again = parse(shown(&rules).as_bytes()).map(|again| shown(&again));
+            assert_eq!(again, Ok(shown(&rules)));
+        }
+        Err(problem) => {
+            let lines = text.split(|&byte| byte == b'\n').count();
+            assert!((1..=lines + 1).contains(&problem.line()), "{problem}");
+            assert!(!problem.to_string().contains(char::is_control), "{problem}");
+        }
+    }
+}

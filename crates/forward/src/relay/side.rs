@@ -1,0 +1,393 @@
+//! The two sides of the relay, as devices of a poller: [`Side`].
+//!
+//! ```text
+//!   clients ──▶ listening socket ── Side ─▶ handler ─▶ Side ── a socket for each client ──▶ upstream
+//!           ◀── sendmmsg ── Output ◀─┘                  └─▶ Output, runs of one client: sendmmsg
+//! ```
+//!
+//! Receiving from clients is [`UdpDevice`]'s. The sockets of the other side are read in turn, some datagrams each, so
+//! that an answer in a thousand does not keep the others waiting. What leaves does so in the order it came, as many at
+//! once as have the same socket.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::mem::{replace, take};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+use softtimers_net::poller::{Device, Drops, Left, Packet, Sent, Transmit, Received, UdpDevice};
+use softtimers_net::udp::{RecvBatch, SendBatch, Stopped, UdpSocket, is_about_an_earlier_datagram};
+use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::relay::ClientId;
+
+use super::table::Table;
+use crate::engine::{Counted, Until};
+use crate::stats::Stats;
+use crate::volume::Volume;
+
+/// One end of a datagram's way through the relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hop {
+    /// Whom it comes from or goes to.
+    pub(crate) peer: Peer,
+    /// When it came to the relay.
+    pub(crate) arrived: Option<Timestamp>,
+}
+
+/// Who is at that end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Peer {
+    /// The address of a client.
+    Address(SocketAddr),
+    /// The upstream, by the socket of this client.
+    Upstream(ClientId),
+}
+
+/// One side of the relay.
+#[derive(Debug)]
+pub(crate) struct Side {
+    inlet: Inlet,
+    output: Output,
+    until: Until,
+    /// Datagrams that came in.
+    came: u64,
+    /// Those that are not counted yet.
+    received: Volume,
+    /// What receive buffers had no room for, when they were asked last.
+    ring: u64,
+    counted: Counters,
+}
+
+/// What others count, as far as it is counted here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    ring: u64,
+    refusals: u64,
+}
+
+#[derive(Debug)]
+enum Inlet {
+    Clients(UdpDevice),
+    Upstream(Answers),
+}
+
+/// The receiving end of the clients' sockets.
+#[derive(Debug)]
+struct Answers {
+    table: Rc<RefCell<Table>>,
+    /// The table's, which cannot be lent out of its cell.
+    readable: OwnedFd,
+    batch: RecvBatch,
+    ready: VecDeque<u32>,
+    refusals: u64,
+}
+
+/// Datagrams that wait to be sent.
+#[derive(Debug)]
+pub(crate) struct Output {
+    batch: SendBatch,
+    /// Where those of the batch go, and how long they are.
+    hops: VecDeque<(Hop, usize)>,
+    /// From arrival to departure, of those that have left since they were last asked for; in nanoseconds.
+    latencies: Vec<u64>,
+    /// What has left, and what was lost, and is not counted yet.
+    sent: Volume,
+    failed: Volume,
+}
+
+impl Side {
+    fn new(inlet: Inlet, until: Until) -> Self {
+        let (received, counted) = (Volume::default(), Counters::default());
+        Side { inlet, output: Output::new(), until, came: 0, received, ring: 0, counted }
+    }
+
+    /// The side of the clients.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn clients(socket: UdpSocket, until: Until) -> io::Result<Self> {
+        let inlet = Inlet::Clients(UdpDevice::with_room(socket, BATCH, LONGEST)?);
+        Ok(Side::new(inlet, until))
+    }
+
+    /// The side of the upstream.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub(crate) fn upstream(table: &Rc<RefCell<Table>>, until: Until) -> io::Result<Self> {
+        let answers = Answers {
+            readable: table.borrow().as_fd().try_clone_to_owned()?,
+            table: Rc::clone(table),
+            batch: RecvBatch::new(BATCH, LONGEST),
+            ready: VecDeque::new(),
+            refusals: 0,
+        };
+        let inlet = Inlet::Upstream(answers);
+        Ok(Side::new(inlet, until))
+    }
+
+    /// Times that the other end, or a host on the way, said that it is not there.
+    fn refusals(&self) -> u64 {
+        match &self.inlet {
+            Inlet::Clients(device) => device.refusals(),
+            Inlet::Upstream(answers) => answers.refusals,
+        }
+    }
+}
+
+impl Counted for Side {
+    fn received(&self) -> u64 {
+        self.came
+    }
+
+    fn count(&mut self, end: usize, stats: &mut Stats) {
+        let counted = &mut stats.ends[end];
+        counted.received += &take(&mut self.received);
+        counted.sent += &take(&mut self.output.sent);
+        counted.dropped.output += &take(&mut self.output.failed);
+        counted.dropped.ring += self.ring.saturating_sub(replace(&mut self.counted.ring, self.ring));
+        self.output.latencies.drain(..).for_each(|latency| stats.latency.record(latency));
+        let refusals = self.refusals();
+        let new = refusals - replace(&mut self.counted.refusals, refusals);
+        stats.clients.get_or_insert_default().upstream_refused += new;
+    }
+
+    /// What receive buffers had no room for: a system call for each socket.
+    fn ask(&mut self) -> io::Result<()> {
+        self.ring = match &mut self.inlet {
+            // A system that does not say so goes on not saying it.
+            Inlet::Clients(device) => device.drops().map_or(self.ring, |drops| drops.ring),
+            Inlet::Upstream(answers) => answers.table.borrow().sessions.dropped(),
+        };
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        while let Ok(Sent { left: Left::More, .. }) = self.poll_tx(BATCH) {}
+        while self.output.discard() {}
+    }
+}
+
+impl Device for Side {
+    type Address = Hop;
+    type Transmitter = Output;
+
+    fn poll_rx(
+        &mut self,
+        quota: usize,
+        mut sink: impl FnMut(Packet<'_, Hop>, &mut Output),
+    ) -> io::Result<Received> {
+        let mut done = 0;
+        loop {
+            let some = (quota - done).min(BATCH);
+            let (output, received, came) = (&mut self.output, &mut self.received, &mut self.came);
+            let turn = match &mut self.inlet {
+                Inlet::Clients(device) => device.poll_rx(some, |packet, _| {
+                    let Packet { bytes, from, arrived, truncated } = packet;
+                    let from = Hop { peer: Peer::Address(from), arrived };
+                    received.count(bytes.len());
+                    *came += 1;
+                    sink(Packet { bytes, from, arrived, truncated }, output);
+                }),
+                Inlet::Upstream(answers) => answers.poll_rx(some, |packet| {
+                    received.count(packet.bytes.len());
+                    *came += 1;
+                    sink(packet, output);
+                }),
+            }?;
+            done += turn.done;
+            if !turn.more || done >= quota || self.until.is_reached(self.came) {
+                return Ok(Received { done, more: turn.more });
+            }
+        }
+    }
+
+    fn poll_tx(&mut self, quota: usize) -> io::Result<Sent> {
+        let mut done = 0;
+        while let Some((peer, run)) = self.output.run(quota - done) {
+            let batch = &mut self.output.batch;
+            let outcome = match (&mut self.inlet, peer) {
+                (Inlet::Clients(device), _) => device.socket().send_at_most(batch, run),
+                (Inlet::Upstream(answers), Peer::Upstream(client)) => {
+                    match answers.table.borrow_mut().sessions.clients.outlet(client) {
+                        Some(outlet) => {
+                            let outcome = outlet.socket.send_at_most(batch, run);
+                            answers.refusals += outcome.retried as u64;
+                            outcome
+                        }
+                        // It had to give way since.
+                        None => {
+                            self.output.discard();
+                            continue;
+                        }
+                    }
+                }
+                (Inlet::Upstream(_), Peer::Address(_)) => {
+                    self.output.discard();
+                    continue;
+                }
+            };
+            self.output.have_left(outcome.sent);
+            done += outcome.sent;
+            match outcome.stopped {
+                None => {}
+                Some(Stopped::WouldBlock | Stopped::NoBuffers) => {
+                    return Ok(Sent { done, left: Left::Blocked });
+                }
+                // About this datagram only: no route, too long for the path.
+                Some(Stopped::Error(_)) => drop(self.output.discard()),
+            }
+        }
+        Ok(Sent { done, left: if self.output.hops.is_empty() { Left::Nothing } else { Left::More } })
+    }
+
+    fn transmitter(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    /// Both descriptors are readable as long as there is something.
+    fn arm(&mut self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// What is dropped here is [counted](Counted::count) with its bytes.
+    fn drops(&mut self) -> io::Result<Drops> {
+        Ok(Drops { ring: self.ring, ..Drops::default() })
+    }
+}
+
+impl AsFd for Side {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.inlet {
+            Inlet::Clients(device) => device.as_fd(),
+            Inlet::Upstream(answers) => answers.readable.as_fd(),
+        }
+    }
+}
+
+impl Answers {
+    fn poll_rx(&mut self, quota: usize, mut sink: impl FnMut(Packet<'_, Hop>)) -> io::Result<Received> {
+        let (mut done, mut looked) = (0, false);
+        while done < quota {
+            let Some(slot) = self.ready.pop_front() else {
+                if !looked {
+                    self.table.borrow_mut().ready(&mut self.ready)?;
+                }
+                if replace(&mut looked, true) || self.ready.is_empty() {
+                    return Ok(Received { done, more: false });
+                }
+                continue;
+            };
+            let asked = (quota - done).min(SHARE);
+            let Some((client, received)) = self.receive(slot, asked) else { continue };
+            for index in 0..received {
+                let Some(datagram) = self.batch.get(index) else { break };
+                let (arrived, truncated) = (datagram.received, datagram.truncated);
+                let Some(bytes) = self.batch.payload_mut(index) else { break };
+                let from = Hop { peer: Peer::Upstream(client), arrived };
+                sink(Packet { bytes, from, arrived, truncated });
+            }
+            done += received;
+            if received == asked {
+                self.ready.push_back(slot);
+            }
+        }
+        Ok(Received { done, more: true })
+    }
+
+    /// Receives from the socket in a slot; `None` if nothing is there, or nobody any more.
+    fn receive(&mut self, slot: u32, most: usize) -> Option<(ClientId, usize)> {
+        let mut table = self.table.borrow_mut();
+        let (client, outlet) = table.sessions.clients.in_slot(slot)?;
+        match outlet.socket.recv_at_most(&mut self.batch, most) {
+            Ok(received) => Some((client, received)),
+            Err(error) => {
+                self.refusals += u64::from(is_about_an_earlier_datagram(&error));
+                None
+            }
+        }
+    }
+}
+
+impl Output {
+    fn new() -> Self {
+        Output {
+            batch: SendBatch::new(WAITING, LONGEST),
+            hops: VecDeque::with_capacity(WAITING),
+            latencies: Vec::with_capacity(WAITING),
+            sent: Volume::default(),
+            failed: Volume::default(),
+        }
+    }
+
+    /// How many of the first datagrams, at most `most`, leave by one socket, and whose it is; `None` if none may.
+    fn run(&self, most: usize) -> Option<(Peer, usize)> {
+        let first = self.hops.front().filter(|_| most > 0)?.0.peer;
+        let run = match first {
+            // All by the one that listens.
+            Peer::Address(_) => self.hops.len(),
+            Peer::Upstream(_) => self.hops.iter().take_while(|(hop, _)| hop.peer == first).count(),
+        };
+        Some((first, run.min(most)))
+    }
+
+    /// So many of the first have left the batch.
+    fn have_left(&mut self, sent: usize) {
+        let now = Monotonic.now();
+        for (hop, length) in self.hops.drain(..sent.min(self.hops.len())) {
+            self.sent.count(length);
+            let latency = hop.arrived.map(|arrived| now.saturating_duration_since(arrived));
+            self.latencies.extend(latency.map(|latency| latency.as_nanos() as u64));
+        }
+    }
+
+    /// Drops the first one, if there is any.
+    fn discard(&mut self) -> bool {
+        let Some((_, length)) = self.hops.pop_front().filter(|_| self.batch.discard_first()) else {
+            return false;
+        };
+        self.failed.count(length);
+        true
+    }
+}
+
+impl Transmit for Output {
+    type Address = Hop;
+
+    fn queue(&mut self, bytes: &[u8], to: Option<Hop>) -> bool {
+        let Some(hop) = to else { return false };
+        let address = match hop.peer {
+            Peer::Address(address) => Some(address),
+            Peer::Upstream(_) => None,
+        };
+        let taken = self.batch.push(bytes, address).is_ok();
+        if taken {
+            self.hops.push_back((hop, bytes.len()));
+        }
+        taken
+    }
+}
+
+/// Datagrams in one receive.
+const BATCH: usize = 64;
+/// Datagrams from one socket before it is the next one's turn.
+const SHARE: usize = 16;
+/// Datagrams that may wait to be sent: four turns.
+const WAITING: usize = 4 * BATCH;
+/// No UDP datagram is longer, so none is cut off.
+const LONGEST: usize = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_256_datagrams_wait_to_be_sent() {
+        let mut output = Output::new();
+        let to = Hop { peer: Peer::Address(SocketAddr::from(([127, 0, 0, 1], 9))), arrived: None };
+        let taken = (0..1_000).take_while(|_| output.queue(b"datagram", Some(to))).count();
+        assert_eq!(taken, 256);
+    }
+}

@@ -1,0 +1,67 @@
+//! The clients of the relay, each with a socket towards the upstream: [`Table`].
+//!
+//! Who may be a client, what it may be answered, and its socket are the affair of [`Sessions`], which `wan` shares. Here is one
+//! descriptor that is readable when any of the sockets is, so that to the poller they are one device.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{Timespec, epoll};
+use softtimers::Timestamp;
+use softtimers_net::udp::UdpSocket;
+use softtimers_net::relay::{ClientId, RelayConfig, Sessions};
+
+/// The clients there are.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// Who they are. Closing a socket ends its registration.
+    pub(crate) sessions: Sessions,
+    /// Watches their sockets.
+    epoll: OwnedFd,
+}
+
+impl Table {
+    /// Nobody yet.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub(crate) fn new(config: RelayConfig) -> io::Result<Self> {
+        Ok(Table { sessions: Sessions::new(config), epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    /// The client that `source` is, from now on if it was none; `None` if there is no socket for it.
+    pub(crate) fn client_of(&mut self, now: Timestamp, source: SocketAddr, bytes: usize) -> Option<ClientId> {
+        let watch = |socket: &UdpSocket, slot: u32| {
+            let slot = epoll::EventData::new_u64(slot.into());
+            Ok(epoll::add(&self.epoll, socket, slot, epoll::EventFlags::IN)?)
+        };
+        self.sessions.client_of(now, source, bytes, watch)
+    }
+
+    /// Adds the slots whose sockets have something to be read, at most 64, in turn.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn ready(&mut self, slots: &mut impl Extend<u32>) -> io::Result<()> {
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut room = [const { MaybeUninit::uninit() }; READY];
+        match epoll::wait(&self.epoll, &mut room, Some(&at_once)) {
+            Ok((events, _)) => slots.extend(events.iter().map(|event| event.data.u64() as u32)),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+/// Readable when a client's socket is.
+impl AsFd for Table {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// Sockets of which one look tells.
+const READY: usize = 64;

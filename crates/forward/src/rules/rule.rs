@@ -1,0 +1,105 @@
+//! What a file of rules says: [`Rules`], each of which is a [`Rule`].
+
+use std::fmt;
+
+use ipnet::IpNet;
+
+use super::clauses::{Entrance, EtherType, Limit, Protocol, Span};
+
+/// The rules of a file. As text they can be read again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// At least one; the last one holds for everything.
+    pub(super) entries: Vec<Entry>,
+}
+
+/// A rule, and where it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    /// Its line, from 1.
+    pub(crate) line: usize,
+    /// What it says.
+    pub(crate) rule: Rule,
+}
+
+/// One rule. `None` holds for everything.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Rule {
+    /// Where it comes in.
+    pub(crate) entrance: Option<Entrance>,
+    /// What the frame carries.
+    pub(crate) kind: Option<EtherType>,
+    /// What the packet carries.
+    pub(crate) protocol: Option<Protocol>,
+    /// Whom it comes from.
+    pub(crate) from: Option<IpNet>,
+    /// The port it comes from.
+    pub(crate) from_ports: Option<Span>,
+    /// Where it goes.
+    pub(crate) to: Option<IpNet>,
+    /// The port it goes to.
+    pub(crate) to_ports: Option<Span>,
+    /// How long it is.
+    pub(crate) lengths: Option<Span>,
+    /// How fast they come.
+    pub(crate) rate: Option<Limit>,
+    /// What is done.
+    pub(crate) action: Action,
+}
+
+/// What a rule does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Action {
+    /// The datagram is relayed.
+    Accept,
+    /// It is dropped, and counted.
+    Reject,
+}
+
+/// What rules are for, which decides what may be in them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Purpose {
+    /// Threads that go by them. Of several each has its own counts, so that a rate would be that of each: then none is
+    /// allowed.
+    pub pollers: u32,
+    /// Frames between interfaces, whose addresses are of one family; else datagrams of a relay.
+    pub frames: bool,
+}
+
+impl Rules {
+    /// Returns the number of rules, at least one.
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+}
+
+/// As it can be read again.
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entries.iter().try_for_each(|entry| writeln!(f, "{}", entry.rule))
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rule { entrance, kind, protocol, from, from_ports, to, to_ports, lengths, rate, action } = self;
+        entrance.iter().try_for_each(|entrance| write!(f, "on {entrance} "))?;
+        kind.iter().try_for_each(|kind| write!(f, "type {kind} "))?;
+        protocol.iter().try_for_each(|protocol| write!(f, "protocol {protocol} "))?;
+        from.iter().try_for_each(|network| write!(f, "from {network} "))?;
+        from_ports.iter().try_for_each(|ports| write!(f, "from-port {ports} "))?;
+        to.iter().try_for_each(|network| write!(f, "to {network} "))?;
+        to_ports.iter().try_for_each(|ports| write!(f, "port {ports} "))?;
+        lengths.iter().try_for_each(|lengths| write!(f, "length {lengths} "))?;
+        rate.iter().try_for_each(|limit| write!(f, "{limit} "))?;
+        f.write_str(match action {
+            Action::Accept => "accept",
+            Action::Reject => "reject",
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! Rules that change while several pollers go by them: a [`Rulebook`], from which each has a [`Follower`] and a filter.
+//!
+//! ```text
+//!   whoever watches the file ─▶ revision ─┬─▶ follower ─▶ a poller's filter, between two rounds
+//!                                         └─▶ follower ─▶ another's
+//! ```
+//!
+//! Who reads and parses the file does that in a thread of its own, so that no slow disk and no long file holds up a packet:
+//! all that a poller does for new rules is to put its counts in their order. Until it comes to that, and when the file is
+//! wrong, it goes by those of before: no packet is lost by a change, or finds no rules. Who is the last to take them up says
+//! so.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::filter::Filter;
+use super::revision::Revision;
+use super::rule::{Purpose, Rules};
+use crate::notify::Notify;
+use crate::wake::{Waker, Woken, pair};
+
+/// The rules in use, for all pollers.
+#[derive(Debug)]
+pub struct Rulebook {
+    purpose: Purpose,
+    notify: Notify,
+    open: Mutex<Open>,
+    /// Times that changed rules were wrong.
+    refused: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Open {
+    latest: Arc<Revision>,
+    /// Who is to be woken up when others follow.
+    followers: Vec<Waker>,
+}
+
+/// Tells one poller of new rules; readable when there are some.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    pollers: u32,
+    notify: Notify,
+    woken: Woken,
+}
+
+impl Rulebook {
+    /// Begins with these rules, which [are fit for](Rules::check) the purpose.
+    pub fn new(rules: Rules, purpose: Purpose, notify: Notify) -> Self {
+        let open = Mutex::new(Open { latest: Revision::new(rules), followers: Vec::new() });
+        Rulebook { purpose, notify, open, refused: AtomicU64::new(0) }
+    }
+
+    /// Returns what its rules are for.
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
+    }
+
+    /// Puts other rules in the place of those in use. A rule that stands among both goes on with its count and its rate.
+    pub fn change(&self, rules: Rules) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.latest = open.latest.change(rules);
+        open.followers.iter().for_each(Waker::wake);
+    }
+
+    /// Counts and says that changed rules were wrong, and why: those in use stay.
+    pub fn refuse(&self, problem: &str) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        (self.notify)(format_args!("{problem}; the old rules stay"));
+    }
+
+    /// For one poller more: the rules in use, and who tells it when others follow.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub(crate) fn follow(&self) -> io::Result<(Follower, Filter)> {
+        let (waker, woken) = pair()?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.followers.push(waker);
+        let revision = Arc::clone(&open.latest);
+        drop(open);
+        let follower = Follower { pollers: self.purpose.pollers, notify: self.notify, woken };
+        follower.goes_by(&revision);
+        Ok((follower, Filter::new(revision)))
+    }
+
+    /// Times that changed rules were wrong.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Follower {
+    /// Goes on with the rules that are there now.
+    ///
+    /// # Cost
+    /// O(rules) for each change, to put counts in order; a system call.
+    pub(crate) fn take_up(&self, filter: &mut Filter) {
+        self.woken.settle();
+        while let Some(revision) = filter.advance() {
+            self.goes_by(revision);
+        }
+    }
+
+    fn goes_by(&self, revision: &Revision) {
+        if revision.follow() == self.pollers && revision.number() > 0 {
+            (self.notify)(format_args!("rules reloaded: {} of them", revision.rules().len()));
+        }
+    }
+}
+
+impl AsFd for Follower {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.woken.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+    use crate::rules::{Tally, parse};
+
+    fn rules(text: &str) -> Rules {
+        parse(text.as_bytes()).unwrap()
+    }
+
+    fn is_told(follower: &Follower, within: Duration) -> bool {
+        let within = Timespec::try_from(within).unwrap();
+        poll(&mut [PollFd::new(follower, PollFlags::IN)], Some(&within)).unwrap() == 1
+    }
+
+    #[test]
+    fn followers_are_told_and_take_up_all_that_has_changed() {
+        let book = Rulebook::new(rules("accept"), Purpose { pollers: 2, frames: false }, |_| ());
+        let (early, mut first) = book.follow().unwrap();
+        assert!(!is_told(&early, Duration::ZERO));
+        book.change(rules("port 1 accept\nreject"));
+        let (late, mut second) = book.follow().unwrap();
+        assert_eq!(second.tally().revision().number(), 1);
+        assert!(!is_told(&late, Duration::ZERO));
+        (0..3).for_each(|_| book.change(rules("reject")));
+        for (follower, filter) in [(&early, &mut first), (&late, &mut second)] {
+            assert!(is_told(follower, Duration::ZERO));
+            follower.take_up(filter);
+            assert_eq!(filter.tally().revision().number(), 4);
+        }
+        let mut sum: Tally = first.tally().clone();
+        sum += second.tally();
+        assert_eq!(sum.entries().map(|(entry, _)| entry.rule.to_string()).collect::<Vec<_>>(), ["reject"]);
+    }
+}

@@ -1,0 +1,130 @@
+//! The stats of a run while it goes on: [`SharedStats`], and the [`Account`] of each of its pollers.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use softtimers_measure::stats::{Counter, Stats as _};
+
+use super::Stats;
+
+/// The stats of a run, to which its pollers add theirs.
+#[derive(Clone, Debug)]
+pub struct SharedStats {
+    counter: Arc<Mutex<Counter<Stats>>>,
+    each_round: bool,
+}
+
+/// Where one poller counts.
+#[derive(Debug)]
+pub(crate) struct Account {
+    shared: SharedStats,
+    /// Of one that shares the stats with others: what it has counted since it handed that over.
+    apart: Option<Box<Stats>>,
+}
+
+impl SharedStats {
+    /// Counts in `counter` from now on. Of several pollers each hands over what it has counted four times a second, or
+    /// `each_round`, where a line of each second is to be exact.
+    pub fn new(counter: Counter<Stats>, each_round: bool) -> Self {
+        SharedStats { counter: Arc::new(Mutex::new(counter)), each_round }
+    }
+
+    /// Returns what all pollers have counted so far.
+    ///
+    /// # Cost
+    /// A copy, of some 300 KB, for which a poller that counts may have to wait.
+    pub fn total(&self) -> Stats {
+        self.lock().total()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Counter<Stats>> {
+        self.counter.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Account {
+    /// The first poller's, which counts where the sum is.
+    pub(crate) fn first(shared: &SharedStats) -> Self {
+        Account { shared: shared.clone(), apart: None }
+    }
+
+    /// Another poller's, which does not keep the others waiting.
+    pub(crate) fn another(shared: &SharedStats) -> Self {
+        let apart = (!shared.each_round).then(Box::default);
+        Account { shared: shared.clone(), apart }
+    }
+
+    /// Counts, and hands over what was counted if it is time for that.
+    pub(crate) fn count(&mut self, hand_over: bool, count: impl FnOnce(&mut Stats)) {
+        let Some(own) = &mut self.apart else { return self.shared.lock().count(count) };
+        count(own);
+        if hand_over {
+            self.shared.lock().count(|stats| *stats += own);
+            own.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use softtimers_core::Timestamp;
+
+    use super::*;
+    use crate::rules::{Filter, Revision, Seen, parse};
+
+    /// What a poller counts that has sent so many packets.
+    fn carried(stats: &mut Stats, packets: u64, rules: &Arc<Revision>) {
+        for _ in 0..packets {
+            stats.ends[0].received.count(100);
+            stats.ends[1].sent.count(100);
+            stats.latency.record(packets);
+        }
+        stats.polling.cpu_limited += 1;
+        stats.interfaces.get_or_insert_default().loops += 1;
+        let mut filter = Filter::new(Arc::clone(rules));
+        let local = SocketAddr::from(([127, 0, 0, 1], 9));
+        (0..packets).for_each(|_| _ = filter.decide(&Seen::datagram(local, local, 9, Timestamp::ZERO)));
+        stats.rules.get_or_insert_default().count(filter.tally().take());
+    }
+
+    #[test]
+    fn what_all_have_done_is_the_sum_of_what_each_hands_over() {
+        let rules = Revision::new(parse(b"accept").unwrap());
+        let later = rules.change(parse(b"# the same\naccept").unwrap());
+        let names = ["a", "b"].map(str::to_owned);
+        for each_round in [false, true] {
+            let shared = SharedStats::new(Counter::new(Stats::of_interfaces(&names)), each_round);
+            let (mut first, mut other) = (Account::first(&shared), Account::another(&shared));
+            first.count(false, |stats| carried(stats, 3, &rules));
+            other.count(false, |stats| carried(stats, 4, &later));
+            assert_eq!(shared.total().counts().out, if each_round { 7 } else { 3 });
+            first.count(true, |stats| stats.span += Duration::from_secs(1));
+            other.count(true, |_| ());
+            other.count(true, |_| ());
+            let total = shared.total();
+            let [up, down] = total.ways();
+            assert_eq!((total.counts().came, up.received, up.sent, down.sent), (7, 7, 7, 0));
+            assert_eq!((total.ends[1].name.as_str(), total.ends[1].sent.bytes), ("b", 700));
+            assert_eq!((total.latency.len(), total.polling.cpu_limited, total.span.as_secs()), (7, 2, 1));
+            assert_eq!(total.interfaces.as_ref().map(|stats| stats.loops), Some(2));
+            let rules = total.rules.as_ref().unwrap();
+            let entries: Vec<_> = rules.entries().map(|entry| (entry.line, entry.matched)).collect();
+            assert_eq!((entries, rules.reloaded()), (vec![(2, 7)], 1));
+        }
+    }
+
+    #[test]
+    fn an_interval_that_is_cleared_counts_the_same_things_anew() {
+        let rules = Revision::new(parse(b"accept").unwrap());
+        let mut stats = Stats::of_interfaces(&["a", "b"].map(str::to_owned));
+        let blank = serde_json::to_value(&stats).unwrap();
+        carried(&mut stats, 3, &rules);
+        assert!(!stats.is_empty());
+        stats.clear();
+        stats.rules = None;
+        assert!(stats.is_empty());
+        assert_eq!(serde_json::to_value(&stats).unwrap(), blank);
+    }
+}

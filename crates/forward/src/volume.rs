@@ -1,0 +1,48 @@
+//! Packets, and their bytes: [`Volume`].
+
+use std::iter::Sum;
+use std::ops::{AddAssign, Sub};
+
+use serde::Serialize;
+
+/// Packets, and their bytes: of frames, from Ethernet's header on; of datagrams, their payload.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
+pub struct Volume {
+    /// How many.
+    pub packets: u64,
+    /// How long they were in all.
+    pub bytes: u64,
+}
+
+impl Volume {
+    /// Counts one packet more, of so many bytes.
+    #[inline]
+    pub(crate) fn count(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+impl AddAssign<&Volume> for Volume {
+    fn add_assign(&mut self, other: &Volume) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+impl Sub for Volume {
+    type Output = Volume;
+
+    fn sub(self, other: Volume) -> Volume {
+        Volume { packets: self.packets - other.packets, bytes: self.bytes - other.bytes }
+    }
+}
+
+impl<'a> Sum<&'a Volume> for Volume {
+    fn sum<I: Iterator<Item = &'a Volume>>(all: I) -> Volume {
+        all.fold(Volume::default(), |mut sum, volume| {
+            sum += volume;
+            sum
+        })
+    }
+}
