@@ -14,7 +14,7 @@ use softtimers_wan::udp::RelayConfig;
 use crate::address::{self, is_local};
 use crate::args::{ClientArgs, EndArgs, MacAddress, StreamArgs};
 use crate::commands::receiving::{self, ReceivingArgs};
-use crate::plan::End;
+use softtimers_load::traffic::End;
 use crate::run::output::Output;
 use crate::withheld;
 
