@@ -9,7 +9,7 @@ use softtimers::Percent;
 use softtimers_forward::{FrameDriver, LegPlan, Looking, Mac};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
-use softtimers_wan::udp::RelayConfig;
+use softtimers_net::relay::RelayConfig;
 
 use crate::address::{self, is_local};
 use crate::args::{ClientArgs, EndArgs, MacAddress, StreamArgs};
