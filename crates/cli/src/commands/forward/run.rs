@@ -70,11 +70,19 @@ impl Command for ForwardPlan {
             (Ends::Interfaces(between), Some(interfaces)) => {
                 let forward = open(&plan, controls, between, interfaces)?;
                 let doing = if between.routed.is_some() { "routing" } else { "forwarding" };
-                (forward, "forwarding", format!("{doing} between {} and {}", between.names[0], between.names[1]))
+                (
+                    forward,
+                    "forwarding",
+                    format!("{doing} between {} and {}", between.names[0], between.names[1]),
+                )
             }
             (Ends::Addresses(relay), _) => {
                 let forward = listen(&plan, controls, relay)?;
-                (forward, "relaying", format!("listening on {}, relaying to {}", relay.listen, relay.upstream))
+                (
+                    forward,
+                    "relaying",
+                    format!("listening on {}, relaying to {}", relay.listen, relay.upstream),
+                )
             }
             (Ends::Interfaces(_), None) => return Err(Failure::check("no interfaces")),
         };
