@@ -82,6 +82,17 @@ pub fn check_destination(address: SocketAddr) -> Result<(), Failure> {
     Err(Failure::usage(format_args!("address {address}: {problem}; one host's address and port are allowed")))
 }
 
+/// Finds one host to send to, to which there is a route.
+///
+/// # Errors
+/// A usage failure that names the address and what is allowed.
+pub fn destination(text: &str) -> Result<SocketAddr, Failure> {
+    let destination = resolve(text)?;
+    check_destination(destination)?;
+    check_route(destination)?;
+    Ok(destination)
+}
+
 /// Refuses what nobody can listen on.
 ///
 /// # Errors

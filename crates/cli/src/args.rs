@@ -2,17 +2,15 @@
 //! its folder of [`commands`](crate::commands).
 
 mod clients;
-mod driver;
-mod engine;
-mod recv;
-mod replay;
-mod send;
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use softtimers_measure::assertion::Assertion;
 use softtimers_measure::failure::Exit;
+use softtimers_load::traffic::End;
+use softtimers_load::wire;
 use softtimers_measure::units;
 
 use crate::commands::bench::args::BenchArgs;
@@ -24,16 +22,15 @@ use crate::commands::echo::args::EchoClientArgs;
 use crate::commands::forward::args::ForwardArgs;
 use crate::commands::noise::args::NoiseArgs;
 use crate::commands::probe::args::ProbeArgs;
+use crate::commands::recv::args::RecvArgs;
+use crate::commands::replay::args::ReplayArgs;
 use crate::commands::report::args::ReportArgs;
+use crate::commands::send::args::SendArgs;
 use crate::commands::wan::args::WanArgs;
-use crate::wire;
+use crate::run::output::Output;
 
 pub use clients::ClientArgs;
-pub use driver::{Driver, DriverArgs, MacAddress};
-pub use engine::{Busy, ClockName, EngineArgs, IdlePolicy, Timer};
-pub use recv::RecvArgs;
-pub use replay::ReplayArgs;
-pub use send::{PhaseName, SendArgs, Train};
+pub use softtimers_load::generate::MacAddress;
 pub use crate::commands::sim::SimArgs;
 
 /// Paced UDP traffic from an ordinary process, and what timers cost on this machine.
@@ -143,6 +140,29 @@ pub(crate) fn datagram_size(text: &str) -> Result<u32, String> {
         Ok(size) if allowed.contains(&bytes) => Ok(size),
         _ => Err(format!("a datagram carries {} to {} bytes", wire::MIN_SIZE, wire::MAX_SIZE)),
     }
+}
+
+impl From<&OutputArgs> for Output {
+    fn from(args: &OutputArgs) -> Self {
+        Output { json: args.json, stream: false, assertions: args.assertions.clone() }
+    }
+}
+
+impl From<&StreamArgs> for Output {
+    fn from(args: &StreamArgs) -> Self {
+        Output { stream: args.json_stream, ..Output::from(&args.output) }
+    }
+}
+
+impl From<&EndArgs> for End {
+    fn from(args: &EndArgs) -> Self {
+        End { duration: args.duration, count: args.count }
+    }
+}
+
+/// Short enough to be typed.
+pub(crate) fn any_seed() -> u64 {
+    RandomState::new().hash_one("seed") >> 32
 }
 
 #[cfg(test)]

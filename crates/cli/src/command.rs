@@ -18,15 +18,17 @@ use crate::commands::echo::args::Echo;
 use crate::commands::forward::args::ForwardPlan;
 use crate::commands::noise::args::{Noise, Rates};
 use crate::commands::probe::args::KernelProbe;
+use crate::commands::recv::args::Recv;
+use crate::commands::replay::args::Replay;
 use crate::commands::report::args::WrittenReport;
+use crate::commands::send::args::Send;
+use crate::commands::send::generate::Generate;
 use crate::commands::sim;
 use crate::commands::wan::args::WanPlan;
 use crate::commands::wan::run::Emulator;
 use crate::commands::wan::self_test::SelfTest;
-use crate::plan::{GeneratePlan, RecvPlan, ReplayPlan, SendPlan};
 use crate::run::carry_out;
 use crate::run::output::{Output, print, say};
-use crate::{recv, replay, send};
 
 /// Does what `line` asks for, the program's name first, and says what to answer the caller.
 ///
@@ -47,12 +49,12 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> Exit {
 
 fn dispatch(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Send(args) => match GeneratePlan::of(args)? {
-            Some(plan) => send::generate::run(&plan),
-            None => send::run(&SendPlan::new(args)?),
+        Command::Send(args) => match Generate::of(args)? {
+            Some(mut command) => carry_out(&mut command),
+            None => carry_out(&mut Send::new(args)?),
         },
-        Command::Recv(args) => recv::run(&RecvPlan::new(args)?),
-        Command::Replay(args) => replay::run(&ReplayPlan::new(args)?),
+        Command::Recv(args) => carry_out(&mut Recv::new(args)?),
+        Command::Replay(args) => carry_out(&mut Replay::new(args)?),
         Command::Wan(args) if args.self_test => {
             carry_out(&mut SelfTest { output: Output::from(&args.output) })
         }

@@ -2,18 +2,12 @@
 //! `softtimers` in programs; nothing here is a promise.
 //!
 //! ```text
-//!   args ──▶ plan ──▶ send, recv, … ──▶ output
-//!   typed    meant    done              table or JSON, assertions, exit code
+//!   commands/NAME/args ──▶ run ──▶ commands/NAME/{run, show} ──▶ output
+//!   typed and meant                done and told                 table or JSON, assertions, exit code
 //! ```
 //!
-//! - what is typed: [`args`], [`units`], [`address`], [`assertion`]; what it means: [`plan`];
-//! - what others have recorded: [`recording`];
-//! - what goes over the wire: [`wire`], and who agreed to it: [`handshake`];
-//! - the runs: [`send`], [`replay`], [`recv`], [`wan`], [`mod@capture`], [`doctor`],
-//!   [`echo`], [`mod@probe`], [`sim`](commands::sim), [`noise`], [`report`], ended
-//!   early by an [`interrupt`]; one that needs
-//!   other processes has them as its [`child`]ren;
-//! - what is reported: [`distribution`], [`gaps`], [`withheld`], [`machine`], [`ticks`], [`output`], [`stream`], [`mod@file`], with the rights of the [`user`] who asked, [`failure`].
+//! What commands do is in libraries: `softtimers-load` sends and receives, `softtimers-forward` passes on, and
+//! `softtimers-measure` watches the machine meanwhile.
 #![forbid(unsafe_code)]
 #![doc(test(attr(deny(warnings))))]
 // Until it is a program only.
@@ -36,19 +30,9 @@ pub mod args;
 pub mod command;
 pub mod commands;
 pub mod file;
-pub mod gaps;
-pub mod handshake;
-pub mod pattern;
-pub mod plan;
 pub mod properties;
-pub mod quantum;
-pub mod recording;
-pub mod recv;
-pub mod replay;
 pub mod report;
 pub mod run;
-pub mod send;
 pub mod stream;
 pub mod user;
-pub mod wire;
 pub mod withheld;

@@ -19,7 +19,7 @@ use common::{refusal, run, skipped};
 use readers::{packets, statistics};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use softtimers_cli::recording::{self, Fit};
+use softtimers_load::recording::{self, Fit};
 
 /// A directory of a test's own, where anybody may write.
 struct Place(PathBuf);

@@ -12,7 +12,7 @@ use common::{Receiver, command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use softtimers::{Clock, Monotonic};
-use softtimers_cli::wire::Datagram;
+use softtimers_load::wire::Datagram;
 
 fn start(words: &str) -> Child {
     command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()

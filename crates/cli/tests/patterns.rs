@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{command, stderr};
 use serde_json::Value;
-use softtimers_cli::wire::Datagram;
+use softtimers_load::wire::Datagram;
 use softtimers_core::Timestamp;
 
 /// Sends all of it to a fresh receiver; returns what both say.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{Receiver, command, refusal, run, stderr, streamed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use softtimers_cli::wire::{Datagram, MIN_SIZE};
+use softtimers_load::wire::{Datagram, MIN_SIZE};
 use softtimers_core::Timestamp;
 
 /// One that does not ask, as other programs do not: `recv --any` takes it.

@@ -5,8 +5,8 @@ mod captures;
 
 use captures::{BIG, ETHERNET, Interface, LITTLE, MICROSECONDS, NANOSECONDS, Order, Packet};
 use proptest::prelude::*;
-use softtimers_cli::properties;
-use softtimers_cli::recording::{self, Fit, Format, Recording};
+use softtimers_load::properties;
+use softtimers_load::recording::{self, Fit, Format, Recording};
 
 fn read(bytes: &[u8]) -> Result<Recording, String> {
     let fit = Fit { headers: Some(0), ..Fit::default() };

@@ -12,8 +12,8 @@ use std::time::Duration;
 use common::{Receiver, command, refusal, run, stderr, streamed};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use softtimers_cli::handshake::{Agreement, PATIENCE, ask};
-use softtimers_cli::wire::{Datagram, Hello, MIN_SIZE, Token};
+use softtimers_load::handshake::{Agreement, PATIENCE, ask};
+use softtimers_load::wire::{Datagram, Hello, MIN_SIZE, Token};
 use softtimers_core::Timestamp;
 
 fn connected(to: SocketAddr) -> UdpSocket {

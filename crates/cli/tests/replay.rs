@@ -14,7 +14,7 @@ use std::time::Duration;
 use captures::{BIG, LITTLE, MICROSECONDS, NANOSECONDS, Packet};
 use common::{command, refusal, run, stderr};
 use serde_json::Value;
-use softtimers_cli::wire::Datagram;
+use softtimers_load::wire::Datagram;
 use softtimers_core::Timestamp;
 
 /// A file in a directory of this test's own, gone with it.

@@ -39,7 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "delivery_trace", body: softtimers_wan::properties::trace },
     Target { name: "filter_code", body: |input| text(input, softtimers_cli::properties::filter_code) },
     Target { name: "frames", body: softtimers_forward::properties::frame },
-    Target { name: "ledger", body: softtimers_cli::properties::ledger },
+    Target { name: "ledger", body: softtimers_load::properties::ledger },
     Target { name: "metrics", body: softtimers_cli::properties::metrics },
     Target { name: "path", body: path },
     Target { name: "rules", body: softtimers_forward::properties::rules },
@@ -47,9 +47,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "sim_parts", body: |input| text(input, softtimers_cli::properties::sim_parts) },
     Target { name: "spans", body: spans::many },
     Target { name: "timers", body: timers::few },
-    Target { name: "trace", body: softtimers_cli::properties::recording },
+    Target { name: "trace", body: softtimers_load::properties::recording },
     Target { name: "units", body: |input| text(input, units) },
-    Target { name: "wire", body: softtimers_cli::properties::wire },
+    Target { name: "wire", body: softtimers_load::properties::wire },
 ];
 
 /// Runs the target of this name.
@@ -75,7 +75,7 @@ fn text(input: &[u8], body: fn(&str)) {
 
 fn units(text: &str) {
     softtimers_measure::properties::units(text);
-    softtimers_cli::properties::pattern(text);
+    softtimers_load::properties::pattern(text);
     softtimers_cli::properties::typed(text);
 }
 

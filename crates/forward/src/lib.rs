@@ -43,7 +43,7 @@ use std::io;
 
 use softtimers_net::udp::UdpSocket;
 use softtimers_measure::failure::Failure;
-use softtimers_wan::udp::RelayConfig;
+use softtimers_net::relay::RelayConfig;
 
 use engine::Engine;
 use interfaces::Pollers;

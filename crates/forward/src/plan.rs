@@ -43,7 +43,7 @@ pub struct Controls {
 /// Two interfaces, and what is between them.
 #[derive(Clone, Debug)]
 pub struct Between {
-    /// Those that nobody else uses, as [`claim`](softtimers_wan::interfaces::claim) finds out.
+    /// Those that nobody else uses, as [`claim`](softtimers_net::packet::claim) finds out.
     pub interfaces: [Interface; 2],
     /// How frames get in and out.
     pub driver: FrameDriver,

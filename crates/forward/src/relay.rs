@@ -10,7 +10,7 @@ use std::io;
 use std::rc::Rc;
 
 use softtimers_net::udp::UdpSocket;
-use softtimers_wan::udp::{RelayConfig, prepare};
+use softtimers_net::relay::{RelayConfig, prepare};
 
 use crate::engine::{Basis, Engine};
 use crate::plan::{Controls, Plan};

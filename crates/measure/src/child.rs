@@ -43,7 +43,7 @@ pub fn command() -> io::Result<Command> {
 }
 
 /// The same of another program, which calls [`end_with`] for `--with-parent PID`, as `softtimers` does.
-fn command_of(program: &Path) -> Command {
+pub fn command_of(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(["--with-parent", &std::process::id().to_string()]).stdin(Stdio::null());
     command

@@ -140,12 +140,5 @@ impl<P: Clone, E> Live<P, E> {
     }
 }
 
-/// Whether what comes from or goes to `address` meets the socket that is bound to `local`.
-pub fn is_same_socket(address: SocketAddr, local: SocketAddr) -> bool {
-    let (ip, bound) = (address.ip().to_canonical(), local.ip().to_canonical());
-    let here = ip.is_loopback() || ip.is_unspecified();
-    address.port() == local.port() && (ip == bound || (bound.is_unspecified() && here))
-}
-
 /// Tokens with this bit are watched descriptors; all others are the relay's.
 const WATCHED: u64 = 1 << 63;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
-use softtimers_cli::wire::Datagram;
+use softtimers_load::wire::Datagram;
 use softtimers_net::packet::Interface;
 use softtimers_net::poller::{Device, XdpConfig, XdpDevice};
 

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use softtimers::poll::SourceId;
 use softtimers_net::poller::{Outputs, Packet, Poller};
 use softtimers::{Clock, Monotonic, Timestamp};
-use softtimers_wan::udp::{RelayStats, is_misdirected};
+use softtimers_net::relay::{RelayStats, is_misdirected};
 
 use super::side::{Hop, Peer, Side};
 use super::table::Table;

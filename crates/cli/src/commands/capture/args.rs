@@ -13,7 +13,7 @@ use super::filter;
 use super::privileges::to_become;
 use super::sink::{Rotate, SinkConfig};
 use crate::args::{EndArgs, StreamArgs};
-use crate::plan::End;
+use softtimers_load::traffic::End;
 use crate::run::output::Output;
 use crate::user::User;
 

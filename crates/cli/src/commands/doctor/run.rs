@@ -10,7 +10,6 @@ use super::args::Doctor;
 use super::show::DoctorReport;
 use super::trial::{Cell, INTERVAL, Load, METHODS, Notes, Trial};
 use super::{costs, features, range, verdict};
-use crate::args::Timer;
 use crate::run::output::Output;
 use crate::run::{Command, Disturbance, Outcome, Run};
 
@@ -67,14 +66,14 @@ fn compare(plan: &Doctor, notes: &mut Notes, interrupt: &Interrupt) -> Result<Ve
         let mut baseline = None;
         let mut pair = Vec::new();
         for &(place, trial) in neighbours {
-            if trial.timer == Timer::Spin && !class.may_spin() {
+            if trial.timer == "spin" && !class.may_spin() {
                 pair.push((place, trial.not_made(format!("{class}, so it must not spin"))));
                 continue;
             }
             let cell = unless_interrupted(interrupt, || trial.run(notes))?;
             pair.push((place, cell.unwrap_or_else(|| trial.not_made(INTERRUPTED.to_owned()))));
             if trial.load == Load::Echo && baseline.is_none() {
-                let without = Trial { timer: Timer::Off, ..trial };
+                let without = Trial { timer: "off", ..trial };
                 baseline = unless_interrupted(interrupt, || without.baseline(notes))?;
             }
         }

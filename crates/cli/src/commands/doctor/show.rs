@@ -153,7 +153,7 @@ const WIDTHS: [usize; 10] = [6, 7, 7, 7, 7, 7, 8, 7, 6, 6];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::send::LateReport;
+    use softtimers_load::send::LateReport;
     use softtimers_measure::distribution::Distribution;
 
     fn report() -> DoctorReport {

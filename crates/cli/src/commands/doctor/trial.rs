@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use softtimers::late::LateCause;
 use softtimers_measure::child::Process;
@@ -12,8 +11,7 @@ use softtimers_measure::failure::Failure;
 use softtimers_measure::processor::Processor;
 use softtimers_measure::units::show_duration;
 
-use crate::args::Timer;
-use crate::send::LateReport;
+use softtimers_load::send::LateReport;
 
 /// What the sending loop does meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -125,7 +123,7 @@ impl Cell {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial {
-    pub(super) timer: Timer,
+    pub(super) timer: &'static str,
     pub(super) load: Load,
     pub(super) interval: Duration,
     pub(super) duration: Duration,
@@ -150,7 +148,7 @@ impl Trial {
     }
 
     fn cell(&self, sent: Sent, received: Received, notes: &mut Notes) -> Cell {
-        notes.take(&name(self.timer), sent.fallbacks);
+        notes.take(self.timer, sent.fallbacks);
         notes.take("receiver", received.fallbacks);
         let achieved_pps = sent.achieved_pps.unwrap_or(0.0);
         Cell {
@@ -178,7 +176,7 @@ impl Trial {
     /// The cell of this trial before it is made.
     pub(super) fn blank(&self) -> Cell {
         Cell {
-            method: name(self.timer),
+            method: self.timer.to_owned(),
             busy: self.load,
             target_gap_ns: u64::try_from(self.interval.as_nanos()).unwrap_or(u64::MAX),
             late: LateCause::ALL.map(|cause| (cause.name().to_owned(), LateReport::default())).into(),
@@ -203,7 +201,7 @@ impl Trial {
     fn send(&self, address: &str) -> Result<Process, Failure> {
         let mut words = vec!["send".to_owned(), address.to_owned(), "--json".to_owned()];
         let mut flag = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-        flag("--timer", name(self.timer));
+        flag("--timer", self.timer.to_owned());
         flag("--interval", show_duration(self.interval));
         flag("--duration", show_duration(self.duration));
         if self.load == Load::Echo {
@@ -230,13 +228,8 @@ impl Trial {
 
     /// For messages: which process of which trial.
     fn part(&self, command: &str) -> String {
-        format!("the trial of {}, {}: {command}", name(self.timer), self.load.adjective())
+        format!("the trial of {}, {}: {command}", self.timer, self.load.adjective())
     }
-}
-
-/// The name of a method, as `send --timer` takes it.
-pub(super) fn name(timer: Timer) -> String {
-    timer.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }
 
 /// The fall-backs of all trials, each once, with the methods that took it.
@@ -264,10 +257,8 @@ const RECEIVER_MARGIN: Duration = Duration::from_secs(20);
 
 /// softtimers, what anybody can write into a loop, what needs no more than the wait, and what goes on
 /// beside the loop.
-pub(super) const METHODS: [Timer; 8] = {
-    use Timer::*;
-    [Soft, Loop, Spin, Pwait2, Timerfd, Ms, Signal, Thread]
-};
+pub(super) const METHODS: [&str; 8] =
+    ["soft", "loop", "spin", "pwait2", "timerfd", "ms", "signal", "thread"];
 /// 25,000 packets/s: one flow of full-sized packets at 300 Mbit/s.
 pub(super) const INTERVAL: Duration = Duration::from_micros(40);
 
@@ -293,7 +284,7 @@ mod tests {
             "gap_strip_ns": [39, 41], "fallbacks": [],
         });
         let trial = Trial {
-            timer: Timer::Timerfd,
+            timer: "timerfd",
             load: Load::Echo,
             interval: Duration::from_micros(40),
             duration: Duration::from_secs(1),

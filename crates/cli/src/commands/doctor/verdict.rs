@@ -191,7 +191,7 @@ const MOST_BACK_TO_BACK: f64 = 0.02;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::send::LateReport;
+    use softtimers_load::send::LateReport;
 
     fn cell(method: &str, busy: Load, achieved_share: f64, back_to_back: f64) -> Cell {
         Cell {

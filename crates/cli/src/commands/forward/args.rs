@@ -9,12 +9,12 @@ use softtimers::Percent;
 use softtimers_forward::{FrameDriver, LegPlan, Looking, Mac};
 use softtimers_measure::failure::Failure;
 use softtimers_measure::units;
-use softtimers_wan::udp::RelayConfig;
+use softtimers_net::relay::RelayConfig;
 
 use crate::address::{self, is_local};
 use crate::args::{ClientArgs, EndArgs, MacAddress, StreamArgs};
 use crate::commands::receiving::{self, ReceivingArgs};
-use crate::plan::End;
+use softtimers_load::traffic::End;
 use crate::run::output::Output;
 use crate::withheld;
 

@@ -4,14 +4,13 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use softtimers_net::packet::Interface;
+use softtimers_net::packet::{Interface, claim};
 use softtimers_net::udp::UdpSocket;
 use softtimers_forward::stats::{PollingStats, RuleStats};
 use softtimers_forward::{Between, Controls, Forward, FrameDriver, Plan, Purpose, SharedStats, Stats, asks};
 use softtimers_measure::failure::Failure;
-use softtimers_wan::interfaces::{Problem, claim};
-use softtimers_wan::live::is_same_socket;
-use softtimers_wan::udp::RelayConfig;
+use softtimers_wan::interfaces::Problem;
+use softtimers_net::relay::{RelayConfig, is_same_socket};
 
 use super::args::{Ends, ForwardPlan, InterfacesPlan};
 use super::exposition::exposition;
@@ -142,7 +141,7 @@ fn claimed(between: &InterfacesPlan) -> Result<[Interface; 2], Failure> {
     if a == b {
         return Err(Failure::usage(format_args!("{what}: twice the same interface")));
     }
-    let claimed = |name: &str| claim(name, between.take).map_err(|problem| failure(&what, &problem));
+    let claimed = |name: &str| claim(name, between.take).map_err(|error| failure(&what, &error.into()));
     Ok([claimed(a)?, claimed(b)?])
 }
 

@@ -5,8 +5,9 @@ use std::path::Path;
 use softtimers_measure::units::{self, SendRate};
 use softtimers_sim::{Kind, Setting};
 
+use crate::user::exceeds_caller;
 use crate::file;
-use crate::recording::{self, Changed, Fit};
+use softtimers_load::recording::{self, Changed, Fit};
 
 /// What `text` means for a parameter of this kind.
 ///
@@ -37,7 +38,8 @@ pub(crate) fn parse(kind: Kind, text: &str) -> Result<Setting, String> {
         Kind::Trace if text == NONE => Ok(Setting::Trace(None)),
         Kind::Trace => {
             let file = file::open(Path::new(text)).map_err(|error| error.to_string())?;
-            let read = recording::read(file, &Fit::AS_RECORDED).map_err(|error| error.to_string())?;
+            let fit = Fit { quotes: !exceeds_caller(), ..Fit::AS_RECORDED };
+            let read = recording::read(file, &fit).map_err(|error| error.to_string())?;
             as_recorded(read.changed)?;
             Ok(Setting::Trace(Some(read.trace)))
         }

@@ -15,7 +15,7 @@ use super::carrier::Ends;
 use super::setting::{Change, SETTINGS};
 use crate::address;
 use crate::args::{ClientArgs, OutputArgs};
-use crate::plan::any_seed;
+use crate::args::any_seed;
 use crate::run::output::Output;
 use crate::withheld;
 

@@ -1,0 +1,5 @@
+//! `recv`: what really arrived, and when.
+
+pub(crate) mod args;
+pub(crate) mod run;
+mod show;

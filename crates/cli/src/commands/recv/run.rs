@@ -1,0 +1,44 @@
+//! A run of `recv`: it listens, says so, and receives.
+
+use softtimers_load::recv::{BindError, Receiver, RecvConfig, RecvReport};
+use softtimers_measure::failure::Failure;
+
+use super::args::Recv;
+use crate::address::bind_failure;
+use crate::run::output::{Output, say};
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+impl Command for Recv {
+    type Config = RecvConfig;
+    type Report = RecvReport;
+    // The sender is most often another program on this machine.
+    const DISTURBED_BY: Disturbance = Disturbance::Host;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> RecvConfig {
+        self.config.clone()
+    }
+
+    fn example(&self) -> RecvReport {
+        RecvReport::example()
+    }
+
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<RecvReport>, Failure> {
+        let mut receiver = Receiver::bind(&self.plan).map_err(|error| match error {
+            BindError::Address(error) => bind_failure(self.plan.local, &error),
+            BindError::Socket(error) => Failure::not_possible(format_args!("a UDP socket: {error}")),
+        })?;
+        let interrupt = run.interrupt()?;
+        run.watch();
+        let counter = run.counter(self.plan.stats())?;
+        say(format_args!("listening on {}", receiver.address()));
+        let _progress = run.progress("receiving", self.plan.end.duration);
+        receiver.receive(interrupt, counter)?;
+        self.config = receiver.config();
+        let fallbacks = receiver.fallbacks().to_vec();
+        Ok(Outcome { fallbacks, ..Outcome::of(receiver.report()) })
+    }
+}

@@ -1,0 +1,257 @@
+//! What `replay` is asked for.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use softtimers_core::{PaceConfig, Speed};
+use softtimers_load::plan::{SendConfig, SendPlan};
+use softtimers_load::recording::{self, Changed, Fit};
+use softtimers_load::replay::Summary;
+use softtimers_load::traffic::{End, Traffic};
+use softtimers_load::wire::{MAX_SIZE, MIN_SIZE};
+use softtimers_measure::failure::Failure;
+use softtimers_measure::units;
+
+use crate::args::{EndArgs, StreamArgs};
+use crate::commands::send::engine::EngineArgs;
+use crate::run::output::Output;
+use crate::user::exceeds_caller;
+use crate::{address, file};
+
+/// `softtimers replay`.
+///
+/// One UDP flow whose datagrams leave at the times of the recorded packets and are as long on the wire:
+/// not the packets themselves, whose addresses, ports and contents are not even read.
+#[derive(Args, Debug, Clone)]
+#[command(after_help = REPLAY_EXAMPLES)]
+pub struct ReplayArgs {
+    /// The recording: a pcap or pcapng file, or lines of t_us,len; - for standard input
+    ///
+    /// t_us is a time in microseconds, len the bytes of UDP payload. Only differences of times count.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Where to send: IP:PORT or NAME:PORT of one host
+    ///
+    /// An IPv6 address stands in brackets. Broadcast and multicast addresses are refused. If more than 1,000
+    /// packets within any second go to another machine, a `softtimers recv` there must agree first.
+    #[arg(value_name = "ADDR")]
+    pub address: String,
+
+    /// How many times as fast as it was recorded: 0.001x to 1000x
+    #[arg(long, value_name = "FACTOR", default_value = "1x", value_parser = units::speed)]
+    pub speed: Speed,
+
+    /// Bytes of each recorded length that are headers and not payload
+    ///
+    /// [default: of a capture the header of its link, 20 bytes of IP (to an IPv6 address 40) and 8 of UDP, so
+    /// that a datagram is as long on the wire as its packet was; of t_us,len none]
+    #[arg(long, value_name = "BYTES")]
+    pub headers: Option<u32>,
+
+    /// Cut packets that are too long for a datagram, instead of refusing the recording
+    #[arg(long)]
+    pub clamp: bool,
+
+    /// The shortest time between datagrams when catching up [default: 9/16 of the mean gap]
+    ///
+    /// At most the mean gap. Gaps of the recording that are shorter are kept as they are.
+    #[arg(long, value_name = "TIME", value_parser = units::positive_duration)]
+    pub burst_interval: Option<Duration>,
+
+    /// When it ends, if not with the recording.
+    #[command(flatten)]
+    pub end: EndArgs,
+
+    /// How the run is driven.
+    #[command(flatten)]
+    pub engine: EngineArgs,
+
+    /// How to print.
+    #[command(flatten)]
+    pub output: StreamArgs,
+}
+
+/// A run of `replay`.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Replay {
+    /// The recording as it is sent.
+    pub(crate) send: SendPlan,
+    /// What it is like.
+    pub(crate) summary: Summary,
+    file: String,
+    speed: f64,
+    headers: Option<u32>,
+    /// How to print the report.
+    pub(crate) output: Output,
+}
+
+impl Replay {
+    /// Understands the arguments of `replay`, and reads the recording.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed, or the file and the byte.
+    pub(crate) fn new(args: &ReplayArgs) -> Result<Self, Failure> {
+        let timer = args.engine.timer;
+        if !timer.sends() {
+            return Err(Failure::usage(format_args!("--timer {timer}: it would send nothing of the recording")));
+        }
+        // Before a long file is read.
+        let destination = address::destination(&args.address)?;
+        let fit = Fit { headers: args.headers, clamp: args.clamp, quotes: !exceeds_caller(), ..Fit::to(destination.ip()) };
+        let file = args.file.to_string_lossy().into_owned();
+        let recording = open(&args.file)
+            .map_err(|error| Failure::usage(format_args!("file '{file}': {error}")))
+            .and_then(|input| {
+                recording::read(input, &fit)
+                    .map_err(|error| Failure::usage(format_args!("file '{file}': {error}")))
+            })?;
+        let trace = recording.trace.at_speed(args.speed);
+        let summary = Summary::new(&recording, &trace);
+        let mean = trace.mean_rate();
+        let traffic = Traffic {
+            pace: PaceConfig {
+                burst_interval: args.burst_interval,
+                catch_up: args.engine.catch_up,
+                ..PaceConfig::new(mean)
+            },
+            size: trace.iter().map(|(_, length)| usize::from(length)).max().unwrap_or(MIN_SIZE),
+            trace: Some(trace),
+            end: End::from(&args.end),
+            ..Traffic::new(mean)
+        };
+        Ok(Replay {
+            send: args.engine.plan(traffic, destination)?,
+            summary,
+            file,
+            speed: args.speed.as_f64(),
+            headers: args.headers,
+            output: Output::from(&args.output),
+        })
+    }
+
+    /// What is not sent as it was recorded, one sentence each.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let Changed { lengthened, cut, out_of_order } = self.summary.changed;
+        let notes = [
+            (lengthened, format!("shorter than a header of ours; they are sent as its {MIN_SIZE} bytes")),
+            (cut, format!("longer than a datagram; {MAX_SIZE} bytes of each are sent")),
+            (out_of_order, "earlier than one before them; they leave right after it".to_owned()),
+        ];
+        let counted = notes.into_iter().filter(|&(count, _)| count > 0);
+        counted.map(|(count, what)| format!("{count} of {} packets: {what}", self.summary.packets)).collect()
+    }
+
+    /// The configuration in effect, for the report.
+    pub(crate) fn configuration(&self) -> ReplayConfig {
+        ReplayConfig {
+            file: self.file.clone(),
+            speed: self.speed,
+            headers_bytes: self.headers,
+            send: self.send.config(),
+        }
+    }
+}
+
+/// The `config` object of `replay`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub(crate) struct ReplayConfig {
+    /// The recording.
+    pub file: String,
+    /// How many times as fast as recorded.
+    pub speed: f64,
+    /// Bytes of each recorded length that are headers; `null` for those of the capture's link, IP and UDP.
+    pub headers_bytes: Option<u32>,
+    /// As of `send`: the rate and interval are the recording's mean, the size its longest.
+    #[serde(flatten)]
+    pub send: SendConfig,
+}
+
+fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+    if path.as_os_str() == "-" { Ok(Box::new(io::stdin().lock())) } else { Ok(Box::new(file::open(path)?)) }
+}
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  softtimers recv 127.0.0.1:9000 --once &
+  softtimers replay call.pcapng 127.0.0.1:9000
+  softtimers replay call.pcap 127.0.0.1:9000 --speed 2x --catch-up none
+  softtimers replay game.csv 127.0.0.1:9000 --json --assert 'skew_ns<1000000'
+  tcpdump -r big.pcap -w - port 5004 | softtimers replay - 127.0.0.1:9000
+
+Exit codes:
+   0  done; every --assert held
+   1  an --assert did not hold, or the run broke off
+   2  bad usage or input, such as a damaged file; nothing was sent
+  77  not possible on this machine; the message says what is missing";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use softtimers_load::handshake::may_go_unasked;
+    use clap::Parser;
+
+    fn plan(name: &str, text: &str, flags: &str) -> Result<Replay, String> {
+        let path = std::env::temp_dir().join(format!("softtimers-plan-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let words = ["softtimers", "replay", path.to_str().unwrap(), "127.0.0.1:9"].into_iter();
+        let words = words.chain(flags.split(' ').filter(|word| !word.is_empty()));
+        let plan = match Cli::parse_from(words).command {
+            Command::Replay(args) => Replay::new(&args).map_err(|failure| failure.to_string()),
+            other => panic!("{other:?}"),
+        };
+        std::fs::remove_file(&path).unwrap();
+        plan
+    }
+
+    /// `packets` of them so far apart, and one more an hour later.
+    fn rush(packets: u64, micros: u64) -> String {
+        let times = (0..packets).map(|number| number * micros).chain([3_600_000_000]);
+        times.map(|time| format!("{time},100\n")).collect()
+    }
+
+    #[test]
+    fn the_busiest_second_needs_consent_not_the_mean() {
+        let asks = |name: &str, text: &str, flags: &str| {
+            let plan = plan(name, text, flags).unwrap().send;
+            assert!(plan.traffic.pace.mean_rate().packets_per_second() < 10.0);
+            !may_go_unasked("192.0.2.1:9".parse().unwrap(), plan.traffic.highest_pps())
+        };
+        assert!(!asks("even", &rush(5_000, 1_000), ""));
+        assert!(asks("fast", &rush(5_000, 999), ""));
+        assert!(asks("faster", &rush(5_000, 1_000), "--speed 1.001x"));
+        assert!(!asks("slower", &rush(5_000, 999), "--speed 0.9x"));
+        assert!(!asks("short", &rush(1_000, 1), ""));
+        assert!(asks("shorter", &rush(1_001, 0), ""));
+    }
+
+    #[test]
+    fn a_recording_decides_rate_and_size() {
+        let plan = plan("sizes", "0,100\n30,1200\n80,40\n", "--speed 0.5x --count 2").unwrap();
+        assert_eq!((plan.send.traffic.size, plan.send.traffic.seed()), (1200, None));
+        assert_eq!(plan.send.traffic.expected(), Some(std::time::Duration::from_micros(160)));
+        let config = serde_json::to_value(plan.configuration()).unwrap();
+        assert_eq!(
+            (&config["target_interval_ns"], &config["target_pps"]),
+            (&80_000.into(), &12_500.0.into())
+        );
+        assert_eq!((&config["pattern"], &config["speed"]), (&"recorded".into(), &0.5.into()));
+        assert_eq!((&config["burst_interval_ns"], &config["count"]), (&45_000.into(), &2.into()));
+        assert_eq!((plan.summary.packets, plan.summary.bytes), (3, 1340));
+        assert!(plan.notes().is_empty());
+    }
+
+    #[test]
+    fn one_packet_has_a_plan_too() {
+        let plan = plan("one", "7,20", "").unwrap();
+        assert_eq!((plan.summary.packets, plan.summary.peak_pps, plan.summary.span_s), (1, 1, 0.0));
+        assert_eq!(
+            plan.notes(),
+            ["1 of 1 packets: shorter than a header of ours; they are sent as its 32 bytes"]
+        );
+    }
+}

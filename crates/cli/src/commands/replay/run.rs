@@ -1,0 +1,38 @@
+//! A run of `replay`: that of `send`, with what the recording was like.
+
+use softtimers_measure::failure::Failure;
+
+use super::args::{Replay, ReplayConfig};
+use super::show::ReplayReport;
+use crate::commands::send::run::send;
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+impl Command for Replay {
+    type Config = ReplayConfig;
+    type Report = ReplayReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> ReplayConfig {
+        self.configuration()
+    }
+
+    fn example(&self) -> ReplayReport {
+        ReplayReport::new(Default::default(), None, self.summary)
+    }
+
+    fn seed(&self) -> Option<u64> {
+        self.send.traffic.seed()
+    }
+
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<ReplayReport>, Failure> {
+        let sent = send(&self.send, run)?;
+        let fallbacks = [self.notes(), sent.fallbacks].concat();
+        let report = ReplayReport::new(sent.report, sent.skew, self.summary);
+        Ok(Outcome { fallbacks, broke_off: sent.broke_off, ..Outcome::of(report) })
+    }
+}

@@ -1,0 +1,340 @@
+//! How a run is driven, whatever it sends: what `send` and `replay` have in common.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use softtimers::Slice;
+use softtimers_core::{CatchUp, Idle, Percent, PollBudget, TriggerState};
+use softtimers_load::engines::Timer;
+use softtimers_load::plan::SendPlan;
+use softtimers_load::traffic::Traffic;
+use softtimers_load::work::Work;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::units::{self, show_duration};
+
+/// The timer, the loop around it, and its surroundings.
+#[derive(Args, Debug, Clone)]
+pub struct EngineArgs {
+    /// How far behind schedule the sender may fall before it gives datagrams up: a time, none or all
+    #[arg(long, value_name = "TIME|none|all", default_value = "10ms", value_parser = catch_up)]
+    pub catch_up: CatchUp,
+
+    /// Who says when the next datagram is due
+    #[arg(long, value_name = "TIMER", default_value_t, value_parser = timers())]
+    pub timer: Timer,
+
+    /// What the loop reads the time from
+    #[arg(long, value_enum, value_name = "CLOCK", default_value_t = ClockName::Monotonic)]
+    pub clock: ClockName,
+
+    /// How late a datagram may be before the backup timer is used (--timer soft only) [default: 0ns]
+    ///
+    /// What falls due within it leaves together, by one wake-up. Several flows have a 32nd of their interval
+    /// unless given, at most 20 us.
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    pub slack: Option<Duration>,
+
+    /// What the loop does when nothing is due (--timer soft only) [default: park]
+    #[arg(long, value_name = "POLICY", value_parser = policies())]
+    pub idle: Option<Idle>,
+
+    /// How much of one processor may be polled away, whatever --idle (--timer soft only) [default: 50%]
+    ///
+    /// When it is used up, the loop sleeps instead, and is late by a wake-up. A rate whose interval is shorter
+    /// than a wake-up takes needs 100% to be held.
+    #[arg(long, value_name = "PERCENT", value_parser = units::percent)]
+    pub cpu_budget: Option<Percent>,
+
+    /// The slice to ask the scheduler for: 100us to 100ms (Linux 6.12 or later)
+    ///
+    /// With a short one the loop runs as soon as it wakes, also beside a program that computes. It gets no
+    /// larger share of the processor. Whatever the timer.
+    #[arg(long, value_name = "TIME", value_parser = slice)]
+    pub sched_slice: Option<Duration>,
+
+    /// Work that the same loop does meanwhile
+    #[arg(long, value_enum, value_name = "WORK", default_value_t = Busy::None)]
+    pub busy: Busy,
+
+    /// Datagrams the echo server takes in one go, 1 to 64 (--busy echo only) [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub echo_batch: Option<u16>,
+
+    /// Do without the trigger states of one source: handler_exit, readiness, send or syscall_exit
+    ///
+    /// Shows what they are good for: the loop is the same, but does not look at the clock there (--timer soft
+    /// only).
+    #[arg(long, value_name = "SOURCE", value_parser = source)]
+    pub disable_source: Option<TriggerState>,
+
+    /// Keep this loop on processor N, and the echo server's clients off it
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<usize>,
+
+    /// Send without asking a `softtimers recv`, and go on whether or not anybody is there
+    ///
+    /// A receiver then counts the traffic only with `recv --any`. To another machine at more than 1,000 packets/s type
+    /// this only for a network and a host of your own.
+    #[arg(long)]
+    pub no_handshake: bool,
+}
+
+impl EngineArgs {
+    /// This traffic by this engine. What the engine would silently ignore is refused: it would be measured, and believed.
+    ///
+    /// # Errors
+    /// A usage failure that names the value and what is allowed.
+    pub(crate) fn plan(&self, traffic: Traffic, destination: SocketAddr) -> Result<SendPlan, Failure> {
+        let plan = SendPlan::new(destination, traffic, self.timer);
+        let slack = self.slack(plan.slack)?;
+        self.check_timer(&plan.traffic)?;
+        let plan = SendPlan {
+            tsc: self.clock == ClockName::Tsc,
+            slack,
+            idle: self.idle(plan.idle)?,
+            sched_slice: self.sched_slice,
+            work: self.work()?,
+            disabled_source: self.disable_source,
+            cpu: self.cpu.map(Processor::new).transpose()?,
+            no_handshake: self.no_handshake,
+            ..plan
+        };
+        check_source(&plan)?;
+        Ok(plan)
+    }
+
+    /// Refuses an engine that cannot drive this traffic, and a clock that it cannot read.
+    fn check_timer(&self, traffic: &Traffic) -> Result<(), Failure> {
+        let (timer, flows) = (self.timer, traffic.flows);
+        if timer.needs_even_gaps() && traffic.pattern() != "constant" {
+            let given = match &traffic.trace {
+                Some(_) => "a recording".to_owned(),
+                None => format!("--pattern {}", traffic.pattern()),
+            };
+            return Err(Failure::usage(format_args!(
+                "--timer {timer}: it goes off evenly, {given} does not"
+            )));
+        }
+        if let Err(error) = traffic.clock() {
+            let (given, most) =
+                (traffic.pace.burst_interval.unwrap_or_default(), traffic.pace.rate.interval());
+            return Err(Failure::usage(format_args!(
+                "--burst-interval {}: {error}; at most {} is allowed here",
+                show_duration(given),
+                show_duration(most)
+            )));
+        }
+        if flows > 1 && !timer.drives_several() {
+            return Err(Failure::usage(format_args!(
+                "--flows {flows}: only --flows 1 is allowed with --timer {timer}"
+            )));
+        }
+        if self.clock == ClockName::Tsc && !timer.reads_any_clock() {
+            return Err(Failure::usage(format_args!(
+                "--clock tsc: --timer {timer} goes by the kernel's clock; only --clock monotonic is allowed with it"
+            )));
+        }
+        match traffic.end.count {
+            Some(count) if !timer.sends() => Err(Failure::usage(format_args!(
+                "--count {count}: --timer {timer} sends nothing to count; only --duration ends it"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn slack(&self, usual: Duration) -> Result<Duration, Failure> {
+        match self.slack {
+            Some(slack) if slack > Duration::ZERO && !self.timer.has_trigger_states() => {
+                Err(Failure::usage(format_args!(
+                    "--slack {}: only --timer soft has slack; the other timers aim at the due time",
+                    show_duration(slack)
+                )))
+            }
+            given => Ok(given.unwrap_or(usual)),
+        }
+    }
+
+    fn idle(&self, usual: Option<Idle>) -> Result<Option<Idle>, Failure> {
+        let given = self.idle.map(|policy| format!("--idle {policy}"));
+        let given = given.or_else(|| self.cpu_budget.map(|share| format!("--cpu-budget {share}")));
+        if let Some(given) = given {
+            if usual.is_none() {
+                return Err(Failure::usage(format_args!("{given}: only --timer soft has an idle policy")));
+            }
+            if let Busy::Compute | Busy::Web = self.busy {
+                let work = if self.busy == Busy::Web { "web" } else { "compute" };
+                return Err(Failure::usage(format_args!("{given}: a loop with --busy {work} is never idle")));
+            }
+        }
+        Ok(usual.map(|usual| {
+            let idle = self.idle.unwrap_or(usual);
+            self.cpu_budget.map_or(idle, |share| idle.within(PollBudget::new(share)))
+        }))
+    }
+
+    fn work(&self) -> Result<Work, Failure> {
+        match (self.busy, self.echo_batch) {
+            (Busy::Echo, batch) => Ok(Work::Echo { batch: batch.map_or(DEFAULT_ECHO_BATCH, usize::from) }),
+            (_, Some(batch)) => {
+                Err(Failure::usage(format_args!("--echo-batch {batch}: allowed with --busy echo only")))
+            }
+            (Busy::None, None) => Ok(Work::None),
+            (Busy::Compute, None) => Ok(Work::Compute),
+            (Busy::Web, None) => Ok(Work::Web),
+        }
+    }
+}
+
+/// Refuses to disable what is not there, or all that there is.
+fn check_source(plan: &SendPlan) -> Result<(), Failure> {
+    let Some(source) = plan.disabled_source else { return Ok(()) };
+    let refuse = |why: &str| Err(Failure::usage(format_args!("--disable-source {}: {why}", source.name())));
+    if !plan.timer.has_trigger_states() {
+        return refuse("only --timer soft has trigger states to do without");
+    }
+    if !plan.work.can_do_without(source) {
+        return refuse("it is the only one of a loop that computes; --busy echo has others");
+    }
+    Ok(())
+}
+
+/// What the loop reads the time from.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ClockName {
+    /// The kernel's CLOCK_MONOTONIC
+    Monotonic,
+    /// The processor's time stamp counter, compared with the former; not on every machine
+    Tsc,
+}
+
+/// Work that the sending loop does beside sending.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Busy {
+    /// Nothing: the loop sleeps between datagrams
+    None,
+    /// Computation in small pieces, without system calls
+    Compute,
+    /// The same in pieces as long as a busy web server of 1999 was away: 31.6us on average, up to 1ms
+    Web,
+    /// A UDP echo server kept saturated by clients in another process
+    Echo,
+}
+
+fn timers() -> impl TypedValueParser<Value = Timer> {
+    let names = Timer::all().map(|timer| PossibleValue::new(timer.name()).help(timer.about()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Timer>())
+}
+
+fn policies() -> impl TypedValueParser<Value = Idle> {
+    let names = Idle::ALL.map(|(name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Idle>())
+}
+
+fn slice(text: &str) -> Result<Duration, String> {
+    let slice = units::duration(text).map_err(|error| error.to_string())?;
+    let allowed = Slice::ALLOWED;
+    if allowed.contains(&slice) {
+        return Ok(slice);
+    }
+    let [least, most] = [allowed.start(), allowed.end()].map(|&bound| units::show_duration(bound));
+    Err(format!("the kernel grants slices from {least} to {most}"))
+}
+
+/// Not the two that end a loop's sleeps: without them it would not wake.
+fn source(text: &str) -> Result<TriggerState, String> {
+    use TriggerState::{HandlerExit, Readiness, Send, SyscallExit};
+    let allowed = [HandlerExit, Readiness, Send, SyscallExit];
+    allowed.into_iter().find(|source| source.name() == text).ok_or_else(|| {
+        let names = allowed.map(TriggerState::name).join(", ");
+        format!("one of {names} is allowed")
+    })
+}
+
+fn catch_up(text: &str) -> Result<CatchUp, String> {
+    match text {
+        "none" => Ok(CatchUp::NONE),
+        "all" => Ok(CatchUp::ALL),
+        time => match units::duration(time) {
+            Ok(time) => Ok(CatchUp::within(time)),
+            Err(error) => Err(format!("{error}; none and all are allowed too")),
+        },
+    }
+}
+
+/// Servers that batch at all take a few datagrams; 1 and 16 are the extremes worth comparing.
+const DEFAULT_ECHO_BATCH: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    #[test]
+    fn catch_up_is_a_time_or_a_word() {
+        assert_eq!(catch_up("none"), Ok(CatchUp::NONE));
+        assert_eq!(catch_up("all"), Ok(CatchUp::ALL));
+        assert_eq!(catch_up("5ms"), Ok(CatchUp::within(Duration::from_millis(5))));
+        assert!(catch_up("some").unwrap_err().ends_with("none and all are allowed too"));
+    }
+
+    #[test]
+    fn sources_that_can_be_done_without_have_names() {
+        assert_eq!(source("syscall_exit"), Ok(TriggerState::SyscallExit));
+        for text in ["idle", "backup", "protocol_timer", "Send", ""] {
+            let refused = source(text).unwrap_err();
+            assert_eq!(refused, "one of handler_exit, readiness, send, syscall_exit is allowed", "{text}");
+        }
+    }
+
+    #[test]
+    fn slices_are_what_the_kernel_grants() {
+        assert_eq!(slice("100us"), Ok(Duration::from_micros(100)));
+        assert_eq!(slice("100ms"), Ok(Duration::from_millis(100)));
+        for text in ["99us", "101ms", "0s"] {
+            assert_eq!(slice(text).unwrap_err(), "the kernel grants slices from 100us to 100ms", "{text}");
+        }
+    }
+
+    fn idle(flags: &str) -> Result<Option<Idle>, String> {
+        let words = ["softtimers", "send", "127.0.0.1:9", "--interval", "1ms"];
+        let flags = flags.split(' ').filter(|flag| !flag.is_empty());
+        match Cli::try_parse_from(words.into_iter().chain(flags)).map_err(|error| error.to_string())?.command
+        {
+            Command::Send(args) => args.engine.idle(Some(Idle::default()).filter(|_| args.engine.timer.has_trigger_states())).map_err(|failure| failure.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn parking_is_the_default_and_every_policy_has_half_a_processor_unasked() {
+        assert_eq!(idle(""), Ok(Some(Idle::default())));
+        let share = |flags: &str| f64::from(idle(flags).unwrap().unwrap().budget().share().get()) / 100.0;
+        for policy in ["park", "hybrid", "spin"] {
+            assert_eq!(share(&format!("--idle {policy}")), 0.5, "{policy}");
+            assert_eq!(share(&format!("--idle {policy} --cpu-budget 3%")), 0.03, "{policy}");
+        }
+        assert_eq!((share(""), share("--cpu-budget 100%")), (0.5, 1.0));
+        assert_eq!(idle("--timer loop"), Ok(None));
+    }
+
+    #[test]
+    fn flags_that_would_do_nothing_are_refused() {
+        for (flags, words) in [
+            ("--idle spin --timer pwait2", "--idle spin: only --timer soft has an idle policy"),
+            ("--idle hybrid --busy compute", "--idle hybrid: a loop with --busy compute is never idle"),
+            ("--cpu-budget 50% --timer ms", "--cpu-budget 50%: only --timer soft has an idle policy"),
+            ("--cpu-budget 50% --busy compute", "--cpu-budget 50%: a loop with --busy compute is never"),
+            ("--cpu-budget 101% --idle spin", "101%"),
+            ("--cpu-budget half --idle spin", "half"),
+            ("--idle sleep", "possible values: park, hybrid, spin"),
+        ] {
+            let message = idle(flags).unwrap_err();
+            assert!(message.contains(words), "{flags}: {message}");
+        }
+    }
+}

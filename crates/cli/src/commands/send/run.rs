@@ -1,0 +1,44 @@
+//! A run of `send`, from the question to the receiver to the goodbye.
+
+use softtimers_load::plan::{SendConfig, SendPlan};
+use softtimers_load::send::{self, SendReport};
+use softtimers_measure::failure::Failure;
+
+use super::args::Send;
+use crate::run::output::Output;
+use crate::run::{Command, Disturbance, Outcome, Run};
+
+impl Command for Send {
+    type Config = SendConfig;
+    type Report = SendReport;
+    const DISTURBED_BY: Disturbance = Disturbance::Anybody;
+
+    fn output(&self) -> &Output {
+        &self.output
+    }
+
+    fn config(&self) -> SendConfig {
+        self.plan.config()
+    }
+
+    fn example(&self) -> SendReport {
+        SendReport::default()
+    }
+
+    fn seed(&self) -> Option<u64> {
+        self.plan.traffic.seed()
+    }
+
+    fn run(&mut self, run: &Run<'_>) -> Result<Outcome<SendReport>, Failure> {
+        let sent = send(&self.plan, run)?;
+        Ok(Outcome { fallbacks: sent.fallbacks, broke_off: sent.broke_off, ..Outcome::of(sent.report) })
+    }
+}
+
+/// Sends as planned, for `send` and `replay`. Until the receiver has agreed, a signal ends the process.
+pub(crate) fn send(plan: &SendPlan, run: &Run<'_>) -> Result<send::Outcome, Failure> {
+    let prepared = send::prepare(plan)?;
+    let _progress = run.progress("sending", plan.traffic.expected());
+    let interrupt = run.own_interrupt()?;
+    prepared.send(interrupt, run.counter(send::stats(plan))?)
+}

@@ -1,0 +1,222 @@
+//! Who says when the next datagram is due: softtimers, or what programs do today. One file each, in one list.
+//!
+//! They drive the same session, and differ only in who notices that a datagram is due:
+//!
+//! ```text
+//!   --timer    the due time is noticed                          a sleep is bounded by
+//!   soft       after every handler, and in the middle of        epoll_pwait2, to the deadline
+//!              answering more than 8 requests, by SoftTimers
+//!   loop       after every handler, by a heap and a clock       epoll_pwait2, to the next due time
+//!   pwait2     when the wait returns                            epoll_pwait2, to the next due time
+//!   ms         when the wait returns                            the same, rounded up to whole ms
+//!   timerfd    when its descriptor is reported ready            the descriptor
+//!   signal     wherever its signal interrupts the loop          the signal
+//!   tick       wherever a periodic signal interrupts            the signal
+//!   thread     when a second thread wakes up                    clock_nanosleep, to the due time
+//!   spin       after every handler, by a heap and a clock       – it never sleeps
+//!   kernel     by the kernel's queue; the loop hands over ahead epoll_pwait2, to the next hand-over
+//!   off        never: a plain epoll loop does only the work     –
+//! ```
+//!
+//! `soft` is softtimers; `loop` is what five lines achieve without it on one flow; the others are
+//! what programs do today. Each is at its best: absolute times, 1 ns of timer slack, the same rule
+//! for catching up; a signal's handler sends where it interrupts, for one that only sets a flag is
+//! noticed no sooner than a clock is read. (`tick` is the exception: the paper's hardware timer, which makes up
+//! nothing.) To wake early by what a wake-up takes is softtimers' own:
+//! `soft` and `signal` do, the others aim at the due time itself, as programs do.
+//!
+//! `off` is the loop that people would have without pacing, so work is kept or lost against that one:
+//! softtimers' own cost at each trigger state counts, as do the clock readings of `loop`.
+
+mod engine;
+mod kernel;
+mod looping;
+mod ms;
+mod off;
+mod plain_loop;
+mod pwait2;
+mod signal;
+pub(crate) mod soft;
+mod spin;
+mod thread;
+mod tick;
+mod timerfd;
+pub(crate) mod work_loop;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use softtimers_core::PaceConfig;
+use softtimers_measure::failure::Failure;
+
+use crate::session::{Handling, Session};
+
+use engine::Engine;
+pub(crate) use engine::ReadBy;
+
+/// The engines, in the order of `--help`; the first is the default.
+const ALL: &[&dyn Engine] = &[
+    &soft::Soft,
+    &looping::Loop,
+    &pwait2::Pwait2,
+    &ms::Ms,
+    &timerfd::Timerfd,
+    &signal::Signal,
+    &tick::Tick,
+    &thread::Thread,
+    &spin::Spin,
+    &kernel::Kernel,
+    &off::Off,
+];
+
+/// Who says when the next datagram is due: one of a list, by name.
+///
+/// ```
+/// use softtimers_load::engines::Timer;
+///
+/// let timer: Timer = "timerfd".parse()?;
+/// assert_eq!(timer.to_string(), "timerfd");
+/// assert_eq!(Timer::default().to_string(), "soft");
+/// assert!("hourglass".parse::<Timer>().is_err());
+/// # Ok::<(), softtimers_load::engines::UnknownTimer>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct Timer(&'static dyn Engine);
+
+impl Timer {
+    /// All there are, in the order of `--help`.
+    pub fn all() -> impl Iterator<Item = Timer> {
+        ALL.iter().map(|&engine| Timer(engine))
+    }
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        self.0.name()
+    }
+
+    /// What it does, in a line.
+    pub fn about(self) -> &'static str {
+        self.0.about()
+    }
+
+    /// What it makes of a pace: a periodic timer makes up nothing.
+    #[must_use]
+    pub fn pace(self, pace: PaceConfig) -> PaceConfig {
+        self.0.pace(pace)
+    }
+
+    /// Whether it sends at all.
+    pub fn sends(self) -> bool {
+        self.0.sends()
+    }
+
+    /// Whether it can drive several flows, or a flow of which several datagrams leave at once.
+    pub fn drives_several(self) -> bool {
+        self.0.drives_several()
+    }
+
+    /// Whether it needs equal gaps.
+    pub fn needs_even_gaps(self) -> bool {
+        self.0.needs_even_gaps()
+    }
+
+    /// Whether it can read another clock than the kernel's.
+    pub fn reads_any_clock(self) -> bool {
+        self.0.reads_any_clock()
+    }
+
+    /// Whether it has trigger states, and with them slack, an idle policy, and sources to do without.
+    pub fn has_trigger_states(self) -> bool {
+        self.0.has_trigger_states()
+    }
+
+    /// Whether it hands datagrams over ahead of their times.
+    pub fn hands_over_ahead(self) -> bool {
+        self.0.handling().ahead
+    }
+
+    pub(crate) fn handling(self) -> Handling {
+        self.0.handling()
+    }
+
+    pub(crate) fn check(self, destination: SocketAddr) -> Result<(), Failure> {
+        self.0.check(destination)
+    }
+
+    pub(crate) fn drive(self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
+        self.0.drive(session, clock)
+    }
+}
+
+impl Default for Timer {
+    fn default() -> Self {
+        Timer(&soft::Soft)
+    }
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Timer {}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Timer({})", self.name())
+    }
+}
+
+/// As it is typed.
+impl fmt::Display for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Timer {
+    type Err = UnknownTimer;
+
+    fn from_str(name: &str) -> Result<Self, UnknownTimer> {
+        Timer::all().find(|timer| timer.name() == name).ok_or(UnknownTimer)
+    }
+}
+
+impl Serialize for Timer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// No engine has this name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownTimer;
+
+impl fmt::Display for UnknownTimer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = Timer::all().map(Timer::name).collect();
+        write!(f, "one of {} is allowed", names.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownTimer {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_are_different() {
+        let names: Vec<&str> = Timer::all().map(Timer::name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for (place, name) in names.iter().enumerate() {
+            assert_eq!(name.parse::<Timer>().map(Timer::name), Ok(*name));
+            assert!(!names[..place].contains(name), "{name}");
+        }
+        assert!(UnknownTimer.to_string().starts_with("one of soft, loop, "));
+    }
+}

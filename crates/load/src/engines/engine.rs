@@ -1,0 +1,96 @@
+//! What an engine is: [`Engine`].
+
+use std::io;
+use std::net::SocketAddr;
+
+use softtimers::{LoopClock, Monotonic, Tsc};
+use softtimers_core::{Clock, PaceConfig, Timestamp};
+use softtimers_measure::failure::Failure;
+
+use crate::session::{Handling, Session};
+
+/// An engine: it notices what is due, and has it sent.
+pub(crate) trait Engine: Sync {
+    /// As it is typed.
+    fn name(&self) -> &'static str;
+
+    /// What it does, in a line.
+    fn about(&self) -> &'static str;
+
+    /// Goes on until the session is over.
+    ///
+    /// # Errors
+    /// What broke the run off.
+    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()>;
+
+    /// Sees whether this thread, and the way there, are such that it can work.
+    ///
+    /// # Errors
+    /// That they are not, and why.
+    fn check(&self, _destination: SocketAddr) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// What it makes of a pace.
+    fn pace(&self, pace: PaceConfig) -> PaceConfig {
+        pace
+    }
+
+    /// What it wants of the flow.
+    fn handling(&self) -> Handling {
+        Handling::default()
+    }
+
+    /// Whether it sends at all.
+    fn sends(&self) -> bool {
+        true
+    }
+
+    /// Whether it can drive several flows, or a flow of which several datagrams leave at once.
+    fn drives_several(&self) -> bool {
+        true
+    }
+
+    /// Whether it needs equal gaps.
+    fn needs_even_gaps(&self) -> bool {
+        false
+    }
+
+    /// Whether it can read another clock than the kernel's.
+    fn reads_any_clock(&self) -> bool {
+        true
+    }
+
+    /// Whether it has trigger states, and with them slack, an idle policy, and sources to do without.
+    fn has_trigger_states(&self) -> bool {
+        false
+    }
+}
+
+/// The clock that a loop reads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReadBy<'a> {
+    /// The kernel's.
+    Monotonic,
+    /// The cycle counter.
+    Tsc(&'a Tsc),
+}
+
+impl Clock for ReadBy<'_> {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        match self {
+            ReadBy::Monotonic => Monotonic.now(),
+            ReadBy::Tsc(tsc) => tsc.now(),
+        }
+    }
+}
+
+impl LoopClock for ReadBy<'_> {
+    fn woke(&self) -> Timestamp {
+        match self {
+            ReadBy::Monotonic => Monotonic.woke(),
+            ReadBy::Tsc(tsc) => tsc.woke(),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! A loop that keeps due times in a heap and reads the clock after every handler.
+
+use std::io;
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use super::engine::{Engine, ReadBy};
+use super::plain_loop::{self, Wait};
+use crate::session::Session;
+
+/// The five lines.
+pub(super) struct Loop;
+
+impl Engine for Loop {
+    fn name(&self) -> &'static str {
+        "loop"
+    }
+
+    fn about(&self) -> &'static str {
+        "The loop checks a heap of due times after each handler: what five lines do without softtimers"
+    }
+
+    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
+        plain_loop::run(session, clock, |_| Ok(Loop))
+    }
+}
+
+impl Wait for Loop {
+    const CHECKS_AFTER_HANDLERS: bool = true;
+
+    fn timeout(&mut self, left: Duration, _: Timestamp) -> io::Result<Option<Duration>> {
+        Ok(Some(left))
+    }
+}

@@ -1,0 +1,36 @@
+//! Nothing is sent: a plain loop that only works, the baseline for the work that the others keep.
+
+use std::io;
+
+use super::work_loop::{self, Descriptors};
+use super::engine::{Engine, ReadBy};
+use crate::session::Session;
+
+/// No timer.
+pub(super) struct Off;
+
+impl Engine for Off {
+    fn name(&self) -> &'static str {
+        "off"
+    }
+
+    fn about(&self) -> &'static str {
+        "Nobody: a plain epoll loop does only the work, as a baseline for the other timers"
+    }
+
+    fn sends(&self) -> bool {
+        false
+    }
+
+    fn drives_several(&self) -> bool {
+        false
+    }
+
+    fn reads_any_clock(&self) -> bool {
+        false
+    }
+
+    fn drive(&self, session: &mut Session, _: ReadBy<'_>) -> io::Result<()> {
+        work_loop::run(session, Descriptors::Unseen)
+    }
+}

@@ -1,0 +1,197 @@
+//! A plain `epoll` loop as people write it, without softtimers, for engines that differ in how they [wait](Wait).
+//!
+//! A peer that is made slow proves nothing, so the clock is read no more often than the method
+//! needs: one reading after a handler serves the check, the end of the run and the next time-out.
+//!
+//! ```text
+//!   loop      wait ─▶ read, check ─▶ group ─▶ read, check ─▶ group ─▶ read, check ─┐
+//!               ▲                                                                 │
+//!               └───────────────────────── time-out, from the last reading ────────┘
+//!   pwait2    wait ─▶ read, check ─▶ group ─▶ group ─▶ read ─▶ time-out
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use softtimers::epoll::{Epoll, EventFlags, Events, Waiting};
+use softtimers::{LoopClock, TimerSlack};
+use softtimers_core::{Clock, Timestamp, TriggerState};
+
+use super::engine::ReadBy;
+use crate::session::{ClockChecks, Session};
+use crate::work::{VISIT, Workload};
+
+const ECHO: u64 = 0;
+const INTERRUPT: u64 = 1;
+/// The descriptor of an engine that has one.
+pub(super) const TIMER: u64 = 2;
+
+/// How an engine waits for the next due time.
+pub(super) trait Wait {
+    /// Whether it reads the clock after each handler, and not only when a wait returns.
+    const CHECKS_AFTER_HANDLERS: bool = false;
+    /// Whether a descriptor tells of the due time, and nothing else does.
+    const HAS_DESCRIPTOR: bool = false;
+
+    /// The longest that the wait may last that begins now, `left` before `wake`; `None` where a descriptor ends it.
+    ///
+    /// # Errors
+    /// What arming that descriptor met.
+    fn timeout(&mut self, left: Duration, wake: Timestamp) -> io::Result<Option<Duration>>;
+}
+
+/// Sends until the session is over; `wait` is made for the loop's descriptors.
+pub(super) fn run<W: Wait>(
+    session: &mut Session,
+    clock: ReadBy<'_>,
+    wait: impl FnOnce(&Epoll) -> io::Result<W>,
+) -> io::Result<()> {
+    let _slack = TimerSlack::hold(Duration::from_nanos(1))?;
+    let computes = matches!(session.work, Workload::Compute(_));
+    let mut plain = PlainLoop::new(session, clock, wait)?;
+    let served = if computes && W::CHECKS_AFTER_HANDLERS { plain.compute() } else { plain.serve() };
+    let (waiting, intervals) = (plain.epoll.waiting(), plain.checks.distribution());
+    session.waited(waiting);
+    session.trigger_intervals = intervals;
+    served
+}
+
+struct PlainLoop<'a, W> {
+    session: &'a mut Session,
+    clock: ReadBy<'a>,
+    wait: W,
+    /// The last reading of the clock.
+    now: Timestamp,
+    epoll: Epoll,
+    events: Events,
+    /// When the flow is due, or the earliest of several: the heap of those is theirs.
+    due: BinaryHeap<Reverse<(Timestamp, u32)>>,
+    checks: ClockChecks,
+}
+
+/// What a wait found.
+#[derive(Clone, Copy)]
+struct Found {
+    /// The time has come, as far as the wait can tell; `None` if it was ended by something else and
+    /// the descriptor says that it has not.
+    time: Option<TriggerState>,
+    echo: bool,
+    /// The wait could sleep: a clock that is not the kernel's is to see whether it is still right.
+    slept: bool,
+}
+
+impl<'a, W: Wait> PlainLoop<'a, W> {
+    fn new(
+        session: &'a mut Session,
+        clock: ReadBy<'a>,
+        wait: impl FnOnce(&Epoll) -> io::Result<W>,
+    ) -> io::Result<Self> {
+        let epoll = Epoll::new(Waiting::Pwait2)?;
+        let wait = wait(&epoll)?;
+        epoll.add(session.interrupt.as_fd(), INTERRUPT, EventFlags::IN)?;
+        if let Workload::Echo(echo) = &session.work {
+            epoll.add(echo.as_fd(), ECHO, EventFlags::IN)?;
+        }
+        Ok(PlainLoop {
+            due: BinaryHeap::from([Reverse((session.flow.due(), 0))]),
+            session,
+            wait,
+            now: clock.now(),
+            clock,
+            epoll,
+            events: Events::with_capacity(16),
+            checks: ClockChecks::new(),
+        })
+    }
+
+    /// A program that only computes needs no wait, and looks at the clock between two pieces.
+    fn compute(&mut self) -> io::Result<()> {
+        while !self.session.over(self.now) {
+            self.session.work.compute_piece();
+            self.check(self.clock.now(), TriggerState::HandlerExit)?;
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        while !self.session.over(self.now) {
+            let found = self.wait_once()?;
+            if let Some(source) = found.time {
+                let now = if found.slept { self.clock.woke() } else { self.clock.now() };
+                self.check(now, source)?;
+            }
+            if found.echo {
+                self.visit()?;
+            }
+            // The wait that follows does not sleep, so it needs no new reading.
+            self.session.work.compute_piece();
+        }
+        Ok(())
+    }
+
+    fn wait_once(&mut self) -> io::Result<Found> {
+        let wake = self.next_due().min(self.session.end);
+        let left = wake.saturating_duration_since(self.now);
+        let computes = matches!(self.session.work, Workload::Compute(_));
+        let timeout = self.wait.timeout(left, wake)?;
+        let timeout = if computes { Some(Duration::ZERO) } else { timeout };
+        self.epoll.wait(&mut self.events, timeout)?;
+        let (mut echo, mut alarm) = (false, false);
+        for event in self.events.iter() {
+            echo |= event.token == ECHO;
+            alarm |= event.token == TIMER;
+        }
+        let others = self.events.len() > usize::from(alarm);
+        let source = match timeout {
+            _ if others => TriggerState::Readiness,
+            Some(Duration::ZERO) => TriggerState::Idle,
+            _ => TriggerState::Backup,
+        };
+        let time = (alarm || !W::HAS_DESCRIPTOR).then_some(source);
+        Ok(Found { time, echo, slept: timeout != Some(Duration::ZERO) })
+    }
+
+    /// Serves the echo server's clients.
+    fn visit(&mut self) -> io::Result<()> {
+        let mut left = VISIT;
+        let mut more = true;
+        while more {
+            more = self.session.work.serve_group(&mut left)?;
+            if W::CHECKS_AFTER_HANDLERS {
+                self.check(self.clock.now(), TriggerState::HandlerExit)?;
+            }
+        }
+        // For the time-out; a descriptor needs none.
+        if !W::CHECKS_AFTER_HANDLERS && !W::HAS_DESCRIPTOR {
+            self.now = self.clock.now();
+        }
+        Ok(())
+    }
+
+    /// Sends what is due at `now`, just read, if anything is still to be sent.
+    #[inline]
+    fn check(&mut self, now: Timestamp, source: TriggerState) -> io::Result<()> {
+        self.now = now;
+        self.checks.check(now);
+        while let Some(mut first) = self.due.peek_mut().filter(|first| first.0.0 <= now) {
+            if self.session.flow.finished() {
+                break;
+            }
+            first.0.0 = self.session.flow.depart(self.now, source)?;
+            // Sending took its time, and the next time-out is counted from here.
+            self.now = self.clock.now();
+            // What is due again at once must not outlast the run.
+            if self.session.over(self.now) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn next_due(&self) -> Timestamp {
+        self.due.peek().map_or(Timestamp::MAX, |&Reverse((due, _))| due)
+    }
+}

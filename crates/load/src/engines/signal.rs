@@ -1,0 +1,69 @@
+//! A POSIX timer whose signal interrupts the loop, which only works; the handler sends.
+//!
+//! ```text
+//!   work ──▶ work ─┐   ┌─▶ work …      handler: send, arm for the next
+//!                  └─▲─┘               the loop takes the account when it comes by
+//! ```
+
+use std::io;
+use std::time::Duration;
+
+use softtimers_linux::signal_timer::Ticks;
+
+use super::work_loop::WorkLoop;
+use super::engine::{Engine, ReadBy};
+use crate::session::Session;
+
+/// A one-shot timer, armed by its own handler.
+pub(super) struct Signal;
+
+impl Engine for Signal {
+    fn name(&self) -> &'static str {
+        "signal"
+    }
+
+    fn about(&self) -> &'static str {
+        "A POSIX timer, armed for each datagram: its signal interrupts the loop, and its handler sends"
+    }
+
+    fn drives_several(&self) -> bool {
+        false
+    }
+
+    fn reads_any_clock(&self) -> bool {
+        false
+    }
+
+    fn drive(&self, session: &mut Session, _: ReadBy<'_>) -> io::Result<()> {
+        run(session, Ticks::OneShot)
+    }
+}
+
+/// Sends from the handler until the session is over.
+pub(super) fn run(session: &mut Session, ticks: Ticks) -> io::Result<()> {
+    let mut pacer = session.flow.hand_over(session.end, ticks)?;
+    let flow = &mut session.flow;
+    let mut loop_ = WorkLoop::new(&mut session.work, &session.interrupt, session.end)?;
+    // A signal that comes just before the wait does not end it, and it may be the last one.
+    loop_.wait_at_most(LONGEST_SLEEP);
+    while !pacer.is_over() && loop_.turn()? {
+        while let Some(departure) = pacer.take() {
+            flow.account(departure);
+        }
+    }
+    let waiting = loop_.waiting();
+    let unread = flow.taken_back(&mut pacer);
+    while let Some(departure) = pacer.take() {
+        flow.account(departure);
+    }
+    session.waited(waiting);
+    if unread > 0 {
+        session.fallbacks.push(format!(
+            "the loop did not come by for 4,096 departures; the signal's handler put off {unread}"
+        ));
+    }
+    pacer.error().map_or(Ok(()), Err)
+}
+
+/// Soon enough for whoever pressed Ctrl-C, seldom enough to cost nothing.
+const LONGEST_SLEEP: Duration = Duration::from_millis(20);

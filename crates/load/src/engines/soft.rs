@@ -1,0 +1,165 @@
+//! softtimers: the flow as an event of [`SoftTimers`] in an [`EventLoop`].
+
+use std::io;
+use std::time::Duration;
+
+use softtimers::{EventLoop, Happening, Interest, LoopConfig, Token};
+use softtimers_core::{Clock, Config, Fired, Idle, Slack, SoftTimers, Timestamp, TriggerState};
+
+use super::engine::{Engine, ReadBy};
+use crate::session::{Handling, Session, Triggers};
+use crate::work::{VISIT, Workload};
+
+/// The clock is checked at every trigger state.
+pub(super) struct Soft;
+
+impl Engine for Soft {
+    fn name(&self) -> &'static str {
+        "soft"
+    }
+
+    fn about(&self) -> &'static str {
+        "softtimers: the clock is checked at every trigger state, one backup timer at the deadline"
+    }
+
+    fn handling(&self) -> Handling {
+        Handling { queued: true, ..Handling::default() }
+    }
+
+    fn has_trigger_states(&self) -> bool {
+        true
+    }
+
+    fn drive(&self, session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
+        let (slack, idle) = (session.habits.slack, session.habits.idle);
+        let mut run = SoftLoop::new(session, clock, slack);
+        run.schedule_departure(clock.now());
+        run.drive(idle)
+    }
+}
+
+/// What is scheduled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Event {
+    /// A datagram is due.
+    Departure,
+    /// The run is over.
+    End,
+}
+
+/// Does only the work, in the same loop with nothing to send: what its trigger states cost by
+/// themselves. Not a baseline for work kept, for that loop is softtimers' own.
+pub(crate) fn idle(session: &mut Session, clock: ReadBy<'_>) -> io::Result<()> {
+    SoftLoop::new(session, clock, Duration::ZERO).drive(Idle::park())
+}
+
+struct SoftLoop<'a> {
+    session: &'a mut Session,
+    clock: ReadBy<'a>,
+    timers: SoftTimers<Event>,
+    slack: Duration,
+}
+
+impl<'a> SoftLoop<'a> {
+    fn new(session: &'a mut Session, clock: ReadBy<'a>, slack: Duration) -> Self {
+        // The intervals between trigger states cost 5 ns each, and say how late an event can be.
+        let config = Config::default().intervals(true).intervals_without_each(session.habits.without_each);
+        let mut timers = SoftTimers::new(session.habits.disabled.into_iter().fold(config, Config::disable_source));
+        timers.schedule_at(clock.now(), session.end, Slack::EXACT, Event::End);
+        SoftLoop { session, clock, timers, slack }
+    }
+
+    fn schedule_departure(&mut self, now: Timestamp) {
+        let flow = &self.session.flow;
+        self.timers.schedule_at(now, flow.due(), Slack::within(flow.slack(self.slack)), Event::Departure);
+    }
+
+    fn drive(&mut self, idle: Idle) -> io::Result<()> {
+        let driven =
+            if let Workload::Compute(_) = self.session.work { self.compute() } else { self.serve(idle) };
+        if let Some(triggers) = Triggers::of(&self.timers) {
+            self.session.trigger_intervals = (&triggers.intervals).into();
+            self.session.triggers = Some(Box::new(triggers));
+        }
+        driven
+    }
+
+    fn serve(&mut self, idle: Idle) -> io::Result<()> {
+        let mut events = EventLoop::with_clock(LoopConfig { idle, ..LoopConfig::default() }, self.clock)?;
+        events.register(&self.session.interrupt, INTERRUPT, Interest::Readable)?;
+        if let Workload::Echo(echo) = &self.session.work {
+            events.register(echo, ECHO, Interest::Readable)?;
+        }
+        let mut over = false;
+        while !over {
+            match events.next(&mut self.timers)? {
+                Happening::Due(fired) => over = self.handle(&fired)?,
+                Happening::Ready { token: ECHO, .. } => over = self.visit()?,
+                Happening::Ready { .. } => over = true,
+            }
+        }
+        self.session.waited(events.waiting());
+        self.session.idled(events.polling(), events.held_back());
+        self.session.handlers = Some(events.stats());
+        Ok(())
+    }
+
+    /// Serves the echo server's clients, with a trigger state after each group of requests, and in the
+    /// middle of answering one that takes longer than a gap (soft timers §5.1 puts some into the send
+    /// loop). Whether the run is over.
+    fn visit(&mut self) -> io::Result<bool> {
+        let mut left = VISIT;
+        loop {
+            let taken = self.session.work.take_group()?;
+            for answered in (0..taken).step_by(MOST_PER_SEND) {
+                if answered > 0 && self.trigger(TriggerState::Send)? {
+                    return Ok(true);
+                }
+                self.session.work.answer(answered..taken.min(answered + MOST_PER_SEND));
+            }
+            if !self.session.work.more(taken, &mut left) {
+                return Ok(false);
+            }
+            if self.trigger(TriggerState::SyscallExit)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// A program that only computes, and looks at the clock between two pieces.
+    fn compute(&mut self) -> io::Result<()> {
+        loop {
+            self.session.work.compute_piece();
+            if self.trigger(TriggerState::HandlerExit)? || self.session.interrupt.arrived() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One trigger state inside a handler; whether the run is over.
+    #[inline]
+    fn trigger(&mut self, source: TriggerState) -> io::Result<bool> {
+        let turn = self.timers.trigger(source, self.clock.now());
+        while let Some(fired) = self.timers.next(&turn) {
+            if self.handle(&fired)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn handle(&mut self, fired: &Fired<Event>) -> io::Result<bool> {
+        let now = fired.due + fired.lateness;
+        if fired.event == Event::End {
+            return Ok(true);
+        }
+        self.session.flow.depart(now, fired.source)?;
+        self.schedule_departure(now);
+        Ok(self.session.flow.finished() || self.session.interrupt.arrived())
+    }
+}
+
+/// Some 25 µs of the kernel's time on loopback, beside which one more system call is little.
+const MOST_PER_SEND: usize = 8;
+const ECHO: Token = Token(0);
+const INTERRUPT: Token = Token(1);

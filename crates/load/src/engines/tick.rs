@@ -1,0 +1,44 @@
+//! A periodic POSIX timer: the paper's hardware timer. What a lost tick would have sent is not made up.
+
+use std::io;
+
+use softtimers_core::{CatchUp, PaceConfig, Strategy};
+use softtimers_linux::signal_timer::Ticks;
+
+use super::engine::{Engine, ReadBy};
+use super::signal;
+use crate::session::Session;
+
+/// A timer that goes off at every interval.
+pub(super) struct Tick;
+
+impl Engine for Tick {
+    fn name(&self) -> &'static str {
+        "tick"
+    }
+
+    fn about(&self) -> &'static str {
+        "A POSIX timer that goes off at every interval: each signal sends one datagram, a lost tick none"
+    }
+
+    /// The ticks are its places, and what they lose is lost.
+    fn pace(&self, pace: PaceConfig) -> PaceConfig {
+        PaceConfig { strategy: Strategy::FixedSeries, catch_up: CatchUp::NONE, ..pace }
+    }
+
+    fn needs_even_gaps(&self) -> bool {
+        true
+    }
+
+    fn drives_several(&self) -> bool {
+        false
+    }
+
+    fn reads_any_clock(&self) -> bool {
+        false
+    }
+
+    fn drive(&self, session: &mut Session, _: ReadBy<'_>) -> io::Result<()> {
+        signal::run(session, Ticks::Periodic)
+    }
+}

@@ -1,0 +1,331 @@
+//! `send --driver xdp`: a program in the kernel that sends, out of one end of a virtual cable.
+//!
+//! The report is that of a loop. Gaps, bursts and trigger states are the loop's, and there is none: those keys are `null` or
+//! empty. What a cable had no room for is `socket.no_buffers`, and lost.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_core::{CatchUp, Rate, Timestamp};
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::processor::Processor;
+use softtimers_measure::usage::Usage;
+use softtimers_net::packet::{Generated, Generator, GeneratorConfig, Interface, complete_ipv4_checksum};
+
+use crate::send::{Outcome, SendReport, SocketReport};
+use crate::traffic::{End, nanos};
+use crate::wire::{Datagram, MIN_SIZE, SCHEDULED_AT, SEQUENCE_AT};
+
+/// A run of `send --driver xdp`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GeneratePlan {
+    /// The end of a cable.
+    pub interface: String,
+    /// Where to, by both kinds of address.
+    pub destination: (SocketAddrV4, MacAddress),
+    /// Where from, as far as it was given.
+    pub source: (Option<SocketAddrV4>, Option<MacAddress>),
+    /// Datagrams a second.
+    pub rate: Rate,
+    /// Datagrams that leave back to back: 1 to 64.
+    pub quantum: u32,
+    /// Bytes of payload, at least [`MIN_SIZE`].
+    pub size: usize,
+    /// How far behind it may fall.
+    pub catch_up: CatchUp,
+    /// When it ends.
+    pub end: End,
+    /// Where it runs.
+    pub cpu: Option<Processor>,
+}
+
+impl GeneratePlan {
+    /// Makes the interface ready.
+    ///
+    /// # Errors
+    /// A usage failure for an interface that it must not use, not-possible without the privileges.
+    pub fn prepare(&self) -> Result<Prepared<'_>, Failure> {
+        generator(self).map(|generator| Prepared { plan: self, generator })
+    }
+
+    /// What the generator is to do, from these addresses.
+    fn config_from(&self, from: SocketAddrV4, from_mac: MacAddress) -> GeneratorConfig {
+        let (to, to_mac) = self.destination;
+        GeneratorConfig {
+            frame: frame((to, to_mac), (from, from_mac), self.size, self.rate.interval()),
+            head: HEADERS + MIN_SIZE,
+            number_at: Some(HEADERS + SEQUENCE_AT),
+            due_at: Some(HEADERS + SCHEDULED_AT),
+            rate: self.rate,
+            burst: self.quantum,
+            catch_up: self.catch_up.time,
+            count: self.end.count,
+            duration: self.end.duration,
+        }
+    }
+
+    /// The configuration in effect, for the report.
+    pub fn config(&self) -> GenerateConfig {
+        let catch_up = Some(self.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
+        GenerateConfig {
+            driver: "xdp",
+            interface: self.interface.clone(),
+            address: self.destination.0.to_string(),
+            mac: self.destination.1.to_string(),
+            target_pps: self.rate.packets_per_second(),
+            target_interval_ns: nanos(self.rate.interval()),
+            catch_up_ns: catch_up.map(nanos),
+            size_bytes: self.size,
+            quantum_packets: self.quantum,
+            duration_s: self.end.duration.map(|duration| duration.as_secs_f64()),
+            count: self.end.count,
+            cpu: self.cpu.map(Processor::number),
+        }
+    }
+}
+
+/// A run that may begin.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    plan: &'a GeneratePlan,
+    generator: Generator,
+}
+
+impl Prepared<'_> {
+    /// Sends until the plan's end, or until `interrupt` tells of a signal.
+    ///
+    /// # Errors
+    /// What broke the run off.
+    pub fn send(mut self, interrupt: &Interrupt) -> Result<Outcome, Failure> {
+        let (plan, generator) = (self.plan, &mut self.generator);
+        let _kept = plan.cpu.map(Processor::keep).transpose();
+        let _kept = _kept.map_err(|error| Failure::broke_off("keeping the loop on its processor", &error))?;
+        let before = Usage::now();
+        while !generator.is_done() && !interrupt.arrived() {
+            generator.run().map_err(|error| failure(plan, &error))?;
+        }
+        let usage = Usage::now().since(&before);
+        let generated = generator.generated().map_err(|error| failure(plan, &error))?;
+        let lost = (generated.refused > 0).then(|| {
+            format!("the other end of {} had no room for {} datagrams", plan.interface, generated.refused)
+        });
+        Ok(Outcome {
+            report: report(plan, &generated, &usage),
+            skew: None,
+            fallbacks: lost.into_iter().collect(),
+            broke_off: None,
+        })
+    }
+}
+
+/// The `config` object of `send --driver xdp`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct GenerateConfig {
+    /// `xdp`.
+    pub driver: &'static str,
+    /// Where it leaves.
+    pub interface: String,
+    /// Where to.
+    pub address: String,
+    /// The same of Ethernet.
+    pub mac: String,
+    /// Departures a second.
+    pub target_pps: f64,
+    /// Time between departures, rounded down.
+    pub target_interval_ns: u64,
+    /// The longest delay that is made up; `null` for any.
+    pub catch_up_ns: Option<u64>,
+    /// Payload of a datagram.
+    pub size_bytes: usize,
+    /// Datagrams that leave in one go.
+    pub quantum_packets: u32,
+    /// The longest run; `null` for no bound.
+    pub duration_s: Option<f64>,
+    /// The most datagrams; `null` for no bound.
+    pub count: Option<u64>,
+    /// The processor that it is kept on.
+    pub cpu: Option<usize>,
+}
+
+/// An address of Ethernet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl MacAddress {
+    /// Whether it is neither nobody's nor a group's.
+    pub fn is_one_station(&self) -> bool {
+        self.0[0] & 1 == 0 && self.0 != [0; 6]
+    }
+}
+
+impl FromStr for MacAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let byte = |part: &str| {
+            let digits = part.len() == 2 && part.bytes().all(|digit| digit.is_ascii_hexdigit());
+            digits.then(|| u8::from_str_radix(part, 16).ok()).flatten()
+        };
+        let bytes: Option<Vec<u8>> = text.split(':').map(byte).collect();
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        bytes.map(MacAddress).ok_or_else(|| "six bytes such as 02:00:00:00:00:01 are allowed".to_owned())
+    }
+}
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+fn generator(plan: &GeneratePlan) -> Result<Generator, Failure> {
+    let named = Interface::named(&plan.interface);
+    let interface = named.map_err(|error| failure(plan, &error))?;
+    let most = (interface.mtu() as usize).saturating_sub(28).min(LONGEST);
+    if plan.size > most {
+        return Err(Failure::usage(format_args!(
+            "--size {}: {} carries datagrams of at most {most} bytes",
+            plan.size, plan.interface
+        )));
+    }
+    let own = || {
+        let all = interface.addresses().ok()?;
+        let first = all.into_iter().find_map(|address| match address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        })?;
+        Some(SocketAddrV4::new(first, DISCARD))
+    };
+    let (from, from_mac) = plan.source;
+    let from = from.or_else(own).unwrap_or(SocketAddrV4::new(FOR_BENCHMARKS, DISCARD));
+    let from_mac = from_mac.unwrap_or(MacAddress(interface.hardware_address()));
+    Generator::new(interface, plan.config_from(from, from_mac)).map_err(|error| failure(plan, &error))
+}
+
+fn failure(plan: &GeneratePlan, error: &std::io::Error) -> Failure {
+    let what = format_args!("--iface {}: {error}", plan.interface);
+    match error.kind() {
+        ErrorKind::InvalidInput | ErrorKind::NotFound => Failure::usage(what),
+        ErrorKind::PermissionDenied | ErrorKind::Unsupported => {
+            Failure::not_possible(format_args!("--driver xdp: {error}"))
+        }
+        _ => Failure::check(what),
+    }
+}
+
+fn report(plan: &GeneratePlan, generated: &Generated, usage: &Usage) -> SendReport {
+    let Generated { sent, refused, forfeited, span, bursts, late, latest } = *generated;
+    let seconds = usage.wall.as_secs_f64().max(f64::MIN_POSITIVE);
+    // All but the last burst left in the time from the first to the last.
+    let achieved = (bursts > 1 && !span.is_zero())
+        .then(|| sent as f64 * (bursts - 1) as f64 / bursts as f64 / span.as_secs_f64());
+    SendReport {
+        target_pps: plan.rate.packets_per_second(),
+        achieved_pps: achieved,
+        sent,
+        forfeited,
+        late_ns: Distribution {
+            count: bursts,
+            max: (bursts > 0).then(|| nanos(latest)),
+            mean: (bursts > 0).then(|| late.as_nanos() as f64 / bursts as f64),
+            ..Distribution::default()
+        },
+        packets_per_turn: (bursts > 0).then(|| (sent + refused) as f64 / bursts as f64),
+        cpu_share: usage.cpu.as_secs_f64() / seconds,
+        cpu_ns_per_packet: (sent > 0).then(|| usage.cpu.as_nanos() as f64 / sent as f64),
+        wakeups: usage.wakeups,
+        socket: SocketReport { no_buffers: refused, ..SocketReport::default() },
+        ..SendReport::default()
+    }
+}
+
+/// What the kernel runs programs over, less the headers.
+const LONGEST: usize = 3_300;
+/// Nobody answers there.
+const DISCARD: u16 = 9;
+/// Of the network that is set aside for this (RFC 2544).
+const FOR_BENCHMARKS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+/// A datagram of softtimers traffic as a frame, without a checksum of UDP, for each will have another number.
+fn frame(
+    (to, to_mac): (SocketAddrV4, MacAddress),
+    (from, from_mac): (SocketAddrV4, MacAddress),
+    size: usize,
+    interval: Duration,
+) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(HEADERS + size);
+    frame.extend(to_mac.0);
+    frame.extend(from_mac.0);
+    frame.extend(ETHERTYPE_IPV4.to_be_bytes());
+    let half = |length: usize| (length as u16).to_be_bytes();
+    frame.extend([0x45, 0]);
+    frame.extend(half(20 + 8 + size));
+    // Not to be fragmented, and of no series then.
+    frame.extend([0, 0, 0x40, 0, TTL, UDP, 0, 0]);
+    frame.extend(from.ip().octets());
+    frame.extend(to.ip().octets());
+    complete_ipv4_checksum(&mut frame[ETHERNET..]);
+    frame.extend(from.port().to_be_bytes());
+    frame.extend(to.port().to_be_bytes());
+    frame.extend(half(8 + size));
+    frame.extend([0, 0]);
+    frame.resize(HEADERS + size, 0);
+    let scheduled = Timestamp::ZERO;
+    Datagram::Data { flow: 0, sequence: 0, scheduled, interval, token: None }.write(&mut frame[HEADERS..]);
+    frame
+}
+
+const ETHERNET: usize = 14;
+/// Those of Ethernet, IPv4 and UDP.
+const HEADERS: usize = ETHERNET + 20 + 8;
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const UDP: u8 = 17;
+const TTL: u8 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_a_datagram_of_ours() {
+        let (to, from) = ("10.1.2.3:9000".parse().unwrap(), "198.18.0.1:9".parse().unwrap());
+        let (to_mac, from_mac) = (MacAddress([2; 6]), MacAddress([4; 6]));
+        let frame = frame((to, to_mac), (from, from_mac), 100, Duration::from_micros(5));
+        assert_eq!((frame.len(), &frame[..14]), (142, &[2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 8, 0][..]));
+        let halves = frame[14..34].chunks(2).map(|half| u32::from(half[0]) << 8 | u32::from(half[1]));
+        let sum: u32 = halves.sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+        assert_eq!(&frame[26..42], [198, 18, 0, 1, 10, 1, 2, 3, 0, 9, 0x23, 0x28, 0, 108, 0, 0]);
+        let Ok(Datagram::Data { flow: 0, sequence: 0, interval, .. }) = Datagram::parse(&frame[HEADERS..])
+        else {
+            panic!("{frame:?}")
+        };
+        assert_eq!(interval, Duration::from_micros(5));
+    }
+
+    #[test]
+    fn addresses_read_back() {
+        let address = MacAddress([2, 0, 0xab, 0xcd, 0, 0xff]);
+        assert_eq!(address.to_string(), "02:00:ab:cd:00:ff");
+        assert_eq!(address.to_string().parse(), Ok(address));
+        assert_eq!("02:00:AB:cd:00:FF".parse(), Ok(address));
+        for text in [
+            "",
+            "02",
+            "02:00:ab:cd:00",
+            "02:00:ab:cd:00:ff:00",
+            "2:0:a:c:0:f",
+            "+2:00:ab:cd:00:ff",
+            "0g:00:ab:cd:00:ff",
+        ] {
+            assert!(text.parse::<MacAddress>().is_err(), "{text}");
+        }
+    }
+}

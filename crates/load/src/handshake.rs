@@ -1,0 +1,385 @@
+//! Asking before sending: nobody should flood a machine that does not expect it, by a mistyped address or on
+//! purpose, and nobody but its sender should be believed by a receiver.
+//!
+//! ```text
+//!   send                                            recv
+//!     │── Hello { nonce, flows, interval } ──────────▶│   as long as the answer: forged Hellos gain nothing,
+//!     │◀───────────────────── Welcome { nonce, token }│   and nothing is remembered of them
+//!     │── Hello { …, token } ────────────────────────▶│   the token shows that it hears: the run is bound to it
+//!     │◀───────────────────── Welcome { nonce, token }│
+//!     │══ Data { token }, Data, Data … ══════════════▶│   only with the token, from the same address and port
+//!     │◀── Welcome ── Welcome ── Welcome ── …         │   a few times a second, while something comes
+//!     │── Bye { sent, token } ───────────────────────▶│
+//! ```
+//!
+//! The token is a keyed hash of the sender's address and of what it asks for: the receiver remembers nobody who has not
+//! shown that it can hear, and a stranger cannot guess it. While a run is bound to one sender, others are told `Busy`.
+//!
+//! Beyond 1,000 packets/s to another machine nothing is sent without that, unless the user types `--no-handshake`. To this
+//! machine, or as slow as that, a run goes on where nobody answers. What is sent without an agreement a receiver believes
+//! only with `--any`.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use softtimers::Monotonic;
+use softtimers_core::{Clock, Timestamp};
+
+use softtimers_measure::failure::Failure;
+use crate::traffic::Traffic;
+use crate::wire::{Datagram, Hello, MIN_SIZE, ParseError, Token, VERSION, stated};
+
+/// Why a run may send as fast as it will.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Permit {
+    /// A receiver agreed.
+    Agreed(Agreement),
+    /// To this machine, or no faster than anybody may; this is why nobody agreed.
+    Unheard(String),
+    /// The user typed `--no-handshake`.
+    Insisted,
+}
+
+impl Permit {
+    /// The permit of a planned run. Asks the other end of `socket`, which takes up to 3.1 s where nobody answers.
+    ///
+    /// # Errors
+    /// A usage failure if there has to be an agreement and is none, or the receiver there does not want this run.
+    pub(crate) fn obtain(
+        destination: SocketAddr,
+        traffic: &Traffic,
+        socket: &impl AsFd,
+    ) -> Result<Self, Failure> {
+        let unasked = may_go_unasked(destination, traffic.highest_pps());
+        let interval = traffic.pace.rate.interval();
+        let patience = if unasked { UNASKED_PATIENCE } else { PATIENCE };
+        let asked = ask(socket, traffic.flows, interval, patience);
+        let refusal = match asked {
+            Ok(agreement) => return Ok(Permit::Agreed(agreement)),
+            Err(refusal) => refusal,
+        };
+        let unwanted = matches!(refusal, Refusal::Busy | Refusal::Version(_));
+        if unasked && !unwanted {
+            return Ok(Permit::Unheard(refusal.to_string()));
+        }
+        let how = match refusal {
+            Refusal::Busy => {
+                "wait for its end, or from another address start that receiver anew, or with --any".to_owned()
+            }
+            Refusal::Version(_) => "use the same version at both ends".to_owned(),
+            _ => format!(
+                "{UNASKED_PACKETS_PER_SECOND} packets/s to another machine are allowed unasked, more if \
+                 `softtimers recv` runs there or with --no-handshake"
+            ),
+        };
+        Err(Failure::usage(format_args!("address {destination}: {refusal}; {how}")))
+    }
+
+    /// What the receiver agreed to, if it did.
+    pub fn agreement(&self) -> Option<Agreement> {
+        if let Permit::Agreed(agreement) = *self { Some(agreement) } else { None }
+    }
+}
+
+/// Whether anybody may send so fast to that address.
+pub fn may_go_unasked(destination: SocketAddr, packets_per_second: f64) -> bool {
+    destination.ip().to_canonical().is_loopback() || packets_per_second <= UNASKED_PACKETS_PER_SECOND
+}
+
+/// What a receiver has agreed to: what each datagram of the run carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Agreement {
+    hello: Hello,
+    token: Token,
+}
+
+impl Agreement {
+    /// Asks for the agreement to be kept.
+    pub fn renewal(&self) -> Datagram {
+        Datagram::Hello(self.hello)
+    }
+
+    /// Whether this is the receiver's answer.
+    pub fn is_renewed_by(&self, answer: &[u8]) -> bool {
+        let renewed = Datagram::Welcome { nonce: self.hello.nonce, token: self.token };
+        Datagram::parse(answer) == Ok(renewed)
+    }
+
+    /// The token.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// The number that a flow has in this run's datagrams.
+    pub fn flow(&self, flow: u32) -> u32 {
+        self.hello.flow.wrapping_add(flow)
+    }
+}
+
+/// Asks the receiver at the other end of a connected socket for its consent to so many flows.
+///
+/// # Errors
+/// [`Refusal`] if nothing there answers as a receiver does, or it does not want that.
+pub fn ask(
+    socket: &impl AsFd,
+    flows: u32,
+    interval: Duration,
+    patience: Patience,
+) -> Result<Agreement, Refusal> {
+    let hello =
+        Hello { nonce: random(), flow: random() as u32, flows, interval_ns: stated(interval), token: None };
+    let mut asking = Asking { hello, closed: false, busy: false, version: None };
+    for attempt in 0..patience.tries {
+        let wait = (FIRST_WAIT * 2u32.saturating_pow(attempt.min(8))).min(LONGEST_WAIT);
+        if let Some(agreement) = asking.attempt(socket, Monotonic.now() + wait)? {
+            return Ok(agreement);
+        }
+        if asking.closed && attempt + 1 >= patience.tries_if_closed {
+            break;
+        }
+    }
+    Err(match asking {
+        Asking { version: Some(version), .. } => Refusal::Version(version),
+        Asking { busy: true, .. } => Refusal::Busy,
+        Asking { closed: true, .. } => Refusal::Closed,
+        _ => Refusal::Silence,
+    })
+}
+
+/// How often to ask, waiting 0.1, 0.2, and then 0.4 s for an answer each time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Patience {
+    /// Where nobody answers.
+    pub tries: u32,
+    /// Where the host says that nobody listens; a receiver may be about to.
+    pub tries_if_closed: u32,
+}
+
+/// What came of the questions so far.
+struct Asking {
+    hello: Hello,
+    closed: bool,
+    busy: bool,
+    version: Option<u8>,
+}
+
+impl Asking {
+    /// Asks once, and waits until then for what follows.
+    fn attempt(&mut self, socket: &impl AsFd, deadline: Timestamp) -> Result<Option<Agreement>, Refusal> {
+        self.say_hello(socket)?;
+        // Once at the least: an answer may have come while this process was kept from its processor.
+        for looks in 0u32.. {
+            let left = deadline.saturating_duration_since(Monotonic.now());
+            if left.is_zero() && looks > 0 {
+                break;
+            }
+            let mut waited = [PollFd::new(socket, PollFlags::IN)];
+            match poll(&mut waited, left.try_into().ok().as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(Refusal::System(error.into())),
+            }
+            let mut answer = [0; MIN_SIZE];
+            match recv(socket, &mut answer, RecvFlags::DONTWAIT) {
+                Ok((length, _)) => {
+                    if let Some(agreement) = self.hear(socket, &answer[..length])? {
+                        return Ok(Some(agreement));
+                    }
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::CONNREFUSED) => self.closed = true,
+                Err(error) => return Err(Refusal::System(error.into())),
+            }
+        }
+        Ok(None)
+    }
+
+    fn say_hello(&mut self, socket: &impl AsFd) -> Result<(), Refusal> {
+        match send(socket, &Datagram::Hello(self.hello).encode(), SendFlags::empty()) {
+            // An error here belongs to the previous Hello: the port was closed then.
+            Err(Errno::CONNREFUSED) => self.closed = true,
+            // It is asked again.
+            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS) => {}
+            Err(error) => return Err(Refusal::System(error.into())),
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, socket: &impl AsFd, answer: &[u8]) -> Result<Option<Agreement>, Refusal> {
+        match Datagram::parse(answer) {
+            Ok(Datagram::Welcome { nonce, token }) if nonce == self.hello.nonce => {
+                if self.hello.token == Some(token) {
+                    return Ok(Some(Agreement { hello: self.hello, token }));
+                }
+                self.hello.token = Some(token);
+                self.say_hello(socket)?;
+            }
+            Ok(Datagram::Busy { nonce }) => self.busy |= nonce == self.hello.nonce,
+            Err(ParseError::Version { version, .. }) => self.version = Some(version),
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Why there is no consent.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The host says that nobody listens on that port.
+    Closed,
+    /// No answer.
+    Silence,
+    /// It listens to another sender.
+    Busy,
+    /// It speaks another version of the format.
+    Version(u8),
+    /// The question could not be sent.
+    System(io::Error),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Closed => f.write_str("nobody listens on that port"),
+            Refusal::Silence => f.write_str("no softtimers receiver answers"),
+            Refusal::Busy => f.write_str("the receiver listens to another sender"),
+            Refusal::Version(version) => {
+                write!(f, "the receiver speaks format {version}, this program format {VERSION}")
+            }
+            Refusal::System(error) => write!(f, "cannot be asked ({error})"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A number that nobody else can tell: the hash of nothing under a key that is the operating system's randomness.
+fn random() -> u64 {
+    RandomState::new().hash_one(())
+}
+
+/// What anybody may send to anybody: DNS queries and pings come as fast.
+const UNASKED_PACKETS_PER_SECOND: f64 = 1_000.0;
+
+/// 3.1 s: longer than ARP or a lost Hello take, and than it takes a receiver to give up a sender that has gone.
+pub const PATIENCE: Patience = Patience { tries: 9, tries_if_closed: 9 };
+/// Who may send in any case waits 0.7 s for a receiver that was started at the same time.
+const UNASKED_PATIENCE: Patience = Patience { tries_if_closed: 3, ..PATIENCE };
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+/// So short that a receiver that was busy is asked again soon.
+const LONGEST_WAIT: Duration = Duration::from_millis(400);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recv::agreements::Consent;
+    use std::net::UdpSocket;
+    use std::thread;
+
+    fn unasked(address: &str, packets: u32) -> bool {
+        may_go_unasked(address.parse().unwrap(), packets.into())
+    }
+
+    #[test]
+    fn only_fast_runs_to_other_machines_must_ask() {
+        for here in ["127.0.0.1:9", "[::1]:9", "[::ffff:127.0.0.1]:9"] {
+            assert!(unasked(here, 1_000_000), "{here}");
+        }
+        assert!(unasked("192.0.2.1:9", 1_000));
+        assert!(!unasked("192.0.2.1:9", 1_001) && !unasked("[2001:db8::1]:9", 25_000));
+    }
+
+    fn connected(to: SocketAddr) -> UdpSocket {
+        let socket = UdpSocket::bind((to.ip(), 0)).unwrap();
+        socket.connect(to).unwrap();
+        socket
+    }
+
+    fn tries(tries: u32) -> Patience {
+        Patience { tries, tries_if_closed: tries }
+    }
+
+    #[test]
+    fn a_receiver_agrees_even_after_strangers_have_answered() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let receiver = thread::spawn(move || {
+            let consent = Consent::new();
+            let (mut bytes, mut answers) = ([0; 64], 0);
+            loop {
+                let (length, peer) = socket.recv_from(&mut bytes).unwrap();
+                let Ok(Datagram::Hello(hello)) = Datagram::parse(&bytes[..length]) else { panic!() };
+                answers += 1;
+                let welcome = consent.welcome(peer, &hello).encode();
+                assert!(welcome.len() <= length, "an answer is no longer than the question");
+                if answers == 1 {
+                    // Rubbish, and an answer to somebody else's question; the second Hello is meant.
+                    socket.send_to(b"what?", peer).unwrap();
+                    let other = Hello { nonce: hello.nonce ^ 1, ..hello };
+                    socket.send_to(&consent.welcome(peer, &other).encode(), peer).unwrap();
+                    continue;
+                }
+                socket.send_to(&welcome, peer).unwrap();
+                if hello.token.is_some() {
+                    return (consent, peer, hello);
+                }
+            }
+        });
+        let agreement = ask(&connected(address), 3, Duration::from_micros(40), tries(6)).unwrap();
+        let (consent, peer, hello) = receiver.join().unwrap();
+        assert!(consent.gave(peer, &hello) && agreement.renewal() == Datagram::Hello(hello));
+        assert!(agreement.is_renewed_by(&consent.welcome(peer, &hello).encode()));
+        assert_eq!((hello.flows, hello.interval_ns, hello.token), (3, 40_000, Some(agreement.token())));
+        // Another address, port, flow or receiver has another token.
+        let other = |address: &str| address.parse::<SocketAddr>().unwrap();
+        assert!(!consent.gave(other(&format!("127.0.0.2:{}", peer.port())), &hello));
+        assert!(!consent.gave(SocketAddr::new(peer.ip(), peer.port() ^ 1), &hello));
+        assert!(!consent.gave(peer, &Hello { flow: hello.flow ^ 1, ..hello }));
+        assert!(!Consent::new().gave(peer, &hello));
+    }
+
+    #[test]
+    fn silence_and_closed_ports_are_told_apart() {
+        // Where no other test looks for a port, so that nobody takes this one when it is closed.
+        let silent = UdpSocket::bind("127.0.87.3:0").unwrap();
+        let address = silent.local_addr().unwrap();
+        let ask = |many| ask(&connected(address), 1, Duration::ZERO, tries(many));
+        assert!(matches!(ask(1), Err(Refusal::Silence)));
+        drop(silent);
+        assert!(matches!(ask(2), Err(Refusal::Closed)));
+    }
+
+    /// A receiver of another version says so, and so does one that has a sender.
+    #[test]
+    fn who_does_not_want_the_run_says_why() {
+        for version in [VERSION, 9] {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let address = socket.local_addr().unwrap();
+            let receiver = thread::spawn(move || {
+                let mut bytes = [0; 64];
+                let (length, peer) = socket.recv_from(&mut bytes).unwrap();
+                let Ok(Datagram::Hello(Hello { nonce, .. })) = Datagram::parse(&bytes[..length]) else {
+                    panic!()
+                };
+                let mut busy = Datagram::Busy { nonce }.encode();
+                busy[4] = version;
+                socket.send_to(&busy, peer).unwrap();
+                socket
+            });
+            let refusal = ask(&connected(address), 1, Duration::ZERO, tries(3)).unwrap_err();
+            drop(receiver.join().unwrap());
+            let expected = if version == VERSION {
+                "the receiver listens to another sender"
+            } else {
+                "the receiver speaks format 9, this program format 2"
+            };
+            assert_eq!(refusal.to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Paced UDP traffic out of a loop that may be busy, and a receiver that tells how it came.
+//!
+//! ```text
+//!   traffic ─▶ plan ─▶ send ─▶ engines ─▶ session ─▶ flow ══ wire ══▶ recv ─▶ ledger ─▶ statistics
+//!   what       by whom  ask,    who        work,      counts            reads   judges
+//!                       begin   notices    end        what left
+//! ```
+//!
+//! - What is sent: [`traffic`], a [`pattern`], a [`quantum`], or a [`recording`]; and beside what [`work`].
+//! - Who says when: [`engines`], one file each behind one trait, in one list.
+//! - The runs: [`send`], [`recv`], [`generate`](mod@generate) (out of the kernel), [`turns`] (engines compared in one process).
+//! - What both ends know: [`wire`], [`handshake`], and [`gaps`], by which evenness is judged.
+#![forbid(unsafe_code)]
+#![doc(test(attr(deny(warnings))))]
+
+pub mod engines;
+pub mod gaps;
+pub mod generate;
+pub mod handshake;
+pub mod pattern;
+pub mod plan;
+#[doc(hidden)]
+pub mod properties;
+pub mod quantum;
+pub mod recording;
+pub mod recv;
+pub mod replay;
+pub mod send;
+mod session;
+pub mod traffic;
+pub mod turns;
+pub mod wire;
+pub mod work;

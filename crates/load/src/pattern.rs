@@ -1,0 +1,141 @@
+//! `--pattern` as it is typed: `constant`, `poisson`, `onoff:10ms/90ms`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use softtimers_core::{OnOff, Pattern, PatternError};
+
+use softtimers_measure::units::{self, UnitError, show_duration};
+
+/// How departures are spread over time, before a seed is known.
+///
+/// ```
+/// use softtimers_load::pattern::SendPattern;
+///
+/// let pattern: SendPattern = "onoff:10ms/0.09s".parse()?;
+/// assert_eq!(pattern.to_string(), "onoff:10ms/90ms");
+/// assert!("onoff:10ms".parse::<SendPattern>().is_err()); // and off for how long?
+/// # Ok::<(), softtimers_load::pattern::SendPatternError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SendPattern {
+    /// Equal gaps.
+    #[default]
+    Constant,
+    /// Exponentially distributed gaps.
+    Poisson,
+    /// Equal gaps while on, silence while off.
+    OnOff(OnOff),
+}
+
+impl FromStr for SendPattern {
+    type Err = SendPatternError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "constant" => return Ok(SendPattern::Constant),
+            "poisson" => return Ok(SendPattern::Poisson),
+            _ => {}
+        }
+        let lengths = text.strip_prefix("onoff:").ok_or(SendPatternError::Unknown)?;
+        let (on, off) = lengths.split_once('/').ok_or(SendPatternError::NoLengths)?;
+        let on = units::duration(on).map_err(SendPatternError::On)?;
+        let off = units::duration(off).map_err(SendPatternError::Off)?;
+        OnOff::new(on, off).map(SendPattern::OnOff).map_err(SendPatternError::Lengths)
+    }
+}
+
+impl SendPattern {
+    /// The pattern with its seed, of which only a random one has need.
+    pub fn seeded(self, seed: u64) -> Pattern {
+        match self {
+            SendPattern::Poisson => Pattern::Poisson { seed },
+            SendPattern::Constant => Pattern::Constant,
+            SendPattern::OnOff(lengths) => Pattern::OnOff(lengths),
+        }
+    }
+}
+
+impl From<Pattern> for SendPattern {
+    fn from(pattern: Pattern) -> Self {
+        match pattern {
+            Pattern::Poisson { .. } => SendPattern::Poisson,
+            Pattern::OnOff(lengths) => SendPattern::OnOff(lengths),
+            _ => SendPattern::Constant,
+        }
+    }
+}
+
+/// As it is typed.
+impl fmt::Display for SendPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SendPattern::Constant => f.write_str("constant"),
+            SendPattern::Poisson => f.write_str("poisson"),
+            SendPattern::OnOff(lengths) => {
+                write!(f, "onoff:{}/{}", show_duration(lengths.on()), show_duration(lengths.off()))
+            }
+        }
+    }
+}
+
+/// Why a pattern was refused, and what is allowed instead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendPatternError {
+    /// None of the words.
+    Unknown,
+    /// `onoff:` without two times.
+    NoLengths,
+    /// The first time is none.
+    On(UnitError),
+    /// The second time is none.
+    Off(UnitError),
+    /// The times do not go together.
+    Lengths(PatternError),
+}
+
+impl fmt::Display for SendPatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SendPatternError::Unknown => {
+                f.write_str("constant, poisson and onoff:ON/OFF are allowed, such as onoff:10ms/90ms")
+            }
+            SendPatternError::NoLengths => f.write_str("two times belong to it, such as onoff:10ms/90ms"),
+            SendPatternError::On(error) => write!(f, "the on period: {error}"),
+            SendPatternError::Off(error) => write!(f, "the off period: {error}"),
+            SendPatternError::Lengths(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SendPatternError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::properties;
+    use proptest::prelude::*;
+
+    #[test]
+    fn refusals_say_what_is_allowed() {
+        let refusal = |text: &str| text.parse::<SendPattern>().unwrap_err().to_string();
+        for text in ["", "steady", "Poisson", "onoff", "onoff10ms/90ms"] {
+            assert!(refusal(text).starts_with("constant, poisson and onoff:ON/OFF are allowed"), "{text}");
+        }
+        assert_eq!(refusal("onoff:10ms"), "two times belong to it, such as onoff:10ms/90ms");
+        assert!(refusal("onoff:10/90ms").starts_with("the on period: no unit; a duration ends in ns"));
+        assert!(refusal("onoff:10ms/90ms/1ms").starts_with("the off period: unknown unit"));
+        assert_eq!(refusal("onoff:0ms/1ms"), "the on period must be above zero");
+        assert!(refusal("onoff:1ms/0ms").ends_with("without one the pattern is constant"));
+        assert_eq!(refusal("onoff:18446744073709551615ns/1ns"), "on and off together are at most 584 years");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_text_is_a_pattern_or_refused(text in "(onoff:)?[0-9.]{0,9}(ns|us|ms|s)?/?[0-9.]{0,9}(ns|us|ms|s)?") {
+            properties::pattern(&text);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A run of `send`: what is sent, whereto, and who says when. No field contradicts another; whoever fills it in sees to that.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_core::{CatchUp, Idle, TriggerState};
+use softtimers_measure::processor::Processor;
+
+use crate::engines::Timer;
+use crate::traffic::{Phase, Traffic, nanos};
+use crate::work::Work;
+
+/// A run of `send`, or of `replay`, which sends the same way.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SendPlan {
+    /// One host's address and port, to which there is a route.
+    pub destination: SocketAddr,
+    /// What is sent.
+    pub traffic: Traffic,
+    /// Who says when the next datagram is due.
+    pub timer: Timer,
+    /// Whether the loop reads the cycle counter instead of the kernel's clock.
+    pub tsc: bool,
+    /// How late a departure may be before the backup timer is used, by an engine that has trigger states.
+    pub slack: Duration,
+    /// What such an engine does when nothing is due; `None` for the others.
+    pub idle: Option<Idle>,
+    /// The slice to ask the scheduler for.
+    pub sched_slice: Option<Duration>,
+    /// What else the loop does.
+    pub work: Work,
+    /// The command `softtimers`, whose `echo-client` keeps an echo server busy; `None` if this program is.
+    pub program: Option<PathBuf>,
+    /// Whose trigger states the loop does without.
+    pub disabled_source: Option<TriggerState>,
+    /// Where the loop is kept.
+    pub cpu: Option<Processor>,
+    /// Whether the user took the responsibility for a fast run to another machine.
+    pub no_handshake: bool,
+}
+
+impl SendPlan {
+    /// This traffic by this engine, with what is usual for both of them.
+    pub fn new(destination: SocketAddr, traffic: Traffic, timer: Timer) -> Self {
+        let triggers = timer.has_trigger_states();
+        SendPlan {
+            destination,
+            slack: if triggers { traffic.usual_slack() } else { Duration::ZERO },
+            traffic: Traffic { pace: timer.pace(traffic.pace), ..traffic },
+            timer,
+            tsc: false,
+            idle: triggers.then(Idle::default),
+            sched_slice: None,
+            work: Work::None,
+            program: None,
+            disabled_source: None,
+            cpu: None,
+            no_handshake: false,
+        }
+    }
+
+    /// The configuration in effect, for the report.
+    pub fn config(&self) -> SendConfig {
+        let Traffic { pace, size, flows, phase, train, quantum, gso, end, .. } = &self.traffic;
+        let catch_up = Some(pace.catch_up.time).filter(|&time| time < CatchUp::ALL.time);
+        SendConfig {
+            address: self.destination.to_string(),
+            target_pps: self.traffic.target_pps(),
+            target_interval_ns: nanos(pace.rate.interval()),
+            pattern: self.traffic.pattern(),
+            burst_interval_ns: nanos(pace.shortest_gap()),
+            catch_up_ns: catch_up.map(nanos),
+            size_bytes: *size,
+            flows: *flows,
+            phase: *phase,
+            train: *train,
+            quantum_packets: *quantum,
+            gso: *gso,
+            duration_s: end.duration.map(|duration| duration.as_secs_f64()),
+            count: end.count,
+            timer: self.timer,
+            clock: if self.tsc { "tsc" } else { "monotonic" },
+            slack_ns: nanos(self.slack),
+            idle: self.idle.map(|idle| idle.to_string()),
+            cpu_budget: self.idle.map(|idle| f64::from(idle.budget().share().get()) / 100.0),
+            sched_slice_ns: self.sched_slice.map(nanos),
+            busy: self.work.name(),
+            echo_batch: if let Work::Echo { batch } = self.work { Some(batch) } else { None },
+            disabled_source: self.disabled_source.map(TriggerState::name),
+            cpu: self.cpu.map(Processor::number),
+        }
+    }
+}
+
+/// The `config` object of `send`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SendConfig {
+    /// Where to.
+    pub address: String,
+    /// Departures a second, over the whole pattern, of all flows together.
+    pub target_pps: f64,
+    /// Time between departures of a flow, rounded down: their mean, or the one while on.
+    pub target_interval_ns: u64,
+    /// How departures are spread over time, as `--pattern` takes it, or `recorded`.
+    pub pattern: String,
+    /// The shortest time between departures when catching up.
+    pub burst_interval_ns: u64,
+    /// The longest delay that is made up; `null` for any.
+    pub catch_up_ns: Option<u64>,
+    /// Payload of a datagram, or of the longest of a recording.
+    pub size_bytes: usize,
+    /// Flows side by side.
+    pub flows: u32,
+    /// When each of several begins: `spread`, `together` or `random`.
+    pub phase: Phase,
+    /// The most datagrams of several flows in a row; `null` for no limit.
+    pub train: Option<NonZeroU32>,
+    /// Datagrams of a flow that leave in one go.
+    pub quantum_packets: u32,
+    /// Whether the kernel was asked to cut more than one of them out of one send.
+    pub gso: bool,
+    /// The longest run; `null` for no bound.
+    pub duration_s: Option<f64>,
+    /// The most datagrams; `null` for no bound.
+    pub count: Option<u64>,
+    /// Who says when.
+    pub timer: Timer,
+    /// What the loop read the time from: `monotonic` or `tsc`.
+    pub clock: &'static str,
+    /// Tolerated lateness.
+    pub slack_ns: u64,
+    /// What `soft` does when nothing is due; `null` for the other timers.
+    pub idle: Option<String>,
+    /// The share of one processor that may be polled away; `null` for the other timers.
+    pub cpu_budget: Option<f64>,
+    /// The slice asked of the scheduler; `null` if it is left as it is.
+    pub sched_slice_ns: Option<u64>,
+    /// Work beside sending.
+    pub busy: &'static str,
+    /// Datagrams the echo server takes in one go.
+    pub echo_batch: Option<usize>,
+    /// Whose trigger states the loop did without; `null` if it had all.
+    pub disabled_source: Option<&'static str>,
+    /// The processor the loop is kept on.
+    pub cpu: Option<usize>,
+}

@@ -1,0 +1,120 @@
+//! What must hold for any input at all: one body each, called by the property tests and the fuzzer.
+
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use softtimers_core::Timestamp;
+
+use crate::pattern::SendPattern;
+use crate::quantum::SendQuantum;
+use crate::recording::{self, Fit};
+use crate::recv::ledger::Ledger;
+use crate::wire::{Datagram, Hello, MAX_SIZE, MIN_SIZE, Token};
+
+/// Any text is a quantum or is refused, and what is accepted is shown as the same quantum.
+pub fn quantum(text: &str) {
+    if let Ok(quantum) = SendQuantum::parse(text) {
+        assert_eq!(SendQuantum::parse(&quantum.to_string()), Ok(quantum));
+    }
+}
+
+/// Any text is a pattern or is refused, and what is accepted is shown as the same pattern.
+pub fn pattern(text: &str) {
+    match text.parse::<SendPattern>() {
+        Ok(pattern) => assert_eq!(pattern.to_string().parse(), Ok(pattern)),
+        Err(error) => assert!(!error.to_string().contains('\n')),
+    }
+}
+
+/// Any bytes are a datagram or are refused, and what is read is written as it was, padding apart.
+pub fn wire(bytes: &[u8]) {
+    if let Ok(datagram) = Datagram::parse(bytes) {
+        assert!(bytes.len() >= MIN_SIZE);
+        assert_eq!(Datagram::parse(&datagram.encode()), Ok(datagram));
+    }
+}
+
+/// Any bytes are a recording whose packets are datagrams in order, or are refused at a byte of theirs; and
+/// it makes no difference in what portions they are read.
+pub fn recording(bytes: &[u8]) {
+    let fit = Fit { headers: Some(0), clamp: true, ..Fit::default() };
+    let whole = recording::read(bytes, &fit);
+    match &whole {
+        Ok(recording) => {
+            let trace = &recording.trace;
+            // A line of text needs three bytes at the least.
+            assert!(trace.packets() <= bytes.len() / 3);
+            let lengths = trace.iter().map(|(_, length)| usize::from(length));
+            assert!(lengths.into_iter().all(|length| (MIN_SIZE..=MAX_SIZE).contains(&length)));
+            assert_eq!(trace.time(0), Some(Duration::ZERO));
+            assert!(trace.iter().is_sorted_by_key(|(time, _)| time));
+            assert!(trace.peak(Duration::from_secs(1)) <= trace.packets());
+        }
+        Err(error) => assert!(error.byte() <= bytes.len() as u64, "{error}"),
+    }
+    assert_eq!(whole, recording::read(Portions(bytes), &fit));
+}
+
+/// Reads a few bytes at a time, as a pipe may.
+struct Portions<'a>(&'a [u8]);
+
+impl Read for Portions<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let few = buffer.len().min(1 + self.0.len() % 7);
+        self.0.read(&mut buffer[..few])
+    }
+}
+
+/// A receiver's account of any datagrams adds up. Each eight bytes of `script` are one datagram: its
+/// kind, its sender and flow, how far the clock and the sequence number move. The first byte says whom it believes.
+pub fn ledger(script: &[u8]) {
+    let mut ledger = Ledger::new(None, script.first().is_some_and(|first| first & 8 != 0));
+    let (mut time, mut number, mut taken) = (Timestamp::ZERO, 0u64, 0u64);
+    // Some know the last token that was given, whoever got it.
+    let mut given = None;
+    for step in script.chunks_exact(8) {
+        let peer = SocketAddr::from(([127, 0, 0, 1], u16::from(step[1] & 3)));
+        let flow = u32::from(step[2] & 3);
+        time += Duration::from_micros(u64::from(step[3]));
+        // Mostly on by a few numbers, sometimes anywhere.
+        number = match step[4] {
+            0..200 => number.wrapping_add(u64::from(step[4] % 4)),
+            200..230 => number.wrapping_sub(u64::from(step[5])),
+            _ => u64::from_be_bytes([step[5], step[6], step[7], step[5], step[6], step[7], step[5], step[6]]),
+        };
+        let interval = Duration::from_micros(u64::from(step[7]));
+        let token = if step[0] & 16 == 0 { given } else { Token::new(number) };
+        let interval_ns = u32::from(step[7]) * 1_000;
+        let hello = Hello { nonce: u64::from(step[3] & 1), flow: 0, flows: 3, interval_ns, token };
+        let data = |scheduled, token| Datagram::Data { flow, sequence: number, scheduled, interval, token };
+        let datagram = match step[0] % 8 {
+            0 => Datagram::Hello(Hello { token: None, ..hello }),
+            1 => Datagram::Bye { flow, sent: number, token: None },
+            2 => Datagram::Bye { flow, sent: number, token },
+            3 if step[0] & 32 == 0 => Datagram::Hello(hello),
+            3 => Datagram::Welcome { nonce: number, token: Token::new(1).unwrap_or_else(|| unreachable!()) },
+            // Due whenever a sender says.
+            5 => data(Timestamp::from_nanos(number), None),
+            6 => data(time, token),
+            _ => data(time, None),
+        };
+        let mut bytes = datagram.encode();
+        bytes[usize::from(step[6]) % 8] ^= u8::from(step[7] == 255);
+        let answer = ledger.take(peer, &bytes, time);
+        assert!(answer.is_none_or(|answer| answer.encode().len() <= bytes.len()));
+        if let Some(Datagram::Welcome { token, .. }) = answer {
+            given = Some(token);
+        }
+        taken += 1;
+    }
+    let report = ledger.report();
+    assert!(report.received + report.foreign + report.unsorted + report.hellos + report.strangers <= taken);
+    assert!(report.reordered + report.duplicated + report.too_late <= report.received);
+    let delays = report.one_way_variation_ns;
+    assert!(delays.count + report.duplicated + report.too_late == report.received);
+    assert!(delays.p50 <= delays.p999 && delays.p999 <= delays.max);
+    let gaps = report.gaps.gap_ns.count;
+    assert!(gaps <= report.received && report.gaps.longest_burst.is_none_or(|burst| burst <= gaps + 1));
+    assert!(report.gaps.back_to_back.is_none_or(|share| (0.0..=1.0).contains(&share)));
+}

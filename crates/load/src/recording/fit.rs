@@ -1,0 +1,146 @@
+//! From the length of a recorded packet to that of a datagram.
+//!
+//! A capture counts whole frames. A datagram of that many bytes of payload would be longer on the wire
+//! than the packet it stands for, and a full-sized one would be cut in two. So the headers are taken off
+//! that the datagram gets back on its way:
+//!
+//! ```text
+//!   recorded   │ Ethernet 14 │ IP, TCP, … payload           │   1514 bytes
+//!   sent       │ Ethernet 14 │ IP 20 │ UDP 8 │ payload 1472 │   1514 bytes
+//! ```
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::wire::{MAX_SIZE, MIN_SIZE};
+
+use super::Changed;
+
+/// How recorded lengths become those of datagrams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fit {
+    /// Bytes of each recorded length that are headers; `None` for those of the capture's link, of IP and
+    /// of UDP, and none in lines of text.
+    pub headers: Option<u32>,
+    /// Bytes of the IP and UDP headers that a datagram gets.
+    pub added: u32,
+    /// Whether what is too long for a datagram is cut, and not refused.
+    pub clamp: bool,
+    /// Shorter ones are made as long.
+    pub least: u16,
+    /// Whether messages quote from the file. Not in a process that may read more than whoever reads them.
+    pub quotes: bool,
+}
+
+impl Fit {
+    /// For datagrams to `destination`.
+    pub fn to(destination: IpAddr) -> Self {
+        Fit { added: if destination.to_canonical().is_ipv4() { 28 } else { 48 }, ..Fit::default() }
+    }
+
+    /// For nobody: lengths as they were recorded, up to the longest that there is room for.
+    pub const AS_RECORDED: Fit = Fit { headers: Some(0), added: 0, clamp: true, least: 0, quotes: true };
+
+    /// Part of the file's content, for a message; `…` where none is to be quoted.
+    pub(super) fn quoted(&self, content: impl fmt::Display) -> String {
+        if self.quotes { content.to_string() } else { "…".to_owned() }
+    }
+
+    /// The payload that stands for a packet of `length` bytes on a link of this type.
+    pub(super) fn datagram(
+        &self,
+        length: u64,
+        link: Option<u16>,
+        changed: &mut Changed,
+    ) -> Result<u16, String> {
+        let headers = match (self.headers, link) {
+            (Some(headers), _) => headers,
+            (None, None) => 0,
+            (None, Some(link)) => {
+                let before_ip = link_header(link).ok_or_else(|| {
+                    format!(
+                        "a packet of link type {}: how long its headers are is not known; say it with --headers",
+                        self.quoted(link)
+                    )
+                })?;
+                before_ip + self.added
+            }
+        };
+        let payload = length.saturating_sub(u64::from(headers));
+        let most = MAX_SIZE as u64;
+        if payload > most && !self.clamp {
+            return Err(format!(
+                "a packet of {} bytes, {} without headers: a datagram carries at most {most}; --clamp sends as much of it",
+                self.quoted(length),
+                self.quoted(payload)
+            ));
+        }
+        changed.lengthened += u64::from(payload < u64::from(self.least));
+        changed.cut += u64::from(payload > most);
+        let fitting = payload.clamp(self.least.into(), most);
+        u16::try_from(fitting).map_err(|_| format!("a packet of {} bytes: too long", self.quoted(length)))
+    }
+}
+
+/// To an IPv4 address; what is too long is refused.
+impl Default for Fit {
+    fn default() -> Self {
+        Fit { headers: None, added: 28, clamp: false, least: MIN_SIZE as u16, quotes: true }
+    }
+}
+
+/// Bytes before the IP packet, by the registered link types of captures.
+fn link_header(link: u16) -> Option<u32> {
+    match link {
+        // IP without anything before it.
+        12 | 14 | 101 | 228 | 229 => Some(0),
+        // BSD loopback: the protocol's number.
+        0 | 108 => Some(4),
+        // Ethernet.
+        1 => Some(14),
+        // Linux "any", of both versions.
+        113 => Some(16),
+        276 => Some(20),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fitted(fit: Fit, length: u64, link: Option<u16>) -> (Result<u16, String>, Changed) {
+        let mut changed = Changed::default();
+        (fit.datagram(length, link, &mut changed), changed)
+    }
+
+    #[test]
+    fn frames_keep_their_length_on_the_wire() {
+        let to = |address: &str| Fit::to(address.parse().unwrap());
+        for (fit, link, expected) in [
+            (to("192.0.2.1"), Some(1), 1472),
+            (to("::ffff:192.0.2.1"), Some(1), 1472),
+            (to("2001:db8::1"), Some(1), 1452),
+            (to("192.0.2.1"), Some(101), 1486),
+            (to("192.0.2.1"), None, 1514),
+            (Fit { headers: Some(42), ..Fit::default() }, None, 1472),
+            (Fit { headers: Some(0), ..Fit::default() }, Some(105), 1514),
+        ] {
+            assert_eq!(fitted(fit, 1514, link).0, Ok(expected), "{fit:?} {link:?}");
+        }
+        let unknown = fitted(Fit::default(), 1514, Some(105)).0.unwrap_err();
+        assert!(unknown.contains("link type 105") && unknown.contains("--headers"), "{unknown}");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_or_refused() {
+        let (short, changed) = fitted(Fit::default(), 60, Some(1));
+        assert_eq!((short, changed), (Ok(32), Changed { lengthened: 1, ..Changed::default() }));
+        assert_eq!(fitted(Fit::default(), 0, Some(1)).0, Ok(32));
+        assert_eq!(fitted(Fit::default(), 65_507, None), (Ok(65_507), Changed::default()));
+        let refused = fitted(Fit::default(), 65_508, None).0.unwrap_err();
+        assert!(refused.contains("at most 65507; --clamp"), "{refused}");
+        let (cut, changed) = fitted(Fit { clamp: true, ..Fit::default() }, u64::MAX, Some(1));
+        assert_eq!((cut, changed), (Ok(65_507), Changed { cut: 1, ..Changed::default() }));
+    }
+}

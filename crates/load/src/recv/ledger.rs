@@ -1,0 +1,405 @@
+//! The account of everything a receiver was sent: no sockets, no clock, bounded memory.
+//!
+//! What a receiver says decides whether a sender is believed, and anybody may send it anything. So the account is a state
+//! machine, which tests and a fuzzer feed with every order, loss and forgery they can think of; times come with the datagrams.
+//!
+//! ```text
+//!   datagram, its peer and time ─▶ agreed? ─▶ which flow? ─▶ Flow: sequence, gaps, delays ─▶ RecvStats
+//!                                     └▶ a stranger's, no room, or no datagram of ours: counted as that, and nothing else
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use softtimers_core::{Histogram, Timestamp};
+use softtimers_measure::distribution::Recorder;
+use softtimers_measure::stats::Counter;
+
+use crate::wire::{Datagram, ParseError, Token};
+
+use super::agreements::Agreements;
+use super::flow::Flow;
+use super::report::{FlowsReport, MOST_FLOWS_SHOWN, RateReport, RecvReport, WORST_SHOWN};
+use super::sequence::Arrival;
+use super::stats::{Counts, RecvStats};
+use super::strip::Strip;
+use super::variation::{self, Variation, delay};
+
+/// Takes datagrams, counts them, and says what to answer.
+///
+/// ```
+/// use softtimers_load::recv::ledger::Ledger;
+/// use softtimers_load::wire::{Datagram, Hello};
+/// use softtimers_core::Timestamp;
+///
+/// let mut ledger = Ledger::new(None, false);
+/// let peer = "127.0.0.1:5000".parse().unwrap();
+/// let hello = Hello { nonce: 1, flow: 9, flows: 1, interval_ns: 40_000, token: None };
+/// let hello = Datagram::Hello(hello).encode();
+/// assert!(matches!(ledger.take(peer, &hello, Timestamp::ZERO), Some(Datagram::Welcome { nonce: 1, .. })));
+/// ```
+///
+/// # Cost
+/// Some 1,000 bytes for each flow, so 17 MB for the 16,384 that are told apart, 1 MB for the percentiles of
+/// the first 64, and any number of datagrams; some 60 ns for each.
+#[derive(Debug)]
+pub struct Ledger {
+    flows: Vec<Flow>,
+    places: HashMap<(SocketAddr, u32), usize>,
+    /// The flow of the last datagram: mostly that of the next one too.
+    latest: usize,
+    counter: Counter<RecvStats>,
+    /// The interval that gaps are judged by.
+    target: Option<Duration>,
+    /// Datagrams of traffic so far: a run may end by their number.
+    received: u64,
+    variation: Histogram,
+    together: Together,
+    agreements: Agreements,
+    /// Whether traffic without an agreement is believed.
+    any: bool,
+    /// When anything came first.
+    begun: Option<Timestamp>,
+    /// Another version of the format that somebody spoke.
+    other_version: Option<u8>,
+    strip: Option<Strip>,
+    /// How many of the flows have ended.
+    ended: usize,
+}
+
+impl Ledger {
+    /// An empty account. Gaps are judged by `expect_interval`, or else by the interval that the
+    /// first sender states. With `any`, senders are believed without an agreement, and several at a time.
+    pub fn new(expect_interval: Option<Duration>, any: bool) -> Self {
+        Ledger {
+            flows: Vec::new(),
+            places: HashMap::new(),
+            latest: 0,
+            counter: Counter::new(RecvStats::new(expect_interval)),
+            target: expect_interval,
+            received: 0,
+            variation: Histogram::new(),
+            together: Together::default(),
+            agreements: Agreements::new(if any { MOST_SENDERS } else { 1 }),
+            any,
+            begun: None,
+            other_version: None,
+            strip: None,
+            ended: 0,
+        }
+    }
+
+    /// The same account with a stretch of gaps kept as they come.
+    pub fn with_strip(self, strip: Option<Strip>) -> Self {
+        Ledger { strip, ..self }
+    }
+
+    /// The same account, counted here.
+    pub fn counting_in(self, counter: Counter<RecvStats>) -> Self {
+        Ledger { counter, ..self }
+    }
+
+    /// A datagram from `peer` that the kernel received at `time`; returns the answer, if one is due.
+    pub fn take(&mut self, peer: SocketAddr, payload: &[u8], time: Timestamp) -> Option<Datagram> {
+        let begun = *self.begun.get_or_insert(time);
+        match Datagram::parse(payload) {
+            Ok(Datagram::Data { flow, sequence, scheduled, interval, token }) => {
+                let bytes = payload.len() as u64;
+                let came = Came { time, scheduled, sequence, interval, bytes };
+                let Some(token) = token else {
+                    self.unless_stranger(self.any, |ledger| ledger.data(peer, flow, None, &came));
+                    return None;
+                };
+                let believed = self.agreements.believe(peer, token, flow, time);
+                let (place, interval) = believed.map(|found| (found.place, found.interval)).unzip();
+                let came = Came { interval: interval.unwrap_or_default(), ..came };
+                self.unless_stranger(believed.is_some(), |ledger| ledger.data(peer, flow, place, &came));
+                believed?.answer
+            }
+            Ok(Datagram::Hello(hello)) => {
+                let answer = self.agreements.hear(peer, &hello, time);
+                let busy = matches!(answer, Datagram::Busy { .. });
+                self.unless_stranger(!busy, |ledger| {
+                    ledger.counter.count(|stats| stats.hellos += 1);
+                    true
+                });
+                Some(answer)
+            }
+            Ok(Datagram::Bye { flow, sent, token }) => {
+                let said = Said { sent, time, begun };
+                self.bye(peer, flow, token, &said);
+                None
+            }
+            Err(ParseError::Version { version, asks }) => {
+                self.other_version.get_or_insert(version);
+                self.stranger();
+                asks.map(|nonce| Datagram::Busy { nonce })
+            }
+            Err(ParseError::Short | ParseError::Foreign) => {
+                self.counter.count(|stats| stats.counts.foreign += 1);
+                None
+            }
+            Ok(Datagram::Welcome { .. } | Datagram::Busy { .. }) | Err(_) => {
+                self.stranger();
+                None
+            }
+        }
+    }
+
+    /// Takes what is `believed`, and counts as a stranger's what is not, or turns out not to be.
+    fn unless_stranger(&mut self, believed: bool, take: impl FnOnce(&mut Self) -> bool) {
+        if !believed || !take(self) {
+            self.stranger();
+        }
+    }
+
+    fn stranger(&mut self) {
+        self.counter.count(|stats| stats.counts.strangers += 1);
+    }
+
+    fn bye(&mut self, peer: SocketAddr, flow: u32, token: Option<Token>, said: &Said) {
+        let believed = token.map(|token| self.agreements.believe(peer, token, flow, said.time));
+        let (place, interval, since) = match believed {
+            // Without a token it is nobody's.
+            None => (None, Duration::ZERO, said.begun),
+            Some(Some(found)) => (Some(found.place), found.interval, found.since),
+            Some(None) => return self.unless_stranger(false, |_| true),
+        };
+        let most = most_sent(said.time.saturating_duration_since(since), interval);
+        self.unless_stranger(self.any || place.is_some(), |ledger| {
+            let Some(at) = ledger.place(peer, flow, place) else { return true };
+            let flow = &mut ledger.flows[at];
+            if flow.agreed != place.is_some() {
+                return false;
+            }
+            let before = flow.ended;
+            let lost = flow.end(said.sent, most);
+            if flow.ended && !before {
+                ledger.ended += 1;
+                if place.is_some() {
+                    ledger.agreements.one_ended();
+                }
+            }
+            let more = lost.unwrap_or(0);
+            ledger.counter.count(|stats| stats.counts.lost = stats.counts.lost.saturating_add(more));
+            lost.is_some()
+        });
+    }
+
+    /// Datagrams of traffic counted so far.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether there were flows, and all of them have ended.
+    pub fn all_ended(&self) -> bool {
+        !self.flows.is_empty() && self.ended == self.flows.len()
+    }
+
+    /// What has been seen so far.
+    pub fn report(&self) -> RecvReport {
+        let stats = self.counter.total();
+        let span = stats.span.map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first));
+        let per_second = |total: u64| (!span.is_zero()).then(|| total as f64 / span.as_secs_f64());
+        let Counts { received, received_bytes, lost, reordered, duplicated, too_late, foreign, strangers, flows } =
+            stats.counts;
+        RecvReport {
+            received,
+            lost: u64::try_from(lost).unwrap_or(0),
+            reordered,
+            duplicated,
+            too_late,
+            gaps: stats.gaps.report(),
+            one_way_variation_ns: variation::over(
+                self.flows.iter().map(|flow| &flow.variation),
+                &self.variation,
+            ),
+            flows,
+            received_bytes,
+            span_s: span.as_secs_f64(),
+            // n datagrams span the time of n - 1 intervals.
+            received_pps: per_second(received.saturating_sub(1)),
+            received_bps: per_second(received_bytes.saturating_mul(8)),
+            socket_drops: None,
+            foreign,
+            strangers,
+            unsorted: stats.unsorted,
+            hellos: stats.hellos,
+            gap_cdf: stats.gaps.curve(),
+            gap_strip_ns: self.strip.as_ref().map_or_else(Vec::new, |strip| strip.gaps().to_vec()),
+            over_flows: self.over_flows(),
+            per_flow: self.flows.iter().take(MOST_FLOWS_SHOWN).map(Flow::report).collect(),
+            worst_flows: self.worst().map(Flow::report).collect(),
+        }
+    }
+
+    /// The worst of several flows, the worst first.
+    fn worst(&self) -> impl Iterator<Item = &Flow> {
+        let mut flows: Vec<&Flow> = self.flows.iter().filter(|_| self.flows.len() > 1).collect();
+        flows.sort_by_cached_key(|flow| Reverse(flow.badness()));
+        flows.into_iter().take(WORST_SHOWN)
+    }
+
+    /// What all flows have in common and where they differ, however many there are.
+    fn over_flows(&self) -> FlowsReport {
+        let over = |value: &dyn Fn(&Flow) -> Option<u64>| {
+            let mut values = Recorder::new();
+            self.flows.iter().filter_map(value).for_each(|value| values.record(value));
+            values.distribution()
+        };
+        let rounded = |value: f64| value.round() as u64;
+        let mut rate = RateReport::default();
+        self.flows.iter().for_each(|flow| rate.include(flow.rate()));
+        FlowsReport {
+            count: self.flows.len() as u64,
+            ended: self.ended as u64,
+            received: over(&|flow| Some(flow.received)),
+            lost: over(&|flow| Some(flow.lost())),
+            gap_stddev_ns: over(&|flow| flow.gaps.stddev().map(rounded)),
+            one_way_variation_mean_ns: over(&|flow| flow.variation.mean().map(rounded)),
+            rate_pps: rate,
+            longest_train: self.target.map(|_| self.together.longest),
+        }
+    }
+
+    /// Another version of the format, if somebody spoke it and nobody agreed. Anybody can speak it: beside a sender that
+    /// agreed it says nothing about the run.
+    pub fn other_version(&self) -> Option<u8> {
+        self.other_version.filter(|_| !self.agreements.any())
+    }
+
+    /// The interval that gaps are judged by.
+    pub fn target(&self) -> Option<Duration> {
+        self.target
+    }
+
+    /// A datagram of traffic; `place` is that of its flow among those of a sender that has agreed. Whether it belongs to
+    /// its flow.
+    fn data(&mut self, peer: SocketAddr, flow: u32, place: Option<u32>, came: &Came) -> bool {
+        let Some(at) = self.place(peer, flow, place) else {
+            self.counter.count(|stats| stats.unsorted += 1);
+            return true;
+        };
+        let flows = self.flows.len();
+        let flow = &mut self.flows[at];
+        if flow.agreed != place.is_some() {
+            return false;
+        }
+        let (arrival, lost) = flow.arrive(came.sequence);
+        if arrival == Arrival::Unlikely {
+            return false;
+        }
+        if !came.interval.is_zero() {
+            self.target.get_or_insert(came.interval);
+        }
+        // What came before has had its delay.
+        let first = matches!(arrival, Arrival::InOrder | Arrival::Reordered);
+        let variation =
+            first.then(|| flow.variation.record(delay(came.scheduled, came.time), &mut self.variation));
+        let (target, mut gap) = (self.target, None);
+        self.counter.count(|stats| {
+            target.into_iter().for_each(|target| stats.gaps.adopt_target(target));
+            gap = stats.gaps.record(&mut flow.train, came.time);
+            stats.arrived((came.time, came.bytes), (arrival, lost), variation);
+        });
+        flow.follows(gap, came.time);
+        self.together.record(self.target, flows, came.time);
+        self.received += 1;
+        if let Some(strip) = &mut self.strip {
+            strip.record(came.time);
+        }
+        true
+    }
+
+    /// The place of a flow, new ones included as long as there is room.
+    fn place(&mut self, peer: SocketAddr, number: u32, place: Option<u32>) -> Option<usize> {
+        let latest = self.flows.get(self.latest);
+        if latest.is_some_and(|flow| flow.number == number && flow.peer == peer) {
+            return Some(self.latest);
+        }
+        let at = match self.places.get(&(peer, number)) {
+            Some(&at) => at,
+            None if self.flows.len() < MOST_FLOWS => {
+                self.places.insert((peer, number), self.flows.len());
+                let variation = match self.flows.len() {
+                    0..MOST_FLOWS_SHOWN => Variation::default(),
+                    _ => Variation::without_percentiles(),
+                };
+                self.flows.push(Flow::new(peer, number, place, variation));
+                self.counter.count(|stats| stats.counts.flows += 1);
+                self.flows.len() - 1
+            }
+            None => return None,
+        };
+        self.latest = at;
+        Some(at)
+    }
+}
+
+/// The datagrams of all flows as they follow each other on the path that they share.
+///
+/// Two of them stick together if they are closer than half the interval that the flows have together, which
+/// nobody knows before all of them have been heard. So what was counted before a new flow came is forgotten.
+#[derive(Debug, Default)]
+struct Together {
+    flows: usize,
+    last: Timestamp,
+    train: u64,
+    longest: u64,
+}
+
+impl Together {
+    #[inline]
+    fn record(&mut self, interval: Option<Duration>, flows: usize, time: Timestamp) {
+        let gap = time.saturating_duration_since(self.last);
+        let close =
+            interval.is_some_and(|interval| gap.as_nanos() * 2 * (flows as u128) < interval.as_nanos());
+        if flows != self.flows {
+            *self = Together { flows, ..Together::default() };
+        }
+        self.train = if close && self.train > 0 { self.train + 1 } else { 1 };
+        self.longest = self.longest.max(self.train);
+        self.last = self.last.max(time);
+    }
+}
+
+/// One datagram of traffic.
+#[derive(Clone, Copy, Debug)]
+struct Came {
+    time: Timestamp,
+    scheduled: Timestamp,
+    sequence: u64,
+    interval: Duration,
+    bytes: u64,
+}
+
+/// What a goodbye says, when, and when anything came first.
+struct Said {
+    sent: u64,
+    time: Timestamp,
+    begun: Timestamp,
+}
+
+/// How many datagrams a flow with this interval can have sent at the most within `time`: four times what fits, for it may
+/// have caught up or followed a recording, and as many as a loop may send at once. Without an interval, as many as any
+/// machine sends.
+fn most_sent(time: Duration, interval: Duration) -> u64 {
+    let interval = if interval.is_zero() { ANY_INTERVAL } else { interval };
+    let fit = time.as_nanos().saturating_mul(4) / interval.as_nanos();
+    u64::try_from(fit).unwrap_or(u64::MAX).saturating_add(AT_ONCE)
+}
+
+/// 5 million a second, and with the factor of four 20.
+const ANY_INTERVAL: Duration = Duration::from_nanos(200);
+const AT_ONCE: u64 = 1 << 16;
+
+/// With `--any`, so many senders may have an agreement at a time.
+const MOST_SENDERS: usize = 256;
+
+/// Forged addresses could make any number of flows; this many, and so all of one `send`, fit in 17 megabytes.
+pub(super) const MOST_FLOWS: usize = 16_384;
+
+#[cfg(test)]
+mod tests;

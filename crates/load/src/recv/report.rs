@@ -1,0 +1,143 @@
+//! The findings of a receiver: [`RecvReport`], drawn from what it has counted and from what it knows of each flow.
+
+use serde::Serialize;
+use softtimers_measure::distribution::{Distribution, Quantile};
+
+use crate::gaps::GapReport;
+
+/// The findings of a receiver. Counts are of datagrams.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct RecvReport {
+    /// Traffic that came, duplicates included.
+    pub received: u64,
+    /// Sent, as far as the sequence numbers and goodbyes tell, and not come in time.
+    pub lost: u64,
+    /// Overtaken by a later one of the same flow.
+    pub reordered: u64,
+    /// Come a second time.
+    pub duplicated: u64,
+    /// Come more than 4,096 datagrams after its turn; counted as lost too.
+    pub too_late: u64,
+    /// Gaps within each flow, by the kernel's receive timestamps; all flows together.
+    #[serde(flatten)]
+    pub gaps: GapReport,
+    /// From when a datagram was due at its sender to when it came, less the least of its flow: all flows
+    /// together. Duplicates have none. Of more than 64 flows the percentiles are against the least until then.
+    pub one_way_variation_ns: Distribution,
+    /// Different flows: an address and port with a flow number.
+    pub flows: u64,
+    /// Payload of the traffic.
+    pub received_bytes: u64,
+    /// From the first datagram to the last.
+    pub span_s: f64,
+    /// Datagrams per second of that span; `null` for fewer than two.
+    pub received_pps: Option<f64>,
+    /// Payload bits per second of that span.
+    pub received_bps: Option<f64>,
+    /// Dropped because this socket's receive buffer was full; these are among the lost. `null` if
+    /// the kernel does not tell.
+    pub socket_drops: Option<u64>,
+    /// Not in the format of softtimers, whatever its version; in no other count.
+    pub foreign: u64,
+    /// In this format or another version of it, and not of a sender that is believed; and what claims more than can have been
+    /// sent, by its number or as a goodbye. In no other count.
+    pub strangers: u64,
+    /// Of flows beyond the 16,384 that are told apart; in no other count.
+    pub unsorted: u64,
+    /// Questions for consent that were answered.
+    pub hellos: u64,
+    /// How gaps are distributed, point by point.
+    pub gap_cdf: Vec<Quantile>,
+    /// Consecutive gaps from the middle of the run, if they were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gap_strip_ns: Vec<u64>,
+    /// All flows, however many.
+    pub over_flows: FlowsReport,
+    /// The first 64 flows.
+    pub per_flow: Vec<FlowReport>,
+    /// Of several flows the five that lost most, and of those that lost equally much the ones whose delay varied
+    /// most.
+    pub worst_flows: Vec<FlowReport>,
+}
+
+/// One flow of a [`RecvReport`].
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct FlowReport {
+    /// The sender's address and port.
+    pub peer: String,
+    /// The flow's number there; of a sender that agreed, its place among that sender's flows.
+    pub flow: u32,
+    /// Traffic that came.
+    pub received: u64,
+    /// Not come in time.
+    pub lost: u64,
+    /// Overtaken by a later one.
+    pub reordered: u64,
+    /// Come a second time.
+    pub duplicated: u64,
+    /// The mean of its gaps; `null` without any.
+    pub gap_mean_ns: Option<f64>,
+    /// Their standard deviation.
+    pub gap_stddev_ns: Option<f64>,
+    /// Its one-way delays, less the least of them; without percentiles beyond the first 64 flows.
+    pub one_way_variation_ns: Distribution,
+    /// Whether the sender has said goodbye.
+    pub ended: bool,
+}
+
+/// Each flow is one value of these distributions, which tell the worst of them without naming any.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct FlowsReport {
+    /// How many there are.
+    pub count: u64,
+    /// How many have said goodbye.
+    pub ended: u64,
+    /// Datagrams that came of a flow.
+    pub received: Distribution,
+    /// Datagrams of a flow that did not come in time.
+    pub lost: Distribution,
+    /// The standard deviation of a flow's gaps.
+    pub gap_stddev_ns: Distribution,
+    /// The mean of a flow's one-way variation.
+    pub one_way_variation_mean_ns: Distribution,
+    /// Datagrams a second of a flow, from its first to its last.
+    pub rate_pps: RateReport,
+    /// The longest burst of all flows together: gaps between their datagrams, judged by half the interval that
+    /// they have together. Counted since the last new flow was heard; `null` without an interval.
+    pub longest_train: Option<u64>,
+}
+
+/// The slowest and the fastest flow.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct RateReport {
+    /// Of the slowest; `null` if no flow has two datagrams.
+    pub min: Option<f64>,
+    /// Of the fastest.
+    pub max: Option<f64>,
+}
+
+impl RateReport {
+    /// Counts one more flow, if it has a rate.
+    pub(super) fn include(&mut self, rate: Option<f64>) {
+        let Some(rate) = rate else { return };
+        self.min = Some(self.min.map_or(rate, |min| min.min(rate)));
+        self.max = Some(self.max.map_or(rate, |max| max.max(rate)));
+    }
+}
+
+impl RecvReport {
+    /// A report with every key, to check assertions by before there is one.
+    pub fn example() -> Self {
+        RecvReport {
+            per_flow: vec![FlowReport::default(); MOST_FLOWS_SHOWN],
+            worst_flows: vec![FlowReport::default(); WORST_SHOWN],
+            ..RecvReport::default()
+        }
+    }
+}
+
+/// A report stays readable; the totals cover all.
+pub(super) const MOST_FLOWS_SHOWN: usize = 64;
+
+/// Of the others, those that one would ask for.
+pub(super) const WORST_SHOWN: usize = 5;

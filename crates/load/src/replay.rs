@@ -1,0 +1,55 @@
+//! `replay`: a recording, sent as one paced flow.
+//!
+//! It is `send` with other places and lengths: the same session, engines and account. What comes on top is said here: what
+//! the recording was like before it was sent, so that bursts of its own are not taken for the sender's.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers_core::{Timestamp, Trace};
+
+use crate::gaps::{GapReport, Gaps, Train};
+use crate::recording::{Changed, Format, Recording};
+
+/// A recording at the speed of its replay.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Summary {
+    /// How the file was written.
+    pub format: Format,
+    /// Packets in it.
+    pub packets: u64,
+    /// From the first to the last.
+    pub span_s: f64,
+    /// Payload of all datagrams.
+    pub bytes: u64,
+    /// The most packets within any second.
+    pub peak_pps: u64,
+    /// The recording's own gaps, and bursts judged by their mean.
+    #[serde(flatten)]
+    pub gaps: GapReport,
+    /// What had to be changed.
+    #[serde(flatten)]
+    pub changed: Changed,
+}
+
+impl Summary {
+    /// Of a recording as it is, replayed as `trace`.
+    pub fn new(recording: &Recording, trace: &Trace) -> Self {
+        let mut gaps = Gaps::new(Some(trace.mean_rate().interval()));
+        let mut train = Train::default();
+        let mut bytes = 0;
+        for (time, length) in trace.iter() {
+            gaps.record(&mut train, Timestamp::ZERO + time);
+            bytes += u64::from(length);
+        }
+        Summary {
+            format: recording.format,
+            packets: trace.packets() as u64,
+            span_s: trace.span().as_secs_f64(),
+            bytes,
+            peak_pps: trace.peak(Duration::from_secs(1)) as u64,
+            gaps: gaps.report(),
+            changed: recording.changed,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `send`: paced UDP from a loop that may be busy with other work.
+//!
+//! Every [engine](crate::engines) drives the same flow: one rate clock, one socket, one account of what
+//! left when. With several flows there are several clocks, and what is due leaves in batches.
+//!
+//! ```text
+//!   prepare   clock, class, way, consent      a signal ends the process
+//!   send      session ─▶ engine ─▶ goodbye    a signal ends the run, with its report
+//! ```
+
+mod report;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use softtimers::Tsc;
+use softtimers_core::Idle;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::stats::Counter;
+use softtimers_measure::usage::Usage;
+use softtimers_net::UdpSocket;
+
+use crate::engines::ReadBy;
+use crate::handshake::Permit;
+use crate::plan::SendPlan;
+use crate::session::{Habits, Session, Surroundings};
+
+pub use crate::session::{Calls, LateReport, SendFigures, SendStats, ShareReport, Triggers};
+pub use report::{PolledReport, SendReport, SocketReport};
+
+/// What became of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened, up to where the run broke off if it did.
+    pub report: SendReport,
+    /// How late the last datagram was against its place; `None` if there was none.
+    pub skew: Option<Duration>,
+    /// What did not work as asked and what was done instead, one sentence each.
+    pub fallbacks: Vec<String>,
+    /// What broke it off.
+    pub broke_off: Option<Failure>,
+}
+
+/// A run that may begin.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    plan: &'a SendPlan,
+    tsc: Option<Tsc>,
+    socket: UdpSocket,
+    permit: Permit,
+}
+
+/// Carries a plan out until its end or a signal.
+///
+/// # Errors
+/// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
+pub fn measure(plan: &SendPlan) -> Result<Outcome, Failure> {
+    let prepared = prepare(plan)?;
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+    prepared.send(interrupt, Counter::new(stats(plan)))
+}
+
+/// What a run of this plan counts, with nothing counted.
+pub fn stats(plan: &SendPlan) -> SendStats {
+    SendStats::new(plan.traffic.pace.rate.interval(), plan.traffic.flows)
+}
+
+/// Sees whether the run may begin: whether this machine can do it, and whether the receiver agrees.
+///
+/// # Errors
+/// A usage failure if the destination does not agree or the socket cannot be made; not-possible if this machine cannot.
+pub fn prepare(plan: &SendPlan) -> Result<Prepared<'_>, Failure> {
+    // Refused, if it is, before anybody is asked for permission.
+    let tsc = plan
+        .tsc
+        .then(Tsc::new)
+        .transpose()
+        .map_err(|refusal| Failure::not_possible(format_args!("--clock tsc: {refusal}")))?;
+    plan.timer.check(plan.destination)?;
+    let socket = connect(plan.destination)?;
+    let permit = permit(plan, &socket)?;
+    Ok(Prepared { plan, tsc, socket, permit })
+}
+
+impl Prepared<'_> {
+    /// Sends until the plan's end, or until `interrupt` tells of a signal.
+    ///
+    /// # Errors
+    /// What keeps the run from starting. What breaks it off later is part of the [`Outcome`].
+    pub fn send(self, interrupt: Interrupt, counter: Counter<SendStats>) -> Result<Outcome, Failure> {
+        let Prepared { plan, tsc, socket, permit } = self;
+        let mut session = begin(plan, (socket, &permit), interrupt, counter)?;
+        let before = Usage::now();
+        let clock = tsc.as_ref().map_or(ReadBy::Monotonic, ReadBy::Tsc);
+        let driven = plan.timer.drive(&mut session, clock);
+        let usage = Usage::now().since(&before).and(&session.beside);
+        let watched = session.unwatch(plan.destination);
+        if plan.timer.sends() {
+            session.say_goodbye();
+        }
+        session.fallbacks.extend(session.work.stop());
+        session.fallbacks.extend(session.flow.fallback());
+        session.flow.settle();
+        let disagreement = tsc.and_then(|clock| clock.disagreement());
+        session
+            .fallbacks
+            .extend(disagreement.map(|found| format!("{found}; CLOCK_MONOTONIC was read from then on")));
+        let stats = session.flow.stats();
+        Ok(Outcome {
+            report: SendReport::new(plan, &stats, &session, &usage),
+            skew: stats.skew,
+            fallbacks: session.fallbacks,
+            broke_off: driven
+                .map_err(|error| Failure::broke_off(format_args!("sending to {}", plan.destination), &error))
+                .and(watched)
+                .err(),
+        })
+    }
+}
+
+/// Begins the session of a plan.
+pub(crate) fn begin(
+    plan: &SendPlan,
+    (socket, permit): (UdpSocket, &Permit),
+    interrupt: Interrupt,
+    counter: Counter<SendStats>,
+) -> Result<Session, Failure> {
+    let habits = Habits {
+        slack: plan.slack,
+        idle: plan.idle.unwrap_or_else(Idle::park),
+        disabled: plan.disabled_source,
+        without_each: false,
+    };
+    let surroundings = Surroundings {
+        work: plan.work,
+        program: plan.program.as_deref(),
+        cpu: plan.cpu,
+        sched_slice: plan.sched_slice,
+    };
+    let traffic = (&plan.traffic, plan.timer.handling());
+    Session::begin(traffic, surroundings, habits, (socket, permit), (interrupt, counter))
+}
+
+/// Asks for the permit of a run. Without a timer nothing is sent: no question, no goodbye.
+pub(crate) fn permit(plan: &SendPlan, socket: &UdpSocket) -> Result<Permit, Failure> {
+    if plan.no_handshake || !plan.timer.sends() {
+        return Ok(Permit::Insisted);
+    }
+    Permit::obtain(plan.destination, &plan.traffic, socket)
+}
+
+/// A socket of any free port, connected so that the kernel looks the route up once.
+pub(crate) fn connect(destination: SocketAddr) -> Result<UdpSocket, Failure> {
+    let local: SocketAddr =
+        if destination.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let open = || -> io::Result<UdpSocket> {
+        let socket = UdpSocket::bind(local)?;
+        socket.connect(destination)?;
+        socket.set_nonblocking(true)?;
+        // Without it the kernel reports a datagram that a full device queue dropped as sent.
+        socket.report_queue_drops(true)?;
+        Ok(socket)
+    };
+    open().map_err(|error| Failure::usage(format_args!("address {destination}: {error}")))
+}

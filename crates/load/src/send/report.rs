@@ -1,0 +1,209 @@
+//! The findings of a sender: [`SendReport`], drawn from what it has counted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+use softtimers::late::LateCause;
+use softtimers_core::{PerSource, Polling};
+use softtimers_measure::distribution::{Distribution, Quantile};
+use softtimers_measure::usage::Usage;
+
+use crate::gaps::{GapReport, Gaps};
+use crate::plan::SendPlan;
+use crate::session::{Calls, LateReport, SendStats, Session, ShareReport};
+use crate::traffic::nanos;
+
+/// The keys of `send`'s object.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SendReport {
+    /// Departures a second asked for, over the whole pattern, of all flows together.
+    pub target_pps: f64,
+    /// Departures a second from the first one to the last: their number less one over that time, so
+    /// that a short run is not counted too high; `null` for fewer than two.
+    pub achieved_pps: Option<f64>,
+    /// Datagrams the kernel took.
+    pub sent: u64,
+    /// Places in the schedule given up, because the sender fell behind by more than `--catch-up`.
+    pub forfeited: u64,
+    /// Departure time less place in the schedule, catching up and trying again included.
+    pub late_ns: Distribution,
+    /// How that is distributed, point by point.
+    pub late_cdf: Vec<Quantile>,
+    /// Gaps between departures of a flow and what stuck together, by the sender's clock.
+    #[serde(flatten)]
+    pub gaps: GapReport,
+    /// The longest burst of all flows together: gaps between their departures, judged by half the interval
+    /// that they have together. Of one flow the same as `longest_burst`.
+    pub longest_train: Option<u64>,
+    /// Of each of several flows, what it sent as a share of what its rate asks for until the last departure
+    /// of all: 1 for every flow that keeps an even schedule.
+    pub flow_share: ShareReport,
+    /// The mean number of datagrams that left when something was found due; `null` if none did.
+    pub packets_per_turn: Option<f64>,
+    /// System calls that sent datagrams or tried to; goodbyes do not count.
+    pub system_calls: u64,
+    /// Datagrams sent for each of those; `null` if there was none.
+    pub packets_per_call: Option<f64>,
+    /// Datagrams that left as segments of a longer send, which the kernel cut (`UDP_SEGMENT`).
+    pub segmented: u64,
+    /// CPU time of the loop's thread, and of the pacing thread if there is one, as a share of one
+    /// processor.
+    pub cpu_share: f64,
+    /// What of that went into polling with nothing to do.
+    pub polled: PolledReport,
+    /// CPU time of the whole run for each datagram, other work included.
+    pub cpu_ns_per_packet: Option<f64>,
+    /// Times these threads slept and were woken.
+    pub wakeups: u64,
+    /// Times between two looks for due datagrams, waits included: no datagram can be late by more while
+    /// the loop runs. `--timer soft` keeps them to 3%; of timers that need no look there are none.
+    pub trigger_interval_ns: Distribution,
+    /// Trigger states passed, by source; none of one that is disabled, and 0 unless `--timer soft`.
+    pub triggers: BTreeMap<&'static str, u64>,
+    /// Handlers of the loop that took longer than a millisecond; `null` unless `--timer soft` with a
+    /// loop that waits.
+    pub long_handlers: Option<u64>,
+    /// The longest of all handlers; `null` where they are not counted.
+    pub longest_handler_ns: Option<u64>,
+    /// Expiries for which no signal of their own came; `null` unless `--timer signal` or `tick`.
+    pub timer_overruns: Option<u64>,
+    /// Departures by the trigger state that found them due, whatever the timer; together `sent`. What
+    /// a wait found is `readiness` if a source was ready and `backup` if the wait ran out.
+    pub fired: BTreeMap<&'static str, u64>,
+    /// Departures more than a millisecond late, by cause; `catch_up` are those that left as soon as
+    /// they might and owe their delay to an earlier pause or to a socket without room. `--timer signal`, `tick` and
+    /// `kernel` tell only these: what held a signal or the kernel up shows in no account of the thread.
+    pub late: BTreeMap<&'static str, LateReport>,
+    /// What the sockets refused for a while.
+    pub socket: SocketReport,
+    /// Requests answered or pieces computed, per second; `null` without work.
+    pub work_rate: Option<f64>,
+}
+
+/// Datagrams that were not taken at once. Those of the flow are tried again and not lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct SocketReport {
+    /// Attempts that met a full send buffer (`EAGAIN`).
+    pub would_block: u64,
+    /// Attempts that met a full queue on the way out (`ENOBUFS`).
+    pub no_buffers: u64,
+    /// Attempts that were told of an earlier datagram's ICMP error: nobody listens there.
+    pub refused: u64,
+    /// Answers of the echo server that were thrown away because its socket had no room for them.
+    pub answers_dropped: u64,
+}
+
+/// The `polled` object.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct PolledReport {
+    /// Time polled away with nothing due, as a share of one processor; `null` for timers without an idle
+    /// policy.
+    pub share: Option<f64>,
+    /// What was allowed; `null` for those timers. A loop that has not polled may poll without a pause at first:
+    /// the share of a run can be greater by that of 10 ms.
+    pub budget_share: Option<f64>,
+    /// Sleeps that would have been shorter, or none, with a larger budget.
+    pub forced_sleeps: u64,
+}
+
+impl PolledReport {
+    pub(super) fn new(polled: Option<Polling>, budget_share: Option<f64>, wall: Duration) -> Self {
+        let share = |polled: Polling| polled.time.as_secs_f64() / wall.as_secs_f64().max(f64::MIN_POSITIVE);
+        PolledReport {
+            share: polled.map(share),
+            budget_share,
+            forced_sleeps: polled.map_or(0, |polled| polled.forced_sleeps),
+        }
+    }
+}
+
+impl SendReport {
+    pub(super) fn new(plan: &SendPlan, stats: &SendStats, session: &Session, usage: &Usage) -> Self {
+        let seconds = usage.wall.as_secs_f64().max(f64::MIN_POSITIVE);
+        let SendStats { sent, forfeited, calls, late, gaps, together, .. } = stats;
+        let gaps = gaps.report();
+        let together = together.as_ref().map_or(gaps, Gaps::report);
+        let Calls { calls, segments, would_block, no_buffers, refused } = *calls;
+        SendReport {
+            target_pps: plan.traffic.target_pps(),
+            achieved_pps: achieved(&together),
+            sent: *sent,
+            forfeited: *forfeited,
+            late_ns: late.distribution(),
+            late_cdf: late.curve(),
+            gaps,
+            longest_train: together.longest_burst,
+            flow_share: session.flow.shares(),
+            packets_per_turn: stats.packets_per_turn(),
+            system_calls: calls,
+            packets_per_call: (calls > 0).then(|| *sent as f64 / calls as f64),
+            segmented: segments,
+            cpu_share: usage.cpu.as_secs_f64() / seconds,
+            polled: PolledReport::new(session.polled, plan.config().cpu_budget, usage.wall),
+            cpu_ns_per_packet: (*sent > 0).then(|| usage.cpu.as_nanos() as f64 / *sent as f64),
+            wakeups: usage.wakeups,
+            trigger_interval_ns: session.trigger_intervals,
+            triggers: session.triggers.as_ref().map_or_else(no_triggers, |seen| by_name(&seen.passed)),
+            long_handlers: session.handlers.map(|stats| stats.long_handlers),
+            longest_handler_ns: session.handlers.map(|stats| nanos(stats.longest_handler)),
+            timer_overruns: session.flow.overruns(),
+            fired: stats.fired(),
+            late: stats.late_by_cause(),
+            socket: SocketReport {
+                would_block,
+                no_buffers,
+                refused,
+                answers_dropped: session.work.answers_dropped(),
+            },
+            work_rate: session.work.done().map(|done| done as f64 / seconds),
+        }
+    }
+}
+
+/// The gaps add up to the time from the first departure to the last.
+fn achieved(gaps: &GapReport) -> Option<f64> {
+    gaps.gap_ns.mean.filter(|&mean| mean > 0.0).map(|mean| 1e9 / mean)
+}
+
+/// A report of nothing, with every key that `--assert` may name.
+impl Default for SendReport {
+    fn default() -> Self {
+        SendReport {
+            target_pps: 0.0,
+            achieved_pps: None,
+            sent: 0,
+            forfeited: 0,
+            late_ns: Distribution::default(),
+            late_cdf: vec![],
+            gaps: GapReport::default(),
+            longest_train: None,
+            flow_share: ShareReport::default(),
+            packets_per_turn: None,
+            system_calls: 0,
+            packets_per_call: None,
+            segmented: 0,
+            cpu_share: 0.0,
+            polled: PolledReport::default(),
+            cpu_ns_per_packet: None,
+            wakeups: 0,
+            trigger_interval_ns: Distribution::default(),
+            triggers: no_triggers(),
+            long_handlers: None,
+            longest_handler_ns: None,
+            timer_overruns: None,
+            fired: no_triggers(),
+            late: LateCause::ALL.map(|cause| (cause.name(), LateReport::default())).into(),
+            socket: SocketReport::default(),
+            work_rate: None,
+        }
+    }
+}
+
+fn by_name(counts: &PerSource<u64>) -> BTreeMap<&'static str, u64> {
+    counts.iter().map(|(source, &count)| (source.name(), count)).collect()
+}
+
+fn no_triggers() -> BTreeMap<&'static str, u64> {
+    by_name(&PerSource::default())
+}

@@ -1,0 +1,184 @@
+//! What every engine drives: the flow, the work beside it, and when to stop.
+
+mod ahead;
+mod clock_checks;
+mod departures;
+mod flow;
+mod header;
+mod one;
+mod order;
+mod sender;
+mod several;
+mod stats;
+mod triggers;
+mod watch;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use softtimers::epoll::Waiting;
+use softtimers::{HeldBack, LoopStats, Monotonic, Slice};
+use softtimers_core::{Clock, Idle, Polling, Timestamp, TriggerState};
+use softtimers_measure::distribution::Distribution;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::processor::{Kept, Processor, Processors};
+use softtimers_measure::stats::Counter;
+use softtimers_measure::units::show_duration;
+use softtimers_measure::usage::Usage;
+use softtimers_net::UdpSocket;
+
+use crate::handshake::Permit;
+use crate::traffic::Traffic;
+use crate::work::{Work, Workload};
+
+pub(crate) use clock_checks::ClockChecks;
+pub(crate) use flow::{Flow, Handling};
+pub use several::ShareReport;
+pub use stats::{Calls, LateReport, SendFigures, SendStats};
+pub use triggers::Triggers;
+use watch::Watch;
+
+/// A run in progress, on the thread that began it.
+pub(crate) struct Session {
+    pub(crate) flow: Flow,
+    pub(crate) work: Workload,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) end: Timestamp,
+    pub(crate) habits: Habits,
+    /// What the idle policy polled away, if there was one.
+    pub(crate) polled: Option<Polling>,
+    /// Where a thread beside the loop may run, whatever the loop is kept on.
+    pub(crate) anywhere: Processors,
+    /// What such a thread has used.
+    pub(crate) beside: Usage,
+    /// Times between two clock checks, of an engine that checks.
+    pub(crate) trigger_intervals: Distribution,
+    /// What softtimers has seen of its trigger states.
+    pub(crate) triggers: Option<Box<Triggers>>,
+    /// What the loop's handlers took, if it is softtimers' loop.
+    pub(crate) handlers: Option<LoopStats>,
+    /// What did not work as asked and what was done instead.
+    pub(crate) fallbacks: Vec<String>,
+    /// Sees whether the receiver that has agreed is still there.
+    watch: Option<Watch>,
+    /// What this thread is asked to be; it is let go as it was.
+    _kept: Option<Kept>,
+    _slice: Option<Slice>,
+}
+
+/// How a loop with trigger states goes about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    /// How late a departure may be before the backup timer is used.
+    pub(crate) slack: Duration,
+    /// What it does when nothing is due.
+    pub(crate) idle: Idle,
+    /// Whose trigger states it does without.
+    pub(crate) disabled: Option<TriggerState>,
+    /// Whether the intervals without each source are wanted, too.
+    pub(crate) without_each: bool,
+}
+
+/// Where a session runs, and what with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) work: Work,
+    /// The program whose `echo-client` loads an echo server; `None` for this one.
+    pub(crate) program: Option<&'a Path>,
+    pub(crate) cpu: Option<Processor>,
+    pub(crate) sched_slice: Option<Duration>,
+}
+
+impl Session {
+    /// Begins a run that sends to the other end of a socket as it is permitted to.
+    pub(crate) fn begin(
+        (traffic, handling): (&Traffic, Handling),
+        surroundings: Surroundings<'_>,
+        habits: Habits,
+        (socket, permit): (UdpSocket, &Permit),
+        (interrupt, counter): (Interrupt, Counter<SendStats>),
+    ) -> Result<Self, Failure> {
+        let broke_off = |what: &'static str| move |error: io::Error| Failure::broke_off(what, &error);
+        // From here on it is kept up, also while the work's clients start.
+        let watch = permit
+            .agreement()
+            .map(|agreement| Watch::start(agreement, &socket, interrupt.stop_handle()?))
+            .transpose()
+            .map_err(broke_off("watching the receiver"))?;
+        let Surroundings { work, program, cpu, sched_slice } = surroundings;
+        let work =
+            Workload::start(work, program, cpu, &interrupt).map_err(broke_off("starting the work"))?;
+        let anywhere = Processors::allowed().map_err(broke_off("asking for the processors"))?;
+        let kept = cpu.map(Processor::keep).transpose().map_err(broke_off("keeping to a processor"))?;
+        // After the work's processes have been started, which would inherit it.
+        let slice = sched_slice.map(Slice::hold).transpose();
+        let no_slice = slice.as_ref().err().map(|error| format!("no --sched-slice: {error}"));
+        let start = Monotonic.now();
+        Ok(Session {
+            flow: Flow::new(traffic, handling, socket, permit.agreement(), counter, start)?,
+            work,
+            interrupt,
+            end: traffic.end.duration.map_or(Timestamp::MAX, |duration| start + duration),
+            habits,
+            polled: None,
+            anywhere,
+            beside: Usage::default(),
+            trigger_intervals: Distribution::default(),
+            triggers: None,
+            handlers: None,
+            fallbacks: unheard(permit).into_iter().chain(no_slice).collect(),
+            watch,
+            _kept: kept,
+            _slice: slice.unwrap_or_default(),
+        })
+    }
+
+    pub(crate) fn over(&self, now: Timestamp) -> bool {
+        now >= self.end || self.flow.finished() || self.interrupt.arrived()
+    }
+
+    /// Tells how the engine had to wait, if not as it would have liked to.
+    pub(crate) fn waited(&mut self, waiting: Waiting) {
+        if waiting == Waiting::Ppoll {
+            self.fallbacks
+                .push("epoll_pwait2 is refused here; waits use ppoll, one more system call each".to_owned());
+        }
+    }
+
+    /// Tells what the idle policy did, and if it could not do as it was asked to.
+    pub(crate) fn idled(&mut self, polled: Polling, held_back: Option<HeldBack>) {
+        self.polled = Some(polled);
+        if let Some(why) = held_back {
+            self.fallbacks.push(format!("{why}; the loop slept instead where it could"));
+        }
+    }
+
+    /// Ends the watch over the receiver, and says what it found.
+    ///
+    /// # Errors
+    /// A check failure if the receiver has gone.
+    pub(crate) fn unwatch(&mut self, destination: SocketAddr) -> Result<(), Failure> {
+        if !self.watch.take().is_some_and(Watch::finish) {
+            return Ok(());
+        }
+        Err(Failure::check(format_args!(
+            "the receiver at {destination} has not renewed its consent for {}: it has ended, or is out of reach",
+            show_duration(watch::SILENCE)
+        )))
+    }
+
+    pub(crate) fn say_goodbye(&mut self) {
+        if !self.flow.say_goodbye() {
+            self.fallbacks.push("no goodbye could be sent; a receiver does not know of the end".to_owned());
+        }
+    }
+}
+
+/// Nobody agreed, and the run goes on: a note for the report.
+fn unheard(permit: &Permit) -> Option<String> {
+    let Permit::Unheard(why) = permit else { return None };
+    Some(format!("{why}; sent without an agreement, which a receiver counts only with --any"))
+}

@@ -1,0 +1,127 @@
+//! Counts what leaves, and finds out why it was late.
+
+use std::time::Duration;
+
+use softtimers::late::{LateCause, LateLog};
+use softtimers_core::{Timestamp, TriggerState};
+use softtimers_linux::signal_timer::Departure;
+use softtimers_measure::stats::Counter;
+
+use crate::gaps::Train;
+
+use super::stats::{Calls, SendStats};
+
+/// Where departures are counted, on the thread whose accounts tell why one was late.
+#[derive(Debug)]
+pub(super) struct Departures {
+    counter: Counter<SendStats>,
+    causes: LateLog,
+    /// Departures are times asked of the kernel, of which the thread's accounts know nothing.
+    foretold: bool,
+    /// Places given up that have been counted.
+    forfeited: u64,
+}
+
+/// Something due was found, and leaves.
+pub(super) struct Turn<'a> {
+    stats: &'a mut SendStats,
+    /// Whose accounts tell of causes; `None` if nobody's do.
+    causes: &'a mut LateLog,
+    knows_pauses: bool,
+    source: TriggerState,
+}
+
+impl Departures {
+    /// Nothing has left.
+    pub(super) fn new(counter: Counter<SendStats>, now: Timestamp) -> Self {
+        Departures { counter, causes: LateLog::new(LATE_FROM, now), foretold: false, forfeited: 0 }
+    }
+
+    /// From now on departures are times that the kernel is asked to keep.
+    pub(super) fn foretell(&mut self) {
+        self.foretold = true;
+    }
+
+    /// Makes this thread the one whose accounts tell why a departure was late.
+    pub(super) fn adopt(&mut self, now: Timestamp) {
+        self.causes = LateLog::new(LATE_FROM, now);
+    }
+
+    /// Counts these calls, and the places that have been given up so far.
+    #[inline]
+    pub(super) fn tell(&mut self, calls: Calls, forfeited: u64) {
+        let more = forfeited.saturating_sub(std::mem::replace(&mut self.forfeited, forfeited));
+        if more > 0 || calls != Calls::default() {
+            self.counter.count(|stats| count(stats, calls, more));
+        }
+    }
+
+    /// The same of a turn in which something left.
+    #[inline]
+    pub(super) fn turn(
+        &mut self,
+        (calls, forfeited): (Calls, u64),
+        source: TriggerState,
+        leave: impl FnOnce(&mut Turn<'_>),
+    ) {
+        self.leave((calls, forfeited), source, !self.foretold, leave);
+    }
+
+    /// The same of a datagram that a signal's handler has sent, some time ago. Of a late one no pause is told: by now this
+    /// thread's accounts say what it did since, not what held the signal up.
+    pub(super) fn reported(&mut self, told: (Calls, u64), leave: impl FnOnce(&mut Turn<'_>)) {
+        self.leave(told, TriggerState::Backup, false, leave);
+    }
+
+    #[inline]
+    fn leave(
+        &mut self,
+        (calls, forfeited): (Calls, u64),
+        source: TriggerState,
+        knows_pauses: bool,
+        leave: impl FnOnce(&mut Turn<'_>),
+    ) {
+        let more = forfeited.saturating_sub(std::mem::replace(&mut self.forfeited, forfeited));
+        let Departures { counter, causes, .. } = self;
+        counter.count(|stats| {
+            count(stats, calls, more);
+            stats.turns += 1;
+            leave(&mut Turn { stats, causes, knows_pauses, source });
+        });
+    }
+
+    /// What has been counted since the run began.
+    pub(super) fn total(&self) -> SendStats {
+        self.counter.total()
+    }
+}
+
+fn count(stats: &mut SendStats, calls: Calls, forfeited: u64) {
+    stats.calls += calls;
+    stats.forfeited += forfeited;
+}
+
+impl Turn<'_> {
+    /// A datagram of the flow that `train` follows has left.
+    #[inline]
+    pub(super) fn left(&mut self, train: &mut Train, departure: Departure) {
+        let pause = departure.sent.saturating_duration_since(departure.due);
+        let paused =
+            if self.knows_pauses { self.causes.ran(departure.sent, pause, self.source) } else { None };
+        let lateness = departure.sent.saturating_duration_since(departure.place);
+        let behind = (pause <= LATE_FROM && lateness > LATE_FROM).then_some(LateCause::CatchUp);
+        self.stats.departed(&departure, self.source, if pause <= LATE_FROM { behind } else { paused });
+        self.stats.gaps.record(train, departure.sent);
+    }
+
+    /// One of several flows, all of which `train` follows, has sent.
+    #[inline]
+    pub(super) fn any_left(&mut self, train: &mut Train, sent: Timestamp) {
+        if let Some(together) = &mut self.stats.together {
+            together.record(train, sent);
+        }
+    }
+}
+
+/// Lateness from which on it is worth knowing why.
+const LATE_FROM: Duration = Duration::from_millis(1);

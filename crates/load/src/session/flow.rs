@@ -1,0 +1,251 @@
+//! What a session sends, and when the next datagram is due: [`Flow`].
+
+use std::io;
+use std::time::Duration;
+
+use softtimers_core::{RateClock, Timestamp, TriggerState};
+use softtimers_linux::signal_timer::{Departure, SignalPacer, Ticks};
+use softtimers_measure::distribution::Moments;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::stats::Counter;
+use softtimers_net::UdpSocket;
+
+use crate::handshake::Agreement;
+use crate::traffic::Traffic;
+
+use super::ahead::HandOver;
+use super::departures::Departures;
+use super::header::Header;
+use super::one::One;
+use super::sender::Sender;
+use super::several::{Several, ShareReport};
+use super::stats::SendStats;
+
+/// A flow in progress, or several. Its engine asks when the next datagram is [`due`](Flow::due) and calls
+/// [`depart`](Flow::depart) at that time or as soon after it as it notices.
+///
+/// Two times belong to a datagram. Its *scheduled time* is the intended one: lateness is measured against it, so that a
+/// delay shows in all that it delays. It is *due* when it may leave, which is later while the flow catches up or the
+/// socket has no room:
+///
+/// ```text
+///   scheduled  │1    │2    │3    │4    │5    │6
+///   sent       ●1────── pause ────────●2  ●3  ●4  ●5
+///                    ├─ 2 is late by ─┤   │   │
+///                          ├─ 3 is late by┤   due a burst interval apart
+/// ```
+#[derive(Debug)]
+pub(crate) struct Flow {
+    sender: Sender,
+    departures: Departures,
+    header: Header,
+    limit: u64,
+    schedule: Schedule,
+}
+
+/// How datagrams leave.
+#[derive(Debug)]
+enum Schedule {
+    One(One),
+    /// Several flows, or one of which several datagrams leave by one call; and when the next may leave.
+    Several(Several, Timestamp),
+    /// The same, handed over ahead of their times.
+    Ahead(Several, HandOver),
+}
+
+/// What an engine wants of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Handling {
+    /// Which of several flows is next is decided by softtimers' departure queue, not by a heap.
+    pub(crate) queued: bool,
+    /// Datagrams are handed over ahead of their times.
+    pub(crate) ahead: bool,
+}
+
+impl Flow {
+    /// A flow whose first datagram is due at `start`, and whose datagrams carry what a receiver has agreed to.
+    pub(super) fn new(
+        traffic: &Traffic,
+        handling: Handling,
+        socket: UdpSocket,
+        agreement: Option<Agreement>,
+        counter: Counter<SendStats>,
+        start: Timestamp,
+    ) -> Result<Self, Failure> {
+        let header = Header::new(traffic.pace.rate.interval(), agreement);
+        let (mut sender, mut departures) = (Sender::new(socket), Departures::new(counter, start));
+        let several = || Several::new(traffic, handling.queued, header, start).map_err(Failure::usage);
+        let schedule = if handling.ahead {
+            sender
+                .keep_times()
+                .map_err(|error| Failure::not_possible(format_args!("--timer kernel: SO_TXTIME: {error}")))?;
+            departures.foretell();
+            let end = traffic.end.duration.map_or(Timestamp::MAX, |duration| start + duration);
+            Schedule::Ahead(several()?, HandOver::new(start, end))
+        } else if traffic.flows > 1 || traffic.quantum > 1 {
+            Schedule::Several(several()?, start)
+        } else {
+            let clock = traffic.clock().map_err(Failure::usage)?;
+            Schedule::One(One::new(clock, header, traffic.size, start))
+        };
+        Ok(Flow { sender, departures, header, limit: traffic.end.count.unwrap_or(u64::MAX), schedule })
+    }
+
+    /// Begins anew by another clock at `now`; with `muted`, departures are null events from now on. Of one flow only.
+    pub(crate) fn restart(&mut self, clock: RateClock, muted: bool, now: Timestamp) {
+        if let Schedule::One(one) = &mut self.schedule {
+            one.restart(clock, muted, now);
+        }
+    }
+
+    /// The gaps between the departures of one flow since it began anew, null events included.
+    pub(crate) fn spacing(&self) -> Moments {
+        if let Schedule::One(one) = &self.schedule { one.spacing() } else { Moments::default() }
+    }
+
+    /// When the next datagram may leave, or is to be handed over.
+    pub(crate) fn due(&self) -> Timestamp {
+        match &self.schedule {
+            Schedule::One(one) => one.due(),
+            Schedule::Several(_, due) => *due,
+            Schedule::Ahead(_, hand_over) => hand_over.wake(),
+        }
+    }
+
+    /// How much later than [`due`](Flow::due) the next datagram may leave, if each may be late by `slack`.
+    pub(crate) fn slack(&self, slack: Duration) -> Duration {
+        match &self.schedule {
+            Schedule::One(_) => slack,
+            Schedule::Several(flows, due) => flows.slack_left(*due, slack),
+            Schedule::Ahead(flows, hand_over) => flows.slack_left(hand_over.wake(), slack),
+        }
+    }
+
+    /// Whether all that was asked for has left, or was given up.
+    pub(crate) fn finished(&self) -> bool {
+        let over = match &self.schedule {
+            Schedule::One(one) => one.is_over(),
+            Schedule::Several(flows, _) | Schedule::Ahead(flows, _) => flows.is_over(),
+        };
+        over || self.departures() >= self.limit
+    }
+
+    /// Datagrams that have left, and null events.
+    pub(crate) fn departures(&self) -> u64 {
+        match &self.schedule {
+            Schedule::One(one) => one.departures(),
+            Schedule::Several(flows, _) | Schedule::Ahead(flows, _) => flows.all_sent(),
+        }
+    }
+
+    /// Sends the due datagram at `now` and returns when the next one is due. `source` noticed it. Of several
+    /// flows it sends what is due of all, up to a batch. Where datagrams are handed over ahead, it does that
+    /// with all that may be.
+    ///
+    /// A datagram that the kernel does not take for want of room keeps its scheduled time and is tried again a
+    /// burst interval later; the schedule runs on, so what it delays is made up for or forfeited.
+    ///
+    /// # Errors
+    /// What trying again cannot mend, such as a datagram too long for the path, or a destination that
+    /// has been out of reach for more than a second.
+    pub(crate) fn depart(&mut self, now: Timestamp, source: TriggerState) -> io::Result<Timestamp> {
+        let Flow { sender, departures, limit, schedule, .. } = self;
+        match schedule {
+            Schedule::One(one) => one.depart(sender, departures, now, source),
+            Schedule::Several(flows, due) => {
+                let left = *limit - flows.all_sent();
+                *due = flows.depart(sender, departures, left, now, source)?;
+                Ok(*due)
+            }
+            Schedule::Ahead(flows, hand_over) => {
+                let left = *limit - flows.all_sent();
+                flows.hand_over(hand_over, sender, departures, left, now, source)?;
+                Ok(hand_over.wake())
+            }
+        }
+    }
+
+    /// Hands the schedule of one flow to a signal's handler. What leaves is told to [`account`](Flow::account);
+    /// [`taken_back`](Flow::taken_back) ends it.
+    ///
+    /// # Errors
+    /// If this thread cannot have such a timer, or there are several flows.
+    pub(crate) fn hand_over(&mut self, end: Timestamp, ticks: Ticks) -> io::Result<SignalPacer> {
+        let limit = self.limit.saturating_sub(self.departures());
+        match &mut self.schedule {
+            Schedule::One(one) => one.hand_over(&self.sender, limit, end, ticks),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "a signal's handler sends one flow only")),
+        }
+    }
+
+    /// Counts a datagram that a signal's handler has sent, some time ago.
+    pub(crate) fn account(&mut self, departure: Departure) {
+        if let Schedule::One(one) = &mut self.schedule {
+            one.account(&mut self.departures, departure);
+        }
+    }
+
+    /// Takes the schedule back where the handler left it; how often it waited for its account to be taken.
+    pub(crate) fn taken_back(&mut self, pacer: &mut SignalPacer) -> u64 {
+        if let Schedule::One(one) = &mut self.schedule { one.taken_back(&mut self.sender, pacer) } else { 0 }
+    }
+
+    /// Makes this thread the one whose accounts tell why a departure was late.
+    pub(crate) fn adopt(&mut self, now: Timestamp) {
+        self.departures.adopt(now);
+    }
+
+    /// Sends each flow's goodbye a few times. Whether any has left.
+    pub(super) fn say_goodbye(&mut self) -> bool {
+        let Flow { sender, header, schedule, .. } = self;
+        match schedule {
+            Schedule::One(one) => sender.say_goodbye(1, |flow| header.bye(flow, one.sent())),
+            Schedule::Several(flows, _) => {
+                sender.say_goodbye(flows.count(), |flow| header.bye(flow, flows.sent(flow)))
+            }
+            Schedule::Ahead(flows, hand_over) => {
+                hand_over.settle();
+                sender.say_goodbye(flows.count(), |flow| header.bye(flow, flows.sent(flow)))
+            }
+        }
+    }
+
+    /// Counts what no departure has told: places given up since the last one, and calls that failed for good.
+    pub(crate) fn settle(&mut self) {
+        let forfeited = match &self.schedule {
+            Schedule::One(one) => one.forfeited(),
+            Schedule::Several(flows, _) | Schedule::Ahead(flows, _) => flows.forfeited(),
+        };
+        self.departures.tell(self.sender.take_calls(), forfeited);
+    }
+
+    /// What has been counted so far.
+    pub(crate) fn stats(&self) -> SendStats {
+        self.departures.total()
+    }
+
+    /// What each of several flows had of its rate.
+    pub(crate) fn shares(&self) -> ShareReport {
+        match &self.schedule {
+            Schedule::Several(flows, _) | Schedule::Ahead(flows, _) if flows.count() > 1 => flows.shares(),
+            _ => ShareReport::default(),
+        }
+    }
+
+    /// Expiries for which no signal came; `None` for a timer without signals.
+    pub(crate) fn overruns(&self) -> Option<u64> {
+        if let Schedule::One(one) = &self.schedule { one.overruns() } else { None }
+    }
+
+    /// What did not work as asked, and what was done instead.
+    pub(crate) fn fallback(&self) -> Option<String> {
+        let why = self.sender.uncut()?;
+        Some(format!(
+            "the kernel does not cut sends into datagrams on this way (UDP_SEGMENT: {why}); those of a quantum \
+             left in one system call, each as a send of its own"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! One flow, of which every datagram leaves by a call of its own: the socket's simplest use, and the only one that a signal's
+//! handler can make.
+
+use std::io;
+
+use softtimers_core::{RateClock, Timestamp, TriggerState};
+use softtimers_linux::signal_timer::{Course, Departure, SignalCounts, SignalPacer, Stamps, Ticks};
+use softtimers_measure::distribution::Moments;
+use softtimers_net::udp::Retries;
+
+use crate::gaps::Train;
+use crate::traffic::nanos;
+use crate::wire;
+
+use super::departures::Departures;
+use super::header::Header;
+use super::sender::Sender;
+use super::stats::Calls;
+
+/// The schedule of one flow.
+#[derive(Debug)]
+pub(super) struct One {
+    clock: RateClock,
+    header: Header,
+    /// As long as the longest datagram.
+    packet: Vec<u8>,
+    due: Timestamp,
+    sent: u64,
+    train: Train,
+    /// Nothing is sent: its departures are null events, whose cost is that of the timer alone. They have no number, and no
+    /// receiver hears of them.
+    muted: bool,
+    null_events: u64,
+    /// The last departure since it began anew, and the gaps between all of them.
+    last: Option<Timestamp>,
+    spacing: Moments,
+    /// Only of a timer that counts them.
+    overruns: Option<u64>,
+}
+
+impl One {
+    /// A flow whose first datagram, one of `size` bytes, is due at `start`.
+    pub(super) fn new(mut clock: RateClock, header: Header, size: usize, start: Timestamp) -> Self {
+        One {
+            due: clock.start(start),
+            clock,
+            header,
+            packet: vec![0; size],
+            sent: 0,
+            train: Train::default(),
+            muted: false,
+            null_events: 0,
+            last: None,
+            spacing: Moments::default(),
+            overruns: None,
+        }
+    }
+
+    /// Begins anew by this clock at `now`: the time since the last departure is no delay. With `muted`, departures are null
+    /// events from now on.
+    pub(super) fn restart(&mut self, clock: RateClock, muted: bool, now: Timestamp) {
+        (self.clock, self.muted, self.train) = (clock, muted, Train::default());
+        self.due = self.clock.start(now);
+        (self.last, self.spacing, self.overruns) = (None, Moments::default(), None);
+    }
+
+    pub(super) fn due(&self) -> Timestamp {
+        self.due
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Datagrams that have left, and null events.
+    pub(super) fn departures(&self) -> u64 {
+        self.sent + self.null_events
+    }
+
+    /// The gaps between departures since it began anew, null events included.
+    pub(super) fn spacing(&self) -> Moments {
+        self.spacing
+    }
+
+    /// Expiries for which no signal came; `None` for a timer without signals.
+    pub(super) fn overruns(&self) -> Option<u64> {
+        self.overruns
+    }
+
+    /// Whether a recording is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.clock.is_over()
+    }
+
+    pub(super) fn forfeited(&self) -> u64 {
+        self.clock.forfeited()
+    }
+
+    /// Sends the due datagram at `now`, and returns when the next may leave.
+    pub(super) fn depart(
+        &mut self,
+        sender: &mut Sender,
+        departures: &mut Departures,
+        now: Timestamp,
+        source: TriggerState,
+    ) -> io::Result<Timestamp> {
+        if self.muted {
+            self.null_events += 1;
+            self.space(now);
+            self.due = self.clock.departed(now);
+            return Ok(self.due);
+        }
+        let (place, due) = (self.clock.place(), self.due);
+        self.header.data(0, self.sent, place).write(&mut self.packet);
+        let length = self.clock.length().map_or(self.packet.len(), usize::from);
+        if !sender.transmit(&self.packet[..length], now)? {
+            self.due = now + Retries::after(self.clock.burst_interval());
+            departures.tell(sender.take_calls(), self.clock.forfeited());
+            return Ok(self.due);
+        }
+        self.sent += 1;
+        self.space(now);
+        self.due = self.clock.departed(now);
+        departures.turn((sender.take_calls(), self.clock.forfeited()), source, |turn| {
+            turn.left(&mut self.train, Departure { sent: now, due, place });
+        });
+        Ok(self.due)
+    }
+
+    fn space(&mut self, now: Timestamp) {
+        if let Some(last) = self.last.replace(now) {
+            self.spacing.record(nanos(now.saturating_duration_since(last)));
+        }
+    }
+
+    /// Hands the schedule to a signal's handler, from the first datagram on, up to `limit` of them until `end`. What leaves is
+    /// told to [`account`](Self::account); [`taken_back`](Self::taken_back) ends it.
+    ///
+    /// # Errors
+    /// If this thread cannot have such a timer.
+    pub(super) fn hand_over(
+        &mut self,
+        sender: &Sender,
+        limit: u64,
+        end: Timestamp,
+        ticks: Ticks,
+    ) -> io::Result<SignalPacer> {
+        let course =
+            Course { limit, number: self.sent, ticks, silent: self.muted, ..Course::new(self.due, end) };
+        self.header.data(0, 0, self.due).write(&mut self.packet);
+        let stamps = Stamps { sequence: wire::SEQUENCE_AT, place: wire::SCHEDULED_AT };
+        SignalPacer::start(sender.socket(), self.packet.clone(), stamps, self.clock.clone(), course)
+    }
+
+    /// Counts a datagram that the handler has sent.
+    pub(super) fn account(&mut self, departures: &mut Departures, departure: Departure) {
+        self.space(departure.sent);
+        if self.muted {
+            self.null_events += 1;
+            return;
+        }
+        self.sent += 1;
+        let calls = Calls { calls: 1, ..Calls::default() };
+        departures.reported((calls, self.clock.forfeited()), |turn| turn.left(&mut self.train, departure));
+    }
+
+    /// Takes the schedule back where the handler left it; how often it waited for its account to be taken.
+    pub(super) fn taken_back(&mut self, sender: &mut Sender, pacer: &mut SignalPacer) -> u64 {
+        self.clock = pacer.stop();
+        let SignalCounts { would_block, no_buffers, refused, overruns, unread } = pacer.counts();
+        let calls = would_block + no_buffers + refused;
+        sender.add_calls(Calls { calls, segments: 0, would_block, no_buffers, refused });
+        self.overruns = Some(overruns);
+        unread
+    }
+}

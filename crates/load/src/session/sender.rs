@@ -1,0 +1,193 @@
+//! Where the datagrams of a run leave: one socket, and the system calls that it took.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::event::{Timespec, poll};
+use rustix::io::Errno;
+use softtimers::{Clock, Monotonic, Timestamp};
+use softtimers_net::UdpSocket;
+use softtimers_net::udp::{
+    PushError, Retries, Segmentation, SendBatch, Stopped, is_about_an_earlier_datagram,
+};
+
+use crate::wire::Datagram;
+
+use super::stats::Calls;
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    socket: UdpSocket,
+    retries: Retries,
+    /// Those that have not been counted yet.
+    calls: Calls,
+    /// Why the kernel did not cut a send into datagrams, if it was to.
+    uncut: Option<io::Error>,
+    /// The kernel keeps what is put into a batch until the time at which it is to leave.
+    keeps_times: bool,
+}
+
+impl Sender {
+    pub(super) fn new(socket: UdpSocket) -> Self {
+        Sender {
+            socket,
+            retries: Retries::default(),
+            calls: Calls::default(),
+            uncut: None,
+            keeps_times: false,
+        }
+    }
+
+    /// Has the kernel keep each datagram of a batch until the time at which it is to leave.
+    ///
+    /// # Errors
+    /// If it does not know how.
+    pub(super) fn keep_times(&mut self) -> io::Result<()> {
+        self.socket.enable_release_times()?;
+        self.keeps_times = true;
+        Ok(())
+    }
+
+    /// The system calls since this was last asked: what of the run's account the socket knows.
+    pub(super) fn take_calls(&mut self) -> Calls {
+        std::mem::take(&mut self.calls)
+    }
+
+    /// Counts calls that somebody else made on this socket.
+    pub(super) fn add_calls(&mut self, calls: Calls) {
+        self.calls += calls;
+    }
+
+    /// Why what was to leave in one send did not, if so.
+    pub(super) fn uncut(&self) -> Option<&io::Error> {
+        self.uncut.as_ref()
+    }
+
+    pub(super) fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Puts a packet into a batch that is to leave at `time`: now, unless the kernel keeps it.
+    pub(super) fn put(&self, batch: &mut SendBatch, packet: &[u8], time: Timestamp) -> Result<(), PushError> {
+        if self.keeps_times { batch.push_at(packet, None, time) } else { batch.push(packet, None) }
+    }
+
+    /// Whether the kernel took the packet; `false` if it has no room for it now.
+    pub(super) fn transmit(&mut self, packet: &[u8], now: Timestamp) -> io::Result<bool> {
+        let mut outcome = self.attempt(packet);
+        for _ in 1..Retries::ATTEMPTS {
+            if !outcome.as_ref().is_err_and(is_about_an_earlier_datagram) {
+                break;
+            }
+            self.socket.drain_errors()?;
+            outcome = self.attempt(packet);
+        }
+        match outcome {
+            Err(error) if is_about_an_earlier_datagram(&error) => self.still_unreachable(now, error),
+            outcome => {
+                self.retries.reached();
+                outcome
+            }
+        }
+    }
+
+    fn attempt(&mut self, packet: &[u8]) -> io::Result<bool> {
+        self.calls.calls += 1;
+        let Err(error) = self.socket.send(packet) else { return Ok(true) };
+        match Errno::from_io_error(&error) {
+            Some(Errno::AGAIN) => self.calls.would_block += 1,
+            Some(Errno::NOBUFS) => self.calls.no_buffers += 1,
+            _ => {
+                self.calls.refused += u64::from(is_about_an_earlier_datagram(&error));
+                return Err(error);
+            }
+        }
+        Ok(false)
+    }
+
+    /// A route may come back; one that does not ends the run.
+    fn still_unreachable(&mut self, now: Timestamp, error: io::Error) -> io::Result<bool> {
+        self.socket.drain_errors()?;
+        if self.retries.refused(now) { Err(error) } else { Ok(false) }
+    }
+
+    /// Sends a batch in as few system calls as it takes; how many datagrams the kernel took, and what
+    /// trying again cannot mend. What it has no room for stays in the batch.
+    pub(super) fn transmit_batch(
+        &mut self,
+        batch: &mut SendBatch,
+        now: Timestamp,
+    ) -> (usize, io::Result<()>) {
+        let outcome = self.socket.send_batch(batch);
+        self.count_retried(outcome.retried);
+        self.calls.calls += outcome.calls as u64;
+        self.calls.segments += outcome.segments as u64;
+        if let (Segmentation::Refused(why), None) = (batch.segmentation(), &self.uncut) {
+            self.uncut =
+                Some(why.raw_os_error().map_or_else(|| why.kind().into(), io::Error::from_raw_os_error));
+        }
+        if outcome.sent > 0 {
+            self.retries.reached();
+        }
+        let stopped = match outcome.stopped {
+            Some(Stopped::Error(error)) if is_about_an_earlier_datagram(&error) => {
+                self.calls.refused += 1;
+                self.still_unreachable(now, error).map(drop)
+            }
+            Some(Stopped::Error(error)) => Err(error),
+            refused => {
+                self.calls.would_block += u64::from(matches!(refused, Some(Stopped::WouldBlock)));
+                self.calls.no_buffers += u64::from(matches!(refused, Some(Stopped::NoBuffers)));
+                self.retries.reached();
+                Ok(())
+            }
+        };
+        (outcome.sent, stopped)
+    }
+
+    /// So many met an error that was gone when they were tried again, and of which the kernel does not always say
+    /// what it was. An ICMP error is also in the queue of the socket; without one there a queue was full for a
+    /// moment.
+    fn count_retried(&mut self, retried: usize) {
+        if retried > 0 {
+            let refused = self.socket.drain_errors().map_or(retried, |queued| queued.min(retried));
+            self.calls.refused += refused as u64;
+            self.calls.no_buffers += (retried - refused) as u64;
+        }
+    }
+
+    /// Says the goodbyes of so many flows a few times, since they may be lost: a little apart, and each
+    /// again while there is no room for it, for a bounded time in all. Whether one has left.
+    pub(super) fn say_goodbye(&self, flows: u32, bye: impl Fn(u32) -> Datagram) -> bool {
+        let pauses = GOODBYES * flows.div_ceil(GOODBYES_AT_ONCE);
+        let deadline = Monotonic.now() + GOODBYE_TIME + 2 * pauses * GOODBYE_GAP;
+        let mut said = 0u32;
+        for flow in (0..GOODBYES).flat_map(|_| 0..flows) {
+            let bye = bye(flow).encode();
+            while self.socket.send(&bye).is_err() {
+                if Monotonic.now() >= deadline {
+                    return said > 0;
+                }
+                pause();
+            }
+            said += 1;
+            if (flow + 1) % GOODBYES_AT_ONCE == 0 || flow + 1 == flows {
+                pause();
+            }
+        }
+        said > 0
+    }
+}
+
+/// Nothing to wait for but time; a signal that cuts it short does no harm.
+fn pause() {
+    let gap = Timespec { tv_sec: 0, tv_nsec: GOODBYE_GAP.subsec_nanos().into() };
+    let _ = poll(&mut [], Some(&gap));
+}
+
+const GOODBYES: u32 = 3;
+/// What any receive buffer has room for.
+const GOODBYES_AT_ONCE: u32 = 64;
+/// Apart, so that one full queue does not swallow them all.
+const GOODBYE_GAP: Duration = Duration::from_millis(1);
+const GOODBYE_TIME: Duration = Duration::from_millis(200);

@@ -1,0 +1,206 @@
+//! What a sender counts, of an interval or of the whole run: [`SendStats`].
+
+use std::collections::BTreeMap;
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use softtimers::late::{LateCause, LateCounts};
+use softtimers_core::{PerSource, TriggerState};
+use softtimers_linux::signal_timer::Departure;
+use softtimers_measure::distribution::{Distribution, Recorder};
+use softtimers_measure::stats::Stats;
+
+use crate::gaps::{GapReport, Gaps};
+use crate::traffic::nanos;
+
+/// The account of what left: the only one. Lines of `--json-stream` show intervals of it, and the report the whole.
+#[derive(Clone, Debug)]
+pub struct SendStats {
+    /// Datagrams the kernel took.
+    pub sent: u64,
+    /// Times that something due was found and left.
+    pub turns: u64,
+    /// Places in the schedule that were given up.
+    pub forfeited: u64,
+    /// System calls that sent or tried to.
+    pub calls: Calls,
+    /// Departures by the trigger state that found them due.
+    pub fired: PerSource<u64>,
+    /// Departure time less place in the schedule.
+    pub late: Recorder,
+    /// Late departures by cause.
+    pub causes: [LateCounts; LateCause::ALL.len()],
+    /// Gaps between departures of a flow.
+    pub gaps: Gaps,
+    /// Of several flows, the gaps between departures of any of them.
+    pub together: Option<Gaps>,
+    /// How late the last datagram was.
+    pub skew: Option<Duration>,
+}
+
+/// System calls that sent datagrams or tried to, goodbyes not counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Calls {
+    /// All of them, also those that the kernel refused.
+    pub calls: u64,
+    /// Datagrams that left as segments of a longer send.
+    pub segments: u64,
+    /// Attempts that met a full send buffer (`EAGAIN`).
+    pub would_block: u64,
+    /// Attempts that met a full queue on the way out (`ENOBUFS`).
+    pub no_buffers: u64,
+    /// Attempts that were told of an earlier datagram's ICMP error.
+    pub refused: u64,
+}
+
+impl Calls {
+    /// Attempts that had to be repeated.
+    pub fn tried_again(&self) -> u64 {
+        self.would_block + self.no_buffers + self.refused
+    }
+}
+
+impl AddAssign for Calls {
+    fn add_assign(&mut self, more: Self) {
+        self.calls += more.calls;
+        self.segments += more.segments;
+        self.would_block += more.would_block;
+        self.no_buffers += more.no_buffers;
+        self.refused += more.refused;
+    }
+}
+
+impl SendStats {
+    /// Nothing has left. Gaps are judged by this `interval` of a flow, and by that of so many `flows` together.
+    pub fn new(interval: Duration, flows: u32) -> Self {
+        SendStats {
+            sent: 0,
+            turns: 0,
+            forfeited: 0,
+            calls: Calls::default(),
+            fired: PerSource::default(),
+            late: Recorder::new(),
+            causes: Default::default(),
+            gaps: Gaps::new(Some(interval)),
+            together: (flows > 1).then(|| Gaps::new(Some(interval / flows))),
+            skew: None,
+        }
+    }
+
+    /// Counts a datagram that has left, and a cause if it was late. Lateness counts from the place; a pause just before
+    /// the departure made it so if it left later than it might have, else the cause lies further back.
+    #[inline]
+    pub(super) fn departed(&mut self, departure: &Departure, source: TriggerState, cause: Option<LateCause>) {
+        let lateness = departure.sent.saturating_duration_since(departure.place);
+        self.sent += 1;
+        self.fired[source] += 1;
+        self.late.record_duration(lateness);
+        self.skew = Some(lateness);
+        if let Some(cause) = cause {
+            let pause = departure.sent.saturating_duration_since(departure.due);
+            self.causes[cause as usize].count(if cause == LateCause::CatchUp { lateness } else { pause });
+        }
+    }
+
+    /// The mean number of datagrams that left in one turn; `None` if none did.
+    pub fn packets_per_turn(&self) -> Option<f64> {
+        (self.turns > 0).then(|| self.sent as f64 / self.turns as f64)
+    }
+
+    /// Departures by the name of the trigger state that found them due.
+    pub fn fired(&self) -> BTreeMap<&'static str, u64> {
+        self.fired.iter().map(|(source, &count)| (source.name(), count)).collect()
+    }
+
+    /// Departures more than a millisecond late, by the name of the cause.
+    pub fn late_by_cause(&self) -> BTreeMap<&'static str, LateReport> {
+        let causes = LateCause::ALL.into_iter().zip(self.causes);
+        causes.map(|(cause, counts)| (cause.name(), LateReport::from(counts))).collect()
+    }
+}
+
+impl AddAssign<&SendStats> for SendStats {
+    fn add_assign(&mut self, next: &Self) {
+        self.sent += next.sent;
+        self.turns += next.turns;
+        self.forfeited += next.forfeited;
+        self.calls += next.calls;
+        for source in TriggerState::ALL {
+            self.fired[source] += next.fired[source];
+        }
+        self.late.add(&next.late);
+        for (cause, more) in self.causes.iter_mut().zip(next.causes) {
+            cause.add(more);
+        }
+        self.gaps.add(&next.gaps);
+        if let (Some(together), Some(more)) = (&mut self.together, &next.together) {
+            together.add(more);
+        }
+        self.skew = next.skew.or(self.skew);
+    }
+}
+
+impl Stats for SendStats {
+    type Figures = SendFigures;
+
+    fn is_empty(&self) -> bool {
+        self.sent + self.forfeited + self.calls.tried_again() == 0
+    }
+
+    fn clear(&mut self) {
+        let SendStats { sent, turns, forfeited, calls, fired, late, causes, gaps, together, skew } = self;
+        (*sent, *turns, *forfeited, *calls, *skew) = (0, 0, 0, Calls::default(), None);
+        (*fired, *causes) = (PerSource::default(), Default::default());
+        late.clear();
+        gaps.clear();
+        together.iter_mut().for_each(Gaps::clear);
+    }
+
+    fn figures(&self, time: Duration) -> SendFigures {
+        SendFigures {
+            achieved_pps: self.sent as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE),
+            sent: self.sent,
+            forfeited: self.forfeited,
+            late_ns: self.late.distribution(),
+            gaps: self.gaps.report(),
+            packets_per_turn: self.packets_per_turn(),
+            fired: self.fired(),
+            late: self.late_by_cause(),
+            tried_again: self.calls.tried_again(),
+        }
+    }
+}
+
+/// The keys of `interval` and of `total`. What is left of the whole run's is known at its end only.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SendFigures {
+    /// Departures in this time, over this time.
+    achieved_pps: f64,
+    sent: u64,
+    forfeited: u64,
+    late_ns: Distribution,
+    /// Gaps whose second datagram left in this time.
+    #[serde(flatten)]
+    gaps: GapReport,
+    packets_per_turn: Option<f64>,
+    fired: BTreeMap<&'static str, u64>,
+    late: BTreeMap<&'static str, LateReport>,
+    /// Attempts that met a full buffer, a full queue or an earlier datagram's error.
+    tried_again: u64,
+}
+
+/// Late departures of one cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LateReport {
+    /// How many.
+    pub count: u64,
+    /// The longest pause, or for `catch_up` the greatest lateness.
+    pub longest_ns: u64,
+}
+
+impl From<LateCounts> for LateReport {
+    fn from(counts: LateCounts) -> Self {
+        LateReport { count: counts.events, longest_ns: nanos(counts.longest) }
+    }
+}

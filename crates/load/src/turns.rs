@@ -1,0 +1,205 @@
+//! Several timers in turns of a few milliseconds, in one process, with the same sockets and clients.
+//!
+//! A virtual machine's speed drifts by a fifth within seconds, so two runs after each other cannot
+//! tell methods apart that differ by two percent. Here the drift is the same for all:
+//!
+//! ```text
+//!   off │ soft │ loop │ loop │ soft │ off │ off │ soft │ …     one round forwards, one backwards
+//!   └────── round ────┘└───── round ─────┘
+//! ```
+
+use std::io;
+use std::time::Duration;
+
+use softtimers::Monotonic;
+use softtimers_core::{Clock, PaceConfig, TriggerState};
+use softtimers_linux::signal_timer::SignalTimer;
+use softtimers_measure::distribution::Moments;
+use softtimers_measure::failure::Failure;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::stats::Counter;
+
+use crate::engines::{ReadBy, Timer, soft, work_loop};
+use crate::plan::SendPlan;
+use crate::send::{self, Triggers};
+use crate::session::Session;
+use crate::traffic::Traffic;
+
+/// Who takes turns.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Contender {
+    /// The work alone, in a plain loop.
+    Nobody,
+    /// The same, in a loop that asks its descriptors after each piece that it computes, as one must
+    /// whose timer is a descriptor.
+    NobodyAsking,
+    /// The same in softtimers' loop, with nothing to send: its trigger states alone.
+    NobodySoft,
+    /// The flow, by this timer; not by one that hands datagrams over ahead.
+    Flow(Timer),
+    /// The same at another pace.
+    Paced(Timer, PaceConfig),
+    /// The flow by softtimers, in a loop without the trigger states of this source. What the intervals
+    /// would be without each of the others is kept.
+    Without(Option<TriggerState>),
+    /// The flow's events by this timer, with nothing sent: what remains is the price of the timer.
+    NullEvents(Timer),
+    /// The same at another pace.
+    PacedNullEvents(Timer, PaceConfig),
+    /// A periodic signal at the flow's rate, whose handler only counts.
+    NullSignals,
+}
+
+/// What one contender did in one turn.
+#[derive(Clone, Debug, Default)]
+pub struct Share {
+    /// Requests answered or pieces computed, per second; 0 without work.
+    pub work_rate: f64,
+    /// Datagrams, null events or signals a second.
+    pub event_rate: f64,
+    /// The gaps between datagrams or null events; none of [`Contender::NullSignals`].
+    pub gaps: Moments,
+    /// Expiries for which no signal of their own came; `None` for a timer that does not count them.
+    pub overruns: Option<u64>,
+    /// The trigger states of softtimers' loop; `None` for other loops.
+    pub triggers: Option<Box<Triggers>>,
+}
+
+/// What all of them did.
+#[derive(Clone, Debug)]
+pub struct Turns<const N: usize> {
+    /// For each whole round what each of them did, in their order.
+    pub rounds: Vec<[Share; N]>,
+    /// Whether a signal ended it before its time.
+    pub interrupted: bool,
+}
+
+/// Gives each contender a turn of this length in each of `rounds`; the flow begins anew in each.
+/// The plan's own timer and end do not count. Interrupted by a signal, it returns the rounds until then.
+///
+/// # Errors
+/// What keeps the run from starting, or breaks it off. A usage failure for several flows, a quantum, a pace whose
+/// burst interval is longer than its interval, a source that the loop [cannot do without](
+/// crate::work::Work::can_do_without), and what leaves ahead of its time.
+pub fn take_turns<const N: usize>(
+    plan: &SendPlan,
+    contenders: [Contender; N],
+    length: Duration,
+    rounds: usize,
+) -> Result<Turns<N>, Failure> {
+    let hands_over = |contender: &Contender| match *contender {
+        Contender::Flow(timer) | Contender::Paced(timer, _) => timer.hands_over_ahead(),
+        Contender::NullEvents(timer) | Contender::PacedNullEvents(timer, _) => timer.hands_over_ahead(),
+        _ => false,
+    };
+    if contenders.iter().any(hands_over) {
+        return Err(Failure::usage("--timer kernel: it takes no turns with others"));
+    }
+    if plan.traffic.quantum > 1 {
+        return Err(Failure::usage(format_args!(
+            "--quantum {}: only 1 takes turns with other timers",
+            plan.traffic.quantum
+        )));
+    }
+    if plan.traffic.flows > 1 {
+        return Err(Failure::usage(format_args!(
+            "--flows {}: only 1 takes turns with other timers",
+            plan.traffic.flows
+        )));
+    }
+    for contender in contenders {
+        if let Contender::Without(Some(source)) = contender
+            && !plan.work.can_do_without(source)
+        {
+            let name = source.name();
+            return Err(Failure::usage(format_args!(
+                "without {name}: this loop meets no other trigger state"
+            )));
+        }
+    }
+    // Whatever the plan's own timer wants of a flow.
+    let plan = &SendPlan { timer: Timer::default(), ..plan.clone() };
+    let socket = send::connect(plan.destination)?;
+    let permit = send::permit(plan, &socket)?;
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::broke_off("listening for signals", &error))?;
+    let mut session = send::begin(plan, (socket, &permit), interrupt, Counter::new(send::stats(plan)))?;
+    let mut turns = Turns { rounds: Vec::with_capacity(rounds), interrupted: false };
+    'rounds: for round in 0..rounds {
+        let mut shares = std::array::from_fn(|_| Share::default());
+        for place in 0..N {
+            let place = if round % 2 == 0 { place } else { N - 1 - place };
+            shares[place] = session.turn(contenders[place], length, plan)?;
+            if session.interrupt.arrived() {
+                turns.interrupted = true;
+                break 'rounds;
+            }
+        }
+        turns.rounds.push(shares);
+    }
+    let watched = session.unwatch(plan.destination);
+    session.say_goodbye();
+    session.work.stop();
+    watched.map(|()| turns)
+}
+
+impl Contender {
+    /// The engine of a flow, and the pace that it is to keep.
+    fn paced(self, plan: &SendPlan) -> (Timer, PaceConfig) {
+        let (timer, pace) = match self {
+            Contender::Flow(timer) | Contender::NullEvents(timer) => (timer, plan.traffic.pace),
+            Contender::Paced(timer, pace) | Contender::PacedNullEvents(timer, pace) => (timer, pace),
+            _ => (Timer::default(), plan.traffic.pace),
+        };
+        (timer, timer.pace(pace))
+    }
+
+    fn is_silent(self) -> bool {
+        matches!(self, Contender::NullEvents(_) | Contender::PacedNullEvents(..))
+    }
+}
+
+impl Session {
+    fn turn(&mut self, contender: Contender, length: Duration, plan: &SendPlan) -> Result<Share, Failure> {
+        let (timer, pace) = contender.paced(plan);
+        let clock = Traffic { pace, ..plan.traffic.clone() }.clock().map_err(Failure::usage)?;
+        let without = if let Contender::Without(source) = contender { Some(source) } else { None };
+        self.habits.without_each = without.is_some();
+        self.habits.disabled = without.unwrap_or(plan.disabled_source);
+        self.triggers = None;
+        let done = self.work.done();
+        let start = Monotonic.now();
+        self.flow.restart(clock, contender.is_silent(), start);
+        self.end = start + length;
+        let events =
+            self.contend(contender, timer, pace).map_err(|error| Failure::broke_off("taking turns", &error))?;
+        let took = Monotonic.now().saturating_duration_since(start).as_secs_f64();
+        let work = self.work.done().unwrap_or(0) - done.unwrap_or(0);
+        Ok(Share {
+            work_rate: work as f64 / took,
+            event_rate: events as f64 / took,
+            gaps: self.flow.spacing(),
+            overruns: self.flow.overruns(),
+            triggers: self.triggers.take(),
+        })
+    }
+
+    /// Goes on until the end; how many events there were.
+    fn contend(&mut self, contender: Contender, timer: Timer, pace: PaceConfig) -> io::Result<u64> {
+        let before = self.flow.departures();
+        match contender {
+            Contender::Nobody => work_loop::run(self, work_loop::Descriptors::Unseen)?,
+            Contender::NobodyAsking => work_loop::run(self, work_loop::Descriptors::Asked)?,
+            Contender::NobodySoft => soft::idle(self, ReadBy::Monotonic)?,
+            Contender::NullSignals => {
+                let signals = SignalTimer::new()?;
+                let period = pace.rate.interval();
+                signals.arm_periodic(Monotonic.now() + period, period)?;
+                work_loop::run(self, work_loop::Descriptors::Unseen)?;
+                return Ok(signals.signals());
+            }
+            _ => timer.drive(self, ReadBy::Monotonic)?,
+        }
+        Ok(self.flow.departures() - before)
+    }
+}

@@ -1,0 +1,147 @@
+//! The work that a sending loop does beside sending: nothing, computation, or an echo server that
+//! clients in another process keep saturated.
+
+mod computation;
+mod echo;
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use softtimers_core::TriggerState;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::processor::Processor;
+
+use computation::Computation;
+use echo::EchoServer;
+
+/// Work beside sending.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Work {
+    /// None: the loop sleeps between departures.
+    None,
+    /// Computation without system calls.
+    Compute,
+    /// The same, with trigger states as seldom as a [`WebServer`](softtimers_core::WebServer) has them.
+    Web,
+    /// A saturated UDP echo server that takes up to `batch` (1 to 64) datagrams in one go.
+    Echo {
+        /// Datagrams per receive call.
+        batch: usize,
+    },
+}
+
+impl Work {
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::None => "none",
+            Work::Compute => "compute",
+            Work::Web => "web",
+            Work::Echo { .. } => "echo",
+        }
+    }
+
+    /// Whether the loop computes all the time, and never waits.
+    pub fn computes(self) -> bool {
+        matches!(self, Work::Compute | Work::Web)
+    }
+
+    /// Whether softtimers' loop still meets a trigger state where it always comes by, in its work or when it
+    /// is idle, without those of this source.
+    pub fn can_do_without(self, source: TriggerState) -> bool {
+        match source {
+            TriggerState::Idle | TriggerState::Backup => false,
+            TriggerState::HandlerExit => !self.computes(),
+            _ => true,
+        }
+    }
+}
+
+/// Work in progress, with a count of what was done.
+#[derive(Debug)]
+pub(crate) enum Workload {
+    None,
+    Compute(Computation),
+    Echo(Box<EchoServer>),
+}
+
+impl Workload {
+    /// Starts it; clients are kept off `cpu`.
+    pub(crate) fn start(
+        work: Work,
+        program: Option<&Path>,
+        cpu: Option<Processor>,
+        interrupt: &Interrupt,
+    ) -> io::Result<Self> {
+        Ok(match work {
+            Work::None => Workload::None,
+            Work::Compute => Workload::Compute(Computation::even()),
+            Work::Web => Workload::Compute(Computation::web()),
+            Work::Echo { batch } => {
+                Workload::Echo(Box::new(EchoServer::start(batch, program, cpu, interrupt)?))
+            }
+        })
+    }
+
+    /// Serves one group of requests out of a visit's allowance; whether to go on with the visit.
+    #[inline]
+    pub(crate) fn serve_group(&mut self, left: &mut usize) -> io::Result<bool> {
+        let taken = self.take_group()?;
+        self.answer(0..taken);
+        Ok(self.more(taken, left))
+    }
+
+    /// The first half of serving a group: how many requests were taken.
+    #[inline]
+    pub(crate) fn take_group(&mut self) -> io::Result<usize> {
+        if let Workload::Echo(echo) = self { echo.take_group() } else { Ok(0) }
+    }
+
+    /// The second half, for some of them.
+    #[inline]
+    pub(crate) fn answer(&mut self, some: Range<usize>) {
+        if let Workload::Echo(echo) = self {
+            echo.answer(some);
+        }
+    }
+
+    /// Charges a group to a visit's allowance; whether to go on with the visit.
+    #[inline]
+    pub(crate) fn more(&self, taken: usize, left: &mut usize) -> bool {
+        let Workload::Echo(echo) = self else { return false };
+        *left = left.saturating_sub(taken.max(1));
+        taken == echo.requests.capacity() && *left > 0
+    }
+
+    #[inline]
+    pub(crate) fn compute_piece(&mut self) {
+        if let Workload::Compute(computation) = self {
+            computation.piece();
+        }
+    }
+
+    /// Requests answered, or pieces computed.
+    pub(crate) fn done(&self) -> Option<u64> {
+        match self {
+            Workload::None => None,
+            Workload::Compute(computation) => Some(computation.pieces()),
+            Workload::Echo(echo) => Some(echo.answered),
+        }
+    }
+
+    /// Answers that the kernel had no room for.
+    pub(crate) fn answers_dropped(&self) -> u64 {
+        if let Workload::Echo(echo) = self { echo.dropped } else { 0 }
+    }
+
+    /// Ends the clients. Returns what went wrong with them, for the report.
+    pub(crate) fn stop(&mut self) -> Option<String> {
+        let Workload::Echo(echo) = self else { return None };
+        echo.stop()
+    }
+}
+
+/// Requests served per report of readiness before the loop looks at its other sources: enough to
+/// share the cost of the wait, few enough to be fair.
+pub(crate) const VISIT: usize = 16;

@@ -1,0 +1,146 @@
+//! A UDP echo server that clients in another process keep saturated.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use softtimers_measure::child;
+use softtimers_measure::class::Class;
+use softtimers_measure::interrupt::Interrupt;
+use softtimers_measure::processor::Processor;
+use softtimers_net::UdpSocket;
+use softtimers_net::udp::{RecvBatch, SendBatch};
+
+/// A UDP echo server on loopback and the process that keeps it busy.
+#[derive(Debug)]
+pub(crate) struct EchoServer {
+    socket: UdpSocket,
+    pub(super) requests: RecvBatch,
+    answers: SendBatch,
+    pub(super) answered: u64,
+    pub(super) dropped: u64,
+    clients: Child,
+}
+
+impl EchoServer {
+    /// Starts it and its clients, which `program` has and which are kept off `cpu`.
+    pub(super) fn start(
+        batch: usize,
+        program: Option<&Path>,
+        cpu: Option<Processor>,
+        interrupt: &Interrupt,
+    ) -> io::Result<Self> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.set_nonblocking(true)?;
+        // Clients that outlived the sender would load a machine that nobody measures any more.
+        let mut command = program.map_or_else(child::command, |program| Ok(child::command_of(program)))?;
+        command.arg("echo-client").arg(socket.local_addr()?.to_string());
+        command.args(["--window", CLIENT_WINDOW, "--size", REQUEST_SIZE, "--duration", CLIENT_DURATION]);
+        // Clients that sleep have to be woken by the server, which costs it time; clients that spin
+        // need a processor beside its own, and must not be of a real-time class, which they inherit. Only
+        // here is it known which processors there are for them.
+        if Processor::two().is_some() && Class::current().may_spin() {
+            command.arg("--spin");
+        }
+        let clients = command.stdout(Stdio::null()).spawn()?;
+        let largest = 2048;
+        let mut server = EchoServer {
+            socket,
+            requests: RecvBatch::new(batch, largest),
+            answers: SendBatch::new(batch, largest),
+            answered: 0,
+            dropped: 0,
+            clients,
+        };
+        // Whatever fails from here on ends them.
+        if let Some(processor) = cpu {
+            processor.keep_off(server.clients.id())?;
+        }
+        server.await_clients(interrupt)?;
+        Ok(server)
+    }
+
+    /// Answers until the clients are in full swing, so that their start is not part of the run; or until
+    /// there is to be no run.
+    fn await_clients(&mut self, interrupt: &Interrupt) -> io::Result<()> {
+        while self.answered < WARM_UP && !interrupt.arrived() {
+            let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+            let mut source = [PollFd::new(&self.socket, PollFlags::IN)];
+            match poll(&mut source, Some(&patience)) {
+                Ok(0) => {
+                    let silent = "the echo clients did not start within 10 s";
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, silent));
+                }
+                Err(Errno::INTR) => continue,
+                outcome => outcome?,
+            };
+            let taken = self.take_group()?;
+            self.answer(0..taken);
+        }
+        (self.answered, self.dropped) = (0, 0);
+        Ok(())
+    }
+
+    /// One receive call; how many requests it took.
+    pub(super) fn take_group(&mut self) -> io::Result<usize> {
+        let received = match self.socket.recv_batch(&mut self.requests) {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => return Err(error),
+        };
+        Ok(received)
+    }
+
+    /// One send call for the answers to some of what was taken.
+    pub(super) fn answer(&mut self, some: Range<usize>) {
+        if some.is_empty() {
+            return;
+        }
+        self.answers.clear();
+        for request in self.requests.iter().skip(some.start).take(some.len()) {
+            // A request longer than the batch takes cannot come from our clients.
+            let _ = self.answers.push(request.payload, Some(request.from));
+        }
+        self.answered += self.socket.send_batch(&mut self.answers).sent as u64;
+        // Not kept for later: the client takes no answer for a loss and asks again.
+        self.dropped += self.answers.len() as u64;
+    }
+
+    pub(super) fn stop(&mut self) -> Option<String> {
+        let ended = self.clients.try_wait();
+        let killed = self.clients.kill();
+        let waited = self.clients.wait();
+        match (ended, killed.and(waited)) {
+            (Ok(Some(status)), _) => {
+                Some(format!("the echo clients had ended before the run did ({status}): it was idle in part"))
+            }
+            (_, Ok(_)) => None,
+            (_, Err(error)) => Some(format!("the echo clients could not be ended: {error}")),
+        }
+    }
+}
+
+/// A failed start must not leave the clients behind.
+impl Drop for EchoServer {
+    fn drop(&mut self) {
+        let _ = self.clients.kill();
+        let _ = self.clients.wait();
+    }
+}
+
+impl AsFd for EchoServer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Requests under way, so that the server never waits for one.
+const CLIENT_WINDOW: &str = "64";
+const REQUEST_SIZE: &str = "64";
+/// Longer than any run; the clients end with this process.
+const CLIENT_DURATION: &str = "1000000s";
+const WARM_UP: u64 = 1_000;
