@@ -68,7 +68,9 @@ impl ReceivingArgs {
         match self.cpu_limit {
             Some(share) if share.get() == 0 => Err(Failure::usage("--cpu-limit 0%: 1% to 100%")),
             // Its turns do not end.
-            Some(_) if self.mode == Mode::NAIVE => Err(Failure::usage("--cpu-limit: --mode naive keeps none")),
+            Some(_) if self.mode == Mode::NAIVE => {
+                Err(Failure::usage("--cpu-limit: --mode naive keeps none"))
+            }
             limit => Ok(limit),
         }
     }

@@ -187,12 +187,9 @@ fn per_second(point: &Point, datagrams: u64) -> f64 {
 }
 
 fn line(point: &Point) -> String {
-    let percent =
-        |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
+    let percent = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.0}%", share * 100.0));
     let latency = |value: Option<u64>| {
-        value.map_or("-".to_owned(), |nanos| {
-            show_duration(Duration::from_nanos(rounded(nanos)))
-        })
+        value.map_or("-".to_owned(), |nanos| show_duration(Duration::from_nanos(rounded(nanos))))
     };
     let DropCounts { ring, rule, queue, output } = point.dropped;
     let [late, ring, queue, output] =
