@@ -4,13 +4,13 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use softtimers_net::packet::{Interface, claim};
-use softtimers_net::udp::UdpSocket;
 use softtimers_forward::stats::{PollingStats, RuleStats};
 use softtimers_forward::{Between, Controls, Forward, FrameDriver, Plan, Purpose, SharedStats, Stats, asks};
 use softtimers_measure::failure::Failure;
-use softtimers_wan::interfaces::Problem;
+use softtimers_net::packet::{Interface, claim};
 use softtimers_net::relay::{RelayConfig, is_same_socket};
+use softtimers_net::udp::UdpSocket;
+use softtimers_wan::interfaces::Problem;
 
 use super::args::{Ends, ForwardPlan, InterfacesPlan};
 use super::exposition::exposition;
